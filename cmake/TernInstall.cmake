@@ -5,8 +5,13 @@ include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tern)
 get_property(libraries GLOBAL PROPERTY TERN_LIBRARIES)
-# What `./run install` builds and installs: all but the programs.
 add_custom_target(tern_libraries DEPENDS ${libraries})
+# What `./run install` builds and installs.
+get_property(programs GLOBAL PROPERTY TERN_PROGRAMS)
+add_custom_target(tern_installed DEPENDS ${libraries})
+foreach(program ${programs})
+  add_dependencies(tern_installed ${program} ${program}_generated)
+endforeach()
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME libraries)
 install(TARGETS ${libraries} tern_data tern_vector_code tern
         EXPORT ternTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -33,7 +38,6 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ternConfig.cmake
         DESTINATION ${config_dir})
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME programs)
-get_property(programs GLOBAL PROPERTY TERN_PROGRAMS)
 foreach(program ${programs})
   set(share ${CMAKE_CURRENT_BINARY_DIR}/apps/share)
   get_target_property(name ${program} OUTPUT_NAME)

@@ -530,7 +530,8 @@ bool Loop::train_epoch() {  // false where a signal stopped it
                               (o.total > 0 ? o.total : static_cast<double>(state_.batches));
     bar->set_parts_to_come({.count = epochs() - epoch(),
                             .seconds = evaluation_seconds_,
-                            .units = o.evaluation * (by_steps() ? steps_each : 1)});
+                            .units = o.evaluation * (by_steps() ? steps_each : 1),
+                            .pace = pace_});
   }
   while (!epoch_trained()) {
     if (stop_wanted()) return false;
@@ -543,6 +544,7 @@ bool Loop::train_epoch() {  // false where a signal stopped it
       });
     if (wants_save()) save();
   }
+  if (bar && bar->speed() > 0) pace_ = 1 / bar->speed();
   return true;
 }
 

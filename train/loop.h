@@ -448,6 +448,7 @@ class Loop {
   std::vector<std::vector<Rng>> generators_;  // of the learners, before the step,
   Means means_;                               // and these
   double evaluation_seconds_ = 0;             // that the last evaluation took; 0: none has run
+  double pace_ = 0;                           // seconds for a unit of the last epoch's bar
   std::chrono::steady_clock::time_point last_save_;
   int64_t saved_step_ = 0;
   size_t logged_steps_ = 0;  // records that are in the log

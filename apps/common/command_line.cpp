@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "tern/apps/common/app.h"
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/help.h"
+#include "tern/apps/common/proposals.h"
 #include "tern/apps/common/run_record.h"
 #include "tern/apps/common/standard_streams.h"
+#include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"
@@ -21,8 +24,6 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-bool is_dashed(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
-
 // Gives each word of a command line to a row of the settings.
 class Reader {
  public:
@@ -32,17 +33,20 @@ class Reader {
   };
 
   Reader(const Settings& list, const Words& words) : list_(list), words_(words) {
+    const Setting* before = nullptr;
     while (at_ < words_.size()) {
       const std::string& word = words_[at_++];
       if (word == "--" && !only_values_) {
         only_values_ = true;
       } else if (const Setting* flag = flag_of(word)) {
         take(*flag, word);
+        before = flag;
       } else if (const Setting* value = positional(word)) {
         found_[value].name = value->flags;
         found_[value].words.push_back(word);
+        before = value;
       } else {
-        unknown_.push_back(word);
+        unknown_.push_back({at_ - 1, std::exchange(before, nullptr), only_values_});
       }
     }
   }
@@ -51,10 +55,12 @@ class Reader {
     const auto found = found_.find(&s);
     return found == found_.end() ? nullptr : &found->second;
   }
-  // A word that is neither flag nor value: the first flag among them, or empty if there is none.
-  std::string unknown() const {
-    const auto flag = std::find_if(unknown_.begin(), unknown_.end(), is_dashed);
-    return flag != unknown_.end() ? *flag : unknown_.empty() ? "" : unknown_[0];
+  const Words& line() const { return words_; }
+  // A word that is neither flag nor value: the first flag among them; nullptr if there is none.
+  const UnknownWord* unknown() const {
+    for (const UnknownWord& u : unknown_)
+      if (is_dashed(words_[u.at]) && !u.only_values) return &u;
+    return unknown_.empty() ? nullptr : &unknown_[0];
   }
 
  private:
@@ -96,37 +102,32 @@ class Reader {
   size_t at_ = 0;
   bool only_values_ = false;  // behind "--"
   std::map<const Setting*, Found> found_;
-  Words unknown_;
+  std::vector<UnknownWord> unknown_;
 };
 
-// The error of a word that is neither flag nor value; `command` is nullptr if none was named.
-std::string about_unknown(const Program& program, const Command* command, const Settings& list,
-                          const std::string& word) {
-  const std::string flag = word.substr(0, word.find('='));
-  if (is_dashed(word) && !is_one_of(flag_names(list), flag)) {  // else it stands behind "--"
-    std::string meant = did_you_mean(flag, flag_names(list));
-    for (const Command& c : program.commands)
-      if (!command && meant.empty() && is_one_of(flag_names(CommandRows(c).list), flag))
-        meant = fmt::format("; did you mean {} {} {}?", program.name, c.name, flag);
-    return fmt::format("{} no flag {}{}",
-                       command && !command->name.empty() ? command->name + " has" : "there is",
-                       flag, meant);
-  }
-  if (command) return fmt::format("nothing takes the word '{}'; flags begin with --", word);
-  Words names;
-  for (const Command& c : program.commands) names.push_back(c.name);
-  const std::string meant = did_you_mean(word, names);
-  return fmt::format("there is no command '{}'{} The commands are {}", word,
-                     meant.empty() ? "." : meant, fmt::join(names, ", "));
+// "--model", "RUNS".
+std::string missing_name(const Setting& s) {
+  const std::string text = positional_text(s);
+  return s.is_positional() ? text.substr(0, text.find('.')) : s.names()[0];
+}
+
+// What is in use beside tern has a line of its own, for reports of faults.
+std::string version_text(const Program& program) {
+  const BuildInfo b = build_details();
+  return fmt::format("{} (tern) {}\n{}, {}, {}{}\n", program.name, tern_version(), b.compiler,
+                     b.vector, b.blas, b.blas_kernels.empty() ? "" : ", kernels " + b.blas_kernels);
 }
 
 // Gives the settings their values. Error where a word or a value is wrong, or a flag is missing.
 void assign(const Program& program, const Command* command, const Settings& list,
             const Reader& reader) {
-  const std::string unknown = reader.unknown();
-  check(unknown.empty(), "{} (see --help)", about_unknown(program, command, list, unknown));
+  const auto given = [&](const Setting& s) { return reader.find(s) != nullptr; };
+  if (const UnknownWord* unknown = reader.unknown())
+    fail(about_unknown(program, command, list, reader.line(), *unknown, given) + " (see --help)");
   for (const Setting& s : list.rows())
-    check(!s.required || reader.find(s), "{} is missing: {} (see --help)", s.names()[0], s.about);
+    if (s.required && !given(s))
+      fail(fmt::format("{} is missing: {}; usage: {} (see --help)", missing_name(s), s.about,
+                       usage_text(program, command)));
   for (const Setting& s : list.rows())
     if (const Reader::Found* found = reader.find(s)) {
       set_from_words(s, found->name, found->words);
@@ -148,11 +149,15 @@ void check_folders(const Program& program, const Settings& list, const Reader& r
   }
 }
 
-// --print-man and --print-completion; false if they were not asked for.
+// --print-man, --print-help and --print-completion; false if they were not asked for.
 bool print_generated(const Program& program, const Words& words) {
   const std::string flag = words.empty() ? "" : words[0], shell = words.size() > 1 ? words[1] : "";
   if (flag == "--print-man") {
     print(man_page(program, tern_version()));
+    return true;
+  }
+  if (flag == "--print-help") {
+    print(help_pages(program));
     return true;
   }
   if (flag != "--print-completion") return false;
@@ -222,7 +227,7 @@ const Command* parse(const Program& program, int argc, char** argv) {
     return nullptr;
   }
   if (reader.find(*rows.version)) {
-    print(fmt::format("{} (tern) {}\n", program.name, tern_version()));
+    print(version_text(program));
     return nullptr;
   }
   assign(program, command, rows.list, reader);

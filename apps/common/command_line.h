@@ -39,7 +39,11 @@ struct Command {
   std::function<int()> run = {};
   std::string examples = {};  ///< lines, each a command that a user may type
   std::string more = {};      ///< lines that its --help ends with
+  /// What a word without a flag is likely for: "--text", or kBareInput for the commands that read
+  /// standard input. It is in the error of such a word alone.
+  std::string bare = {};
 };
+inline constexpr const char* kBareInput = "-";
 
 struct Program {
   std::string name, about;        ///< about: lines, each a paragraph
@@ -50,7 +54,8 @@ struct Program {
 /// Reads a command line: sets what the settings point at, and returns the command. Where it asks
 /// for help or the version, prints that and returns nullptr. The Error of a wrong flag names the
 /// one that was likely meant. Every command has --help and --version. Whoever installs a program
-/// can call it with --print-man or --print-completion bash|zsh alone.
+/// can call it with --print-man, --print-help (docs/commands.md) or --print-completion bash|zsh
+/// alone.
 const Command* parse(const Program& program, int argc, char** argv);
 
 /// A whole program: parses, runs, and gives the exit code (see run_app).

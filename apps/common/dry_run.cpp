@@ -55,6 +55,25 @@ double rank_memory(const Summary& s, const OneMachine& m, const dist::StepPlan& 
          pass / static_cast<double>(m.blocks) + static_cast<double>(plan.memory());
 }
 
+// Of matrix products, in the precision and by the backend that are in use.
+double measure_products() {
+  const Tensor a = ones({1024, 512}), b = ones({512, 1024});
+  NoGradGuard no_grad;
+  double best = 1e9;
+  for (int i = 0; i < 4; ++i)
+    best = std::min(best, seconds_of([&] { static_cast<void>(matmul(a, b)); }));
+  return 2.0 * 1024 * 512 * 1024 / best;
+}
+
+// "45 s", "45 min", "1.5 h".
+std::string rough_time(double seconds) {
+  if (seconds < 1) return "a second";
+  if (seconds < 100) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 100 * 60) return fmt::format("{:.0f} min", seconds / 60);
+  if (seconds < 48 * 3600) return fmt::format("{:.1f} h", seconds / 3600);
+  return fmt::format("{:.0f} days", seconds / 86400);
+}
+
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
 std::string megabytes(double bytes) {
@@ -145,16 +164,36 @@ std::string scaling_table(const Summary& s, const OneMachine& m, const NetworkFl
   return text;
 }
 
-double measure_step(training::Loop& loop) {
+double measure_step(training::Loop& loop, double most_seconds) {
   constexpr int64_t kMostSteps = 7;
-  constexpr double kMostSeconds = 20;
   std::vector<double> seconds;
   double all = 0;
   while (!loop.epoch_trained() && std::ssize(seconds) < kMostSteps &&
-         (seconds.size() < 2 || all < kMostSeconds))
+         (seconds.size() < 2 || all < most_seconds))
     all += seconds.emplace_back(seconds_of([&] { loop.step(); }));
   if (seconds.size() > 1) seconds.erase(seconds.begin());  // it allocates
   return median(seconds);
+}
+
+StepTime step_time(const Summary& s, const std::function<training::Loop&()>& make_loop) {
+  constexpr double kMostEstimated = 2, kMostTimed = 5;  // seconds of a step, and of all
+  const double flops =
+      static_cast<double>(s.cost.forward_flops + s.cost.backward_flops + s.cost.update_flops);
+  const double least = flops / measure_products();
+  if (least > kMostEstimated) return {.seconds = least, .gflops = flops / 1e9};
+  return {.seconds = measure_step(make_loop(), kMostTimed), .gflops = flops / 1e9, .timed = true};
+}
+
+std::string run_time_text(const StepTime& t, int64_t steps) {
+  const std::string all = rough_time(t.seconds * static_cast<double>(steps)),
+                    count =
+                        fmt::format("{} step{}", training::grouped(steps), steps == 1 ? "" : "s");
+  if (t.timed)
+    return fmt::format("about {} for {} of {}, without evaluations", all, count,
+                       t.seconds < 0.1 ? fmt::format("{:.2g} ms", 1e3 * t.seconds)
+                                       : fmt::format("{:.2g} s", t.seconds));
+  return fmt::format("at least {} for {}, by their {} GFLOP each and the speed of products here",
+                     all, count, training::grouped(static_cast<int64_t>(t.gflops + 0.5)));
 }
 
 double measure_memory() {

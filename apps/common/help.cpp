@@ -40,10 +40,6 @@ std::string upper(std::string text) {
   return text;
 }
 
-std::string positional_text(const Setting& s) {
-  return upper(s.flags) + (s.is_list() ? "..." : "");
-}
-
 // What it is about, with the words that it may be where value_text() is NAME, and its default.
 std::string about_text(const Setting& s) {
   std::string text = s.about;
@@ -239,19 +235,27 @@ CommandRows::CommandRows(const Command& command) {
   version = &list.toggle("version", unused_, "print the version and exit");
 }
 
+std::string positional_text(const Setting& s) {
+  return upper(s.flags) + (s.is_list() ? "..." : "");
+}
+
+std::string usage_text(const Program& program, const Command* command) {
+  const std::string called =
+      program.name + (command && !command->name.empty() ? " " + command->name : "");
+  return fmt::format(
+      "{} {}", called,
+      command ? fmt::format("{}", fmt::join(usage_words(CommandRows(*command).list), " "))
+              : "COMMAND [FLAGS]");
+}
+
 std::string value_text(const Setting& s) { return lists_choices(s) ? "NAME" : s.type; }
 
 std::string help_text(const Program& program, const Command* command, int64_t columns) {
   const bool several = !program.commands[0].name.empty();
   if (!several) command = &program.commands[0];
   const CommandRows rows(command ? *command : Command{});
-  const std::string called = program.name + (several && command ? " " + command->name : "");
-  std::string out =
-      wrapped(fmt::format("Usage: {} {}", called,
-                          command ? fmt::format("{}", fmt::join(usage_words(rows.list), " "))
-                                  : "COMMAND [FLAGS]"),
-              columns, 7) +
-      paragraphs(several && command ? command->about : program.about, columns);
+  std::string out = wrapped("Usage: " + usage_text(program, command), columns, 7) +
+                    paragraphs(several && command ? command->about : program.about, columns);
   if (!command) {
     out += "\nCommands:\n";
     for (const Command& c : program.commands) out += row("  " + c.name, c.about, 14, columns);
@@ -270,6 +274,17 @@ int64_t help_columns() {
   const char* const set = std::getenv("COLUMNS");
   const int64_t given = set ? std::atoll(set) : 0, terminal = training::terminal_columns(stdout);
   return std::max<int64_t>(given > 0 ? given : terminal > 0 ? terminal : 80, 40);
+}
+
+std::string help_pages(const Program& p) {
+  constexpr int64_t kColumns = 80;
+  const auto section = [&](const std::string& heading, const Command* command) {
+    return fmt::format("{}\n\n```text\n{}```\n\n", heading, help_text(p, command, kColumns));
+  };
+  std::string out = section("## " + p.name, nullptr);
+  for (const Command& c : p.commands)
+    if (!c.name.empty()) out += section("### " + p.name + " " + c.name, &c);
+  return out;
 }
 
 std::string man_page(const Program& p, const std::string& version) {

@@ -28,7 +28,8 @@ LockedFolder locked(const std::string& path) {
 
 void say_begins_anew(const training::RunFolder& folder) {
   training::say(
-      fmt::format("{}: a run ended here before its first checkpoint; it begins anew", folder.path));
+      fmt::format("{}: a run ended here before its first checkpoint; it begins anew", folder.path),
+      log_stream());
 }
 
 void check_holds_no_run(const training::RunFolder& folder) {

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <type_traits>
@@ -65,6 +66,43 @@ void check_differ(const Setting& s, const std::string& name, const std::vector<T
     check(std::find(values.begin(), v, *v) == v, "{} names {} twice; once is enough", name, *v);
 }
 
+// What a shell left in place of a path is refused: taken as it stands it would be another training
+// than the one that was meant, or a folder with the name ~.
+void check_path(const Setting& s, const std::string& name, const std::string& word) {
+  if (!s.is_path()) return;
+  check(!word.empty(),
+        "{} is empty: it is the name of a {}; if a variable of the shell stands there, it is not "
+        "set",
+        name, s.type.starts_with("DIR") ? "folder" : "file");
+  std::error_code error;
+  check(word[0] != '~' || !word.substr(0, word.find('/')).ends_with('~') ||
+            std::filesystem::exists("~", error),
+        "{} is '{}': a shell replaces ~ only where a word begins with it, without quotes; write "
+        "{} $HOME{}",
+        name, word, name, word.substr(1));
+  check(word.find("://") == word.npos,
+        "{} is '{}': the programs download nothing; fetch the file, and give its name", name, word);
+}
+
+// "3000" for "3,000", "0.1" for "0,1", "50000" for "50k", where that is a number that may be.
+template <class T>
+std::string number_meant(const Setting& s, const std::string& word) {
+  std::string plain;
+  for (const char c : word)
+    if (c == ',' && !std::is_integral_v<T>)
+      plain += '.';
+    else if (c != ',' && c != '_' && c != '\'')
+      plain += c;
+  if (plain.ends_with('k') || plain.ends_with('K')) plain.back() = 'e', plain += '3';
+  if (plain.ends_with('m') || plain.ends_with('M')) plain.back() = 'e', plain += '6';
+  double v = 0;
+  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), v);
+  const bool whole = std::is_integral_v<T>;
+  const bool may_be = error == std::errc() && end == plain.data() + plain.size() &&
+                      is_in(s.bounds, v) && (!whole || v == std::floor(v));
+  return plain == word || !may_be ? "" : fmt::format("; did you mean {:.15g}?", v);
+}
+
 template <class T>
 T read_number(const Setting& s, const std::string& name, const std::string& word) {
   double v = 0;
@@ -72,7 +110,8 @@ T read_number(const Setting& s, const std::string& name, const std::string& word
   const bool whole = std::is_integral_v<T>;
   check(error == std::errc() && end == word.data() + word.size() && is_in(s.bounds, v) &&
             (!whole || v == std::floor(v)),
-        "{} is '{}'; it must be {}", name, word, number_rule(s.bounds, whole));
+        "{} is '{}'; it must be {}{}", name, word, number_rule(s.bounds, whole),
+        number_meant<T>(s, word));
   return static_cast<T>(v);
 }
 
@@ -233,6 +272,10 @@ std::vector<std::string> Setting::names() const {
   return names;
 }
 
+bool Setting::is_path() const {
+  return type.starts_with("DIR") || type.starts_with("FILE") || type.starts_with("TAR.GZ");
+}
+
 bool Setting::is_list() const {
   const bool vector = std::holds_alternative<std::vector<std::string>*>(value) ||
                       std::holds_alternative<std::vector<int64_t>*>(value);
@@ -333,6 +376,7 @@ void check_settings(const Settings& settings) {
 void set_from_words(const Setting& s, const std::string& name,
                     const std::vector<std::string>& words) {
   std::vector<std::string> parts;
+  for (const std::string& word : words) check_path(s, name, word);
   for (const std::string& word : words)
     for (std::string& part : split(word, ',')) parts.push_back(std::move(part));
   std::visit(

@@ -72,6 +72,8 @@ struct Setting {
   bool turned_off_by(const std::string& name) const { return flags.ends_with("!" + name); }
   /// Whether its value stands on the command line without a flag.
   bool is_positional() const { return !flags.empty() && flags[0] != '-'; }
+  /// Whether it is the name of a file or folder, or several.
+  bool is_path() const;
   bool is_toggle() const { return std::holds_alternative<bool*>(value); }
   /// Whether several words may follow the flag.
   bool is_list() const;
@@ -210,8 +212,8 @@ bool same_settings(const std::string& a, const std::string& b,
 void check_settings(const Settings& settings);
 /// Gives a setting the value that these words of the command line say. Lists of numbers or choices
 /// may have commas between their values; a number may have an exponent. Error that calls the flag
-/// `name`: a value is out of bounds or none of the choices, or a list of a type that ends in "..."
-/// has one twice.
+/// `name`: a value is out of bounds or none of the choices, a path is empty, begins with ~ or is an address of the web, or a list of a type
+/// that ends in "..." has one twice.
 void set_from_words(const Setting& setting, const std::string& name,
                     const std::vector<std::string>& words);
 

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "tern/core/base/terminal_text.h"
+#include "tern/dist/world.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps {
@@ -95,6 +96,8 @@ std::string wrapped(const std::string& line, int64_t columns, size_t indent) {
   }
   return out + row + "\n";
 }
+
+std::FILE* log_stream() { return dist::launched_rank() > 0 ? stdout : stderr; }
 
 void complain(const std::string& line) {
   const int64_t columns = training::terminal_columns(stderr);

@@ -3,9 +3,13 @@
 // that no name of a file, no line of it and no text of a model can command a terminal. A program's
 // data (the translations of `translate run`, the text of `lm generate`) is a stream of bytes for
 // the next program, which gets it unchanged; only a terminal gets it cleaned.
+//
+// Standard output carries results alone: what a command was started for (docs/architecture.md has
+// the list). All else goes to standard error.
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <iosfwd>
 #include <stdexcept>
 #include <string>
@@ -38,6 +42,9 @@ void check_standard_output();
 /// line stays whole.
 std::string wrapped(const std::string& line, int64_t columns, size_t indent = 0);
 
+/// Where a training says how it goes: standard error, as standard output carries results alone. On
+/// a rank of mpirun that is not the first, standard output, which run_app() has closed there.
+std::FILE* log_stream();
 /// Prints a line on standard error; a failure is ignored. A terminal gets lines that fit its width,
 /// except those that begin with two spaces: commands to be copied.
 void complain(const std::string& line);

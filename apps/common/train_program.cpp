@@ -64,21 +64,36 @@ std::string resume_command(const TrainingProgram& program, const TrainFlags& fla
   return as_called(flags, program.command() + " --resume " + as_words(folder));
 }
 
+training::Parallel parallel_options(TrainingProgram& program, const TrainFlags& flags) {
+  const ParallelOptions& o = program.options().parallel;
+  if (o.blocks > 0)
+    return {.world = flags.world.get(),
+            .blocks = o.blocks,
+            .check_every = 100,  // costs .06 to .4 % of the time, by the model
+            .shard_optimizer = o.shard_optimizer};
+  if (o.local_steps > 0) return {.world = flags.world.get(), .local_steps = o.local_steps};
+  return {};
+}
+
 training::LoopOptions loop_options(TrainingProgram& program, const LockedFolder& folder,
                                    const TrainFlags& flags) {
   training::LoopOptions options = {.folder = folder.path,
                                    .lock = folder.lock,
                                    .tensorboard = flags.tensorboard,
+                                   .output = log_stream(),
                                    .how_to_resume = resume_command(program, flags, folder)};
-  const ParallelOptions& o = program.options().parallel;
-  if (o.blocks > 0)
-    options.parallel = {.world = flags.world.get(),
-                        .blocks = o.blocks,
-                        .check_every = 100,  // costs .06 to .4 % of the time, by the model
-                        .shard_optimizer = o.shard_optimizer};
-  else if (o.local_steps > 0)
-    options.parallel = {.world = flags.world.get(), .local_steps = o.local_steps};
+  options.parallel = parallel_options(program, flags);
   return options;
+}
+
+// How long the run takes, by steps in memory that nobody sees; nothing where several ranks train.
+std::string time_of(TrainingProgram& program, const TrainFlags& flags, const Summary& summary) {
+  if (flags.world->size() > 1) return "";
+  const StepTime time = step_time(summary, [&]() -> training::Loop& {
+    return program.make_loop({.terminal = false, .parallel = parallel_options(program, flags)},
+                             false);
+  });
+  return run_time_text(time, program.steps());
 }
 
 int run(TrainingProgram& program, training::Loop& loop, const TrainFlags& flags,
@@ -137,6 +152,8 @@ int dry_run(TrainingProgram& program, const TrainFlags& flags, const Facts& more
                       training::grouped(run_steps(program.options(), program.steps()))));
   const Summary summary = program.summary();
   const int code = report_dry_run(summary, options);
+  if (const std::string time = code == 0 ? time_of(program, flags, summary) : ""; !time.empty())
+    print("takes " + time + "\n");
   if (code == 0 && flags.network.gbit > 0) print_scaling(program, flags, summary);
   return code;
 }
@@ -223,6 +240,11 @@ void load_new(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   training::make_schedule(schedule, steps);  // what cannot be trained leaves no folder behind
 }
 
+void say_time(const std::string& time) {
+  if (!time.empty())
+    training::say("this training takes " + time + "; --epochs sets another length", log_stream());
+}
+
 // The loop of a new run; nullptr for a dry run.
 training::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   dist::World& world = *flags.world;
@@ -237,6 +259,7 @@ training::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& 
     if (!flags.out.empty()) check_new_folder(flags.out);
     load_new(program, flags, more);
     if (flags.dry_run) return;
+    if (program.chose_by_data()) say_time(time_of(program, flags, program.summary()));
     folder = make_run_folder(flags.out, program.folder_name());
     guard.made(folder.lock);
     folder.lock->write([&](const training::RunFolder& here) {
@@ -286,6 +309,19 @@ struct ProductScopes {
   }
 };
 
+// The checkpoint of a run. The error of one that cannot be read says what is left of the run.
+SafeTensors checkpoint_of(const training::RunFolder& folder) {
+  try {
+    return training::load_checkpoint(folder.checkpoint());
+  } catch (const IoError& e) {
+    const std::string weights = folder.weights();
+    const bool left = std::filesystem::exists(weights);
+    fail_io(fmt::format("{}; the run cannot be resumed without it: {}", e.what(),
+                        left ? "the weights of its epochs are left, see " + weights
+                             : "start it anew in another folder"));
+  }
+}
+
 // The loop of the run in flags.resume.
 training::Loop& resume(TrainingProgram& program, const TrainFlags& flags, ProductScopes& products,
                        Facts& more) {
@@ -296,7 +332,7 @@ training::Loop& resume(TrainingProgram& program, const TrainFlags& flags, Produc
   bool other_patience = false;
   const auto load = [&] {
     if (std::filesystem::exists(folder.checkpoint()))  // else the run begins anew
-      state = training::load_checkpoint(folder.checkpoint());
+      state = checkpoint_of(folder);
     program.read_config(folder, state);
     kept = settings_to_json(rows_of(program));
     path = config_path(program, folder);
@@ -387,8 +423,8 @@ Command train_command(TrainFlags& flags, TrainingOptions& options, Command comma
         .not_in_files();
     s.text("resume", flags.resume, "DIR", "resume the run in this folder").not_in_files();
     s.toggle("dry_run", flags.dry_run,
-             "say what the model and a step of training take and whether it fits this machine "
-             "(exit code 1: it does not); nothing is trained or written")
+             "say what the model and a step of training take, whether it fits this machine (exit "
+             "code 1: it does not) and how long it takes; nothing is written")
         .not_in_files();
     add_network_settings(s, flags.network, flags.dry_run);
     s.toggle("tensorboard", flags.tensorboard,

@@ -67,6 +67,9 @@ class TrainingProgram {
   /// Memory and operations of a step, for --dry-run. (The model has no memory yet.)
   virtual Summary summary() const = 0;
   virtual DryRunOptions dry_run_options() const = 0;
+  /// Whether the program chose by the data what it trains, and for how long: then the driver says
+  /// before it begins how long that takes.
+  virtual bool chose_by_data() const { return false; }
   /// "ntm-copy": the run's folder is runs/NAME unless --out names it.
   virtual std::string folder_name() const = 0;
   /// Writes what the folder keeps beside the configuration. Rank 0 alone.

@@ -1,4 +1,4 @@
-// lm generate, lm chat, lm fill, lm eval.
+// lm generate, lm complete, lm fill, lm eval.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -207,7 +207,7 @@ int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
   return interrupted ? training::kExitInterrupted : 0;
 }
 
-int chat(const LmFlags& f, std::istream& in, std::ostream& out) {
+int complete_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
   LoadedModel m = load_folder(f.model);
   pack(m.model, f, /*keep=*/false);
   GenerateOptions options = f.generate;
@@ -216,8 +216,9 @@ int chat(const LmFlags& f, std::istream& in, std::ostream& out) {
   if (!f.prompt_file.empty()) chat.begin_with(prompt_of_file(f.prompt_file));
   const bool typed = isatty(STDIN_FILENO) != 0;
   if (typed)
-    training::say("lm: type a line, and the model continues it; Ctrl-C ends an answer, Ctrl-D ends",
-                  stderr);
+    training::say(
+        "lm: type a line, and the model completes it; Ctrl-C ends a completion, Ctrl-D ends",
+        stderr);
   bool told = false;
   StreamLines lines(in);
   for (std::string line; lines.next(line);) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tern/apps/common/standard_streams.h"
 #include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/document_marks.h"
 #include "tern/core/base/error.h"
@@ -267,7 +268,7 @@ Corpus encode_corpus(const Texts& texts, const datasets::ByteBpe& tokenizer,
   for (const std::vector<TextPart>* parts : {&texts.train, &texts.valid})
     for (const TextPart& part : *parts) all += part.size();
   constexpr int64_t kUnit = 1'000'000;
-  training::Progress bar("tokenizing", "MB", all / kUnit);
+  training::Progress bar("tokenizing", "MB", all / kUnit, 0, log_stream());
   datasets::TokenWriter writer(folder, tokenizer.size());
   uLong crc = 0;
   auto encode = [&](const std::vector<TextPart>& parts) {

@@ -119,7 +119,7 @@ LoadedModel load_folder(const std::string& folder) {
 LoadedBert load_bert_folder(const std::string& folder) {
   const ModelFiles files{folder};
   check_first_epoch_over(files.weights());
-  check_io(is_bert_folder(folder), "{}: it is no bert; only a bert fills gaps", folder);
+  check_io(is_bert_folder(folder), "{}: this is not a BERT; lm fill needs one", folder);
   const models::BertOptions rest = parsed(files.foreign_config(), bert_from_transformers);
   datasets::WordPiece pieces = load_pieces(files);
   models::Bert model = [&] {

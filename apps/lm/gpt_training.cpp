@@ -172,7 +172,7 @@ Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const trainin
       .attention = !report.attention.groups.empty(),
       .reached = fmt::format(", {:.3f} bits/byte", loop.best_epoch()["valid_bits_per_byte"])};
   if (!report.samples.empty())
-    end.samples.push_back("Lines of the validation text; behind the bar the model continues them:");
+    end.samples.push_back("Lines of the validation text; the model's text follows the bar:");
   for (const SampleText& s : report.samples) end.samples.push_back(s.prompt + " |" + s.text);
   return end;
 }

@@ -81,13 +81,13 @@ void add_generate_settings(Settings& s, LmFlags& f) {
          "write what each token looked at; .html shows every head");
 }
 
-void add_chat_settings(Settings& s, LmFlags& f) {
+void add_complete_settings(Settings& s, LmFlags& f) {
   add_generator(s, f);
   s.text("prompt_file", f.prompt_file, "FILE",
          "file with the text before the first line (plain or .gz), without its last line end");
   add_sampling(s, f.generate,
-               "end an answer before this text, and no longer at a line end; may be given several "
-               "times");
+               "end a completion before this text, and no longer at a line end; may be given "
+               "several times");
 }
 
 void add_fill_settings(Settings& s, LmFlags& f) {
@@ -163,6 +163,7 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
       "lm train --text book.txt --out runs/book\n"
       "lm train --resume runs/book\n"
       "lm train --from gpt2 --text book.txt --lr 1e-4 --epochs 2";
+  train.bare = "--text";
   train.run = [&f] { return train_lm(f); };
   Command generate{
       .name = "generate",
@@ -173,15 +174,19 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
       .examples =
           "lm generate --model runs/book --prompt \"Once upon a time\" --max-tokens 100\n"
           "lm generate --model runs/book --prompts lines.txt --temperature 0 --int8\n"
-          "lm generate --model runs/book --prompt - --samples 3 < beginning.txt"};
-  Command talk{.name = "chat",
-               .about = "Continues each line of standard input, and remembers the lines before.",
-               .settings = [&f](Settings& s) { add_chat_settings(s, f); },
-               .check = [&f](const Given&) { check_generate(f); },
-               .run = [&f] { return chat(f, standard_input(), std::cout); },
-               .examples =
-                   "lm chat --model runs/book\n"
-                   "lm chat --model runs/book --prompt-file beginning.txt --int8"};
+          "lm generate --model runs/book --prompt - --samples 3 < beginning.txt",
+      .bare = "--prompt"};
+  Command lines{.name = "complete",
+                .about =
+                    "Completes each line of standard input as a text would go on, and remembers "
+                    "the lines before. It holds no dialogue.",
+                .settings = [&f](Settings& s) { add_complete_settings(s, f); },
+                .check = [&f](const Given&) { check_generate(f); },
+                .run = [&f] { return complete_lines(f, standard_input(), std::cout); },
+                .examples =
+                    "lm complete --model runs/book\n"
+                    "lm complete --model runs/book --prompt-file beginning.txt --int8",
+                .bare = kBareInput};
   Command fill{.name = "fill",
                .about = "Says which tokens may stand at each [MASK] of a text.",
                .settings = [&f](Settings& s) { add_fill_settings(s, f); },
@@ -192,8 +197,9 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
                .settings = [&f](Settings& s) { add_eval_settings(s, f); },
                .check = [&f](const Given&) { check_packed(f); },
                .run = [&f] { return evaluate_model(f); },
-               .examples = "lm eval --model runs/book --text other.txt"};
-  return {"lm", kAbout, {train, generate, talk, fill, eval}};
+               .examples = "lm eval --model runs/book --text other.txt",
+               .bare = "--text"};
+  return {"lm", kAbout, {train, generate, lines, fill, eval}};
 }
 
 int train_lm(const LmFlags& f) {

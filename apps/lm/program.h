@@ -22,8 +22,8 @@ struct LmFlags {
   bool int8 = false;                ///< generate, eval: packed weights
   std::vector<std::string> prompt;  ///< generate; "-": standard input
   std::string prompts;              ///< generate: a file of them, a line each
-  std::string prompt_file;          ///< generate, chat: a file that is one
-  GenerateOptions generate;         ///< and chat
+  std::string prompt_file;          ///< generate, complete: a file that is one
+  GenerateOptions generate;         ///< and complete
   std::string gaps;                 ///< fill: a text with [MASK]
   int64_t guesses = 5;              ///< fill
   std::string attention;            ///< generate, fill: page to write
@@ -41,9 +41,9 @@ int train_lm(const LmFlags& flags);
 /// Writes the prompt and what comes after it, token by token; of several texts one after the other,
 /// with an empty line between. Ctrl-C ends it. `in`: where the prompt "-" is.
 int generate_text(const LmFlags& flags, std::istream& in, std::ostream& out);
-/// Answers each line at once, with a line unless --stop says otherwise. Ctrl-C ends an answer, and
-/// the program where no one types.
-int chat(const LmFlags& flags, std::istream& in, std::ostream& out);
+/// Completes each line at once, up to a line end unless --stop says otherwise. Ctrl-C ends a
+/// completion, and the program where no one types.
+int complete_lines(const LmFlags& flags, std::istream& in, std::ostream& out);
 /// Writes what may stand at each [MASK].
 int fill_gaps(const LmFlags& flags, std::ostream& out);
 /// Says how well a model knows texts. For a bert some words are masked as in training, always the

@@ -27,7 +27,8 @@ training::LoopOptions loop_options(training::LoopOptions o, const TrainConfig& c
 }
 
 training::Progress validation_bar(const training::Loop& loop, const char* unit, int64_t total) {
-  return {fmt::format("validating {}/{}", loop.epoch(), loop.epochs()), unit, total};
+  return {fmt::format("validating {}/{}", loop.epoch(), loop.epochs()), unit, total, 0,
+          loop.output()};
 }
 
 void check_validation(const training::Loop& loop, double nats, double loss) {
@@ -40,14 +41,15 @@ void end_run(const training::Loop& loop, const Ending& end) {
   const std::string weights = loop.folder().weights();
   const training::EpochRecord& best = loop.best_epoch();
   const std::string path = save_page(loop, end.page);
-  for (const std::string& sample : end.samples) training::say("\n" + sample);
-  training::say("");
+  for (const std::string& sample : end.samples) training::say("\n" + sample, loop.output());
+  training::say("", loop.output());
   if (std::isnan(best["valid_loss"]))
     training::say(fmt::format("weights of {} {}: {}", loop.epoch_word(), best.epoch, weights));
   else
     training::say(fmt::format("best {} {}: valid ppl {:.2f}{}, {}", loop.epoch_word(), best.epoch,
                               best["valid_ppl"], end.reached, weights));
-  training::say(fmt::format("report{}: {}", end.attention ? " with attention" : "", path));
+  training::say(fmt::format("report{}: {}", end.attention ? " with attention" : "", path),
+                loop.output());
 }
 
 }  // namespace tern::apps::lm

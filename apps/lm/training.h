@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tern/apps/common/run_page.h"
+#include "tern/apps/common/standard_streams.h"
 #include "tern/apps/common/train_program.h"
 #include "tern/apps/common/weights_fit.h"
 #include "tern/apps/lm/corpus.h"
@@ -111,7 +112,8 @@ class KindProgram final : public TrainingProgram {
   std::string config_file() const override { return "lm.json"; }
   void load(const training::RunFolder* resumed) override {
     if (is_demo(config) && !resumed)
-      training::say("generated stories, since there is no --text: the program makes them up now");
+      training::say("generated stories, since there is no --text: the program makes them up now",
+                    log_stream());
     const bool held_out = K::encode(config, resumed ? resumed->path : "", scratch, corpus);
     check_held_out(config, held_out, "--hold-out or --valid");
   }

@@ -105,7 +105,8 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
                .run = [&f] { return evaluate_model(f); },
                .examples =
                    "ntm eval --model runs/recall --lengths 10,20\n"
-                   "ntm eval --lengths 20 --attention weightings.html"};
+                   "ntm eval --lengths 20 --attention weightings.html",
+               .bare = "--model"};
   return {"ntm", kAbout, {train, eval}};
 }
 
@@ -170,8 +171,8 @@ bool NtmProgram::finish() {
   if (best.has("best_predictor"))
     reached += fmt::format("; the best predictor costs {:.4f} bits", best["best_predictor"]);
   training::say(reached + "\n\n" + length_table(t.task, *lengths));
-  training::say(fmt::format("weights {}", folder.best_weights()));
-  training::say(fmt::format("report  {}", page));
+  training::say(fmt::format("weights {}", folder.best_weights()), t.loop.output());
+  training::say(fmt::format("report  {}", page), t.loop.output());
   return true;
 }
 

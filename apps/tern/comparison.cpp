@@ -343,7 +343,7 @@ std::string comparison_page(const std::vector<Run>& runs) {
 void write_comparison(const std::string& path, const std::vector<Run>& runs) {
   std::error_code error;
   check(!fs::exists(path, error) || is_page_from(path, kGenerator),
-        "tern report: {} is there, and no page of tern report; choose another by --out", path);
+        "{} exists and was not written by tern report; choose another file by --out", path);
   write_file_atomically(path, comparison_page(runs));
 }
 
@@ -353,10 +353,6 @@ Program tern_program(ReportFlags& f) {
         .flag("runs")
         .must_be_given();
     s.text("out", f.out, "FILE", "the page; an earlier page of tern report is replaced");
-  };
-  const auto check_flags = [&f](const Given&) {
-    check(!f.runs.empty(), "tern report: give the folders of runs");
-    check(!f.out.empty(), "--out: the name of the page is empty");
   };
   const auto run = [&f] {
     write_comparison(f.out, load_runs(f.runs));
@@ -371,7 +367,6 @@ Program tern_program(ReportFlags& f) {
         .about = "Writes a page that compares runs: results, curves in one chart, and the settings "
                  "that differ.",
         .settings = settings,
-        .check = check_flags,
         .run = run,
         .examples = "tern report runs/first runs/second\n"
                     "tern report runs/* --out models.html"}}};

@@ -184,7 +184,7 @@ std::string start_from(const std::string& path, ImageClassifier& model) {
   }
   if (known == classes) return "";
   return fmt::format(
-      "{}: {}; {} classes are learnt anew", path,
+      "{}: {}; a new head for {} classes is trained", path,
       known == 0 ? "it has no head" : fmt::format("the head of {} classes is left out", known),
       classes);
 }

@@ -53,7 +53,7 @@ Facts describe(const CifarTraining& t, const std::string& data_path) {
   return {
       {"model", describe_model(t.model)},
       {"data",
-       fmt::format("{}{}: {}, {} steps an epoch", data_path,
+       fmt::format("{}{}: {}, {} steps per epoch", data_path,
                    t.options.data.empty() ? " (generated, not CIFAR-10)" : "",
                    images_text(t.train_set.size(), t.held_set.size(), t.test_set.size(), t.note),
                    training::grouped(training::steps_per_epoch(t.loader, t.options.accumulate)))}};

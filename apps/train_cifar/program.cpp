@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/run_page.h"
@@ -118,6 +119,7 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
       "train_cifar --resume runs/cifar\n"
       "train_cifar --predict cat.png --weights runs/cifar\n"
       "train_cifar --predict photos --weights runs/cifar --format csv > classes.csv";
+  command.bare = "--data";
   command.run = [&f] {
     if (!f.predict.empty()) return classify_pictures(f);
     return f.eval.empty() ? train_classifier(f) : evaluate_weights(f);
@@ -174,7 +176,7 @@ void CifarProgram::read_pictures(const training::RunFolder* resumed) {
                           "on pictures of your own",
                           training::grouped(train))
             : "reading " + path,
-      stderr);
+      log_stream());
   if (given_ && !resumed) choose_model(config, *given_);
   if (path.empty()) {
     drawn_ = dry_run_ ? blank_cifar10(train, test) : draw_cifar10(train, test, config.seed);
@@ -249,7 +251,7 @@ void CifarProgram::save(const training::RunFolder& folder) const {
 Summary CifarProgram::summary() const {
   std::optional<ShapeOnlyScope> nothing;
   if (config.init.empty()) nothing.emplace();
-  const ImageClassifier model = make_model(config);
+  const ImageClassifier model = make_model(config, !std::exchange(said_start_, true));
   const int64_t count = std::min(config.batch, trained_images(config, data.train.size()));
   datasets::Batch batch;
   training::Means means;
@@ -288,7 +290,9 @@ training::Loop& CifarProgram::make_loop(training::LoopOptions options, bool resu
   TrainOptions start = config;
   if (resumed) start.init.clear();  // the checkpoint has the weights
   options.on_epoch = [this](const training::EpochRecord&) { write_report(); };
-  training = std::make_unique<CifarTraining>(config, data, make_model(start), std::move(options));
+  training.reset();  // of steps that were only timed
+  training = std::make_unique<CifarTraining>(
+      config, data, make_model(start, !std::exchange(said_start_, true)), std::move(options));
   return training->loop;
 }
 

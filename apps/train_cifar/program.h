@@ -48,6 +48,7 @@ class CifarProgram : public TrainingProgram {
   int64_t steps() const override { return total_steps(config, data.train.size()); }
   Summary summary() const override;
   DryRunOptions dry_run_options() const override;
+  bool chose_by_data() const override { return !chosen_.empty(); }
   std::string folder_name() const override { return config.model; }
   void save(const training::RunFolder& folder) const override;
   void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
@@ -68,11 +69,12 @@ class CifarProgram : public TrainingProgram {
   void read_pictures(const training::RunFolder* resumed);
   void write_report();
 
-  bool dry_run_ = false;            ///< nothing is drawn
-  std::optional<GivenKeys> given_;  ///< CifarFlags::given
-  std::string chosen_;              ///< the flags that would set what was chosen by the data
-  std::string moved_data_;          ///< where the data of a resumed run are now; empty: unmoved
-  datasets::Cifar10 drawn_;         ///< of a new run without data
+  bool dry_run_ = false;             ///< nothing is drawn
+  std::optional<GivenKeys> given_;   ///< CifarFlags::given
+  mutable bool said_start_ = false;  ///< what --init leaves out
+  std::string chosen_;               ///< the flags that would set what was chosen by the data
+  std::string moved_data_;           ///< where the data of a resumed run are now; empty: unmoved
+  datasets::Cifar10 drawn_;          ///< of a new run without data
   std::string report_path_;
 };
 

@@ -50,13 +50,13 @@ ImageClassifier make_untrained(TrainOptions o) {
   return make_model(o);
 }
 
-ImageClassifier make_model(const TrainOptions& o) {
+ImageClassifier make_model(const TrainOptions& o, bool says) {
   Rng rng(o.seed);
   ImageClassifier model = find_classifier(o.model).make(
       o.dropout, rng, nn::recompute_named(o.memory_use.recompute), o.form);
   if (!o.init.empty()) {
     const std::string note = start_from(o.init, model);
-    if (!note.empty()) training::say(note, stderr);
+    if (says && !note.empty()) training::say(note, log_stream());
   }
   return model;
 }
@@ -117,8 +117,6 @@ training::LoopOptions CifarTraining::complete(training::LoopOptions o) {
   set_loop_options(o, options);
   if (options.hold_out > 0) o.best = {"valid_top1", true};
   o.weights_metadata = {{"model", model.name}, {"format", "pt"}};
-  const bool first = !o.parallel.world || o.parallel.world->first();
-  o.output = first ? stderr : stdout;  // standard output carries the accuracies; others' is closed
   o.unit = "images";
   o.total = static_cast<double>(train_set.size());
   o.note = [](const training::Loop& l) {

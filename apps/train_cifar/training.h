@@ -18,7 +18,7 @@
 namespace tern::apps::train_cifar {
 
 /// The model that the options name, with the weights of `init`, or random ones from the seed.
-ImageClassifier make_model(const TrainOptions& options);
+ImageClassifier make_model(const TrainOptions& options, bool says = true);
 /// The same without memory and weights.
 ImageClassifier make_untrained(TrainOptions options);
 

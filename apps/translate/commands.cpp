@@ -183,7 +183,7 @@ int plot_attention(const TranslateFlags& f) {
   check_attention_path(path);
   std::error_code error;
   check(!f.attention.empty() || !std::filesystem::exists(path, error) || is_page_from(path),
-        "{} is there, and no page of tern's; choose another by --attention", path);
+        "{} exists and was not written by tern; choose another file by --attention", path);
   const Translator t = load_translator(f.model);
   check_has_attention(t);
   const std::vector<std::string> lines = {f.sentence};
@@ -197,8 +197,10 @@ int plot_attention(const TranslateFlags& f) {
              attention_means_text(picture, shown, text_width(), training::shows_colours(stdout)));
   check(!picture.groups.empty(), "there is nothing to show: the sentence is empty");
   write_attention(path, "Attention of " + f.model, {picture});
-  training::say(fmt::format(
-      "{}: {}", path.ends_with(".html") ? "every layer and head" : "these pictures", path));
+  training::say(
+      fmt::format("{}: {}", path.ends_with(".html") ? "every layer and head" : "these pictures",
+                  path),
+      stderr);
   return 0;
 }
 

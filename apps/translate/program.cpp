@@ -265,6 +265,7 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
       "translate train --pairs pairs.tsv --out runs/french\n"
       "translate train --resume runs/french\n"
       "translate run --model runs/french --beam 5";
+  train.bare = "--pairs";
   train.run = [&f] { return train_translation(f); };
   const auto command = [&f](const char* name, const char* about, auto add, auto run,
                             const char* examples) {
@@ -281,6 +282,7 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
       add_run, run_on_standard_input,
       "translate run --model runs/french < english.txt > french.txt\n"
       "translate run --model runs/french --beam 5 --int8 < english.txt");
+  run.bare = kBareInput;
   run.check = [&f](const Given&) {
     check(f.search.n_best <= f.search.beam, "--n-best {} is above --beam {}", f.search.n_best,
           f.search.beam);
@@ -343,7 +345,8 @@ void TranslateProgram::load(const training::RunFolder* resumed) {
   TrainConfig& c = config;
   for (std::string* path : {&c.pairs, &c.source, &c.target, &c.valid_source, &c.valid_target})
     make_absolute(*path);
-  if (is_demo(c)) training::say("no files given: trains on generated English-French sentences");
+  if (is_demo(c))
+    training::say("no files given: trains on generated English-French sentences", log_stream());
   files = read_pair_files(c);
   const bool learned = !resumed && c.from.empty(), fits = !resumed && c.preset == kOwn;
   const TrainConfig before = c;
@@ -443,8 +446,8 @@ bool TranslateProgram::finish() {
                              is_demo(config) ? "generated pairs" : "sentence pairs"),
                  facts, record, loop);
   const std::string page = save_page(loop, make_report(run, samples));
-  for (const SampleTranslation& s : samples) training::say("\n" + sample_text(s));
-  training::say("");
+  for (const SampleTranslation& s : samples) training::say("\n" + sample_text(s), loop.output());
+  training::say("", loop.output());
   if (std::isnan(best["valid_loss"]))
     training::say(fmt::format("weights of {} {}: {}", loop.epoch_word(), best.epoch, weights));
   else
@@ -452,7 +455,8 @@ bool TranslateProgram::finish() {
                               best.epoch, best["valid_ppl"], best["valid_bleu"], weights));
   const bool attention = std::any_of(samples.begin(), samples.end(),
                                      [](const auto& s) { return !s.attention.groups.empty(); });
-  training::say(fmt::format("report{}: {}", attention ? " with attention" : "", page));
+  training::say(fmt::format("report{}: {}", attention ? " with attention" : "", page),
+                loop.output());
   return true;
 }
 

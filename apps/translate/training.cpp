@@ -112,7 +112,7 @@ std::optional<training::Metrics> TranslationTraining::validate() {
   const int64_t pairs = std::ssize(*corpus.valid.pairs);
   if (pairs == 0) return none;
   training::Progress bar(fmt::format("validating {}/{}", loop.epoch(), loop.epochs()), "pairs",
-                         2 * pairs);
+                         2 * pairs, 0, loop.output());
   auto watch = [&](int64_t before) {
     return [&bar, before](int64_t done) {
       bar.update(before + done);

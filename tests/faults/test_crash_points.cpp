@@ -35,7 +35,7 @@ Ended go_on(const Shell& shell, const std::string& folder) {
   const std::string resume = fmt::format("{}{} --resume '{}'", quick, kResume, shell / folder);
   const Ended refused = shell.run(resume);
   if (refused.code != 2) {
-    const bool anew = has(refused.out, "ended here before its first checkpoint; it begins anew");
+    const bool anew = has(refused.err, "ended here before its first checkpoint; it begins anew");
     CHECK(anew != had_checkpoint);
     return refused;
   }

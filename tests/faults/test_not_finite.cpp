@@ -63,19 +63,21 @@ std::vector<Use> all_uses() {
                     lm = PROGRAM_LM " eval --model run --text text ";
   const std::string run = PROGRAM_TRANSLATE " run --model run ";
   const std::string generate = PROGRAM_LM " generate --model run --prompt the --max-tokens 3 ";
-  const std::string chat = "echo the | " PROGRAM_LM " chat --model run --max-tokens 3 ";
-  return {
-      {kNtm, "best", {PROGRAM_NTM " eval --model run"}, {}},
-      {kTranslate,
-       "model",
-       {translate, translate + " --int8"},
-       {dog + run, dog + run + "--int8", PROGRAM_TRANSLATE " plot --model run 'a dog'"}},
-      {kLm, "model", {lm, lm + "--int8"}, {generate, generate + "--int8", chat, chat + "--int8"}},
-      {kLm + "--model bert ", "model", {lm}, {PROGRAM_LM " fill --model run 'the [MASK]'"}},
-      {kCifar,
-       "model",
-       {PROGRAM_TRAIN_CIFAR " --data data --eval run/model.safetensors"},
-       {PROGRAM_TRAIN_CIFAR " --predict " PICTURE " --weights run/model.safetensors"}}};
+  const std::string complete = "echo the | " PROGRAM_LM " complete --model run --max-tokens 3 ";
+  return {{kNtm, "best", {PROGRAM_NTM " eval --model run"}, {}},
+          {kTranslate,
+           "model",
+           {translate, translate + " --int8"},
+           {dog + run, dog + run + "--int8", PROGRAM_TRANSLATE " plot --model run 'a dog'"}},
+          {kLm,
+           "model",
+           {lm, lm + "--int8"},
+           {generate, generate + "--int8", complete, complete + "--int8"}},
+          {kLm + "--model bert ", "model", {lm}, {PROGRAM_LM " fill --model run 'the [MASK]'"}},
+          {kCifar,
+           "model",
+           {PROGRAM_TRAIN_CIFAR " --data data --eval run/model.safetensors"},
+           {PROGRAM_TRAIN_CIFAR " --predict " PICTURE " --weights run/model.safetensors"}}};
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ TEST_CASE("signals: a closed terminal saves the run as Ctrl-C does; nohup keeps 
                     kLong, wait_for("run/checkpoint.safetensors"), signals));
     CAPTURE(signals);
     CHECK(stopped.code == 130);
-    CHECK(has(stopped.out, "to resume: ntm train --resume"));
+    CHECK(has(stopped.err, "to resume: ntm train --resume"));
     CHECK_FALSE(fs::exists(shell / "run/lock"));
     fs::remove_all(shell / "run");
   }
@@ -217,7 +217,7 @@ TEST_CASE("folders: nothing that a program did not write is written over unasked
   const std::string plot = PROGRAM_TRANSLATE " plot --model empty 'a dog'";
   const Ended page = shell.run("echo mine > attention.html; " + plot);
   CHECK(page.code == 2);
-  CHECK(has(page.err, "attention.html is there, and no page of tern's"));
+  CHECK(has(page.err, "attention.html exists and was not written by tern;"));
   CHECK(shell.run("cat attention.html").out == "mine\n");
   CHECK(shell.run("rm attention.html; " + plot + " && " + plot).code == 0);
 }
@@ -239,7 +239,7 @@ TEST_CASE("folders: a run that ended before its first checkpoint begins anew, ei
     const auto check_anew = [&](const Ended& again) {
       CAPTURE(again.err);
       CHECK(again.code == 0);
-      CHECK(has(again.out, "run: a run ended here before its first checkpoint; it begins anew"));
+      CHECK(has(again.err, "run: a run ended here before its first checkpoint; it begins anew"));
       CHECK(read_all(shell / "run/model.safetensors") == whole);
     };
     make_dead_run(shell);

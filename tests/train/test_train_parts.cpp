@@ -351,6 +351,10 @@ TEST_CASE("train: the time left for a run counts the evaluation behind each epoc
   check_left(6, {.count = 0, .seconds = 2}, 4, 4 + 2);   // of the last epoch, too
   check_left(1.99, {.count = 3, .seconds = 2}, -1, -1);  // too early to say
   CHECK(seconds_left(9, 0, 10, 10, {.count = 1}).part == -1);
+  // Too early, but the epoch before took 2 s a unit.
+  check_left(1.99, {.count = 3, .seconds = 2, .pace = 2}, 8, 8 + 2 + 3 * (20 + 2));
+  check_left(6, {.count = 3, .pace = 2}, 4, 4 + 3 * 10);  // it has a speed of its own
+  CHECK(seconds_left(0, 0, 10, 10, {.count = 1, .pace = 2}).part == 20);
   // A run that was resumed in mid-epoch: 2 of what is done now, 4 done before.
   CHECK(seconds_left(2, 2, 4, 10, {.count = 1}).run == 4 + 10);
 }

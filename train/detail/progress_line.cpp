@@ -158,8 +158,9 @@ std::string progress_log_line(const ProgressText& t) {
 SecondsLeft seconds_left(double seconds, int64_t done, int64_t left, int64_t total,
                          const PartsToCome& to_come) {
   constexpr double kLeast = 2;  // an estimate from the first steps was three times too long
-  if (seconds < kLeast || done <= 0) return {};
-  const double unit = seconds / static_cast<double>(done);
+  const bool young = seconds < kLeast || done <= 0;
+  if (young && to_come.pace <= 0) return {};
+  const double unit = young ? to_come.pace : seconds / static_cast<double>(done);
   const double between = to_come.seconds > 0 ? to_come.seconds : unit * to_come.units;
   SecondsLeft time{.part = unit * static_cast<double>(left)};
   if (to_come.count > 0 || between > 0)

@@ -55,6 +55,33 @@ TEST_CASE("free memory: control groups of version 1, in a container, and files t
   CHECK_FALSE(machine.free());
 }
 
+TEST_CASE("dry run: how long all steps take, timed or by their operations") {
+  const auto timed = [](double seconds, int64_t steps) {
+    return run_time_text({.seconds = seconds, .gflops = 3, .timed = true}, steps);
+  };
+  CHECK(timed(2.0769, 1300) == "about 45 min for 1,300 steps of 2.1 s, without evaluations");
+  CHECK(timed(0.0123, 1) == "about a second for 1 step of 12 ms, without evaluations");
+  CHECK(timed(0.5, 100) == "about 50 s for 100 steps of 0.5 s, without evaluations");
+  CHECK(timed(1, 9000) == "about 2.5 h for 9,000 steps of 1 s, without evaluations");
+  CHECK(timed(1, 864000) == "about 10 days for 864,000 steps of 1 s, without evaluations");
+  CHECK(run_time_text({.seconds = 9, .gflops = 2499.7}, 1200) ==
+        "at least 3.0 h for 1,200 steps, by their 2,500 GFLOP each and the speed of products here");
+}
+
+TEST_CASE("dry run: a step is taken where it is short, and only estimated where it is long") {
+  Rng rng(0);
+  const nn::Linear layer(8, 8, rng);
+  Summary s = summary(layer, Shape{4, 8});
+  struct Taken {};
+  const auto make_loop = []() -> training::Loop& { throw Taken{}; };
+  CHECK_THROWS_AS(step_time(s, make_loop), Taken);
+  s.cost.backward_flops = int64_t{1} << 60;
+  const StepTime time = step_time(s, make_loop);
+  CHECK_FALSE(time.timed);
+  CHECK(time.gflops == doctest::Approx(1.153e9).epsilon(1e-3));
+  CHECK(time.seconds > 2);
+}
+
 TEST_CASE("dry run: the verdict, and what is needed beside a step") {
   CHECK(verdict(3'999'999, FreeMemory{5'000'000, "this machine"}) ==
         std::pair<std::string, bool>("needs up to 4 MB; 5 MB are free on this machine: it fits",

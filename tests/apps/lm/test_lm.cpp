@@ -416,7 +416,7 @@ TEST_CASE("lm: prompts from standard input and files, samples of them, and a cha
   o.generate.samples = 1;
   Typist typist({"the cat\n", "\n", "the dog\r\n", "the"}, out);
   std::istream in(&typist);
-  CHECK(chat(o, in, out) == 0);
+  CHECK(complete_lines(o, in, out) == 0);
   REQUIRE(typist.seen.size() == 5);
   for (size_t i = 0; i < 5; ++i) {
     const std::string& written = typist.seen[i];
@@ -564,9 +564,9 @@ TEST_CASE("lm: flags") {
       {"generate", "--model", "m", "--min-p", "0.1", "--temperature", "0"},
       {"generate", "--model", "m", "--repetition-penalty", "0"},
       {"generate", "--model", "m", "--repetition-window", "9"},
-      {"chat"},
-      {"chat", "--model", "m", "--prompt", "a"},
-      {"chat", "--model", "m", "--int8", "--precision", "bf16"},
+      {"complete"},
+      {"complete", "--model", "m", "--prompt", "a"},
+      {"complete", "--model", "m", "--int8", "--precision", "bf16"},
       {"eval", "--model", "m", "--text", "t", "--int8", "--precision", "bf16"},
       {"eval", "--model", "m"},
   };

@@ -299,7 +299,7 @@ TEST_CASE("lm bert: a folder of transformers") {
   refused(R"({"model_type": "bert", "num_attention_heads": 5})", "heads");
   refused(R"({"model_type": "bert", "num_attention_heads": -1})", "heads");
   refused(R"({"model_type": "bert", "position_embedding_type": "relative_key"})", "absolute");
-  refused(R"({"model_type": "gpt2"})", "no bert");
+  refused(R"({"model_type": "gpt2"})", "not a BERT");
   refused(R"({"model_type": 3})", "cannot be read");
   refused("{", "cannot be read");
 }

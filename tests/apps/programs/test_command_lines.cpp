@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -95,80 +96,57 @@ TEST_CASE("programs: each says which tern it is of") {
     const Ran ran = run_program(program, {"--version"});
     CHECK(ran.code == 0);
     CHECK(ran.err == "");
+    // And, in a second line, what else a report of a fault asks for.
     CHECK(ran.out.starts_with(program + " (tern) " + version[1].str()));
-    CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 1);
+    CHECK(std::regex_search(
+        ran.out, std::regex("\n(g|clang)\\+\\+ [0-9.]+, (AVX|base)[^,\n]*, .*(BLAS|BLIS|MKL)")));
+    CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 2);
   }
   CHECK(run_program("lm", {"train", "--version"}).out == run_program("lm", {"--version"}).out);
 }
 
-struct Refused {
-  const char* line;
-  const char* says;
+/// A line of command_lines.txt and what is said of it.
+struct Case {
+  std::string line;
+  int code;
+  std::vector<std::string> says;
 };
 
-TEST_CASE("programs: what is misspelt, no number or would change nothing is refused by name") {
-  const Refused kRefused[] = {
-      {"train_cifar --epoch 3", "there is no flag --epoch; did you mean --epochs?"},
-      {"train_cifar --label_smoothing=1", "did you mean --label-smoothing?"},
-      {"lm generate --model a --top-k 5 --tokens 5", "generate has no flag --tokens"},
-      {"train_cifar --model gmlp-5m", "gmlp-5m'; it must be one of gmlp-4m, "},
-      {"train_cifar --model gmlp-5m", "; did you mean gmlp-4m?"},
-      {"train_cifar 7", "nothing takes the word '7'"},
-      {"train_cifar --epochs 1.5", "--epochs is '1.5'; it must be a whole number from 1 to"},
-      {"train_cifar --epochs 1e99", "--epochs is '1e99'; it must be a whole number from 1 to"},
-      {"train_cifar --epochs nan", "--epochs is 'nan'; it must be a whole number"},
-      {"train_cifar --epochs=", "--epochs is ''; it must be a whole number"},
-      {"train_cifar --epochs", "--epochs needs a value: --epochs N"},
-      {"train_cifar --out --dry-run", "--out needs a value: --out DIR"},
-      {"train_cifar --epochs 3 --epochs 4", "--epochs is given twice"},
-      {"train_cifar --mixup 1001", "--mixup is '1001'; it must be a number from 0 to 1000"},
-      {"train_cifar --lr 0", "--lr is '0'; it must be a number above 0 and at most"},
-      {"train_cifar --dry-run=maybe", "--dry-run is 'maybe'; it must be true or false"},
-      {"train_cifar -e 3", "there is no flag -e (see --help)"},
-      {"train_cifar -- --epochs", "nothing takes the word '--epochs'"},
-      {"lm generate --prompt a", "--model is missing: folder of a trained model"},
-      {"lm fill --model x", "text is missing"},
-      {"lm fill --model x a b", "nothing takes the word 'b'"},
-      {"tern report", "runs is missing"},
-      {"train_cifar --xyzzy", "there is no flag --xyzzy (see --help)"},
-      {"lm trian", "there is no command 'trian'; did you mean train?"},
-      {"lm --epochs 3", "there is no flag --epochs; did you mean lm train --epochs?"},
-      {"lm train --wieght-decay 0",
-       "train has no flag --wieght-decay; did you mean --weight-decay?"},
-      {"lm eval --modle x --text y", "did you mean --model?"},  // which is missing then
-      {"lm train --model lama", "; did you mean llama?"},
-      {"lm generate --model x --temperature 0 --seed 3", "--seed would change nothing"},
-      {"lm generate --model x --temperature 0 --top-p 0.9", "--top-p would change nothing"},
-      {"lm generate --model x --top-k 1 --temperature 2", "--temperature would change nothing"},
-      {"lm train --model llama --cased", "--cased would change nothing"},
-      {"translate train --bpe 100", "--bpe would change nothing"},
-      {"translate train --hold-out 0 --best bleu", "--best would change nothing"},
-      {"translate run --model x --alpha 1", "--alpha would change nothing"},
-      {"translate score --hypothesis x", "did you mean --hypotheses?"},
-      {"ntm train --task cpoy", "did you mean copy?"},
-      {"ntm train --baseline --slots 9", "--slots would change nothing"},
-      {"ntm train --sequences 4 --every 9", "--every 9 would change nothing"},
-      {"ntm train --heads 0", "--heads is '0'; it must be a whole number from 1 to 64"},
-      {"ntm eval --lengths 10,1.5", "--lengths is '1.5'; it must be a whole number"},
-      {"ntm train --without content,shift,content", "--without names content twice"},
-      {"ntm train --without content --without content", "--without names content twice"},
-      {"ntm eval --lengths 10,20,1e1", "--lengths names 10 twice"},
-      {"lm train --text a b a", "--text names a twice"},
-      {"lm eval --model m --text a --text a", "--text names a twice"},
-      {"train_cifar --predict a.png --weights w --format xml", "must be text, csv or jsonl"},
-      {"train_cifar --top 3", "--top would change nothing: it is for --predict"},
-  };
-  TempDir empty;
-  for (const Refused& refused : kRefused) {
-    CAPTURE(refused.line);
-    std::vector<std::string> line = words(refused.line);
-    const std::string program = line[0];
-    line.erase(line.begin());
-    const Ran ran = run_program(program, line, {.folder = empty.path()});
-    CHECK(ran.code == 2);
-    CHECK(ran.out == "");
-    CHECK_MESSAGE(has(ran.err, refused.says), ran.err);
-    CHECK(std::filesystem::is_empty(empty.path()));
+std::vector<Case> cases() {
+  std::istringstream in(read_file(TERN_SOURCE_DIR "/tests/apps/programs/command_lines.txt"));
+  std::vector<Case> all;
+  for (std::string line, answer; std::getline(in, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    check(static_cast<bool>(std::getline(in, answer)) && answer.size() > 2, "no answer: {}", line);
+    Case c{line, answer[0] - '0', {}};
+    for (size_t at = 2, end; at < answer.size(); at = end + 4) {
+      end = std::min(answer.find(" && ", at), answer.size());
+      c.says.push_back(answer.substr(at, end - at));
+    }
+    all.push_back(std::move(c));
+  }
+  return all;
+}
+
+TEST_CASE("programs: a mistaken command line is answered with its name and a way out") {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "pics");
+  write_file(dir / "book.txt", "Once upon a time.\n");
+  const char* const path = std::getenv("PATH");
+  const RunOptions there{
+      .folder = dir.path(),
+      .environment = {{"PATH", TERN_BINARY_DIR "/apps:" + std::string(path ? path : "")}}};
+  const std::vector<Case> all = cases();
+  CHECK(all.size() > 180);
+  for (const Case& c : all) {
+    CAPTURE(c.line);
+    const Ran ran = run_words({"sh", "-c", c.line + " < /dev/null"}, there);
+    CHECK(ran.code == c.code);
+    CHECK((c.code == 0 ? ran.err : ran.out) == "");
+    for (const std::string& words : c.says)
+      CHECK_MESSAGE(has(c.code == 0 ? ran.out : ran.err, words), ran.err);
+    CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 2);
+    CHECK(std::filesystem::is_empty(dir / "pics"));
   }
 }
 
@@ -363,6 +341,21 @@ TEST_CASE("programs: the generated texts are those that the shell and man ask fo
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with("."))
       CHECK(std::regex_match(line, std::regex("\\.(TH|SH|SS|PP|TP|br|nh|ad)( .*)?")));
+}
+
+TEST_CASE("programs: docs/commands.md is what they say; tools/commands_page.sh writes it anew") {
+  const std::string page = read_file(TERN_SOURCE_DIR "/docs/commands.md");
+  std::string said = page.substr(0, page.find("## "));
+  for (const std::string& program : kPrograms) said += run_program(program, {"--print-help"}).out;
+  CHECK((page == said));  // else it is long
+  // A section each, with the text of --help.
+  for (const std::string& program : kPrograms)
+    for (const std::string& command : commands(program)) {
+      const std::string name = command.empty() ? "## " + program : "### " + program + " " + command;
+      CHECK(has(page, "\n" + name + "\n\n```text\n" +
+                          help_of(program, command, {.environment = {{"COLUMNS", "80"}}}) +
+                          "```\n"));
+    }
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST_CASE("control characters: samples of a training, names of folders, and the 
     const Ran ran = folder.run("lm", train, columns);
     CAPTURE(ran.out);
     CHECK(ran.code == 0);
-    CHECK(has(ran.out, "the " + kShown + "cat \uFFFDsat"));  // a prompt
+    CHECK(has(ran.out + ran.err, "the " + kShown + "cat \uFFFDsat"));  // a prompt
     CHECK(has(ran.out, "run" + kShown));
     CHECK_FALSE(commands(ran.out + ran.err));
     const std::string page = read_file(folder.dir / out + "/report.html");

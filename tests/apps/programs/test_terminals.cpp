@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <map>
 #include <regex>
 
 #include "tern/tests/apps/programs/run_program.h"
@@ -69,6 +70,17 @@ TEST_CASE("programs: what a training says fits the terminal") {
   }
 }
 
+TEST_CASE("programs: the time left is known from the second epoch on, however short it is") {
+  const Desk desk;  // epochs of half a second
+  const Ran ran = desk.run(
+      "ntm", {"train", "--sequences", "300", "--every", "100", "--threads", "1", "--out", "run"},
+      {.columns = 200});
+  CHECK(ran.code == 0);
+  for (const std::string& row : rows(ran.out))
+    if (row.starts_with("epoch 2/3 [") || row.starts_with("epoch 3/3 ["))
+      CHECK_MESSAGE(has(row, ", all 0:"), row);
+}
+
 TEST_CASE("programs: a dumb terminal and a pipe get plain lines") {
   const Desk desk;
   for (const char* term : {"dumb", ""}) {
@@ -79,14 +91,36 @@ TEST_CASE("programs: a dumb terminal and a pipe get plain lines") {
   }
   const Ran piped = desk.run("lm", with(desk.lm, {"--epochs", "1"}));
   CHECK(piped.code == 0);
-  CHECK(piped.err == "");
-  CHECK_FALSE(moves_cursor(piped.out));
+  CHECK_FALSE(moves_cursor(piped.out + piped.err));
   // Whole lines, for whatever reads a log.
-  CHECK(std::regex_search(piped.out, std::regex("\nepoch 1/1  .*tokens/s  lr .*\n")));
+  CHECK(std::regex_search(piped.err, std::regex("\nepoch 1/1  .*tokens/s  lr .*\n")));
 }
 
-TEST_CASE("programs: standard output carries the result alone") {
+TEST_CASE("programs: standard output carries the results of a training alone") {
   const Desk desk;
+  struct Result {
+    std::string program;
+    Words arguments;
+    const char* all;  // a pattern of the whole output
+  };
+  for (const Result& r : std::vector<Result>{
+           {"lm", with(desk.lm, {"--epochs", "1", "--out", "gpt"}),
+            "best epoch 1: valid ppl [0-9.]+, [0-9.]+ bits/byte, gpt/model.safetensors\n"},
+           {"lm", with(desk.lm, {"--epochs", "1", "--hold-out", "0", "--out", "all"}),
+            "weights of epoch 1: all/model.safetensors\n"},
+           {"translate", desk.translate, "weights of epoch 1: model/model.safetensors\n"},
+           {"ntm",
+            {"train", "--hidden", "6", "--sequences", "4", "--every", "4", "--threads", "1"},
+            "best after 4 sequences: [0-9.]+ bits a sequence, [0-9.]+ wrong bits\n\n"
+            " vectors [^\n]*\n( +[0-9]+ [^\n]*%\n)+\n?"}}) {
+    CAPTURE(r.program);
+    const Ran ran = desk.run(r.program, r.arguments);
+    CHECK(ran.code == 0);
+    CHECK_MESSAGE(std::regex_match(ran.out, std::regex(r.all)), ran.out);
+    for (const char* log : {"\nrecipe  ", "\nfolder  ", "\nreport", "\nto "})
+      CHECK_MESSAGE(std::regex_search("\n" + ran.err, std::regex(log)), ran.err);
+    CHECK(has(ran.err, r.program == "ntm" ? "4 sequences" : "epoch 1/1"));
+  }
   const Ran cifar = desk.run("train_cifar", {"--limit", "8", "--batch", "8", "--epochs", "1",
                                              "--out", "cifar", "--threads", "1"});
   CHECK(cifar.code == 0);
@@ -105,6 +139,55 @@ TEST_CASE("programs: standard output carries the result alone") {
   CHECK(has(read.err, "gpt"));
 }
 
+TEST_CASE("programs: --dry-run says how long all steps take, and writes nothing") {
+  const Desk desk;
+  for (const auto& [program, arguments] :
+       std::map<std::string, Words>{{"lm", with(desk.lm, {"--epochs", "3"})},
+                                    {"translate", desk.translate},
+                                    {"ntm", {"train", "--hidden", "6", "--sequences", "9"}},
+                                    {"train_cifar", {"--limit", "8", "--batch", "4"}}}) {
+    const Ran ran = desk.run(program, with(arguments, {"--dry-run"}));
+    CAPTURE(program);
+    CHECK(ran.code == 0);
+    std::smatch takes, steps;
+    REQUIRE(std::regex_search(ran.out, takes,
+                              std::regex("\ntakes about [^\n]+ for ([0-9,]+) steps? of [0-9.]+ "
+                                         "m?s, without evaluations\n$")));
+    REQUIRE(std::regex_search(ran.out, steps, std::regex("\n +([0-9,]+) steps; below")));
+    CHECK(takes[1] == steps[1]);
+    CHECK(std::distance(fs::directory_iterator(desk.dir.path()), {}) == 2);  // the text and pairs
+  }
+}
+
+// Pictures as MNIST has them, of 28 x 28 pixels, and their labels.
+void write_digits(const std::string& folder, const std::string& part, char count) {
+  std::string pictures = {0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 28, 0, 0, 0, 28};
+  std::string labels = {0, 0, 8, 1, 0, 0, 0, count};
+  for (char i = 0; i < count; ++i) {
+    pictures += std::string(28 * 28, static_cast<char>(i * 5));
+    labels += static_cast<char>(i % 10);
+  }
+  write_file(folder + "/" + part + "-images-idx3-ubyte", pictures);
+  write_file(folder + "/" + part + "-labels-idx1-ubyte", labels);
+}
+
+TEST_CASE("programs: a training that the data chose says before it begins how long it takes") {
+  const Desk desk;
+  fs::create_directory(desk.dir / "digits");
+  write_digits(desk.dir / "digits", "train", 20);
+  write_digits(desk.dir / "digits", "t10k", 10);
+  const Words own = {"--data", "digits", "--epochs", "1", "--threads", "1"};
+  const Ran ran = desk.run("train_cifar", with(own, {"--out", "run"}));
+  CHECK(ran.code == 0);
+  CHECK_MESSAGE(
+      std::regex_search(ran.err, std::regex("\nthis training takes about [^\n]* for [0-9]+ steps? "
+                                            "of [^\n]*; --epochs sets another length\nmodel ")),
+      ran.err);
+  // What the user chose is not announced.
+  const Ran drawn = desk.run("train_cifar", {"--limit", "8", "--batch", "8", "--epochs", "1"});
+  CHECK_FALSE(has(drawn.err, "this training takes"));
+}
+
 TEST_CASE("programs: a run that goes on says where") {
   const Desk desk;
   REQUIRE(desk.run("lm", with(desk.lm, {"--epochs", "1", "--out", "lm", "--schedule", "constant"}))
@@ -112,9 +195,27 @@ TEST_CASE("programs: a run that goes on says where") {
   const Ran more = desk.run("lm", {"train", "--resume", "lm", "--epochs", "2"});
   CHECK(more.code == 0);
   CHECK(std::regex_search(
-      more.out, std::regex("\nresumes in epoch 2/2, batch 1 of ([0-9]+), after [0-9]+ steps\n")));
+      more.err, std::regex("\nresumes in epoch 2/2, batch 1 of ([0-9]+), after [0-9]+ steps\n")));
   const Ran done = desk.run("lm", {"train", "--resume", "lm"});
-  CHECK(std::regex_search(done.out, std::regex("\nall 2 epochs are done, after [0-9]+ steps\n")));
+  CHECK(std::regex_search(done.err, std::regex("\nall 2 epochs are done, after [0-9]+ steps\n")));
+}
+
+TEST_CASE("programs: a checkpoint that is damaged leaves the weights of the run") {
+  const Desk desk;
+  REQUIRE(desk.run("lm", with(desk.lm, {"--epochs", "1", "--out", "lm"})).code == 0);
+  const std::string path = desk.dir / "lm/checkpoint.safetensors", whole = read_file(path);
+  for (const std::string& damaged : {std::string(), whole.substr(0, 2000)}) {
+    write_file(path, damaged);
+    const Ran ran = desk.run("lm", {"train", "--resume", "lm"});
+    CHECK(ran.code == 2);
+    CHECK_MESSAGE(has(ran.err, "lm/checkpoint.safetensors: byte 0: "), ran.err);
+    CHECK(has(ran.err,
+              "; the run cannot be resumed without it: the weights of its epochs are left, "
+              "see lm/model.safetensors\n"));
+  }
+  fs::remove(desk.dir / "lm/model.safetensors");
+  CHECK(
+      has(desk.run("lm", {"train", "--resume", "lm"}).err, "it: start it anew in another folder"));
 }
 
 TEST_CASE("programs: a run in its first epoch says that, not that a file is missing") {
@@ -173,12 +274,12 @@ TEST_CASE("programs: a preset's warm-up is cut to a short run, and that is said"
       "1",     "--hold-out", "0",     "--threads", "1", "--epochs", "1", "--bpe", "50"};
   const Ran best = desk.run("translate", with(translate, {"--preset", "multi30k-best"}));
   CHECK_MESSAGE(best.code == 0, best.err);
-  CHECK(has(best.out, "warm-up cut from 2000 to 0 steps, because the run has 1"));
+  CHECK(has(best.err, "warm-up cut from 2000 to 0 steps, because the run has 1"));
   const Ran base = desk.run("translate", with(translate, {"--preset", "base"}));
   CHECK_MESSAGE(base.code == 0, base.err);
-  CHECK(has(base.out, "the rate only rises: noam's warm-up has 4000 steps, the run 1"));
+  CHECK(has(base.err, "the rate only rises: noam's warm-up has 4000 steps, the run 1"));
   const Ran lm = desk.run("lm", with(desk.lm, {"--epochs", "1"}));
-  CHECK(has(lm.out, "warm-up cut from 100 to"));
+  CHECK(has(lm.err, "warm-up cut from 100 to"));
 }
 
 TEST_CASE("programs: translate says on a terminal what to type, and shows colours where wanted") {
@@ -235,22 +336,6 @@ TEST_CASE("programs: an evaluation says which of its numbers int8 is in") {
   CHECK_FALSE(has(plain.out, "in f32"));
   CHECK(has(rounded.err, ", int8"));
   CHECK(has(rounded.out, "(of the weights in f32: --int8 is the search's)"));
-}
-
-TEST_CASE("run: says how to use it") {
-  const std::string script = TERN_SOURCE_DIR "/run";
-  const Ran bare = run_words({script});
-  CHECK(bare.code == 2);
-  CHECK(bare.out == "");
-  for (const char* name : {"train_cifar", "translate", "lm", "ntm", "tests", "bench", "fuzz"})
-    CHECK(std::regex_search(bare.err, std::regex(std::string("\n  ") + name + " +[a-z]")));
-  for (const std::string& row : rows(bare.err)) CHECK(characters(row) <= 80);
-  const Ran help = run_words({script, "--help"});
-  CHECK(help.code == 0);
-  CHECK(help.out == bare.err);
-  const Ran unknown = run_words({script, "train"});
-  CHECK(unknown.code == 2);
-  CHECK(unknown.err == "run: there is no program 'train'\n" + bare.err);
 }
 
 }  // namespace

@@ -229,7 +229,7 @@ TEST_CASE("tern report: only its own page is written over") {
   for (const std::string& others : {std::string(), std::string("text"), of_a_run}) {
     write_file(out, others);
     CHECK_THROWS_WITH_AS(write_comparison(out, runs),
-                         doctest::Contains("page.html is there, and no page of tern report"),
+                         doctest::Contains("page.html exists and was not written by tern report"),
                          Error);
     CHECK(read_file(out) == others);
   }

@@ -52,6 +52,10 @@ TEST_CASE("train_cifar dry run: it writes nothing") {
   program.load(nullptr);
   CHECK(program.dry_run_options().facts[1].second ==
         "10,000 training and 2,000 test images of 10 classes");
+  program.config.limit = 100;  // what is left out is not counted
+  program.config.hold_out = 0.25;
+  CHECK(program.dry_run_options().facts[1].second ==
+        "75 training, 25 held-out and 100 test images of 10 classes");
   f.options.batch = 1'000'000'000;
   CHECK(train_classifier(f) == 0);  // there are no more than 10,000 images
   fs::current_path(before);

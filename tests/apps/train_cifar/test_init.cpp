@@ -72,7 +72,7 @@ TEST_CASE("train_cifar init: timm's weights, with a head for other classes") {
     ImageClassifier fresh = find_classifier(model).make(0, rng, nn::Recompute::none, o.form);
     const Tensor own_head = at(nn::state_dict(fresh), "head.weight").clone();
     CHECK(start_from(path, fresh) ==
-          path + ": the head of 1000 classes is left out; 3 classes are learnt anew");
+          path + ": the head of 1000 classes is left out; a new head for 3 classes is trained");
     const NamedTensors got = nn::state_dict(make_model(o));
     CHECK(got.size() == timm.size());
     for (const auto& named : got) {  // clang captures no structured bindings
@@ -133,7 +133,8 @@ TEST_CASE("train_cifar init: the first misfit is named, and nothing else is") {
   TrainOptions o = starting_from(headless, "vit_tiny_patch16_224", {.side = 224, .classes = 2});
   o.init.clear();
   ImageClassifier model = make_model(o);
-  CHECK(start_from(headless, model) == headless + ": it has no head; 2 classes are learnt anew");
+  CHECK(start_from(headless, model) ==
+        headless + ": it has no head; a new head for 2 classes is trained");
 }
 
 TEST_CASE("train_cifar init: the file chooses the model, the flags win") {

@@ -1,0 +1,217 @@
+// The script ./run, in a copy of the tree that has it and what it reads. What it calls to build and
+// to install (cmake, g++, apt-get, ...) are scripts that write down how they were called.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+
+#include "tern/tests/apps/programs/run_program.h"
+#include "tern/tests/support/data_files.h"
+
+namespace tern::test::test_run_script {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Words = std::vector<std::string>;
+
+const std::string kSource = TERN_SOURCE_DIR;
+
+// As CMake does: a folder has the sources that it was configured for. A program says that it runs.
+constexpr const char* kCmake = R"(case "$1" in
+-S)
+  home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$4/CMakeCache.txt" 2>/dev/null)
+  case "$home" in ''|"$2") ;; *) echo "CMakeCache.txt is of $home"; exit 1 ;; esac
+  echo "CMAKE_HOME_DIRECTORY:INTERNAL=$2" > "$4/CMakeCache.txt" ;;
+--build)
+  mkdir -p "$2/apps"
+  printf '#!/bin/sh\necho ntm runs "$@"\n' > "$2/apps/ntm"
+  chmod +x "$2/apps/ntm" ;;
+esac
+)";
+
+struct Clone {
+  TempDir dir;
+  std::string root = dir / "tern", bin = dir / "bin";
+
+  Clone() {
+    fs::create_directories(root + "/docs");
+    fs::copy_file(kSource + "/run", root + "/run");
+    fs::copy_file(kSource + "/docs/commands.md", root + "/docs/commands.md");
+    for (const char* name : {"train_cifar", "translate", "lm", "ntm", "tern"}) {
+      const std::string folder = std::string("/apps/") + name;
+      fs::create_directories(root + folder);
+      fs::copy_file(kSource + folder + "/main.cpp", root + folder + "/main.cpp");
+    }
+    fs::create_directory(bin);
+    stub("cmake", kCmake);
+    stub("ninja", "");
+    stub("g++", "echo ${GXX-12}\n");
+    stub("dpkg-query",
+         "case \" $MISSING \" in *\" $4 \"*) ;; *) echo install ok installed ;; esac\n");
+    stub("apt-get", "");
+    stub("sudo", "exec \"$@\"\n");
+  }
+  void stub(const std::string& name, const std::string& body) const {
+    write_file(bin + "/" + name,
+               "#!/bin/sh\necho " + name + " \"$@\" >> '" + (dir / "calls") + "'\n" + body);
+    fs::permissions(bin + "/" + name, fs::perms::owner_all);
+  }
+  /// `typed`: into a terminal; else there is none.
+  Ran run(const Words& words, std::map<std::string, std::string> environment = {},
+          const std::string& typed = "") const {
+    const char* const path = std::getenv("PATH");
+    environment.insert({"PATH", bin + ":" + std::string(path ? path : "")});
+    environment.insert({"CI", ""});
+    environment.insert({"CXX", "g++"});
+    Words all = {root + "/run"};
+    all.insert(all.end(), words.begin(), words.end());
+    return run_words(all, {.columns = typed.empty() ? 0 : 200,
+                           .folder = dir.path(),
+                           .typed = typed,
+                           .environment = environment});
+  }
+  std::string calls() const {
+    return fs::exists(dir / "calls") ? read_file(dir / "calls") : std::string();
+  }
+};
+
+TEST_CASE("run: says how to use it") {
+  const std::string script = kSource + "/run";
+  const Ran bare = run_words({script});
+  CHECK(bare.code == 2);
+  CHECK(bare.out == "");
+  for (const char* name :
+       {"train_cifar", "translate", "lm", "ntm", "install", "tests", "bench", "fuzz"})
+    CHECK(std::regex_search(bare.err, std::regex(std::string("\n  ") + name + " +[a-z]")));
+  for (const std::string& row : rows(bare.err)) CHECK(characters(row) <= 80);
+  const Ran help = run_words({script, "--help"});
+  CHECK(help.code == 0);
+  CHECK(help.out == bare.err);
+  // By sh, too; and where there is no bash that is said.
+  CHECK(run_words({"sh", script, "--help"}).out == help.out);
+  TempDir none;
+  const Ran without = run_words({"/bin/sh", script}, {.environment = {{"PATH", none.path()}}});
+  CHECK(without.code == 2);
+  CHECK(without.err == "run: this script needs bash\n");
+}
+
+TEST_CASE("run: a program that is not there is taken for the nearest") {
+  const std::string script = kSource + "/run";
+  for (const auto& [word, meant] : std::vector<std::pair<std::string, std::string>>{
+           {"train_cifer", "; did you mean train_cifar?"},
+           {"train", "; did you mean train_cifar?"},
+           {"tarnslate", "; did you mean translate?"},
+           {"test", "; did you mean tests?"},
+           {"xyzzy", ""}}) {
+    const Ran ran = run_words({script, word});
+    CHECK(ran.code == 2);
+    CHECK(ran.err.substr(0, ran.err.find('\n')) ==
+          "run: there is no program '" + word + "'" + meant);
+  }
+}
+
+TEST_CASE("run: --help needs no build, and is what the program says") {
+  const Clone clone;
+  for (const Words& words :
+       {Words{"train_cifar", "--help"}, Words{"lm", "--help"}, Words{"lm", "train", "-h"},
+        Words{"translate", "run", "--beam", "5", "--help"}, Words{"tern", "report", "--help"}}) {
+    CAPTURE(words[0]);
+    const Ran shown = clone.run(words);
+    CHECK(shown.code == 0);
+    const Ran said = run_program(words[0], {words.begin() + 1, words.end()},
+                                 {.environment = {{"COLUMNS", "80"}}});
+    CHECK(shown.out == said.out);
+  }
+  CHECK(clone.calls() == "");
+  CHECK_FALSE(fs::exists(clone.root + "/build"));
+  // A program that was built says it itself; behind -- there is no flag.
+  REQUIRE(clone.run({"ntm", "--", "--help"}).out == "ntm runs -- --help\n");
+  CHECK(clone.run({"ntm", "--help"}).out == "ntm runs --help\n");
+  // But an old one may lack flags.
+  fs::last_write_time(clone.root + "/docs/commands.md",
+                      fs::last_write_time(clone.root + "/build/apps/ntm") + std::chrono::hours(1));
+  CHECK(clone.run({"ntm", "--help"}).out.starts_with("Usage: ntm COMMAND"));
+}
+
+TEST_CASE("run: a clone that was copied or moved is configured anew") {
+  const Clone clone;
+  const Ran first = clone.run({"ntm", "a"});
+  CHECK_MESSAGE(first.code == 0, first.err);
+  CHECK(first.out == "ntm runs a\n");
+  CHECK_FALSE(has(first.err, "anew"));
+  CHECK_FALSE(has(clone.run({"ntm"}).err, "anew"));
+  const std::string old = clone.root + "/build/CMakeFiles/old";
+  fs::create_directories(old);
+  write_file(clone.root + "/build/CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL=/else where\n");
+  const Ran moved = clone.run({"ntm", "b"});
+  CHECK_MESSAGE(moved.code == 0, moved.err);
+  CHECK(moved.out == "ntm runs b\n");
+  CHECK(has(moved.err,
+            "build was configured for /else where: this clone was copied or moved; "
+            "configuring anew"));
+  CHECK_FALSE(fs::exists(old));
+}
+
+TEST_CASE("run: packages are installed only where somebody said so") {
+  const std::map<std::string, std::string> missing = {{"MISSING", "zlib1g-dev"}};
+  const auto installs = [](const Clone& clone) {
+    return has(clone.calls(), "apt-get -q install -y --no-install-recommends zlib1g-dev\n");
+  };
+  {
+    const Clone clone;
+    const Ran ran = clone.run({"ntm"}, missing);
+    CHECK(ran.out == "ntm runs\n");  // they may be there in another form
+    CHECK(has(ran.err,
+              "packages are missing: zlib1g-dev. Without a terminal to ask on, nothing is "
+              "installed; ./run --yes ntm does it, or: apt-get install zlib1g-dev"));
+    CHECK_FALSE(has(clone.calls(), "apt-get"));
+    CHECK(clone.run({"--yes", "ntm"}, missing).code == 0);
+    CHECK(installs(clone));
+  }
+  {
+    const Clone clone;
+    CHECK(clone.run({"ntm"}, {{"MISSING", "zlib1g-dev"}, {"CI", "true"}}).code == 0);
+    CHECK(installs(clone));
+  }
+  for (const char* answer : {"n\n", "y\n"}) {
+    const Clone clone;
+    const Ran ran = clone.run({"ntm"}, missing, answer);
+    CHECK(has(ran.out, "Install them with apt-get? [Y/n]"));
+    CHECK(installs(clone) == (answer[0] == 'y'));
+  }
+}
+
+TEST_CASE("run: a compiler that is too old is said before anything is built") {
+  const Clone clone;
+  const Ran old = clone.run({"ntm"}, {{"GXX", "9"}});
+  CHECK(old.code == 1);
+  CHECK(has(old.err, "g++ is version 9, and tern needs g++ 12, clang 14 or newer"));
+  CHECK(has(old.err, "CXX=g++-12 ./run ntm"));
+  CHECK_FALSE(has(clone.calls(), "cmake"));
+  CHECK(clone.run({"ntm"}, {{"GXX", "13.2.0"}}).code == 0);
+  CHECK(clone.run({"ntm"}, {{"GXX", "unknown"}}).code == 0);
+}
+
+TEST_CASE("run: install installs libraries and programs, and says where") {
+  const Clone clone;
+  const std::string to = clone.dir / "my tern";
+  const Ran ran = clone.run({"install", to});
+  CHECK_MESSAGE(ran.code == 0, ran.err);
+  for (const char* part : {"libraries", "programs"})
+    CHECK(has(clone.calls(), std::string(" --component ") + part + " --prefix " + to + "\n"));
+  CHECK(has(ran.err, "programs in " + to + "/bin: lm ntm tern train_cifar translate"));
+  CHECK(has(ran.err, "export PATH=\"" + to + "/bin:$PATH\""));
+  const Ran there =
+      clone.run({"install", to},
+                {{"PATH", clone.bin + ":" + to + "/bin:" + std::string(std::getenv("PATH"))}});
+  CHECK(there.code == 0);
+  CHECK_FALSE(has(there.err, "export PATH"));
+  const Ran empty = clone.run({"install", ""});
+  CHECK(empty.code == 2);
+  CHECK(has(empty.err, "install: the name of the folder is empty"));
+}
+
+}  // namespace
+}  // namespace tern::test::test_run_script
