@@ -358,6 +358,11 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;
   Reduction reduction = Reduction::mean;  ///< mean divides by the weights of the counted targets
 };
+/// The mean of log(sum_c exp(x_c)) - x_t over the samples, with the logits x of a sample and its
+/// class t: -log softmax(x)_t. With `weight` each is weight_t times that; with probabilities p as
+/// targets, sum_c weight_c p_c (log(sum_k exp(x_k)) - x_c). label_smoothing s takes (1 - s) of the
+/// target and s / C of every class.
+///
 /// logits (N, C), (C) or (N, C, d1, ...). target: i64 classes of shape (N), () or (N, d1, ...), or
 /// floating probabilities in the shape of logits; these get a gradient too and take no
 /// ignore_index. If all targets are ignored, the loss is 0 with zero gradient.

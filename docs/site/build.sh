@@ -18,7 +18,7 @@ done
 
 # Guide pages in the order in which a newcomer reads them, then all others.
 guide=
-for page in tutorial pytorch howto faq choosing models results performance several_machines \
+for page in tutorial commands pytorch howto faq choosing models results performance several_machines \
   architecture; do
   [[ ! -f docs/$page.md ]] || guide+=" docs/$page.md"
 done
@@ -66,10 +66,45 @@ sed -i '/namespacetern[^"]*\.html#group__/d' search/*.js
 sed -Ei -e 's,(^|[^.])<a class="code hl_function" (href="group__core__ops__[^>]*>[a-z_0-9]+</a>\(),\1<a class="kept" \2,g' \
   -e 's,<a class="code [^>]*>((std::)?[a-z_0-9]+)</a>,\1,g' -e 's,<a class="kept",<a class="code hl_function",g' \
   -e 's,<a class="el"[^>]*>([a-z]\.[a-z_]+\(\))</a>,\1,g' ./*.html
+# What Doxygen shows as <linear.h> is included as <tern/nn/linear.h>; and "al.\ 2024" keeps its
+# backslash outside of the first sentence.
+sed -Ei -e 's,(<p><code>#include &lt;(<a [^>]*>)?)([a-z0-9_/]+\.h<?),\1tern/\3,' -e 's, al\.\\ , al. ,g' ./*.html
+# Sources are shown as they are, but the lines that Doxygen knows are those of the filter.
+sed -Ei -e 's,Definition at line <a [^>]*>[0-9]+</a> of file,Source:,' \
+  -e 's,(_source\.html)#l[0-9]+,\1,g' ./*.html
+sed -Ei -e 's,<a class="code [^>]*>([^<]*)</a>,\1,g' -e '/<div class="ttc"/d' ./*_source.html
+# The search strips the dashes of a flag, as the index does.
+sed -i 's,\.value\.replace(/^\? +/g\?\, ""),&.replace(/^-+/\, ""),' search/search.js
+[[ $(grep -c 'replace(/^-+/' search/search.js) == 3 ]] || { echo "search.js is another"; exit 1; }
+while read -r header; do
+  [[ $header == tern/* && -f $root/${header#tern/} ]] ||
+    { echo "a page says #include <$header>, and there is no such header"; exit 1; }
+done < <(sed -En 's,.*<p><code>#include &lt;(<a [^>]*>)?([^<&]*).*,\2,p' ./*.html | sort -u)
+! grep -nF 'al.\' ./*.html || exit 1
+# Of functions of one name, the definitions that tests compare with come last.
+sed -Ei "s~(\['\.\./namespacetern_1_1composed\.html[^]]*\]),((\['\.\./[^]]*\],?)+)\]\]~\2,\1]]~" \
+  search/*.js
+for page in $(grep -l '<tr class="heading">.*<h2 class="groupheader">[^<]' group__*.html); do
+  awk -f "$root/docs/site/sections.awk" "$page" "$page" >sections && mv sections "$page"
+  awk -v headings=1 -f "$root/docs/site/sections.awk" "$page" "$page" |
+    awk -v page="${page%.html}" -v folder=search -f "$root/docs/site/search.awk"
+done
+if [[ -f commands.html ]]; then  # an anchor for each flag, as search.awk names it
+  awk 'match($0, /id="commands-[^"]*"/) { section = substr($0, RSTART + 4, RLENGTH - 5) }
+    match($0, /<div class="line">  --[a-z][a-z0-9-]*/) {
+      flag = substr($0, RSTART + 20, RLENGTH - 20); sub(/ +/, "", flag)
+      if (!seen[section flag]++) sub(/<div class="line"/, "& id=\"" section flag "\"")
+    } { print }' commands.html >flags && mv flags commands.html
+fi
 for page in README.md $guide; do
   name=${page##*/} name=${name%.md} name=${name,,}
   awk -f "$root/docs/site/page.awk" "$root/$page" |
     awk -v page="${name/readme/index}" -v folder=search -f "$root/docs/site/search.awk"
+done
+# What people search for, and under which other words it stands.
+for words in 'gradient clipping' 'early stopping' 'label smoothing' hold-out resume predict quantize; do
+  key=$(sed 's/ /_20/g; s/-/_2d/g' <<<"$words")
+  grep -q "\['$key" search/all_*.js || { echo "the search finds no '$words'"; exit 1; }
 done
 # The list of programs says what each is: the first sentence of its file.
 awk -v root="$root" 'match($0, />tests\/[^<]*<\/a>/) {

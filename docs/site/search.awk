@@ -1,5 +1,5 @@
 # Adds a page of the guide to the index of Doxygen's search box, which knows names of the API alone.
-# Headings and first cells of tables come first, each under all its words. Other words come last, with
+# Headings, first cells of tables and flags come first, each under all its words. Other words come last, with
 # the heading above them. Reads the output of page.awk:
 #   awk -v page=howto -v folder=SITE/search -f search.awk
 function encoded(text,  out, i, c) {  # as search.js does
@@ -20,8 +20,10 @@ function add(text, shown, front,  rest, word, key, at) {
     word = substr(rest, RSTART, RLENGTH)
     at = index(letters, substr(word, 1, 1))
     if (!at || index(common, " " word " ") || !front && length(word) < 3) continue
-    if (seen[anchor (front ? shown : ""), word]++ || !front && seen[anchor heading, word]) continue
     key = encoded(front ? substr(rest, RSTART) : word)
+    if (front ? known[anchor shown key]++ : seen[anchor, word]++ || seen[anchor heading, word])
+      continue
+    if (front) seen[anchor shown, word] = 1
     printf "searchData.%s(['%s_%s_%d',['%s',['../%s.html%s',1,'%s']]]);\n",
       front ? "unshift" : "push", key, page, ++count, shown, page, anchor, title >> \
       sprintf("%s/all_%x.js", folder, at - 1)
@@ -35,6 +37,14 @@ BEGIN {
     if (letters == "" && line ~ /^  0:/) { gsub(/^  0: "|",?$/, "", line); letters = line }
 }
 /^ *```/ { fence = !fence; next }
+# A flag in what --help says; build.sh gives its line this anchor.
+fence && page == "commands" && match($0, /^  --[a-z][a-z0-9-]*/) {
+  flag = substr($0, 3, RLENGTH - 2)
+  section = anchor; whole = title
+  anchor = anchor flag; title = heading
+  add(flag, flag, 1)
+  anchor = section; title = whole
+}
 fence { next }
 /^@anchor / { anchor = $2; next }
 /^#+ / {
@@ -48,8 +58,15 @@ fence { next }
   if (/^# /) title = heading; else add(heading, heading, 1)
   next
 }
+# "<!-- search: gradient clipping, ... -->": what people call what stands below the heading.
+/^<!-- search: / {
+  sub(/^<!-- search: /, ""); sub(/ *-->.*/, "")
+  for (n = split($0, term, /, */); n > 0; --n) add(term[n], heading, 1)
+  next
+}
 /^\|/ && !/^\|[-| :]*$/ {
   split($0, cell, /[|]/)
-  if (table && length(cell[2]) < 50) add(plain(cell[2]), plain(cell[2]), 1)
+  if (table && length(cell[2]) < 50)
+    add(plain(cell[2]), plain(cell[2]), page !~ /^(performance|results)$/)
 }
 { table = /^\|/; add(plain($0), heading, 0) }
