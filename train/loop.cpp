@@ -414,6 +414,7 @@ void Loop::write_checkpoint(const std::string& path) {
 
 void Loop::save() {
   if (!in_folder()) return;
+  if (board_) board_->events().sync();  // events of later steps are hidden when a run resumes
   write_checkpoint(folder_.checkpoint());
   late_ = false;
   last_save_ = Clock::now();

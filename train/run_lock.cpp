@@ -39,10 +39,11 @@ std::string read_owner(int fd) {
 }
 
 // Whether it is what a lock has: "4711 machine\n", or nothing where its writer was killed. (So few
-// bytes are written as a whole.)
+// bytes are written as a whole.) Zeros where the machine lost its power: file systems may keep the
+// length of a file without its content.
 bool is_owner(const std::string& text) {
   const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  if (text.empty()) return true;
+  if (text.size() < kMostOwner && text.find_first_not_of('\0') == text.npos) return true;
   if (text.size() >= kMostOwner || digits == 0 || digits > kMostDigits) return false;
   const size_t space = text.find_first_of(" \t\n\v\f\r", digits + 1);
   return text[digits] == ' ' && space + 1 == text.size() && text[space] == '\n';

@@ -140,6 +140,13 @@ void EventWriter::flush() {
   written_ += static_cast<int64_t>(bytes.size());
 }
 
+void EventWriter::sync() {
+  flush();
+  if (::fsync(fd_) == 0) return;
+  throw WriteError(
+      fmt::format("{}: cannot be synced: {}", path_, std::generic_category().message(errno)));
+}
+
 void EventWriter::add_event(const std::string& tag, const std::string& value, int64_t step) {
   check(!tag.empty(), "EventWriter: a tag must not be empty");
   Message m;

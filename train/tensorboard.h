@@ -60,6 +60,8 @@ class EventWriter {
 
   /// Hands all records to the operating system.
   void flush();
+  /// Flushes, and waits until the disk has them: a loss of power does not take them back.
+  void sync();
   const std::string& path() const { return path_; }
 
  private:

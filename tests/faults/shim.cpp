@@ -4,6 +4,9 @@
 // from 1. By the environment:
 //   FAULT_UNDER  the folder
 //   FAULT_HOW    kill: dies at operation FAULT_AT, a write after half of its bytes;
+//                power: the same, and the machine with it: names stay, but what was written to a
+//                file since its last fsync is lost, and its length too; zeros: the length stays, and
+//                what was lost reads as zeros (as XFS and ext4 may leave it);
 //                full: from that operation on the disk is full; nolock: flock is not supported;
 //                shell: just before that operation runs FAULT_COMMAND in a shell
 //   FAULT_LOG    a file that gets a line for each operation: number, kind, and the file's name
@@ -22,7 +25,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <mutex>
 #include <string>
+#include <system_error>
+#include <utility>
 
 namespace {
 
@@ -56,6 +65,45 @@ void watch(int fd, bool on) {
   if (fd >= 0 && fd < static_cast<int>(watched.size())) watched[static_cast<size_t>(fd)] = on;
 }
 
+// How many bytes at the beginning of each file that was opened for writing are on the disk.
+using File = std::pair<dev_t, ino_t>;
+std::map<File, off_t>& synced() {
+  static std::map<File, off_t> files;
+  return files;
+}
+std::mutex& synced_lock() {
+  static std::mutex lock;
+  return lock;
+}
+
+constexpr off_t kAll = std::numeric_limits<off_t>::max();
+
+// At most `most` bytes stay; `all`: as many as the file has.
+void note_synced(int fd, off_t most, bool all = false) {
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0) return;
+  const std::lock_guard guard(synced_lock());
+  const auto [at, fresh] = synced().try_emplace({info.st_dev, info.st_ino}, info.st_size);
+  if (all) at->second = info.st_size;
+  if (at->second > most) at->second = most;
+}
+
+// What the disk did not get is gone.
+void lose_power(bool zeros) {
+  const std::lock_guard guard(synced_lock());
+  std::error_code error;
+  const std::filesystem::recursive_directory_iterator all(setting("FAULT_UNDER"), error);
+  for (const std::filesystem::directory_entry& entry : all) {
+    struct stat info = {};
+    const char* path = entry.path().c_str();
+    if (::lstat(path, &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    const auto at = synced().find({info.st_dev, info.st_ino});
+    if (at == synced().end() || at->second >= info.st_size) continue;
+    if (::truncate(path, at->second) != 0 || (zeros && ::truncate(path, info.st_size) != 0))
+      std::abort();
+  }
+}
+
 void log(int number, const char* operation, const std::string& name) {
   static const std::string path = setting("FAULT_LOG");
   if (path.empty()) return;
@@ -75,7 +123,7 @@ Fate fate(const char* operation, const std::string& path = "") {
   static const int at = std::atoi(setting("FAULT_AT").c_str());
   const int number = ++operations;
   log(number, operation, path.substr(path.rfind('/') + 1));
-  if (how == "kill" && number == at) return Fate::dies;
+  if ((how == "kill" || how == "power" || how == "zeros") && number == at) return Fate::dies;
   if (how == "shell" && number == at) {
     ::unsetenv("LD_PRELOAD");
     if (std::system(setting("FAULT_COMMAND").c_str()) != 0) std::abort();
@@ -83,10 +131,17 @@ Fate fate(const char* operation, const std::string& path = "") {
   return how == "full" && number >= at ? Fate::fails : Fate::goes_on;
 }
 
+[[noreturn]] void die() {
+  const std::string how = setting("FAULT_HOW");
+  if (how != "kill") lose_power(how == "zeros");
+  ::kill(::getpid(), SIGKILL);
+  std::abort();
+}
+
 // Whether the operation is to fail; where it is to die, it does.
 bool fails(const char* operation, const std::string& path = "") {
   const Fate f = fate(operation, path);
-  if (f == Fate::dies) ::kill(::getpid(), SIGKILL);
+  if (f == Fate::dies) die();
   if (f == Fate::fails) errno = ENOSPC;
   return f == Fate::fails;
 }
@@ -96,6 +151,7 @@ int open_file(const char* name, const char* path, int flags, mode_t mode) {
   if (is_under(path) && writes && fails("open", path)) return -1;
   const int fd = next<int(const char*, int, ...)>(name)(path, flags, mode);
   watch(fd, is_under(path));
+  if (is_under(path) && writes) note_synced(fd, (flags & O_TRUNC) ? 0 : kAll);
   return fd;
 }
 
@@ -133,6 +189,7 @@ int openat(int folder, const char* path, int flags, ...) {
   if (under && (flags & O_ACCMODE) != O_RDONLY && fails("open", path)) return -1;
   const int fd = next<int(int, const char*, int, ...)>("openat")(folder, path, flags, mode);
   watch(fd, under);
+  if (under && (flags & O_ACCMODE) != O_RDONLY) note_synced(fd, (flags & O_TRUNC) ? 0 : kAll);
   return fd;
 }
 
@@ -140,6 +197,8 @@ FILE* fopen(const char* path, const char* mode) {
   if (is_under(path) && mode[0] != 'r' && fails("open", path)) return nullptr;
   FILE* file = next<FILE*(const char*, const char*)>("fopen")(path, mode);
   if (file) watch(::fileno(file), is_under(path));
+  if (file && is_under(path) && mode[0] != 'r')
+    note_synced(::fileno(file), mode[0] == 'w' ? 0 : kAll);
   return file;
 }
 
@@ -155,7 +214,7 @@ ssize_t write(int fd, const void* bytes, size_t count) {
     case Fate::goes_on:
       break;
     case Fate::dies:
-      if (real(fd, bytes, count / 2) >= 0) ::kill(::getpid(), SIGKILL);
+      if (real(fd, bytes, count / 2) >= 0) die();
       std::abort();
     case Fate::fails:
       errno = ENOSPC;
@@ -166,17 +225,23 @@ ssize_t write(int fd, const void* bytes, size_t count) {
 
 ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) {
   if (is_watched(fd) && fails("write")) return -1;
+  if (is_watched(fd)) note_synced(fd, offset);
   return next<ssize_t(int, const void*, size_t, off_t)>("pwrite")(fd, bytes, count, offset);
 }
 
 int ftruncate(int fd, off_t length) {
   if (is_watched(fd) && fails("ftruncate")) return -1;
+  if (is_watched(fd)) note_synced(fd, length);
   return next<int(int, off_t)>("ftruncate")(fd, length);
 }
 
 // Processes die here, not machines: nothing needs to reach a disk, which takes its time.
 int fsync(int fd) {
-  if (is_watched(fd)) return fails("fsync") ? -1 : 0;
+  if (is_watched(fd)) {
+    if (fails("fsync")) return -1;
+    note_synced(fd, kAll, true);
+    return 0;
+  }
   return next<int(int)>("fsync")(fd);
 }
 
@@ -198,17 +263,17 @@ int linkat(int from_folder, const char* from, int to_folder, const char* to, int
 
 // A full disk takes it.
 int unlink(const char* path) {
-  if (is_under(path) && fate("unlink", path) == Fate::dies) ::kill(::getpid(), SIGKILL);
+  if (is_under(path) && fate("unlink", path) == Fate::dies) die();
   return next<int(const char*)>("unlink")(path);
 }
 
 int remove(const char* path) {  // std::filesystem::remove
-  if (is_under(path) && fate("unlink", path) == Fate::dies) ::kill(::getpid(), SIGKILL);
+  if (is_under(path) && fate("unlink", path) == Fate::dies) die();
   return next<int(const char*)>("remove")(path);
 }
 
 int unlinkat(int folder, const char* path, int flags) {
-  if (is_watched(folder) && fate("unlink", path) == Fate::dies) ::kill(::getpid(), SIGKILL);
+  if (is_watched(folder) && fate("unlink", path) == Fate::dies) die();
   return next<int(int, const char*, int)>("unlinkat")(folder, path, flags);
 }
 

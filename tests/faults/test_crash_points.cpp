@@ -4,6 +4,7 @@
 
 #include "tern/core/io/safetensors.h"
 #include "tern/tests/faults/process.h"
+#include "tern/tests/train/event_reader.h"
 #include "tern/train/checkpoint.h"
 
 // A run that dies, or finds the disk full, at each of its file operations in turn.
@@ -17,19 +18,20 @@ const std::string kTrain = PROGRAM_NTM
     " --keep 1";
 const std::string kResume = PROGRAM_NTM " train";
 
-std::string train_into(const Shell& shell, const std::string& folder) {
-  return fmt::format("{} --out '{}'", kTrain, shell / folder);
+std::string train_into(const Shell& shell, const std::string& folder,
+                       const std::string& flags = "") {
+  return fmt::format("{}{} --out '{}'", kTrain, flags, shell / folder);
 }
 
-std::vector<std::string> operations(const Shell& shell) {
+std::vector<std::string> operations(const Shell& shell, const std::string& flags = "") {
   std::vector<std::string> kinds;
-  for (const Operation& o : operations(shell, "counted", train_into(shell, "counted")))
+  for (const Operation& o : operations(shell, "counted", train_into(shell, "counted", flags)))
     kinds.push_back(o.kind);
   return kinds;
 }
 
 // Goes on with what is there, as the messages say: resumed, or begun anew.
-Ended go_on(const Shell& shell, const std::string& folder) {
+Ended go_on(const Shell& shell, const std::string& folder, const std::string& flags = "") {
   const std::string quick = with_fault(shell, folder, "none", 0);  // without waiting for the disk
   const bool had_checkpoint = fs::exists(shell / folder + "/checkpoint.safetensors");
   const std::string resume = fmt::format("{}{} --resume '{}'", quick, kResume, shell / folder);
@@ -42,20 +44,31 @@ Ended go_on(const Shell& shell, const std::string& folder) {
   CHECK_FALSE(had_checkpoint);
   CHECK(refused.code == 2);
   CHECK((has(refused.err, "begin it anew by --out") || has(refused.err, "no such folder")));
-  return shell.run(quick + train_into(shell, folder));
+  return shell.run(quick + train_into(shell, folder, flags));
+}
+
+bool is_event_file(const std::string& name) { return name.starts_with("events.out"); }
+
+std::set<std::string> files_in(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (const std::string name = entry.path().filename().string(); !is_event_file(name))
+      names.insert(name);
+  return names;
+}
+
+// What TensorBoard shows, by tag and step.
+std::multiset<std::pair<std::string, int64_t>> shown_in(const std::string& folder) {
+  std::multiset<std::pair<std::string, int64_t>> shown;
+  for (const Event& e : shown_events(folder)) shown.emplace(e.tag, e.step);
+  return shown;
 }
 
 // The weights of the end, and nothing that should not be there.
 void check_whole(const Shell& shell, const std::string& folder) {
   for (const char* file : {"model.safetensors", "best.safetensors", "config.json"})
     CHECK(read_all(shell / folder + "/" + file) == read_all(shell / "counted/" + file));
-  std::vector<std::string> files, expected;
-  for (const auto& entry : fs::directory_iterator(shell / folder))
-    files.push_back(entry.path().filename().string());
-  for (const auto& entry : fs::directory_iterator(shell / "counted"))
-    expected.push_back(entry.path().filename().string());
-  CHECK(std::set<std::string>(files.begin(), files.end()) ==
-        std::set<std::string>(expected.begin(), expected.end()));
+  CHECK(files_in(shell / folder) == files_in(shell / "counted"));
   auto log_lines = [&](const std::string& of) {
     const std::string log = read_all(shell / of + "/log.jsonl");
     return std::count(log.begin(), log.end(), '\n');
@@ -81,6 +94,32 @@ TEST_CASE("crash points: a run killed at any file operation ends as an undisturb
     check_whole(shell, "run");
     fs::remove_all(shell / "run");
   }
+}
+
+// Names as they were; what no fsync had brought to the disk is gone, and with it the length of the
+// file, or what it held is zeros.
+TEST_CASE("crash points: a run whose machine loses its power ends as an undisturbed one") {
+  const Shell shell;
+  const std::string board = " --tensorboard";
+  const std::vector<std::string> all = operations(shell, board);
+  const auto shown = shown_in(shell / "counted");
+  REQUIRE(!shown.empty());
+  for (const char* how : {"power", "zeros"})
+    for (size_t at = 1; at <= all.size(); ++at) {
+      CAPTURE(how);
+      CAPTURE(at);
+      CAPTURE(all[at - 1]);
+      const Ended lost =
+          shell.run(with_fault(shell, "run", how, at) + train_into(shell, "run", board));
+      REQUIRE(lost.code == 137);
+      const bool had_checkpoint = fs::exists(shell / "run/checkpoint.safetensors");
+      const Ended again = go_on(shell, "run", board);
+      CAPTURE(again.err);
+      REQUIRE(again.code == 0);
+      check_whole(shell, "run");
+      if (had_checkpoint) CHECK(shown_in(shell / "run") == shown);  // else --resume has no flags
+      fs::remove_all(shell / "run");
+    }
 }
 
 TEST_CASE("crash points: a disk that is full from any operation on is said, and costs nothing") {

@@ -2,6 +2,7 @@
 // buffers as fields by number.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -91,7 +92,8 @@ inline Fields parse_message(std::string_view bytes) {
   return out;
 }
 
-/// The data of the whole records at the beginning of the bytes; their CRCs must be right.
+/// The data of the whole records at the beginning of the bytes; their CRCs must be right. Zeros
+/// end them: what a machine left that lost its power (TensorBoard stops there, too).
 inline std::vector<std::string> read_records(std::string_view bytes) {
   auto u32 = [&](size_t at) {
     uint32_t v = 0;
@@ -106,6 +108,7 @@ inline std::vector<std::string> read_records(std::string_view bytes) {
   for (size_t at = 0; at + 12 <= bytes.size();) {
     uint64_t length = 0;
     std::memcpy(&length, bytes.data() + at, 8);
+    if (bytes.find_first_not_of('\0', at) == bytes.npos) break;
     REQUIRE(u32(at + 8) == masked(bytes.substr(at, 8)));
     if (at + 16 + length > bytes.size()) break;
     out.emplace_back(bytes.substr(at + 12, length));

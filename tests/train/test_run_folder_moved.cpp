@@ -285,12 +285,15 @@ TEST_CASE("run lock: what is no lock is refused at once, and stays as it is") {
     CHECK(read_file(dir / "lock") == text);
   }
   const TempDir dir;
-  const std::string large(100000, '1');
-  write_file(dir / "lock", large);
-  CHECK_THROWS_AS(RunLock{dir.path()}, IoError);
-  CHECK(read_file(dir / "lock") == large);
-  // What a process leaves that is killed is no obstacle.
-  for (const std::string text : {"", "4711 machine\n"}) {
+  for (const char filled : {'1', '\0'}) {
+    const std::string large(100000, filled);
+    write_file(dir / "lock", large);
+    CHECK_THROWS_AS(RunLock{dir.path()}, IoError);
+    CHECK(read_file(dir / "lock") == large);
+  }
+  // What a process leaves that is killed is no obstacle, nor what a loss of power makes of it.
+  for (const std::string& text : {std::string(), std::string("4711 machine\n"),
+                                  std::string(13, '\0'), std::string(1, '\0')}) {
     CAPTURE(text);
     write_file(dir / "lock", text);
     const RunLock lock(dir.path());
