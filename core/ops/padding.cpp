@@ -53,7 +53,8 @@ Tensor pad_axis(const Tensor& x, int axis, int64_t left, int64_t right, PaddingM
   shape[axis] = n + left + right;
   if (!is_float(x.dtype())) {
     if (x.numel() == 0) return reshape(x, shape);
-    static_cast<void>(empty(shape, x.dtype()));  // too many elements are an error before listing them
+    static_cast<void>(
+        empty(shape, x.dtype()));  // too many elements are an error before listing them
     std::vector<int64_t> index;
     for (int64_t i = -left; i < n + right; ++i) index.push_back(source(mode, i, n));
     return index_select(x, axis, tensor(index, {std::ssize(index)}));
@@ -82,6 +83,27 @@ Tensor pad(const Tensor& x, const Dims& pads, PaddingMode mode) {
   for (int i = pads.size() - 2; i >= 0; i -= 2)
     y = pad_axis(y, x.ndim() - 1 - i / 2, pads[i], pads[i + 1], mode);
   return y;
+}
+
+Tensor pad_sequence(const std::vector<Tensor>& sequences, Scalar value) {
+  check(!sequences.empty(), "pad_sequence: needs at least one sequence");
+  int64_t longest = 0;
+  for (const Tensor& x : sequences) {
+    check(x.defined() && x.ndim() > 0, "pad_sequence: a sequence has at least one axis, got {}",
+          x.defined() ? to_string(x.shape()) : "an undefined tensor");
+    longest = std::max(longest, x.size(0));
+  }
+  const Tensor& first = sequences[0];
+  std::vector<Tensor> padded;
+  for (const Tensor& x : sequences) {
+    Shape fill = x.shape(), other = first.shape();
+    fill[0] = other[0] = longest - x.size(0);
+    check(fill == other && x.dtype() == first.dtype(),
+          "pad_sequence: sequences may differ in their first axis alone, got {} {} and {} {}",
+          first.dtype(), first.shape(), x.dtype(), x.shape());
+    padded.push_back(fill[0] == 0 ? x : cat({x, new_full(x, fill, value)}));
+  }
+  return stack(padded);
 }
 
 }  // namespace tern
