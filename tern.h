@@ -1,5 +1,7 @@
-// Everything of tern for users.
+// Everything of tern for users. It brings <cmath> too: std::exp beside tern::exp.
 #pragma once
+
+#include <cmath>
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/bf16_way.h"
@@ -65,6 +67,7 @@
 #include "tern/data/loading/gzip.h"
 #include "tern/data/loading/loader.h"
 #include "tern/data/loading/npy.h"
+#include "tern/data/loading/pad.h"
 #include "tern/data/loading/shards.h"
 #include "tern/data/loading/stack.h"
 #include "tern/data/loading/tar.h"

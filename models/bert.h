@@ -62,7 +62,7 @@ int64_t bert_weights(const BertOptions& options);
 struct BertInput {
   Tensor tokens;         ///< i64 (B, T), T <= options.positions
   Tensor segments = {};  ///< i64 (B, T); undefined: all 0
-  nn::Mask mask = {};    ///< Mask::lengths (B) or Mask::key_padding (B, T); default: no padding
+  nn::Mask mask = {};    ///< Mask::lengths (B) or Mask::keys (B, T); default: no padding
 };
 
 struct BertEmbeddings {

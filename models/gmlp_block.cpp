@@ -46,7 +46,7 @@ GmlpBlock::GmlpBlock(const GmlpBlockOptions& o, int64_t tokens, double depth, Rn
 
 Tensor GmlpBlock::operator()(const Tensor& x, const Tensor& real) const {
   const Tensor h = norm(x);
-  const nn::Mask mask = real.defined() ? nn::Mask::key_padding(real) : nn::Mask();
+  const nn::Mask mask = real.defined() ? nn::Mask::keys(real) : nn::Mask();
   const Tensor added = attention ? (*attention)(h, mask) : Tensor();
   return finished(x, sgu(channel_proj_u(h, with_gelu()), added, real));
 }

@@ -97,7 +97,7 @@ struct GptAttention {
   std::optional<GptLinear> q_proj, k_proj, v_proj;  ///< Llama
   GptLinear out;
   double dropout;
-  bool training = true;
+  nn::TrainingMode training = true;
   mutable Rng rng;  // drawing does not count as a change of the layer
 
   GptAttention(const GptOptions& options, Rng& rng);

@@ -91,7 +91,7 @@ struct VitAttention {
   nn::Linear qkv, proj;
   int64_t heads;
   double dropout;
-  bool training = true;
+  nn::TrainingMode training = true;
   mutable Rng rng;  // drawing does not count as a change of the layer
 
   VitAttention(const VitOptions& options, Rng& rng);

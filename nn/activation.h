@@ -48,6 +48,57 @@ struct Mish {
 struct Hardswish {
   Tensor operator()(const Tensor& x) const { return hardswish(x); }
 };
+struct Relu6 {
+  Tensor operator()(const Tensor& x) const { return relu6(x); }
+};
+struct Hardtanh {
+  double low = -1, high = 1;
+  Tensor operator()(const Tensor& x) const { return hardtanh(x, low, high); }
+  static void fields(auto&, auto&&) {}
+};
+struct Hardsigmoid {
+  Tensor operator()(const Tensor& x) const { return hardsigmoid(x); }
+};
+struct Selu {
+  Tensor operator()(const Tensor& x) const { return selu(x); }
+};
+struct Celu {
+  double alpha = 1;
+  Tensor operator()(const Tensor& x) const { return celu(x, alpha); }
+  static void fields(auto&, auto&&) {}
+};
+struct Softsign {
+  Tensor operator()(const Tensor& x) const { return softsign(x); }
+};
+struct Tanhshrink {
+  Tensor operator()(const Tensor& x) const { return tanhshrink(x); }
+};
+struct Softshrink {
+  double lambda = 0.5;
+  Tensor operator()(const Tensor& x) const { return softshrink(x, lambda); }
+  static void fields(auto&, auto&&) {}
+};
+struct Hardshrink {
+  double lambda = 0.5;
+  Tensor operator()(const Tensor& x) const { return hardshrink(x, lambda); }
+  static void fields(auto&, auto&&) {}
+};
+struct Threshold {
+  double bound, value;
+  Tensor operator()(const Tensor& x) const { return threshold(x, bound, value); }
+  static void fields(auto&, auto&&) {}
+};
+/// Probabilities along an axis, and their logarithms.
+struct Softmax {
+  int64_t axis = -1;
+  Tensor operator()(const Tensor& x) const { return softmax(x, axis); }
+  static void fields(auto&, auto&&) {}
+};
+struct LogSoftmax {
+  int64_t axis = -1;
+  Tensor operator()(const Tensor& x) const { return log_softmax(x, axis); }
+  static void fields(auto&, auto&&) {}
+};
 struct LogSigmoid {
   Tensor operator()(const Tensor& x) const { return log_sigmoid(x); }
 };

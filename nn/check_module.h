@@ -88,7 +88,7 @@ AnyModule any_module(std::shared_ptr<const M> module, Fn fn) {
             collect(out, fn(*module, inputs));
             return out;
           },
-          [module] { return slots(*module); },
+          [module] { return walk(*module); },
           [module, fn] { return any_module<M>(std::make_shared<M>(*module), fn); }};
 }
 

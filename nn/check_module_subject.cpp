@@ -60,7 +60,7 @@ std::string difference(const Tensors& got, const Tensors& want, bool close) {
 
 bool Subject::has_modes() const {
   return is_random() || std::any_of(fields_.begin(), fields_.end(), [](const Slot& s) {
-           return std::holds_alternative<bool*>(s.field) ||
+           return std::holds_alternative<TrainingMode*>(s.field) ||
                   std::holds_alternative<Buffer*>(s.field);
          });
 }

@@ -5,13 +5,14 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tensor/tensor.h"
+#include "tern/nn/training_mode.h"
 
 namespace tern::nn {
 
 /// Zeroes elements with probability p and scales the others by 1/(1-p) (Srivastava et al. 2014).
 struct Dropout {
   double p;
-  bool training = true;
+  TrainingMode training = true;
   mutable Rng rng;  // drawing does not count as a change of the layer
 
   Dropout(double p, Rng& rng);
@@ -31,7 +32,7 @@ struct Dropout {
 /// al. 2015).
 struct ChannelDropout {
   double p;
-  bool training = true;
+  TrainingMode training = true;
   mutable Rng rng;
 
   ChannelDropout(double p, Rng& rng);
@@ -58,7 +59,7 @@ struct Dropout3d : ChannelDropout {  ///< x (N, C, D, H, W)
 /// (Huang et al. 2016). For residual branches: x + drop_path(f(x)).
 struct DropPath {
   double p;
-  bool training = true;
+  TrainingMode training = true;
   mutable Rng rng;
 
   DropPath(double p, Rng& rng);

@@ -2,15 +2,15 @@
 
 namespace tern::nn {
 
-EvalScope::EvalScope(const detail::Slots& slots) {
-  for (const detail::Slot& slot : slots)
-    if (bool* const* training = std::get_if<bool*>(&slot.field))
-      before_.emplace_back(*training, **training);
-  for (auto& [training, before] : before_) *training = false;
+EvalScope::EvalScope(const detail::Slots& walked) {
+  for (const detail::Slot& slot : walked)
+    if (TrainingMode* const* mode = std::get_if<TrainingMode*>(&slot.field))
+      before_.emplace_back(*mode, (*mode)->wanted());
+  for (auto& [mode, before] : before_) *mode = false;
 }
 
 EvalScope::~EvalScope() {
-  for (auto& [training, before] : before_) *training = before;
+  for (auto& [mode, before] : before_) *mode = before;
 }
 
 }  // namespace tern::nn

@@ -19,14 +19,14 @@ namespace tern::nn {
 class EvalScope {
  public:
   template <class M>
-  explicit EvalScope(M& m) : EvalScope(detail::slots(m)) {}
+  explicit EvalScope(M& m) : EvalScope(detail::walk(m)) {}
   ~EvalScope();
   EvalScope(const EvalScope&) = delete;
   EvalScope& operator=(const EvalScope&) = delete;
 
  private:
-  explicit EvalScope(const detail::Slots& slots);
-  std::vector<std::pair<bool*, bool>> before_;
+  explicit EvalScope(const detail::Slots& walked);
+  std::vector<std::pair<TrainingMode*, bool>> before_;
 };
 
 }  // namespace tern::nn

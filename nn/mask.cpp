@@ -32,9 +32,9 @@ Mask Mask::lengths(const std::vector<int64_t>& lengths) {
   return Mask::lengths(tensor(lengths, static_cast<int64_t>(lengths.size())));
 }
 
-Mask Mask::key_padding(const Tensor& keys) {
-  check(keys.ndim() == 2, "Mask: a padding mask is (B, S), got {}", keys.shape());
-  return allowed(unsqueeze(unsqueeze(keys, 1), 1));
+Mask Mask::keys(const Tensor& visible) {
+  check(visible.ndim() == 2, "Mask: visible keys are (B, S), got {}", visible.shape());
+  return allowed(unsqueeze(unsqueeze(visible, 1), 1));
 }
 
 Mask Mask::causal(int64_t offset) {

@@ -2,7 +2,7 @@
 // keys.
 //
 //   Mask mask = Mask::lengths(source_lengths);                  // padding after every sentence
-//   Mask mask = Mask::causal() & Mask::key_padding(not_pad);    // both must allow a key
+//   Mask mask = Mask::causal() & Mask::keys(not_pad);           // both must allow a key
 //
 // A query without visible keys gives zeros and no gradient, never NaN or an average. A mask is
 // checked when it is applied: Error if it does not fit the scores' shape.
@@ -24,8 +24,9 @@ class Mask {
   /// length per query.
   static Mask lengths(const Tensor& lengths);
   static Mask lengths(const std::vector<int64_t>& lengths);
-  /// u8 (B, S): not 0 for keys that are not padding.
-  static Mask key_padding(const Tensor& keys);
+  /// u8 (B, S), not 0: the key is visible. PyTorch's key_padding_mask says the opposite, which keys
+  /// are ignored: Mask::keys(logical_not(key_padding_mask)).
+  static Mask keys(const Tensor& visible);
   /// Query t sees keys 0 ... t + offset. offset is the number of keys before the first query's own
   /// key, as in a cache.
   static Mask causal(int64_t offset = 0);

@@ -14,13 +14,13 @@ namespace {
 
 // The tensors of Parameters and Buffers (or of one kind), each once.
 template <class... Kinds>
-NamedTensors tensors(const Slots& slots) {
+NamedTensors tensors(const Slots& walked) {
   NamedTensors out;
   std::unordered_set<const void*> seen;
   auto add = [&](const Slot& slot, const OwnedTensor* t) {
     if (t && t->own().defined() && seen.insert(t).second) out.emplace_back(slot.name, t->own());
   };
-  for (const Slot& slot : slots) {
+  for (const Slot& slot : walked) {
     auto get = [&]<class Kind>(Kind*) {
       if (auto* const* field = std::get_if<Kind*>(&slot.field)) add(slot, *field);
     };
@@ -30,15 +30,15 @@ NamedTensors tensors(const Slots& slots) {
 }
 
 template <class Kind, class Fn>
-void for_each(const Slots& slots, Fn fn) {
-  for (const Slot& slot : slots)
+void for_each(const Slots& walked, Fn fn) {
+  for (const Slot& slot : walked)
     if (auto* const* field = std::get_if<Kind*>(&slot.field)) fn(slot.name, **field);
 }
 
 // Every name, second names of tied parameters included: a file may have any of them.
-NamedTensors targets(const Slots& slots) {
+NamedTensors targets(const Slots& walked) {
   NamedTensors out;
-  for (const Slot& slot : slots) {
+  for (const Slot& slot : walked) {
     const OwnedTensor* t = nullptr;
     if (auto* const* p = std::get_if<Parameter*>(&slot.field)) t = *p;
     if (auto* const* b = std::get_if<Buffer*>(&slot.field)) t = *b;
@@ -49,11 +49,17 @@ NamedTensors targets(const Slots& slots) {
 
 }  // namespace
 
-void name_fields(const Slots& slots) {
+std::string dotted(std::string_view prefix) {
+  std::string s(prefix);
+  if (!s.empty() && s.back() != '.') s += '.';
+  return s;
+}
+
+void name_fields(const Slots& walked) {
   std::unordered_set<std::string_view> seen;
-  for (const Slot& slot : slots)
+  for (const Slot& slot : walked)
     check(seen.insert(slot.name).second, "module: two fields are called '{}'", slot.name);
-  for (const auto& [name, t] : tensors<Parameter, Buffer>(slots)) set_parameter_name(t, name);
+  for (const auto& [name, t] : tensors<Parameter, Buffer>(walked)) set_parameter_name(t, name);
 }
 
 void fail_derived(const std::string& name) {
@@ -63,25 +69,25 @@ void fail_derived(const std::string& name) {
       name));
 }
 
-void mark_known(const Slots& slots) {
-  for_each<Parameter>(slots, [](const std::string&, const Parameter& p) {
+void mark_known(const Slots& walked) {
+  for_each<Parameter>(walked, [](const std::string&, const Parameter& p) {
     if (!p.defined()) return;
     if (const auto& node = p.own().ref()->node_or_frozen())
       static_cast<tern::detail::LeafNode*>(node.get())->known = true;
   });
 }
 
-NamedTensors named_parameters(const Slots& slots) { return tensors<Parameter>(slots); }
+NamedTensors named_parameters(const Slots& walked) { return tensors<Parameter>(walked); }
 
-NamedTensors named_buffers(const Slots& slots) { return tensors<Buffer>(slots); }
+NamedTensors named_buffers(const Slots& walked) { return tensors<Buffer>(walked); }
 
-NamedTensors state_dict(const Slots& slots) {
-  NamedTensors out = tensors<Parameter, Buffer>(slots);
+NamedTensors state_dict(const Slots& walked) {
+  NamedTensors out = tensors<Parameter, Buffer>(walked);
   for (auto& [name, t] : out) t = t.detach();
   return out;
 }
 
-LoadStateReport load_state_dict(const Slots& slots, const std::string& op,
+LoadStateReport load_state_dict(const Slots& walked, const std::string& op,
                                 const NamedTensors& state, const LoadStateOptions& options) {
   for (const auto& [name, t] : state)
     check(
@@ -90,12 +96,12 @@ LoadStateReport load_state_dict(const Slots& slots, const std::string& op,
         "history without a word; give its detach(), put a NoGradGuard around it, or run the "
         "module with it by nn::WeightsInstead",
         op, name);
-  return load_state(op, targets(slots), state, options);
+  return load_state(op, targets(walked), state, options);
 }
 
-NamedTensors generator_state(const Slots& slots) {
+NamedTensors generator_state(const Slots& walked) {
   NamedTensors out;
-  for_each<Rng>(slots, [&](const std::string& name, const Rng& rng) {
+  for_each<Rng>(walked, [&](const std::string& name, const Rng& rng) {
     auto [key, position] = rng.state();
     std::vector<int64_t> words = {static_cast<int64_t>(key), static_cast<int64_t>(position)};
     out.emplace_back(name, tensor(words, {2}));
@@ -103,51 +109,57 @@ NamedTensors generator_state(const Slots& slots) {
   return out;
 }
 
-std::vector<Rng*> generators(const Slots& slots) {
+std::vector<Rng*> generators(const Slots& walked) {
   std::vector<Rng*> out;
-  for_each<Rng>(slots, [&](const std::string&, Rng& rng) { out.push_back(&rng); });
+  for_each<Rng>(walked, [&](const std::string&, Rng& rng) { out.push_back(&rng); });
   return out;
 }
 
-void load_generator_state(const Slots& slots, const NamedTensors& state) {
-  NamedTensors words = generator_state(slots);
+void load_generator_state(const Slots& walked, const NamedTensors& state) {
+  NamedTensors words = generator_state(walked);
   load_state("load_generator_state", words, state);
   size_t i = 0;
-  for_each<Rng>(slots, [&](const std::string&, Rng& rng) {
+  for_each<Rng>(walked, [&](const std::string&, Rng& rng) {
     const int64_t* w = words[i++].second.data<int64_t>();
     rng = Rng(Rng::State{static_cast<uint64_t>(w[0]), static_cast<uint64_t>(w[1])});
   });
 }
 
-void set_training(const Slots& slots, bool on) {
-  for_each<bool>(slots, [&](const std::string&, bool& training) { training = on; });
+void set_training(const Slots& walked, bool on) {
+  for_each<TrainingMode>(walked, [&](const std::string&, TrainingMode& mode) { mode = on; });
 }
 
-void set_requires_grad(const Slots& slots, bool on) {
-  for (const auto& [name, t] : named_parameters(slots)) t.set_requires_grad(on);
+void set_requires_grad(const Slots& walked, bool on) {
+  for (const auto& [name, t] : named_parameters(walked)) t.set_requires_grad(on);
 }
 
-void convert(const Slots& slots, DType dtype) {
+void set_frozen(const Slots& walked, bool frozen) {
+  set_requires_grad(walked, !frozen);
+  for_each<TrainingMode>(walked,
+                         [&](const std::string&, TrainingMode& mode) { mode.hold(frozen); });
+}
+
+void convert(const Slots& walked, DType dtype) {
   check(is_float(dtype), "to: parameters are f32 or f64, not {}", dtype);
   auto change = [&](const std::string&, OwnedTensor& t) {
     if (t.defined() && is_float(t.dtype())) t.convert(dtype);
   };
-  for_each<Parameter>(slots, change);
-  for_each<Buffer>(slots, change);
+  for_each<Parameter>(walked, change);
+  for_each<Buffer>(walked, change);
 }
 
-void save_weights(const Slots& slots, const std::string& path,
+void save_weights(const Slots& walked, const std::string& path,
                   const std::map<std::string, std::string>& metadata) {
-  save_safetensors(path, {state_dict(slots), metadata});
+  save_safetensors(path, {state_dict(walked), metadata});
 }
 
-LoadStateReport load_weights(const Slots& slots, const std::string& path,
+LoadStateReport load_weights(const Slots& walked, const std::string& path,
                              const LoadStateOptions& options) {
   SafeTensors file = load_safetensors(path);
   LoadStateOptions taking = options;
   taking.take = true;
   try {
-    return load_state_dict(slots, "load_weights: " + path, file.tensors, taking);
+    return load_state_dict(walked, "load_weights: " + path, file.tensors, taking);
   } catch (const Error& e) {
     throw IoError(e.what());
   }

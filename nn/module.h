@@ -8,10 +8,10 @@
 //   };
 //
 // A field is a Parameter, a Buffer, another module, or an optional, vector, array, tuple, variant
-// or unique_ptr of these. It may also be a `bool` that says whether the module is in training, or
-// an Rng that the module draws from. Elements of vectors, arrays and tuples are named 0, 1, ...;
-// empty fields are skipped. Names are joined by dots: "up.weight". A field visited as "" adds no
-// prefix.
+// or unique_ptr of these. It may also be a TrainingMode, which says whether the module is in
+// training, or an Rng that the module draws from. Elements of vectors, arrays and tuples are named
+// 0, 1, ...; empty fields are skipped. Names are joined by dots: "up.weight". A field visited as ""
+// adds no prefix.
 //
 // A walk sees the fields of the static type. A unique_ptr<Base> that may own a Derived would lose
 // Derived's fields, so it does not compile (use a std::variant of the layers); a Derived passed as
@@ -21,7 +21,7 @@
 //
 // A parameter used in two places is one Parameter. It may be visited under a second name
 // ("generator.weight"). It is counted, trained and saved once, under the first name, and loads from
-// either.
+// either. A part that several models share is held by a pointer and visited as *m.part.
 #pragma once
 
 #include <array>
@@ -39,6 +39,7 @@
 
 #include "tern/core/io/state.h"
 #include "tern/nn/parameter.h"
+#include "tern/nn/training_mode.h"
 
 namespace tern {
 class Rng;
@@ -50,7 +51,7 @@ namespace detail {
 /// An item that the walk found.
 struct Slot {
   std::string name;
-  std::variant<Parameter*, Buffer*, bool*, Rng*> field;
+  std::variant<Parameter*, Buffer*, TrainingMode*, Rng*> field;
 };
 using Slots = std::vector<Slot>;
 
@@ -65,7 +66,7 @@ concept HasFields = requires(M& m, AnyVisitor visit) {
 
 template <class T>
 constexpr bool is_slot = std::is_same_v<T, Parameter> || std::is_same_v<T, Buffer> ||
-                         std::is_same_v<T, bool> || std::is_same_v<T, Rng>;
+                         std::is_same_v<T, TrainingMode> || std::is_same_v<T, Rng>;
 
 template <class T, template <class...> class Template>
 constexpr bool is_a = false;
@@ -114,10 +115,17 @@ class Collector {
     } else if constexpr (is_a<T, std::variant>) {
       std::visit([&](auto& each) { (*this)(name, each); }, field);
     } else {
+      static_assert(
+          !std::is_same_v<T, bool>,
+          "a field that says whether the module is in training is an nn::TrainingMode, "
+          "which converts to bool and which nn::freeze can hold; do not visit other bools");
+      static_assert(!is_a<T, std::shared_ptr> && !std::is_pointer_v<T>,
+                    "a part that several models share is visited as *m.part: copies of the model "
+                    "share it too");
       // Stateless function objects have nothing to visit.
       static_assert(std::is_empty_v<T>,
                     "this field is not a Parameter, Buffer, module (it has no "
-                    "`fields`), bool, Rng, or container of these");
+                    "`fields`), TrainingMode, Rng, or container of these");
     }
   }
 
@@ -136,48 +144,53 @@ class Collector {
 
 /// Error if two fields have the same name. Gives parameters and buffers their names, for errors and
 /// profiles (parameter_name() in core/tape/op.h).
-void name_fields(const Slots& slots);
+void name_fields(const Slots& walked);
 /// Marks the parameters as found by a walk.
-void mark_known(const Slots& slots);
+void mark_known(const Slots& walked);
 
-/// Everything in the module, in field order.
+/// "body." for "body" and for "body."; "" for "".
+std::string dotted(std::string_view prefix);
+
+/// Everything in the module, in field order. The names begin with the prefix and a dot.
 template <class M>
-Slots slots(const M& m) {
+Slots walk(const M& m, std::string_view prefix = "") {
   Slots out;
-  Collector collect(out, "");
+  Collector collect(out, dotted(prefix));
   collect("", m);
   name_fields(out);
   mark_known(out);
   return out;
 }
 
-NamedTensors named_parameters(const Slots& slots);
-NamedTensors named_buffers(const Slots& slots);
-NamedTensors state_dict(const Slots& slots);
-NamedTensors generator_state(const Slots& slots);
-std::vector<Rng*> generators(const Slots& slots);
-LoadStateReport load_state_dict(const Slots& slots, const std::string& op,
+NamedTensors named_parameters(const Slots& walked);
+NamedTensors named_buffers(const Slots& walked);
+NamedTensors state_dict(const Slots& walked);
+NamedTensors generator_state(const Slots& walked);
+std::vector<Rng*> generators(const Slots& walked);
+LoadStateReport load_state_dict(const Slots& walked, const std::string& op,
                                 const NamedTensors& state, const LoadStateOptions& options);
-void load_generator_state(const Slots& slots, const NamedTensors& state);
-void set_training(const Slots& slots, bool on);
-void set_requires_grad(const Slots& slots, bool on);
-void convert(const Slots& slots, DType dtype);
-void save_weights(const Slots& slots, const std::string& path,
+void load_generator_state(const Slots& walked, const NamedTensors& state);
+void set_training(const Slots& walked, bool on);
+void set_requires_grad(const Slots& walked, bool on);
+void set_frozen(const Slots& walked, bool frozen);
+void convert(const Slots& walked, DType dtype);
+void save_weights(const Slots& walked, const std::string& path,
                   const std::map<std::string, std::string>& metadata);
-LoadStateReport load_weights(const Slots& slots, const std::string& path,
+LoadStateReport load_weights(const Slots& walked, const std::string& path,
                              const LoadStateOptions& options);
 
 }  // namespace detail
 
-/// The parameters with their names, each once, in field order.
+/// The parameters with their names, each once, in field order. A prefix names a part as in the
+/// whole model: named_parameters(m.body, "body.") has "body.weight". The dot may be left out.
 template <class M>
-NamedTensors named_parameters(const M& m) {
-  return detail::named_parameters(detail::slots(m));
+NamedTensors named_parameters(const M& m, std::string_view prefix = "") {
+  return detail::named_parameters(detail::walk(m, prefix));
 }
 
 template <class M>
-NamedTensors named_buffers(const M& m) {
-  return detail::named_buffers(detail::slots(m));
+NamedTensors named_buffers(const M& m, std::string_view prefix = "") {
+  return detail::named_buffers(detail::walk(m, prefix));
 }
 
 template <class M>
@@ -198,53 +211,69 @@ int64_t num_parameters(const M& m) {
 /// Parameters and buffers without history. They share elements with the model, as in PyTorch:
 /// clone() what must outlive a training step.
 template <class M>
-NamedTensors state_dict(const M& m) {
-  return detail::state_dict(detail::slots(m));
+NamedTensors state_dict(const M& m, std::string_view prefix = "") {
+  return detail::state_dict(detail::walk(m, prefix));
 }
 
 /// Writes `state` into the model. Errors: see tern::load_state.
 template <class M>
 LoadStateReport load_state_dict(M& m, const NamedTensors& state,
                                 const LoadStateOptions& options = {}) {
-  return detail::load_state_dict(detail::slots(m), "load_state_dict", state, options);
+  return detail::load_state_dict(detail::walk(m), "load_state_dict", state, options);
 }
 
 /// The state of every generator in the model (dropout), as i64 tensors of two elements. Together
 /// with state_dict() it allows exact resuming.
 template <class M>
-NamedTensors generator_state(const M& m) {
-  return detail::generator_state(detail::slots(m));
+NamedTensors generator_state(const M& m, std::string_view prefix = "") {
+  return detail::generator_state(detail::walk(m, prefix));
 }
 
 template <class M>
 void load_generator_state(M& m, const NamedTensors& state) {
-  detail::load_generator_state(detail::slots(m), state);
+  detail::load_generator_state(detail::walk(m), state);
 }
 
 /// The generators themselves: checkpoint(fn, inputs, {.rngs = nn::generators(module)}).
 template <class M>
 std::vector<Rng*> generators(const M& m) {
-  return detail::generators(detail::slots(m));
+  return detail::generators(detail::walk(m));
 }
 
 /// Sets training (dropout is active, batch norm uses the batch) or evaluation. Models start in
-/// training. EvalScope (nn/eval_scope.h) evaluates temporarily and restores everything.
+/// training. A frozen part stays in evaluation. EvalScope (nn/eval_scope.h) evaluates temporarily
+/// and restores everything.
 template <class M>
 void set_training(M& m, bool on = true) {
-  detail::set_training(detail::slots(m), on);
+  detail::set_training(detail::walk(m), on);
 }
 
-/// Freezes all parameters (false), or unfreezes them.
+/// Gives all parameters no gradient (false), or one again. Dropout and running statistics go on:
+/// see freeze().
 template <class M>
 void set_requires_grad(M& m, bool on) {
-  detail::set_requires_grad(detail::slots(m), on);
+  detail::set_requires_grad(detail::walk(m), on);
+}
+
+/// Stops all changes of a module or part: its parameters require no gradient, and it stays in
+/// evaluation (running statistics do not move, dropout does nothing) even if the whole model is set
+/// to training, as training::Loop does. Copies are frozen too; assigning to a frozen module writes
+/// its weights and leaves it frozen.
+template <class M>
+void freeze(M& m) {
+  detail::set_frozen(detail::walk(m), true);
+}
+/// Undoes freeze(): all parameters are trained, and the mode is what set_training() said last.
+template <class M>
+void unfreeze(M& m) {
+  detail::set_frozen(detail::walk(m), false);
 }
 
 /// Converts floating parameters and buffers. They get new elements: create optimizers afterwards.
 /// The step() of an older optimizer is an Error.
 template <class M>
 void to(M& m, DType dtype) {
-  detail::convert(detail::slots(m), dtype);
+  detail::convert(detail::walk(m), dtype);
 }
 
 /// Clears all gradients.
@@ -257,14 +286,14 @@ void zero_grad(const M& m) {
 template <class M>
 void save_weights(const std::string& path, const M& m,
                   const std::map<std::string, std::string>& metadata = {}) {
-  detail::save_weights(detail::slots(m), path, metadata);
+  detail::save_weights(detail::walk(m), path, metadata);
 }
 
 /// Loads a safetensors file, also PyTorch's, into the model. If it does not fit, an IoError lists
 /// all differences and the model does not change.
 template <class M>
 LoadStateReport load_weights(const std::string& path, M& m, const LoadStateOptions& options = {}) {
-  return detail::load_weights(detail::slots(m), path, options);
+  return detail::load_weights(detail::walk(m), path, options);
 }
 
 }  // namespace tern::nn

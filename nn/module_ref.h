@@ -23,7 +23,7 @@ class ModuleRef {
  public:
   template <class M>
   requires(!std::is_same_v<std::remove_const_t<M>, ModuleRef>) ModuleRef(M& module)  // NOLINT
-      : walk_([&module] { return detail::slots(module); }) {}
+      : walk_([&module] { return detail::walk(module); }) {}
 
   static void fields(auto& m, auto&& visit) {
     for (const detail::Slot& slot : m.walk_())

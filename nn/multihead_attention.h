@@ -11,6 +11,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/nn/linear.h"
 #include "tern/nn/mask.h"
+#include "tern/nn/training_mode.h"
 
 namespace tern::nn {
 
@@ -49,7 +50,7 @@ struct MultiHeadAttention {
   Linear out_proj;
   HeadCounts counts;
   double dropout;
-  bool training = true;
+  TrainingMode training = true;
   mutable Rng rng;  // drawing does not count as a change of the layer
 
   MultiHeadAttention(int64_t dim, Rng& rng, const MultiHeadOptions& options = {});

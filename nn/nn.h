@@ -29,5 +29,6 @@
 #include "tern/nn/rnn.h"
 #include "tern/nn/sequential.h"
 #include "tern/nn/spatial_gating.h"
+#include "tern/nn/training_mode.h"
 #include "tern/nn/transformer.h"
 #include "tern/nn/weights_instead.h"

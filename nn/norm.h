@@ -8,6 +8,7 @@
 #include "tern/core/ops/residual.h"
 #include "tern/nn/dropout.h"
 #include "tern/nn/linear.h"
+#include "tern/nn/training_mode.h"
 
 namespace tern::nn {
 
@@ -86,7 +87,7 @@ struct BatchNorm {
   Buffer running_mean, running_var, num_batches_tracked;
   double eps;
   std::optional<double> momentum;
-  bool training = true;
+  TrainingMode training = true;
 
   explicit BatchNorm(int64_t channels, const BatchNormConfig& config = {});
   static void fields(auto& m, auto&& visit) {
@@ -134,7 +135,7 @@ struct InstanceNorm {
   Buffer running_mean, running_var, num_batches_tracked;
   int64_t channels;
   double eps, momentum;
-  bool training = true;
+  TrainingMode training = true;
 
   explicit InstanceNorm(int64_t channels, const InstanceNormConfig& config = {});
   static void fields(auto& m, auto&& visit) {

@@ -17,6 +17,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/op.h"
 #include "tern/nn/parameter.h"
+#include "tern/nn/training_mode.h"
 
 namespace tern::nn {
 
@@ -61,7 +62,7 @@ struct SpectralWeight {
   Buffer u, v;
   int64_t dim, iterations;
   double eps;
-  bool training = true;
+  TrainingMode training = true;
 
   SpectralWeight(const Tensor& weight, Rng& rng, int64_t dim, const SpectralNormOptions& options);
   Tensor weight() const;

@@ -93,6 +93,7 @@ class Printer {
     std::string tensors;
     for (const Outline::Field& f : module.tensors)
       tensors += (tensors.empty() ? "" : ", ") + tensor(f, path, out.parameters);
+    if (module.held) tensors += tensors.empty() ? "in evaluation" : ", in evaluation";
     std::vector<Run> runs;
     for (const Outline& m : module.modules) {
       const Text text = describe(m, path + m.name + ".");

@@ -36,6 +36,7 @@ struct Outline {
   };
   std::string name;
   const std::type_info* type;
+  bool held = false;  ///< in evaluation by freeze()
   std::vector<Field> tensors = {};
   std::vector<Outline> modules = {};
 };
@@ -51,8 +52,10 @@ class Outliner {
     if constexpr (std::is_base_of_v<OwnedTensor, T>) {
       if (field.defined())
         out_.tensors.push_back({list_ + std::string(name), &field, std::is_same_v<T, Buffer>});
+    } else if constexpr (std::is_same_v<T, TrainingMode>) {
+      out_.held = out_.held || field.held();
     } else if constexpr (is_slot<T>) {
-      return;  // a flag or a generator
+      return;  // a generator
     } else if constexpr (requires { field.outline(*this, name); }) {
       field.outline(*this, name);  // prints what it holds: AnyLayer
     } else if constexpr (HasFields<T>) {
@@ -95,7 +98,7 @@ std::string to_string(const Outline& model);
 /// The text that fmt::print("{}", model) prints. Gives parameters their names, as any module walk.
 template <detail::HasFields M>
 std::string to_string(const M& model) {
-  detail::slots(model);
+  detail::walk(model);
   detail::Outline out{"", &typeid(M)};
   M::fields(model, detail::Outliner(out));
   return detail::to_string(out);

@@ -103,8 +103,9 @@ struct TransformerDecoderLayer {
     Tensor self;    ///< (B, H, T, T)
     Tensor memory;  ///< (B, H, T, S)
   };
-  /// x (B, T, E), memory (B, S, E) -> (B, T, E).
-  Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = Mask::causal(),
+  /// x (B, T, E), memory (B, S, E) -> (B, T, E). Every token sees all tokens, later ones too,
+  /// unless the mask says otherwise: Mask::causal() for models that write token by token.
+  Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = {},
                     const Mask& memory_mask = {}, Weights* weights = nullptr) const;
 
   /// The state before the first token; memory (B, S, E).
@@ -154,11 +155,12 @@ struct TransformerDecoder {
                      FinalNorm final_norm = FinalNorm::yes);
   using Weights = std::vector<TransformerDecoderLayer::Weights>;
   using State = std::vector<DecoderLayerState>;
-  /// x (B, T, E), memory (B, S, E) -> (B, T, E). `weights` receives those of every layer.
-  Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = Mask::causal(),
+  /// x (B, T, E), memory (B, S, E) -> (B, T, E). No mask unless it is given, as in a layer.
+  /// `weights` receives those of every layer.
+  Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = {},
                     const Mask& memory_mask = {}, Weights* weights = nullptr) const;
   State start(const Tensor& memory) const;
-  /// Processes the next tokens x (B, n, E) and advances the state.
+  /// Processes the next tokens x (B, n, E), causally, and advances the state.
   Tensor step(const Tensor& x, State& state, const Mask& memory_mask = {}) const;
   static void fields(auto& m, auto&& visit) {
     visit("layers", m.layers);

@@ -19,9 +19,10 @@ namespace {
 /// buffers are kept too, for models that write theirs by hand.
 class ModelState {
  public:
-  explicit ModelState(const nn::ModuleRef& model) : slots_(nn::detail::slots(model)) {
+  explicit ModelState(const nn::ModuleRef& model) : slots_(nn::detail::walk(model)) {
     for (const nn::detail::Slot& s : slots_)
-      if (bool* const* flag = std::get_if<bool*>(&s.field)) modes_.push_back(**flag);
+      if (auto* const* mode = std::get_if<nn::TrainingMode*>(&s.field))
+        modes_.push_back((*mode)->wanted());
     for (const Rng* rng : nn::detail::generators(slots_)) generators_.push_back(*rng);
     for (const auto& [name, t] : nn::detail::named_buffers(slots_))
       buffers_.emplace_back(t, t.clone());
@@ -34,7 +35,7 @@ class ModelState {
     NoGradGuard no_grad;
     size_t i = 0;
     for (const nn::detail::Slot& s : slots_)
-      if (bool* const* flag = std::get_if<bool*>(&s.field)) **flag = modes_[i++];
+      if (auto* const* mode = std::get_if<nn::TrainingMode*>(&s.field)) **mode = modes_[i++] != 0;
     i = 0;
     for (Rng* rng : nn::detail::generators(slots_)) *rng = generators_[i++];
     for (const auto& [t, value] : buffers_) copy_(t, value);

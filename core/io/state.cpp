@@ -95,6 +95,13 @@ std::string complaint(const Match& m, const NamedTensors& targets, bool strict) 
   return text;
 }
 
+/// "; 'fc.weight' was given, 'head.weight' is wanted".
+std::string example(const NamedTensors& targets, const NamedTensors& state) {
+  if (targets.empty() || state.empty()) return "";
+  return fmt::format("; '{}' was given, '{}' is wanted: rename or strip a prefix",
+                     state.front().first, targets.front().first);
+}
+
 bool whole(const Tensor& t) {
   return t.is_contiguous() && t.layout().offset == 0 && detail::held_once(t.ref()->storage);
 }
@@ -133,6 +140,11 @@ LoadStateReport load_state(const std::string& op, const NamedTensors& targets,
   Match m = match(targets, state);
   std::string wrong = complaint(m, targets, options.strict);
   check(wrong.empty(), "{}:{}", op, wrong);
+  if (m.copies.empty() && !(targets.empty() && state.empty()))
+    fail(
+        fmt::format("{}: nothing would be loaded: none of the {} names given is among the {} wanted"
+                    "{}",
+                    op, state.size(), targets.size(), example(targets, state)));
   for (auto [to, from] : m.copies)
     check(
         !to->ref()->storage->lent(),

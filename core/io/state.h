@@ -13,7 +13,9 @@ namespace tern {
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 struct LoadStateOptions {
-  bool strict = true;  ///< false: names on one side only are reported, not refused
+  /// false: names on one side only are reported, not refused. That no name matches is an Error
+  /// nevertheless.
+  bool strict = true;
   /// Moves elements of `state` that nobody else holds, if type and layout allow it, instead of
   /// copying them. So a large model is not in memory twice. Do not use `state` afterwards.
   bool take = false;

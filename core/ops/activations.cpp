@@ -75,6 +75,114 @@ struct Hardswish {
   }
 };
 
+struct Hardsigmoid {
+  static constexpr const char* kName = "hardsigmoid";
+  static constexpr Keep kKeep = Keep::input;
+  template <class T>
+  T f(T x) const {
+    return minimum(maximum(x + T(3), T(0)), T(6)) * static_cast<T>(1.0 / 6);
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    using C = Constant<T>;
+    return where(logical_and(gt(x, C(-3)), lt(x, C(3))), dy * C(1.0 / 6), C(0));
+  }
+};
+
+/// scale (x > 0 ? x : alpha (e^(x / width) - 1)).
+struct ScaledElu {
+  static constexpr Keep kKeep = Keep::input;
+  double scale, alpha, width;
+  template <class T>
+  T f(T x) const {
+    const T below = static_cast<T>(alpha) * expm1(x * static_cast<T>(1 / width));
+    return static_cast<T>(scale) * (x > T(0) ? x : below);
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    using C = Constant<T>;
+    T below = C(scale * alpha / width) * exp(minimum(x, C(0)) * C(1 / width));
+    return where(gt(x, C(0)), dy * C(scale), dy * below);
+  }
+};
+struct Selu : ScaledElu {
+  static constexpr const char* kName = "selu";
+};
+struct Celu : ScaledElu {
+  static constexpr const char* kName = "celu";
+};
+
+struct Softsign {
+  static constexpr const char* kName = "softsign";
+  static constexpr Keep kKeep = Keep::input;
+  template <class T>
+  T f(T x) const {
+    return x / (T(1) + abs(x));
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    T r = Constant<T>(1) + abs(x);
+    return dy / (r * r);
+  }
+};
+
+struct Tanhshrink {
+  static constexpr const char* kName = "tanhshrink";
+  static constexpr Keep kKeep = Keep::input;
+  template <class T>
+  T f(T x) const {
+    return x - tanh(x);
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    T y = tanh(x);
+    return dy * (y * y);
+  }
+};
+
+struct Softshrink {
+  static constexpr const char* kName = "softshrink";
+  static constexpr Keep kKeep = Keep::input;
+  double lambda;
+  template <class T>
+  T f(T x) const {
+    const T l = static_cast<T>(lambda);
+    return x > l ? x - l : x < -l ? x + l : x - x;  // NaN stays
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    return where(le(abs(x), Constant<T>(lambda)), Constant<T>(0), dy);
+  }
+};
+
+struct Hardshrink {
+  static constexpr const char* kName = "hardshrink";
+  static constexpr Keep kKeep = Keep::input;
+  double lambda;
+  template <class T>
+  T f(T x) const {
+    return abs(x) <= static_cast<T>(lambda) ? T(0) : x;
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    return where(le(abs(x), Constant<T>(lambda)), Constant<T>(0), dy);
+  }
+};
+
+struct Threshold {
+  static constexpr const char* kName = "threshold";
+  static constexpr Keep kKeep = Keep::input;
+  double bound, value;
+  template <class T>
+  T f(T x) const {
+    return x <= static_cast<T>(bound) ? static_cast<T>(value) : x;
+  }
+  template <class T>
+  T df(const T& dy, const T& x) const {
+    return where(le(x, Constant<T>(bound)), Constant<T>(0), dy);
+  }
+};
+
 struct LogSigmoid {
   static constexpr const char* kName = "log_sigmoid";
   static constexpr Keep kKeep = Keep::input;
@@ -138,6 +246,24 @@ Tensor elu(const Tensor& x, double alpha) { return unary(x, Elu{alpha}); }
 Tensor mish(const Tensor& x) { return unary(x, Mish()); }
 Tensor hardswish(const Tensor& x) { return unary(x, Hardswish()); }
 Tensor log_sigmoid(const Tensor& x) { return unary(x, LogSigmoid()); }
+Tensor hardsigmoid(const Tensor& x) { return unary(x, Hardsigmoid()); }
+Tensor selu(const Tensor& x) {
+  return unary(x, Selu{{1.0507009873554804934193349852946, 1.6732632423543772848170429916717, 1}});
+}
+Tensor celu(const Tensor& x, double alpha) {
+  check(alpha != 0, "celu: alpha must not be 0");
+  return unary(x, Celu{{1, alpha, alpha}});
+}
+Tensor softsign(const Tensor& x) { return unary(x, Softsign()); }
+Tensor tanhshrink(const Tensor& x) { return unary(x, Tanhshrink()); }
+Tensor softshrink(const Tensor& x, double lambda) {
+  check(lambda >= 0, "softshrink: lambda must not be negative, got {}", lambda);
+  return unary(x, Softshrink{lambda});
+}
+Tensor hardshrink(const Tensor& x, double lambda) { return unary(x, Hardshrink{lambda}); }
+Tensor threshold(const Tensor& x, double bound, double value) {
+  return unary(x, Threshold{bound, value});
+}
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
   check_defined("prelu", x, weight);

@@ -70,6 +70,13 @@ struct AllNan {
   Tensor df(const Tensor& dy) const { return detail::zero_gradient(dy); }
 };
 
+struct Hardtanh : Clamp {
+  static constexpr const char* kName = "hardtanh";
+};
+struct Relu6 : Clamp {
+  static constexpr const char* kName = "relu6";
+};
+
 struct Minimum {
   static constexpr const char* kName = "minimum";
   static constexpr bool kIntegers = true;
@@ -170,6 +177,17 @@ Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
   Tensor y = low.defined() ? maximum(x, low) : x;
   return high.defined() ? minimum(y, high) : y;
 }
+
+// Integral bounds keep integers as they are, as clamp does.
+Tensor hardtanh(const Tensor& x, double low, double high) {
+  check_defined("hardtanh", x);
+  check(low <= high, "hardtanh: the lower bound {} is above the upper bound {}", low, high);
+  const bool whole = !is_float(x.dtype()) && low == std::floor(low) && high == std::floor(high);
+  if (whole) return clamp(x, static_cast<int64_t>(low), static_cast<int64_t>(high));
+  return unary(x.to(detail::float_of(x.dtype())), Hardtanh{{{false, low, 0}, {false, high, 0}}});
+}
+
+Tensor relu6(const Tensor& x) { return unary(x, Relu6{{{false, 0, 0}, {false, 6, 6}}}); }
 
 Tensor minimum(const Tensor& a, const Tensor& b) { return binary(a, b, Minimum()); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return binary(a, b, Maximum()); }

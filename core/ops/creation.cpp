@@ -42,6 +42,41 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dt
   return t.to(dtype);
 }
 
+NestedNumbers::NestedNumbers(std::initializer_list<NestedNumbers> list) : dtype_(DType::f32) {
+  shape_.push_back(static_cast<int64_t>(list.size()));
+  const Shape part = list.size() ? list.begin()->shape_ : Shape();
+  bool floating = list.size() == 0, integer = false;
+  for (const NestedNumbers& n : list) {
+    check(n.shape_ == part,
+          "tensor: the lists in braces differ: one part has the shape {}, another {}; all must be "
+          "of one length (pad_sequence joins tensors of several)",
+          part, n.shape_);
+    floating = floating || n.dtype_ == DType::f32;
+    integer = integer || n.dtype_ == DType::i64;
+    numbers_.insert(numbers_.end(), n.numbers_.begin(), n.numbers_.end());
+  }
+  for (int64_t size : part) shape_.push_back(size);
+  dtype_ = floating ? DType::f32 : integer ? DType::i64 : DType::u8;
+}
+
+Tensor tensor(std::initializer_list<NestedNumbers> values) {
+  const NestedNumbers all(values);
+  return detail::tensor_of(all, all.dtype());
+}
+
+Tensor detail::tensor_of(const NestedNumbers& values, DType dtype) {
+  Op op("tensor");
+  Fresh y(values.shape(), dtype);
+  auto* to = static_cast<char*>(y.ref()->storage->data());
+  for (const Scalar& number : values.numbers()) {
+    const std::array<char, 8> bytes = is_float(dtype) ? detail::wrapped_element(number, dtype)
+                                                      : detail::element("tensor", number, dtype);
+    std::memcpy(to, bytes.data(), static_cast<size_t>(item_size(dtype)));
+    to += item_size(dtype);
+  }
+  return op.not_differentiable(y);
+}
+
 Tensor scalar(Scalar value, DType dtype) {
   Op op("scalar");
   Fresh y({}, dtype);

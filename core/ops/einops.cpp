@@ -79,9 +79,9 @@ Tensor reduce_axes(const Tensor& x, const Dims& axes, ReduceOp op) {
     case ReduceOp::mean:
       return mean(x, axes);
     case ReduceOp::max:
-      return max(x, axes);
+      return amax(x, axes);
     case ReduceOp::min:
-      return min(x, axes);
+      return amin(x, axes);
     case ReduceOp::prod:
       return prod(x, axes);
   }

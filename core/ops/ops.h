@@ -19,6 +19,7 @@
 // core/tape/autograd.h.
 #pragma once
 
+#include <concepts>
 #include <limits>
 #include <optional>
 #include <span>
@@ -26,13 +27,18 @@
 #include <utility>
 #include <vector>
 
+#include "tern/core/ops/axis_slice.h"
 #include "tern/core/ops/compare.h"
+#include "tern/core/ops/nested_numbers.h"
 #include "tern/core/ops/scalar.h"
 #include "tern/core/tensor/tensor.h"
 
 namespace tern {
 
 class Rng;
+namespace detail {
+Tensor tensor_of(const NestedNumbers& values, DType dtype);
+}
 
 // ---- Creation --------------------------------------------------------------------------------
 /// The elements in row-major order. Their number must match the shape.
@@ -52,6 +58,13 @@ Tensor tensor(const std::vector<T>& values) {
 }
 /// f32, for literals: tensor({1, 2, 3, 4}, {2, 2}).
 Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype = DType::f32);
+/// Nested lists: tensor({{1, 2}, {3, 4}}) is i64, tensor({1.5, 2}) is f32 because one number is
+/// floating, as in PyTorch; bools give u8. Error if the lists have different lengths.
+Tensor tensor(std::initializer_list<NestedNumbers> values);
+template <std::same_as<DType> Type>  // a template: {} is a Shape
+Tensor tensor(std::initializer_list<NestedNumbers> values, Type dtype) {
+  return detail::tensor_of(values, dtype);
+}
 Tensor scalar(Scalar value, DType dtype = DType::f32);       ///< shape ()
 Tensor empty(const Shape& shape, DType dtype = DType::f32);  ///< not initialised
 Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32);
@@ -104,6 +117,12 @@ Tensor unsqueeze(const Tensor& x, int64_t axis);          ///< a new axis of siz
 /// step may be negative; the default ends are then Python's.
 Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start,
              std::optional<int64_t> end, int64_t step = 1);
+/// Several axes at once, from the first: slice(x, {{}, {1, 3}, 2}) is Python's x[:, 1:3, 2]
+/// (axis_slice.h). Axes that are not named stay whole. slice(x, {{}, {1, 3}}) = 0 writes into x.
+Tensor slice(const Tensor& x, const std::vector<AxisSlice>& axes);
+inline Tensor slice(const Tensor& x, std::initializer_list<AxisSlice> axes) {
+  return slice(x, std::vector<AxisSlice>(axes));
+}
 /// narrow: x[start : start + length] along an axis. select: one index of it, without the axis.
 Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t length);
 Tensor select(const Tensor& x, int64_t axis, int64_t index);
@@ -237,6 +256,18 @@ Tensor elu(const Tensor& x, double alpha = 1);            ///< x > 0 ? x : alpha
 Tensor mish(const Tensor& x);                             ///< x tanh(log(1 + e^x)) (Misra 2019)
 Tensor hardswish(const Tensor& x);    ///< x min(max(x + 3, 0), 6) / 6 (Howard et al. 2019)
 Tensor log_sigmoid(const Tensor& x);  ///< log(1 / (1 + e^-x)), without overflow
+/// min(max(x, low), high), and the same for 0 and 6 (Krizhevsky 2010): gradients as clamp's.
+Tensor hardtanh(const Tensor& x, double low = -1, double high = 1);
+Tensor relu6(const Tensor& x);
+Tensor hardsigmoid(const Tensor& x);  ///< min(max(x + 3, 0), 6) / 6
+/// 1.0507 elu(x, 1.67326), with the exact numbers of the paper (Klambauer et al. 2017).
+Tensor selu(const Tensor& x);
+Tensor celu(const Tensor& x, double alpha = 1);           ///< x > 0 ? x : alpha (e^(x / alpha) - 1)
+Tensor softsign(const Tensor& x);                         ///< x / (1 + |x|)
+Tensor tanhshrink(const Tensor& x);                       ///< x - tanh(x)
+Tensor softshrink(const Tensor& x, double lambda = 0.5);  ///< towards 0 by lambda, at most to 0
+Tensor hardshrink(const Tensor& x, double lambda = 0.5);  ///< |x| > lambda ? x : 0
+Tensor threshold(const Tensor& x, double threshold, double value);  ///< x > threshold ? x : value
 /// x where it is positive, else weight * x (He et al. 2015). weight: (1) or () for all elements, or
 /// (C) for the channels of x (N, C, ...).
 Tensor prelu(const Tensor& x, const Tensor& weight);
@@ -259,25 +290,17 @@ Tensor std(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bool 
 /// The same as std. After `using namespace tern;` a plain `std(x)` does not compile, because std
 /// also names the standard library's namespace: write stddev(x) or tern::std(x).
 Tensor stddev(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bool keepdim = false);
-/// Over any axes. NaN propagates. Equal elements share the gradient, as in PyTorch's amax.
-Tensor max(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
-Tensor min(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
-inline Tensor amax(const Tensor& x, const Dims& axes = {}, bool keepdim = false) {
-  return max(x, axes, keepdim);
-}
-inline Tensor amin(const Tensor& x, const Dims& axes = {}, bool keepdim = false) {
-  return min(x, axes, keepdim);
-}
-// For braces, which could also mean one axis: max(x, {1}).
-inline Tensor max(const Tensor& x, std::initializer_list<int64_t> axes, bool keepdim = false) {
-  return max(x, Dims(axes.begin(), axes.end()), keepdim);
-}
-inline Tensor min(const Tensor& x, std::initializer_list<int64_t> axes, bool keepdim = false) {
-  return min(x, Dims(axes.begin(), axes.end()), keepdim);
-}
-/// Along one axis, given as a number. The indices are argmax's; only they get a gradient.
+/// The largest (smallest) element of all. NaN propagates. Equal elements share the gradient.
+Tensor max(const Tensor& x);
+Tensor min(const Tensor& x);
+/// Along one axis, with its index. The indices are argmax's; only they get a gradient.
 ValuesIndices max(const Tensor& x, int64_t axis, bool keepdim = false);
 ValuesIndices min(const Tensor& x, int64_t axis, bool keepdim = false);
+/// Over any axes: amax(x, {0, 1}). NaN propagates. Equal elements share the gradient.
+Tensor amax(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
+Tensor amin(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
+void max(const Tensor&, std::initializer_list<int64_t>, bool = false) = delete;  // amax(x, {1})
+void min(const Tensor&, std::initializer_list<int64_t>, bool = false) = delete;  // amin(x, {1})
 Tensor prod(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 /// (sum |x|^p)^(1/p); p may be 0, 1, 2, any number, or infinity.
 Tensor norm(const Tensor& x, double p = 2, const Dims& axes = {}, bool keepdim = false);

@@ -85,4 +85,25 @@ Tensor pad(const Tensor& x, const Dims& pads, PaddingMode mode) {
   return y;
 }
 
+Tensor pad_sequence(const std::vector<Tensor>& sequences, Scalar value) {
+  check(!sequences.empty(), "pad_sequence: needs at least one sequence");
+  int64_t longest = 0;
+  for (const Tensor& x : sequences) {
+    check(x.defined() && x.ndim() > 0, "pad_sequence: a sequence has at least one axis, got {}",
+          x.defined() ? to_string(x.shape()) : "an undefined tensor");
+    longest = std::max(longest, x.size(0));
+  }
+  const Tensor& first = sequences[0];
+  std::vector<Tensor> padded;
+  for (const Tensor& x : sequences) {
+    Shape fill = x.shape(), other = first.shape();
+    fill[0] = other[0] = longest - x.size(0);
+    check(fill == other && x.dtype() == first.dtype(),
+          "pad_sequence: sequences may differ in their first axis alone, got {} {} and {} {}",
+          first.dtype(), first.shape(), x.dtype(), x.shape());
+    padded.push_back(fill[0] == 0 ? x : cat({x, new_full(x, fill, value)}));
+  }
+  return stack(padded);
+}
+
 }  // namespace tern

@@ -1,6 +1,9 @@
 // Padding with elements of the tensor itself. To pad with a number: pad(x, pads, value) of ops.h.
 #pragma once
 
+#include <vector>
+
+#include "tern/core/ops/scalar.h"
 #include "tern/core/ops/spatial.h"
 #include "tern/core/tensor/tensor.h"
 
@@ -10,5 +13,10 @@ namespace tern {
 /// pads crop. Any of the last axes may be padded. reflect pads at most n - 1 elements per side of
 /// an axis of n, circular at most n. replicate and reflect need a nonempty axis.
 Tensor pad(const Tensor& x, const Dims& pads, PaddingMode mode);
+
+/// Sequences of different lengths (T_i, ...) as one batch (B, T, ...) of the longest, filled up
+/// with the value. The batch is the first axis: PyTorch's batch_first=True. nn::Mask::lengths hides
+/// what was filled up.
+Tensor pad_sequence(const std::vector<Tensor>& sequences, Scalar value = 0);
 
 }  // namespace tern

@@ -75,6 +75,7 @@ Fresh best_over(const Tensor& x, const Dims& axes, const Shape& shape) {
 template <End kEnd>
 Tensor best(const char* name, const Tensor& x, const Dims& axes, bool keepdim) {
   Op op(name, x);
+  check_defined(name, x);
   Reduced r(name, x, axes, keepdim);
   check(r.count > 0, "{}: no elements to choose from: axes {} of shape {}", name, r.axes,
         x.shape());
@@ -117,14 +118,13 @@ Tensor mean(const Tensor& x, const Dims& axes, bool keepdim) {
                    });
 }
 
-Tensor max(const Tensor& x, const Dims& axes, bool keepdim) {
-  check_defined("max", x);
-  return best<End::largest>("max", x, axes, keepdim);
+Tensor max(const Tensor& x) { return best<End::largest>("max", x, {}, false); }
+Tensor min(const Tensor& x) { return best<End::smallest>("min", x, {}, false); }
+Tensor amax(const Tensor& x, const Dims& axes, bool keepdim) {
+  return best<End::largest>("amax", x, axes, keepdim);
 }
-
-Tensor min(const Tensor& x, const Dims& axes, bool keepdim) {
-  check_defined("min", x);
-  return best<End::smallest>("min", x, axes, keepdim);
+Tensor amin(const Tensor& x, const Dims& axes, bool keepdim) {
+  return best<End::smallest>("amin", x, axes, keepdim);
 }
 
 // ne() gives 0 and 1. For empty reductions the u8 maximum is 0 and the minimum 255.

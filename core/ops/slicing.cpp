@@ -29,6 +29,21 @@ struct Item {
   }
 };
 
+/// Ranges and indices of several axes at once.
+struct Block {
+  static constexpr const char* kName = "slice";
+  std::vector<Range> ranges;  ///< of different axes, ascending
+  std::vector<bool> dropped;  ///< whether the axis of a range goes
+  Layout operator()(const Layout& whole) const {
+    Layout part = whole;
+    for (size_t i = ranges.size(); i-- > 0;) {
+      part = ranges[i](part);
+      if (dropped[i]) part = erase_axis(part, ranges[i].axis);
+    }
+    return part;
+  }
+};
+
 struct Diagonal {
   static constexpr const char* kName = "diagonal";
   int a, b;
@@ -86,6 +101,29 @@ Tensor take(const Tensor& x, const Part& part) {
 // Converts a negative position, which counts from the end.
 int64_t from_end(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
 
+/// Python's start:end:step of an axis of n.
+Range range_of(int axis, int64_t n, std::optional<int64_t> start, std::optional<int64_t> end,
+               int64_t step) {
+  check(step != 0, "slice: step must not be 0");
+  int64_t low = step > 0 ? 0 : -1, high = low + n;  // range of the ends
+  int64_t first = std::clamp(from_end(start.value_or(step > 0 ? 0 : n - 1), n), low, high);
+  int64_t last = end ? std::clamp(from_end(*end, n), low, high) : (step > 0 ? high : low);
+  int64_t span = step > 0 ? last - first : first - last;
+  if (span <= 0) return {axis, 0, 0, 1};
+  // Unsigned, since |step| of the lowest step overflows int64_t.
+  uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
+  int64_t length = static_cast<int64_t>(static_cast<uint64_t>(span - 1) / stride) + 1;
+  return {axis, first, length, length > 1 ? step : 1};
+}
+
+/// The position of an index of an axis.
+int64_t position(const char* op, const Tensor& x, int axis, int64_t index) {
+  int64_t n = x.shape()[axis];
+  check(index >= -n && index < n, "{}: index {} is out of range for axis {} of shape {}", op, index,
+        axis, x.shape());
+  return from_end(index, n);
+}
+
 // Splits an axis into pieces of these sizes.
 std::vector<Tensor> pieces(const Tensor& x, int axis, const std::vector<int64_t>& sizes) {
   std::vector<Tensor> out;
@@ -104,16 +142,23 @@ Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start,
              std::optional<int64_t> end, int64_t step) {
   check_defined("slice", x);
   int a = normalize_axis("slice", axis, x.ndim());
-  check(step != 0, "slice: step must not be 0");
-  int64_t n = x.shape()[a], low = step > 0 ? 0 : -1, high = low + n;  // range of the ends
-  int64_t first = std::clamp(from_end(start.value_or(step > 0 ? 0 : n - 1), n), low, high);
-  int64_t last = end ? std::clamp(from_end(*end, n), low, high) : (step > 0 ? high : low);
-  int64_t span = step > 0 ? last - first : first - last;
-  if (span <= 0) return take(x, Range{a, 0, 0, 1});
-  // Unsigned, since |step| of the lowest step overflows int64_t.
-  uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
-  int64_t length = static_cast<int64_t>(static_cast<uint64_t>(span - 1) / stride) + 1;
-  return take(x, Range{a, first, length, length > 1 ? step : 1});
+  return take(x, range_of(a, x.shape()[a], start, end, step));
+}
+
+Tensor slice(const Tensor& x, const std::vector<AxisSlice>& axes) {
+  check_defined("slice", x);
+  check(std::ssize(axes) <= x.ndim(), "slice: {} entries for the {} axes of shape {}", axes.size(),
+        x.ndim(), x.shape());
+  Block block;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const AxisSlice& of = axes[i];
+    const int axis = static_cast<int>(i);
+    block.ranges.push_back(of.is_index
+                               ? Range{axis, position("slice", x, axis, *of.start.at), 1, 1}
+                               : range_of(axis, x.shape()[axis], of.start.at, of.end.at, of.step));
+    block.dropped.push_back(of.is_index);
+  }
+  return take(x, block);
 }
 
 Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t length) {
@@ -129,10 +174,7 @@ Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t length) {
 Tensor select(const Tensor& x, int64_t axis, int64_t index) {
   check_defined("select", x);
   int a = normalize_axis("select", axis, x.ndim());
-  int64_t n = x.shape()[a];
-  check(index >= -n && index < n, "select: index {} is out of range for axis {} of shape {}", index,
-        axis, x.shape());
-  return take(x, Item{a, from_end(index, n)});
+  return take(x, Item{a, position("select", x, a, index)});
 }
 
 Tensor Tensor::operator[](int64_t i) const { return select(*this, 0, i); }

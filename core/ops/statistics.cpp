@@ -138,8 +138,8 @@ Fresh norm_value(const Tensor& x, double p, const Reduced& r) {
   NoGradGuard guard;
   if (r.count == 0) return Fresh::adopt(zeros(r.out, x.dtype()));
   const Tensor y = p == 0  ? sum(ne(x, 0), r.axes).to(x.dtype())
-                   : p > 0 ? max(abs(x), r.axes)
-                           : min(abs(x), r.axes);
+                   : p > 0 ? amax(abs(x), r.axes)
+                           : amin(abs(x), r.axes);
   return Fresh::adopt(reshape(y, r.out));
 }
 
@@ -169,7 +169,7 @@ Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
   Fresh y = [&] {
     NoGradGuard guard;
     if (r.count == 0) return Fresh::adopt(full(r.out, -kInfinity, x.dtype()));
-    Tensor m = max(x, r.axes, true);
+    Tensor m = amax(x, r.axes, true);
     m = masked_fill(m, eq(abs(m), kInfinity), 0);
     return Fresh::adopt(reshape(log(sum(exp(x - m), r.axes, true)) + m, r.out));
   }();

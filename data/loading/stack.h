@@ -24,6 +24,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -38,8 +39,9 @@ Tensor stack_field(const std::string& path, const std::vector<const Tensor*>& of
 
 [[noreturn]] void fail_count(const std::string& path, size_t sample, size_t count, size_t first);
 
-template <class T>
-void stack_into(const std::string& path, T& to, const std::vector<const T*>& of);
+/// Makes one tensor of a field of all samples; `path` is the field's, for errors.
+using JoinField =
+    std::function<Tensor(const std::string& path, const std::vector<const Tensor*>& of)>;
 
 template <class T>
 concept HasFields = requires(T& t) {
@@ -54,6 +56,13 @@ template <class T>
 struct IsArray : std::false_type {};
 template <class T, size_t n>
 struct IsArray<std::array<T, n>> : std::true_type {};
+
+template <class T>
+std::vector<const T*> addresses(const std::vector<T>& samples) {
+  std::vector<const T*> out;
+  for (const T& sample : samples) out.push_back(&sample);
+  return out;
+}
 
 /// Element i of each sample's list.
 template <class List>
@@ -78,10 +87,12 @@ std::vector<const F*> fields_of(const std::vector<const T*>& of, size_t index) {
   return out;
 }
 
+/// Writes each field of all samples, joined, into that of `to`.
 template <class T>
-void stack_into(const std::string& path, T& to, const std::vector<const T*>& of) {
+void join_into(const std::string& path, T& to, const std::vector<const T*>& of,
+               const JoinField& join) {
   if constexpr (std::is_same_v<T, Tensor>) {
-    to = stack_field(path, of);
+    to = join(path, of);
   } else if constexpr (IsVector<T>::value || IsArray<T>::value) {
     if constexpr (IsVector<T>::value) {
       for (size_t s = 0; s < of.size(); ++s)
@@ -89,16 +100,16 @@ void stack_into(const std::string& path, T& to, const std::vector<const T*>& of)
       to.resize(of[0]->size());
     }
     for (size_t i = 0; i < to.size(); ++i)
-      stack_into(path + "." + std::to_string(i), to[i], elements_of(of, i));
+      join_into(path + "." + std::to_string(i), to[i], elements_of(of, i), join);
   } else {
     static_assert(
         HasFields<T>,
-        "Stack: a field must be a Tensor, a struct with `fields`, or a vector or array of "
+        "Stack, Pad: a field must be a Tensor, a struct with `fields`, or a vector or array of "
         "these; make a number a tensor with scalar(x)");
     size_t index = 0;
     T::fields(to, [&](const char* name, auto& field) {
       using F = std::remove_cvref_t<decltype(field)>;
-      stack_into((path.empty() ? "" : path + ".") + name, field, fields_of<F>(of, index++));
+      join_into((path.empty() ? "" : path + ".") + name, field, fields_of<F>(of, index++), join);
     });
   }
 }
@@ -110,10 +121,8 @@ struct Stack {
   template <class T>
   T operator()(const std::vector<T>& samples) const {
     check(!samples.empty(), "Stack: a batch without samples");
-    std::vector<const T*> of;
-    for (const T& sample : samples) of.push_back(&sample);
     T batch;
-    detail::stack_into("", batch, of);
+    detail::join_into("", batch, detail::addresses(samples), detail::stack_field);
     return batch;
   }
 };

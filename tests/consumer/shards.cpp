@@ -48,7 +48,7 @@ int main() {
   for (Pair& batch : loader) {
     loaded += sum(batch.label).item<int64_t>();
     fit &= batch.image.shape() == Shape{4, 3, 8, 8} &&
-           all(eq(max(batch.image, {1, 2, 3}), batch.label)).item<bool>();
+           all(eq(amax(batch.image, {1, 2, 3}), batch.label)).item<bool>();
   }
   fmt::print("labels add up to {} and {}\n", streamed, loaded);
   return fit && streamed == 660 && loaded == 660 ? 0 : 1;

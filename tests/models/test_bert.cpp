@@ -142,8 +142,7 @@ TEST_CASE("bert: padding changes nothing; a row alone is that row of a batch") {
       CHECK(close(answers(model, row), narrow(y, 0, i, 1)));
     }
     const Tensor keys = lt(arange(0, 7), unsqueeze(s.lengths, 1));
-    const Bert::Output a = model(s.input()),
-                       b = model({s.tokens, s.segments, Mask::key_padding(keys)});
+    const Bert::Output a = model(s.input()), b = model({s.tokens, s.segments, Mask::keys(keys)});
     if (a.words.defined()) CHECK(close(a.words, b.words));
     if (a.next.defined()) CHECK(close(a.next, b.next));
     const Bert::Output unmasked = model({s.tokens, s.segments});

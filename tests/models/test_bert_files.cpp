@@ -31,8 +31,8 @@ Bert read(const std::string& path) {
 /// The logits of transformers and of ours agree.
 void check_answers(const Bert& model, const std::string& name) {
   const SafeTensors want = load_safetensors(reference(name + ".answers"));
-  const Bert::Output y = model({want.find("tokens"), want.find("segments"),
-                                nn::Mask::key_padding(ne(want.find("mask"), 0))});
+  const Bert::Output y =
+      model({want.find("tokens"), want.find("segments"), nn::Mask::keys(ne(want.find("mask"), 0))});
   int64_t compared = 0;
   for (const auto& head : {std::pair("words", y.words), {"next", y.next}, {"classes", y.classes}}) {
     const Tensor expected = want.find(head.first), &got = head.second;

@@ -321,6 +321,32 @@ TEST_CASE("transformer layers: gradients; weights on request change nothing") {
   }
 }
 
+// The composed definition without a mask, post-norm: norm(x + f(x)) three times.
+Tensor unmasked(const nn::TransformerDecoderLayer& m, Tensor x, const Tensor& memory) {
+  x = m.residual1.norm(x + m.self_attn(x, x, x));
+  x = m.residual2.norm(x + m.multihead_attn(x, memory, memory));
+  return m.residual3.norm(x + m.ffn.linear2(relu(m.ffn.linear1(x))));
+}
+
+TEST_CASE("transformer decoder: sees later targets unless a mask forbids it, as PyTorch's") {
+  Rng rng(14);
+  const nn::TransformerLayerOptions options{.dim = 8, .heads = 2, .ffn = 12, .dropout = 0};
+  const nn::TransformerDecoder decoder(2, options, rng);
+  const nn::TransformerDecoderLayer& layer = decoder.layers[0];
+  const Tensor x = randn({2, 5, 8}, rng), memory = randn({2, 3, 8}, rng);
+  CHECK(close(layer(x, memory), unmasked(layer, x, memory), 1e-5, 1e-5));
+  const Tensor through = unmasked(decoder.layers[1], unmasked(layer, x, memory), memory);
+  CHECK(close(decoder(x, memory), (*decoder.norm)(through), 1e-5, 1e-5));
+  // Another last token changes the first, but not behind a causal mask.
+  Tensor other = x.clone();
+  select(other, 1, 4) = 9;
+  auto first = [](const Tensor& y) { return select(y, 1, 0).to_vector<float>(); };
+  CHECK(first(layer(other, memory)) != first(layer(x, memory)));
+  CHECK(first(decoder(other, memory)) != first(decoder(x, memory)));
+  CHECK(first(layer(other, memory, Mask::causal())) == first(layer(x, memory, Mask::causal())));
+  CHECK(first(decoder(other, memory, Mask::causal())) == first(decoder(x, memory, Mask::causal())));
+}
+
 TEST_CASE("transformer: errors name the rule, the values and a way out") {
   Rng rng(12);
   auto refuses = [](auto&& call, const char* text) {

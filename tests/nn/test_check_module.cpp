@@ -287,7 +287,7 @@ Row vit(std::string name, models::VitOptions o) {
 Row ntm(std::string name, models::NtmOptions o) {
   o.inputs = 3;
   o.outputs = 2;
-  o.slots = 5;
+  o.locations = 5;
   o.width = 4;
   o.hidden = 6;
   return row<models::Ntm>("Ntm, " + name, [=](Rng& r) { return models::Ntm(o, r); }, {2, 4, 3});
@@ -415,7 +415,7 @@ struct Faulty {
   nn::Linear up;
   nn::Parameter scale;
   nn::Buffer seen;
-  bool training = true;
+  nn::TrainingMode training = true;
   mutable Rng rng;
   explicit Faulty(Rng& r) : up(4, 4, r), scale(ones({4})), seen(zeros({4})), rng(r.split()) {}
 };
@@ -479,7 +479,7 @@ struct IgnoresStrides {
 
 /// Subtracts the mean of the batch.
 struct MixesBatch {
-  bool training = true;
+  nn::TrainingMode training = true;
   bool always = false;
   Tensor operator()(const Tensor& x) const { return training || always ? x - mean(x, 0, true) : x; }
   static void fields(auto& m, auto&& visit) { visit("training", m.training); }

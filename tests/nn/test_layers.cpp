@@ -199,6 +199,18 @@ TEST_CASE("layers: Sequential and the activations") {
   CHECK(values(nn::Sigmoid()(x)) == values(sigmoid(x)));
   CHECK(values(nn::Softplus()(x)) == values(softplus(x)));
   CHECK(values(nn::Elu()(x)) == values(elu(x)));
+  CHECK(values(nn::Relu6()(9 * x)) == values(relu6(9 * x)));
+  CHECK(values(nn::Hardtanh{-2, 0.5}(x)) == values(hardtanh(x, -2, 0.5)));
+  CHECK(values(nn::Hardsigmoid()(x)) == values(hardsigmoid(x)));
+  CHECK(values(nn::Selu()(x)) == values(selu(x)));
+  CHECK(values(nn::Celu{2}(x)) == values(celu(x, 2)));
+  CHECK(values(nn::Softsign()(x)) == values(softsign(x)));
+  CHECK(values(nn::Tanhshrink()(x)) == values(tanhshrink(x)));
+  CHECK(values(nn::Softshrink{0.3}(x)) == values(softshrink(x, 0.3)));
+  CHECK(values(nn::Hardshrink{0.3}(x)) == values(hardshrink(x, 0.3)));
+  CHECK(values(nn::Threshold{0.1, 20}(x)) == values(threshold(x, 0.1, 20)));
+  CHECK(values(nn::Softmax{1}(x)) == values(softmax(x, 1)));
+  CHECK(values(nn::LogSoftmax{0}(x)) == values(log_softmax(x, 0)));
   CHECK(values(nn::Identity()(x)) == values(x));
 }
 

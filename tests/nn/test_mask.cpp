@@ -55,7 +55,7 @@ std::vector<Case> cases() {
     out.push_back({"causal " + std::to_string(offset), Mask::causal(offset),
                    [=](const Dims& i) { return i[3] <= i[2] + offset; }});
   Tensor padding = random_pairs({2, 5}, rng);
-  out.push_back({"key padding", Mask::key_padding(padding), [a = to_array(padding)](const Dims& i) {
+  out.push_back({"key padding", Mask::keys(padding), [a = to_array(padding)](const Dims& i) {
                    return a.at({i[0], i[3]}) != 0;
                  }});
   for (const Shape& shape : {Shape{5}, {4, 5}, {4, 1}, {3, 4, 5}, {2, 1, 4, 5}, {2, 3, 1, 5}}) {
@@ -177,8 +177,8 @@ TEST_CASE("mask: what a factory refuses") {
   };
   refuses([] { Mask::lengths(tensor({1, 2}, {2})); }, "lengths are i64 (B) or (B, T), got f32");
   refuses([] { Mask::lengths(zeros({1, 1, 1}, DType::i64)); }, "got i64 (1, 1, 1)");
-  refuses([] { Mask::key_padding(ones({5}, DType::u8)); }, "(B, S), got (5,)");
-  refuses([] { Mask::key_padding(ones({2, 5})); }, "u8");
+  refuses([] { Mask::keys(ones({5}, DType::u8)); }, "(B, S), got (5,)");
+  refuses([] { Mask::keys(ones({2, 5})); }, "u8");
   refuses([] { Mask::allowed(ones({4, 5})); }, "u8 (not 0: seen), got f32");
   refuses([] { Mask::bias(ones({4, 5}, DType::u8)); }, "u8 goes to Mask::allowed");
   refuses([] { Mask::lengths({1, 2}) & Mask::lengths({3}); }, "(2,) and (1,)");
@@ -207,7 +207,7 @@ TEST_CASE("mask: one that does not fit the scores is refused on every way") {
       {u8({2, 5}), "(2, 5) does not broadcast to the scores (B, H, T, S) = (2, 3, 4, 5)"},
       {u8({2, 4, 5}), "examples come before heads: (B, 1, T, S)"},
       {u8({1, 2, 3, 4, 5}), "(1, 2, 3, 4, 5)"},
-      {Mask::key_padding(ones({3, 5}, DType::u8)), "(3, 1, 1, 5)"},
+      {Mask::keys(ones({3, 5}, DType::u8)), "(3, 1, 1, 5)"},
       {Mask::bias(zeros({3, 4, 6})), "the bias of shape (3, 4, 6)"},
       {Mask::bias(zeros({4, 5}, DType::f64)), ".to("},
   };

@@ -243,6 +243,16 @@ TEST_CASE("module: a state that does not fit is refused with all its differences
   CHECK(values(m.up.weight) == Floats(12, 9.0f));
   CHECK_THROWS_AS(nn::load_state_dict(m, with(0, "up.weight", zeros({1})), {.strict = false}),
                   Error);
+  const NamedTensors foreign = {{"module.up.weight", zeros({4, 3})}};
+  CHECK_THROWS_WITH_AS(
+      nn::load_state_dict(m, foreign, {.strict = false}),
+      "load_state_dict: nothing would be loaded: none of the 1 names given is among the 4 wanted; "
+      "'module.up.weight' was given, 'up.weight' is wanted: rename or strip a prefix",
+      Error);
+  CHECK_THROWS_WITH_AS(nn::load_state_dict(m, {}, {.strict = false}),
+                       doctest::Contains("none of the 0 names"), Error);
+  nn::Flatten nothing;  // without parameters
+  CHECK_NOTHROW(nn::load_state_dict(nothing, {}, {.strict = false}));
 
   // f64 values are converted.
   nn::load_state_dict(m, with(1, "up.bias", full({4}, 0.5, DType::f64)));

@@ -122,7 +122,7 @@ TEST_CASE("multi-head attention: padding, order of the batch, rows that see noth
   Tensor x = randn({3, 6, kDim}, rng, DType::f64);
   Tensor keys = le(arange(0, 6), tensor<int64_t>({5, 1, 3}, {3, 1}));  // the first 6, 2 and 4
   Tensor y = m(x, Mask::lengths({6, 2, 4}));
-  CHECK(same(m(x, Mask::key_padding(keys)), y));
+  CHECK(same(m(x, Mask::keys(keys)), y));
   for (int64_t b = 0; b < 3; ++b) {
     const int64_t n = std::vector<int64_t>{6, 2, 4}[static_cast<size_t>(b)];
     Tensor alone = m(narrow(narrow(x, 0, b, 1), 1, 0, n));

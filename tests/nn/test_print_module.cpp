@@ -31,7 +31,7 @@ struct Zoo {
   std::optional<nn::Dropout> dropout;
   nn::Linear head;
   nn::Parameter tied_bias;
-  bool training = true;
+  nn::TrainingMode training = true;
 
   Zoo(Rng& rng, int64_t n) : head(3, 3, rng, nn::Bias::no) {
     for (int64_t i = 0; i < n; ++i) blocks.emplace_back(3, 4, 3, rng);

@@ -25,7 +25,7 @@ std::optional<Subject> bert_subject(const Reference& r, Rng& rng) {
   nn::set_training(*m, false);
   Subject s{nn::named_parameters(*m), [m](const Inputs& x) {
               // Tokens, which of them are no padding, segments.
-              const auto y = (*m)({x[0], x[2], nn::Mask::key_padding(ne(x[1], 0))});
+              const auto y = (*m)({x[0], x[2], nn::Mask::keys(ne(x[1], 0))});
               return Inputs{y.words, y.next};
             }};
   s.loss = [](const Inputs& y, const Inputs& t) {

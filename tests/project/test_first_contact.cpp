@@ -161,9 +161,11 @@ TEST_CASE("first contact: standard deviation under `using namespace tern`") {
   exp(x), log(x), log1p(x), expm1(x), sqrt(x), rsqrt(x), square(x), reciprocal(x), abs(x), sign(x),
       sin(x), cos(x), tanh(x), sigmoid(x), erf(x), relu(x), gelu(x), silu(x), softplus(x),
       leaky_relu(x), elu(x), mish(x), hardswish(x), log_sigmoid(x), prelu(x, x), glu(x),
-      clamp(x, 0, 1), floor(x), ceil(x), round(x);
-  sum(x), sum_to(x, 3), mean(x), var(x), tern::std(x), stddev(x), max(x), min(x), prod(x), norm(x),
-      logsumexp(x, 0), cumsum(x, 0), any(m), all(m), matmul(x, x), linear(x, x);
+      hardtanh(x), relu6(x), hardsigmoid(x), selu(x), celu(x), softsign(x), tanhshrink(x),
+      softshrink(x), hardshrink(x), threshold(x, 0, 1), clamp(x, 0, 1), floor(x), ceil(x), round(x);
+  sum(x), sum_to(x, 3), mean(x), var(x), tern::std(x), stddev(x), max(x), min(x), amax(x, 0),
+      amin(x, 0), prod(x), norm(x), logsumexp(x, 0), cumsum(x, 0), any(m), all(m), matmul(x, x),
+      linear(x, x);
   softmax(x, 0), log_softmax(x, 0), layer_norm(x, 3), rms_norm(x, 3), group_norm(x, 1),
       batch_norm(x, x, x), instance_norm(x), dropout(x, .5, r), dropout1d(x, .5, r),
       dropout2d(x, .5, r), dropout3d(x, .5, r), embedding(m, x);

@@ -285,8 +285,8 @@ TEST_CASE("lm bert: a folder of transformers") {
   write_file(dir / "config.json", R"({"model_type": "bert", "num_attention_heads": 3})");
   const LoadedBert bert = load_bert_folder(dir.path());
   const SafeTensors want = load_safetensors(from + ".answers.safetensors");
-  const auto y = bert.model({want.find("tokens"), want.find("segments"),
-                             nn::Mask::key_padding(ne(want.find("mask"), 0))});
+  const auto y = bert.model(
+      {want.find("tokens"), want.find("segments"), nn::Mask::keys(ne(want.find("mask"), 0))});
   CHECK(all_close(y.words, want.find("words"), 1e-4, 1e-5));
   CHECK(filled(dir.path(), "W7 [MASK]").starts_with("w7 "));
   write_file(dir / "tokenizer_config.json", R"({"do_lower_case": false})");

@@ -18,8 +18,8 @@ using Tensors = std::vector<Tensor>;
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
-OpRow each(const char* name, Tensor (*op)(const Tensor&), double (*f)(double), double low,
-           double high) {
+OpRow each(const char* name, std::function<Tensor(const Tensor&)> op, double (*f)(double),
+           double low, double high) {
   return {name,
           {{3, 4}},
           [op](const Tensors& x) { return op(x[0]); },
@@ -42,6 +42,70 @@ TEST_CASE("op table: mish, hardswish, log_sigmoid") {
       each(
           "log_sigmoid", log_sigmoid, [](double x) { return -std::log1p(std::exp(-x)); }, -3, 3),
   });
+}
+
+TEST_CASE("op table: relu6, hardtanh, hardsigmoid, selu, celu, softsign, the shrinks, threshold") {
+  constexpr double kScale = 1.0507009873554805, kAlpha = 1.6732632423543772;
+  test::run_rows({
+      each(
+          "relu6", relu6, [](double x) { return std::min(std::max(x, 0.0), 6.0); }, -3, 9.1),
+      each(
+          "hardtanh", [](const Tensor& x) { return hardtanh(x, -0.7, 1.1); },
+          [](double x) { return std::clamp(x, -0.7, 1.1); }, -2, 2),
+      each(
+          "hardsigmoid", hardsigmoid, [](double x) { return std::clamp(x / 6 + 0.5, 0.0, 1.0); },
+          -5, 5.3),
+      each(
+          "selu", selu, [](double x) { return kScale * (x > 0 ? x : kAlpha * (std::exp(x) - 1)); },
+          -3, 3),
+      each(
+          "celu", [](const Tensor& x) { return celu(x, 1.5); },
+          [](double x) { return std::max(x, 0.0) + std::min(1.5 * (std::exp(x / 1.5) - 1), 0.0); },
+          -3, 3),
+      each(
+          "softsign", softsign, [](double x) { return x / (1 + std::abs(x)); }, -3, 3),
+      each(
+          "tanhshrink", tanhshrink, [](double x) { return x - std::tanh(x); }, -3, 3),
+      each(
+          "softshrink", [](const Tensor& x) { return softshrink(x, 0.7); },
+          [](double x) { return x > 0.7    ? x - 0.7
+                                : x < -0.7 ? x + 0.7
+                                           : 0; }, -3, 3),
+      each(
+          "hardshrink", [](const Tensor& x) { return hardshrink(x, 0.7); },
+          [](double x) { return std::abs(x) > 0.7 ? x : 0; }, -3, 3),
+      each(
+          "threshold", [](const Tensor& x) { return threshold(x, 0.3, 20); },
+          [](double x) { return x > 0.3 ? x : 20; }, -3, 3),
+  });
+}
+
+// Values and gradients of PyTorch 2.
+TEST_CASE("activations: at their corners, for NaN and for integers") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor x = tensor({-1., 0., 1., 6., nan}, DType::f64).set_requires_grad();
+  using Doubles = std::vector<double>;
+  auto gradient = [&](const Tensor& y) {
+    Doubles g = grad({sum(narrow(y, 0, 0, 4))}, {x})[0].to_vector<double>();
+    g.pop_back();
+    return g;
+  };
+  CHECK(gradient(relu6(x)) == Doubles{0, 0, 1, 0});
+  CHECK(gradient(hardtanh(x)) == Doubles{0, 1, 0, 0});
+  CHECK(gradient(softshrink(x, 1)) == Doubles{0, 0, 0, 1});
+  CHECK(gradient(hardshrink(x, 1)) == Doubles{0, 0, 0, 1});
+  CHECK(gradient(threshold(x, 0, 9)) == Doubles{0, 0, 1, 1});
+  for (const Tensor& y : {relu6(x), hardtanh(x), hardsigmoid(x), selu(x), celu(x), softsign(x),
+                          tanhshrink(x), softshrink(x), hardshrink(x), threshold(x, 0, 9)})
+    CHECK(std::isnan(y[4].item()));
+  const Tensor i = tensor({-9, 3, 9});
+  CHECK(relu6(i).dtype() == DType::i64);
+  CHECK(relu6(i).to_vector<double>() == Doubles{0, 3, 6});
+  CHECK(hardtanh(i).to_vector<double>() == Doubles{-1, 1, 1});
+  CHECK(hardtanh(i, -0.5, 0.5).to_vector<double>() == Doubles{-0.5, 0.5, 0.5});
+  CHECK_THROWS_WITH_AS(hardtanh(x, 1, -1), doctest::Contains("above the upper bound"), Error);
+  CHECK_THROWS_WITH_AS(softshrink(x, -1), doctest::Contains("must not be negative"), Error);
+  CHECK_THROWS_WITH_AS(celu(x, 0), doctest::Contains("must not be 0"), Error);
 }
 
 TEST_CASE("activations: far from 0 and at their corners") {

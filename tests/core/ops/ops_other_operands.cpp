@@ -203,8 +203,8 @@ TEST_CASE("every layout: integers") {
     add("tril", [](const Tensor& t) { return tril(t); });
     for (const Dims& axes : std::vector<Dims>{{}, {0}, {1}, {2}, {0, 2}, {1, 2}}) {
       add("sum", [=](const Tensor& t) { return sum(t, axes); });
-      add("max", [=](const Tensor& t) { return max(t, axes); });
-      add("min", [=](const Tensor& t) { return min(t, axes); });
+      add("amax", [=](const Tensor& t) { return amax(t, axes); });
+      add("amin", [=](const Tensor& t) { return amin(t, axes); });
       add("prod", [=](const Tensor& t) { return prod(t, axes); });
       add("any", [=](const Tensor& t) { return any(t, axes); });
       add("all", [=](const Tensor& t) { return all(t, axes); });

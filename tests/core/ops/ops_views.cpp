@@ -166,6 +166,18 @@ TEST_CASE("op table: views, parts") {
                return Dims{i[0], 6 - 3 * i[1]};
              });
            }},
+      {.name = "slice of several axes",
+       .shapes = {{3, 4, 5}},
+       .fn =
+           [](const Args& x) {
+             return slice(x[0], {{}, 2, {4, {}, -3}});
+           },
+       .naive =
+           [](const Arrays& x) {
+             return picked(x[0], {x[0].shape[0], 2}, [](const Dims& i) {
+               return Dims{i[0], 2, 4 - 3 * i[1]};
+             });
+           }},
       {.name = "narrow",
        .shapes = {{2, 5}},
        .fn = [](const Args& x) { return narrow(x[0], 1, -4, 3); },
