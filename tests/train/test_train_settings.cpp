@@ -388,6 +388,31 @@ struct Normed {
 
 }  // namespace
 
+TEST_CASE("modes: what nn::freeze holds is held after a resume, and let go where it was not") {
+  Training a, b, c;
+  a.step();
+  const SafeTensors before = copy_of(a.loop.state());
+  nn::freeze(a.model.norm), nn::freeze(a.model.dropout);
+  a.step();
+  b.loop.load_state(copy_of(a.loop.state()), "c");
+  CHECK(b.loop.checkpoint().notes() ==
+        Notes{"'norm.weight' and 1 other are frozen as in the checkpoint, not trained as in the "
+              "program",
+              "'norm' and 1 other are in evaluation mode as in the checkpoint, not in training as "
+              "in the program"});
+  nn::set_training(b.model, true);
+  CHECK(!b.model.norm.training);
+  CHECK(!b.model.dropout.training);
+  for (int i = 0; i < 3; ++i) a.step(), b.step();
+  check_same(a.loop.state(), b.loop.state());
+
+  nn::freeze(c.model.norm), nn::freeze(c.model.dropout);
+  c.loop.load_state(copy_of(before), "c");
+  CHECK(c.model.norm.training);
+  CHECK(c.model.norm.weight.own().requires_grad());
+  CHECK(c.model.dropout.training);
+}
+
 TEST_CASE("modes: frozen batch norm alone is no model in evaluation, and Linear has no mode") {
   Rng rng(0);
   Normed model(rng);

@@ -141,10 +141,10 @@ Notes load_settings(optim::Optimizer& optimizer, const std::string& text) {
 namespace {
 
 // The modules that have a mode, by name, and where it is.
-std::vector<std::pair<std::string, bool*>> modes_of(const nn::ModuleRef& model) {
-  std::vector<std::pair<std::string, bool*>> modes;
-  for (const nn::detail::Slot& slot : nn::detail::slots(model))
-    if (const auto* mode = std::get_if<bool*>(&slot.field)) {
+std::vector<std::pair<std::string, nn::TrainingMode*>> modes_of(const nn::ModuleRef& model) {
+  std::vector<std::pair<std::string, nn::TrainingMode*>> modes;
+  for (const nn::detail::Slot& slot : nn::detail::walk(model))
+    if (const auto* mode = std::get_if<nn::TrainingMode*>(&slot.field)) {
       const size_t dot = slot.name.rfind('.');
       modes.emplace_back(dot == std::string::npos ? "" : slot.name.substr(0, dot), *mode);
     }
@@ -165,15 +165,16 @@ bool is_frozen(const std::string& module, const NamedTensors& parameters) {
 }  // namespace
 
 std::string modes_to_json(const nn::ModuleRef& model) {
-  json frozen = json::array(), evaluation = json::array();
+  json frozen = json::array(), held = json::array(), evaluation = json::array();
   for (const auto& [name, p] : nn::named_parameters(model))
     if (!p.requires_grad()) frozen.push_back(name);
   bool trains = false;
   for (const auto& [name, mode] : modes_of(model)) {
-    trains = trains || *mode;
-    if (!*mode) evaluation.push_back(name);
+    trains = trains || mode->wanted();
+    if (!mode->wanted()) evaluation.push_back(name);
+    if (mode->held()) held.push_back(name);
   }
-  json j = {{"frozen", frozen}};
+  json j = {{"frozen", frozen}, {"held", held}};
   if (trains) j["evaluation"] = evaluation;  // else an evaluation may be going on
   return j.dump();
 }
@@ -181,6 +182,7 @@ std::string modes_to_json(const nn::ModuleRef& model) {
 Notes load_modes(const nn::ModuleRef& model, const std::string& text) {
   return reading(text, [&](const json& j) {
     const auto frozen = j.at("frozen").get<std::set<std::string>>();
+    const auto held = j.at("held").get<std::set<std::string>>();
     std::optional<std::set<std::string>> evaluation;
     if (j.contains("evaluation")) evaluation = j.at("evaluation").get<std::set<std::string>>();
     Names changed[2], moved[2];  // to be frozen, to be trained; to evaluation, to training
@@ -190,12 +192,12 @@ Notes load_modes(const nn::ModuleRef& model, const std::string& text) {
       Tensor(p).set_requires_grad(train);
       changed[train].push_back(name);
     }
-    if (evaluation)
-      for (const auto& [name, mode] : modes_of(model)) {
-        const bool train = !evaluation->contains(name);
-        if (*mode != train) moved[train].push_back(name);
-        *mode = train;
-      }
+    for (const auto& [name, mode] : modes_of(model)) {
+      const bool before = *mode;
+      mode->hold(held.contains(name));
+      if (evaluation) *mode = !evaluation->contains(name);
+      if (*mode != before) moved[*mode].push_back(name);
+    }
     Notes notes;
     const auto note = [&notes](const Names& names, const char* now, const char* before) {
       if (!names.empty())
@@ -215,8 +217,9 @@ bool wholly_in_evaluation(const nn::ModuleRef& model) {
   const auto trains = [](const auto& named) { return *named.second; };
   if (modes.empty() || std::any_of(modes.begin(), modes.end(), trains)) return false;
   const NamedTensors parameters = nn::named_parameters(model);
-  return !std::all_of(modes.begin(), modes.end(),
-                      [&](const auto& named) { return is_frozen(named.first, parameters); });
+  return !std::all_of(modes.begin(), modes.end(), [&](const auto& named) {
+    return named.second->held() || is_frozen(named.first, parameters);
+  });
 }
 
 // ---- The recipe -------------------------------------------------------------------------------

@@ -19,13 +19,14 @@ std::string settings_to_json(const optim::Optimizer& optimizer);
 /// Gives an optimizer these settings. Error, without a change, if rules or groups differ.
 Notes load_settings(optim::Optimizer& optimizer, const std::string& json);
 
-/// Which parameters are frozen, and which modules are in evaluation mode.
+/// Which parameters are frozen, and which modules are in evaluation mode, or held there.
 std::string modes_to_json(const nn::ModuleRef& model);
-/// Gives a model these modes; those of modules only where some are in training.
+/// Gives a model these modes. Which modules are in evaluation is known only where some are in
+/// training.
 Notes load_modes(const nn::ModuleRef& model, const std::string& json);
 
-/// Whether all modules that have a mode are in evaluation, and it is not that all of these are
-/// frozen: have parameters, none of which is trained.
+/// Whether all modules that have a mode are in evaluation, and one of them is not frozen: it is not
+/// held there, and has no parameters or one that is trained.
 bool wholly_in_evaluation(const nn::ModuleRef& model);
 
 /// Names and numbers of a recipe that is the program's ("clip", 1), and what the schedule gave for
