@@ -23,7 +23,7 @@ Workload make_ntm(nn::Recompute) {
   Rng rng(0);
   auto model = std::make_shared<models::Ntm>(models::NtmOptions{.inputs = kBits + 1,
                                                                 .outputs = kBits,
-                                                                .slots = kSlots,
+                                                                .locations = kSlots,
                                                                 .width = kWidth,
                                                                 .hidden = kUnits,
                                                                 .start = models::NtmStart::learned},

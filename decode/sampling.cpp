@@ -29,9 +29,10 @@ struct Running {
   /// Begins sentences while there are slots.
   void fill(Stepper& stepper, const Rules& rules, int64_t batch) {
     const size_t first = sentences.size();
-    for (; next < batch && (rules.slots == 0 || std::ssize(sentences) < rules.slots); ++next)
+    for (; next < batch && (rules.batch_slots == 0 || std::ssize(sentences) < rules.batch_slots);
+         ++next)
       if (rules.max_length[next] > 0) add(next, rules.begin[next]);
-    if (rules.slots > 0 && first < sentences.size())
+    if (rules.batch_slots > 0 && first < sentences.size())
       stepper.begin(std::span(sentences).subspan(first));
   }
 };
@@ -44,7 +45,7 @@ std::vector<Hypothesis> follow(Stepper& stepper, const Rules& rules, Choose&& ch
   std::vector<Hypothesis> out(batch);
   Running now{{}, {}, 0};
   now.fill(stepper, rules, batch);
-  if (rules.slots == 0 && !now.sentences.empty() && std::ssize(now.sentences) < batch)
+  if (rules.batch_slots == 0 && !now.sentences.empty() && std::ssize(now.sentences) < batch)
     stepper.select_rows(detail::token_tensor(now.sentences));
   while (!now.sentences.empty()) {
     const auto rows = static_cast<int64_t>(now.sentences.size());
@@ -67,7 +68,7 @@ std::vector<Hypothesis> follow(Stepper& stepper, const Rules& rules, Choose&& ch
       running.add(s, token);
       kept.push_back(r);
     }
-    if (std::ssize(kept) < rows && (!kept.empty() || rules.slots > 0))
+    if (std::ssize(kept) < rows && (!kept.empty() || rules.batch_slots > 0))
       stepper.select_rows(detail::token_tensor(kept));
     now = std::move(running);
     now.fill(stepper, rules, batch);

@@ -17,7 +17,7 @@ struct GreedyOptions {
   PerSentence max_length = 100;   ///< steps at most, so tokens with the end
   std::vector<int64_t> forbid{};  ///< tokens that are never chosen, such as pad and begin
   /// Sentences at a time: where one ends, Stepper::begin starts the next. 0: all at once.
-  int64_t slots = 0;
+  int64_t batch_slots = 0;
   /// Called with each token as soon as it is chosen, the end too; false ends the sentence after it.
   std::function<bool(int64_t sentence, int64_t token)> on_token = {};
 };
@@ -39,7 +39,7 @@ struct SampleOptions {
   int64_t end = -1;
   PerSentence max_length = 100;
   std::vector<int64_t> forbid{};
-  int64_t slots = 0;  ///< and on_token: as GreedyOptions'
+  int64_t batch_slots = 0;  ///< and on_token: as GreedyOptions'
   std::function<bool(int64_t sentence, int64_t token)> on_token = {};
 };
 

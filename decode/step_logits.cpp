@@ -18,7 +18,7 @@ void PerSentence::check_values(const char* op, const char* option, int64_t batch
 }
 
 void Stepper::begin(std::span<const int64_t>) {
-  fail("decoding: this model's sentences begin together; leave out .slots");
+  fail("decoding: this model's sentences begin together; leave out .batch_slots");
 }
 
 void PromptStepper::begin(std::span<const int64_t> sentences) {
@@ -40,7 +40,8 @@ Tensor token_tensor(const std::vector<int64_t>& values) {
 
 void Rules::check_batch(int64_t batch) const {
   check(end >= -1, "{}: .end is a token, or -1 for none, got {}", op, end);
-  check(slots >= 0, "{}: .slots is {}; give 1 or more, or 0 for all sentences at once", op, slots);
+  check(batch_slots >= 0, "{}: .batch_slots is {}; give 1 or more, or 0 for all sentences at once",
+        op, batch_slots);
   begin.check_values(op, "begin", batch);
   max_length.check_values(op, "max_length", batch);
 }

@@ -19,13 +19,13 @@ struct Rules {
   int64_t end;
   PerSentence max_length;
   std::vector<int64_t> forbid;
-  int64_t slots = 0;
+  int64_t batch_slots = 0;
   std::function<bool(int64_t sentence, int64_t token)> on_token = {};
 
   template <class Options>
   Rules(const char* name, const Options& o)
       : op(name), begin(o.begin), end(o.end), max_length(o.max_length), forbid(o.forbid) {
-    if constexpr (requires { o.slots; }) slots = o.slots, on_token = o.on_token;
+    if constexpr (requires { o.batch_slots; }) batch_slots = o.batch_slots, on_token = o.on_token;
   }
 
   /// Errors for options that do not fit `batch` sentences.

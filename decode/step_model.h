@@ -81,7 +81,7 @@ class Stepper {
   /// Gives every sentence a token, i64 (B); logits (B, V) of the next.
   virtual Tensor step(const Tensor& tokens) = 0;
   virtual void select_rows(const Tensor& rows) = 0;
-  /// Begins sentences, whose rows come behind those there are: for .slots, where not all have
+  /// Begins sentences, whose rows come behind those there are: for .batch_slots, where not all have
   /// begun.
   virtual void begin(std::span<const int64_t> sentences);
 };
@@ -95,7 +95,7 @@ class TextStepper : public Stepper {
   virtual void extend(int64_t row, std::span<const int64_t> tokens) = 0;
 };
 
-/// Prompts that a model continues, for .slots: where one text ends, the next prompt takes its
+/// Prompts that a model continues, for .batch_slots: where one text ends, the next prompt takes its
 /// place. The first step is given the last token of each prompt, which is not in `prompts`.
 class PromptStepper final : public Stepper {
  public:

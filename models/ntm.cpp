@@ -6,11 +6,11 @@ namespace tern::models {
 namespace {
 
 const NtmOptions& checked(const NtmOptions& o) {
-  check(o.inputs >= 1 && o.outputs >= 1 && o.hidden >= 1 && o.layers >= 1 && o.slots >= 1 &&
+  check(o.inputs >= 1 && o.outputs >= 1 && o.hidden >= 1 && o.layers >= 1 && o.locations >= 1 &&
             o.width >= 1,
         "Ntm: all sizes must be at least 1, got {} inputs, {} outputs, {} layers of {} units, {} "
-        "slots of width {}",
-        o.inputs, o.outputs, o.layers, o.hidden, o.slots, o.width);
+        "locations of width {}",
+        o.inputs, o.outputs, o.layers, o.hidden, o.locations, o.width);
   check(o.read_heads >= 1 && o.write_heads >= 1 && o.shift >= 0,
         "Ntm: needs a head of each kind and shifts of 0 or more, got {} reading and {} writing "
         "heads, shifts up to {}",
@@ -25,7 +25,7 @@ nn::Parameter small(const Shape& shape, Rng& rng) {
 }
 
 Tensor drawn_memory(const NtmOptions& o, Rng& rng) {
-  Tensor x = empty({o.slots, o.width});
+  Tensor x = empty({o.locations, o.width});
   nn::init::trunc_normal(x, rng, {.std = 0.5, .low = -1, .high = 1});
   return x;
 }
@@ -126,11 +126,11 @@ NtmState Ntm::start(int64_t batch) const {
     }
   Tensor memory = learned_memory.defined()  ? learned_memory.tensor()
                   : random_memory.defined() ? random_memory.tensor()
-                                            : full({o.slots, o.width}, 1e-6, type);
-  Tensor first = unsqueeze(one_hot(zeros({o.memory().heads()}, DType::i64), o.slots, type), 0);
+                                            : full({o.locations, o.width}, 1e-6, type);
+  Tensor first = unsqueeze(one_hot(zeros({o.memory().heads()}, DType::i64), o.locations, type), 0);
   s.memory = ntm_state({expand(unsqueeze(initial_read, 0), {batch, o.read_heads, o.width}),
-                        expand(first, {batch, o.memory().heads(), o.slots}),
-                        expand(unsqueeze(memory, 0), {batch, o.slots, o.width})});
+                        expand(first, {batch, o.memory().heads(), o.locations}),
+                        expand(unsqueeze(memory, 0), {batch, o.locations, o.width})});
   return s;
 }
 

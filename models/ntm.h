@@ -1,5 +1,5 @@
 // Neural Turing Machine (Graves, Wayne & Danihelka 2014): a recurrent controller with a memory that
-// it addresses by content and by location. B sequences, T steps, C controller units, N slots of
+// it addresses by content and by location. B sequences, T steps, C controller units, N locations of
 // width M, R reading and W writing heads. Equations of the memory: core/ops/ntm.h.
 //
 //   controller  h_t = LSTM([x_t; r_{t-1}]),  or tanh(W [x_t; r_{t-1}] + b), which has no state
@@ -7,7 +7,7 @@
 //   memory      all heads address the memory of the previous step; writes come before reads
 //   output      y_t = W_o [h_t; r_t] + b_o
 //
-// At the start every head points to slot 0. The initial reads and controller state are learned.
+// At the start every head points to location 0. The initial reads and controller state are learned.
 //
 // Names: controller (an LSTMCell, or Linear for a feed-forward controller; controller.0,
 // controller.1, ... if it has several layers), read_heads.I, write_heads.I, output, initial_read
@@ -31,8 +31,8 @@ enum class NtmStart { constant, learned, random };
 
 struct NtmOptions {
   int64_t inputs = 0, outputs = 0;
-  int64_t slots = 128, width = 20;  ///< N, M
-  int64_t hidden = 100;             ///< C
+  int64_t locations = 128, width = 20;  ///< N, M
+  int64_t hidden = 100;                 ///< C
   NtmController controller = NtmController::lstm;
   int64_t layers = 1;  ///< of the controller
   int64_t read_heads = 1, write_heads = 1;
@@ -40,7 +40,9 @@ struct NtmOptions {
   NtmAddressing addressing = {};  ///< the stages to use
   NtmStart start = NtmStart::constant;
 
-  NtmMemory memory() const { return {slots, width, read_heads, write_heads, shift, addressing}; }
+  NtmMemory memory() const {
+    return {locations, width, read_heads, write_heads, shift, addressing};
+  }
 };
 
 /// The state between steps; a value.

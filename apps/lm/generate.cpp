@@ -281,7 +281,7 @@ std::vector<Generated> generate_all(
   decoding::SampleOptions s = sample_options(model, tokenizer, o);
   s.begin = begin;
   if (o.repetition_penalty != 1) s.prompts = known;
-  s.slots = model.is_packed() ? kPackedSlots : 1;
+  s.batch_slots = model.is_packed() ? kPackedSlots : 1;
   s.on_token = [&](int64_t text, int64_t token) { return shown.add(text, token); };
   try {
     Writer writer(model, std::move(known), o.samples);

@@ -75,7 +75,7 @@ models::NtmOptions model_options(const NtmConfig& c) {
   const datasets::SequenceTask task = datasets::sequence_task(c.task);
   return {.inputs = task.inputs,
           .outputs = task.outputs,
-          .slots = c.slots,
+          .locations = c.slots,
           .width = c.width,
           .hidden = c.hidden,
           .controller = c.controller == "ff" ? models::NtmController::feed_forward

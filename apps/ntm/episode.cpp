@@ -80,7 +80,7 @@ AttentionSentence observe_weights(const SequenceModel& model, const datasets::Se
   const models::NtmRun run = machine->run(b.input, {.trace = true});
   std::vector<std::string> steps, slots;
   for (int64_t t = 1; t <= b.input.size(1); ++t) steps.push_back(fmt::format("step {}", t));
-  for (int64_t n = 1; n <= machine->options.slots; ++n) slots.push_back(fmt::format("{}", n));
+  for (int64_t n = 1; n <= machine->options.locations; ++n) slots.push_back(fmt::format("{}", n));
   AttentionSentence s{fmt::format("{}, {} {}", task.name, length, task.unit),
                       fmt::format("{:.4f} bits", datasets::cost_in_bits(run.output, b)),
                       "",

@@ -22,15 +22,15 @@ constexpr int kMaxDims = 12;
 class Dims {
  public:
   Dims() = default;
-  template <std::integral I>
-  Dims(I v) : n_(1) {  // NOLINT: implicit on purpose
+  template <std::integral Int>
+  Dims(Int v) : n_(1) {  // NOLINT: implicit on purpose
     v_[0] = static_cast<int64_t>(v);
   }
   /// One integer in braces. Takes any integer type, so that a size_t is not a narrowing conversion.
   struct Item {
-    template <class I>
-    requires(std::convertible_to<I, int64_t> &&
-             !std::floating_point<I>) constexpr Item(I v)  // NOLINT
+    template <class Int>
+    requires(std::convertible_to<Int, int64_t> &&
+             !std::floating_point<Int>) constexpr Item(Int v)  // NOLINT
         : value(static_cast<int64_t>(v)) {}
     constexpr operator int64_t() const { return value; }  // NOLINT: implicit on purpose
     int64_t value;

@@ -57,9 +57,9 @@ template <class T>
 [[gnu::always_inline]] inline T erf(T x) {
   T a = abs(x);
   a = a > detail::kErfOne<T> ? detail::kErfOne<T> : a;
-  T near = a + a * detail::erf_near(a * a);
-  T far = T(1) - detail::erfc_far(a);
-  return with_sign(a > detail::kErfNear<T> ? far : near, x);
+  T inner = a + a * detail::erf_near(a * a);
+  T outer = T(1) - detail::erfc_far(a);
+  return with_sign(a > detail::kErfNear<T> ? outer : inner, x);
 }
 
 /// x P(X <= x) for X standard normal: x/2 (1 + erf(x / sqrt(2))).

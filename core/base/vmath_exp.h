@@ -133,12 +133,12 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline T tanh(T x) {
   const T a = abs(x), z = a * a;
-  const T near = a + a * z * detail::tanh_near(z);
+  const T inner = a + a * z * detail::tanh_near(z);
   const T end = a > T(20) ? T(20) : a;
   const detail::Reduced<T> e = detail::reduce_exp(end + end);
   const T s = detail::inverse_power_of(e, 1);
-  const T far = T(1) - s / (((T(1) + T(0.5) * s) + e.high) + detail::exp_rest(e));
-  return with_sign(a < detail::kTanhNear<T> ? near : far, x);
+  const T outer = T(1) - s / (((T(1) + T(0.5) * s) + e.high) + detail::exp_rest(e));
+  return with_sign(a < detail::kTanhNear<T> ? inner : outer, x);
 }
 
 }  // namespace tern::vmath

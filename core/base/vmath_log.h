@@ -70,8 +70,8 @@ template <class T>
   auto [k, m] = detail::split(u);
   // The rounding error of u, relative to u. Near 0 nothing is rounded: f is x itself.
   T lost = (k >= T(2) ? T(1) - (u - x) : x - (u - T(1))) / u;
-  bool near = (x > T(-0.29)) & (x < T(0.41));
-  T y = detail::log_sum(near ? T(0) : k, near ? x : m - T(1), near ? T(0) : lost);
+  bool inner = (x > T(-0.29)) & (x < T(0.41));
+  T y = detail::log_sum(inner ? T(0) : k, inner ? x : m - T(1), inner ? T(0) : lost);
   y = x == kInf<T> ? x : y;
   y = x == T(0) ? x : y;  // keeps -0
   y = x == T(-1) ? -kInf<T> : y;

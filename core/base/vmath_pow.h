@@ -28,9 +28,9 @@ namespace detail {
   using detail::mask;
   const double b = x, e = y, a = abs(b);
   // Every float from 2^24 on is an even integer.
-  const double small = abs(e) >= 0x1p24 ? 0.0 : e;
-  const double shifted = small + kRounder<double>;
-  const uint64_t whole = mask(shifted - kRounder<double> == small);
+  const double bounded = abs(e) >= 0x1p24 ? 0.0 : e;
+  const double shifted = bounded + kRounder<double>;
+  const uint64_t whole = mask(shifted - kRounder<double> == bounded);
   const uint64_t sign = whole & to_bits(b) & (to_bits(shifted) << 63);  // if y is odd
   double r = exp(e * log(a));
   // Also for y = inf, where e * log(a) would be NaN.

@@ -11,6 +11,8 @@
 
 namespace tern {
 
+class Tensor;
+
 /// A number, or a list of these. Error if the parts of a list have different shapes.
 class NestedNumbers {
  public:
@@ -41,4 +43,9 @@ class NestedNumbers {
   DType dtype_;
 };
 
+namespace detail {
+
+Tensor tensor_of(const NestedNumbers& values, DType dtype);
+
+}  // namespace detail
 }  // namespace tern

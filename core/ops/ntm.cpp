@@ -8,21 +8,23 @@ namespace {
 
 kernels::NtmSize size_of(const Tensor& state, const NtmMemory& m) {
   const NtmAddressing& a = m.addressing;
-  return {state.size(0), m.slots,   m.width,         m.reads, m.writes,
-          m.shift,       a.content, a.interpolation, a.shift, a.sharpening};
+  return {state.size(0), m.locations, m.width,         m.reads, m.writes,
+          m.shift,       a.content,   a.interpolation, a.shift, a.sharpening};
 }
 
 void check_memory(const NtmMemory& m) {
-  check(m.slots >= 1 && m.width >= 1 && m.reads >= 0 && m.writes >= 0 && m.shift >= 0,
-        "ntm_step: needs at least one slot of width 1 and no negative number of heads or shifts, "
-        "got {} slots of width {}, {} reading and {} writing heads, shifts up to {}",
-        m.slots, m.width, m.reads, m.writes, m.shift);
+  check(
+      m.locations >= 1 && m.width >= 1 && m.reads >= 0 && m.writes >= 0 && m.shift >= 0,
+      "ntm_step: needs at least one location of width 1 and no negative number of heads or shifts, "
+      "got {} locations of width {}, {} reading and {} writing heads, shifts up to {}",
+      m.locations, m.width, m.reads, m.writes, m.shift);
 }
 
 void check_state(const char* op, const Tensor& state, const NtmMemory& m) {
   check(state.ndim() == 2 && state.size(1) == m.state(),
         "{}: the state must be (B, {}): {} x {} read, {} x {} weights, {} x {} in memory; got {}",
-        op, m.state(), m.reads, m.width, m.heads(), m.slots, m.slots, m.width, state.shape());
+        op, m.state(), m.reads, m.width, m.heads(), m.locations, m.locations, m.width,
+        state.shape());
 }
 
 struct NtmVjp {
@@ -138,10 +140,11 @@ NtmParts ntm_parts(const Tensor& state, const NtmMemory& m) {
   check_defined("ntm_parts", state);
   check_state("ntm_parts", state, m);
   const int64_t batch = state.size(0), weights = m.reads * m.width;
-  Tensor x = narrow(state, 1, weights + m.heads() * m.slots, m.width * m.slots);
-  return {reshape(narrow(state, 1, 0, weights), {batch, m.reads, m.width}),
-          reshape(narrow(state, 1, weights, m.heads() * m.slots), {batch, m.heads(), m.slots}),
-          transpose(reshape(x, {batch, m.width, m.slots}), 1, 2)};
+  Tensor x = narrow(state, 1, weights + m.heads() * m.locations, m.width * m.locations);
+  return {
+      reshape(narrow(state, 1, 0, weights), {batch, m.reads, m.width}),
+      reshape(narrow(state, 1, weights, m.heads() * m.locations), {batch, m.heads(), m.locations}),
+      transpose(reshape(x, {batch, m.width, m.locations}), 1, 2)};
 }
 
 Tensor ntm_reads(const Tensor& state, const NtmMemory& m) {

@@ -1,8 +1,8 @@
 // The memory of a Neural Turing Machine (Graves, Wayne & Danihelka 2014, section 3). One op is one
 // time step: all heads address the memory, writing heads write, reading heads read.
 //
-// B rows, N slots of width M, W writing heads, then R reading heads, H = W + R, shifts -S ... S. A
-// head has these numbers in a row of its parameters; sigma is the logistic function:
+// B rows, N locations of width M, W writing heads, then R reading heads, H = W + R, shifts -S to S.
+// A head has these numbers in a row of its parameters; sigma is the logistic function:
 //   key k (M) | beta' | g' | s' (2S+1) | gamma'        and, if it writes, erase e' (M) | add a' (M)
 //
 // Addressing, from memory X and the head's last weighting w:
@@ -15,7 +15,7 @@
 // and reads r = sum_n w(n) X(n) use the new memory.
 //
 // cos(k, x) = k.x / (|k| |x| + 1e-8), where a norm of 0 has gradient 0. Weightings sum to 1. They
-// and gradients are finite, even for zero keys and slots and for large beta and gamma.
+// and gradients are finite, even for zero keys and locations and for large beta and gamma.
 #pragma once
 
 #include "tern/core/tensor/tensor.h"
@@ -30,16 +30,16 @@ struct [[nodiscard]] NtmAddressing {
 };
 
 struct [[nodiscard]] NtmMemory {
-  int64_t slots = 0, width = 0;   ///< N, M
-  int64_t reads = 1, writes = 1;  ///< numbers of heads: R, W
-  int64_t shift = 1;              ///< S
+  int64_t locations = 0, width = 0;  ///< N, M
+  int64_t reads = 1, writes = 1;     ///< numbers of heads: R, W
+  int64_t shift = 1;                 ///< S
   NtmAddressing addressing = {};
 
   int64_t heads() const { return reads + writes; }
   /// Numbers of parameters per row, for all heads; writing heads come first.
   int64_t parameters() const { return heads() * (width + 2 * shift + 4) + writes * 2 * width; }
   /// Numbers of the state per row.
-  int64_t state() const { return reads * width + heads() * slots + slots * width; }
+  int64_t state() const { return reads * width + heads() * locations + locations * width; }
 };
 
 /// A state split into its parts.

@@ -36,9 +36,6 @@
 namespace tern {
 
 class Rng;
-namespace detail {
-Tensor tensor_of(const NestedNumbers& values, DType dtype);
-}
 
 // ---- Creation --------------------------------------------------------------------------------
 /// The elements in row-major order. Their number must match the shape.

@@ -56,8 +56,8 @@ template <std::size_t n>
 class OutputSize {
  public:
   using Axis = std::optional<int64_t>;
-  template <std::integral I>
-  constexpr OutputSize(I all) {  // NOLINT: implicit on purpose
+  template <std::integral Int>
+  constexpr OutputSize(Int all) {  // NOLINT: implicit on purpose
     v_.fill(static_cast<int64_t>(all));
   }
   constexpr OutputSize(std::nullopt_t all) { v_.fill(all); }  // NOLINT: implicit on purpose

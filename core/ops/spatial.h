@@ -13,12 +13,12 @@ namespace tern {
 template <std::size_t n>
 class SpatialSize {
  public:
-  template <std::integral I>
-  constexpr SpatialSize(I all) {  // NOLINT: implicit on purpose
+  template <std::integral Int>
+  constexpr SpatialSize(Int all) {  // NOLINT: implicit on purpose
     v_.fill(static_cast<int64_t>(all));
   }
-  template <std::integral... I>
-  requires(sizeof...(I) == n && n > 1) constexpr SpatialSize(I... each)
+  template <std::integral... Int>
+  requires(sizeof...(Int) == n && n > 1) constexpr SpatialSize(Int... each)
       : v_{static_cast<int64_t>(each)...} {}
   template <std::same_as<std::array<int64_t, n>> Array>
   constexpr SpatialSize(const Array& each) : v_(each) {}  // NOLINT: implicit on purpose

@@ -215,13 +215,13 @@ TEST_CASE("packed gpt: prompts in slots are as prompts together, and as each alo
       return found;
     };
     auto greedy = [&](decoding::Stepper& s, int64_t slots) {
-      return decoding::greedy(s,
-                              {.begin = begin, .end = end, .max_length = limits, .slots = slots});
+      return decoding::greedy(
+          s, {.begin = begin, .end = end, .max_length = limits, .batch_slots = slots});
     };
     auto sample = [&](decoding::Stepper& s, int64_t slots) {
       Rng rng(2);
-      return decoding::sample(s, {.begin = begin, .end = end, .max_length = limits, .slots = slots},
-                              rng);
+      return decoding::sample(
+          s, {.begin = begin, .end = end, .max_length = limits, .batch_slots = slots}, rng);
     };
     auto check_same = [&](const auto& a, const auto& b) {
       REQUIRE(a.size() == b.size());
@@ -294,8 +294,8 @@ TEST_CASE("packed gpt: errors") {
   CHECK_THROWS_WITH_AS(packed.texts()->step(ids({1})), doctest::Contains("one token a text"),
                        Error);
   CHECK_THROWS_WITH_AS(decoding::greedy(m.single, m.single.encode(test::some_tokens(2, 1)),
-                                        {.begin = 1, .slots = 1}),
-                       doctest::Contains("leave out .slots"), Error);
+                                        {.begin = 1, .batch_slots = 1}),
+                       doctest::Contains("leave out .batch_slots"), Error);
 }
 
 }  // namespace tern::test_packed_gpt

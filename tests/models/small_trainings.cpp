@@ -73,7 +73,8 @@ std::vector<Tensor> train_vit(int steps) {
 
 std::vector<Tensor> train_ntm(int steps) {
   Rng rng(5);
-  const models::Ntm model({.inputs = 9, .outputs = 8, .slots = 37, .width = 20, .hidden = 60}, rng);
+  const models::Ntm model({.inputs = 9, .outputs = 8, .locations = 37, .width = 20, .hidden = 60},
+                          rng);
   const Tensor input = randn({33, 4, 9}, rng), target = bernoulli({33, 4, 8}, 0.5, rng);
   return trained(
       nn::named_parameters(model), [&] { return bce_with_logits(model(input), target); }, steps);

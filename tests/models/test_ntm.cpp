@@ -14,7 +14,7 @@ using test::check_leaves, test::close, test::same;
 
 namespace {
 
-NtmOptions tiny() { return {.inputs = 3, .outputs = 2, .slots = 7, .width = 4, .hidden = 5}; }
+NtmOptions tiny() { return {.inputs = 3, .outputs = 2, .locations = 7, .width = 4, .hidden = 5}; }
 
 /// Forms that differ in every option, alone and together.
 std::vector<NtmOptions> forms() {
@@ -148,7 +148,7 @@ TEST_CASE("ntm: the same bits for any number of threads") {
   test::check_threads([] {
     Rng rng(6);
     NtmOptions o = tiny();
-    o.slots = 64;
+    o.locations = 64;
     o.width = 12;
     o.hidden = 40;
     Ntm model(o, rng);
@@ -173,8 +173,8 @@ TEST_CASE("ntm: errors") {
   o.read_heads = 0;
   CHECK_THROWS_WITH_AS(Ntm(o, rng), doctest::Contains("a head of each kind"), Error);
   o = tiny();
-  o.slots = 0;
-  CHECK_THROWS_WITH_AS(Ntm(o, rng), doctest::Contains("0 slots"), Error);
+  o.locations = 0;
+  CHECK_THROWS_WITH_AS(Ntm(o, rng), doctest::Contains("0 locations"), Error);
   Ntm model(tiny(), rng);
   CHECK_THROWS_WITH_AS(model(zeros({2, 0, 3})), doctest::Contains("(B, T >= 1, 3)"), Error);
   CHECK_THROWS_WITH_AS(model.run(zeros({2, 1, 3}), {.state = model.start(3)}),

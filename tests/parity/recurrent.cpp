@@ -52,7 +52,7 @@ Subject ntm_subject(const Reference& r, Rng& rng) {
   models::NtmOptions o;
   o.inputs = r.inputs[0].size(2);
   o.outputs = r.param("output.weight").size(0);
-  o.slots = r.option("N");
+  o.locations = r.option("N");
   o.width = r.option("M");
   o.hidden = r.option("controller");
   o.read_heads = r.option("read_heads");

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <memory>
 
 using namespace tern;
 
@@ -33,6 +34,34 @@ struct Deep {
   }
   static void fields(auto& m, auto&& visit) { visit("blocks", m.blocks), visit("head", m.head); }
 };
+
+struct Tied {  // the logits come from the matrix of the embedding
+  nn::Embedding embed;
+  nn::Linear body;
+  Tied(int64_t words, int64_t dim, Rng& rng) : embed(words, dim, rng), body(dim, dim, rng) {}
+  Tensor operator()(const Tensor& ids) const {
+    return linear(gelu(body(embed(ids))), embed.weight);
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("embed", m.embed), visit("body", m.body);
+    visit("head.weight", m.embed.weight);  // if files of others have it under this name, too
+  }
+};
+
+struct Reader {
+  std::shared_ptr<nn::Embedding> table;  // of several readers
+  nn::Linear head;
+  Reader(std::shared_ptr<nn::Embedding> shared, Rng& rng)
+      : table(std::move(shared)), head(table->weight.size(1), 2, rng) {}
+  Tensor operator()(const Tensor& ids) const { return head((*table)(ids)); }
+  static void fields(auto& m, auto&& visit) { visit("table", *m.table), visit("head", m.head); }
+};
+
+optim::AdamW optimizer_of_both(const Reader& first, const Reader& second) {
+  NamedTensors all = nn::named_parameters(first, "first.");  // with the table
+  for (const auto& entry : nn::named_parameters(second.head, "second.head.")) all.push_back(entry);
+  return optim::AdamW(all, {.lr = 1e-2});
+}
 
 void initialise(Deep& model, Rng& rng) {
   for (const auto& [name, weight] : nn::named_parameters(model)) {
@@ -176,6 +205,29 @@ void check_models() {
   check_my_layer();
 }
 
+void check_shared_weights() {
+  Rng rng(0);
+  const Tied tied(5, 4, rng);
+  const Tensor ids = tensor({0, 3});
+  check(nn::num_parameters(tied) == 5 * 4 + 4 * 4 + 4, "a tied weight counts once");
+  check(tied(ids).shape() == Shape{2, 5}, "logits");
+  sum(square(tied(ids))).backward();
+  // Words that were not read get their gradient from the logits.
+  check(norm(tied.embed.weight.grad()[1]).item() > 0, "both places give a gradient");
+
+  const auto table = std::make_shared<nn::Embedding>(5, 4, rng);
+  const Reader first(table, rng), second(table, rng), copy = first;
+  check(nn::named_parameters(copy)[0].first == "table.weight" && copy.table == table, "shared");
+  optim::AdamW optimizer = optimizer_of_both(first, second);
+  const Tensor before = table->weight.own().clone();
+  (sum(square(first(ids))) + sum(square(second(ids)))).backward();
+  optimizer.step();
+  // The first step of Adam is the rate, and what the decay takes.
+  const double moved = max(abs(table->weight - before)).item();
+  check(moved > 0.9e-2 && moved < 1.1e-2, "the table moves once, by {}", moved);
+  check(same(first.table->weight, second.table->weight), "in both");
+}
+
 void check_looking_inside() {
   Setup s;
   const SafeTensors outputs = outputs_of_layers(s.model, s.x);
@@ -247,6 +299,7 @@ void check_tools() {
 
 int main() {
   check_models();
+  check_shared_weights();
   check_looking_inside();
   check_gradients();
   check_files();

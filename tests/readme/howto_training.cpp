@@ -66,16 +66,29 @@ datasets::Loader<Point> balanced_batches(const std::vector<int64_t>& labels) {
                                   {.batch = 64, .sampler = datasets::weighted_sampler(weights)});
 }
 
+struct Sentence {
+  Tensor ids, label;  // i64 (T) with a T of its own, and i64 ()
+  static void fields(auto& s, auto&& visit) { visit("ids", s.ids), visit("label", s.label); }
+};
+
+auto sentence_batches(const datasets::Dataset<Sentence>& sentences) {
+  return datasets::dataset_loader(sentences, datasets::Pad{.value = 0}, {.batch = 3});
+}
+
+Tensor encode(const nn::TransformerEncoder& encoder, const nn::Embedding& embed,
+              const datasets::Padded<Sentence>& batch) {
+  return encoder(embed(batch.values.ids), nn::Mask::lengths(batch.lengths.ids));
+}
+
 void freeze_body(Net& net) {
-  nn::set_requires_grad(net.body, false);  // true: it is trained again
+  nn::freeze(net.body);  // nn::unfreeze(net.body): it is trained again
 }
 
 optim::AdamW slow_body(const Net& net) {
-  NamedTensors body, head;
-  for (const auto& [name, weight] : nn::named_parameters(net))
-    (name.starts_with("body.") ? body : head).emplace_back(name, weight);
   return optim::AdamW(
-      std::vector<optim::ParameterGroup>{{.parameters = body, .lr = 1e-4}, {.parameters = head}},
+      std::vector<optim::ParameterGroup>{
+          {.parameters = nn::named_parameters(net.body, "body."), .lr = 1e-4},
+          {.parameters = nn::named_parameters(net.head, "head.")}},
       {.lr = 1e-2});
 }
 
@@ -229,7 +242,7 @@ void check_freezing() {
   training::Learner learner(net, optimizer, {.clip = 1});  // the training layer takes it, too
   learner.backward(loss_of(net, some(1, 64)));
   learner.step();
-  nn::set_requires_grad(net.body, true);
+  nn::unfreeze(net.body);
   const Tensor before = nn::state_dict(net)[0].second.clone();
   loss_of(net, some(1, 64)).backward();
   optimizer.step();
@@ -283,6 +296,24 @@ void check_data() {
   // Half of 2000 draws, with a standard deviation of 22.
   check(drawn == 2000 && std::abs(rare - 1000) < 110, "{} of {} are of the rare class", rare,
         drawn);
+}
+
+void check_lengths() {
+  auto sentence = [](int64_t i) { return Sentence{arange(1, i + 2), scalar(i % 2, DType::i64)}; };
+  auto loader = sentence_batches(datasets::Dataset<Sentence>(3, sentence));
+  const datasets::Padded<Sentence> batch = *loader.next();
+  check(batch.values.ids.shape() == Shape{3, 3} && batch.values.label.shape() == Shape{3},
+        "padded");
+  Rng rng(0);
+  const nn::Embedding embed(5, 8, rng);
+  const nn::TransformerEncoder encoder(1, {.dim = 8, .heads = 2, .ffn = 16, .dropout = 0}, rng);
+  const Tensor y = encode(encoder, embed, batch);
+  for (int64_t i = 0; i < 3; ++i) {
+    const int64_t length = batch.lengths.ids[i].item<int64_t>();
+    const Tensor alone = encoder(embed(unsqueeze(arange(1, length + 1), 0)));
+    check(all_close(narrow(y[i], 0, 0, length), alone[0], 1e-5, 1e-6), "as each one alone");
+  }
+  check(pad_sequence({arange(0, 3), arange(0, 1)}).shape() == Shape{2, 3}, "without a loader");
 }
 
 void check_training() {
@@ -382,6 +413,7 @@ int main() {
   check_freezing();
   check_groups();
   check_data();
+  check_lengths();
   check_training();
   check_loop();
   check_losses();

@@ -18,6 +18,8 @@ void creation() {
   Rng rng(0);
   std::vector<double> values = {1, 2, 3};
   expect(tensor({1, 2, 3, 4}, {2, 2})[1], tensor({3, 4}, {2}));
+  expect(tensor({{1., 2.}, {3., 4.}}), tensor({1, 2, 3, 4}, {2, 2}));
+  check(tensor({1, 2}).dtype() == DType::i64, "integers");
   check(tensor(values).dtype() == DType::f64, "the type of the elements");
   expect(zeros({2, 3}), full({2, 3}, 0));
   check(ones({2, 3}, DType::f64).dtype() == DType::f64, "ones");
@@ -31,6 +33,7 @@ void creation() {
   check(x.dtype() == DType::f32 && x.to(DType::f64).dtype() == DType::f64, "to");
   check(x.size(0) == 2 && x.ndim() == 2 && x.numel() == 6 && x.shape() == Shape{2, 3}, "sizes");
   fmt::print("{}\n", x);
+  expect(pad_sequence({ones({3}), ones({2})}), tensor({{1., 1., 1.}, {1., 1., 0.}}));
   check(sum(y).item() == 0 && x.to_vector<double>().size() == 6, "item, to_vector");
   check(x.contiguous().data<float>()[0] == x[0][0].item<float>(), "data");
   datasets::save_npy("x.npy", x);
@@ -42,6 +45,9 @@ void views() {
   Tensor x = randn({2, 4}, rng);
   check(x[0].shape() == Shape{4} && x[0][1].shape() == Shape{}, "x[0]");
   check(slice(x, 1, 1, 3).shape() == Shape{2, 2}, "x[:, 1:3]");
+  expect(slice(x, {{}, {1, 3}}), slice(x, 1, 1, 3));
+  expect(slice(x, {{}, -1}), select(x, 1, -1));
+  expect(slice(x, {1, {{}, {}, 2}}), stack({x[1][0], x[1][2]}));
   expect(select(x, 1, -1), squeeze(slice(x, 1, 3, {}), 1));
   expect(slice(x, 1, {}, {}, -1), flip(x, 1));
   check(view(x, {4, 2}).shape() == Shape{4, 2} && reshape(x, {-1}).shape() == Shape{8}, "view");
@@ -58,7 +64,7 @@ void views() {
   // In place.
   Tensor shared = x, copied = x.clone();
   x[0] = zeros({4});
-  narrow(x, 1, 1, 2) = 0;
+  slice(x, {{}, {1, 3}}) = 0;
   x[0] += 1;
   copy_(x[1], zeros({4}));
   fill_(x[1], 2);
@@ -90,6 +96,10 @@ void arithmetic() {
   expect(matmul(x, y), einsum("ij,jk->ik", {x, y}));
   check(sum(x, 1, true).shape() == Shape{3, 1} && mean(x, {0, 1}).ndim() == 0, "sum, mean");
   check(max(x, 1).values.shape() == Shape{3} && max(x).ndim() == 0, "max");
+  expect(amax(x, {0, 1}), max(x));
+  expect(relu6(x), hardtanh(x, 0, 6));
+  expect(hardtanh(x, -2, 2), clamp(x, -2, 2));
+  expect(log_sigmoid(x), log(sigmoid(x)));
   check(stddev(x).item() > 0 && var(x, {}, 0).item() > 0, "std");
   check(norm(x).item() > 0 && norm(x, 1, 0).shape() == Shape{3}, "norm");
   expect(softmax(x, -1), exp(log_softmax(x, -1)));
@@ -150,6 +160,12 @@ void modules() {
   check(pool(zeros({1, 8, 5, 5})).shape() == Shape{1, 8, 3, 3}, "pool");
   nn::Lstm lstm(8, 16, rng, {.layers = 2});
   check(lstm(zeros({4, 5, 8})).output.shape() == Shape{4, 5, 16}, "lstm");
+  nn::Relu6 cut;
+  nn::Hardtanh bounded_to{-2, 2};
+  nn::Softmax shares{-1};
+  expect(cut(9 * x), clamp(9 * x, 0, 6));
+  expect(bounded_to(9 * x), clamp(9 * x, -2, 2));
+  expect(sum(shares(x), 1), ones({4}));
   nn::Sequential mlp(nn::Linear(2, 8, rng), nn::Relu(), nn::Linear(8, 2, rng));
   nn::DynamicSequential layers;
   layers.add(nn::Linear(2, 8, rng)).add(nn::Relu());
@@ -164,12 +180,16 @@ void modules() {
   Tensor q = randn({1, 2, 4, 8}, rng);
   check(attention(q, q, q, {.mask = {.causal = 0}}).shape() == q.shape(), "attention");
   nn::TransformerEncoderLayer layer({.dim = 8, .heads = 2, .ffn = 16}, rng);
+  nn::TransformerDecoder decoder(2, {.dim = 8, .heads = 2, .ffn = 16}, rng);
+  Tensor m = tensor({{0, 0, 1}}, DType::u8), memory = randn({1, 3, 8}, rng);
+  check(decoder(memory, memory, nn::Mask::keys(logical_not(m))).shape() == Shape{1, 3, 8}, "keys");
   nn::WeightNorm normed(nn::Linear(2, 8, rng));
   nn::SpectralNorm bounded(nn::Linear(2, 8, rng), rng);
   nn::init::xavier_uniform(net.body.weight, rng);
   check(nn::parameters(net).size() == 5 && nn::num_parameters(net) == 50, "parameters");
   check(nn::named_parameters(net)[2].first == "heads.0.weight", "named_parameters");
   check(nn::named_buffers(net).size() == 1, "buffers");
+  check(nn::named_parameters(net.body, "body.")[0].first == "body.weight", "prefix");
   nn::load_state_dict(net, nn::state_dict(net), {.strict = false});
   nn::set_training(net, false);
   nn::EvalScope evaluating(net);
@@ -178,6 +198,9 @@ void modules() {
   check(net.seen.tensor().item() == 0, "a copy has weights of its own");
   nn::set_requires_grad(net.body, false);
   check(!nn::parameters(net)[0].requires_grad(), "frozen");
+  nn::unfreeze(net.body);
+  check(nn::parameters(net)[0].requires_grad(), "trained again");
+  nn::freeze(net.body);
   NamedTensors other = {{"scale", zeros({8})}};
   {
     nn::WeightsInstead scope(net, other);

@@ -40,7 +40,7 @@ struct Machine {
 // The paper's equations (5) to (9), head parameters from p on.
 Numbers naive_address(const NtmMemory& m, const double* p, const std::vector<Numbers>& memory,
                       const Numbers& last) {
-  const auto n = static_cast<size_t>(m.slots), width = static_cast<size_t>(m.width);
+  const auto n = static_cast<size_t>(m.locations), width = static_cast<size_t>(m.width);
   const double *rest = p + m.width, *shift = rest + 2;
   const double gamma = 1 + softplus_of(shift[2 * m.shift + 1]);
   Numbers w = last;
@@ -65,10 +65,10 @@ Numbers naive_address(const NtmMemory& m, const double* p, const std::vector<Num
     for (int64_t j = 0; j <= 2 * m.shift; ++j) kernel.push_back(std::exp(shift[j]));
     kernel = divided(kernel);
     const Numbers from = w;
-    for (int64_t i = 0; i < m.slots; ++i) {
+    for (int64_t i = 0; i < m.locations; ++i) {
       w[static_cast<size_t>(i)] = 0;
       for (int64_t j = -m.shift; j <= m.shift; ++j) {
-        const int64_t source = ((i - j) % m.slots + m.slots) % m.slots;
+        const int64_t source = ((i - j) % m.locations + m.locations) % m.locations;
         w[static_cast<size_t>(i)] +=
             kernel[static_cast<size_t>(j + m.shift)] * from[static_cast<size_t>(source)];
       }
@@ -86,20 +86,20 @@ Array naive_step(const NtmMemory& m, const std::vector<Array>& in) {
   const auto width = static_cast<size_t>(m.width);
   for (int64_t b = 0; b < in[1].shape[0]; ++b) {
     const double *old = in[1].v.data() + b * m.state(), *p = in[0].v.data() + b * m.parameters();
-    const double* cells = old + m.reads * m.width + m.heads() * m.slots;
+    const double* cells = old + m.reads * m.width + m.heads() * m.locations;
     double* to = next.v.data() + b * m.state();
     std::vector<Numbers> before;
-    for (int64_t n = 0; n < m.slots; ++n) {
+    for (int64_t n = 0; n < m.locations; ++n) {
       before.emplace_back();
-      for (int64_t j = 0; j < m.width; ++j) before.back().push_back(cells[j * m.slots + n]);
+      for (int64_t j = 0; j < m.width; ++j) before.back().push_back(cells[j * m.locations + n]);
     }
     std::vector<Numbers> memory = before;
     for (int64_t h = 0; h < m.heads(); ++h) {
-      const double* last = old + m.reads * m.width + h * m.slots;
-      const Numbers w = naive_address(m, p, before, Numbers(last, last + m.slots));
+      const double* last = old + m.reads * m.width + h * m.locations;
+      const Numbers w = naive_address(m, p, before, Numbers(last, last + m.locations));
       p += address;
       for (size_t n = 0; n < w.size(); ++n) {
-        to[m.reads * m.width + h * m.slots + static_cast<int64_t>(n)] = w[n];
+        to[m.reads * m.width + h * m.locations + static_cast<int64_t>(n)] = w[n];
         for (size_t j = 0; j < width; ++j) {
           double& cell = memory[n][j];
           if (h < m.writes)
@@ -110,9 +110,9 @@ Array naive_step(const NtmMemory& m, const std::vector<Array>& in) {
       }
       if (h < m.writes) p += 2 * m.width;
     }
-    for (int64_t n = 0; n < m.slots; ++n)
+    for (int64_t n = 0; n < m.locations; ++n)
       for (int64_t j = 0; j < m.width; ++j)
-        to[m.reads * m.width + m.heads() * m.slots + j * m.slots + n] =
+        to[m.reads * m.width + m.heads() * m.locations + j * m.locations + n] =
             memory[static_cast<size_t>(n)][static_cast<size_t>(j)];
   }
   return next;
@@ -138,7 +138,7 @@ Tensor state_of(const Tensor& raw, const NtmMemory& m) {
 FusedRow step_row(const std::string& name, NtmMemory memory) {
   auto of = [memory](int64_t n) {
     NtmMemory m = memory;
-    m.slots = n;
+    m.locations = n;
     return m;
   };
   auto shapes = [of](int64_t n) {
@@ -152,7 +152,7 @@ FusedRow step_row(const std::string& name, NtmMemory memory) {
   return fused_row(name, shapes, ntm_step, composed::ntm_step, call, memory.width);
 }
 
-NtmMemory tiny() { return {.slots = 5, .width = 3}; }
+NtmMemory tiny() { return {.locations = 5, .width = 3}; }
 
 NtmMemory without(NtmMemory m, NtmAddressing addressing) {
   m.addressing = addressing;
@@ -164,7 +164,7 @@ NtmMemory without(NtmMemory m, NtmAddressing addressing) {
 TEST_CASE("op table: ntm_step") {
   test::run_rows({
       op_row("ntm_step", tiny()),
-      op_row("ntm_step, heads", {.slots = 4, .width = 2, .reads = 2, .writes = 2, .shift = 2}),
+      op_row("ntm_step, heads", {.locations = 4, .width = 2, .reads = 2, .writes = 2, .shift = 2}),
   });
 }
 
@@ -205,7 +205,7 @@ TEST_CASE("ntm_step: each stage that is off changes the weightings, as the equat
 
 // Numbers as training may bring them about, and beyond.
 TEST_CASE("ntm_step: weightings sum to 1, all is finite, in hard cases too") {
-  const NtmMemory m{.slots = 7, .width = 4, .reads = 2, .writes = 2};
+  const NtmMemory m{.locations = 7, .width = 4, .reads = 2, .writes = 2};
   const int64_t address = m.width + 2 * m.shift + 4;
   for (DType type : {DType::f32, DType::f64})
     for (double key : {0.0, 1e-20, 1.0, 1e4})
@@ -237,7 +237,7 @@ TEST_CASE("ntm_step: weightings sum to 1, all is finite, in hard cases too") {
 
 TEST_CASE("ntm_step: the parts of a state and back") {
   Rng rng(2);
-  const NtmMemory m{.slots = 5, .width = 3, .reads = 2, .writes = 3};
+  const NtmMemory m{.locations = 5, .width = 3, .reads = 2, .writes = 3};
   Tensor state = randn({2, m.state()}, rng);
   const NtmParts parts = ntm_parts(state, m);
   CHECK(parts.reads.shape() == Shape{2, 2, 3});
@@ -248,7 +248,7 @@ TEST_CASE("ntm_step: the parts of a state and back") {
 }
 
 TEST_CASE("ntm_step: a row alone is that row of a batch; threads change nothing") {
-  const NtmMemory m{.slots = 128, .width = 20, .reads = 2, .writes = 2};
+  const NtmMemory m{.locations = 128, .width = 20, .reads = 2, .writes = 2};
   test::check_threads([&] {
     Rng rng(3);
     Tensor heads = randn({37, m.parameters()}, rng).set_requires_grad();
@@ -272,8 +272,8 @@ TEST_CASE("ntm_step: errors") {
                        doctest::Contains("parameters must be (2, 24)"), Error);
   CHECK_THROWS_WITH_AS(ntm_step(zeros({2, 24}), zeros({2, 28}, DType::f64), m),
                        doctest::Contains("convert one with .to()"), Error);
-  CHECK_THROWS_WITH_AS(ntm_step(zeros({2, 24}), zeros({2, 28}), {.slots = 0, .width = 3}),
-                       doctest::Contains("at least one slot"), Error);
+  CHECK_THROWS_WITH_AS(ntm_step(zeros({2, 24}), zeros({2, 28}), {.locations = 0, .width = 3}),
+                       doctest::Contains("at least one location"), Error);
   CHECK_THROWS_WITH_AS(ntm_state({zeros({1, 2}), zeros({1, 2, 3}), zeros({1, 3, 2})}),
                        doctest::Contains("needs reads (B, R, M)"), Error);
 }
