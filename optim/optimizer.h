@@ -88,7 +88,8 @@ struct ParameterGroup {
   std::optional<double> lr = {}, weight_decay = {};
 };
 
-/// One group or several. A group without parameters is an Error of the optimizer. Tensors without names (nn::parameters) are called 0, 1, ...
+/// One group or several. A group without parameters is an Error of the optimizer. Tensors without
+/// names (nn::parameters) are called 0, 1, ...
 struct ParameterGroups {
   std::vector<ParameterGroup> list;
   ParameterGroups(NamedTensors parameters) : list{{std::move(parameters)}} {}       // NOLINT
