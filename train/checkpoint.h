@@ -60,8 +60,9 @@ class Checkpoint {
   void add_text(const std::string& name, std::function<std::string()> save,
                 std::function<void(const std::string&)> load);
   /// Adds a variable of the program, which must stay in its place: a module (weights, buffers and
-  /// generators), an optimizer (its state and, as NAME_settings, its settings), a type with state_dict() and load_state_dict(), int64_t, double, bool,
-  /// std::string, vectors of int64_t or double, Rng, Tensor (of the same shape when it is loaded).
+  /// generators), an optimizer (its state and, as NAME_settings, its settings), a type with
+  /// state_dict() and load_state_dict(), int64_t, double, bool, std::string, vectors of int64_t or
+  /// double, Rng, Tensor (of the same shape when it is loaded).
   template <class T>
   void add(const std::string& name, T& part);
   /// The same for what decides how the program goes on (settings): `load` gives a sentence for each

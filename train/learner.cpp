@@ -77,6 +77,10 @@ void Learner::check_loss(const Tensor& loss) {
 void Learner::train_beside(const std::string& name, NamedTensors others) {
   of_ = " of " + name;
   others_ = std::move(others);
+  std::erase_if(others_, [this](const auto& other) {  // what is shared is this one's, too
+    return std::ranges::any_of(
+        parameters_, [&](const auto& own) { return own.second.ref() == other.second.ref(); });
+  });
 }
 
 void Learner::check_mode() const {
@@ -288,7 +292,8 @@ optim::NamedNumbers Learner::recipe() const {
 
 void Learner::add_settings_to(Checkpoint& checkpoint, const std::string& prefix) {
   checkpoint.add_settings(
-      prefix + "optimizer_settings", [this] { return settings_to_json(optimizer_); },
+      prefix + "optimizer_settings",
+      [this] { return settings_to_json(optimizer_, options_.schedule || plateau_); },
       [this](const std::string& text) { return load_settings(optimizer_, text); });
   checkpoint.add_settings(
       prefix + "modes", [this] { return modes_to_json(model_); },

@@ -54,8 +54,9 @@ struct LearnerOptions {
   /// neither with `clip` nor with several backward passes a step, which need all gradients at a
   /// time: an Error.
   bool step_in_backward = false;
-  /// A model that is wholly in evaluation mode may be trained. Without this it is an Error: somebody
-  /// has forgotten nn::set_training(model). A part may always be in that mode (frozen batch norm).
+  /// A model that is wholly in evaluation mode may be trained. Without this it is an Error:
+  /// somebody has forgotten nn::set_training(model). A part may always be in that mode, and so may
+  /// all of what is frozen (batch norm).
   bool allow_evaluation_mode = false;
 };
 
@@ -83,8 +84,8 @@ class Learner {
   /// where it throws Diverged.
   void step();
   /// For several learners that train together, as in a GAN: backward() gives gradients to this
-  /// one's parameters alone. Those of `others`, parameters of the other learners that the loss runs
-  /// through, are as before. `name` stands in what Diverged says. Loop calls it.
+  /// one's parameters alone. Those of `others`, parameters that only other learners have and that
+  /// the loss runs through, are as before. `name` stands in what Diverged says. Loop calls it.
   void train_beside(const std::string& name, NamedTensors others);
   /// The norm of all gradients together in the last step, before they were clipped; NaN before the
   /// first.

@@ -33,10 +33,10 @@
 //
 // Resuming is exact: k steps, a stop or kill, resume() and the rest give bit for bit the weights of
 // an unbroken run, also in mid-epoch. What decides the steps to come is restored with the weights
-// (frozen parameters, the optimizer's settings: Learner::add_to), or it is said in a line that the
-// program has it otherwise than the checkpoint (accumulate, blocks, clip, schedule). Add the state of your loss or evaluation (a generator,
-// counters) to checkpoint() before resume(). If the loop's hooks do not fit, write your own loop
-// with learner.h, checkpoint.h, interrupt.h and progress.h.
+// (frozen parameters, the optimizer's settings: Learner::add_to), or a line says that the program
+// has it otherwise than the checkpoint (accumulate, blocks, clip, schedule). Add the state of your
+// loss or evaluation (a generator, counters) to checkpoint() before resume(). If the loop's hooks
+// do not fit, write your own loop with learner.h, checkpoint.h, interrupt.h and progress.h.
 #pragma once
 
 #include <chrono>
@@ -109,10 +109,10 @@ struct Task {
   /// How many of LoopOptions::total a batch has. None: its weight if that is given, else 1.
   std::function<double(const B&)> progress = {};
   /// In place of `loss`, where a step is more than one backward pass and one optimizer's update:
-  /// calls backward() and step() of the learners as it likes, and gives a number for the log and the
-  /// terminal as the step's loss. A call is a step of the loop, and takes a batch. What it draws
-  /// from or counts beside the models belongs to Loop::checkpoint(). A step that throws after an
-  /// update is not undone: go on from a checkpoint.
+  /// calls backward() and step() of the learners as it likes, and gives the step's loss for the log
+  /// and the terminal. A call is a step of the loop, and takes a batch. What it draws from or counts
+  /// beside the models belongs to Loop::checkpoint(). A step that throws after an update is not
+  /// undone: go on from a checkpoint.
   std::function<double(const B&, Means&)> step = {};
 };
 
@@ -277,11 +277,11 @@ class Loop {
   Loop(Learner& learner, datasets::Loader<B>& loader, std::type_identity_t<Task<B>> task,
        LoopOptions options = {})
       : Loop({{"", learner}}, task.evaluate, detail::make_feed(loader, task), std::move(options)) {}
-  /// Several learners, which Task::step trains. Each has its own model, optimizer, schedule, clip and
-  /// averages, and its backward() gives gradients to its own parameters alone (train_beside). In
-  /// checkpoints its parts are called NAME_model, NAME_optimizer, ..., and in model.safetensors its
-  /// weights NAME.WEIGHT: a module with the models as fields of these names loads them. Rate and norm
-  /// of the gradient in the log are the first one's.
+  /// Several learners, which Task::step trains. Each has its own model, optimizer, schedule, clip
+  /// and averages, and its backward() gives gradients to its own parameters alone (train_beside).
+  /// In checkpoints its parts are called NAME_model, NAME_optimizer, ..., and in model.safetensors
+  /// its weights NAME.WEIGHT: a module with the models as fields of these names loads them. Rate
+  /// and norm of the gradient in the log are the first one's.
   template <class B>
   Loop(const std::vector<NamedLearner>& learners, datasets::Loader<B>& loader,
        std::type_identity_t<Task<B>> task, LoopOptions options = {})
@@ -338,8 +338,8 @@ class Loop {
   void load_state(const SafeTensors& state, const std::string& path);
 
   int64_t epoch() const { return std::ssize(history()) + 1; }  ///< the one in progress: 1, 2, ...
-  /// How many there are to be. With a length in steps, or evaluate_steps, as counted by the loader's
-  /// present epoch, for a planner may give another one more batches.
+  /// How many there are to be. With a length in steps, or evaluate_steps, as counted by the
+  /// loader's present epoch, for a planner may give another one more batches.
   int64_t epochs() const;
   int64_t steps() const;        ///< that have been taken
   int64_t total_steps() const;  ///< of the whole run, counted as epochs()

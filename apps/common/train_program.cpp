@@ -279,7 +279,8 @@ training::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& 
   return &loop;
 }
 
-// What --epochs, --steps and --patience change of a run that is resumed. Whether the patience is another.
+// What --epochs, --steps and --patience change of a run that is resumed. Whether the patience is
+// another one.
 bool change_resumed(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   TrainingOptions& o = program.options();
   check(flags.epochs == 0 || o.length.steps == 0,

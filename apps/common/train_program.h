@@ -82,8 +82,8 @@ class TrainingProgram {
   /// Makes the model and its loop, which live as long as this. `resumed`: the weights come from a
   /// checkpoint afterwards.
   virtual training::Loop& make_loop(training::LoopOptions options, bool resumed) = 0;
-  /// Members of the configuration that a resumed run may change, beside patience and steps. (The driver
-  /// refuses a checkpoint whose other members differ from the folder's configuration.)
+  /// Members of the configuration that a resumed run may change, beside patience and steps. (The
+  /// driver refuses a checkpoint whose other members differ from the folder's configuration.)
   virtual std::vector<std::string> may_change() const { return {"epochs"}; }
   /// Model and data, as headings and texts. The recipe comes from the settings.
   virtual Facts describe() const = 0;

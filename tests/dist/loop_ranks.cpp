@@ -10,8 +10,8 @@
 // layer that is large enough; watch: says after each step whether the ranks' weights are the same;
 // alike: all samples are the same; count: says how many exchanges there were; keep=N (files of so
 // many epochs); thaw: the norm is frozen in the first epoch; stepwise: eleven steps, with an
-// evaluation after every four; after=N: resumes after epoch N; slow=NAME: the first file on rank 0 with that name
-// takes longer to reach the disk than ranks wait for each other.
+// evaluation after every four; after=N: resumes after epoch N; slow=NAME: the first file on rank 0
+// with that name takes longer to reach the disk than ranks wait for each other.
 #include <fmt/core.h>
 #include <unistd.h>
 

@@ -166,6 +166,17 @@ TEST_CASE("settings: a factor of the rate that the program has set comes back") 
   CHECK(same_bits(a.model.weight.own(), b.model.weight.own()));
 }
 
+TEST_CASE("settings: the factor of a schedule does not outlive it") {
+  const auto half = [](int64_t) { return 0.5; };
+  Small<AdamW> a({.lr = 1}, {.schedule = half}), b({.lr = 1});
+  a.step();
+  CHECK(a.optimizer.lr() == 0.5);
+  b.checkpoint.load_state(copy_of(a.checkpoint.state()), "c");
+  CHECK(b.checkpoint.notes().size() == 1);
+  CHECK(contains(b.checkpoint.notes()[0], "it multiplies the rate by 1 in step 1; it was 0.5"));
+  CHECK(b.optimizer.lr() == 1);
+}
+
 TEST_CASE("settings: an optimizer of another rule or other groups is refused, unchanged") {
   Small<AdamW> a({.lr = 1e-3});
   Small<Adam> b({.lr = 1e-2});

@@ -250,6 +250,28 @@ TEST_CASE("several: one learner whose step the task takes, such as sharpness-awa
   for (const int64_t before : {1, 5, 6, 9}) CHECK(trained(before) == whole);
 }
 
+TEST_CASE("several: a part that two models share has the gradients of each learner's own loss") {
+  struct Loss {
+    static Tensor of(const Mlp& m) { return mean(square(m(ones({1, 4})))); }
+  };
+  Rng rng(0);
+  Mlp a(4, 1, rng), b(4, 1, rng);
+  const NamedTensors up = nn::named_parameters(a.up), down = nn::named_parameters(b.down);
+  NamedTensors shared = up;
+  shared.insert(shared.end(), down.begin(), down.end());
+  for (size_t i = 2; i < 4; ++i) shared[i].first = "other." + shared[i].first;
+  optim::Sgd first(nn::named_parameters(a), {.lr = .1}), second(shared, {.lr = .1});
+  Learner one(a, first), two(b, second, {.check_graph = false});
+  one.train_beside("one", two.parameters());
+  two.train_beside("two", one.parameters());
+  two.backward(mean(square(b.down(leaky_relu(a.up(ones({1, 4})), .2)))));
+  CHECK(a.up.weight.own().grad().defined());
+  two.step();
+  one.backward(Loss::of(a));
+  CHECK(a.up.weight.own().grad().defined());
+  CHECK_FALSE(b.down.weight.own().grad().defined());
+}
+
 TEST_CASE("several: what cannot be") {
   Gan gan;
   const auto refused = [&](const std::vector<NamedLearner>& learners, Task<Tensor> task,

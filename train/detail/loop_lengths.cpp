@@ -1,5 +1,7 @@
 // Where the epochs of a loop and its run end: with the loader's epochs, or after so many steps
 // (LoopOptions::steps, evaluate_steps).
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "tern/train/loop.h"

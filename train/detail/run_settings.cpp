@@ -107,13 +107,14 @@ Notes load_group(optim::Optimizer& optimizer, size_t i, const NamedNumbers& kept
 
 }  // namespace
 
-std::string settings_to_json(const optim::Optimizer& optimizer) {
+std::string settings_to_json(const optim::Optimizer& optimizer, bool scheduled) {
   json groups = json::array();
   for (size_t i = 0; i < optimizer.num_groups(); ++i)
     groups.push_back({{"rule", optimizer.rule_name(i)},
                       {"settings", pairs_of(optimizer.settings(i))},
                       {"parameters", optimizer.names_in(i)}});
-  return json{{"lr_factor", number(optimizer.lr_factor())}, {"groups", groups}}.dump();
+  const double lr_factor = scheduled ? 1 : optimizer.lr_factor();
+  return json{{"lr_factor", number(lr_factor)}, {"groups", groups}}.dump();
 }
 
 Notes load_settings(optim::Optimizer& optimizer, const std::string& text) {

@@ -1,5 +1,5 @@
-// What decides how a training goes on beside its state, as texts of JSON for checkpoints. Inside of
-// train only.
+// What decides how a training goes on beside its state, as texts of JSON for checkpoints.
+// Inside of train only.
 #pragma once
 
 #include <string>
@@ -14,8 +14,9 @@ namespace tern::training {
 /// Sentences of what a checkpoint has otherwise than the program, and which of the two counts.
 using Notes = std::vector<std::string>;
 
-/// The optimizer's rules, and the settings and parameters of its groups.
-std::string settings_to_json(const optim::Optimizer& optimizer);
+/// The optimizer's rules, and the settings and parameters of its groups. The factor of its rates is
+/// among them unless a schedule gives it.
+std::string settings_to_json(const optim::Optimizer& optimizer, bool scheduled = false);
 /// Gives an optimizer these settings. Error, without a change, if rules or groups differ.
 Notes load_settings(optim::Optimizer& optimizer, const std::string& json);
 
