@@ -155,7 +155,7 @@ TEST_CASE("programs: what is misspelt, no number or would change nothing is refu
       {"ntm eval --lengths 10,20,1e1", "--lengths names 10 twice"},
       {"lm train --text a b a", "--text names a twice"},
       {"lm eval --model m --text a --text a", "--text names a twice"},
-      {"train_cifar --predict a.png --weights w --format xml", "must be text, csv or jsonl"},
+      {"train_cifar --predict a.png --weights w --format xml", "one of text, csv, jsonl"},
       {"train_cifar --top 3", "--top would change nothing: it is for --predict"},
   };
   TempDir empty;
