@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <utility>
 
 #include "tern/apps/common/folder.h"
@@ -60,7 +61,7 @@ void add_settings(Settings& s, CifarFlags& f) {
   const bool predicts = !f.predict.empty();
   s.find("skip_damaged")
       ->only_if(!f.options.data.empty() || predicts, "it is for --data and --predict");
-  s.texts("predict", f.predict, "FILE|DIR",
+  s.texts("predict", f.predict, "DIR|FILE",
           "only classify these pictures (.png, .jpg) and those in these folders, with --weights")
       .not_in_files();
   s.word("format", f.format, guess_formats(), "how --predict writes the classes")
@@ -121,7 +122,7 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
       "train_cifar --predict photos --weights runs/cifar --format csv > classes.csv";
   command.bare = "--data";
   command.run = [&f] {
-    if (!f.predict.empty()) return classify_pictures(f);
+    if (!f.predict.empty()) return classify_pictures(f, std::cout);
     return f.eval.empty() ? train_classifier(f) : evaluate_weights(f);
   };
   return {"train_cifar", kAbout, {command}, other_defaults()};

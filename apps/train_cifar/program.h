@@ -1,6 +1,7 @@
 // The program train_cifar: its flags, and what the training driver needs of it.
 #pragma once
 
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -101,11 +102,10 @@ int train_classifier(const CifarFlags& flags);
 /// trained on.
 LabelledPictures pictures_to_test(const TrainOptions& run, const std::string& data,
                                   const datasets::FolderReading& reading);
-/// Tests the weights in the file flags.eval on the test images, or where there are none apart on all
-/// that the run was not trained on, and prints the accuracy.
+/// Tests the weights in the file flags.eval on pictures_to_test(), and prints the accuracy.
 int evaluate_weights(const CifarFlags& flags);
-/// Prints the likeliest classes of each picture in flags.predict. Gives 2 if some cannot be read,
+/// Writes the likeliest classes of each picture in flags.predict. Gives 2 if some cannot be read,
 /// unless these are to be skipped.
-int classify_pictures(const CifarFlags& flags);
+int classify_pictures(const CifarFlags& flags, std::ostream& out);
 
 }  // namespace tern::apps::train_cifar

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
+#include <ostream>
 
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/standard_streams.h"
@@ -95,7 +95,7 @@ int evaluate_weights(const CifarFlags& f) {
   return 0;
 }
 
-int classify_pictures(const CifarFlags& f) {
+int classify_pictures(const CifarFlags& f, std::ostream& out) {
   const std::string weights = weights_at("--weights", f.weights);
   const std::optional<TrainOptions> run = config_beside(weights);
   check_io(run.has_value(),
@@ -106,7 +106,7 @@ int classify_pictures(const CifarFlags& f) {
   std::vector<std::string> remarks;
   const std::vector<std::string> files = pictures_to_guess(f.predict, remarks);
   for (const std::string& remark : remarks) complain("train_cifar: " + remark);
-  std::cout << guess_heading(f.format, std::min(f.top, model.form.classes));
+  out << guess_heading(f.format, std::min(f.top, model.form.classes));
   constexpr size_t kAtOnce = 64;
   size_t damaged = 0;
   for (size_t i = 0; i < files.size(); i += kAtOnce) {
@@ -116,13 +116,13 @@ int classify_pictures(const CifarFlags& f) {
     for (const Guesses& g :
          guess(some, model, run->class_names, {.top = f.top, .upright = run->exif_rotation})) {
       if (g.error.empty()) {
-        std::cout << for_standard_output(guess_line(g, f.format));
+        out << for_standard_output(guess_line(g, f.format));
         continue;
       }
       ++damaged;  // the others are classified all the same
       complain("train_cifar: " + g.error);
     }
-    check_written(std::cout);
+    check_written(out);
   }
   if (damaged == 0) return 0;
   complain(fmt::format("train_cifar: {} of {} pictures could not be read", damaged, files.size()));

@@ -1,6 +1,6 @@
 #include "tern/data/images/labelled_pictures.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>

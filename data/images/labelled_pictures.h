@@ -65,10 +65,10 @@ int64_t usual_side(const std::string& path, const std::string& kind,
 LabelledPictures load_labelled_pictures(const std::string& path, int64_t side, uint64_t seed = 0,
                                         const FolderReading& reading = {});
 
-/// The pictures at a path that a trained model is tested on; `train` is empty. That is the test set;
-/// folders that have none apart are tested as a whole. `class_names` are the model's: the labels of
-/// folders count these, and the folders may be fewer. IoError for a folder that is none of them. If
-/// it is empty, the folders are the classes.
+/// The pictures at a path that a trained model is tested on: the test set, or all of folders that
+/// have none apart. `train` is empty. `class_names` are the model's: labels count these, and the
+/// folders may be fewer. IoError for a folder that is none of them. If it is empty, the folders are
+/// the classes.
 LabelledPictures load_test_pictures(const std::string& path, int64_t side,
                                     const std::vector<std::string>& class_names, uint64_t seed = 0,
                                     const FolderReading& reading = {});

@@ -1,6 +1,6 @@
 #include "tern/data/images/detail/picture_splits.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -58,13 +57,10 @@ std::string train_on(const std::string& data, const std::string& out, Words more
   return out;
 }
 
-// What f() writes to standard output by std::cout.
-template <class F>
-std::string written(F f) {
+// What --predict writes with these flags, and its exit code.
+std::string predicted(const Words& words, int code) {
   std::ostringstream text;
-  std::streambuf* const before = std::cout.rdbuf(text.rdbuf());
-  f();
-  std::cout.rdbuf(before);
+  CHECK(classify_pictures(parse(words), text) == code);
   return text.str();
 }
 
@@ -168,7 +164,7 @@ TEST_CASE("own pictures: files and folders are classified as text, CSV and lines
   const auto out = [&](const Words& more) {
     Words words = {"--weights", run, "--predict", dir / "new"};
     words.insert(words.end(), more.begin(), more.end());
-    return lines_of(written([&] { CHECK(classify_pictures(parse(words)) == 0); }));
+    return lines_of(predicted(words, 0));
   };
   const Words text = out({}), csv = out({"--format", "csv"}), json = out({"--format", "jsonl"});
   REQUIRE(text.size() == 80);
@@ -187,9 +183,7 @@ TEST_CASE("own pictures: files and folders are classified as text, CSV and lines
     CHECK(csv[i + 1].starts_with(fmt::format("{},{},{:.6f},", file, name, p)));
     // Alone a picture has the classes that it has among others.
     if (i % 37 == 0)
-      CHECK(out({}).at(i) == lines_of(written([&] {
-              CHECK(classify_pictures(parse({"--weights", run, "--predict", file})) == 0);
-            }))[0]);
+      CHECK(text[i] == lines_of(predicted({"--weights", run, "--predict", file}, 0))[0]);
   }
   CHECK(files.size() == 80);
   CHECK(*files.begin() == dir / "new/a/0.png");
@@ -208,21 +202,13 @@ TEST_CASE("own pictures: files and folders are classified as text, CSV and lines
   CHECK(nlohmann::json::parse(guess_line({"\xff", "", {}}, "jsonl"))["file"] == "\xef\xbf\xbd");
 
   test::write_file(dir / "new/a/3.png", "no picture");
-  const auto code = [&](const Words& more) {
-    Words words = {"--weights", run, "--predict", dir / "new"};
-    words.insert(words.end(), more.begin(), more.end());
-    int code = -1;
-    CHECK(lines_of(written([&] { code = classify_pictures(parse(words)); })).size() == 79);
-    return code;
-  };
-  CHECK(code({}) == 2);
-  CHECK(code({"--skip-damaged"}) == 0);
-  int alone = -1;
-  CHECK(written([&] {
-          alone = classify_pictures(
-              parse({"--weights", run, "--skip-damaged", "--predict", dir / "new/a/3.png"}));
-        }) == "");
-  CHECK(alone == 2);
+  const Words folder = {"--weights", run, "--predict", dir / "new"};
+  CHECK(lines_of(predicted(folder, 2)).size() == 79);
+  Words skipped = folder;
+  skipped.push_back("--skip-damaged");
+  CHECK(lines_of(predicted(skipped, 0)).size() == 79);
+  skipped[3] = dir / "new/a/3.png";  // nothing was classified
+  CHECK(predicted(skipped, 2) == "");
 }
 
 TEST_CASE("own pictures: a run without its damaged pictures resumes with the same others alone") {

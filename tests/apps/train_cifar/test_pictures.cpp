@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/images.h"
@@ -366,13 +367,14 @@ TEST_CASE(
   CifarFlags predict;
   predict.weights = run.path;
   predict.predict = {dir / "all/red/01.png", dir / "all/black/01.png"};
-  CHECK(classify_pictures(predict) == 0);
+  std::ostringstream out;
+  CHECK(classify_pictures(predict, out) == 0);
   predict.weights = run.weights();
   predict.predict.push_back(test::write_file(dir / "text.png", "no picture"));
   predict.predict.push_back(dir / "missing.jpg");
-  CHECK(classify_pictures(predict) == 2);
+  CHECK(classify_pictures(predict, out) == 2);
   predict.weights = dir / "all";
-  CHECK_THROWS_AS(classify_pictures(predict), IoError);
+  CHECK_THROWS_AS(classify_pictures(predict, out), IoError);
 }
 
 TEST_CASE("train_cifar pictures: runs on CIFAR-100 and MNIST") {

@@ -167,10 +167,10 @@ TEST_CASE("train_cifar: options that no flag could say are refused") {
 TEST_CASE("train_cifar: every option is refused by name") {
   TrainOptions o = busy_options("gmlp-small");
   o.memory_use.optimizer_bits = 8;
-  test::check_every_option(
-      to_json(o), config_from_json<TrainOptions>, {"seed"},
-      {"model", "schedule", "augment", "precision", "recompute"},
-      {"hold_out", "accumulate", "beta2", "weight_decay", "decay_all", "pictures"});
+  test::check_every_option(to_json(o), config_from_json<TrainOptions>, {"seed"},
+                           {"model", "schedule", "augment", "precision", "recompute"},
+                           {"hold_out", "accumulate", "beta2", "weight_decay", "decay_all",
+                            "pictures", "exif_rotation", "flip", "skip_damaged"});
 }
 
 TEST_CASE("train_cifar: training stops before weights that are no numbers are kept") {
@@ -440,14 +440,16 @@ TEST_CASE("train_cifar: the folder of an earlier version, without a configuratio
   SafeTensors saved = training::load_checkpoint(run.checkpoint());
   nlohmann::json older =
       nlohmann::json::parse(training::checkpoint_text(saved, "options", run.checkpoint()));
-  for (const char* later : {"memory_use", "epoch_end", "optimizer", "hold_out", "precision",
-                            "accumulate", "beta2", "decay_all", "parallel", "matmul"})
+  for (const char* later :
+       {"memory_use", "epoch_end", "optimizer", "hold_out", "precision", "accumulate", "beta2",
+        "decay_all", "parallel", "matmul", "exif_rotation", "flip", "skip_damaged"})
     older.erase(later);
   CHECK(older.erase("pictures") == 1);
   CHECK(older.size() == 18);
   const TrainOptions read = config_from_json<TrainOptions>(older.dump());
   TrainOptions expected = load_config(run, saved);
   expected.class_names.clear();
+  expected.exif_rotation = false;  // earlier versions read pictures as they lie
   CHECK(to_json(read) == to_json(expected));
 
   fs::rename(folder.file("data"), folder.file("moved"));

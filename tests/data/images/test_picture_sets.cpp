@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "tern/core/io/safetensors.h"
 #include "tern/data/images/labelled_pictures.h"
 #include "tern/data/images/picture_folder.h"
 #include "tern/tests/support/data_files.h"
@@ -129,6 +130,28 @@ TEST_CASE(
   CHECK(test::contains(
       test::io_error([&] { load_labelled_pictures(dir / "pets", 8, 3, {.skip_damaged = true}); }),
       "too many pictures are damaged"));
+}
+
+TEST_CASE("picture sets: pictures stand upright by their EXIF data, or lie as they are") {
+  const test::TempDir dir;
+  const SafeTensors odd =
+      load_safetensors(TERN_SOURCE_DIR "/tests/reference/odd_pictures/odd_pictures.safetensors");
+  const auto bytes_of = [&](const std::string& name) {
+    const std::vector<uint8_t> bytes = odd.find("file." + name).to_vector<uint8_t>();
+    return std::string(bytes.begin(), bytes.end());
+  };
+  for (int i = 0; i < 5; ++i) {
+    write_beside(dir / fmt::format("turned/a/{}.jpg", i), bytes_of("turned_3.jpg"));
+    write_beside(dir / fmt::format("flat/a/{}.jpg", i), bytes_of("base.jpg"));
+  }
+  write_classes(dir / "turned", {"b"}, 5), write_classes(dir / "flat", {"b"}, 5);
+  const auto planes = [&](const std::string& name, bool upright) {
+    const LabelledPictures p = load_test_pictures(dir / name, 16, {}, 0, {.upright = upright});
+    return std::vector<uint8_t>(p.test.bytes.get(),
+                                p.test.bytes.get() + p.test.size() * p.form.numbers());
+  };
+  CHECK(planes("turned", false) == planes("flat", true));
+  CHECK(planes("turned", true) != planes("flat", true));
 }
 
 TEST_CASE("picture sets: the parts of a set are known by their usual names") {

@@ -96,7 +96,7 @@ def chunk(kind, data):
 def png(pixels, before=b"", behind=b"", window=None):
     h, w = pixels.shape[:2]
     data = zlib.compress(b"".join(b"\0" + r.tobytes() for r in pixels), 9)
-    if window:  # the first two bytes are a multiple of 31
+    if window is not None:  # the first two bytes are a multiple of 31
         first = (window << 4) | 8
         data = bytes([first, (31 - first * 256 % 31) % 31]) + data[2:]
     head = struct.pack(">IIBBBBB", w, h, 8, 2, 0, 0, 0)
