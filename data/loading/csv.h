@@ -1,9 +1,10 @@
 // Tables as text: values separated by commas (RFC 4180), tabs, semicolons or spaces, plain or gzip,
-// UTF-8 or UTF-16 by its mark. Columns are numbers, or text such as a class or a town. Files are not
-// trusted: an invalid or missing number, or a wrong number of fields, is an IoError with file, line
-// and column, which names the option that would read it.
+// in UTF-8 or in UTF-16 with its mark. Columns are numbers, or text such as a class or a town.
+// Files are not trusted: an invalid or missing number, or a wrong number of fields, is an IoError
+// with file, line and column, which names the option that would read it.
 //
-//   datasets::Table houses = datasets::load_csv("houses.csv", {.columns = {"area", "rooms", "price"}});
+//   datasets::Table houses =
+//       datasets::load_csv("houses.csv", {.columns = {"area", "rooms", "price"}});
 //   Tensor area = select(houses.values, 1, 0);
 //
 // A column of text becomes codes, in the order of its names. The names of a first table give a
@@ -58,8 +59,8 @@ struct Table {
 
 /// Fields may be in double quotes. Inside them "" is a quote, and separators and line ends are
 /// ordinary. Spaces around numbers and names, empty lines and a byte order mark are skipped. Lines
-/// end with LF, CRLF or CR. Empty fields, NA, N/A, NaN, null and None, in any letter case, are missing numbers.
-/// inf is a number.
+/// end with LF, CRLF or CR. Empty fields, NA, N/A, NaN, null and None, in any letter case, are
+/// missing numbers. inf is a number.
 Table load_csv(const std::string& path, const CsvOptions& options = {});
 
 struct SaveCsvOptions {
