@@ -174,7 +174,8 @@ std::vector<std::string> flag_names(const Settings& settings);
 /// What the rows say of the recipe, with commas between.
 std::string recipe_text(const Settings& settings);
 
-/// The flags that turn one list of settings into another one of the same rows: " --lr 0.1 --no-tie".
+/// The flags that turn one list of settings into another one of the same rows: " --lr 0.1
+/// --no-tie".
 std::string flags_between(const Settings& from, const Settings& to);
 
 /// The members of a run's file as JSON.

@@ -58,8 +58,8 @@ struct Texts {
 std::string text_names(const TrainConfig& config);
 
 /// The files that --text and --valid name, in this order. A folder stands for the files in it and
-/// its folders whose names end in .txt or .gz (but .tar.gz), in the order of their names; hidden ones
-/// and __MACOSX are skipped.
+/// its folders whose names end in .txt or .gz (but .tar.gz), in the order of their names; hidden
+/// ones and __MACOSX are skipped.
 std::vector<std::string> text_paths(const TrainConfig& config);
 /// What text_paths leaves out of each folder, and how to use it: "DIR: 3 of 461 files are not used:
 /// 2 .md, 1 without an ending; ...".
@@ -74,8 +74,8 @@ Texts read_texts(const TrainConfig& config);
 /// and times, and the text of a file that has another time.
 void check_unchanged(const TrainConfig& config, const std::vector<TextFile>& files);
 
-/// What `documents` and `marks` of texts are for the header of a run: "1,234 documents, separated by
-/// <|endoftext|>"; empty for one document.
+/// What `documents` and `marks` of texts are for the header of a run: "1,234 documents, separated
+/// by <|endoftext|>"; empty for one document.
 std::string documents_text(const TrainConfig& config, int64_t documents, int64_t marks,
                            bool has_token = true);
 /// Keeps the count in the configuration of a new run. Error: a mark that was given stands nowhere.
@@ -104,8 +104,8 @@ struct EncodedTexts {
 EncodedTexts encode_texts(const std::vector<std::string>& texts, const datasets::ByteBpe& tokenizer,
                           const std::string& mark = kEndOfText);
 
-/// Calls visit(line) for each line of the documents, without its end. Of a longer line only the first
-/// 64 KiB.
+/// Calls visit(line) for each line of the documents, without its end. Of a longer line only the
+/// first 64 KiB.
 void for_each_line(const EncodedTexts& texts, const datasets::ByteBpe& tokenizer,
                    const std::function<void(const std::string&)>& visit);
 

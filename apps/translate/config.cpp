@@ -89,8 +89,8 @@ void base(TrainConfig& c) {
   c.clip = 0;
 }
 
-// One's own pairs: case is kept and nothing is unknown. What goes by the number of pairs is for some
-// thousand of them here (choose.cpp).
+// One's own pairs: case is kept and nothing is unknown. What goes by the number of pairs is for a
+// few thousand of them here (choose.cpp).
 void own(TrainConfig& c) {
   one_table(c);
   c.bpe = 2000;

@@ -1,7 +1,7 @@
 // Tables as text: values separated by commas (RFC 4180), tabs, semicolons or spaces, plain or gzip,
-// UTF-8 or UTF-16 by its mark. Columns are numbers, or text such as a class or a town. Files are not
-// trusted: an invalid or missing number, or a wrong number of fields, is an IoError with file, line
-// and column, which names the option that would read it.
+// in UTF-8 or in UTF-16 with its mark. Columns are numbers, or text such as a class or a town.
+// Files are not trusted: an invalid or missing number, or a wrong number of fields, is an IoError
+// with file, line and column, which names the option that would read it.
 //
 //   datasets::Table houses =
 //       datasets::load_csv("houses.csv", {.columns = {"area", "rooms", "price"}});

@@ -1,6 +1,6 @@
-// Lines of text files, plain or gzip, UTF-8 or UTF-16 by its mark (text_decoder.h). A line ends with
-// LF, CRLF or a lone CR, as Python reads text. Files are not trusted: invalid UTF-8, binary data and
-// empty files throw IoError with file and line.
+// Lines of text files, plain or gzip, in UTF-8 or in UTF-16 with its mark (text_decoder.h). A line
+// ends with LF, CRLF or a lone CR, as Python reads text. Files are not trusted: invalid UTF-8,
+// binary data and empty files throw IoError with file and line.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,17 @@ namespace tern::datasets {
 /// Limit of a line in bytes.
 constexpr int64_t kLongestLine = 1 << 20;
 
-/// The lines without their ends and without a byte order mark. A last line may lack its end. IoError: the file cannot be read, is damaged or has no bytes; a line is not valid UTF-8
-/// (with its number) or longer than 1 MiB; or the file has so many line ends that its lines would
-/// take many times its size in memory.
+/// The lines without their ends and without a byte order mark. A last line may lack its end.
+/// IoError: the file cannot be read, is damaged or has no bytes; a line is not valid UTF-8 (with
+/// its number) or longer than 1 MiB; or the file has so many line ends that its lines would take
+/// many times its size in memory.
 std::vector<std::string> read_lines(const std::string& path);
 
 /// Cuts a text that comes in pieces into lines, without their ends.
 class LineCutter {
  public:
-  /// Calls visit(line) with each line that ends in the piece. A line that ends with the piece's last
-  /// CR is given at once; a LF that follows belongs to it.
+  /// Calls visit(line) with each line that ends in the piece. A line that ends with the last CR of
+  /// the piece is given at once; a LF that follows belongs to it.
   template <class Visit>
   void add(std::string_view piece, Visit&& visit) {
     size_t at = begin(piece), lf = at, cr = at;  // the ends that come next, from `at`

@@ -16,8 +16,8 @@ class TextReader {
                       int64_t max_bytes = std::numeric_limits<int64_t>::max());
 
   /// Appends the next bytes of the text, about 1 MiB that end with a whole character; false, and
-  /// appends nothing, at its end. Text of UTF-16 is turned into UTF-8; a byte order mark is not part
-  /// of the text.
+  /// appends nothing, at its end. UTF-16 is turned into UTF-8; a byte order mark is not part of the
+  /// text.
   bool read(std::string& text);
   /// Skips bytes of the text, and what is left of a character that they end in. Does not check
   /// them, and does not read them from a plain file.

@@ -7,7 +7,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   using namespace tern;
   if (size == 0) return 0;
-  constexpr char kSeparators[] = {0, ',', ';', ' '};
+  constexpr char kSeparators[] = {0, ',', ';', '\t'};
   constexpr DType kTypes[] = {DType::f32, DType::f64, DType::i64, DType::u8};
   datasets::CsvOptions options{.separator = kSeparators[bytes[0] & 3],
                                .header = (bytes[0] & 4) != 0,
@@ -17,6 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   if (bytes[0] & 64) options.columns = {"b", "a"};
   if (size > 1 && bytes[1] == 'c') options.categories = {"c"};
   if (size > 1 && bytes[1] == 'd') options.decimal = ',';
+  if (size > 1 && bytes[1] == ' ') options.separator = ' ';
   std::string text(fuzz::text_of(bytes + 1, size - 1));
   if (const size_t line = text.find('\n'); bytes[0] & 128 && line != text.npos)
     text = text.substr(0, line + 1) + fuzz::repeated(text.substr(line + 1));

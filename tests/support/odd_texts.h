@@ -1,6 +1,6 @@
-// Texts as other programs and systems write them: line ends, marks, encodings, and files that are no
-// text. `lines` is what Python reads: list(open(path, encoding=E)), without the line ends, where E
-// is utf-8-sig, or utf-16 for what begins with its mark.
+// Texts as other programs and systems write them: line ends, marks, encodings, and files that are
+// no text. `lines` is what Python reads: list(open(path, encoding=E)), without the line ends, where
+// E is utf-8-sig, or utf-16 for what begins with its mark.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How a table that was not understood may be meant. Inside of data/loading only.
+// How a table that was not understood may be meant. Inside of data only.
 #pragma once
 
 #include <string>

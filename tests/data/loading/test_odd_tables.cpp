@@ -1,5 +1,5 @@
-// Tables as spreadsheets and other programs write them. A comment is the call of pandas 2 that gives
-// the same values; where it gives others, it says which.
+// Tables as spreadsheets and other programs write them. A comment is the call of pandas that gives
+// the same values.
 #include <doctest/doctest.h>
 
 #include <cmath>
