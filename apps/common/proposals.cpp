@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <filesystem>
 #include <sstream>
@@ -106,6 +105,16 @@ constexpr Synonym kCommands[] = {
     {"chat", "complete", "lm completes lines and holds no dialogue"},
 };
 
+/// The same for values of flags.
+constexpr Synonym kValues[] = {
+    {"fp16 float16 bfloat16 half 16 amp mixed", "bf16"},
+    {"fp32 float32 float single 32 full", "f32"},
+    {"cosine-annealing cosineannealing cosine-decay", "cosine"},
+    {"none fixed", "constant"},
+    {"reduce-on-plateau reducelronplateau", "plateau"},
+    {"mkl openblas", "blas"},
+};
+
 Words split_words(const std::string& text) {
   std::istringstream in(text);
   Words words;
@@ -203,7 +212,8 @@ std::string about_flag(const Program& program, const Command* command, const Set
 }
 
 bool is_number(const std::string& word) {
-  return !word.empty() && word.find_first_not_of("0123456789.,eE+-") == word.npos;
+  return word.find_first_of("0123456789") != word.npos &&
+         word.find_first_not_of("0123456789.,eE+-") == word.npos;
 }
 
 // A dash that a text program made of two, in front of a flag: "–epochs".
@@ -236,7 +246,9 @@ std::string meaning(const Program& program, const Command& command, const Settin
   const std::string name = word.substr(0, word.find('='));
   if (unknown.only_values && is_dashed(word)) return "; behind -- no word is a flag";
   if (word == "help" || word == "version") return did_you_mean_this("--" + word);
-  if (word == "train" && command.name.empty())
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(word, error);
+  if (word == "train" && command.name.empty() && !folder)
     return fmt::format("; {} trains without it: leave it out", program.name);
   if (const std::string flag = "--" + without_long_dash(name); row_of(list, flag))
     return fmt::format("; it begins with a long dash, did you mean {}?", flag);
@@ -250,10 +262,8 @@ std::string meaning(const Program& program, const Command& command, const Settin
     if (!s.is_positional() && !s.flags.empty() && is_one_of(s.words, word))
       return did_you_mean_this(s.names()[0] + " " + word);
   if (is_number(word)) return "; flags begin with --";
-  std::error_code error;
-  const Setting* const folder = missing_folder(list, given);
-  if (folder && std::filesystem::is_directory(word, error))
-    return did_you_mean_this(folder->names()[0] + " " + as_word(word));
+  const Setting* const model = missing_folder(list, given);
+  if (model && folder) return did_you_mean_this(model->names()[0] + " " + as_word(word));
   if (command.bare == kBareInput)
     return fmt::format("; {0} reads standard input: echo {1} | {0} ...", called(program, command),
                        as_word(word));
@@ -319,6 +329,12 @@ std::string about_command(const Program& program, const std::string& word) {
 }  // namespace
 
 bool is_dashed(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
+
+std::string did_you_mean_value(const std::string& word, const Words& known) {
+  if (const Synonym* s = find_synonym(kValues, plain_name(word)); s && is_one_of(known, s->flags))
+    return did_you_mean_this(s->flags);
+  return did_you_mean(word, known);
+}
 
 std::string about_unknown(const Program& program, const Command* command, const Settings& list,
                           const Words& line, const UnknownWord& unknown,

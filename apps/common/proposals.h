@@ -20,6 +20,9 @@ struct UnknownWord {
 /// Whether a word begins with a dash, and is more than that.
 bool is_dashed(const std::string& word);
 
+/// "; did you mean bf16?" of a value that is none of those known, such as fp16; or nothing.
+std::string did_you_mean_value(const std::string& word, const std::vector<std::string>& known);
+
 /// The error of such a word of `line`, which ends with a proposal where there is one. `command` is
 /// nullptr if the line names none; `list` are its rows, and `given` says which of them the line
 /// has.

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "tern/apps/common/proposals.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"
 
@@ -39,7 +40,7 @@ void check_number(const Setting& s, const std::string& name, T value) {
 
 void check_word(const Setting& s, const std::string& name, const std::string& word) {
   check(s.words.empty() || is_one_of(s.words, word), "{} is '{}'; it must be one of {}{}", name,
-        word, fmt::join(s.words, ", "), did_you_mean(word, s.words));
+        word, fmt::join(s.words, ", "), did_you_mean_value(word, s.words));
 }
 
 void check_setting(const Setting& s, const std::string& name) {

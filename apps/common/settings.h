@@ -213,8 +213,8 @@ bool same_settings(const std::string& a, const std::string& b,
 void check_settings(const Settings& settings);
 /// Gives a setting the value that these words of the command line say. Lists of numbers or choices
 /// may have commas between their values; a number may have an exponent. Error that calls the flag
-/// `name`: a value is out of bounds or none of the choices, a path is empty, begins with ~ or is an address of the web, or a list of a type
-/// that ends in "..." has one twice.
+/// `name`: a value is out of bounds or none of the choices; a path is empty, begins with ~ or is an
+/// address of the web; a list of a type that ends in "..." has one twice.
 void set_from_words(const Setting& setting, const std::string& name,
                     const std::vector<std::string>& words);
 

@@ -31,7 +31,9 @@ bool is_ours(const ModelFiles& files) {
   check_folder(files.folder, files.folder);
   if (std::filesystem::exists(files.config())) return true;
   check_io(std::filesystem::exists(files.foreign_config()),
-           "{}: it holds neither lm.json nor config.json", files.folder);
+           "{}: it holds neither lm.json nor config.json; is it the folder of a run, or of a model "
+           "from transformers?",
+           files.folder);
   return false;
 }
 

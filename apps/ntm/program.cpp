@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "tern/apps/common/attention.h"
 #include "tern/apps/common/folder.h"
@@ -99,7 +100,12 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
                .about = "Tests a model on sequences of other lengths.",
                .settings = [&f](Settings& s) { add_eval_settings(s, f); },
                .check =
-                   [&f](const Given&) {
+                   [&f](const Given& given) {
+                     std::error_code error;
+                     check(
+                         given("--model") || std::filesystem::exists(f.model, error),
+                         "there is no run in {}: `ntm train` makes one, and --model names another",
+                         f.model);
                      if (!f.attention.empty()) check_attention_path(f.attention);
                    },
                .run = [&f] { return evaluate_model(f); },

@@ -27,9 +27,9 @@ namespace {
 Run load_run(const std::string& path) {
   const training::RunFolder folder{path};
   std::error_code error;
-  check_folder(path, "tern report: " + path);
+  check_folder(path, path);
   check(fs::is_regular_file(folder.log(), error),
-        "tern report: {}: this is not the folder of a run: it has no log.jsonl", path);
+        "{}: this is not the folder of a run: it has no log.jsonl", path);
   return {.name = path,
           .path = path,
           .record = load_run_record(folder).value_or(RunRecord{}),
@@ -297,14 +297,14 @@ const training::EpochRecord* Run::best_epoch() const {
 }
 
 std::vector<Run> load_runs(const std::vector<std::string>& folders) {
-  check(!folders.empty(), "tern report: give the folders of runs");
+  check(!folders.empty(), "give the folders of runs");
   std::vector<Run> runs;
   for (const std::string& path : folders) {
     runs.push_back(load_run(path));
     std::error_code error;
     for (size_t i = 0; i + 1 < runs.size(); ++i)
-      check(!fs::equivalent(runs[i].path, path, error), "tern report: {} and {} are the same run",
-            runs[i].path, path);
+      check(!fs::equivalent(runs[i].path, path, error), "{} and {} are the same run", runs[i].path,
+            path);
   }
   name_runs(runs);
   return runs;
