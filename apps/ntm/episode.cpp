@@ -67,7 +67,7 @@ Episode observe(const SequenceModel& model, const datasets::SequenceTask& task, 
   e.input = strip("input", select(b.input, 0, 0));
   e.target = strip("target", target);
   e.output = strip("output", output);
-  e.error = strip("output less target", (output - target) * asked);
+  e.error = strip("output minus target", (output - target) * asked);
   return e;
 }
 
