@@ -189,8 +189,11 @@ Tensor Gmlp::operator()(const Tensor& images) const {
 }
 
 std::string Gmlp::summary() const {
-  return fmt::format("{} blocks on {} tokens of {} channels", options.layers, tokens_of(options),
-                     options.dim);
+  const std::string stem =
+      options.stem.empty() ? ""
+                           : fmt::format(", behind a stem of {} convolutions", options.stem.size());
+  return fmt::format("{} blocks on {} tokens of {} channels{}", options.layers, tokens_of(options),
+                     options.dim, stem);
 }
 
 int64_t Gmlp::patch_size() const {
@@ -200,11 +203,10 @@ int64_t Gmlp::patch_size() const {
 }
 
 Heatmaps Gmlp::heatmaps(const Tensor&) const {
-  return spatial_heatmaps(model.blocks,
-                          options.class_token
-                              ? "Token 0 is the class token, the others are the patches in reading "
-                                "order."
-                              : "The tokens are the patches in reading order.");
+  const std::string places = options.stem.empty() ? "patches" : "places of the stem's output";
+  const std::string tokens = options.class_token ? "Token 0 is the class token, the others are the "
+                                                 : "The tokens are the ";
+  return spatial_heatmaps(model.blocks, tokens + places + " in reading order.");
 }
 
 }  // namespace tern::models

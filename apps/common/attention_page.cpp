@@ -8,7 +8,7 @@
 namespace tern::apps {
 namespace {
 
-constexpr int kThumbnail = 96;            // pixels of a small picture's longer side
+constexpr size_t kThumbnail = 96, kThumbnailCell = 12;  // pixels of a small picture, at most
 constexpr size_t kMostBytes = 1'900'000;  // of a page of 2 MB, beside its style sheet and report
 
 // What a page has room for, from all to nothing.
@@ -23,6 +23,12 @@ Detail& operator++(Detail& d) { return d = static_cast<Detail>(static_cast<int>(
 
 std::string large(const AttentionMatrix& m, bool hover) {
   return fmt::format("<div class=\"scroll\">{}</div>\n", draw_attention(m, hover).svg);
+}
+
+// Pixels of a small picture's longer side: those of few tokens are smaller.
+int thumbnail_of(const AttentionMatrix& m) {
+  const size_t tokens = std::max({m.rows.size(), m.columns.size(), size_t{1}});
+  return static_cast<int>(std::min(kThumbnail, tokens * kThumbnailCell));
 }
 
 // Layers down, heads across. As below: what is longer than `room` will not be taken, and its rest
@@ -43,7 +49,7 @@ std::string grid(const AttentionGroup& group, const std::string& id, size_t room
     if (s.size() > room) return s;
     s += fmt::format("<tr><th>layer {}</th>\n", number);
     for (const AttentionMatrix* m : heads)
-      s += fmt::format("<td>{}</td>\n", html_zoom(draw_attention(*m, false, kThumbnail).svg,
+      s += fmt::format("<td>{}</td>\n", html_zoom(draw_attention(*m, false, thumbnail_of(*m)).svg,
                                                   fmt::format("{}-{}-{}", id, number, m->head),
                                                   printable(m->title, U' ')));
     s += "</tr>\n";

@@ -14,8 +14,7 @@
 namespace tern::apps {
 namespace {
 
-constexpr int kSheetWidth = 460, kSheetHeight = 280, kLeft = 66, kRight = 12, kTop = 28,
-              kBottom = 40;
+constexpr double kSheet = 1000;  // width and height of the box that lines are drawn in
 constexpr size_t kMostDots = 100, kMostPoints = 600, kParts = 300;
 constexpr size_t kMostAxes = 3;  // that axis_choice() and the style sheet know
 constexpr std::array<const char*, 3> kDashes = {"", " stroke-dasharray=\"7 3\"",
@@ -35,18 +34,15 @@ struct Point {
   double x, y;
 };
 
-/// Where numbers lie on the sheet.
+/// Where numbers lie on the sheet: from 0 to kSheet, to the right and down.
 struct Plane {
   Range x, y;
   std::vector<double> x_ticks, y_ticks;
   bool logs;
-  double px(double v) const {
-    return kLeft + (v - x.low) / (x.high - x.low) * (kSheetWidth - kLeft - kRight);
-  }
+  double px(double v) const { return (v - x.low) / (x.high - x.low) * kSheet; }
   double py(double v) const {
     auto at = [this](double value) { return logs ? std::log10(value) : value; };
-    return kSheetHeight - kBottom -
-           (at(v) - at(y.low)) / (at(y.high) - at(y.low)) * (kSheetHeight - kTop - kBottom);
+    return (at(y.high) - at(v)) / (at(y.high) - at(y.low)) * kSheet;
   }
 };
 
@@ -57,6 +53,28 @@ std::vector<Point> points_of(const Series& s, bool logs) {
     if (std::isfinite(s.x[i]) && std::isfinite(s.y[i]) && (!logs || s.y[i] > 0))
       out.push_back({s.x[i], s.y[i]});
   return out;
+}
+
+// The mean of each point and its neighbours, kWindow of the line's points together; fewer at its
+// ends.
+std::vector<Point> smoothed(const std::vector<Point>& points) {
+  constexpr double kWindow = .05;
+  const size_t n = points.size();
+  const auto half =
+      static_cast<size_t>(std::max(1.0, std::round(kWindow / 2 * static_cast<double>(n))));
+  std::vector<double> sums = {0};
+  for (const Point& p : points) sums.push_back(sums.back() + p.y);
+  std::vector<Point> out;
+  for (size_t i = 0; i < n; ++i) {
+    const size_t begin = i > half ? i - half : 0, end = std::min(i + half + 1, n);
+    out.push_back({points[i].x, (sums[end] - sums[begin]) / static_cast<double>(end - begin)});
+  }
+  return out;
+}
+
+bool is_smoothed(const Series& s, size_t points) {
+  constexpr size_t kFewest = 20;
+  return s.smooth && points >= kFewest;
 }
 
 // Of many points the least and the largest y in each part of the x axis.
@@ -112,9 +130,10 @@ Plane make_plane(const std::vector<std::vector<Point>>& lines, const ChartOption
     p.x = {p.x.low - 1, p.x.high + 1};
   } else {
     p.x_ticks = round_ticks(p.x.low, p.x.high, 6);
-    std::erase_if(p.x_ticks, [&](double t) {
-      return t < p.x.low || t > p.x.high || (o.whole_x && t != std::floor(t));
-    });
+    std::erase_if(p.x_ticks, [&](double t) { return t < p.x.low || t > p.x.high; });
+    const auto is_whole = [](double t) { return t == std::floor(t); };
+    if (o.whole_x && std::any_of(p.x_ticks.begin(), p.x_ticks.end(), is_whole))
+      std::erase_if(p.x_ticks, [&](double t) { return !is_whole(t); });
   }
   if (p.y.size() < kConstant * std::abs(p.y.high)) p.y.low = p.y.high;
   p.y_ticks = logs ? log_ticks(p.y.low, p.y.high) : round_ticks(p.y.low, p.y.high, 5);
@@ -140,22 +159,32 @@ std::string number(double v, bool percent) {
   return percent ? fmt::format("{:g}%", std::round(v * 1e4) / 100) : short_number(v);
 }
 
-// `note` stands beside the name of the x axis.
+// "12.34%" of a place on the sheet, whatever its size in pixels.
+std::string share(double place) { return fmt::format("{:.2f}%", 100 * place / kSheet); }
+
+// Which ticks have room for their labels: every first, second, ...
+size_t every(size_t ticks, int height) {
+  constexpr int kLabel = 18;  // pixels that one takes
+  const auto most = static_cast<size_t>(std::max(2, height / kLabel));
+  return (ticks + most - 1) / most;
+}
+
+// Ticks and their labels stand around the sheet, in the margins that the style sheet leaves. `note`
+// stands beside the name of the x axis.
 std::string axes(const Plane& p, const ChartOptions& o, const std::string& note) {
   std::string s;
-  for (const double t : p.y_ticks)
+  const size_t step = every(p.y_ticks.size(), o.height);
+  for (size_t i = 0; i < p.y_ticks.size(); i += step)
     s += fmt::format(
-        "<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>"
-        "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
-        kLeft, kSheetWidth - kRight, p.py(t), kLeft - 6, p.py(t) + 4, number(t, o.percent));
+        "<line class=\"grid\" x2=\"100%\" y1=\"{0}\" y2=\"{0}\"/>"
+        "<text x=\"-6\" y=\"{0}\" dy=\"4\" text-anchor=\"end\">{1}</text>\n",
+        share(p.py(p.y_ticks[i])), number(p.y_ticks[i], o.percent));
   for (const double t : p.x_ticks)
-    s += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", p.px(t),
-                     kSheetHeight - kBottom + 16, short_number(t));
-  s += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                   (kLeft + kSheetWidth - kRight) / 2, kSheetHeight - 6,
-                   escape_html(o.x_label) + (o.x_label.empty() || note.empty() ? "" : "; ") + note);
-  return s +
-         fmt::format("<text class=\"title\" x=\"8\" y=\"16\">{}</text>\n", escape_html(o.title));
+    s += fmt::format("<text x=\"{}\" y=\"100%\" dy=\"16\" text-anchor=\"middle\">{}</text>\n",
+                     share(p.px(t)), short_number(t));
+  return s + fmt::format(
+                 "<text x=\"50%\" y=\"100%\" dy=\"33\" text-anchor=\"middle\">{}</text>\n",
+                 escape_html(o.x_label) + (o.x_label.empty() || note.empty() ? "" : "; ") + note);
 }
 
 const char* dashes(size_t i) { return kDashes[i / kLightTheme.series.size() % kDashes.size()]; }
@@ -163,29 +192,40 @@ const char* dashes(size_t i) { return kDashes[i / kLightTheme.series.size() % kD
 // A dot or, of a point beyond the sheet, a triangle at its end.
 std::string mark(const Point& at, const Plane& p, size_t color, const std::string& title) {
   const bool above = at.y > p.y.high;
-  const double x = p.px(at.x), y = p.py(std::clamp(at.y, p.y.low, p.y.high));
-  const std::string shape =
-      above || at.y < p.y.low
-          ? fmt::format("<path class=\"c{}\" d=\"M{:.1f} {:.1f}l-5 {}h10z\"", color, x, y,
-                        above ? 8 : -8)
-          : fmt::format("<circle class=\"c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2\"", color, x, y);
-  return fmt::format("{}><title>{}</title></{}>", shape, title,
-                     shape.starts_with("<path") ? "path" : "circle");
+  const std::string x = share(p.px(at.x)), y = share(p.py(std::clamp(at.y, p.y.low, p.y.high)));
+  if (!above && at.y >= p.y.low)
+    return fmt::format(
+        "<circle class=\"c{}\" cx=\"{}\" cy=\"{}\" r=\"2\"><title>{}</title></circle>", color, x, y,
+        title);
+  return fmt::format(
+      "<svg x=\"{}\" y=\"{}\"><path class=\"c{}\" d=\"M0 0l-5 {}h10z\"><title>{}</title></path>"
+      "</svg>",
+      x, y, color, above ? 8 : -8, title);
 }
 
-std::string line(const Series& s, const std::vector<Point>& points, size_t i, const Plane& p,
+// The box stretches to the sheet, its lines keep their width.
+std::string polyline(const std::vector<Point>& points, size_t i, const Plane& p, const char* kind) {
+  std::string path;
+  for (const Point& at : points)
+    path += fmt::format("{:.1f},{:.1f} ", p.px(at.x), p.py(std::clamp(at.y, p.y.low, p.y.high)));
+  return fmt::format(
+      "<svg viewBox=\"0 0 {0:g} {0:g}\" preserveAspectRatio=\"none\"><polyline "
+      "class=\"c{1}{2}\"{3} "
+      "points=\"{4}\"/></svg>",
+      kSheet, i % kLightTheme.series.size(), kind, dashes(i), path);
+}
+
+std::string line(const Series& s, const std::vector<Point>& all, size_t i, const Plane& p,
                  bool percent) {
-  const size_t color = i % kLightTheme.series.size();
-  std::string path, marks;
-  for (const Point& at : points) {
-    const double y = std::clamp(at.y, p.y.low, p.y.high);
-    path += fmt::format("{:.1f},{:.1f} ", p.px(at.x), p.py(y));
-    if (points.size() <= kMostDots || y != at.y)
-      marks += mark(at, p, color,
+  const std::vector<Point> points = thinned(all, p.x);
+  std::string marks;
+  for (const Point& at : points)
+    if (points.size() <= kMostDots || at.y > p.y.high || at.y < p.y.low)
+      marks += mark(at, p, i % kLightTheme.series.size(),
                     fmt::format("{} {:g}: {}", escape_html(s.name), at.x, number(at.y, percent)));
-  }
-  return fmt::format("<polyline class=\"c{}\"{} points=\"{}\"/>{}\n", color, dashes(i), path,
-                     marks);
+  if (!is_smoothed(s, all.size())) return polyline(points, i, p, "") + marks + "\n";
+  return polyline(points, i, p, " raw") + polyline(thinned(smoothed(all), p.x), i, p, "") +
+         (points.size() <= kMostDots ? "<g class=\"raw\">" + marks + "</g>" : marks) + "\n";
 }
 
 // How many points lie beyond the sheet, and how far.
@@ -209,23 +249,26 @@ std::string sheet(const std::vector<Series>& series, const ChartOptions& o, cons
   std::vector<std::vector<Point>> lines;
   for (const Series& s : series) lines.push_back(points_of(s, logs));
   const Plane plane = make_plane(lines, o, logs);
-  std::string s = fmt::format(
-      "<svg class=\"{0}\" width=\"{1}\" height=\"{2}\" viewBox=\"0 0 {1} {2}\" role=\"img\" "
-      "aria-label=\"{3}\">\n",
-      kind, kSheetWidth, kSheetHeight, escape_html(o.title));
+  std::string s = fmt::format("<svg class=\"{}\" height=\"{}\" role=\"img\" aria-label=\"{}\">\n",
+                              kind, o.height, escape_html(o.title));
   s += axes(plane, o, beyond(lines, plane, o.percent));
-  for (size_t i = series.size(); i-- > 0;)
-    s += line(series[i], thinned(std::move(lines[i]), plane.x), i, plane, o.percent);
+  for (size_t i = series.size(); i-- > 0;) s += line(series[i], lines[i], i, plane, o.percent);
   return s + "</svg>\n";
 }
 
+// The names of the lines, where there are several, and what pale ones are.
 std::string legend(const std::vector<Series>& series) {
+  const bool pale = std::any_of(series.begin(), series.end(), [](const Series& s) {
+    return is_smoothed(s, points_of(s, false).size());
+  });
+  if (series.size() < 2 && !pale) return "";
   std::string s = "<figcaption class=\"legend\">";
-  for (size_t i = 0; i < series.size(); ++i)
+  for (size_t i = 0; series.size() > 1 && i < series.size(); ++i)
     s += fmt::format(
         "<span><svg width=\"26\" height=\"10\"><polyline class=\"c{}\"{} points=\"1,5 "
         "25,5\"/></svg> {}</span>\n",
         i % kLightTheme.series.size(), dashes(i), escape_html(series[i].name));
+  if (pale) s += "<span>pale: as logged; strong: mean over 5 % of the points</span>\n";
   return s + "</figcaption>";
 }
 
@@ -279,8 +322,10 @@ std::string axes_chart(const std::vector<ChartAxis>& axes, const ChartOptions& o
   const bool logs = options.logs && std::any_of(series.begin(), series.end(), [](const Series& s) {
                       return !points_of(s, true).empty();
                     });
-  std::string s = "<figure class=\"chart\">\n";
-  if (logs) s += "<label class=\"switch\"><input type=\"checkbox\">log scale</label>\n";
+  std::string s = fmt::format("<figure class=\"chart\">\n<div class=\"top\"><b>{}</b>",
+                              escape_html(options.title));
+  if (logs) s += "<label class=\"switch\"><input type=\"checkbox\">log scale</label>";
+  s += "</div>\n";
   for (size_t i = 0; i < axes.size(); ++i) {
     ChartOptions o = options;
     o.x_label = axes[i].label;
@@ -289,8 +334,7 @@ std::string axes_chart(const std::vector<ChartAxis>& axes, const ChartOptions& o
     s += sheet(axes[i].series, o, "plain" + axis, false);
     if (logs) s += sheet(axes[i].series, o, "logarithmic" + axis, true);
   }
-  if (series.size() > 1) s += legend(series);
-  return s + "</figure>\n";
+  return s + legend(series) + "</figure>\n";
 }
 
 std::string axis_choice(const std::vector<std::string>& labels, size_t chosen) {
@@ -302,6 +346,14 @@ std::string axis_choice(const std::vector<std::string>& labels, size_t chosen) {
         "for=\"axis{0}\">{2}</label>\n",
         i, i == chosen ? " checked" : "", escape_html(labels[i]));
   return s;
+}
+
+std::string leading_charts(const std::string& first, std::vector<std::string> others) {
+  std::erase(others, "");
+  if (first.empty()) return chart_grid(std::move(others));
+  std::string s = "<div class=\"leading\">\n" + first;
+  for (const std::string& chart : others) s += chart;
+  return s + "</div>\n";
 }
 
 std::string chart_grid(std::vector<std::string> charts) {

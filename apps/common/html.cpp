@@ -21,6 +21,9 @@ h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
 a { color: var(--link); }
 nav { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; margin: 1rem 0; }
 p { max-width: 48rem; }
+h1 + p { margin-top: 0; }
+p.answer { font-size: 1.3rem; line-height: 1.3; color: var(--ink); margin: .8rem 0 .2rem; }
+.answer + p, p.state { margin: .2rem 0; }
 p, figcaption, .note { color: var(--soft); }
 code, pre { font: 13px/1.45 ui-monospace, monospace; }
 code { overflow-wrap: anywhere; }
@@ -35,10 +38,15 @@ td:first-child, th:first-child, .facts td, .facts th, .texts td, .texts th { tex
 .scroll .facts td:not(:first-child) { min-width: 7.5rem; }
 .best { font-weight: bold; }
 .scores td { white-space: nowrap; }
+.scores :is(td, th):first-child { position: sticky; left: 0; background: var(--paper); }
 .results td:first-child { min-width: 9rem; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; background:  /* a shadow where more is to the right */
+          linear-gradient(to left, var(--paper) 1rem, transparent) right / 4rem 100% local,
+          linear-gradient(to left, var(--soft), transparent) right / .6rem 100%;
+          background-repeat: no-repeat; }
 .row { display: flex; flex-wrap: wrap; gap: 1rem; }
 .row > * { max-width: 100%; }
+.strips figure { display: block; }
 .layers { display: flex; flex-wrap: wrap; gap: 0 3rem; }
 .layers > * { max-width: 100%; }
 .right { color: var(--good); } .wrong { color: var(--bad); }
@@ -80,7 +88,7 @@ constexpr std::string_view kZoom = R"css(
 .zoom svg { border: 1px solid var(--line); }
 .zoom:target > * { position: fixed; z-index: 2; cursor: default; border: 0; }
 .zoom:target > img { inset: 0; margin: auto; width: min(88vw, 88vh); }
-.zoom:target > svg { --k: min(94vw / var(--w), 90vh / var(--h)); overflow: visible;
+.zoom:target > svg { --k: min(94vw / var(--w), 90vh / var(--h), 3px); overflow: visible;
                      width: calc(var(--k) * var(--c)); height: calc(var(--k) * var(--r));
                      left: calc(50vw + var(--k) * (var(--x) - var(--w) / 2));
                      top: calc(48vh + var(--k) * (var(--y) - var(--h) / 2)); }
@@ -98,19 +106,28 @@ constexpr std::string_view kZoom = R"css(
 constexpr std::string_view kCharts = R"css(
 .charts { display: grid; gap: 1rem 1.5rem; margin-top: 1rem;
           grid-template-columns: repeat(var(--columns, 1), minmax(0, 1fr)); }
-.charts > :first-child { grid-column: span var(--first, 1); justify-self: center; }
+.charts > :first-child { grid-column: span var(--first, 1); }
 @media (min-width: 52rem) { .charts { --columns: var(--columns2); --first: var(--first2); } }
 @media (min-width: 80rem) { .charts { --columns: var(--columns3); --first: var(--first3); } }
 @media (min-width: 112rem) { .charts { --columns: var(--columns4); --first: var(--first4); } }
-.chart { display: block; margin: 0; position: relative; width: 100%; max-width: 48rem; }
-.chart > svg { width: 100%; height: auto; }
+.leading { display: grid; gap: 1rem 1.5rem; margin-top: 1rem; }
+@media (min-width: 52rem) { .leading { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+                            .leading > :first-child { grid-column: span 2; } }
+@media (min-width: 80rem) { .leading { grid-template-columns: minmax(0, 2fr) minmax(0, 1fr); }
+                            .leading > :first-child { grid-area: 1 / 1 / span 2 / 2; } }
+.chart { display: block; margin: 0; width: 100%; max-width: 48rem; }
+.leading > .chart { max-width: none; }
+.chart .top { display: flex; justify-content: space-between; gap: 1rem; margin-left: .5rem;
+              font-size: .87rem; }
+.chart > svg { width: calc(100% - 90px); margin: 8px 24px 42px 66px; }
+.chart > svg, .chart > svg svg { overflow: visible; }
 .chart .grid { stroke: var(--line); }
-.chart .title { font-weight: 600; }
-.chart polyline { fill: none; stroke-width: 1.8; }
+.chart polyline, .legend polyline { fill: none; stroke-width: 1.8;
+                                    vector-effect: non-scaling-stroke; }
+.chart .raw { opacity: .35; stroke-width: 1; }
 .chart .logarithmic, .chart:has(:checked) .plain { display: none; }
 .chart:has(:checked) .logarithmic { display: block; }
-.switch { position: absolute; right: 0; top: 0; font-size: .85rem; color: var(--soft);
-          cursor: pointer; }
+.switch { color: var(--soft); cursor: pointer; white-space: nowrap; }
 .switch input { margin: 0 .35rem 0 0; vertical-align: middle; }
 .legend { display: flex; flex-wrap: wrap; gap: 0 1rem; margin-left: .8rem; }
 .legend svg { display: inline; vertical-align: middle; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "tern/apps/common/chart.h"
@@ -20,16 +21,16 @@ struct Known {
   bool percent = false, larger = false;
 };
 constexpr Known kKnown[] = {
-    {"loss", "loss"},
-    {"ppl", "perplexity", 3},
-    {"bits_per_byte", "bits per byte", 3},
     {"bleu", "BLEU", 2, false, true},
-    {"masked", "loss of a masked word"},
-    {"words", "words right", 1, true, true},
-    {"next", "loss of a pair"},
-    {"pairs", "pairs right", 1, true, true},
-    {"bits_per_sequence", "bits per sequence"},
+    {"bits_per_byte", "bits per byte", 3},
     {"wrong_bits", "wrong bits", 3},
+    {"words", "words right", 1, true, true},
+    {"pairs", "pairs right", 1, true, true},
+    {"ppl", "perplexity", 3},
+    {"loss", "loss"},
+    {"masked", "loss of a masked word"},
+    {"next", "loss of a pair"},
+    {"bits_per_sequence", "bits per sequence"},
     {"best_predictor", "bits of the best predictor"},
     {"sequences", "sequences", 0, false, true},
     {"lr", "learning rate", 6},
@@ -68,7 +69,7 @@ Series epoch_series(const RunSummary& run, const EpochMetric& line, bool at_step
 
 Series step_series(const RunSummary& run, const std::string& name,
                    double training::StepRecord::*number, double factor = 1) {
-  Series s{name, {}, {}};
+  Series s{name, {}, {}, number != &training::StepRecord::lr};
   for (const training::StepRecord& r : run.steps) {
     s.x.push_back(static_cast<double>(r.step));
     s.y.push_back(r.*number * factor);
@@ -76,7 +77,7 @@ Series step_series(const RunSummary& run, const std::string& name,
   return s;
 }
 
-std::string chart(const RunSummary& run, const MetricChart& c, bool at_steps,
+std::string chart(const RunSummary& run, const MetricChart& c, bool at_steps, int height = kCommon,
                   std::vector<Series> lines = {}) {
   for (const EpochMetric& line : c.lines) {
     Series s = epoch_series(run, line, at_steps);
@@ -87,30 +88,36 @@ std::string chart(const RunSummary& run, const MetricChart& c, bool at_steps,
                             .x_label = at_steps ? "step" : "epoch",
                             .whole_x = true,
                             .percent = c.percent,
-                            .logs = c.logs});
+                            .logs = c.logs,
+                            .height = height});
 }
 
 std::string curves(const RunSummary& run, const RunPage& page) {
-  std::vector<std::string> charts;
+  std::string loss;
+  std::vector<std::string> minor, others;
   if (by_step(run)) {
     const EpochMetric& trained = page.loss.lines.at(0);
-    MetricChart others = page.loss;
-    others.lines.erase(others.lines.begin());
-    charts.push_back(chart(
-        run, others, true,
-        {step_series(run, name_of(trained, true), &training::StepRecord::loss, trained.factor)}));
-    ChartOptions options = {
-        .title = "Learning rate", .x_label = "step", .whole_x = true, .logs = true};
-    charts.push_back(line_chart({step_series(run, "rate", &training::StepRecord::lr)}, options));
+    MetricChart at_epochs = page.loss;
+    at_epochs.lines.erase(at_epochs.lines.begin());
+    loss = chart(
+        run, at_epochs, true, kLeading,
+        {step_series(run, name_of(trained, true), &training::StepRecord::loss, trained.factor)});
+    ChartOptions options = {.title = "Learning rate",
+                            .x_label = "step",
+                            .whole_x = true,
+                            .logs = true,
+                            .height = kMinor};
+    minor.push_back(line_chart({step_series(run, "rate", &training::StepRecord::lr)}, options));
     options.title = "Norm of the gradient (before --clip)";
-    charts.push_back(
+    minor.push_back(
         line_chart({step_series(run, "norm", &training::StepRecord::grad_norm)}, options));
   } else {
-    charts.push_back(chart(run, page.loss, false));
-    charts.push_back(chart(run, {.title = "Learning rate", .lines = {{"lr", "rate"}}}, false));
+    loss = chart(run, page.loss, false, kLeading);
+    minor.push_back(
+        chart(run, {.title = "Learning rate", .lines = {{"lr", "rate"}}}, false, kMinor));
   }
-  for (const MetricChart& c : page.charts) charts.push_back(chart(run, c, false));
-  return chart_grid(charts);
+  for (const MetricChart& c : page.charts) others.push_back(chart(run, c, false));
+  return leading_charts(loss, minor) + chart_grid(others);
 }
 
 // Whether each start says where it was: facts are of the process that writes the page, which may
@@ -126,20 +133,76 @@ std::string row(const std::string& heading, const std::string& html) {
   return fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape_html(heading), html);
 }
 
-std::string head(const RunSummary& run) {
-  std::string s = fmt::format("<h1>{}</h1>\n<table class=\"facts\">\n", escape_html(run.title));
-  for (const auto& [heading, text] : run.facts)
-    if (heading != "machine" || !knows_machines(run)) s += row(heading, escape_html(text));
-  if (!run.epochs.empty() && !run.epochs.back().ended.empty())
-    s += row("ended", escape_html(run.epochs.back().ended));
+// What a person asks first: model and data. The rest is folded.
+bool is_folded(const std::string& heading) {
+  return heading == "recipe" || heading == "machine" || heading == "ranks" || heading == "time";
+}
+
+// "59.4% of 96 test images (95 % confidence: 49.4 to 68.7 %)"
+std::string answer_text(const RunPage::Answer& answer, double value) {
+  const MetricText metric = metric_text(answer.metric);
+  const std::string samples =
+      answer.samples > 0 ? fmt::format("{} {}", training::grouped(answer.samples), answer.of) : "";
+  if (!metric.percent || samples.empty())
+    return fmt::format("{} {}{}", samples.empty() ? metric.title() : metric.name,
+                       metric.write(value), samples.empty() ? "" : " on " + samples);
+  const auto [low, high] = wilson_interval(value, answer.samples);
+  const std::string name = metric.name == "top-1" ? "" : metric.name + " ";
+  return fmt::format("{}{:.1f} % of {} (95 % confidence: {:.1f} to {:.1f} %)", name, 100 * value,
+                     samples, 100 * low, 100 * high);
+}
+
+// The run in two lines.
+std::string answer(const RunSummary& run, const RunPage& page) {
+  const training::EpochRecord* epoch = run.result();
+  if (!epoch) return "";
+  RunPage::Answer wanted = page.answer;
+  double number = kNaN;
+  for (const ResultRow& row : page.more_results)
+    for (const auto& [metric, v] : row.metrics)
+      if (metric == wanted.metric) number = v;
+  if (std::isnan(number)) number = value(*epoch, {wanted.metric});
+  for (const EpochMetric& column : page.columns)
+    if (std::isnan(number) && column.metric != "sequences")
+      wanted = {column.metric}, number = value(*epoch, column);
+  double seconds = 0;
+  for (const training::EpochRecord& e : run.epochs) seconds += e.seconds;
+  std::string s;
+  if (std::isfinite(number))
+    s += fmt::format("<p class=\"answer\">{}</p>\n", escape_html(answer_text(wanted, number)));
+  s += fmt::format("<p>{}{}, {}", (run.best > 0 ? "best " : "") + run.word + " ", epoch->epoch,
+                   training::clock_time(seconds));
+  if (const double speed = median_speed(run.epochs); speed > 0)
+    s += fmt::format(", {} {}/s", training::grouped(std::llround(speed)), escape_html(page.unit));
+  if (run.record.weights > 0) s += fmt::format(", {} weights", short_count(run.record.weights));
+  return s + "</p>\n";
+}
+
+std::string head(const RunSummary& run, const RunPage& page) {
+  const std::string title = escape_html(run.title);
+  std::string s = run.name.empty()
+                      ? fmt::format("<h1>{}</h1>\n", title)
+                      : fmt::format("<h1>{}</h1>\n<p>{}</p>\n", escape_html(run.name), title);
+  s += answer(run, page);
+  s += fmt::format("<p class=\"state\">{}</p>\n", state_of_run(run.epochs, run.record, run.word));
+  std::string shown, folded;
+  bool fold = false;
+  for (const auto& [heading, text] : run.facts) {
+    if (!heading.empty()) fold = is_folded(heading);  // one without continues the one before
+    if (heading != "machine" || !knows_machines(run))
+      (fold ? folded : shown) += row(heading, escape_html(text));
+  }
   const char* heading = "command";
   for (const RunStart& start : run.record.starts) {
-    s += row(heading, fmt::format("<code>{}</code><br>{}, tern {}{}{}", escape_html(start.command),
-                                  escape_html(start.date), escape_html(start.version),
-                                  start.machine.empty() ? "" : "<br>", escape_html(start.machine)));
+    folded +=
+        row(heading, fmt::format("<code>{}</code><br>{}, tern {}{}{}", escape_html(start.command),
+                                 escape_html(start.date), escape_html(start.version),
+                                 start.machine.empty() ? "" : "<br>", escape_html(start.machine)));
     heading = "resumed by";
   }
-  return s + "</table>\n";
+  s += "<table class=\"facts\">\n" + shown + "</table>\n";
+  return s + "<details><summary>Recipe, command, machine</summary>\n<table class=\"facts\">\n" +
+         folded + "</table>\n</details>\n";
 }
 
 // Those that were measured in any epoch.
@@ -209,7 +272,7 @@ std::string settings_table(const RunSummary& run) {
   if (run.record.settings.empty()) return "";
   std::string s = "<details><summary>All settings</summary>\n<table class=\"facts settings\">\n";
   for (const auto& [name, text] : run.record.settings)
-    s += row(name, fmt::format("<code>{}</code>", escape_html(text)));
+    s += row(run.record.flag_of(name), fmt::format("<code>{}</code>", escape_html(text)));
   return s + "</table>\n</details>\n";
 }
 
@@ -235,9 +298,11 @@ MetricText metric_text(const std::string& metric) {
       out.name = metric.substr(std::string(prefix).size());
     }
   for (const Known& k : kKnown)
-    if (out.name == k.metric) return {out.set, k.name, k.digits, k.percent, k.larger};
+    if (out.name == k.metric)
+      return {out.set, k.name, k.digits, k.percent, k.larger, static_cast<int>(&k - kKnown) + 1};
   if (out.name.starts_with("top") && out.name.size() > 3)
     return {out.set, "top-" + out.name.substr(3), 2, true, true};
+  out.rank = std::size(kKnown) + 1;
   std::replace(out.name.begin(), out.name.end(), '_', ' ');
   return out;
 }
@@ -248,9 +313,67 @@ std::string MetricText::write(double value) const {
                  : fmt::format("{:.{}f}", value, digits);
 }
 
+const training::EpochRecord* RunSummary::result() const {
+  for (const training::EpochRecord& e : epochs)
+    if (e.epoch == best) return &e;
+  return epochs.empty() ? nullptr : &epochs.back();
+}
+
+std::string folder_name(const std::string& path) {
+  if (path.empty()) return "";
+  std::error_code error;
+  const auto whole = std::filesystem::absolute(path, error).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+}
+
+std::string short_count(int64_t n) {
+  constexpr std::pair<double, const char*> kUnits[] = {{1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
+  const auto number = static_cast<double>(n);
+  for (const auto& [unit, letter] : kUnits)
+    if (number >= unit) return fmt::format("{:.3g}{}", number / unit, letter);
+  return fmt::format("{}", n);
+}
+
+double median_speed(const std::vector<training::EpochRecord>& epochs) {
+  std::vector<double> speeds;
+  for (const training::EpochRecord& e : epochs)
+    if (std::isfinite(e.speed)) speeds.push_back(e.speed);
+  if (speeds.empty()) return 0;
+  const auto middle = speeds.begin() + std::ssize(speeds) / 2;
+  std::nth_element(speeds.begin(), middle, speeds.end());
+  return *middle;
+}
+
+std::pair<double, double> wilson_interval(double share, int64_t samples) {
+  constexpr double z = 1.959964;  // 95 % of a normal distribution lie within so many deviations
+  const auto n = static_cast<double>(samples);
+  const double middle = (share + z * z / (2 * n)) / (1 + z * z / n);
+  const double half =
+      z / (1 + z * z / n) * std::sqrt(share * (1 - share) / n + z * z / (4 * n * n));
+  return {std::max(0.0, middle - half), std::min(1.0, middle + half)};
+}
+
+std::string state_of_run(const std::vector<training::EpochRecord>& epochs, const RunRecord& record,
+                         const std::string& word) {
+  const int64_t done = epochs.empty() ? 0 : epochs.back().epoch;
+  const std::string& ended = epochs.empty() ? "" : epochs.back().ended;
+  if (!ended.empty())
+    return fmt::format("Ended early, after {} {}{}: {}.", word, done,
+                       record.epochs > 0 ? fmt::format(" of {}", record.epochs) : "",
+                       escape_html(ended));
+  if (record.epochs == 0) return "";  // of an earlier version
+  if (done >= record.epochs)
+    return fmt::format("Finished: {} of {} {}s.", done, record.epochs, word);
+  return fmt::format("Not finished: {} of {} {}s are done.{}", done, record.epochs, word,
+                     record.resume.empty()
+                         ? ""
+                         : fmt::format(" To resume: <code>{}</code>", escape_html(record.resume)));
+}
+
 RunSummary summary_of(const std::string& title, const Facts& facts, const RunRecord& record,
                       const training::Loop& loop) {
   return {.title = title,
+          .name = folder_name(loop.folder().path),
           .facts = facts,
           .record = record,
           .epochs = loop.history(),
@@ -274,7 +397,8 @@ std::string run_page(const RunSummary& run, const RunPage& page) {
   std::vector<Section> all = {{"Results", results(run, page)}, {"Training", curves(run, page)}};
   all.insert(all.end(), page.sections.begin(), page.sections.end());
   all.push_back({"Numbers", epoch_table(run, page) + settings_table(run)});
-  return html_page(run.title, head(run) + sections_with_contents(all));
+  return html_page(run.name.empty() ? run.title : run.name + ": " + run.title,
+                   head(run, page) + sections_with_contents(all));
 }
 
 std::string save_page(const training::Loop& loop, const std::string& html) {

@@ -15,15 +15,32 @@ namespace tern::apps {
 /// A run, as far as every report shows it.
 struct RunSummary {
   std::string title;
-  Facts facts;  ///< model, data, ...: a heading and a text each
+  std::string name = {};  ///< of its folder; empty: it has none
+  Facts facts;            ///< model, data, ...: a heading and a text each
   RunRecord record;
   std::vector<training::EpochRecord> epochs;
   std::vector<training::StepRecord> steps;  ///< none in runs of earlier versions
   int64_t best = 0;                         ///< number of the best epoch; 0: none is marked
   std::string word = "epoch";               ///< what an epoch is called: training::Loop::epoch_word
+
+  /// The best epoch if one is marked, or the last one; nullptr if none is closed.
+  const training::EpochRecord* result() const;
 };
 RunSummary summary_of(const std::string& title, const Facts& facts, const RunRecord& record,
                       const training::Loop& loop);
+
+/// The last part of the path of a run's folder.
+std::string folder_name(const std::string& path);
+/// 1264512 as "1.26M".
+std::string short_count(int64_t n);
+/// The median of the epochs' speeds; 0 if there are none.
+double median_speed(const std::vector<training::EpochRecord>& epochs);
+/// The limits between which a share lies with 95 % confidence where `share` of `n` samples was
+/// measured (Wilson 1927).
+std::pair<double, double> wilson_interval(double share, int64_t n);
+/// Whether the run is over, what ended it early, or how it is resumed. HTML; empty in old records.
+std::string state_of_run(const std::vector<training::EpochRecord>& epochs, const RunRecord& record,
+                         const std::string& word = "epoch");
 
 /// A metric for which there is no data.
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -35,6 +52,7 @@ struct MetricText {
   int digits = 4;    ///< after the point
   bool percent = false;
   bool larger = false;  ///< whether a larger number is better
+  int rank = 0;         ///< of known metrics: those that people compare first have low ones
 
   /// "validation top-1".
   std::string title() const { return set.empty() ? name : set + " " + name; }
@@ -75,7 +93,15 @@ struct RunPage {
   /// was measured, those of training are.
   std::vector<EpochMetric> columns;
   std::string measured_on;  ///< what `columns` were measured on, for the results: "test images"
-  std::string unit;         ///< of the speed: "images"
+  /// What the page begins with: this metric, of more_results if they have it, and how many samples
+  /// it was measured on ("96 test images"; 0: not said). None: the first of `columns`.
+  struct Answer {
+    std::string metric = {};
+    int64_t samples = 0;
+    std::string of = {};
+  };
+  Answer answer = {};
+  std::string unit;  ///< of the speed: "images"
   /// By step, if the log has steps: the first line is then that of every step, the others are
   /// points at the ends of epochs.
   MetricChart loss;

@@ -15,6 +15,7 @@
 #include "tern/core/base/terminal_text.h"
 #include "tern/core/io/json_text.h"
 #include "tern/core/io/safetensors.h"
+#include "tern/nn/module.h"
 
 namespace tern::apps {
 namespace {
@@ -39,22 +40,31 @@ void add_settings(const json& object, const std::string& before, SettingTexts& o
   }
 }
 
+json texts_to_json(const SettingTexts& texts) {
+  json object = json::object();
+  for (const auto& [name, text] : texts) object[name] = text;
+  return object;
+}
+
 json to_json(const RunRecord& r) {
-  json starts = json::array(), settings = json::object(), tested = json::object();
+  json starts = json::array(), tested = json::object();
   for (const RunStart& s : r.starts)
     starts.push_back({{"command", s.command},
                       {"version", s.version},
                       {"date", s.date},
                       {"machine", s.machine},
                       {"ranks", s.ranks}});
-  for (const auto& [name, value] : r.settings) settings[name] = value;
   for (const auto& [name, value] : r.tested)
     if (std::isfinite(value)) tested[name] = value;
   return {{"program", r.program},
           {"starts", starts},
-          {"settings", settings},
+          {"settings", texts_to_json(r.settings)},
           {"best", {{"metric", r.best.metric}, {"largest", r.best.largest}}},
-          {"tested", tested}};
+          {"tested", tested},
+          {"epochs", r.epochs},
+          {"weights", r.weights},
+          {"resume", r.resume},
+          {"flags", texts_to_json(r.flags)}};
 }
 
 RunRecord from_json(const json& j) {
@@ -64,8 +74,14 @@ RunRecord from_json(const json& j) {
                         s.value("machine", std::string()), s.value("ranks", int64_t{1})});
   for (const auto& [name, value] : j.at("settings").items()) r.settings.emplace_back(name, value);
   r.best = {j.at("best").at("metric"), j.at("best").at("largest")};
-  if (j.contains("tested"))  // earlier versions do not say
+  // Earlier versions do not say:
+  if (j.contains("tested"))
     for (const auto& [name, value] : j.at("tested").items()) r.tested.emplace_back(name, value);
+  if (j.contains("flags"))
+    for (const auto& [name, flag] : j.at("flags").items()) r.flags.emplace_back(name, flag);
+  r.epochs = j.value("epochs", int64_t{0});
+  r.weights = j.value("weights", int64_t{0});
+  r.resume = j.value("resume", std::string());
   return r;
 }
 
@@ -81,6 +97,20 @@ std::string command_line(int argc, const char* const* argv) {
   std::string s;
   for (int i = 0; i < argc; ++i) s += (i == 0 ? "" : " ") + shell_word(argv[i]);
   return s;
+}
+
+std::string RunRecord::flag_of(const std::string& setting) const {
+  for (const auto& [name, flag] : flags)
+    if (name == setting) return flag;
+  return setting;
+}
+
+SettingTexts flags_of(const Settings& list) {
+  SettingTexts out;
+  for (const Setting& s : list.rows())
+    if (s.in_files && !s.flags.empty() && !s.is_positional())
+      out.emplace_back(s.key, s.names().front());
+  return out;
 }
 
 SettingTexts settings_of(const std::string& text) {
@@ -104,7 +134,8 @@ std::optional<RunRecord> load_run_record(const training::RunFolder& folder) {
 }
 
 RunRecord record_start(const training::Loop& loop, const std::string& program,
-                       const std::string& command, const std::string& settings, int64_t ranks) {
+                       const std::string& command, const std::string& settings, int64_t ranks,
+                       const SettingTexts& flags, const std::string& resume) {
   RunRecord record = load_run_record(loop.folder()).value_or(RunRecord{});
   if (loop.finished() && !record.program.empty()) return record;
   record.program = program;
@@ -112,6 +143,12 @@ RunRecord record_start(const training::Loop& loop, const std::string& program,
   record.settings = settings_of(settings);
   record.best = loop.best();
   record.tested.clear();  // of an earlier end
+  record.epochs = loop.epochs();
+  record.weights = 0;
+  for (const auto& [name, parameter] : nn::named_parameters(loop.learner().model()))
+    record.weights += parameter.numel();
+  record.flags = flags;
+  record.resume = resume;
   save(record, loop);
   return record;
 }

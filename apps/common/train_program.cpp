@@ -101,8 +101,10 @@ int run(TrainingProgram& program, training::Loop& loop, const TrainFlags& flags,
   const bool first = flags.world->first();
   flags.world->together([&] {
     if (first)
-      program.record = record_start(loop, program.name(), flags.command_line,
-                                    settings_to_json(rows_of(program)), flags.world->size());
+      program.record =
+          record_start(loop, program.name(), flags.command_line, settings_to_json(rows_of(program)),
+                       flags.world->size(), flags_of(rows_of(program)),
+                       resume_command(program, flags, loop.folder()));
     program.facts = facts_of(program, more, *flags.world);
   });
   for (const auto& [heading, text] : program.facts)

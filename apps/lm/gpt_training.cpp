@@ -157,7 +157,9 @@ Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const trainin
   const std::string& folder = loop.folder().path;
   LoadedModel m = load_folder(folder);
   m.model.pack_if_possible(/*keep=*/true);
-  LmReport report{.run = run, .samples = samples(m, corpus, c.seed)};
+  LmReport report{.run = run,
+                  .samples = samples(m, corpus, c.seed),
+                  .valid_tokens = static_cast<int64_t>(corpus.valid.tokens)};
   if (!report.samples.empty()) {
     const std::string text = report.samples[0].prompt + report.samples[0].text;
     report.attention = explain(m.model, m.tokenizer, text);

@@ -19,6 +19,7 @@ struct SampleText {
 struct LmReport {
   RunSummary run;  ///< its best epoch: whose weights were kept
   std::vector<SampleText> samples;
+  int64_t valid_tokens = 0;
   AttentionSentence attention = {};          ///< may have no groups
   models::Heatmaps before = {}, after = {};  ///< training; may have none
 };

@@ -74,12 +74,13 @@ std::string memory_pictures(const Episode& e) {
 
 std::string episode(const Episode& e, const std::string& unit) {
   std::string s = fmt::format(
-      "<h3>{} {}</h3>\n<p>{:.4f} bits, {} wrong. Time runs to the right; outputs are shown where "
-      "they are asked for.</p>\n",
+      "<h3>{} {}</h3>\n<p>{:.4f} bits, {} wrong. Time runs to the right in all pictures, so that "
+      "a step is one column; outputs are shown where they are asked for.</p>\n",
       e.length, unit, e.bits, e.wrong);
+  s += "<div class=\"strips\">\n";
   for (const Strip* strip : {&e.input, &e.target, &e.output, &e.error}) s += picture(*strip, true);
   for (const Strip& w : e.weights) s += picture(w, false);
-  return s + (e.memory.empty() ? "" : memory_pictures(e));
+  return s + "</div>\n" + (e.memory.empty() ? "" : memory_pictures(e));
 }
 
 }  // namespace
@@ -112,6 +113,7 @@ std::string make_report(const NtmReport& r) {
                                {"best_predictor"},
                                {"lr"}},
                    .measured_on = "validation",
+                   .answer = {"wrong_bits", kValidationSequences, "validation sequences"},
                    .unit = "sequences",
                    .loss = {.title = "Bits per sequence",
                             .lines = {{"train_loss", "training", kBits},

@@ -1,6 +1,6 @@
 #include "tern/apps/tern/comparison.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
@@ -8,13 +8,16 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "tern/apps/common/chart.h"
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/html.h"
 #include "tern/apps/common/run_page.h"
+#include "tern/apps/tern/scores.h"
 #include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/train/progress.h"
 
@@ -62,8 +65,6 @@ void name_runs(std::vector<Run>& runs) {
 
 constexpr const char* kGenerator = "tern report";
 
-using Runs = std::vector<const Run*>;
-
 // What charts have across.
 enum class Axis { epochs, time, steps };
 constexpr Axis kAxes[] = {Axis::epochs, Axis::time, Axis::steps};
@@ -73,12 +74,6 @@ struct TimeUnit {
   const char* name;
   double seconds;
 };
-
-double seconds_of(const Run& run) {
-  double seconds = 0;
-  for (const training::EpochRecord& e : run.log.epochs) seconds += e.seconds;
-  return seconds;
-}
 
 TimeUnit time_unit(const Runs& runs) {
   constexpr double kMost = 120;  // of a smaller unit
@@ -122,7 +117,8 @@ double place_of(int64_t step, const Run& run, const std::vector<double>& ends) {
 using Line = std::function<Series(const Run&, Axis, const std::vector<double>& ends)>;
 
 // Of those that have the numbers; nothing unless they can be compared.
-std::string chart(const Runs& runs, const std::string& title, bool percent, const Line& line) {
+std::string chart(const Runs& runs, const std::string& title, bool percent, const Line& line,
+                  int height = kCommon) {
   const TimeUnit unit = time_unit(runs);
   std::vector<ChartAxis> axes;
   size_t filled = 0;
@@ -141,20 +137,22 @@ std::string chart(const Runs& runs, const std::string& title, bool percent, cons
     }
   }
   if (filled < std::min<size_t>(runs.size(), 2)) return "";
-  return axes_chart(axes, {.title = title, .percent = percent, .logs = !percent});
+  return axes_chart(axes, {.title = title, .percent = percent, .logs = !percent, .height = height});
 }
 
 std::string step_chart(const Runs& runs, const std::string& title,
-                       double training::StepRecord::*number) {
-  return chart(runs, title, false, [=](const Run& run, Axis axis, const std::vector<double>& ends) {
+                       double training::StepRecord::*number, int height) {
+  const Line line = [=](const Run& run, Axis axis, const std::vector<double>& ends) {
     Series s;
+    s.smooth = number != &training::StepRecord::lr;
     for (const training::StepRecord& r : run.log.steps) {
       s.x.push_back(axis == Axis::steps ? static_cast<double>(r.step)
                                         : place_of(r.step, run, ends));
       s.y.push_back(r.*number);
     }
     return s;
-  });
+  };
+  return chart(runs, title, false, line, height);
 }
 
 std::string epoch_chart(const Runs& runs, const std::string& metric) {
@@ -170,29 +168,15 @@ std::string epoch_chart(const Runs& runs, const std::string& metric) {
                });
 }
 
-// The metrics of these runs: those of validation and test first. Runs of earlier versions have one
-// that repeats another, of the best epoch so far.
-std::vector<std::string> metrics_of(const Runs& runs) {
-  std::set<std::string> names;
-  for (const Run* run : runs) {
-    for (const training::EpochRecord& e : run->log.epochs)
-      for (const auto& metric : e.metrics) names.insert(metric.first);
-    for (const auto& metric : run->record.tested) names.insert(metric.first);
-  }
-  names.erase("best_top1");
-  std::vector<std::string> out(names.begin(), names.end());
-  std::stable_partition(out.begin(), out.end(),
-                        [](const std::string& name) { return !name.starts_with("train_"); });
-  return out;
-}
-
 std::string curves(const Runs& runs) {
-  std::vector<std::string> charts = {
-      step_chart(runs, "Loss in training", &training::StepRecord::loss),
-      step_chart(runs, "Learning rate", &training::StepRecord::lr),
-      step_chart(runs, "Norm of the gradient", &training::StepRecord::grad_norm)};
+  std::vector<std::string> charts;
   for (const std::string& metric : metrics_of(runs)) charts.push_back(epoch_chart(runs, metric));
-  const std::string s = chart_grid(charts);
+  const std::string s =
+      leading_charts(
+          step_chart(runs, "Loss in training", &training::StepRecord::loss, kLeading),
+          {step_chart(runs, "Learning rate", &training::StepRecord::lr, kMinor),
+           step_chart(runs, "Norm of the gradient", &training::StepRecord::grad_norm, kMinor)}) +
+      chart_grid(charts);
   return s.empty() ? "<p>There is nothing yet that at least two of them have measured.</p>\n" : s;
 }
 
@@ -209,50 +193,6 @@ std::string what_they_are(const Runs& runs) {
   return html_table(s, "facts");
 }
 
-// What a run reached in a metric: on the test set at its end, or in its best epoch.
-double reached(const Run& run, const std::string& metric) {
-  for (const auto& [name, value] : run.record.tested)
-    if (name == metric) return value;
-  const training::EpochRecord* best = run.best_epoch();
-  return best && best->has(metric) ? (*best)[metric] : kNaN;
-}
-
-// A row a run; the best of each column is bold.
-std::string scores(const Runs& runs) {
-  const std::vector<std::string> metrics = metrics_of(runs);
-  std::vector<std::string> heading = {"run", "epochs", "steps", "time", "epoch of the scores"};
-  std::vector<double> best;
-  for (const std::string& metric : metrics) {
-    const MetricText text = metric_text(metric);
-    heading.push_back(text.title());
-    std::vector<double> values;
-    for (const Run* run : runs)
-      if (const double v = reached(*run, metric); std::isfinite(v)) values.push_back(v);
-    std::sort(values.begin(), values.end());
-    best.push_back(values.size() < 2 ? kNaN : text.larger ? values.back() : values.front());
-  }
-  std::string s = html_row(heading, "th");
-  for (const Run* run : runs) {
-    const std::vector<training::EpochRecord>& epochs = run->log.epochs;
-    int64_t steps = run->log.steps.empty() ? 0 : run->log.steps.back().step;
-    if (!epochs.empty()) steps = std::max(steps, epochs.back().steps);
-    const training::EpochRecord* chosen = run->best_epoch();
-    const std::string& by = run->record.best.metric;
-    s += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}{}</td>", escape_html(run->name),
-        epochs.empty() ? 0 : epochs.back().epoch, steps > 0 ? training::grouped(steps) : "-",
-        training::clock_time(seconds_of(*run)), chosen ? fmt::format("{}", chosen->epoch) : "-",
-        by.empty() || !chosen ? "" : escape_html(" by " + metric_text(by).title()));
-    for (size_t i = 0; i < metrics.size(); ++i) {
-      const double v = reached(*run, metrics[i]);
-      s += fmt::format("<td{}>{}</td>", v == best[i] ? " class=\"best\"" : "",
-                       metric_text(metrics[i]).write(v));
-    }
-    s += "</tr>\n";
-  }
-  return html_table(s, "scores");
-}
-
 // Those that are not the same in all runs; of a single one all.
 std::string settings(const Runs& runs) {
   std::map<std::string, std::vector<std::string>> values;
@@ -263,7 +203,10 @@ std::string settings(const Runs& runs) {
   std::string s;
   for (const auto& [name, texts] : values) {
     if (runs.size() > 1 && std::set(texts.begin(), texts.end()).size() == 1) continue;
-    s += fmt::format("<tr><td>{}</td>", escape_html(name));
+    std::string flag = name;
+    for (const Run* run : runs)
+      if (flag == name) flag = run->record.flag_of(name);
+    s += fmt::format("<tr><td>{}</td>", escape_html(flag));
     for (const std::string& text : texts)
       s += fmt::format("<td><code>{}</code></td>", escape_html(text));
     s += "</tr>\n";
@@ -274,15 +217,52 @@ std::string settings(const Runs& runs) {
   return html_table(html_row(heading, "th") + s, "facts settings");
 }
 
-// Runs whose numbers can be compared: of one program, on the same data. "lm on a.txt, b.txt".
-std::string group_of(const Run& run) {
+// The texts in a setting: of a list, each.
+std::vector<std::string> texts_of(const std::string& setting) {
+  if (!setting.starts_with("[")) return {setting};
+  try {
+    return parse_json(setting).get<std::vector<std::string>>();
+  } catch (const std::exception&) {
+    return {setting};
+  }
+}
+
+// Runs whose numbers can be compared: of one program, on the same data. `whole`: with the paths of
+// the data, else their names: "lm on a.txt, b.txt".
+std::string group_of(const Run& run, bool whole) {
+  constexpr size_t kMost = 3;
   if (run.record.program.empty()) return "Runs of an earlier version";
-  std::string data;
+  std::vector<std::string> data;
   for (const char* name : {"data", "text", "pairs", "source", "task"})
-    for (const auto& [key, text] : run.record.settings)
-      if (key == name && !text.empty() && text != "[]" && text != "true" && text != "false")
-        data += (data.empty() ? "" : ", ") + text;
-  return run.record.program + " on " + (data.empty() ? "generated data" : data);
+    for (const auto& [key, setting] : run.record.settings)
+      if (key == name && setting != "true" && setting != "false")
+        for (const std::string& text : texts_of(setting))
+          if (!text.empty())
+            data.push_back(whole ? fs::path(text).lexically_normal().string() : folder_name(text));
+  const std::string more =
+      !whole && data.size() > kMost ? fmt::format(" and {} more", data.size() - kMost) : "";
+  if (!more.empty()) data.resize(kMost);
+  return run.record.program + " on " +
+         (data.empty() ? "generated data" : fmt::format("{}{}", fmt::join(data, ", "), more));
+}
+
+using Groups = std::vector<std::pair<std::string, Runs>>;
+
+// In the order of their first runs. Paths tell apart those that would be called the same.
+Groups groups_of(const std::vector<Run>& runs) {
+  Groups groups;
+  for (const Run& run : runs) {
+    const std::string name = group_of(run, true);
+    auto at = std::find_if(groups.begin(), groups.end(), [&](auto& g) { return g.first == name; });
+    if (at == groups.end()) at = groups.insert(at, {name, {}});
+    at->second.push_back(&run);
+  }
+  std::map<std::string, int> names;
+  for (const auto& group : groups) ++names[group_of(*group.second[0], false)];
+  for (auto& group : groups)
+    if (const std::string name = group_of(*group.second[0], false); names[name] == 1)
+      group.first = name;
+  return groups;
 }
 
 }  // namespace
@@ -313,13 +293,7 @@ std::vector<Run> load_runs(const std::vector<std::string>& folders) {
 std::string comparison_page(const std::vector<Run>& runs) {
   const std::string title =
       runs.size() == 1 ? "Run " + runs[0].name : fmt::format("{} runs compared", runs.size());
-  std::vector<std::pair<std::string, Runs>> groups;  // in the order of their first runs
-  for (const Run& run : runs) {
-    const std::string name = group_of(run);
-    auto at = std::find_if(groups.begin(), groups.end(), [&](auto& g) { return g.first == name; });
-    if (at == groups.end()) at = groups.insert(at, {name, {}});
-    at->second.push_back(&run);
-  }
+  const Groups groups = groups_of(runs);
   const bool closed =
       std::any_of(runs.begin(), runs.end(), [](const Run& run) { return !run.log.epochs.empty(); });
   const size_t chosen = closed ? 0 : 2;  // in their first epoch runs have steps alone

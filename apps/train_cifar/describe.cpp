@@ -78,6 +78,15 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
   d.ranks = static_cast<int>(e.ranks());
   if (d.held_out && !t.best_tested) d.shown = "Images held out";
   d.class_names = class_names;
+  d.images = e.images;
+  d.stem = std::visit(
+      [](const auto& n) {
+        if constexpr (requires { n.options.stem; })
+          return std::ssize(n.options.stem);
+        else
+          return std::ptrdiff_t{0};
+      },
+      t.model.network);
   d.patch = std::visit([](const auto& n) { return n.patch_size(); }, t.model.network);
   d.before = t.initial;
   d.after = t.heatmaps();

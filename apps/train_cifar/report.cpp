@@ -34,11 +34,15 @@ std::string confusion_cell(int64_t count, double share, bool right) {
                      kMostShare * (right ? share : std::min(1.0, 3 * share)), count);
 }
 
-std::string confusion_table(const ReportData& d, const std::vector<double>& right) {
+std::string percent(double share) {
+  return std::isnan(share) ? "-" : fmt::format("{:.1f}%", 100 * share);
+}
+
+std::string confusion_table(const ReportData& d, const std::vector<ClassScores>& scores) {
   const size_t n = d.class_names.size();
   std::string s = "<div class=\"scroll\"><table>\n<tr><th>true \\ predicted</th>";
   for (const std::string& c : d.class_names) s += fmt::format("<th>{}</th>", escape_html(c));
-  s += "<th>right</th></tr>\n";
+  s += "<th>recall</th><th>precision</th><th>F1</th></tr>\n";
   for (size_t i = 0; i < n; ++i) {
     s += fmt::format("<tr><td>{}</td>", escape_html(d.class_names[i]));
     const auto total = static_cast<double>(images_of(d, i));
@@ -46,7 +50,9 @@ std::string confusion_table(const ReportData& d, const std::vector<double>& righ
       const int64_t count = d.confusion[i * n + j];
       s += confusion_cell(count, static_cast<double>(count) / std::max(total, 1.0), i == j);
     }
-    s += fmt::format("<td>{:.1f}%</td></tr>\n", 100 * right[i]);
+    for (const double score : {scores[i].recall, scores[i].precision, scores[i].f1})
+      s += fmt::format("<td>{}</td>", percent(score));
+    s += "</tr>\n";
   }
   return s + "</table></div>\n";
 }
@@ -60,13 +66,13 @@ std::string list(const char* heading, size_t count,
 }
 
 // Of many classes those that are known worst, and what is mistaken for what most often.
-std::string worst_classes(const ReportData& d, const std::vector<double>& right) {
+std::string worst_classes(const ReportData& d, const std::vector<ClassScores>& scores) {
   const size_t n = d.class_names.size();
   std::vector<size_t> classes(n), pairs;
   std::iota(classes.begin(), classes.end(), size_t{0});
   std::erase_if(classes, [&](size_t i) { return images_of(d, i) == 0; });
   std::stable_sort(classes.begin(), classes.end(),
-                   [&](size_t a, size_t b) { return right[a] < right[b]; });
+                   [&](size_t a, size_t b) { return scores[a].recall < scores[b].recall; });
   for (size_t k = 0; k < n * n; ++k)
     if (k / n != k % n && d.confusion[k] > 0) pairs.push_back(k);
   std::stable_sort(pairs.begin(), pairs.end(),
@@ -75,8 +81,11 @@ std::string worst_classes(const ReportData& d, const std::vector<double>& right)
   return "<div class=\"layers\">\n" +
          list("Least often right", std::min(kListed, classes.size()),
               [&](size_t i) {
-                return fmt::format("<td>{}</td><td>{:.1f}% of {}</td>", name(classes[i]),
-                                   100 * right[classes[i]], images_of(d, classes[i]));
+                const ClassScores& one = scores[classes[i]];
+                return fmt::format(
+                    "<td>{}</td><td>{} of {}</td><td>precision {}</td><td>F1 {}</td>",
+                    name(classes[i]), percent(one.recall), images_of(d, classes[i]),
+                    percent(one.precision), percent(one.f1));
               }) +
          list("Most often mistaken", std::min(kListed, pairs.size()),
               [&](size_t i) {
@@ -90,14 +99,20 @@ std::string worst_classes(const ReportData& d, const std::vector<double>& right)
 std::string confusion(const ReportData& d) {
   const size_t n = d.class_names.size();
   if (d.confusion.empty()) return "";
-  std::vector<double> right;
+  const std::vector<ClassScores> scores = class_scores(d.confusion, n);
+  double sum = 0;
+  int64_t counted = 0;
   for (size_t i = 0; i < n; ++i)
-    right.push_back(static_cast<double>(d.confusion[i * n + i]) /
-                    static_cast<double>(std::max<int64_t>(images_of(d, i), 1)));
+    if (images_of(d, i) > 0) sum += std::isnan(scores[i].f1) ? 0 : scores[i].f1, ++counted;
+  const std::string mean = fmt::format("<p>Mean F1 of the classes: {}.</p>\n",
+                                       percent(sum / static_cast<double>(counted)));
   if (n > kMostInTable)
-    return fmt::format("<p>{}, {} classes.</p>\n{}", d.shown, n, worst_classes(d, right));
-  return fmt::format("<p>{}: a row a true class, a column a prediction.</p>\n{}", d.shown,
-                     confusion_table(d, right));
+    return fmt::format("<p>{}, {} classes.</p>\n{}", d.shown, n, mean + worst_classes(d, scores));
+  return fmt::format(
+      "<p>{}: a row a true class, a column a prediction. Recall is the share of a class that was "
+      "found, precision the share of its predictions that are right, F1 their harmonic "
+      "mean.</p>\n{}{}",
+      d.shown, confusion_table(d, scores), mean);
 }
 
 std::string prediction_figure(const ReportData& d, const Prediction& p) {
@@ -147,31 +162,30 @@ std::string patches(const ReportData& d) {
   return "<div class=\"row\">" +
          html_figure(html_image(p, kScale, "sample image"),
                      d.held_out ? "an image" : "a test image") +
-         html_figure(in_patches(p, d.patch, kScale),
-                     fmt::format("cut into {} patches of {} x {}, read row by row", count, d.patch,
-                                 d.patch)) +
+         html_figure(
+             in_patches(p, d.patch, kScale),
+             d.stem > 0
+                 ? fmt::format("a token for each {0} x {0} pixels, {1} in all: the stem's {2} "
+                               "convolutions see around them, too",
+                               d.patch, count, d.stem)
+                 : fmt::format("cut into {0} patches of {1} x {1}, read row by row", count,
+                               d.patch)) +
          "</div>\n";
 }
 
 constexpr int kLarge = 5, kSmall = 3;  // screen pixels to a pixel
-// The reddest is at least so many even shares: a head that looks everywhere stays grey.
-constexpr double kLeastReddest = 4;
+constexpr int64_t kLargest = 240;      // screen pixels of a picture's side
+// The darkest is at least so many even shares: a head that looks everywhere stays pale.
+constexpr double kLeastDarkest = 4;
 
-// A grey, the redder the nearer `share` is to 1.
-Rgb reddened(double grey, double share) {
-  constexpr double kMost = 0.75;
-  constexpr Rgb kRed = {214, 16, 30};
-  const auto g = static_cast<uint8_t>(std::lround(grey));
-  return mix({g, g, g}, kRed, kMost * share);
-}
-
-// How red a patch is in overlays: not at all up to `even`, fully at `most`, and between them by the
-// square root, so that small differences are visible.
+// How dark a patch is: from `low` on, and fully at `high`; by the square root, so that small
+// differences are visible, or in proportion.
 struct PatchScale {
-  double even = 0;  // 1 / N, what each of N patches has if none counts more than another
-  double most = 0;
-  double red(double value) const {
-    return most > even ? std::sqrt(std::clamp((value - even) / (most - even), 0.0, 1.0)) : 0;
+  double low = 0, high = 0;
+  bool root = true;
+  double shade(double value) const {
+    const double t = high > low ? std::clamp((value - low) / (high - low), 0.0, 1.0) : 0;
+    return root ? std::sqrt(t) : t;
   }
 };
 
@@ -187,20 +201,38 @@ const Prediction& pictured(const ReportData& d, int64_t image) {
   return d.predictions.at(static_cast<size_t>(image));
 }
 
-// One map as a picture that a click makes large; below it its range, where there is room.
-std::string overlay_image(const ReportData& d, int64_t image, const models::PatchMap& m,
-                          int64_t map, double most, bool is_small) {
+int64_t large_scale(const Bitmap& picture) {
+  return std::clamp<int64_t>(kLargest / std::max<int64_t>(picture.width, 1), 1, kLarge);
+}
+
+Bitmap map_of(const Tensor& shares, const PatchScale& scale) {
+  return color_cells(shares.to_vector<float>(), shares.size(0), shares.size(1),
+                     [&](float v) { return weight_color(scale.shade(static_cast<double>(v))); });
+}
+
+// From the least to the most of its own.
+PatchScale own_scale(const Tensor& shares) {
+  return {min(shares).item(), max(shares).item(), false};
+}
+
+// One map, a cell a patch, that a click makes large; below it its range, where there is room.
+std::string map_image(const ReportData& d, int64_t image, const models::PatchMap& m, int64_t map,
+                      const PatchScale& scale, bool is_small) {
   const Tensor shares = m.values[image][map];
-  const Bitmap b = overlay(pictured(d, image).picture, shares.to_vector<float>(), shares.size(0),
-                           shares.size(1), most);
+  const Bitmap b = map_of(shares, scale);
+  const Bitmap& picture = pictured(d, image).picture;
+  const int64_t side =
+      picture.width * std::min<int64_t>(is_small ? kSmall : kLarge, large_scale(picture));
   const std::string text = description(m, map, shares);
+  const Drawing drawing = draw_matrix(
+      b, {.title = text, .description = text, .cell = 24, .thumbnail = static_cast<int>(side)});
   const std::string id = fmt::format("picture{}-{}-{}", image, &m - d.patches.maps.data(), map);
-  const std::string picture = html_zoom(html_image(b, is_small ? kSmall : kLarge, text), id, text);
-  return is_small ? picture : html_figure(picture, text);
+  const std::string zoom = html_zoom(drawing.svg, id, text);
+  return is_small ? zoom : html_figure(zoom, text);
 }
 
 // A line a layer, its maps across.
-std::string table(const ReportData& d, int64_t image, double most) {
+std::string table(const ReportData& d, int64_t image, const PatchScale& scale) {
   std::string s = "<div class=\"heads\"><table>\n";
   const std::vector<std::string>* heading = nullptr;
   for (const models::PatchMap& m : d.patches.maps) {
@@ -213,64 +245,97 @@ std::string table(const ReportData& d, int64_t image, double most) {
     }
     s += fmt::format("<tr><th>{}</th>\n", escape_html(m.title));
     for (int64_t i = 0; i < m.values.size(1); ++i)
-      s += fmt::format("<td>{}</td>\n", overlay_image(d, image, m, i, most, true));
+      s += fmt::format("<td>{}</td>\n", map_image(d, image, m, i, scale, true));
     s += "</tr>\n";
   }
   return heading ? s + "</table></div>\n" : "";
 }
 
-std::string picture_section(const ReportData& d, int64_t image, double most) {
-  const Prediction& p = pictured(d, image);
-  const std::string& name = d.class_names.at(static_cast<size_t>(p.label));
-  std::string s = "<div class=\"row\">\n" + html_figure(html_image(p.picture, kLarge, name), name);
-  for (const models::PatchMap& m : d.patches.maps)
-    for (int64_t i = 0; m.labels.empty() && i < m.values.size(1); ++i)
-      s += overlay_image(d, image, m, i, most, false);
-  return s + table(d, image, most) + "</div>\n";
+// "cat, predicted: dog 63 %"
+std::string true_and_predicted(const ReportData& d, const Prediction& p) {
+  const std::string name = d.class_names.at(static_cast<size_t>(p.label));
+  if (p.probabilities.empty()) return name;
+  const auto best = std::max_element(p.probabilities.begin(), p.probabilities.end());
+  return fmt::format("{}, predicted: {} {:.0f} %", name,
+                     d.class_names.at(static_cast<size_t>(best - p.probabilities.begin())),
+                     100 * *best);
 }
 
-// The section on `d.patches`. All maps have one scale.
+std::string picture_section(const ReportData& d, int64_t image, const PatchScale& scale) {
+  const Prediction& p = pictured(d, image);
+  const std::string text = true_and_predicted(d, p);
+  std::string s =
+      "<div class=\"row\">\n" +
+      html_figure(html_image(p.picture, static_cast<int>(large_scale(p.picture)), text), text);
+  for (const models::PatchMap& m : d.patches.maps)
+    for (int64_t i = 0; m.labels.empty() && i < m.values.size(1); ++i) {
+      const Tensor shares = m.values[image][i];
+      s += map_image(d, image, m, i, own_scale(shares), false);
+    }
+  return s + table(d, image, scale) + "</div>\n";
+}
+
+// The section on `d.patches`. The maps of heads have one scale, others their own.
 std::string picture_maps(const ReportData& d) {
   if (d.patches.maps.empty()) return "";
   const Tensor& any = d.patches.maps[0].values;
   const int64_t patches = any.size(2) * any.size(3);
-  double most = kLeastReddest / static_cast<double>(patches);
-  for (const models::PatchMap& m : d.patches.maps) most = std::max(most, max(m.values).item());
-  const PatchScale scale{1 / static_cast<double>(patches), most};
+  const double even = 1 / static_cast<double>(patches);
+  PatchScale scale{0, kLeastDarkest * even};
+  std::string own;  // the names of maps with scales of their own
+  for (const models::PatchMap& m : d.patches.maps)
+    if (m.labels.empty())
+      own += (own.empty() ? "" : ", ") + m.title;
+    else
+      scale.high = std::max(scale.high, max(m.values).item());
   BarTicks ticks;
-  for (const double share : {0.0, 0.1, 0.3, 0.6, 1.0}) {
-    const double value = scale.even + share * (most - scale.even);
-    ticks.emplace_back(scale.red(value), fmt::format("{:.3g} %", 100 * value));
-  }
-  constexpr double kMiddleGrey = 128;
+  for (const double value : {0.0, even, scale.high / 2, scale.high})
+    ticks.emplace_back(scale.shade(value), fmt::format("{:.3g} %", 100 * value));
   std::string s = fmt::format(
-      "<p>{} {} in grey. Red is what a patch has above {:.3g} %, an even share of {} patches. All "
-      "pictures have this scale; a click on one makes it large.</p>\n{}",
-      escape_html(d.patches.caption), d.shown, 100 * scale.even, patches,
-      color_bar(
-          ticks, [](double t) { return reddened(kMiddleGrey, t); }, false));
-  for (int64_t i = 0; i < any.size(0); ++i) s += picture_section(d, i, most);
+      "<p>{} {}. The darker a patch, the more it counts; an even share of {} patches is {:.3g} %. "
+      "All heads have the scale below{}. A click on a map makes it large.</p>\n{}",
+      escape_html(d.patches.caption), d.shown, patches, 100 * even,
+      own.empty() ? ""
+                  : fmt::format("; {} has its own, from the least to the most of its patches",
+                                escape_html(own)),
+      color_bar(ticks, weight_color));
+  for (int64_t i = 0; i < any.size(0); ++i) s += picture_section(d, i, scale);
   return s;
 }
 
 }  // namespace
 
-Bitmap overlay(const Bitmap& p, const std::vector<float>& values, int64_t rows, int64_t columns,
-               double most) {
-  check(rows > 0 && columns > 0 && std::ssize(values) == rows * columns,
-        "overlay: {} values for {} x {} patches", values.size(), rows, columns);
-  if (most == 0) most = static_cast<double>(*std::max_element(values.begin(), values.end()));
-  const PatchScale scale{1 / static_cast<double>(values.size()), most};
-  Bitmap b = p;
-  for (int64_t i = 0; i < p.width * p.height; ++i) {
-    const int64_t row = i / p.width * rows / p.height, column = i % p.width * columns / p.width;
-    const float value = values[static_cast<size_t>(row * columns + column)];
-    uint8_t* rgb = &b.rgb[static_cast<size_t>(3 * i)];
-    const Rgb c = reddened(0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2],  // ITU-R BT.601
-                           scale.red(static_cast<double>(value)));
-    rgb[0] = c.red, rgb[1] = c.green, rgb[2] = c.blue;
+Bitmap picture_and_map(const Bitmap& picture, const Tensor& shares) {
+  const Bitmap map = map_of(shares, own_scale(shares));
+  Bitmap out{picture.height, 2 * picture.width, {}};
+  for (int64_t y = 0; y < picture.height; ++y) {
+    out.rgb.insert(out.rgb.end(), picture.row(y), picture.row(y) + 3 * picture.width);
+    for (int64_t x = 0; x < picture.width; ++x) {
+      const uint8_t* cell =
+          map.row(y * map.height / picture.height) + 3 * (x * map.width / picture.width);
+      out.rgb.insert(out.rgb.end(), cell, cell + 3);
+    }
   }
-  return b;
+  return out;
+}
+
+std::vector<ClassScores> class_scores(const std::vector<int64_t>& confusion, size_t n) {
+  check(confusion.size() == n * n, "class_scores: {} counts for {} classes", confusion.size(), n);
+  std::vector<ClassScores> out;
+  for (size_t i = 0; i < n; ++i) {
+    int64_t of_class = 0, predicted = 0;
+    for (size_t j = 0; j < n; ++j) {
+      of_class += confusion[i * n + j];
+      predicted += confusion[j * n + i];
+    }
+    auto share = [](int64_t part, int64_t whole) {
+      return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : kNaN;
+    };
+    const int64_t right = confusion[i * n + i];
+    out.push_back(
+        {share(right, of_class), share(right, predicted), share(2 * right, of_class + predicted)});
+  }
+  return out;
 }
 
 std::string make_report(const ReportData& d) {
@@ -288,6 +353,8 @@ std::string make_report(const ReportData& d) {
   if (!d.tested.empty())
     page.more_results = {
         {fmt::format("best {} ({}), test images", d.run.word, d.run.best), d.tested}};
+  const bool chosen = d.held_out && d.tested.empty();
+  page.answer = {top + "1", d.images, chosen ? "images held out" : "test images"};
   page.sections = {
       {"What the model sees", patches(d)},
       {d.after.title, html_layer_maps(d.before, d.after)},

@@ -26,7 +26,9 @@ struct ReportData {
   training::Metrics tested = {};
   std::string shown = "Test images";  ///< what the images below are
   std::vector<std::string> class_names;
+  int64_t images = 0;                        ///< that the model as it is was measured on
   int64_t patch = 0;                         ///< side of a patch in pixels; 0: the model sees none
+  int64_t stem = 0;                          ///< convolutions before the tokens; 0: patches are cut
   models::Heatmaps before = {}, after = {};  ///< training; may have no maps
   models::PatchMaps patches = {};            ///< of the first images of `predictions`, likewise
   std::vector<int64_t> confusion;       ///< classes x classes, row: true class, column: prediction
@@ -34,10 +36,17 @@ struct ReportData {
   std::vector<Prediction> mistakes;     ///< wrong answers that the model was sure of
 };
 
-/// The picture in grey, each patch the redder the more its value (row-major) is above 1 / N.
-/// `most`: the value that is the reddest; 0: the largest of them.
-Bitmap overlay(const Bitmap& picture, const std::vector<float>& values, int64_t rows,
-               int64_t columns, double most = 0);
+/// The picture, and to its right in the same size a map (rows, columns) of how much its patches
+/// count, from white for the least to dark blue for the most.
+Bitmap picture_and_map(const Bitmap& picture, const Tensor& shares);
+
+/// Of a class: tp / (tp + fn), tp / (tp + fp) and their harmonic mean; NaN where nothing is divided
+/// by nothing.
+struct ClassScores {
+  double recall = 0, precision = 0, f1 = 0;
+};
+/// The scores of each class from classes x classes counts, row: true class, column: prediction.
+std::vector<ClassScores> class_scores(const std::vector<int64_t>& confusion, size_t classes);
 
 /// The page as text (write it with write_file_atomically).
 std::string make_report(const ReportData& data);

@@ -152,7 +152,7 @@ void CifarTraining::add_pictures(training::EventWriter& events, int64_t step) {
       const Tensor mean = tern::mean(layer.values[i], {0});
       const Bitmap picture = picture_of(set.get(i), form);
       add_bitmap(events, fmt::format("{}/image {}, {}", found.title, i + 1, layer.title),
-                 overlay(picture, mean.to_vector<float>(), mean.size(0), mean.size(1)), step);
+                 picture_and_map(picture, mean), step);
     }
 }
 

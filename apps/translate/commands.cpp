@@ -161,8 +161,10 @@ int evaluate_model(const TranslateFlags& f) {
     seconds = bar.seconds();
   }
   for (size_t i = 0; i < std::min<size_t>(f.show, text.size()); ++i)
-    training::say(sample_text({text[i].source, text[i].target, translations[i],
-                               d2l_score(translations[i], text[i].target)}));
+    training::say(
+        sample_text({text[i].source, text[i].target, translations[i],
+                     datasets::corpus_chrf(std::span(&translations[i], 1),
+                                           std::span(&text[i].target, 1), {bleu.lowercase})}));
   print(score_text(translations, references, bleu));
   training::say(fmt::format("{:.1f} sentences/s", static_cast<double>(sources.size()) / seconds),
                 stderr);

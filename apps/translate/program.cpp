@@ -434,26 +434,27 @@ Facts TranslateProgram::describe() const {
 
 // The report on the weights that were kept.
 bool TranslateProgram::finish() {
-  constexpr size_t kShown = 6;
   const training::Loop& loop = training->loop;
   const std::string weights = loop.folder().weights();
   const training::EpochRecord& best = loop.best_epoch();
   const Translator translator = load_translator(loop.folder().path);
-  const std::vector<SampleTranslation> samples =
-      sample_translations(translator.model, tokenizers, corpus.valid_text, kShown);
+  const TranslationExamples examples =
+      translation_examples(translator.model, tokenizers, corpus.valid_text, is_lowercase(config));
   const RunSummary run =
       summary_of(fmt::format("{} on {}", config.model.model,
                              is_demo(config) ? "generated pairs" : "sentence pairs"),
                  facts, record, loop);
-  const std::string page = save_page(loop, make_report(run, samples));
-  for (const SampleTranslation& s : samples) training::say("\n" + sample_text(s), loop.output());
+  const std::string page =
+      save_page(loop, make_report(run, examples, std::ssize(corpus.valid_text)));
+  for (const SampleTranslation& s : examples.even)
+    training::say("\n" + sample_text(s), loop.output());
   training::say("", loop.output());
   if (std::isnan(best["valid_loss"]))
     training::say(fmt::format("weights of {} {}: {}", loop.epoch_word(), best.epoch, weights));
   else
     training::say(fmt::format("best {} {}: valid ppl {:.4f}, BLEU {:.2f}, {}", loop.epoch_word(),
                               best.epoch, best["valid_ppl"], best["valid_bleu"], weights));
-  const bool attention = std::any_of(samples.begin(), samples.end(),
+  const bool attention = std::any_of(examples.even.begin(), examples.even.end(),
                                      [](const auto& s) { return !s.attention.groups.empty(); });
   training::say(fmt::format("report{}: {}", attention ? " with attention" : "", page),
                 loop.output());

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <span>
 
 #include "tern/apps/common/board.h"
 #include "tern/apps/common/html.h"
@@ -25,25 +27,35 @@ std::string epoch_line(const training::EpochRecord& e, const std::string& title)
                          training::clock_time(e.seconds));
 }
 
-std::string sample_table(const std::vector<SampleTranslation>& samples) {
+std::string sample_table(const std::string& about, const std::vector<SampleTranslation>& samples) {
   if (samples.empty()) return "";
-  std::string s =
-      "<p>Validation pairs, translated greedily with the weights that were kept.</p>\n"
-      "<div class=\"scroll\"><table class=\"texts\">\n<tr><th>source</th><th>translation</th>"
-      "<th>reference</th><th>d2l bleu</th></tr>\n";
+  std::string s = fmt::format(
+      "<p>{}</p>\n<div class=\"scroll\"><table class=\"texts\">\n<tr><th>source</th>"
+      "<th>translation</th><th>reference</th><th>chrF</th></tr>\n",
+      about);
   for (const SampleTranslation& t : samples)
     s += fmt::format(
         "<tr><td dir=\"auto\">{}</td><td dir=\"auto\">{}</td><td dir=\"auto\">{}</td>"
-        "<td>{:.3f}</td></tr>\n",
-        escape_html(t.source), escape_html(t.translation), escape_html(t.reference), t.d2l);
+        "<td>{:.1f}</td></tr>\n",
+        escape_html(t.source), escape_html(t.translation), escape_html(t.reference), t.chrf);
   return s + "</table></div>\n";
+}
+
+std::string example_tables(const TranslationExamples& examples) {
+  return sample_table(
+             "Validation pairs from the shortest to the longest, translated greedily with the "
+             "weights that were kept. chrF compares groups of letters with the reference, from 0 "
+             "to 100 (the same text). It rates single sentences, whose BLEU is often 0.",
+             examples.even) +
+         sample_table(fmt::format("The worst of {} validation pairs, by chrF:", examples.searched),
+                      examples.worst);
 }
 
 }  // namespace
 
 std::string sample_text(const SampleTranslation& s) {
-  return fmt::format("source       {}\ntranslation  {}\nreference    {}  (d2l bleu {:.3f})",
-                     s.source, s.translation, s.reference, s.d2l);
+  return fmt::format("source       {}\ntranslation  {}\nreference    {}  (chrF {:.1f})", s.source,
+                     s.translation, s.reference, s.chrf);
 }
 
 datasets::Loader<datasets::PairBatch> training_batches(const TrainConfig& c, const Corpus& corpus) {
@@ -102,9 +114,14 @@ training::LoopOptions TranslationTraining::complete(training::LoopOptions o) {
 // The attention of the first validation pairs, as the report shows it.
 void TranslationTraining::add_pictures(training::EventWriter& events, int64_t step) {
   training::Learner::Evaluation scope(learner);
-  int64_t number = 0;
-  for (const auto& sample : sample_translations(model, tokenizers, corpus.valid_text, 2))
-    add_attention(events, sample.attention, step, fmt::format("attention {}", ++number));
+  constexpr size_t kPictures = 2;
+  const std::vector<datasets::SentencePair>& pairs = corpus.valid_text;
+  std::vector<std::string> sources;
+  for (size_t i = 0; i < std::min(kPictures, pairs.size()); ++i) sources.push_back(pairs[i].source);
+  const auto found = translate_lines(Search(model, {}), tokenizers, sources);
+  for (size_t i = 0; i < sources.size(); ++i)
+    add_attention(events, explain(model, tokenizers, sources[i], found[i][0]), step,
+                  fmt::format("attention {}", i + 1));
 }
 
 std::optional<training::Metrics> TranslationTraining::validate() {
@@ -139,36 +156,80 @@ std::optional<training::Metrics> TranslationTraining::validate() {
       {"valid_loss", *loss}, {"valid_ppl", std::exp(*loss)}, {"valid_bleu", bleu}};
 }
 
-std::vector<SampleTranslation> sample_translations(const TranslationModel& model,
-                                                   const Tokenizers& tokenizers,
-                                                   const std::vector<datasets::SentencePair>& pairs,
-                                                   size_t count) {
-  constexpr size_t kPictures = 2;
+namespace {
+
+// The sentences of these pairs with their best translations, which go to `found` as well.
+std::vector<SampleTranslation> translated(const TranslationModel& model,
+                                          const Tokenizers& tokenizers,
+                                          const std::vector<datasets::SentencePair>& pairs,
+                                          bool lowercase, Translations& found) {
   std::vector<std::string> sources;
-  for (size_t i = 0; i < std::min(count, pairs.size()); ++i) sources.push_back(pairs[i].source);
-  const auto found = translate_lines(Search(model, {}), tokenizers, sources);
+  for (const datasets::SentencePair& p : pairs) sources.push_back(p.source);
+  found = translate_lines(Search(model, {}), tokenizers, sources);
   std::vector<SampleTranslation> samples;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    const TranslatedText& best = found[i][0];
-    samples.push_back(
-        {sources[i], pairs[i].target, best.text, d2l_score(best.text, pairs[i].target),
-         i < kPictures ? explain(model, tokenizers, sources[i], best) : AttentionSentence{}});
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const std::string &text = found[i][0].text, &reference = pairs[i].target;
+    const double chrf =
+        datasets::corpus_chrf(std::span(&text, 1), std::span(&reference, 1), {lowercase});
+    samples.push_back({pairs[i].source, reference, text, chrf});
   }
   return samples;
 }
 
-std::string make_report(const RunSummary& run, const std::vector<SampleTranslation>& samples) {
+}  // namespace
+
+std::vector<size_t> evenly_by_length(const std::vector<datasets::SentencePair>& pairs,
+                                     size_t count) {
+  std::vector<size_t> order(pairs.size()), out;
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return pairs[a].source.size() < pairs[b].source.size();
+  });
+  if (pairs.size() <= count) return order;
+  for (size_t k = 0; k < count; ++k)
+    out.push_back(order[count == 1 ? pairs.size() / 2 : k * (pairs.size() - 1) / (count - 1)]);
+  return out;
+}
+
+TranslationExamples translation_examples(const TranslationModel& model,
+                                         const Tokenizers& tokenizers,
+                                         const std::vector<datasets::SentencePair>& pairs,
+                                         bool lowercase) {
+  constexpr size_t kSearched = 200, kShown = 6, kWorst = 4;
+  std::vector<datasets::SentencePair> some;
+  for (const size_t i : evenly_by_length(pairs, kSearched)) some.push_back(pairs[i]);
+  Translations found;
+  const std::vector<SampleTranslation> all = translated(model, tokenizers, some, lowercase, found);
+  TranslationExamples examples{.even = {}, .worst = {}, .searched = all.size()};
+  const std::vector<size_t> shown = evenly_by_length(some, kShown);
+  for (const size_t i : shown) {
+    examples.even.push_back(all[i]);
+    const size_t place = examples.even.size();  // pictures of neither the shortest nor the longest
+    if (place == shown.size() / 3 + 1 || place == shown.size() / 2 + 1)
+      examples.even.back().attention = explain(model, tokenizers, all[i].source, found[i][0]);
+  }
+  if (all.size() <= kShown) return examples;  // all of them are shown
+  examples.worst = all;
+  std::stable_sort(examples.worst.begin(), examples.worst.end(),
+                   [](const auto& a, const auto& b) { return a.chrf < b.chrf; });
+  examples.worst.resize(std::min(kWorst, examples.worst.size()));
+  return examples;
+}
+
+std::string make_report(const RunSummary& run, const TranslationExamples& examples,
+                        int64_t valid_pairs) {
   std::vector<AttentionSentence> pictures;
-  for (const SampleTranslation& t : samples)
+  for (const SampleTranslation& t : examples.even)
     if (!t.attention.groups.empty()) pictures.push_back(t.attention);
   return run_page(
       run,
       {.columns = {{"train_loss"}, {"valid_loss"}, {"valid_ppl"}, {"valid_bleu"}, {"lr"}},
        .measured_on = "validation",
+       .answer = {"valid_bleu", valid_pairs, "validation pairs"},
        .unit = "tokens",
        .loss = {.title = "Loss per token", .lines = {{"train_loss"}, {"valid_loss"}}, .logs = true},
        .charts = {{.title = "BLEU of the validation pairs, greedy", .lines = {{"valid_bleu"}}}},
-       .sections = {{"Translations", sample_table(samples)},
+       .sections = {{"Translations", example_tables(examples)},
                     {"Attention", pictures.empty() ? "" : attention_page(pictures)}}});
 }
 

@@ -48,18 +48,28 @@ struct TranslationTraining {
 
 struct SampleTranslation {
   std::string source, reference, translation;
-  double d2l = 0;                    ///< d2l.ai's score, k = 2
+  double chrf = 0;                   ///< of this sentence, 0 to 100
   AttentionSentence attention = {};  ///< may have no groups
 };
 /// Three lines for a terminal.
 std::string sample_text(const SampleTranslation& s);
-/// Of the first `count` pairs, greedy; the first two have their attention.
-std::vector<SampleTranslation> sample_translations(const TranslationModel& model,
-                                                   const Tokenizers& tokenizers,
-                                                   const std::vector<datasets::SentencePair>& pairs,
-                                                   size_t count);
+/// `count` places in the pairs, or all: evenly from the shortest source to the longest.
+std::vector<size_t> evenly_by_length(const std::vector<datasets::SentencePair>& pairs,
+                                     size_t count);
 
-/// The page as text (write it with write_file_atomically).
-std::string make_report(const RunSummary& run, const std::vector<SampleTranslation>& samples);
+/// What a report shows of the validation pairs.
+struct TranslationExamples {
+  std::vector<SampleTranslation> even;   ///< by length; two of them have their attention
+  std::vector<SampleTranslation> worst;  ///< of `searched` pairs, the lowest chrF first
+  size_t searched = 0;
+};
+TranslationExamples translation_examples(const TranslationModel& model,
+                                         const Tokenizers& tokenizers,
+                                         const std::vector<datasets::SentencePair>& pairs,
+                                         bool lowercase);
+
+/// The page as text (write it with write_file_atomically). `valid_pairs`: in validation.
+std::string make_report(const RunSummary& run, const TranslationExamples& examples,
+                        int64_t valid_pairs);
 
 }  // namespace tern::apps::translate

@@ -47,8 +47,11 @@ programs=$({
   done
 } >"$out/site.dox"
 
+# The menu leads to the page of the programs' flags, where there is one.
+sed "$([[ -f docs/commands.md ]] || echo '/@ref commands/d')" docs/site/layout.xml >"$out/layout.xml"
 {
   cat docs/site/Doxyfile
+  echo "LAYOUT_FILE = $out/layout.xml"
   echo "INPUT = README.md docs/site/rooms.dox $out/site.dox" $guide $headers
   echo "EXAMPLE_PATH = ."
   echo "IMAGE_PATH = docs/pictures"
@@ -106,6 +109,9 @@ for words in 'gradient clipping' 'early stopping' 'label smoothing' hold-out res
   key=$(sed 's/ /_20/g; s/-/_2d/g' <<<"$words")
   grep -q "\['$key" search/all_*.js || { echo "the search finds no '$words'"; exit 1; }
 done
+[[ ! -f commands.html ]] || grep -q "commands.html#commands-[^']*--resume'" search/all_*.js ||
+  { echo "the search finds no flag"; exit 1; }
+! grep -n '"@ref' menudata.js || exit 1
 # The list of programs says what each is: the first sentence of its file.
 awk -v root="$root" 'match($0, />tests\/[^<]*<\/a>/) {
   file = root "/" substr($0, RSTART + 1, RLENGTH - 5); text = ""

@@ -41,7 +41,8 @@ inline void check_ended_early(const training::RunFolder& folder, const std::stri
   REQUIRE(record.has_value());
   const std::string page = read_file(folder.file("report.html"));
   CHECK(contains(page, "patience 3, keeps 2 epochs"));
-  CHECK(contains(page, "<tr><td>ended</td><td>" + metric + " was no better in 3 epochs than "));
+  CHECK(contains(page, "<p class=\"state\">Ended early, after epoch 4 of "));
+  CHECK(contains(page, ": " + metric + " was no better in 3 epochs than "));
 }
 
 /// Of such a run, that `resume(patience)` resumes: with more patience it ends later, with none it

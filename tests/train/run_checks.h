@@ -20,12 +20,15 @@ inline void check_run_files(const std::string& folder, const std::string& comman
   const std::string page = read_file(folder + "/report.html");
   for (const std::string& part :
        {"<code>" + apps::escape_html(command) + "</code>", std::string(" UTC, tern "),
-        std::string("Learning rate</text>"), std::string("Norm of the gradient (before --clip)"),
+        std::string("Learning rate</b>"), std::string("Norm of the gradient (before --clip)"),
         std::string(">step</text>"), std::string("log scale</label>"),
         std::string("<summary>Every epoch</summary>"),
-        std::string("<summary>All settings</summary>"), std::string("<td>seed</td>"),
+        std::string("<summary>All settings</summary>"), std::string("<td>--seed</td>"),
+        std::string("<td>--keep</td>"), std::string("<p class=\"answer\">"),
+        std::string(" weights</p>\n<p class=\"state\">Finished: "),
         std::string("prefers-color-scheme")})
     CHECK_MESSAGE(contains(page, part), part);
+  CHECK_FALSE(contains(page, "epoch_end."));  // a setting's name in files
   for (const char* outside : {"<script", "src=\"http", "href=\"http"})
     CHECK_FALSE(contains(page, outside));
   // The long tables come last.
@@ -35,6 +38,8 @@ inline void check_run_files(const std::string& folder, const std::string& comman
   REQUIRE(record.has_value());
   CHECK(record->starts.at(0).command == command);
   CHECK(record->best.metric.empty() == !chosen);
+  CHECK(record->weights > 0);
+  CHECK(record->resume.find("--resume " + folder) != std::string::npos);
 
   const std::vector<Event> events = shown_events(folder);
   auto has = [&](const std::string& begin) {

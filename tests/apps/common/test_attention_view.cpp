@@ -200,8 +200,10 @@ TEST_CASE("attention page: averages over heads, and a grid whose heads a click m
   CHECK(count(page, "title=\"layer 2, head 3\"") == 2);
   CHECK(count(page, "class=\"close\" href=\"#close\"") == 2 * 6);
   CHECK_FALSE(contains(page, "id=\"close\""));
-  // The small picture shows 5 x 4 cells of 26 pixels; names and title lie around them.
-  CHECK(count(page, "width=\"96\" height=\"77\" viewBox=\"") == 2 * 6);
+  // The small picture shows 5 x 4 cells of 26 pixels, 12 pixels each; names and title lie around
+  // them. A click makes cells 3 times as large at most, so that few tokens do not fill a screen.
+  CHECK(contains(page_style(), "--k: min(94vw / var(--w), 90vh / var(--h), 3px)"));
+  CHECK(count(page, "width=\"60\" height=\"48\" viewBox=\"") == 2 * 6);
   CHECK(count(page, " 130 104\" style=\"--x:") == 2 * 6);
   CHECK(contains(page, "a &lt;b&gt; &amp; c"));
   CHECK(contains(page, "Cross &amp; more"));

@@ -100,7 +100,7 @@ TEST_CASE("a chart leaves out what is not finite and escapes names") {
 }
 
 TEST_CASE("a chart's lines lie on its sheet, whatever the range") {
-  const std::regex height("y1=\"([-0-9.]+)\"");
+  const std::regex height("y1=\"([-0-9.]+)%\"");
   for (double low : {0.0, 0.182, 0.513, -3.0, 1e-7, 999.0})
     for (double high : {0.575, 1.5804, 2.05, 7.0, 1e3, 123456.0}) {
       if (high <= low) continue;
@@ -108,8 +108,8 @@ TEST_CASE("a chart's lines lie on its sheet, whatever the range") {
       CAPTURE(high);
       const std::string svg = line_chart({{"s", {1, 2}, {low, high}}}, {});
       for (std::sregex_iterator it(svg.begin(), svg.end(), height), end; it != end; ++it) {
-        CHECK(std::stod((*it)[1]) >= 28);
-        CHECK(std::stod((*it)[1]) <= 240);
+        CHECK(std::stod((*it)[1]) >= 0);
+        CHECK(std::stod((*it)[1]) <= 100);
       }
     }
 }

@@ -129,7 +129,7 @@ TEST_CASE("chart: a switch to a logarithmic axis where there is something above 
   // On the logarithmic sheet 0 is left out, and equal factors are equal distances.
   const std::string logs = chart.substr(chart.find("logarithmic"));
   CHECK(count(logs, "<circle") == 3);
-  const std::regex at("cy=\"([0-9.]+)\"");
+  const std::regex at("cy=\"([0-9.]+)%\"");
   std::vector<double> y;
   for (std::sregex_iterator it(logs.begin(), logs.end(), at), end; it != end; ++it)
     y.push_back(std::stod((*it)[1]));
@@ -166,9 +166,9 @@ TEST_CASE("chart: of many points the least and the largest of each part are draw
   CHECK_FALSE(contains(chart, "<circle"));
   CHECK_FALSE(contains(chart, "beyond"));
   const std::vector<double> y = heights(chart);
-  // The peaks, on a sheet from 28 (6) to 240 (-6).
-  CHECK(*std::min_element(y.begin(), y.end()) == doctest::Approx(45.7).epsilon(0.01));
-  CHECK(*std::max_element(y.begin(), y.end()) == doctest::Approx(222.3).epsilon(0.01));
+  // The peaks, on a sheet from 0 (6) to 1000 (-6).
+  CHECK(*std::min_element(y.begin(), y.end()) == doctest::Approx(1000. / 12).epsilon(0.01));
+  CHECK(*std::max_element(y.begin(), y.end()) == doctest::Approx(11000. / 12).epsilon(0.01));
 }
 
 TEST_CASE("chart: a spike does not flatten the rest; it is marked and said") {
@@ -184,9 +184,9 @@ TEST_CASE("chart: a spike does not flatten the rest; it is marked and said") {
   CHECK(contains(plain, "<title>norm &lt;x&gt; 60: -700</title></path>"));
   CHECK(count(plain, "</path>") == 2);
   std::vector<double> y = heights(plain);
-  for (const double v : y) CHECK((v >= 28 && v <= 240));  // on the sheet, from .8 to 1.2
+  for (const double v : y) CHECK((v >= 0 && v <= 1000));  // on the sheet, from .8 to 1.2
   std::sort(y.begin(), y.end());
-  CHECK(y[y.size() - 2] - y[1] > 90);  // waves of .2 on a sheet of 212 pixels for .4
+  CHECK(y[y.size() - 2] - y[1] > 425);  // waves of .2 on a sheet of 1000 for .4
   // The logarithmic sheet shows it.
   CHECK_FALSE(contains(chart.substr(plain.size()), "beyond"));
   // A fall from a high start is no spike, nor is the largest of a few points.
@@ -194,6 +194,70 @@ TEST_CASE("chart: a spike does not flatten the rest; it is marked and said") {
   for (int i = 1; i <= 200; ++i) fall.x.push_back(i), fall.y.push_back(i < 20 ? 600 / i : 1);
   CHECK_FALSE(contains(line_chart({fall}, {}), "beyond"));
   CHECK_FALSE(contains(line_chart({{"few", {1, 2, 3, 4}, {1, 900, 1, 1}}}, {}), "beyond"));
+}
+
+// The points of the polylines of a class, from the left: their heights.
+std::vector<double> line_of(const std::string& chart, const std::string& kind) {
+  const size_t at = chart.find("<polyline class=\"" + kind + "\"");
+  REQUIRE(at != chart.npos);
+  return heights(chart.substr(at, chart.find("/>", at) - at));
+}
+
+TEST_CASE("chart: a smooth line is the mean of its neighbours, beside the points") {
+  constexpr int kPoints = 80;  // so that 5 % are two neighbours on each side
+  Series s{"loss", {}, {}, true};
+  for (int i = 0; i < kPoints; ++i) s.x.push_back(i), s.y.push_back(i * 37 % 101);
+  s.y[3] = 0, s.y[4] = 100;  // the ends of the sheet
+  const std::string chart = line_chart({s}, {});
+  const std::vector<double> raw = line_of(chart, "c0 raw"), smooth = line_of(chart, "c0");
+  REQUIRE(raw.size() == kPoints);
+  REQUIRE(smooth.size() == kPoints);
+  for (int i = 0; i < kPoints; ++i) {
+    const auto at = static_cast<size_t>(i);
+    double sum = 0;
+    int count = 0;
+    for (int k = i - 2; k <= i + 2; ++k)
+      if (k >= 0 && k < kPoints) sum += s.y[static_cast<size_t>(k)], ++count;
+    CHECK(raw[at] == doctest::Approx(10 * (100 - s.y[at])).epsilon(0.001));
+    CHECK(smooth[at] == doctest::Approx(10 * (100 - sum / count)).epsilon(0.001));
+  }
+  CHECK(contains(chart, "pale: as logged; strong: mean over 5 % of the points"));
+  s.smooth = false;
+  CHECK_FALSE(contains(line_chart({s}, {}), "raw"));
+  CHECK_FALSE(contains(line_chart({{"few", {1, 2, 3}, {1, 2, 1}, true}}, {}), "raw"));
+}
+
+TEST_CASE("chart: text has one size in all widths, and ticks have room around the sheet") {
+  const std::string chart = line_chart({{"x", {0, 6000}, {1, 2}}}, {.title = "Long <title>"});
+  // Not scaled: only lines, which keep their width, are in a box that stretches.
+  CHECK(contains(chart, "<svg class=\"plain\" height=\"212\""));
+  CHECK(count(chart, "viewBox") == 1);
+  CHECK(contains(chart, "preserveAspectRatio=\"none\"><polyline"));
+  CHECK(contains(chart, "<b>Long &lt;title&gt;</b>"));
+  CHECK(contains(chart, "<text x=\"100.00%\" y=\"100%\" dy=\"16\" text-anchor=\"middle\">6000<"));
+  const std::string style = page_style();
+  CHECK(contains(style, "vector-effect: non-scaling-stroke"));
+  // Half of the widest label, six letters of 12 pixels, is 22 pixels wide.
+  CHECK(contains(style, ".chart > svg { width: calc(100% - 90px); margin: 8px 24px 42px 66px; }"));
+  CHECK(contains(style, ".chart > svg, .chart > svg svg { overflow: visible; }"));
+}
+
+TEST_CASE("chart: a low sheet has fewer labels; where no tick is whole there are others") {
+  const Series s{"x", {0.01, 0.99}, {1e-3, 1e4}};
+  auto labels = [&](int height, bool logs) {
+    const std::string chart = line_chart({s}, {.whole_x = true, .logs = logs, .height = height});
+    return count(chart.substr(logs ? chart.find("logarithmic") : 0), "text-anchor=\"end\"");
+  };
+  CHECK(labels(kMinor, true) <= kMinor / 18);
+  CHECK(labels(kLeading, true) > kMinor / 18);
+  CHECK(contains(line_chart({s}, {.whole_x = true}), ">0.2</text>"));
+}
+
+TEST_CASE("chart: the chart that leads a page, with others beside it") {
+  const std::string both = leading_charts("<figure>a", {"", "<figure>b", "<figure>c"});
+  CHECK(both == "<div class=\"leading\">\n<figure>a<figure>b<figure>c</div>\n");
+  CHECK(contains(leading_charts("", {"<figure>b"}), "class=\"charts\""));
+  CHECK(leading_charts("", {}).empty());
 }
 
 TEST_CASE("chart: what is beyond stands behind the name of the axis, not over it") {
@@ -402,6 +466,98 @@ TEST_CASE("run page: command, version, date, facts and settings, escaped") {
   CHECK_FALSE(contains(empty, "All settings"));
 }
 
+TEST_CASE("run page: the result, what it cost and the state come first, the recipe is folded") {
+  RunSummary run = some_run(true);
+  run.name = "try <2>";
+  run.facts.insert(
+      run.facts.end(),
+      {{"", "more of the model"}, {"recipe", "adam & co"}, {"", "more of the recipe"}});
+  run.record.weights = 1264512;
+  run.epochs[0].speed = 3000, run.epochs[1].speed = 1000, run.epochs[2].speed = 2000;
+  RunPage page = some_page();
+  page.answer = {"valid_words", 96, "test <words>"};
+  std::string s = run_page(run, page);
+  CHECK(contains(s, "<title>try &lt;2&gt;: A &lt;title&gt;</title>"));
+  CHECK(contains(s, "<h1>try &lt;2&gt;</h1>\n<p>A &lt;title&gt;</p>\n"));
+  // Of what was measured at the end, by Wilson's formula; n = 96 and 53.28 right.
+  CHECK(contains(s,
+                 "<p class=\"answer\">words right 55.5 % of 96 test &lt;words&gt; (95 % "
+                 "confidence: 45.5 to 65.0 %)</p>\n<p>best epoch 2, 3:03, 2,000 tokens/s, 1.26M "
+                 "weights</p>"));
+  const size_t folded = s.find("<details><summary>Recipe, command, machine</summary>");
+  CHECK(s.find("more of the model") < folded);
+  CHECK(s.find("adam &amp; co") > folded);
+  CHECK(s.find("more of the recipe") > folded);
+  CHECK(s.find("<td>command</td>") > folded);
+  CHECK(s.find("<nav>") > folded);
+  page.more_results.clear();  // the best epoch's
+  CHECK(contains(run_page(run, page), "words right 20.0 % of 96"));
+  page.answer = {"valid_loss", 5000, "words"};
+  CHECK(contains(run_page(run, page), "<p class=\"answer\">loss 2.0000 on 5,000 words</p>"));
+  page.answer = {"no_such"};  // then the first that was measured
+  CHECK(contains(run_page(run, page), "<p class=\"answer\">training loss 0.5000</p>"));
+  run.record.best = {};
+  CHECK_FALSE(contains(run_page(RunSummary{}, page), "class=\"answer\""));
+}
+
+TEST_CASE("run page: a share's limits are those of Wilson's interval") {
+  // Of 57 of 96, 20 of 20, 0 of 10 and 5 of 10, computed apart.
+  const double known[][4] = {{57. / 96, 96, .493739, .686547},
+                             {1, 20, .838875, 1},
+                             {0, 10, 0, .277533},
+                             {.5, 10, .236593, .763407}};
+  for (const auto& [share, n, low, high] : known) {
+    const auto [least, most] = wilson_interval(share, static_cast<int64_t>(n));
+    CHECK(least == doctest::Approx(low).epsilon(1e-5));
+    CHECK(most == doctest::Approx(high).epsilon(1e-5));
+  }
+  CHECK(short_count(1264512) == "1.26M");
+  CHECK(short_count(62880) == "62.9k");
+  CHECK(short_count(999) == "999");
+  CHECK(median_speed({}) == 0);
+  CHECK(folder_name("runs/a b/") == "a b");
+  CHECK(folder_name("x/../runs/c") == "c");
+  CHECK(folder_name("").empty());
+}
+
+TEST_CASE("run page: a run that is not finished says so, and how to resume it") {
+  RunSummary run = some_run(true);
+  auto state = [&] { return state_of_run(run.epochs, run.record); };
+  CHECK(state().empty());  // a record of an earlier version
+  run.record.epochs = 78;
+  run.record.resume = "train_cifar --resume 'a <b>'";
+  CHECK(state() ==
+        "Not finished: 3 of 78 epochs are done. To resume: <code>train_cifar --resume &#39;a "
+        "&lt;b&gt;&#39;</code>");
+  CHECK(contains(run_page(run, some_page()), "<p class=\"state\">Not finished: 3 of 78"));
+  run.record.epochs = 3;
+  CHECK(state() == "Finished: 3 of 3 epochs.");
+  run.record.epochs = 78;
+  run.epochs.back().ended = "no <better>";
+  CHECK(state() == "Ended early, after epoch 3 of 78: no &lt;better&gt;.");
+  run.epochs.clear();
+  CHECK(state().starts_with("Not finished: 0 of 78"));
+}
+
+TEST_CASE("run page: settings are called as their flags") {
+  RunSummary run = some_run(false);
+  run.record.settings = {{"epoch_end.keep", "3"}, {"classes", "2"}};
+  run.record.flags = {{"epoch_end.keep", "--keep"}};
+  const std::string page = run_page(run, some_page());
+  CHECK(contains(page, "<td>--keep</td><td><code>3</code>"));
+  CHECK(contains(page, "<td>classes</td>"));
+  CHECK_FALSE(contains(page, "epoch_end"));
+  Settings list;
+  int64_t keep = 0;
+  bool tie = true;
+  std::string data;
+  list.inside("epoch_end", [&] { list.number("keep", keep, kAnyCount, "kept"); });
+  list.toggle("tie", tie, "tied").flag("--tie,!--no-tie");
+  list.text("inner", data, "TEXT", "none").flag("");
+  list.text("out", data, "DIR", "where").not_in_files();
+  CHECK(flags_of(list) == SettingTexts{{"epoch_end.keep", "--keep"}, {"tie", "--tie"}});
+}
+
 TEST_CASE("run page: the machines are those of the starts, not that which writes the page") {
   RunSummary run = some_run(true);
   run.facts.emplace_back("machine", "a third");
@@ -417,10 +573,15 @@ TEST_CASE("run page: the machines are those of the starts, not that which writes
 
 TEST_CASE("run page: loss, rate and norm by step; by epoch where the log is of old") {
   const std::string steps = run_page(some_run(true), some_page());
-  for (const char* part : {">Loss</text>", ">Learning rate</text>", ">Norm of the gradient",
+  for (const char* part : {"<b>Loss</b>", "<b>Learning rate</b>", "<b>Norm of the gradient",
                            ">step</text>", "<title>training loss 1: 2</title>",
-                           "<title>rate 12: 0.12<", "<title>held 8: 2</title>", ">More</text>"})
+                           "<title>rate 12: 0.12<", "<title>held 8: 2</title>", "<b>More</b>"})
     CHECK(contains(steps, part));
+  // The loss is large; rate and norm are small.
+  CHECK(count(steps, fmt::format("height=\"{}\" role=\"img\" aria-label=\"Loss\"", kLeading)) == 1);
+  for (const char* small : {"Learning rate", "Norm of the gradient (before --clip)"})
+    CHECK(contains(steps,
+                   fmt::format("height=\"{}\" role=\"img\" aria-label=\"{}\"", kMinor, small)));
   CHECK_FALSE(contains(steps, "Never"));
   CHECK_FALSE(contains(steps, "Nothing"));
   const std::string epochs = run_page(some_run(false), some_page());
@@ -501,7 +662,8 @@ TEST_CASE("run record: the start and each going on are written down, a finished 
   loop.folder().make();
   CHECK_FALSE(load_run_record(loop.folder()).has_value());
   record_start(loop, "toy", "toy --lr \xff", R"({"lr":0.1})");
-  record_start(loop, "toy", "toy --resume x", R"({"lr":0.1})", 3);
+  record_start(loop, "toy", "toy --resume x", R"({"lr":0.1})", 3, {{"lr", "--lr"}},
+               "toy --resume run");
   REQUIRE(loop.run() == training::Outcome::finished);
   record_start(loop, "toy", "toy --resume y", R"({"lr":0.1})");
   record_tested(loop, {{"test_top1", 0.5}, {"test_loss", std::nan("")}});
@@ -519,9 +681,15 @@ TEST_CASE("run record: the start and each going on are written down, a finished 
   CHECK(r.starts[0].machine == describe_machine());
   CHECK(r.settings == SettingTexts{{"lr", "0.1"}});
   CHECK(r.best.metric == "train_loss");
+  CHECK(r.epochs == 1);
+  CHECK(r.weights == 3);  // (1, 2) and (1)
+  CHECK(r.flag_of("lr") == "--lr");
+  CHECK(r.flag_of("other") == "other");
+  CHECK(r.resume == "toy --resume run");
   const RunSummary s = summary_of("t", {}, r, loop);
   CHECK(s.steps.size() == 2);
   CHECK(s.best == 1);
+  CHECK(s.name == "run");
 }
 
 }  // namespace tern::apps::test_pages

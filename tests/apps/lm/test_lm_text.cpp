@@ -564,13 +564,16 @@ TEST_CASE("lm: every family has the weights it says; the report shows what a mod
   CHECK(picture.groups[0].matrices[0].rows.size() == 8);
   LmReport report;
   report.run.title = "A <title>";
+  report.run.epochs = {{.epoch = 1, .metrics = {{"valid_ppl", 2}}}};
+  report.valid_tokens = 5120;
   report.samples = {{"one", "<two>"}};
   report.attention = picture;
   report.before = report.after = table.heatmaps(zeros({1, 4}, DType::i64));
   report.after.maps[0].labels = {"head <1>", "head 2"};
   const std::string page = make_report(report);
   for (const char* part : {"A &lt;title&gt;", "&lt;two&gt;", "Rows &amp; columns.", "Layer 1",
-                           "before training", "after training, head &lt;1&gt;", "Self-attention"})
+                           "before training", "after training, head &lt;1&gt;", "Self-attention",
+                           "perplexity 2.000 on 5,120 validation tokens"})
     CHECK(page.find(part) != std::string::npos);
 }
 

@@ -371,6 +371,14 @@ TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
   const std::string report = slurp(run.file("report.html"));
   CHECK(report.find("<svg") != std::string::npos);
   CHECK(report.find("read weightings") != std::string::npos);
+  CHECK(report.find("on 160 validation sequences</p>") != std::string::npos);
+  // All strips of a sequence stand in one column, so that a step is at one place in all of them.
+  CHECK(report.find(".strips figure { display: block; }") != std::string::npos);
+  const size_t strips = report.find("<div class=\"strips\">");
+  const std::string column = report.substr(strips, report.find("</div>", strips) - strips);
+  for (const char* title : {"input", "target", "output", "output minus target"})
+    CHECK(column.find(std::string("<figcaption>") + title) != std::string::npos);
+  CHECK(column.find("weightings") != std::string::npos);
   std::istringstream lines(slurp(run.log()));
   std::vector<nlohmann::json> log;
   for (std::string line; std::getline(lines, line);)

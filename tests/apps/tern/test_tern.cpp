@@ -82,7 +82,7 @@ TEST_CASE("tern report: runs side by side, with curves, scores and what differs"
   CHECK(contains(page, "2 runs compared"));
   for (const char* title : {"Loss in training", "Learning rate", "Norm of the gradient",
                             "Validation loss", "Training loss"})
-    CHECK(contains(page, fmt::format("<text class=\"title\" x=\"8\" y=\"16\">{}</text>", title)));
+    CHECK(contains(page, fmt::format("<b>{}</b>", title)));
   CHECK(count(page, "</svg> x/run</span>") == 5);  // a legend a chart
   CHECK(contains(page, "<h2 id=\"lm-on-generated-data\">lm on generated data</h2>"));
   CHECK(contains(page, "<td><code>0.1</code></td><td><code>0.2</code></td>"));
@@ -92,11 +92,13 @@ TEST_CASE("tern report: runs side by side, with curves, scores and what differs"
   CHECK(contains(page, "<td>lm cores</td></tr>"));
   // A row a run, with what its best epoch reached; the lowest loss is bold.
   CHECK(contains(page,
-                 "<tr><th>run</th><th>epochs</th><th>steps</th><th>time</th><th>epoch "
-                 "of the scores</th><th>validation loss</th><th>training loss</th></tr>"));
+                 "<tr><th>run</th><th>validation loss</th><th>weights</th><th>precision</th>"
+                 "<th>speed</th><th>time</th><th>epochs</th><th>steps</th><th>epoch of the "
+                 "scores</th><th>training loss</th></tr>"));
   CHECK(contains(page,
-                 "<tr><td>x/run</td><td>3</td><td>30</td><td>3:00</td><td>2 by validation "
-                 "loss</td><td class=\"best\">2.0000</td>"));
+                 "<tr><td>x/run</td><td class=\"best\">2.0000</td><td>-</td><td>-</td><td>-</td>"
+                 "<td>3:00</td><td>3</td><td>30</td><td>2 by validation loss</td>"
+                 "<td>0.1000</td></tr>"));  // no winner in training
   CHECK_FALSE(contains(page, "<script"));
   CHECK_FALSE(contains(page, "http:"));  // all of it is in the file
   CHECK_FALSE(contains(page, "https:"));
@@ -128,13 +130,14 @@ TEST_CASE("tern report: each column has its best run, in percent, and what was t
   CHECK(contains(page,
                  "<a href=\"#train-cifar-on-cifar\">train_cifar on cifar</a>\n"
                  "<a href=\"#train-cifar-on-mnist\">train_cifar on mnist</a>"));
-  CHECK(contains(page, "<th>test loss</th><th>test top-1</th><th>validation top-1</th></tr>"));
+  CHECK(contains(page,
+                 "<tr><th>run</th><th>test top-1</th><th>validation top-1</th><th>test loss</th>"));
   CHECK_FALSE(contains(page, "best_top1"));
   CHECK_FALSE(contains(page, "best top1"));
-  CHECK(contains(page, "<td>1</td><td class=\"best\">1.5000</td><td>50.00%</td><td>-</td></tr>"));
-  CHECK(contains(page, "<td>1</td><td>2.5000</td><td>62.50%</td><td>-</td></tr>"));
-  CHECK(contains(page, "<td>1</td><td>-</td><td class=\"best\">75.00%</td><td>90.00%</td></tr>"));
-  CHECK(contains(page, "<td>1</td><td>0.1000</td><td>99.00%</td></tr>"));  // alone in its group
+  CHECK(contains(page, "<td>run0</td><td>50.00%</td><td>-</td><td class=\"best\">1.5000</td>"));
+  CHECK(contains(page, "<td>run1</td><td>62.50%</td><td>-</td><td>2.5000</td>"));
+  CHECK(contains(page, "<td>run2</td><td class=\"best\">75.00%</td><td>90.00%</td><td>-</td>"));
+  CHECK(contains(page, "<td>run3</td><td>99.00%</td><td>0.1000</td>"));  // alone in its group
 }
 
 TEST_CASE("tern report: curves over epochs, time or steps") {
@@ -184,15 +187,118 @@ TEST_CASE("tern report: runs of other programs, at work, of old; one alone") {
   CHECK(contains(page, "lm on generated data</h2>"));
   CHECK(contains(page, "Runs of an earlier version</h2>"));
   // What only one has measured is no curve, but a number.
-  CHECK_FALSE(contains(page, ">Test top-1</text>"));
+  CHECK_FALSE(contains(page, "<b>Test top-1</b>"));
   CHECK(contains(page,
-                 "<tr><td>b</td><td>2</td><td>20</td><td>2:00</td><td>2</td>"
-                 "<td>200.00%</td>"));
-  CHECK(contains(page, "<tr><td>c</td><td>0</td><td>-</td><td>0:00</td><td>-</td><td>-</td>"));
+                 "<tr><td>b</td><td>200.00%</td><td>-</td><td>-</td><td>-</td><td>2:00</td>"
+                 "<td>2</td><td>20</td><td>2</td>"));
+  CHECK(contains(page,
+                 "<tr><td>c</td><td>-</td><td>-</td><td>-</td><td>-</td><td>0:00</td><td>0</td>"
+                 "<td>-</td><td>-</td>"));
   CHECK(contains(comparison_page(load_runs({c})), "nothing yet"));
   const std::string alone = comparison_page(load_runs({a}));
-  CHECK(contains(alone, ">Validation loss</text>"));
+  CHECK(contains(alone, "<b>Validation loss</b>"));
   CHECK(contains(alone, "<td>seed</td>"));
+}
+
+namespace {
+
+// A run of one epoch with this line of the log and these members of its record.
+std::string make_small_run(const std::string& folder, const std::string& metrics,
+                           const std::string& program, const std::string& settings,
+                           const std::string& more = "") {
+  fs::create_directories(folder);
+  write_file(folder + "/log.jsonl",
+             fmt::format("{{\"epoch\":1,{},\"tokens_per_s\":2500,\"lr\":0.1,\"seconds\":60,"
+                         "\"steps\":10}}\n",
+                         metrics));
+  write_file(folder + "/run.json",
+             fmt::format(R"({{"program":"{}","starts":[],"settings":{{{}}},)"
+                         R"("best":{{"metric":"valid_loss","largest":false}}{}}})",
+                         program, settings, more));
+  return folder;
+}
+
+}  // namespace
+
+TEST_CASE("tern report: no run wins by a number that measures other things") {
+  TempDir dir;
+  const std::string loss = R"("valid_loss":1.5,"valid_bits_per_byte":0.5,"train_loss":1)",
+                    less = R"("valid_loss":0.5,"valid_bits_per_byte":0.25,"train_loss":2)";
+  auto page_of = [&](const std::string& a, const std::string& b) {
+    const std::string flags = R"(,"flags":{"hold_out":"--hold-out"})";
+    return comparison_page(load_runs({make_small_run(dir / "a", loss, "lm", a, flags),
+                                      make_small_run(dir / "b", less, "lm", b, flags)}));
+  };
+  const std::string gpt = R"("model.model":"gpt","model.vocab":"512","hold_out":"0.1")";
+  const std::string alike = page_of(gpt, gpt);
+  CHECK(contains(alike, "<td class=\"best\">0.250</td><td class=\"best\">0.5000</td>"));
+  CHECK_FALSE(contains(alike, "No run is marked"));
+  CHECK_FALSE(contains(alike, "class=\"best\">1.0000"));  // the loss in training
+  // Other tokens: bits per byte can be compared still.
+  const std::string tokens =
+      page_of(gpt, R"("model.model":"gpt","model.vocab":"600","hold_out":"0.1")");
+  CHECK(contains(tokens, "<td class=\"best\">0.250</td><td>0.5000</td>"));
+  CHECK(contains(tokens,
+                 "No run is marked as the best by validation loss, because these differ: "
+                 "vocabularies."));
+  CHECK(count(tokens, "No run is marked") == 1);
+  // Other samples.
+  const std::string samples =
+      page_of(gpt, R"("model.model":"gpt","model.vocab":"512","hold_out":"0.2")");
+  CHECK_FALSE(contains(samples, "class=\"best\""));
+  CHECK(contains(samples,
+                 "best by validation bits per byte, validation loss, because these differ: "
+                 "--hold-out."));
+  // Another task.
+  const std::string bert =
+      page_of(gpt, R"("model.model":"bert","model.vocab":"512","hold_out":"0.1")");
+  CHECK_FALSE(contains(bert, "class=\"best\""));
+  CHECK(contains(bert, "validation loss, because these differ: models."));
+}
+
+TEST_CASE("tern report: weights, precision, speed, and how far a run is") {
+  TempDir dir;
+  const std::string a =
+      make_small_run(dir / "a", R"("valid_loss":1)", "lm", R"("precision":"bf16","clip":"1")",
+                     R"(,"weights":1264512,"epochs":3,"flags":{"clip":"--clip"})");
+  const std::string page = comparison_page(load_runs({a}));
+  CHECK(contains(page,
+                 "<tr><td>a</td><td>1.0000</td><td>1.26M</td><td>bf16</td>"
+                 "<td>2,500 tokens/s</td><td>1:00</td><td>1 of 3</td><td>10</td>"));
+  CHECK(contains(page, "<td>--clip</td><td><code>1</code>"));
+  CHECK(contains(page_style(), ".scores :is(td, th):first-child { position: sticky;"));
+}
+
+TEST_CASE("tern report: data are called by their names, not by their paths or as JSON") {
+  TempDir dir;
+  auto run = [&](const char* name, const std::string& text) {
+    return make_small_run(dir / name, R"("valid_loss":1)", "lm",
+                          fmt::format(R"("text":"{}")", text));
+  };
+  const std::string a = run("a", R"([\"/r/../data/<x>.txt\",\"more\"])"),
+                    b = run("b", R"([\"/data/<x>.txt\",\"more\"])"),
+                    c = run("c", R"([\"1\",\"2\",\"3\",\"4\",\"5\"])");
+  const std::string page = comparison_page(load_runs({a, b, c}));
+  CHECK(count(page, "<h2 ") == 2);
+  CHECK(contains(page, ">lm on &lt;x&gt;.txt, more</h2>"));  // a and b have the same
+  CHECK(contains(page, ">lm on 1, 2, 3 and 2 more</h2>"));
+  // Others of the same name are told apart.
+  const std::string d = run("d", R"([\"/other/<x>.txt\",\"more\"])");
+  CHECK(contains(comparison_page(load_runs({a, d})), ">lm on /other/&lt;x&gt;.txt, more</h2>"));
+}
+
+TEST_CASE("tern report: of top-1 to top-5 the first and the last, before the loss") {
+  TempDir dir;
+  const std::string a = make_small_run(
+      dir / "a",
+      R"("test_loss":1,"test_top1":0.1,"test_top2":0.2,"test_top3":0.3,"test_top4":0.4,)"
+      R"("test_top5":0.5)",
+      "train_cifar", "");
+  const std::string page = comparison_page(load_runs({a}));
+  CHECK(contains(page, "<th>run</th><th>test top-1</th><th>test top-5</th><th>test loss</th>"));
+  CHECK_FALSE(contains(page, "top-2"));
+  CHECK(contains(page, "<b>Test top-5</b>"));
+  CHECK_FALSE(contains(page, "<b>Test top-4</b>"));
 }
 
 TEST_CASE("tern report: what is no run is refused by name") {

@@ -333,7 +333,7 @@ TEST_CASE(
   const std::string page = test::read_file(run.file("report.html"));
   CHECK(test::contains(page, "<th>top-2</th>"));
   CHECK_FALSE(test::contains(page, "top-3"));
-  CHECK(test::contains(page, "<th>black</th><th>green</th><th>red</th><th>right</th>"));
+  CHECK(test::contains(page, "<th>black</th><th>green</th><th>red</th><th>recall</th>"));
   CHECK(test::contains(page, "24 training and 6 test images (one of 5, chosen by the seed)"));
   CHECK(test::contains(page, "gmlp-small on pictures"));
 

@@ -1,6 +1,7 @@
 // What the report shows of a model: maps with their labels, and pictures under maps.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <regex>
 #include <set>
 
@@ -56,8 +57,10 @@ TEST_CASE("train_cifar report: attention of every head and the rollout over test
   CHECK(count(page, "<th>head 2</th>") == 4);
   CHECK(count(page, "title=\"Layer 1, head 2: ") == 4);
   CHECK(count(page, "<figcaption>Rollout: ") == 4);
-  // One scale for all of them, which begins at an even share of 16 patches.
-  CHECK(page.find("6.25 %, an even share of 16 patches.") != page.npos);
+  CHECK(count(page, ", predicted: ") == 8);  // below each picture, and for those who cannot see it
+  // One scale for all heads, from 0, and another for the rollout.
+  CHECK(page.find("an even share of 16 patches is 6.25 %.") != page.npos);
+  CHECK(page.find("Rollout has its own") != page.npos);
   CHECK(count(page, ">6.25 %</text>") == 1);
   CHECK(count(page, ">25 %</text>") == 1);  // four even shares, as none of these heads has more
   CHECK(page.find("<a href=\"#attention\">") < page.find("<h2"));
@@ -129,8 +132,9 @@ TEST_CASE("train_cifar report: of hundreds of classes those that are mistaken mo
   const std::string page = make_report(d);
   CHECK(page.size() < 50'000);
   CHECK(page.find("Test images, 300 classes.") != page.npos);
-  const size_t worst = page.find("<tr><td>class &lt;7&gt;</td><td>10.0% of 10</td></tr>"),
-               next = page.find("<tr><td>class &lt;5&gt;</td><td>75.0% of 12</td></tr>"),
+  const size_t worst = page.find(
+                   "<tr><td>class &lt;7&gt;</td><td>10.0% of 10</td><td>precision 50.0%</td>"),
+               next = page.find("<tr><td>class &lt;5&gt;</td><td>75.0% of 12</td>"),
                mistaken = page.find(
                    "<tr><td>class &lt;7&gt;</td><td>taken for class &lt;8&gt;</td>"
                    "<td>9 of 10</td></tr>");
@@ -139,26 +143,79 @@ TEST_CASE("train_cifar report: of hundreds of classes those that are mistaken mo
   CHECK(mistaken != page.npos);
 }
 
-TEST_CASE("train_cifar report: an overlay is red where a patch has more than an even share") {
-  Bitmap p{4, 4, std::vector<uint8_t>(48, 100)};
-  for (size_t i = 0; i < 16; ++i) p.rgb[3 * i] = 200;  // reddish
-  const Bitmap b = overlay(p, {0.1f, 0.25f, 0.4f, 0.2875f}, 2, 2);
-  auto pixel = [](const Bitmap& of, size_t x, size_t y) { return &of.rgb[3 * (4 * y + x)]; };
-  CHECK(pixel(b, 0, 0)[0] == 130);  // 0.299 * 200 + 0.701 * 100
-  CHECK(pixel(b, 0, 0)[2] == 130);
-  CHECK(pixel(b, 3, 1)[1] == 130);  // an even share of four patches
-  CHECK(pixel(b, 0, 2)[0] == doctest::Approx(0.25 * 130 + 0.75 * 214).epsilon(0.01));
-  // A quarter of the way: half as red, by the square root.
-  CHECK(pixel(b, 3, 3)[0] == doctest::Approx(0.625 * 130 + 0.375 * 214).epsilon(0.01));
-  // In the scale of a picture with larger shares the same ones are paler.
-  const Bitmap paler = overlay(p, {0.1f, 0.25f, 0.4f, 0.2875f}, 2, 2, 0.85);
-  CHECK(pixel(paler, 0, 2)[0] == doctest::Approx(0.625 * 130 + 0.375 * 214).epsilon(0.01));
-  // A head that looks everywhere alike is grey, whatever the others do.
-  for (double most : {0.0, 0.9}) {
-    const Bitmap even = overlay(p, {0.25f, 0.25f, 0.25f, 0.25f}, 2, 2, most);
-    CHECK(std::all_of(even.rgb.begin(), even.rgb.end(), [](uint8_t v) { return v == 130; }));
-  }
-  CHECK_THROWS_AS(overlay(p, {1, 2, 3}, 2, 2), Error);
+TEST_CASE("train_cifar report: a map of patches beside the picture, on its own scale") {
+  const Bitmap p{4, 4, std::vector<uint8_t>(48, 100)};
+  // As alike as the shares of a rollout are.
+  const Tensor shares = tensor({0.24, 0.245, 0.25, 0.265}, {2, 2});
+  const Bitmap b = picture_and_map(p, shares);
+  CHECK(b.height == 4);
+  REQUIRE(b.width == 8);
+  auto pixel = [&](size_t x, size_t y) {
+    return Rgb{b.rgb[3 * (8 * y + x)], b.rgb[3 * (8 * y + x) + 1], b.rgb[3 * (8 * y + x) + 2]};
+  };
+  for (size_t y = 0; y < 4; ++y)
+    for (size_t x = 0; x < 4; ++x) CHECK(hex(pixel(x, y)) == "#646464");  // as it is
+  CHECK(hex(pixel(4, 0)) == hex(weight_color(0)));
+  CHECK(hex(pixel(5, 1)) == hex(weight_color(0)));
+  CHECK(hex(pixel(6, 0)) == hex(weight_color(0.2)));
+  CHECK(hex(pixel(4, 3)) == hex(weight_color(0.4)));
+  CHECK(hex(pixel(7, 3)) == hex(weight_color(1)));
+  for (const uint8_t v : picture_and_map(p, full({2, 2}, 0.25)).rgb)
+    CHECK((v == 100 || v == 255));  // no patch counts more than another
+}
+
+TEST_CASE("train_cifar report: recall, precision and F1 of each class") {
+  // Of 4 a's 3 are found; 5 pictures are called a. Nothing is called c, and there is no d.
+  const std::vector<int64_t> counts = {3, 1, 0, 0,  //
+                                       2, 4, 0, 0,  //
+                                       0, 2, 0, 0,  //
+                                       0, 0, 0, 0};
+  const std::vector<ClassScores> s = class_scores(counts, 4);
+  CHECK(s[0].recall == doctest::Approx(3. / 4));
+  CHECK(s[0].precision == doctest::Approx(3. / 5));
+  CHECK(s[0].f1 == doctest::Approx(2 * .75 * .6 / (.75 + .6)));
+  CHECK(s[2].recall == 0);
+  CHECK(std::isnan(s[2].precision));
+  CHECK(s[2].f1 == 0);
+  CHECK(std::isnan(s[3].f1));
+  CHECK_THROWS_AS(class_scores(counts, 3), Error);
+  ReportData d;
+  d.class_names = {"a", "b", "c", "d"};
+  d.confusion = counts;
+  const std::string page = make_report(d);
+  CHECK(page.find("<th>recall</th><th>precision</th><th>F1</th></tr>") != page.npos);
+  CHECK(page.find("<td>75.0%</td><td>60.0%</td><td>66.7%</td></tr>") != page.npos);
+  CHECK(page.find("<td>0.0%</td><td>-</td><td>0.0%</td></tr>") != page.npos);
+  // (2/3 + 8/13 + 0) / 3, of the classes that there are.
+  CHECK(page.find("Mean F1 of the classes: 42.7%.") != page.npos);
+}
+
+TEST_CASE("train_cifar report: the result says on how many images, and how sure it is") {
+  ReportData d;
+  d.images = 96;
+  d.ranks = 1;
+  d.run.epochs = {{.epoch = 1, .metrics = {{"test_top1", 57. / 96}}}};
+  CHECK(make_report(d).find("59.4 % of 96 test images (95 % confidence: 49.4 to 68.7 %)") !=
+        std::string::npos);
+  d.held_out = true;
+  d.run.epochs[0].metrics = {{"valid_top1", 0.5}};
+  CHECK(make_report(d).find("50.0 % of 96 images held out") != std::string::npos);
+  d.tested = {{"valid_top1", 0.25}};
+  CHECK(make_report(d).find("25.0 % of 96 test images") != std::string::npos);
+}
+
+TEST_CASE("train_cifar report: behind a stem no patches are cut") {
+  models::GmlpOptions o{.stem = {{4, 2}, {4, 2}}, .patch = 2, .dim = 8, .layers = 1};
+  const ReportData d = trained(o);
+  CHECK(d.stem == 2);
+  const std::string page = make_report(d);
+  CHECK(page.find("a token for each 8 x 8 pixels, 16 in all: the stem&#39;s 2 convolutions") !=
+        page.npos);
+  CHECK(page.find("cut into") == page.npos);
+  CHECK(page.find("the others are the places of the stem&#39;s output in reading") != page.npos);
+  Rng rng(1);
+  CHECK(models::Gmlp(o, rng).summary() ==
+        "1 blocks on 17 tokens of 8 channels, behind a stem of 2 convolutions");
 }
 
 TEST_CASE("train_cifar report: patches are told apart by lines of the page's colour") {

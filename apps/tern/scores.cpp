@@ -1,0 +1,187 @@
+#include "tern/apps/tern/scores.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "tern/apps/common/html.h"
+#include "tern/apps/common/run_page.h"
+#include "tern/train/progress.h"
+
+namespace tern::apps::program {
+namespace {
+
+bool is_training(const std::string& metric) { return metric.starts_with("train_"); }
+
+// What a run reached in a metric: on the test set at its end, or in its best epoch.
+double reached(const Run& run, const std::string& metric) {
+  for (const auto& [name, value] : run.record.tested)
+    if (name == metric) return value;
+  const training::EpochRecord* best = run.best_epoch();
+  return best && best->has(metric) ? (*best)[metric] : kNaN;
+}
+
+// A setting by the last part of its name, and its value; empty if there is none.
+std::pair<std::string, std::string> setting_of(const Run& run, const std::string& name) {
+  for (const auto& [key, text] : run.record.settings)
+    if (key == name || key.ends_with("." + name)) return {key, text};
+  return {};
+}
+
+// Settings that say on which samples a metric is measured, and in which units.
+std::vector<std::string> measured_by(const std::string& metric) {
+  std::vector<std::string> names = {"limit",        "hold_out",     "first",  "valid",
+                                    "valid_source", "valid_target", "reverse"};
+  const std::string name = metric_text(metric).name;
+  if (name == "BLEU") names.emplace_back("lowercase");
+  for (const char* of_tokens : {"loss", "ppl", "masked", "next", "words"})
+    if (metric.ends_with(std::string("_") + of_tokens))  // a mean over tokens of their own
+      names.insert(names.end(), {"tokens", "vocab", "source_vocab", "target_vocab", "lowercase",
+                                 "cased", "pairs"});
+  return names;
+}
+
+// Why the runs' numbers of a metric cannot be compared: the settings that differ, or the models.
+std::set<std::string> unlike_by(const Runs& runs, const std::string& metric) {
+  std::set<std::string> why, kinds;
+  for (const Run* run : runs)
+    kinds.insert(setting_of(*run, "model").second == "bert" ? "bert" : "");
+  if (kinds.size() > 1) return {"models"};  // a masked word is another task than the next one
+  for (const std::string& name : measured_by(metric)) {
+    std::set<std::string> texts;
+    for (const Run* run : runs) texts.insert(setting_of(*run, name).second);
+    if (texts.size() > 1)
+      why.insert(name.ends_with("vocab")
+                     ? "vocabularies"
+                     : runs[0]->record.flag_of(setting_of(*runs[0], name).first));
+  }
+  return why;
+}
+
+// Metrics that have no best value, by the reason.
+using Unlike = std::map<std::string, std::vector<std::string>>;
+
+// Which value is the best of a column; NaN where none is, and then `unlike` may say why.
+double best_of(const Runs& runs, const std::string& metric, Unlike& unlike) {
+  Runs measured;
+  std::vector<double> values;
+  for (const Run* run : runs)
+    if (const double v = reached(*run, metric); std::isfinite(v)) {
+      values.push_back(v);
+      measured.push_back(run);
+    }
+  if (values.size() < 2 || is_training(metric) || metric == "sequences") return kNaN;
+  const MetricText text = metric_text(metric);
+  if (const std::set<std::string> why = unlike_by(measured, metric); !why.empty()) {
+    unlike[fmt::format("{}", fmt::join(why, ", "))].push_back(text.title());
+    return kNaN;
+  }
+  std::sort(values.begin(), values.end());
+  return text.larger ? values.back() : values.front();
+}
+
+std::string notes_on(const Unlike& unlike) {
+  std::string s;
+  for (const auto& [why, metrics] : unlike)
+    s += fmt::format(
+        "<p class=\"note\">No run is marked as the best by {}, because these differ: {}.</p>\n",
+        escape_html(fmt::format("{}", fmt::join(metrics, ", "))), escape_html(why));
+  return s;
+}
+
+// "3", or "3 of 10" of a run that can be resumed.
+std::string epochs_of(const Run& run) {
+  const std::vector<training::EpochRecord>& epochs = run.log.epochs;
+  const int64_t done = epochs.empty() ? 0 : epochs.back().epoch;
+  const bool more = done < run.record.epochs && (epochs.empty() || epochs.back().ended.empty());
+  return more ? fmt::format("{} of {}", done, run.record.epochs) : fmt::format("{}", done);
+}
+
+// What a run is and cost, by the headings of their columns.
+std::vector<std::pair<const char*, std::string>> costs_of(const Run& run) {
+  const std::vector<training::EpochRecord>& epochs = run.log.epochs;
+  int64_t steps = run.log.steps.empty() ? 0 : run.log.steps.back().step;
+  if (!epochs.empty()) steps = std::max(steps, epochs.back().steps);
+  const double speed = median_speed(epochs);
+  const training::EpochRecord* chosen = run.best_epoch();
+  const std::string& by = run.record.best.metric;
+  auto or_none = [](const std::string& text) { return text.empty() ? "-" : text; };
+  return {{"weights", run.record.weights > 0 ? short_count(run.record.weights) : "-"},
+          {"precision", or_none(setting_of(run, "precision").second)},
+          {"speed",
+           speed > 0 ? fmt::format("{} {}/s", training::grouped(std::llround(speed)), run.log.unit)
+                     : "-"},
+          {"time", training::clock_time(seconds_of(run))},
+          {"epochs", epochs_of(run)},
+          {"steps", steps > 0 ? training::grouped(steps) : "-"},
+          {"epoch of the scores",
+           chosen ? fmt::format("{}{}", chosen->epoch,
+                                by.empty() ? "" : " by " + metric_text(by).title())
+                  : "-"}};
+}
+
+}  // namespace
+
+double seconds_of(const Run& run) {
+  double seconds = 0;
+  for (const training::EpochRecord& e : run.log.epochs) seconds += e.seconds;
+  return seconds;
+}
+
+std::vector<std::string> metrics_of(const Runs& runs) {
+  std::set<std::string> names;
+  for (const Run* run : runs) {
+    for (const training::EpochRecord& e : run->log.epochs)
+      for (const auto& metric : e.metrics) names.insert(metric.first);
+    for (const auto& metric : run->record.tested) names.insert(metric.first);
+  }
+  names.erase("best_top1");
+  for (const char* set : {"train_top", "valid_top", "test_top"})
+    for (int k = 2; k < 5; ++k)
+      if (names.contains(fmt::format("{}{}", set, k + 1))) names.erase(fmt::format("{}{}", set, k));
+  std::vector<std::string> out(names.begin(), names.end());
+  std::stable_sort(out.begin(), out.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(is_training(a), metric_text(a).rank) <
+           std::pair(is_training(b), metric_text(b).rank);
+  });
+  return out;
+}
+
+std::string scores(const Runs& runs) {
+  const std::vector<std::string> metrics = metrics_of(runs);
+  std::vector<double> best;
+  Unlike unlike;
+  for (const std::string& metric : metrics) best.push_back(best_of(runs, metric, unlike));
+  auto row = [](const std::string& name, const std::vector<std::string>& results,
+                const std::vector<std::string>& costs, const std::vector<std::string>& training,
+                const char* tag) {
+    std::string s = fmt::format("<tr><{0}>{1}</{0}>", tag, escape_html(name));
+    for (const std::string& cell : results) s += cell;
+    for (const std::string& text : costs)
+      s += fmt::format("<{0}>{1}</{0}>", tag, escape_html(text));
+    for (const std::string& cell : training) s += cell;
+    return s + "</tr>\n";
+  };
+  std::string s;
+  for (size_t r = 0; r <= runs.size(); ++r) {  // the headings, and each run
+    const bool heading = r == 0;
+    const Run& run = *runs[heading ? 0 : r - 1];
+    std::vector<std::string> results, costs, training;
+    for (size_t i = 0; i < metrics.size(); ++i) {
+      const MetricText text = metric_text(metrics[i]);
+      const double v = reached(run, metrics[i]);
+      (is_training(metrics[i]) ? training : results)
+          .push_back(heading ? fmt::format("<th>{}</th>", escape_html(text.title()))
+                             : fmt::format("<td{}>{}</td>", v == best[i] ? " class=\"best\"" : "",
+                                           text.write(v)));
+    }
+    for (const auto& [name, text] : costs_of(run)) costs.push_back(heading ? name : text);
+    s += row(heading ? "run" : run.name, results, costs, training, heading ? "th" : "td");
+  }
+  return html_table(s, "scores") + notes_on(unlike);
+}
+
+}  // namespace tern::apps::program
