@@ -59,24 +59,39 @@ template <class T>
   return v < high ? v : low;  // the sum may round up to high
 }
 
+/// [low, high) scaled so that its width is finite; drawing scales back.
+template <class T>
+struct Range {
+  T low, width, high, scale = 1;
+  [[gnu::always_inline]] Range(double from, double to)
+      : low(static_cast<T>(from)), width(static_cast<T>(to) - low), high(static_cast<T>(to)) {
+    if (__builtin_isfinite(width)) return;
+    low /= 2;
+    high /= 2;
+    width = high - low;
+    scale = 2;
+  }
+  [[gnu::always_inline]] T at(T u) const { return scale_unit(u, low, width, high) * scale; }
+};
+
 struct Uniform {
   double low, high;
   [[gnu::always_inline]] void operator()(const PhiloxGroup& g, float* x) const {
-    const float lo = static_cast<float>(low), hi = static_cast<float>(high), width = hi - lo;
+    const Range<float> range(low, high);
     for (int pair = 0; pair < 2; ++pair)
       for (int b = 0; b < kPhiloxGroup; ++b) {
         float u0, u1;
         units(g, pair, b, u0, u1);
-        x[2 * pair * kPhiloxGroup + b] = scale_unit(u0, lo, width, hi);
-        x[(2 * pair + 1) * kPhiloxGroup + b] = scale_unit(u1, lo, width, hi);
+        x[2 * pair * kPhiloxGroup + b] = range.at(u0);
+        x[(2 * pair + 1) * kPhiloxGroup + b] = range.at(u1);
       }
   }
   [[gnu::always_inline]] void operator()(const PhiloxGroup& g, double* x) const {
+    const Range<double> range(low, high);
     for (int pair = 0; pair < 2; ++pair)
-      for (int b = 0; b < kPhiloxGroup; ++b) {
-        double u = unit53(g.words[2 * pair][b], g.words[2 * pair + 1][b]);
-        x[pair * kPhiloxGroup + b] = scale_unit(u, low, high - low, high);
-      }
+      for (int b = 0; b < kPhiloxGroup; ++b)
+        x[pair * kPhiloxGroup + b] =
+            range.at(unit53(g.words[2 * pair][b], g.words[2 * pair + 1][b]));
   }
 };
 
@@ -204,9 +219,7 @@ uint64_t Rng::next_u64() {
 
 double Rng::uniform() { return static_cast<double>(next_u64() >> 11) * 0x1p-53; }
 
-double Rng::uniform(double low, double high) {
-  return scale_unit(uniform(), low, high - low, high);
-}
+double Rng::uniform(double low, double high) { return Range<double>(low, high).at(uniform()); }
 
 double Rng::normal() {
   double u0 = uniform() + 0x1p-54, u1 = uniform();

@@ -37,10 +37,13 @@ template <class T>
   });
 }
 
+// The mean of a row, off by no more than its rounding to T: an error of a few units in the last
+// place may be more than the deviation of the row, and equal elements must become exactly 0.
 template <class T>
-[[gnu::always_inline]] inline double row_sum(const T* x, int64_t n) {
-  const double s = blocked_sum<T>(n, [=](int64_t j) { return x[j]; });
-  return __builtin_isfinite(s) ? s : sum_of<double>(x, n);
+[[gnu::always_inline]] inline T row_mean(const T* x, int64_t n) {
+  const double count = static_cast<double>(n), m = sum_of<double>(x, n) / count;
+  if constexpr (sizeof(T) < sizeof(double)) return static_cast<T>(m);
+  return m + lane_sum<double>(n, [=](int64_t j) { return x[j] - m; }) / count;
 }
 
 template <bool kCentred, class T>
@@ -52,7 +55,7 @@ void forward_rows(const LayerNormForward<T>& norm, int64_t begin, int64_t end) {
       const T *row = p.x + i * p.x_stride, *weight = p.weight, *bias = p.bias;
       T* out = p.y + i * n;
       T m = 0;
-      if constexpr (kCentred) p.mean[i] = m = static_cast<T>(row_sum(row, n) / count);
+      if constexpr (kCentred) p.mean[i] = m = row_mean(row, n);
       const T r = static_cast<T>(1 / __builtin_sqrt(squares(row, n, m) / count + p.eps));
       p.rstd[i] = r;
 #pragma omp simd

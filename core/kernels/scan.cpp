@@ -1,6 +1,7 @@
 #include "tern/core/kernels/scan.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/arithmetic.h"
@@ -35,13 +36,15 @@ bool goes_on(bool largest, T next, T best) {
 
 template <class T, class Out>
 void cumprod(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner) {
+  // Each rounding stays in all products that follow, and those of equal factors go one way.
+  using Product = std::conditional_t<std::is_floating_point_v<Out>, double, Out>;
   for_each_block(outer, n, inner, [=](int64_t at, int64_t columns) {
-    Out product[kPerTask];
-    std::fill(product, product + kPerTask, Out(1));
+    Product product[kPerTask];
+    std::fill(product, product + kPerTask, Product(1));
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = 0; j < columns; ++j) {
-        product[j] = Multiply()(product[j], static_cast<Out>(x[at + i * inner + j]));
-        y[at + i * inner + j] = product[j];
+        product[j] = Multiply()(product[j], static_cast<Product>(x[at + i * inner + j]));
+        y[at + i * inner + j] = static_cast<Out>(product[j]);
       }
   });
 }

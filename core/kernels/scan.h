@@ -6,7 +6,7 @@
 
 namespace tern::kernels {
 
-/// y[i] = x[0] ... x[i]; integers wrap around.
+/// y[i] = x[0] ... x[i], multiplied in double; integers wrap around.
 template <class T, class Out>
 void cumprod(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner);
 

@@ -25,13 +25,20 @@ template Tensor tensor(std::span<const double>, const Shape&);
 template Tensor tensor(std::span<const int64_t>, const Shape&);
 template Tensor tensor(std::span<const uint8_t>, const Shape&);
 
+namespace {
+
+// 3.0 as the integer 3; fractions, and what i64 cannot hold, as they are.
+Scalar as_integer(Scalar s) {
+  const bool whole = s.value == std::floor(s.value) && detail::holds(DType::i64, s);
+  return s.is_integer || !whole ? s : Scalar(static_cast<int64_t>(s.value));
+}
+
+}  // namespace
+
 Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype) {
   Tensor t = tensor(std::span<const double>(values.begin(), values.size()), shape);
   if (!is_float(dtype))
-    for (double v : values) {
-      const bool whole = v == std::floor(v) && detail::holds(DType::i64, v);
-      detail::element("tensor", whole ? Scalar(static_cast<int64_t>(v)) : Scalar(v), dtype);
-    }
+    for (double v : values) detail::element("tensor", as_integer(v), dtype);
   return t.to(dtype);
 }
 
@@ -98,10 +105,13 @@ int64_t count(int64_t start, int64_t end, int64_t step) {
 
 Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
   Op op("arange");
-  bool whole = start.is_integer && end.is_integer && step.is_integer;
-  check(whole || is_float(dtype),
-        "arange: {}, {}, {} are not all integers; ask for DType::f32 instead of {}", start.value,
-        end.value, step.value, dtype);
+  if (!is_float(dtype))
+    for (Scalar* s : {&start, &end, &step}) {
+      *s = as_integer(*s);
+      check(s->is_integer, "arange: {} is no integer of {}; ask for DType::f32 or f64",
+            detail::to_string(*s), dtype);
+    }
+  const bool whole = start.is_integer && end.is_integer && step.is_integer;
   check(step.value != 0, "arange: the step must not be 0");
   Fresh y(Shape{whole ? count(start.integer, end.integer, step.integer)
                       : count(start.value, end.value, step.value)},

@@ -22,6 +22,7 @@ Dims axes_of(const Norm& norm) {
 Tensor composed_norm(const Norm& norm, const Tensor& x, const Tensor& weight) {
   const Dims axes = axes_of(norm);
   Tensor centred = norm.centred ? x - mean(x, axes, true) : x;
+  if (norm.centred) centred = centred - mean(centred, axes, true);  // what rounding left
   Tensor y = centred * rsqrt(mean(square(centred), axes, true) + norm.eps);
   return weight.defined() ? y * weight : y;
 }

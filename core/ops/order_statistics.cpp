@@ -32,13 +32,12 @@ struct Ranks {
   Tensor below, above, weight;
 };
 
-// For x of type `type`. As in PyTorch, a rank is computed in that type while it is precise enough:
-// 0.1 of 11 elements is element 1. Beyond, f32 would miss the element; there q in f32 means a whole
-// rank that is within its rounding.
+// For x of type `type`. Ranks are computed in f64, as in PyTorch: f32 has too few digits for the
+// weight between two elements. Unlike in PyTorch, q in f32 means a whole rank that is within its
+// rounding: 0.1f of 11 elements is element 1, not a little more.
 Ranks ranks_of(const Tensor& q, int64_t n, DType type, QuantileInterpolation interpolation) {
-  constexpr int64_t kShort = 1 << 14;
-  Tensor rank = q.to(n <= kShort ? type : DType::f64) * (n - 1);
-  if (n > kShort && q.dtype() == DType::f32) {
+  Tensor rank = q.to(DType::f64) * (n - 1);
+  if (q.dtype() == DType::f32) {
     const Tensor off = (round(rank) - rank).detach();
     rank = rank + where(le(abs(off), rank * 0x1p-24), off, 0);
   }

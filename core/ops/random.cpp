@@ -1,4 +1,5 @@
 // Random tensors. All random numbers come from the given generator.
+#include <cmath>
 #include <limits>
 
 #include "tern/core/base/rng.h"
@@ -6,6 +7,7 @@
 #include "tern/core/ops/elementary.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/statistics.h"
+#include "tern/core/ops/write.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 
@@ -42,6 +44,10 @@ Tensor randn(const Shape& shape, Rng& rng, DType dtype) {
 Tensor uniform(const Shape& shape, double low, double high, Rng& rng, DType dtype) {
   Op op("uniform");
   check(low <= high, "uniform: low {} is above high {}", low, high);
+  for (double bound : {low, high}) {
+    check(std::isfinite(bound), "uniform: the range from {} to {} is not finite", low, high);
+    if (is_float(dtype)) detail::element("uniform", bound, dtype);
+  }
   Fresh y(shape, dtype);
   dispatch_float(dtype, "uniform",
                  [&]<class T>() { rng.fill_uniform(y.data<T>(), y.numel(), low, high); });

@@ -73,7 +73,9 @@ Tensor cumprod(const Tensor& x, int64_t axis) {
     const Tensor factors = x.get();
     if (all(ne(factors, 0)).item<int>() != 0)
       return flip(cumsum(flip(dy * y.get(), a), a), a) / factors;
-    auto fn = [a](const std::vector<Tensor>& in) { return cumprod_by_doubling(in[0], a); };
+    auto fn = [a](const std::vector<Tensor>& in) {
+      return cumprod_by_doubling(in[0].to(DType::f64), a).to(in[0].dtype());
+    };
     if (grad_enabled()) return composed_gradients(fn, {factors}, dy)[0];
     EnableGradGuard guard;
     Tensor leaf = factors.detach().set_requires_grad();

@@ -28,13 +28,18 @@ int translation(const P& x, double level) {
 
 float factor(double level) { return static_cast<float>(1 + 0.9 * level); }
 
+// The least byte that is not below 255 (1 - level), which only rounding lifts over a whole number.
+int solarize_threshold(double level) {
+  return static_cast<int>(std::ceil(255 * (1 - level) - 1e-9));
+}
+
 template <class P>
 constexpr Operation<P> kOperations[] = {
     {[](const P& x, double) { return x; }, false},
     {[](const P& x, double) { return autocontrast(x); }, false},
     {[](const P& x, double) { return equalize(x); }, false},
     {[](const P& x, double l) { return rotate(x, 30 * l, kGray); }, true},
-    {[](const P& x, double l) { return solarize(x, static_cast<int>(256 - 255 * l)); }, false},
+    {[](const P& x, double l) { return solarize(x, solarize_threshold(l)); }, false},
     {[](const P& x, double l) { return adjust_color(x, factor(l)); }, true},
     {[](const P& x, double l) { return posterize(x, 8 - static_cast<int>(4 * l + .5)); }, false},
     {[](const P& x, double l) { return adjust_contrast(x, factor(l)); }, true},

@@ -7,7 +7,10 @@
 #include <functional>
 #include <limits>
 
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/composed.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/ops/residual.h"
 #include "tern/core/tape/autograd.h"
 
 namespace tern::ops_extremes {
@@ -214,6 +217,48 @@ TEST_CASE("f32: no square overflows or vanishes on the way to a result that does
   CHECK(close({std(of({-3e38, 3e38, 0, 0, 0, 0}, DType::f32)).item()}, {1.8973667e38}, 3e-7));
   CHECK(logsumexp(of({3e38, 3e38}, DType::f32), 0).item<float>() == 3e38f);
   CHECK(softmax(of({1e38, 3e38, -3e38}, DType::f32), 0).to_vector<double>() == Doubles{0, 1, 0});
+}
+
+TEST_CASE("layer_norm and its kind: a mean far from 0 costs its rounding, equal elements give 0") {
+  Rng rng(5);
+  const int64_t n = 3000;
+  const auto all_norms = [&](const Tensor& x) {
+    const Tensor rows = reshape(x, {2, n}), zero = zeros_like(rows);
+    return std::vector<Tensor>{
+        layer_norm(rows, n), reshape(group_norm(reshape(x, {2, 4, n / 4}), 1), {2, n}),
+        add_layer_norm(zero, rows, n, {}, {}), sum_and_layer_norm(zero, rows, n, {}, {}).norm,
+        composed::layer_norm(rows, n, {}, {}, 1e-5)};
+  };
+  for (DType type : {DType::f32, DType::f64}) {
+    const double digits = type == DType::f32 ? 0x1p-23 : 0x1p-52;
+    for (double base : {1e2, 1e4, 1e6, 3e6}) {
+      CAPTURE(base);
+      const Tensor x = uniform({2, n}, base, base + 1, rng, type);
+      const auto v = x.to_vector<double>();
+      for (const Tensor& y : all_norms(x)) {
+        const auto got = y.to_vector<double>();
+        for (size_t row = 0; row < 2; ++row) {
+          const double* p = v.data() + row * n;
+          long double m = 0, squares = 0;
+          for (int64_t i = 0; i < n; ++i) m += p[i];
+          m /= n;
+          for (int64_t i = 0; i < n; ++i) squares += (p[i] - m) * (p[i] - m);
+          const double deviation = std::sqrt(static_cast<double>(squares) / n + 1e-5);
+          // Half a unit in the mean's last place, and what roundings of the result take.
+          const double bound = base * digits / deviation + 16 * digits;
+          double worst = 0;
+          for (int64_t i = 0; i < n; ++i)
+            worst = std::max(worst, std::abs(got[row * n + static_cast<size_t>(i)] -
+                                             static_cast<double>(p[i] - m) / deviation));
+          CHECK(worst <= bound);
+        }
+      }
+    }
+    for (double value : {0.1, 1234.0, 1e10, -1e30}) {
+      CAPTURE(value);
+      for (const Tensor& y : all_norms(full({2, n}, value, type))) CHECK(max(abs(y)).item() == 0);
+    }
+  }
 }
 
 TEST_CASE("var and std: a mean far from 0 takes no digits, and too few elements") {

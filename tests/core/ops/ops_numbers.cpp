@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
@@ -271,6 +272,27 @@ TEST_CASE("numbers: what is stored must fit") {
   CHECK_THROWS_WITH_AS(tensor({1, 300}, {2}, DType::u8), doctest::Contains("tensor: 300"), Error);
   CHECK(tensor({-1, 2.5}, {2}, DType::u8).to_vector<int64_t>() == Ints{255, 2});
   CHECK((f + 1e39).to_vector<double>() == std::vector<double>{kInf, kInf});
+}
+
+TEST_CASE("numbers: uniform over ranges whose width is beyond the type") {
+  Rng rng(3);
+  for (auto [type, most] : {std::pair(DType::f32, 3e38), std::pair(DType::f64, 1.7e308)}) {
+    const auto u = uniform({4000}, -most, most, rng, type).to_vector<double>();
+    double mean = 0, square = 0;
+    for (double v : u) {
+      CHECK(std::abs(v) <= most);
+      mean += v / most / 4000;
+      square += v / most * v / most / 4000;
+    }
+    CHECK(std::abs(mean) < 5 / std::sqrt(3 * 4000.));  // five standard deviations of each
+    CHECK(std::abs(square - 1. / 3) < 5 * std::sqrt((1. / 5 - 1. / 9) / 4000));
+  }
+  Rng one(4);
+  const double v = one.uniform(-1.7e308, 1.7e308);
+  CHECK(std::isfinite(v));
+  CHECK(v != -1.7e308);
+  CHECK_THROWS_WITH_AS(uniform({2}, 0, kInf, rng), doctest::Contains("not finite"), Error);
+  CHECK_THROWS_WITH_AS(uniform({2}, 0, 1e39, rng), doctest::Contains("does not fit f32"), Error);
 }
 
 TEST_CASE("numbers: ranges that do not fit, and ranges beyond 2^53") {

@@ -247,6 +247,29 @@ TEST_CASE("quantile: PyTorch's numbers, interpolations, shapes, errors") {
   CHECK_THROWS_WITH_AS(quantile(x, ones({1})), doctest::Contains("one type"), Error);
 }
 
+TEST_CASE("prod and cumprod of f32: many roundings that go one way do not add up") {
+  const int64_t n = 1000000;
+  const Tensor x = full({n, 2}, 1.000001);  // 1 + 2^-20
+  std::vector<double> want = {1};
+  for (int64_t i = 0; i < n; ++i) want.push_back(want.back() * (1 + 0x1p-20));
+  auto near = [](double a, double b) { return std::abs(a - b) <= 0x1p-23 * b; };
+  const Tensor running = cumprod(x, 0), column = select(running, 1, 1);
+  for (int64_t i : {int64_t{0}, n / 3, n - 1})
+    CHECK(near(select(column, 0, i).item(), want[static_cast<size_t>(i + 1)]));
+  CHECK(near(select(cumprod(select(x, 1, 0).contiguous(), 0), 0, n - 1).item(), want.back()));
+  CHECK(near(prod(x, {0}).to_vector<double>()[1], want.back()));
+  CHECK(near(prod(x).item(), want.back() * want.back()));
+  // The gradient of the last product, and that beside a 0, is the product of the others.
+  for (double first : {1.0, 0.0}) {
+    CAPTURE(first);
+    Tensor line = full({n}, 1.000001);
+    copy_(select(line, 0, 0), scalar(first));
+    line.set_requires_grad();
+    for (const Tensor& y : {prod(line), select(cumprod(line, 0), 0, n - 1)})
+      CHECK(near(select(grad({y}, {line})[0], 0, 0).item(), want[static_cast<size_t>(n - 1)]));
+  }
+}
+
 TEST_CASE("cummax, cumprod: NaN, ties, integers, zeros") {
   ValuesIndices top = cummax(f64({1, 3, 3, kNan, 2, kNan}), 0);
   CHECK(close(numbers(top.values), {1, 3, 3, kNan, kNan, kNan}));

@@ -1,9 +1,10 @@
-// Quantiles of so many elements that f32 has no digits for their numbers.
+// Quantiles whose ranks f32 has too few digits for, and quantiles of infinite elements.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <limits>
 
+#include "tern/core/ops/ops.h"
 #include "tern/core/ops/statistics.h"
 #include "tern/core/tape/autograd.h"
 
@@ -50,6 +51,26 @@ TEST_CASE("quantiles in f32 that mean an element of many") {
   }
   const auto lower = quantile(x, 0.9, {.interpolation = QuantileInterpolation::lower}).item();
   CHECK(lower == 18000);
+}
+
+TEST_CASE("quantile of f32: the weight between two elements has all its digits") {
+  // x = 0, 1, ..., so the quantile is its rank, and the gradient of an element is its weight.
+  for (int64_t n : {2500, 16384, 16385}) {
+    for (double q : {0.31415927, 0.7654321, 0.1}) {
+      CAPTURE(n);
+      CAPTURE(q);
+      for (bool vector : {false, true}) {
+        const Tensor x = arange(0, n).to(DType::f32).set_requires_grad();
+        const Tensor list = tensor({q}, {1});
+        const double number = vector ? list.to_vector<double>()[0] : q;
+        const double rank = number * static_cast<double>(n - 1), above = rank - std::floor(rank);
+        const auto g = grad({sum(vector ? quantile(x, list) : quantile(x, q))}, {x})[0];
+        const auto at = static_cast<int64_t>(std::ceil(rank));
+        CHECK(std::abs(select(g, 0, at).item() - above) <= 0x1p-24);
+        CHECK(std::abs(select(g, 0, at - 1).item() - (1 - above)) <= 0x1p-23);
+      }
+    }
+  }
 }
 
 TEST_CASE("quantiles at and between infinite elements") {

@@ -306,6 +306,28 @@ TEST_CASE("augment: RandAugment draws all its operations") {
   CHECK_THROWS_AS(rand_augment(x, 1, 31, rng), Error);
 }
 
+TEST_CASE("augment: RandAugment's solarize inverts from 255 - 8.5 magnitudes on") {
+  // A picture of one colour: all other operations leave it, or give another byte or grey borders.
+  for (int magnitude = 0; magnitude <= 30; ++magnitude) {
+    CAPTURE(magnitude);
+    const int least = (510 - 17 * magnitude + 1) / 2;  // the ceiling of 255 - 8.5 magnitude
+    for (int byte : {least - 1, least}) {
+      if (byte < 0 || byte > 255) continue;
+      Image x{};
+      x.fill(static_cast<uint8_t>(byte));
+      const bool inverts = byte == least;
+      std::set<uint64_t> seen;
+      for (uint64_t seed = 0; seed < 200; ++seed) {
+        Rng rng(seed);
+        seen.insert(hash(rand_augment(x, 1, magnitude, rng)));
+      }
+      Image inverted = x;
+      inverted.fill(static_cast<uint8_t>(255 - byte));
+      CHECK(seen.contains(hash(inverted)) == inverts);
+    }
+  }
+}
+
 TEST_CASE("augment: Beta variates have Beta's moments") {
   for (double alpha : {0.2, 1.0, 4.0}) {
     Rng rng(3);
