@@ -48,9 +48,10 @@ template <class T>
 class Run {
  public:
   /// `whole`: the plan's first product.
-  Run(const GemmPlan& plan, const Product<T>& whole, const PanelDone& done)
+  Run(const GemmPlan& plan, const Product<T>& whole, bool tiles, const PanelDone& done)
       : p_(plan),
         g_(plan.g),
+        tiles_(tiles && g_.m > 1 && g_.n > 1),
         whole_(whole),
         done_(done),
         partial_((plan.splits - 1) * plan.batches * plan.g.m * plan.g.n) {}
@@ -100,10 +101,17 @@ class Run {
       part.k = k1 - k0;
       part.a.data = moved(whole_.a.data, at.a + term.a + i * g_.a.row + k0 * g_.a.col);
       part.b.data = moved(whole_.b.data, at.b + term.b + j * g_.b.col + k0 * g_.b.row);
-      multiply(part);
+      multiply_part(part);
       part.beta = 1;
     }
     if (done_ && p_.splits == 1) done_(out);
+  }
+
+  // The last panel may be one row or column: its sums are those of the others, not of a vector.
+  void multiply_part(const Product<T>& part) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (tiles_ && part.k > 0) return multiply_tiles(part);
+    multiply(part);
   }
 
   // Adds the parts of the sums in order to the first part, which is in C.
@@ -136,6 +144,7 @@ class Run {
 
   const GemmPlan& p_;
   const Gemm& g_;
+  bool tiles_;  // in f32
   const Product<T>& whole_;
   const PanelDone& done_;
   Scratch<T> partial_;
@@ -169,9 +178,9 @@ void gemm(const Gemm& shape, Elements<T> a, Elements<T> b, T* c, T beta, const P
   }
   if constexpr (std::is_floating_point_v<T>) {
     BlasScope blas;
-    Run<T>(plan, whole, done).run();
+    Run<T>(plan, whole, tiles && !bf16, done).run();
   } else {
-    Run<T>(plan, whole, done).run();
+    Run<T>(plan, whole, false, done).run();
   }
 }
 

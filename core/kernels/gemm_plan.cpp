@@ -155,12 +155,6 @@ void cut_panels(GemmPlan& p, int64_t panels, bool tiles) {
   p.grid_cols = ceil_div(g.n, p.cols);
 }
 
-/// Whether a panel is a row or a column, which BLAS computes as a product with a vector.
-bool has_vectors(const GemmPlan& p) {
-  const int64_t last_rows = p.g.m - (p.grid_rows - 1) * p.rows;
-  return last_rows == 1 || p.g.n - (p.grid_cols - 1) * p.cols == 1;
-}
-
 /// Cuts long sums if there are too few panels for all threads: for up to 64 of them, if there are
 /// too few for some.
 void cut_sums(GemmPlan& p, double cost, int64_t wanted) {
@@ -216,7 +210,7 @@ GemmPlan plan_gemm(const Gemm& gemm, bool tiles, int64_t threads) {
   if (tiles && finer > tasks * p.grid_rows * p.grid_cols) {
     GemmPlan cut = p;
     cut_panels(cut, ceil_div(finer, tasks), tiles);
-    if (!has_vectors(p) && !has_vectors(cut)) p = cut;
+    p = cut;
   }
   // A task has several small products, so that distributing tasks costs little. Those with short
   // sums are limited by writing C.

@@ -7,13 +7,15 @@
 //   rows.assign(x, 64, up.inputs(), PackedType::int8);
 //   up(rows, y, {.activation = Activation::relu});
 //
-// f32: every output is one sum in the order of the inputs. bf16: W and x are rounded and summed as
-// in MatmulPrecision::bf16 (base/precision.h), without cutting long sums. So with `none` and `relu`
-// y has the bits of linear(), unless linear() cuts a sum. On processors with bf16 instructions W
-// takes half the memory. int8: each row of W and of x is rounded to multiples of 1/127 of its
-// largest magnitude (255 steps). Sums are exact, and scaling is the same on every processor
-// (core/kernels/gemm_int8.h). In every type, a row of y depends neither on other rows of x nor on
-// the number of threads, to the bit.
+// f32: every output is one sum in the order of the inputs, each place by one fused multiply-add.
+// bf16: W and x are rounded and summed as in MatmulPrecision::bf16 (base/precision.h), without
+// cutting long sums. So with `none` and `relu` y has the bits of linear() where that does not cut a
+// sum, but in f32 only for two rows and two outputs or more: linear() of one row or to one output
+// sums in another order (MatmulBackend::tiles), and roundings differ. On processors with bf16
+// instructions W takes half the memory. int8: each row of W and of x is rounded to multiples of
+// 1/127 of its largest magnitude (255 steps). Sums are exact, and scaling is the same on every
+// processor (core/kernels/gemm_int8.h). In every type, a row of y depends neither on other rows of
+// x nor on the number of threads, to the bit.
 #pragma once
 
 #include <cstddef>

@@ -8,9 +8,11 @@
 #include "tern/core/base/bf16_way.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/precision.h"
+#include "tern/core/base/products.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/gemm_int8.h"
+#include "tern/core/ops/ops.h"
 #include "tern/core/ops/packed_linear.h"
 
 namespace tern::test_packed_linear {
@@ -88,6 +90,70 @@ TEST_CASE("packed linear: f32 as linear, at every level") {
                          {.activation = Activation::relu, .residual = c.residual.data<float>()});
       for (size_t i = 0; i < y.size(); ++i)
         CHECK(y[i] == doctest::Approx(expected[i]).epsilon(1e-5 * std::sqrt(s[2])));
+    }
+  }
+}
+
+/// x . w as one sum in order of k, each place by a fused multiply-add.
+float fused_sum(const float* x, const float* w, int64_t k) {
+  float sum = 0;
+  for (int64_t i = 0; i < k; ++i) sum = std::fma(x[i], w[i], sum);
+  return sum;
+}
+
+/// The same in 16 sums that are added halves upon halves.
+float sum_of_16(const float* x, const float* w, int64_t k) {
+  std::vector<float> sums(16, 0);
+  for (int64_t i = 0; i < k; ++i) {
+    float& sum = sums[static_cast<size_t>(i % 16)];
+    sum = std::fma(x[i], w[i], sum);
+  }
+  for (size_t half : {8, 4, 2, 1})
+    for (size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+  return sums[0];
+}
+
+TEST_CASE("packed linear, linear, matmul: the order of sums in f32 is the documented one") {
+  for (const VectorLevel level : {VectorLevel::kAvx2, VectorLevel::kAvx512}) {
+    const VectorLevelScope scope(level);
+    if (products_by_blas()) continue;
+    // The last rows of the larger ones are a panel of one row or column.
+    for (const auto& s : std::vector<std::vector<int64_t>>{{2, 2, 1},
+                                                           {2, 3, 37},
+                                                           {5, 2, 80},
+                                                           {33, 65, 500},
+                                                           {513, 700, 31},
+                                                           {257, 1025, 40},
+                                                           {1, 1, 3},
+                                                           {1, 5, 90},
+                                                           {1, 300, 127},
+                                                           {6, 1, 70},
+                                                           {700, 1, 129}}) {
+      CAPTURE(s[0]);
+      CAPTURE(s[1]);
+      const Case c = make(s[0], s[1], s[2]);
+      const int64_t k = c.inputs(), n = c.outputs();
+      const bool vector = c.rows() == 1 || n == 1;
+      std::vector<float> chain, lanes;
+      for (int64_t i = 0; i < c.rows() * n; ++i) {
+        const float* x = c.x.data<float>() + i / n * k;
+        const float* w = c.w.data<float>() + i % n * k;
+        chain.push_back(fused_sum(x, w, k));
+        lanes.push_back(sum_of_16(x, w, k));
+      }
+      CHECK(same_bits(run({c.x, c.w, {}, {}}, PackedType::f32, c.x), chain));
+      for (const int threads : {1, 5}) {
+        const int before = num_threads();
+        set_num_threads(threads);
+        CHECK(same_bits(values(linear(c.x, c.w, {})), vector ? lanes : chain));
+        CHECK(same_bits(values(matmul(c.x, transpose(c.w, 0, 1))), vector ? lanes : chain));
+        set_num_threads(before);
+      }
+      if (!vector || c.rows() * n == 1) continue;
+      // A matrix that is contiguous across the results: in order of k.
+      const Tensor x = n == 1 ? transpose(transpose(c.x, 0, 1).contiguous(), 0, 1) : c.x;
+      const Tensor w = n == 1 ? transpose(c.w, 0, 1) : transpose(c.w, 0, 1).contiguous();
+      CHECK(same_bits(values(matmul(x, w)), chain));
     }
   }
 }
