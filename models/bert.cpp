@@ -91,7 +91,8 @@ int64_t bert_weights(const BertOptions& options) {
 }
 
 BertEmbeddings::BertEmbeddings(const BertOptions& o, Rng& rng)
-    : word_embeddings(o.vocab, o.dim, rng, {.padding_idx = o.pad}),
+    : word_embeddings(o.vocab, o.dim, rng,
+                      {.padding_idx = o.pad < 0 ? std::nullopt : std::optional(o.pad)}),
       position_embeddings(o.positions, o.dim, rng),
       token_type_embeddings(o.segments, o.dim, rng),
       norm(norm_of(o)),

@@ -17,11 +17,10 @@ Linear::Linear(int64_t in, int64_t out, Rng& rng, Bias with_bias) : weight(empty
 
 Embedding::Embedding(int64_t count, int64_t dim, Rng& rng, const EmbeddingOptions& o)
     : weight(empty({count, dim})), options(o) {
-  check(o.padding_idx >= -1 && o.padding_idx < count,
-        "Embedding: padding_idx {} is not one of the {} rows", o.padding_idx, count);
+  const auto padding = o.padding_row(count);
   init::normal(weight, 0, 1, rng);
   NoGradGuard no_grad;
-  if (o.padding_idx >= 0) zero_(select(weight, 0, o.padding_idx));
+  if (padding) zero_(select(weight, 0, *padding));
 }
 
 }  // namespace tern::nn

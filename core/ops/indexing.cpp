@@ -137,16 +137,23 @@ Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& given, const Ten
                    });
 }
 
+std::optional<int64_t> EmbeddingOptions::padding_row(int64_t rows) const {
+  if (!padding_idx) return {};
+  check(*padding_idx >= -rows && *padding_idx < rows,
+        "embedding: padding_idx {} is not one of the {} rows; leave it out for none", *padding_idx,
+        rows);
+  return *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
+}
+
 Tensor embedding(const Tensor& index, const Tensor& weight, const EmbeddingOptions& options) {
   Op op("embedding", weight);
   check_defined("embedding", index, weight);
   check(weight.ndim() == 2, "embedding: the weight must be (entries, size), got {}",
         weight.shape());
   int64_t entries = weight.shape()[0], size = weight.shape()[1];
-  check(options.padding_idx >= -1 && options.padding_idx < entries,
-        "embedding: padding_idx {} is not one of {} entries", options.padding_idx, entries);
+  const int64_t padding = options.padding_row(entries).value_or(-1);
   Tensor list = reshape(checked_index("embedding", index, entries), {index.numel()});
-  Access access{"embedding", 0, options.padding_idx};
+  Access access{"embedding", 0, padding};
   Shape shape = index.shape();
   shape.push_back(size);
   return reshape(read_at(access, weight, spread(list, 0, {index.numel(), size})), shape);

@@ -342,7 +342,10 @@ Tensor dropout1d(const Tensor& x, double p, Rng& rng);
 Tensor dropout2d(const Tensor& x, double p, Rng& rng);
 Tensor dropout3d(const Tensor& x, double p, Rng& rng);
 struct EmbeddingOptions {
-  int64_t padding_idx = -1;  ///< this row gets no gradient; -1: none
+  /// This row gets no gradient. Negative: from the end, so -1 is the last row.
+  std::optional<int64_t> padding_idx = {};
+  /// The same counted from 0. Error if it is not one of so many rows.
+  std::optional<int64_t> padding_row(int64_t rows) const;
 };
 /// i64 index (any shape), weight (V, D) -> shape + (D,).
 Tensor embedding(const Tensor& index, const Tensor& weight, const EmbeddingOptions& options = {});

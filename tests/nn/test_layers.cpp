@@ -89,6 +89,12 @@ TEST_CASE("layers: Embedding's padding row is zero and is not trained") {
   sum(y).backward();
   CHECK(values(sum(layer.weight.grad(), {1})) == Doubles{0, 0, 0, 0, 3});
   CHECK_THROWS_AS(nn::Embedding(5, 3, rng, {.padding_idx = 5}), Error);
+
+  nn::Embedding last(5, 3, rng, {.padding_idx = -1});  // from the end, as in torch.nn
+  sum(last(tensor<int64_t>({4, 1, 4}, {3}))).backward();
+  CHECK(values(sum(last.weight.grad(), {1})) == Doubles{0, 3, 0, 0, 0});
+  CHECK(largest(select(last.weight, 0, 4)) == 0);
+  CHECK_THROWS_AS(nn::Embedding(5, 3, rng, {.padding_idx = -6}), Error);
 }
 
 TEST_CASE("layers: norms against their definitions") {

@@ -34,8 +34,9 @@ Subject conv2d_subject(const Reference& r, Rng& rng) {
 
 Subject embedding_subject(const Reference& r, Rng& rng) {
   const Tensor& w = r.param("weight");
-  return make(
-      r, nn::Embedding(w.size(0), w.size(1), rng, {.padding_idx = r.option("padding_idx", -1)}));
+  EmbeddingOptions options;
+  if (r.config.contains("padding_idx")) options.padding_idx = r.option("padding_idx");
+  return make(r, nn::Embedding(w.size(0), w.size(1), rng, options));
 }
 
 Subject gmlp_subject(const Reference& r, Rng& rng) {

@@ -287,6 +287,8 @@ TEST_CASE("indices are checked: type, range with position and value, shapes") {
   CHECK_THROWS_AS(index_select(x, 0, ints({0}, {1, 1})), Error);
   CHECK_THROWS_AS(embedding(ints({0}, {1}), counted({3})), Error);
   CHECK_THROWS_AS(embedding(ints({0}, {1}), x, {.padding_idx = 2}), Error);
+  CHECK_THROWS_WITH_AS(embedding(ints({0}, {1}), x, {.padding_idx = -3}),
+                       doctest::Contains("-3 is not one of the 2 rows"), Error);
   CHECK_THROWS_AS(embedding(ints({0}, {1}), empty({0, 3})), Error);
 }
 
