@@ -21,6 +21,12 @@ inline const LeafNode* unknown_beside(const LeafNode& leaf) {
   return nullptr;
 }
 
+/// A step of an optimizer by the gradient as it is now. REQUIRES: there is one.
+inline LeafNode::Step step_by(const void* optimizer, const char* name, const LeafNode& leaf) {
+  const tern::detail::Storage& gradient = *leaf.grad.ref()->storage;
+  return {optimizer, name, &gradient, gradient.version(), leaf.run};
+}
+
 /// An Error if an optimizer took the gradient of `p` inside backward: `op` would miss it.
 inline void check_gradient_is_there(const char* op, const std::string& name, const Tensor& p) {
   if (!p.requires_grad() || !p.is_leaf()) return;

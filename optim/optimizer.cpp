@@ -7,6 +7,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/core/tape/substitution.h"
 #include "tern/optim/cuts.h"
 #include "tern/optim/leaf.h"
 #include "tern/optim/quantized.h"
@@ -22,7 +23,10 @@ ParameterGroups::ParameterGroups(const std::vector<Tensor>& parameters) {
 ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay) {
   ParameterGroup decayed{{}, {}, weight_decay}, free{{}, {}, 0.0};
   for (const auto& p : parameters) (p.second.ndim() > 1 ? decayed : free).parameters.push_back(p);
-  return std::vector<ParameterGroup>{std::move(decayed), std::move(free)};
+  std::vector<ParameterGroup> groups;
+  for (ParameterGroup* g : {&decayed, &free})
+    if (!g->parameters.empty()) groups.push_back(std::move(*g));
+  return groups;
 }
 
 Optimizer::Optimizer(Traits traits, std::vector<Settings> groups)
@@ -34,11 +38,17 @@ Optimizer::Optimizer(Traits traits, std::vector<Settings> groups)
 }
 
 void Optimizer::add_parameters() {
+  const bool any = std::any_of(groups_.begin(), groups_.end(),
+                               [](const Settings& s) { return !s.parameters.empty(); });
+  check(any, "{}: there are no parameters to optimize", traits_.name);
   for (size_t group = 0; group < groups_.size(); ++group) {
+    check(!groups_[group].parameters.empty(),
+          "{}: group {} of {} has no parameters, and its settings would apply to none; look at how "
+          "they were chosen, or leave the group out",
+          traits_.name, group, groups_.size());
     for (const auto& [parameter, t] : groups_[group].parameters) add(parameter, t, group);
     groups_[group].parameters.clear();
   }
-  check(!entries_.empty(), "{}: there are no parameters to optimize", traits_.name);
   check_distinct();
 }
 
@@ -190,6 +200,13 @@ Optimizer::Update Optimizer::prepare(size_t i) {
       traits_.name, e.name);
   if (const LeafNode* unknown = unknown_beside(leaf)) fail_unknown(traits_.name, e.name, *unknown);
   if (!u.gradient.defined()) return u;  // stepped before the pass came to what was unknown
+  const LeafNode::Step last = leaf.step, now = step_by(this, traits_.name, leaf);
+  check(!last.optimizer || last.optimizer == this || last.gradient != now.gradient ||
+            last.version != now.version || last.run != now.run,
+        "{}: another optimizer ({}) has stepped '{}' by this very gradient, which would count "
+        "twice; give a parameter that two models share to one optimizer, or call zero_grad() "
+        "between two backward passes (for two steps on purpose: set_grad() of a clone)",
+        traits_.name, last.name, e.name);
   if (!e.own) return u;
   u.gradient = u.gradient.contiguous();
   if (e.state.empty()) u.state = fresh_state(e);
@@ -241,6 +258,8 @@ void Optimizer::apply(std::vector<Update> updates) {
   for (Update& u : updates) {
     Entry& e = *u.entry;
     ++e.steps;
+    LeafNode& leaf = leaf_of(e.parameter);
+    leaf.step = step_by(this, traits_.name, leaf);
     if (!e.own) continue;
     if (e.state.empty()) e.state = std::move(u.state);
     e.parameter.begin_write(traits_.name);
@@ -286,7 +305,16 @@ void Optimizer::step(const StepOptions& options) {
     stepped = stepped || (p.requires_grad() && leaf_of(p).stepped_by);
     if (u.gradient.defined()) updates.push_back(std::move(u));
   }
-  check(options.allow_no_gradients || stepped || !updates.empty(),
+  const auto replaced = [](const Entry& e) {
+    return tern::detail::substituting &&
+           tern::detail::substituting->look_up(e.parameter.ref().get());
+  };
+  const bool gives = options.allow_no_gradients || stepped || !updates.empty();
+  check(gives || std::none_of(entries_.begin(), entries_.end(), replaced),
+        "{}: none of the {} parameters has a gradient, and a WeightsInstead is active: gradients "
+        "go to the tensors in place of the parameters. Optimize those, or step after the scope",
+        traits_.name, entries_.size());
+  check(gives,
         "{}: none of the {} parameters has a gradient: no backward pass has come to them since the "
         "last zero_grad(). Was a copy of the model trained (auto, [=], a std::function made of the "
         "model)? Hold it by reference; or ask for .allow_no_gradients",

@@ -88,7 +88,8 @@ struct ParameterGroup {
   std::optional<double> lr = {}, weight_decay = {};
 };
 
-/// One group or several. Tensors without names (nn::parameters) are called 0, 1, ...
+/// One group or several. A group without parameters is an Error of the optimizer. Tensors without
+/// names (nn::parameters) are called 0, 1, ...
 struct ParameterGroups {
   std::vector<ParameterGroup> list;
   ParameterGroups(NamedTensors parameters) : list{{std::move(parameters)}} {}       // NOLINT
@@ -97,7 +98,7 @@ struct ParameterGroups {
 };
 
 /// Two groups: `weight_decay` for parameters of two axes and more (matrices), none for those of one
-/// axis or none (biases, norms).
+/// axis or none (biases, norms). A group that would be empty is left out.
 ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay);
 
 struct StepOptions {
@@ -116,7 +117,8 @@ class Optimizer {
   /// Updates every parameter that has a gradient. Error, without a change, if the backward pass
   /// reached an nn::Parameter that no module knows (a module's `fields` forgets it, or it is a
   /// copy): it would never be trained or saved. Error, too, if no parameter has a gradient, and
-  /// none was stepped inside backward.
+  /// none was stepped inside backward; or if another optimizer has stepped a parameter by the same
+  /// gradient, which nothing has changed or cleared since.
   void step(const StepOptions& options = {});
   /// Clears the gradients.
   void zero_grad();

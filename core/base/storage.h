@@ -90,7 +90,13 @@ class Storage : public Counted, public pool::Pooled {
   /// Whether other values are here temporarily (averages during an evaluation): the elements must
   /// not be trained.
   bool lent() const { return lent_; }
-  void lend(bool on) { lent_ = on; }
+  /// REQUIRES: the elements have just been exchanged, and the version incremented for it.
+  void lend(bool on) {
+    lent_ = on;
+    lent_at_ = version_;
+  }
+  /// The version as elements were last lent or came back.
+  uint64_t lent_at() const { return lent_at_; }
   /// The number of tensors on this buffer that require a gradient. Above 0, grad mode forbids
   /// writes to it through any handle.
   int64_t tracked() const { return tracked_.load(std::memory_order_relaxed); }
@@ -99,7 +105,7 @@ class Storage : public Counted, public pool::Pooled {
  private:
   std::size_t size_, bytes_;
   void* data_;
-  uint64_t version_ = 0;
+  uint64_t version_ = 0, lent_at_ = 0;
   bool retired_ = false, lent_ = false;
   std::atomic<int64_t> tracked_{0};
   std::atomic<Heir*> heir_{nullptr};  // counted reference

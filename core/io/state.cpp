@@ -106,8 +106,7 @@ bool as_large(const Tensor& a, const Tensor& b) {
 
 // Copies, or moves elements that only the two of them hold.
 void put(const Tensor& to, const Tensor& from, bool take) {
-  const bool lent = to.ref()->storage->lent();
-  const bool own = take && from.ref().use_count() == 1 && !lent;
+  const bool own = take && from.ref().use_count() == 1;
   if (own && as_large(to, from) && whole(to) && whole(from))
     to.ref()->storage->exchange(*from.ref()->storage);
   else
@@ -134,6 +133,12 @@ LoadStateReport load_state(const std::string& op, const NamedTensors& targets,
   Match m = match(targets, state);
   std::string wrong = complaint(m, targets, options.strict);
   check(wrong.empty(), "{}:{}", op, wrong);
+  for (auto [to, from] : m.copies)
+    check(
+        !to->ref()->storage->lent(),
+        "{}: the model holds averages for now, and would lose what is loaded with them; load when "
+        "the EmaScope has ended (or after Ema::swap)",
+        op);
   NoGradGuard no_grad;
   for (auto [to, from] : m.copies) put(*to, *from, options.take);
   return {std::move(m.missing), std::move(m.unexpected)};

@@ -54,6 +54,7 @@ void RoundedElements::inherit(Storage* storage) noexcept {
   const std::lock_guard lock(mutex_);
   storage_ = nullptr;
   left_.version = storage->version();
+  left_.lent_at = storage->lent_at();
   const bool awaited = count.load(std::memory_order_acquire) > 1;
   if (awaited && !round(*storage))
     left_.f32 = Ref<Storage>(storage);
@@ -79,8 +80,8 @@ RoundedElements::Found RoundedElements::find() {
     const std::lock_guard lock(mutex_);
     if (!storage_) return left_;
     if (Ref<Storage> f32 = Ref<Storage>::if_alive(storage_)) {
-      const uint64_t version = f32->version();
-      return {std::move(f32), {}, version};
+      const uint64_t version = f32->version(), lent_at = f32->lent_at();
+      return {std::move(f32), {}, version, lent_at};
     }
   }
 }
@@ -94,8 +95,11 @@ RoundedElements::Found RoundedElements::find_f32() {
     Ref<Storage> f32(new Storage(static_cast<size_t>(n) * sizeof(float)));
     kernels::widen(words(left_.bf16), floats(f32), n);
     if (is_reserved(left_.bf16->data()) != (reserving != nullptr))
-      return {std::move(f32), {}, left_.version};  // useless outside of this ShapeOnlyScope
-    left_ = {std::move(f32), {}, left_.version};
+      return {std::move(f32),
+              {},
+              left_.version,
+              left_.lent_at};  // useless outside of this ShapeOnlyScope
+    left_ = {std::move(f32), {}, left_.version, left_.lent_at};
   }
   return left_;
 }
@@ -125,8 +129,9 @@ SavedOperand::SavedOperand(const Fresh& output) {
   if (!round(*output.ref())) saved_ = save(output);
 }
 
-void SavedOperand::check_version(uint64_t now) const {
-  detail::check_saved_version(rounding_->layout.shape, rounding_->version, now);
+void SavedOperand::check_version(const detail::RoundedElements::Found& now) const {
+  detail::check_saved_version(rounding_->layout.shape, rounding_->version, now.version,
+                              now.lent_at);
 }
 
 Tensor SavedOperand::tensor(Ref<Storage> f32) const {
@@ -138,7 +143,7 @@ Tensor SavedOperand::tensor(Ref<Storage> f32) const {
 Operand SavedOperand::operand() const {
   if (!rounding_ || grad_enabled()) return get();
   detail::RoundedElements::Found found = rounding_->elements->find();
-  check_version(found.version);
+  check_version(found);
   if (found.bf16) return {rounding_->layout, std::move(found.bf16)};
   return tensor(std::move(found.f32));
 }
@@ -146,7 +151,7 @@ Operand SavedOperand::operand() const {
 Tensor SavedOperand::get() const {
   if (!rounding_) return saved_.get();
   detail::RoundedElements::Found found = rounding_->elements->find_f32();
-  check_version(found.version);
+  check_version(found);
   return tensor(std::move(found.f32));
 }
 

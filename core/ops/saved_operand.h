@@ -56,6 +56,7 @@ class RoundedElements final : public Heir {
   struct Found {
     Ref<Storage> f32, bf16;  ///< one of the two
     uint64_t version = 0;    ///< the last version of the f32 elements
+    uint64_t lent_at = 0;    ///< their Storage::lent_at()
   };
   Found find();
   /// As find, but converts bfloat16 elements back to f32 for good.
@@ -94,7 +95,7 @@ class SavedOperand {
     uint64_t version;
   };
   bool round(const detail::TensorImpl& x);
-  void check_version(uint64_t now) const;
+  void check_version(const detail::RoundedElements::Found& now) const;
   Tensor tensor(detail::Ref<detail::Storage> f32) const;
 
   Saved saved_;

@@ -31,6 +31,7 @@ void TensorImpl::freeze() {
   leaf->grad = {};
   leaf->pass = {};
   leaf->stepped_by = nullptr;
+  leaf->step = {};
   frozen_ = node_;
   set_node({});
 }
@@ -69,7 +70,9 @@ void Tensor::set_grad(Tensor grad) const {
           "set_grad: the gradient requires a gradient itself, and a leaf that holds its own graph "
           "is never freed; give its detach()");
   }
-  static_cast<LeafNode*>(impl_->node().get())->grad = std::move(grad);
+  auto* leaf = static_cast<LeafNode*>(impl_->node().get());
+  leaf->grad = std::move(grad);
+  leaf->step = {};
 }
 
 void Tensor::zero_grad() const {
@@ -81,6 +84,11 @@ void Tensor::zero_grad() const {
 void Tensor::backward() const { tern::backward(*this); }
 
 void Tensor::begin_write(const char* op) const {
+  check(!impl().storage->lent(),
+        "{}: the tensor of shape {} holds averages for now (EmaScope, Ema::swap): what is written "
+        "would stay in them, and not in the model. Write when the scope has ended; a pass in "
+        "evaluation (nn::EvalScope) leaves running statistics as they are",
+        op, shape());
   if (grad_enabled()) {
     check(!requires_grad(),
           "{}: the tensor of shape {} requires a gradient, which in-place writes would falsify; "

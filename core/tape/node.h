@@ -68,6 +68,15 @@ class LeafNode final : public Node {
   bool is_leaf() const override { return true; }
   /// Whether the tensor stopped requiring a gradient after the graph was made.
   bool frozen() const { return owner && owner->node().get() != this; }
+  /// Which optimizer stepped the parameter by which state of the gradient.
+  struct Step {
+    const void* optimizer = nullptr;
+    const char* name = "";
+    const Storage* gradient = nullptr;  ///< only to compare
+    uint64_t version = 0;               ///< of its elements
+    uint64_t run = 0;                   ///< the last pass that added to it
+    bool operator==(const Step&) const = default;
+  };
   /// Error if another thread's pass hands this leaf over (on_ready). REQUIRES: `gathering` is held.
   void check_may_gather() const;
   /// Begins or ends an exclusive use by this thread: handing the leaf over, or asking for its
@@ -83,6 +92,7 @@ class LeafNode final : public Node {
   Ref<BackwardPass> pass;            ///< the last one that reached it while it was known
   uint64_t run = 0;                  ///< of that pass, or of one that reached it unknown
   const char* stepped_by = nullptr;  ///< optimizer that took the gradient inside backward
+  Step step;                         ///< the last one that an optimizer took by `grad`
 };
 
 /// The leaves that `output` depends on and that are not frozen: those of leaves(), and parameters

@@ -89,11 +89,19 @@ Fresh Fresh::view(const Tensor& x, const Layout& layout) {
 
 Fresh Fresh::adopt(const Tensor& value) { return view(value, value.layout()); }
 
-void detail::check_saved_version(const Shape& shape, uint64_t saved, uint64_t now) {
-  check(now == saved,
-        "backward: {} saved a tensor of shape {} at version {}, but it is now at version {}: it "
-        "was written in place in between; write to a clone() instead",
-        running_node() ? running_node()->name : "an op", shape, saved, now);
+void detail::check_saved_version(const Shape& shape, uint64_t saved, uint64_t now,
+                                 uint64_t lent_at) {
+  if (now == saved) return;
+  const char* op = running_node() ? running_node()->name : "an op";
+  check(lent_at <= saved,
+        "backward: {} saved a weight of shape {}, and an EmaScope (or Ema::swap) has put averages "
+        "in its place or taken them out since; run forward and backward both outside of the scope, "
+        "or both in it",
+        op, shape);
+  fail(fmt::format(
+      "backward: {} saved a tensor of shape {} at version {}, but it is now at version {}: it "
+      "was written in place in between; write to a clone() instead",
+      op, shape, saved, now));
 }
 
 Saved::Saved(const Saved&) = default;
@@ -116,8 +124,10 @@ Saved::Saved(Tensor t, bool is_output)
 }
 
 void Saved::check_unchanged() const {
-  if (tensor_.defined())
-    detail::check_saved_version(tensor_.shape(), version_, tensor_.ref()->storage->version());
+  if (tensor_.defined()) {
+    const detail::Storage& storage = *tensor_.ref()->storage;
+    detail::check_saved_version(tensor_.shape(), version_, storage.version(), storage.lent_at());
+  }
 }
 
 Tensor Saved::get() const {

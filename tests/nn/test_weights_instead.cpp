@@ -450,5 +450,19 @@ TEST_CASE("weights instead: a use takes nothing from the heap") {
   CHECK(uses() == 0);
 }
 
+TEST_CASE("WeightsInstead: an optimizer's step without gradients names the scope") {
+  Rng rng(1);
+  Mlp mlp(rng);
+  optim::Sgd optimizer(nn::named_parameters(mlp), {.lr = 0.1});
+  const Tensor x = randn({2, 3}, rng), up = leaf(mlp.up.weight), down = leaf(mlp.down.weight);
+  nn::set_requires_grad(mlp, false);
+  nn::set_requires_grad(mlp, true);
+  {
+    const WeightsInstead other(mlp, {{"up.weight", up}});
+    says([&] { optimizer.step(); }, "a WeightsInstead is active");
+  }
+  says([&] { optimizer.step(); }, "Was a copy of the model trained");
+}
+
 }  // namespace
 }  // namespace tern::test_weights_instead

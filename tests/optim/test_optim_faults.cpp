@@ -2,10 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 
 #include "tern/core/base/allocator.h"
+#include "tern/core/base/precision.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -288,6 +290,124 @@ TEST_CASE("EmaScope: the weights come back when the evaluation throws, and when 
   CHECK(values(w)[0] == 5);
   CHECK_NOTHROW(optimizer.step());
   CHECK(values(w)[0] < 5);
+}
+
+TEST_CASE("EmaScope: what writes into the averages is refused, what computes with them is not") {
+  Rng rng(1);
+  Leaky m(rng);
+  const NamedTensors saved = [&] {
+    NamedTensors copies = nn::state_dict(m);
+    for (auto& [name, t] : copies) t = t.detach().clone();
+    return copies;
+  }();
+  optim::Ema ema(nn::state_dict(m), {.decay = 0.5});
+  const Tensor x = randn({4, 3, 5, 5}, rng);
+  {
+    NoGradGuard guard;
+    m.norm(x);  // running statistics move
+    ema.update();
+  }
+  const auto averages = [&] {
+    std::vector<Floats> out;
+    for (const auto& [name, t] : ema.averages()) out.push_back(t.to(DType::f32).to_vector<float>());
+    return out;
+  };
+  const auto before = averages();
+  {
+    optim::EmaScope averaged(ema);
+    CHECK(has(complaint([&] { nn::load_state_dict(m, saved); }),
+              "load_state_dict: the model holds averages for now"));
+    CHECK(has(complaint([&] { ema.load_state_dict(ema.state_dict()); }), "holds averages for now"));
+    NoGradGuard guard;
+    CHECK(has(complaint([&] { (void)m.norm(x); }), "holds averages for now (EmaScope"));
+    CHECK(has(complaint([&] { fill_(m.norm.running_mean, 3); }), "fill_"));
+    nn::EvalScope evaluating(m);
+    CHECK(m.norm(x).shape() == x.shape());
+    CHECK(averages() == before);
+  }
+  CHECK(averages() == before);
+  CHECK_NOTHROW(nn::load_state_dict(m, saved));
+  CHECK_NOTHROW(ema.load_state_dict(ema.state_dict()));
+  CHECK_NOTHROW((void)m.norm(x));
+}
+
+TEST_CASE("EmaScope: a backward pass across its borders names it") {
+  for (MatmulPrecision precision : {MatmulPrecision::f32, MatmulPrecision::bf16}) {
+    const MatmulPrecisionScope scope(precision);
+    Rng rng(1);
+    nn::Linear layer(3, 4, rng), next(4, 2, rng);
+    optim::Ema ema(nn::named_parameters(layer));
+    NamedTensors all = nn::named_parameters(layer);
+    const Tensor x = randn({5, 3}, rng).set_requires_grad();
+    Tensor before = sum(next(layer(x)));
+    {
+      optim::EmaScope averaged(ema);
+      CHECK(has(complaint([&] { before.backward(); }), "an EmaScope (or Ema::swap) has put"));
+    }
+    before = sum(next(layer(x)));
+    Tensor inside;
+    {
+      optim::EmaScope averaged(ema);
+      sum(layer(x)).backward();
+      inside = sum(layer(x));
+    }
+    CHECK(has(complaint([&] { before.backward(); }), "an EmaScope"));
+    CHECK(has(complaint([&] { inside.backward(); }), "an EmaScope"));
+    Tensor after = sum(layer(x));
+    {
+      NoGradGuard guard;
+      fill_(layer.weight, 1);
+    }
+    CHECK(has(complaint([&] { after.backward(); }), "was written in place in between"));
+  }
+}
+
+TEST_CASE("optimizers: two of them do not step by one gradient, unless it is meant") {
+  Tensor w = leaf(ones({3})), v = leaf(ones({3}));
+  optim::Sgd first(NamedTensors{{"w", w}, {"v", v}}, {.lr = 1});
+  optim::Sgd second(NamedTensors{{"w", w}}, {.lr = 1});
+  const auto pass = [&] { sum(w * w * v).backward(); };
+  pass();
+  first.step();
+  const Floats once = values(w);
+  const std::string text = complaint([&] { second.step(); });
+  CHECK(has(text, "another optimizer (Sgd) has stepped 'w'"));
+  CHECK(has(text, "zero_grad()"));
+  CHECK(values(w) == once);
+  CHECK(has(complaint([&] { second.step_in_backward()(w); }), "another optimizer"));
+  // Another gradient: more of it, cleared and new, changed, or a clone.
+  const std::vector<std::function<void()>> fresh = {
+      pass, [&] { first.zero_grad(), pass(); }, [&] { w.zero_grad(), pass(); },
+      [&] { mul_(w.grad(), 0.5); }, [&] { w.set_grad(w.grad().clone()); }};
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    CAPTURE(i);
+    first.zero_grad(), pass(), first.step();
+    fresh[i]();
+    CHECK_NOTHROW(second.step());
+  }
+  // One optimizer may step as often as it likes, and others by their own parameters.
+  first.zero_grad(), pass();
+  optim::Sgd of_v(NamedTensors{{"v", v}}, {.lr = 1});
+  second.step(), second.step(), of_v.step();
+}
+
+TEST_CASE("optimizers: a group without parameters is refused, and none of decay_groups is") {
+  Tensor w = leaf(ones({2, 3}));
+  using Groups = std::vector<optim::MuonWithAdamW::Group>;
+  const optim::MuonParameters p = optim::muon_parameters({{"w", w}});  // no list of blocks
+  REQUIRE(p.hidden.empty());
+  CHECK(has(complaint([&] {
+              optim::MuonWithAdamW(
+                  Groups{{p.hidden, optim::MuonOptions{}}, {p.others, optim::AdamWOptions{}}});
+            }),
+            "MuonWithAdamW: group 0 of 2 has no parameters"));
+  CHECK(has(complaint([&] {
+              optim::Sgd(std::vector<optim::ParameterGroup>{{{{"w", w}}}, {}});
+            }),
+            "group 1 of 2 has no parameters"));
+  const optim::AdamW decayed(optim::decay_groups({{"w", w}}, 0.1));
+  CHECK(decayed.num_groups() == 1);
+  CHECK(decayed.weight_decay(0) == 0.1);
 }
 
 TEST_CASE("EvalScope: every layer is in its own mode again, whatever happened") {
