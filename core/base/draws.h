@@ -1,7 +1,7 @@
 // Records which random numbers a piece of code draws, so that it can run again with the same ones.
 // A DrawLog is filled while the code runs in a recording DrawScope, and read while it runs in a
 // replaying one. A replay does not touch the generators: they may have moved on, or be gone. For
-// one thread. Inside of core only.
+// one thread. Inside of tern only.
 #pragma once
 
 #include <array>

@@ -4,15 +4,19 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "tern/core/base/cores.h"
+#include "tern/core/base/draws.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
@@ -119,7 +123,7 @@ class BatchMaker {
         position,
         std::span(plan->order).subspan(static_cast<size_t>(begin), static_cast<size_t>(size)),
         Rng(options_.seed).stream(static_cast<uint64_t>(position.epoch))};
-    return made(batch);
+    return watching_ ? watched(batch) : made(batch);
   }
 
   // A checksum of the seed and of an epoch's order.
@@ -135,6 +139,46 @@ class BatchMaker {
   }
 
  private:
+  /// Where the draws of a batch begin in each generator, by its key.
+  using Beginnings = std::map<uint64_t, uint64_t>;
+
+  Made drawing(const BatchPlan& batch, Beginnings& begins) {
+    tern::detail::DrawLog log;
+    const tern::detail::DrawScope scope(log, tern::detail::DrawScope::Mode::record);
+    Made m = made(batch);
+    for (const auto& words : log) begins.emplace(words.key, words.first);
+    return m;
+  }
+
+  // Compares the draws of the first two batches. A generator that both draw from, in different
+  // places, is no generator of theirs, unless the batch comes out the same when made again.
+  Made watched(const BatchPlan& batch) {
+    Beginnings begins;
+    Made m = drawing(batch, begins);
+    {
+      std::lock_guard lock(mutex_);
+      if (!first_) {
+        first_ = {batch.position, std::move(begins)};
+        return m;
+      }
+      if (first_->first == batch.position) return m;
+    }
+    const auto moved = [](const Beginnings& a, const Beginnings& b) {
+      return std::any_of(a.begin(), a.end(), [&](const auto& place) {
+        const auto found = b.find(place.first);
+        return found != b.end() && found->second != place.second;
+      });
+    };
+    Beginnings again = begins;
+    if (moved(first_->second, begins)) again.clear(), drawing(batch, again);
+    check(!moved(begins, again),
+          "Loader: make draws from a generator that goes on from batch to batch, so batches depend "
+          "on the order in which workers make them, and a resumed run gets others; draw from "
+          "plan.sample_rng(index) or plan.batch_rng()");
+    watching_ = false;
+    return m;
+  }
+
   Made made(const BatchPlan& batch) {
     const auto [epoch, number] = batch.position;
     NoGradGuard no_grad;
@@ -181,6 +225,8 @@ class BatchMaker {
   LoaderOptions options_;
   std::mutex mutex_;
   std::pair<int64_t, Plan> plans_[2];
+  std::atomic<bool> watching_ = true;
+  std::optional<std::pair<LoaderPosition, Beginnings>> first_;  // of the batch made first
 };
 
 // Threads that make batches in order and hold up to `ahead` of them. They survive a seek: threads

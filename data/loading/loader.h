@@ -133,7 +133,7 @@ class Loader {
  public:
   /// make(plan) makes the batch of a plan. Worker threads call it, several at a time, with
   /// gradients off and parallel loops serial. It must depend only on the plan (a `mutable` lambda
-  /// does not compile).
+  /// does not compile). Error with the second batch if it draws from an Rng that batches share.
   template <class Make>
   Loader(int64_t samples, Make make, LoaderOptions options)
       : core_(samples, wrap(std::move(make), cut_), options) {}

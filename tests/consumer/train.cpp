@@ -21,7 +21,7 @@ struct Points {
   Tensor x, label;  // outside a circle, or inside?
 };
 
-Points draw(int64_t n, Rng rng) {
+Points draw(int64_t n, Rng&& rng) {  // of this call alone: a copy would draw the same again
   Tensor x = randn({n, 2}, rng);
   return {x, gt(norm(x, 2, 1), 1.18).to(DType::i64)};
 }

@@ -11,7 +11,8 @@ struct Question {
 };
 inline constexpr int64_t kClasses = 4, kValues = 8, kTokens = kClasses * kValues + kClasses;
 
-inline Question ask(int64_t batch, int64_t entries, Rng rng) {
+// A generator for this call alone (&&): copies of one would ask the same questions each time.
+inline Question ask(int64_t batch, int64_t entries, Rng&& rng) {
   Tensor entry = randint(0, kClasses * kValues, {batch, entries}, rng);
   std::vector<int64_t> question, answer;
   for (int64_t b = 0; b < batch; ++b) {

@@ -55,6 +55,14 @@ std::vector<Record> run(int64_t samples, LoaderOptions options, int epochs) {
   return run(loader, epochs);
 }
 
+/// The number of batches up to the end of the epoch.
+template <class B>
+int run_all(Loader<B>& loader) {
+  int n = 0;
+  while (loader.next()) ++n;
+  return n;
+}
+
 /// Pictures of random bytes, labels in turn.
 std::shared_ptr<const ImageSet> random_images(int64_t n, uint64_t seed) {
   auto set = std::make_shared<ImageSet>();
@@ -192,6 +200,33 @@ TEST_CASE("loader: no samples, wrong options") {
   CHECK_THROWS_AS(recorder(5, {.workers = -1}), Error);
   CHECK_THROWS_AS(recorder(5, {.prefetch = 0}), Error);
   CHECK_THROWS_AS(recorder(5, {.batch = 6, .drop_last = true}), Error);
+}
+
+TEST_CASE("loader: a generator that batches share is refused, whatever the number of workers") {
+  for (int workers : {0, 1, 4}) {
+    CAPTURE(workers);
+    std::mutex mutex;
+    Rng shared(3);
+    Loader<double> loader(100,
+                          [&](const BatchPlan&) {
+                            const std::scoped_lock lock(mutex);
+                            return shared.uniform();
+                          },
+                          {.batch = 10, .workers = workers});
+    for (int again = 0; again < 2; ++again)  // not only once
+      CHECK_THROWS_WITH_AS(run_all(loader), doctest::Contains("plan.sample_rng(index)"), Error);
+  }
+  // A copy of one generator draws the same in every batch, and one may be set by the plan.
+  Rng base(4);
+  base.next_u32();
+  Loader<uint64_t> copies(
+      100,
+      [&](const BatchPlan& plan) {
+        Rng copy = base, placed(Rng::State{7, static_cast<uint64_t>(plan.position.batch)});
+        return copy.next_u64() + placed.next_u64();
+      },
+      {.batch = 10});
+  CHECK(run_all(copies) == 10);
 }
 
 TEST_CASE("loader: an exception arrives in its place, and the batch can be tried again") {
