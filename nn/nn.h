@@ -4,6 +4,7 @@
 #include "tern/nn/activation.h"
 #include "tern/nn/any_layer.h"
 #include "tern/nn/attention_layers.h"
+#include "tern/nn/average_weights.h"
 #include "tern/nn/check_module.h"
 #include "tern/nn/conv.h"
 #include "tern/nn/distributions.h"

@@ -165,6 +165,10 @@ double averaged_accuracy(Net& net, optim::Optimizer& optimizer, datasets::Loader
   return accuracy(net, test);
 }
 
+void load_average(Net& net, const std::vector<std::string>& files) {
+  nn::load_state_dict(net, nn::average_weights(files));  // one file at a time in memory
+}
+
 double bf16_step(const Net& net, optim::Optimizer& optimizer, const Point& p) {
   MatmulPrecisionScope precision(MatmulPrecision::bf16);
   Tensor loss = loss_of(net, p);
@@ -314,6 +318,11 @@ void check_training() {
   Net averaged = fresh;
   optim::AdamW third(nn::named_parameters(averaged), {.lr = 1e-2});
   check(averaged_accuracy(averaged, third, loader, test) > 0.7, "the averages have learned");
+  nn::save_weights("fresh.safetensors", fresh), nn::save_weights("net.safetensors", net);
+  Net middle = fresh;
+  load_average(middle, {"fresh.safetensors", "net.safetensors"});
+  check(all_close(middle.head.weight, (fresh.head.weight + net.head.weight) / 2),
+        "the mean of two files");
   Net rounded = fresh;
   optim::AdamW fourth(nn::named_parameters(rounded), {.lr = 1e-2});
   const double in_bf16 = bf16_step(rounded, fourth, test), exact = loss_of(fresh, test).item();
