@@ -124,8 +124,8 @@ struct World::Impl {
     while (!changed.wait_for(lock, std::chrono::milliseconds(100), [&] { return done; })) {
       if (!patience.is_over()) continue;
       std::fflush(stdout);
-      std::fprintf(stderr, "rank %lld: waited %g s for other ranks at the %s; the job ends\n",
-                   static_cast<long long>(launched_rank()), options.timeout, where);
+      fmt::print(stderr, "rank {}: waited {} s for other ranks at the {}; the job ends\n",
+                 launched_rank(), options.timeout, where);
       _exit(kExitRankLost);
     }
   }
@@ -286,8 +286,8 @@ struct World::Impl {
       if (open[r] > 0)
         text +=
             fmt::format("{}rank {} (last seen in {})", text.empty() ? "" : ", ", r, last_seen[r]);
-    std::fprintf(stderr, "rank %lld: waited %g s in %s for %s; the job ends\n",
-                 static_cast<long long>(rank), options.timeout, what.c_str(), text.c_str());
+    fmt::print(stderr, "rank {}: waited {} s in {} for {}; the job ends\n", rank, options.timeout,
+               what, text);
     std::fflush(stderr);
     link->abort(kExitRankLost);
   }

@@ -227,7 +227,30 @@ Findings own_prints(const std::vector<std::string>& lines) {
   return findings;
 }
 
+/// What writes or reads fractions as the C library's locale says: with a comma in half of Europe.
+Findings by_locale(const std::vector<std::string>& lines) {
+  static const std::regex kByLocale(
+      "\\b(strtod|strtof|strtold|atof|stod|stof|stold|setprecision|std::locale)\\b"
+      "|\\bs?n?f?printf\\([^;]*%[-+ 0-9.*]*[aefgAEFG]|:[0-9.]*[aAL]\\}|\\btolower\\(static_cast");
+  Findings findings;
+  for (const std::string& line : lines)
+    if (std::regex_search(line, kByLocale)) findings.push_back("depends on the locale: " + line);
+  return findings;
+}
+
 }  // namespace
+
+TEST_CASE("repository: no library writes or reads a number by the locale") {
+  for (const std::string& file : source_files()) {
+    if (!is_library(file)) continue;
+    CAPTURE(file);
+    CHECK(by_locale(read_lines(source_root() / file)) == Findings{});
+  }
+  CHECK(by_locale({"x = std::strtod(p, &end);", "fmt::format(\"{:a}\", x)",
+                   "fmt::format(\"{:.3L}\", x)", "std::fprintf(stderr, \"%g s\", x)",
+                   "fmt::format(\"{:.3f} {:x}\", x, n)", "snprintf(to, 9, \"%d scans\", n)"})
+            .size() == 4);
+}
 
 TEST_CASE("repository: programs print through one door") {
   // The door itself, and the shades of a picture, whose words are cleaned one by one.

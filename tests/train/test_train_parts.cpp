@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <csignal>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/nn/linear.h"
 #include "tern/optim/sgd.h"
+#include "tern/train/detail/exact_text.h"
 #include "tern/train/detail/loop_state.h"
 #include "tern/train/detail/progress_line.h"
 #include "tern/train/train.h"
@@ -18,6 +20,23 @@
 namespace tern::training::test_train_parts {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+TEST_CASE("train: numbers between ranks are their bits, whatever the locale") {
+  for (double v : {0.0, -0.0, 0.1, -1e300, 5e-324, kNaN, std::numeric_limits<double>::infinity()}) {
+    const std::string text = detail::exact_text(v);
+    CHECK(text.find_first_not_of("0123456789abcdef") == text.npos);  // no point, no comma
+    const double back = detail::exact_number(text);
+    CHECK(std::bit_cast<uint64_t>(back) == std::bit_cast<uint64_t>(v));
+  }
+  for (const char* wrong :
+       {"", "0x1,8p+1", "3ff800000000000", "3ff80000000000000", "3ff8 0000000000"})
+    CHECK_THROWS_WITH_AS(detail::exact_number(wrong), doctest::Contains("for a number"), Error);
+  std::string_view rest = "a b\nc";
+  CHECK(detail::taken_until(rest, ' ') == "a");
+  CHECK(detail::taken_until(rest, '\n') == "b");
+  CHECK(detail::taken_until(rest, '\n') == "c");
+  CHECK(rest.empty());
+}
 
 TEST_CASE("train: the loop goes on with the loader where epochs have other numbers of batches") {
   auto loader = datasets::Loader<int64_t>(

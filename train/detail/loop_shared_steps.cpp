@@ -1,14 +1,16 @@
 #include "tern/train/detail/loop_shared_steps.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "tern/core/tape/autograd.h"
+#include "tern/train/detail/exact_text.h"
 
 namespace tern::training {
 namespace {
+
+using detail::exact_number, detail::exact_text, detail::taken_until;
 
 // What a rank tells all others of a part of a step beside its loss: its wishes, how much was done,
 // and the task's means.
@@ -18,25 +20,22 @@ struct Note {
   Means means = {};
 
   std::string text() const {
-    std::string s = fmt::format("{:d} {:d} {:a}\n", stop, late, progress);
+    std::string s = fmt::format("{:d} {:d} {}\n", stop, late, exact_text(progress));
     for (const Means::Entry& e : means.entries())
-      s += fmt::format("{:a} {:a} {}\n", e.sum, e.count, e.name);
+      s += fmt::format("{} {} {}\n", exact_text(e.sum), exact_text(e.count), e.name);
     return s;
   }
 };
 
 // Adds a note to what is known of the step.
-void add_note(const std::string& note, SharedStep& step, Means& means) {
-  std::istringstream lines(note);
-  std::string line;
-  std::getline(lines, line);
-  char* end = nullptr;
-  step.stop |= std::strtol(line.c_str(), &end, 10) != 0;
-  step.late |= std::strtol(end, &end, 10) != 0;
-  step.progress += std::strtod(end, nullptr);
-  while (std::getline(lines, line)) {
-    const double sum = std::strtod(line.c_str(), &end), count = std::strtod(end, &end);
-    means.add(*end ? end + 1 : end, sum, count);
+void add_note(std::string_view note, SharedStep& step, Means& means) {
+  step.stop |= taken_until(note, ' ') != "0";
+  step.late |= taken_until(note, ' ') != "0";
+  step.progress += exact_number(taken_until(note, '\n'));
+  while (!note.empty()) {
+    const double sum = exact_number(taken_until(note, ' '));
+    const double count = exact_number(taken_until(note, ' '));
+    means.add(std::string(taken_until(note, '\n')), sum, count);
   }
 }
 
@@ -185,7 +184,8 @@ std::vector<SharedStep> SharedSteps::take_apart(const Place& place, Means& means
     else
       learner_.skip_step();
     untold_.push_back({.record = {learner_.steps(), 0, learner_.lr(), learner_.grad_norm()}});
-    notes_ += fmt::format("{:a} {:a} {}", weight, loss, note.text()) + kEndOfNote;
+    notes_ +=
+        fmt::format("{} {} {}", exact_text(weight), exact_text(loss), note.text()) + kEndOfNote;
     const int64_t done = place.batch + 1;
     const bool last = done == place.batches;
     if (last || done % local_steps_ == 0) {
@@ -213,18 +213,15 @@ std::vector<SharedStep> SharedSteps::hear(Means& means) {
   std::vector<SharedStep> steps = std::exchange(told_, {});
   if (steps.empty()) return steps;
   telling_.wait();
-  std::vector<std::istringstream> ranks;
-  for (std::string& text : *texts_) ranks.emplace_back(std::move(text));
+  std::vector<std::string_view> ranks(texts_->begin(), texts_->end());
   for (SharedStep& step : steps) {
     std::vector<double> weights;
-    for (std::istringstream& rank : ranks) {
-      std::string text;
-      std::getline(rank, text, kEndOfNote);
-      char* end = nullptr;
-      weights.push_back(std::strtod(text.c_str(), &end));
+    for (std::string_view& rank : ranks) {
+      std::string_view text = taken_until(rank, kEndOfNote);
+      weights.push_back(exact_number(taken_until(text, ' ')));
       step.weight += weights.back();
-      step.record.loss += weights.back() * std::strtod(end, &end);
-      add_note(end, step, means);
+      step.record.loss += weights.back() * exact_number(taken_until(text, ' '));
+      add_note(text, step, means);
     }
     step.record.loss /= step.weight;
     outer_->count(weights);
