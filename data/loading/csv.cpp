@@ -59,12 +59,14 @@ class Records {
     do {
       line_ = next_line_;
       fields.assign(1, "");
-      quoted_ = false;
+      quoted_.assign(1, false);
       if (peek() < 0) return false;
       read_record(fields);
-    } while (fields.size() == 1 && fields[0].empty() && !quoted_);
+    } while (fields.size() == 1 && fields[0].empty() && !quoted_[0]);
     return true;
   }
+  // Whether this field of the record is in quotes.
+  bool quoted(size_t field) const { return quoted_[field]; }
   int64_t line() const { return line_; }
   [[noreturn]] void fail(const std::string& what) const {
     fail_io(fmt::format("{}: line {}: {}", file_.path(), line_, what));
@@ -101,6 +103,7 @@ class Records {
       if (c == separator_) {
         if (fields.size() == kMaxFields) fail(fmt::format("more than {} fields", kMaxFields));
         fields.emplace_back();
+        quoted_.push_back(false);
       } else {
         append(field, c);
       }
@@ -109,7 +112,7 @@ class Records {
 
   // Reads from after the first quote to after the last; only the end of the field may follow.
   void read_quoted(std::string& field) {
-    quoted_ = true;
+    quoted_.back() = true;
     while (true) {
       const int c = take();
       if (c < 0) fail("a quoted field has no end");
@@ -134,7 +137,7 @@ class Records {
   std::vector<char> buffer_;
   size_t at_ = 0, end_ = 0;
   int64_t line_ = 1, next_line_ = 1;
-  bool quoted_ = false;
+  std::vector<bool> quoted_;
 };
 
 // Of a decimal number that no type has: whether it is too small, not too large.
@@ -151,16 +154,17 @@ bool is_below_1(std::string_view text) {
   return power < (first < point ? 1 : 0);
 }
 
-// Converts all of `text` to a T; false if it is not one or does not fit. What is too small for the
-// type is 0.
+// Converts all of `text` to a T; false if it is not one, or an integer that does not fit. A number
+// that is too small for the type is 0, one that is too large infinite.
 template <class T>
 bool parse(std::string_view text, T& value) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (rest != text.data() + text.size()) return false;
-  if (error != std::errc::result_out_of_range || !is_float(dtype_of<T>) || !is_below_1(text))
+  if (error != std::errc::result_out_of_range || !is_float(dtype_of<T>))
     return error == std::errc();
-  value = text.starts_with('-') ? -T(0) : T(0);
+  const T most = is_below_1(text) ? T(0) : std::numeric_limits<T>::infinity();
+  value = text.starts_with('-') ? -most : most;
   return true;
 }
 
@@ -212,7 +216,10 @@ Table read_table(Records& file, const CsvOptions& o) {
   if (!more) file.fail("the file is empty");
   std::vector<std::string> names = fields;
   for (size_t i = 0; i < names.size(); ++i)
-    names[i] = o.header ? std::string(trimmed(fields[i])) : std::to_string(i);
+    if (!o.header)
+      names[i] = std::to_string(i);
+    else if (!file.quoted(i))
+      names[i] = trimmed(fields[i]);
   const Columns columns = choose(file, names, o);
   if (o.header) more = file.next(fields);
   std::vector<T> values;
