@@ -124,8 +124,10 @@ struct World::Impl {
     while (!changed.wait_for(lock, std::chrono::milliseconds(100), [&] { return done; })) {
       if (!patience.is_over()) continue;
       std::fflush(stdout);
-      fmt::print(stderr, "rank {}: waited {} s for other ranks at the {}; the job ends\n",
-                 launched_rank(), options.timeout, where);
+      const std::string text =
+          fmt::format("rank {}: waited {} s for other ranks at the {}; the job ends\n",
+                      launched_rank(), options.timeout, where);
+      std::fputs(text.c_str(), stderr);
       _exit(kExitRankLost);
     }
   }
@@ -286,8 +288,9 @@ struct World::Impl {
       if (open[r] > 0)
         text +=
             fmt::format("{}rank {} (last seen in {})", text.empty() ? "" : ", ", r, last_seen[r]);
-    fmt::print(stderr, "rank {}: waited {} s in {} for {}; the job ends\n", rank, options.timeout,
-               what, text);
+    const std::string line = fmt::format("rank {}: waited {} s in {} for {}; the job ends\n", rank,
+                                         options.timeout, what, text);
+    std::fputs(line.c_str(), stderr);
     std::fflush(stderr);
     link->abort(kExitRankLost);
   }
