@@ -116,12 +116,13 @@ NamedNumbers Optimizer::settings(size_t group) const {
 void Optimizer::set_settings(const NamedNumbers& values, size_t group) {
   Settings changed = groups_.at(group);
   const NamedNumbers known = settings(group);
-  for (const auto& [name, value] : values) {
+  for (const auto& value : values) {
+    const std::string& name = value.first;
     const auto same = [&name](const auto& setting) { return setting.first == name; };
     check(std::any_of(known.begin(), known.end(), same), "{}: there is no setting '{}'",
           rule_name(group), name);
-    if (name == "lr") changed.lr = value;
-    if (name == "weight_decay") changed.weight_decay = value;
+    if (name == "lr") changed.lr = value.second;
+    if (name == "weight_decay") changed.weight_decay = value.second;
   }
   check_rates(changed);
   const NamedNumbers before = rule_settings(group);
