@@ -233,13 +233,18 @@ std::vector<PictureFile> take_test_share(const std::string& path, std::vector<Pi
 void read_folders(const std::string& path, uint64_t seed, const FolderReading& reading,
                   LabelledPictures& p) {
   const detail::PictureSplits splits = detail::find_splits(path);
-  check_io(!splits.train.empty(), "{}: it has a test set ({}) and no training set; name that train",
-           path, splits.test);
+  check_io(!splits.train.empty(),
+           "{}: holds a test set ({}) and no training set; name the folder of that train", path,
+           splits.test);
   const PictureFolder all = open_picture_folder(splits.train);
   p.class_names = all.class_names;
   UnusedFiles unused = all.unused;
   std::vector<PictureFile> train = mixed(all.files, seed), test;
   if (!splits.test.empty()) {
+    check_io(!detail::folders_in(splits.test).empty(),
+             "{}: its pictures have no folders of classes, so no model can be tested on them; {} "
+             "alone can be given as the data",
+             splits.test, splits.train);
     const PictureFolder other = open_picture_folder(splits.test);
     check_same_classes(splits.test, other.class_names, splits.train, all.class_names);
     test = mixed(other.files, seed);
