@@ -20,7 +20,7 @@ done
 guide=
 for page in tutorial commands pytorch howto faq choosing models results performance several_machines \
   architecture; do
-  [[ ! -f docs/$page.md ]] || guide+=" docs/$page.md"
+  guide+=" docs/$page.md"
 done
 for page in docs/*.md CHANGELOG.md CONTRIBUTING.md; do
   [[ ! -f $page || " $guide " == *" $page "* ]] || guide+=" $page"
@@ -47,11 +47,8 @@ programs=$({
   done
 } >"$out/site.dox"
 
-# The menu leads to the page of the programs' flags, where there is one.
-sed "$([[ -f docs/commands.md ]] || echo '/@ref commands/d')" docs/site/layout.xml >"$out/layout.xml"
 {
   cat docs/site/Doxyfile
-  echo "LAYOUT_FILE = $out/layout.xml"
   echo "INPUT = README.md docs/site/rooms.dox $out/site.dox" $guide $headers
   echo "EXAMPLE_PATH = ."
   echo "IMAGE_PATH = docs/pictures"
@@ -92,13 +89,12 @@ for page in $(grep -l '<tr class="heading">.*<h2 class="groupheader">[^<]' group
   awk -v headings=1 -f "$root/docs/site/sections.awk" "$page" "$page" |
     awk -v page="${page%.html}" -v folder=search -f "$root/docs/site/search.awk"
 done
-if [[ -f commands.html ]]; then  # an anchor for each flag, as search.awk names it
-  awk 'match($0, /id="commands-[^"]*"/) { section = substr($0, RSTART + 4, RLENGTH - 5) }
-    match($0, /<div class="line">  --[a-z][a-z0-9-]*/) {
-      flag = substr($0, RSTART + 20, RLENGTH - 20); sub(/ +/, "", flag)
-      if (!seen[section flag]++) sub(/<div class="line"/, "& id=\"" section flag "\"")
-    } { print }' commands.html >flags && mv flags commands.html
-fi
+# An anchor for each flag, as search.awk names it.
+awk 'match($0, /id="commands-[^"]*"/) { section = substr($0, RSTART + 4, RLENGTH - 5) }
+  match($0, /<div class="line">  --[a-z][a-z0-9-]*/) {
+    flag = substr($0, RSTART + 20, RLENGTH - 20); sub(/ +/, "", flag)
+    if (!seen[section flag]++) sub(/<div class="line"/, "& id=\"" section flag "\"")
+  } { print }' commands.html >flags && mv flags commands.html
 for page in README.md $guide; do
   name=${page##*/} name=${name%.md} name=${name,,}
   awk -f "$root/docs/site/page.awk" "$root/$page" |
@@ -109,7 +105,7 @@ for words in 'gradient clipping' 'early stopping' 'label smoothing' hold-out res
   key=$(sed 's/ /_20/g; s/-/_2d/g' <<<"$words")
   grep -q "\['$key" search/all_*.js || { echo "the search finds no '$words'"; exit 1; }
 done
-[[ ! -f commands.html ]] || grep -q "commands.html#commands-[^']*--resume'" search/all_*.js ||
+grep -q "commands.html#commands-[^']*--resume'" search/all_*.js ||
   { echo "the search finds no flag"; exit 1; }
 ! grep -n '"@ref' menudata.js || exit 1
 # The list of programs says what each is: the first sentence of its file.
