@@ -135,7 +135,7 @@ std::string row(const std::string& heading, const std::string& html) {
 
 // What a person asks first: model and data. The rest is folded.
 bool is_folded(const std::string& heading) {
-  return heading == "recipe" || heading == "machine" || heading == "ranks" || heading == "time";
+  return heading == "recipe" || heading == "machine" || heading == "ranks";
 }
 
 // "59.4% of 96 test images (95 % confidence: 49.4 to 68.7 %)"
@@ -170,8 +170,10 @@ std::string answer(const RunSummary& run, const RunPage& page) {
   std::string s;
   if (std::isfinite(number))
     s += fmt::format("<p class=\"answer\">{}</p>\n", escape_html(answer_text(wanted, number)));
-  s += fmt::format("<p>{}{}, {}", (run.best > 0 ? "best " : "") + run.word + " ", epoch->epoch,
-                   training::clock_time(seconds));
+  s += fmt::format(
+      "<p>{}{} {}{}, {}", run.best > 0 ? "best " : "", run.word, epoch->epoch,
+      run.record.epochs > 0 ? fmt::format(" of {}", training::grouped(run.record.epochs)) : "",
+      training::clock_time(seconds));
   if (const double speed = median_speed(run.epochs); speed > 0)
     s += fmt::format(", {} {}/s", training::grouped(std::llround(speed)), escape_html(page.unit));
   if (run.record.weights > 0) s += fmt::format(", {} weights", short_count(run.record.weights));

@@ -61,17 +61,11 @@ Facts describe(const CifarTraining& t, const std::string& data_path) {
 
 ReportData report_data(const CifarTraining& t, const Facts& facts,
                        const std::vector<std::string>& class_names, const RunRecord& record) {
-  const std::vector<training::EpochRecord>& history = t.loop.history();
   const Evaluation& e = *t.evaluation;
-  double seconds = 0;
-  for (const training::EpochRecord& r : history) seconds += r.seconds;
   ReportData d;
   d.run = summary_of(fmt::format("{} on {}", t.options.model,
                                  t.options.data.empty() ? "generated shapes" : t.kind),
                      facts, record, t.loop);
-  d.run.facts.emplace_back(
-      "time", fmt::format("{} for {} {}{}", training::clock_time(seconds), history.size(),
-                          d.run.word, history.size() == 1 ? "" : "s"));
   if (t.options.hold_out == 0) d.run.best = 0;  // none was chosen
   d.held_out = t.options.hold_out > 0;
   if (t.best_tested) d.tested = metrics_of(e, "valid");

@@ -490,6 +490,8 @@ TEST_CASE("run page: the result, what it cost and the state come first, the reci
   CHECK(s.find("more of the recipe") > folded);
   CHECK(s.find("<td>command</td>") > folded);
   CHECK(s.find("<nav>") > folded);
+  run.record.epochs = 78;
+  CHECK(contains(run_page(run, page), "<p>best epoch 2 of 78, 3:03, "));
   page.more_results.clear();  // the best epoch's
   CHECK(contains(run_page(run, page), "words right 20.0 % of 96"));
   page.answer = {"valid_loss", 5000, "words"};
