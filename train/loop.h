@@ -110,9 +110,9 @@ struct Task {
   std::function<double(const B&)> progress = {};
   /// In place of `loss`, where a step is more than one backward pass and one optimizer's update:
   /// calls backward() and step() of the learners as it likes, and gives the step's loss for the log
-  /// and the terminal. A call is a step of the loop, and takes a batch. What it draws from or counts
-  /// beside the models belongs to Loop::checkpoint(). A step that throws after an update is not
-  /// undone: go on from a checkpoint.
+  /// and the terminal. A call is a step of the loop, and takes a batch. What it draws from or
+  /// counts beside the models belongs to Loop::checkpoint(). A step that throws after an update is
+  /// not undone: go on from a checkpoint.
   std::function<double(const B&, Means&)> step = {};
 };
 
