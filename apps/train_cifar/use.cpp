@@ -39,7 +39,7 @@ LabelledPictures pictures_to_test(const TrainOptions& o, const std::string& data
                                   const datasets::FolderReading& reading) {
   if (are_its_own(o, data))
     return datasets::load_labelled_pictures(data, o.form.side, o.seed, reading);
-  return datasets::load_test_pictures(data, o.form.side, o.class_names, o.seed, reading);
+  return datasets::load_test_pictures(data, o.form, o.class_names, o.seed, reading);
 }
 
 std::string weights_at(const std::string& flag, const std::string& path) {
@@ -72,6 +72,10 @@ int evaluate_weights(const CifarFlags& f) {
       o, f.options.data, {.upright = o.exif_rotation, .skip_damaged = f.options.skip_damaged});
   check(o.class_names.empty() || o.class_names == data.class_names,
         "--data {}: these are not the classes that {} was trained on", f.options.data, weights);
+  const int64_t channels = o.class_names.empty() ? data.form.channels : o.form.channels;
+  check(data.form.channels == channels,
+        "--data {}: its pictures have {} channels, and {} was trained on {}", f.options.data,
+        data.form.channels, weights, channels);
   for (const std::string& remark : data.remarks) complain(remark);
   const ImageClassifier model =
       trained_model(weights, name, o.class_names.empty() ? data.form : o.form);

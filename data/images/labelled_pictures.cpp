@@ -313,17 +313,18 @@ LabelledPictures load_labelled_pictures(const std::string& path, int64_t side, u
   return p;
 }
 
-LabelledPictures load_test_pictures(const std::string& path, int64_t side,
+LabelledPictures load_test_pictures(const std::string& path, const PictureForm& form,
                                     const std::vector<std::string>& class_names, uint64_t seed,
                                     const FolderReading& reading) {
   LabelledPictures p;
   if (labelled_kind(path) != "pictures") {
-    p = load_labelled_pictures(path, side, seed);
+    p = load_labelled_pictures(path, form.side, seed);
     p.train = {};
     return p;
   }
   p.kind = "pictures";
-  p.form.side = side;
+  p.form.side = form.side;
+  p.form.channels = form.channels;
   const detail::PictureSplits splits = detail::find_splits(path);
   const std::string& from = splits.test.empty() ? splits.train : splits.test;
   PictureFolder folder = open_picture_folder(from);

@@ -66,10 +66,10 @@ LabelledPictures load_labelled_pictures(const std::string& path, int64_t side, u
                                         const FolderReading& reading = {});
 
 /// The pictures at a path that a trained model is tested on: the test set, or all of folders that
-/// have none apart. `train` is empty. `class_names` are the model's: labels count these, and the
-/// folders may be fewer. IoError for a folder that is none of them. If it is empty, the folders are
-/// the classes.
-LabelledPictures load_test_pictures(const std::string& path, int64_t side,
+/// have none apart. `train` is empty. `form` is the model's: those of folders get its side and
+/// channels. So are `class_names`: labels count these, and the folders may be fewer. IoError for a
+/// folder that is none of them. If it is empty, the folders are the classes.
+LabelledPictures load_test_pictures(const std::string& path, const PictureForm& form,
                                     const std::vector<std::string>& class_names, uint64_t seed = 0,
                                     const FolderReading& reading = {});
 

@@ -146,7 +146,8 @@ TEST_CASE("picture sets: pictures stand upright by their EXIF data, or lie as th
   }
   write_classes(dir / "turned", {"b"}, 5), write_classes(dir / "flat", {"b"}, 5);
   const auto planes = [&](const std::string& name, bool upright) {
-    const LabelledPictures p = load_test_pictures(dir / name, 16, {}, 0, {.upright = upright});
+    const LabelledPictures p =
+        load_test_pictures(dir / name, {.side = 16}, {}, 0, {.upright = upright});
     return std::vector<uint8_t>(p.test.bytes.get(),
                                 p.test.bytes.get() + p.test.size() * p.form.numbers());
   };
@@ -202,11 +203,11 @@ TEST_CASE("picture sets: a third part is said, and one part alone is taken") {
   CHECK(one.class_names == Names{"cat", "dog"});
   CHECK(one.train.size() + one.test.size() == 6);
   CHECK(test::contains(refusal(dir / "all"), "and no training set"));
-  const LabelledPictures tested = load_test_pictures(dir / "all", 8, {});
+  const LabelledPictures tested = load_test_pictures(dir / "all", {.side = 8}, {});
   CHECK(tested.test.size() == 2);
   CHECK(tested.train.size() == 0);
   fs::remove_all(dir / "all/val");
-  CHECK(load_test_pictures(dir / "all", 8, {}).test.size() == 2);
+  CHECK(load_test_pictures(dir / "all", {.side = 8}, {}).test.size() == 2);
 }
 
 TEST_CASE("picture sets: folders that may be parts or classes are refused, classes are not") {
@@ -255,20 +256,31 @@ TEST_CASE("picture sets: a whole folder is tested, by the names of the model's c
   const test::TempDir dir;
   write_classes(dir / "new", {"cat", "emu"}, 3);
   const Names classes = {"bee", "cat", "dog", "emu"};
-  const LabelledPictures p = load_test_pictures(dir / "new", 8, classes);
+  const LabelledPictures p = load_test_pictures(dir / "new", {.side = 8}, classes);
   CHECK(p.class_names == classes);
   CHECK(p.form.classes == 4);
   CHECK(p.test.size() == 6);
   for (const int64_t label : p.test.labels) CHECK((label == 1 || label == 3));
   CHECK(p.remarks == Names{(dir / "new") + " has no pictures of bee, dog"});
   CHECK(test::contains(test::io_error([&] {
-                         load_test_pictures(dir / "new", 8, {"bee", "cat"});
+                         load_test_pictures(dir / "new", {.side = 8}, {"bee", "cat"});
                        }),
                        "its folder emu is not one of the classes that the model was trained on: "
                        "bee, cat"));
+  // Of a model of grey pictures: the luminance of red (.299 * 100 = 29.9).
+  std::vector<uint8_t> red(3 * 8 * 8);
+  for (size_t i = 0; i < red.size(); i += 3) red[i] = 100;
+  for (const char* name : {"grey/a", "grey/b"}) {
+    fs::create_directories(dir / name);
+    save_png(dir / (std::string(name) + "/1.png"), {8, 8, red});
+  }
+  const LabelledPictures grey = load_test_pictures(dir / "grey", {.side = 8, .channels = 1}, {});
+  CHECK(grey.form.channels == 1);
+  CHECK(grey.form.numbers() == 64);
+  CHECK(levels(grey.test, grey.form) == Names{"30", "30"});
   write_classes(dir / "split/train", {"cat", "emu"}, 2);
   write_classes(dir / "split/test", {"cat", "emu"}, 1);
-  const LabelledPictures test = load_test_pictures(dir / "split", 8, {"cat", "emu"});
+  const LabelledPictures test = load_test_pictures(dir / "split", {.side = 8}, {"cat", "emu"});
   CHECK(test.test.size() == 2);
   CHECK(test.remarks == Names{(dir / "split/train") + " was not used, with 4 pictures"});
 }
