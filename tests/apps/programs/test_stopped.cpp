@@ -81,7 +81,7 @@ TEST_CASE("programs: a finished run says a whole command that uses its weights")
     const Ran used =
         run_words({"sh", "-c", t.use + folder + t.more + " --threads 1"}, with_programs(dir));
     CHECK_MESSAGE(used.code == 0, used.err);
-    CHECK_MESSAGE(!has(used.err, "never had"), used.err);  // a sentence that the model knows
+    if (t.purpose == "translate") CHECK_MESSAGE(used.err.empty(), used.err);  // all words are known
   }
 }
 
