@@ -43,8 +43,8 @@ void add_data(Settings& s, TrainConfig& c) {
       .only_if(!is_demo(c), "stories for validation are generated too")
       .only_if(c.valid.empty(), "there are files for validation");
   s.text("documents", c.documents, "MARK",
-         "text between the documents of a file: there the model learns that one ends, and where it "
-         "writes the end it stops; each file is a document of its own; \"\": there is no mark")
+         "mark between the documents of a file: the model learns where a document ends, and stops "
+         "there when it writes; \"\": files have none")
       .only_if(!is_demo(c), "the stories are one text")
       .came_later([&c] { c.documents.clear(); });
   s.number("documents_found", c.documents_found, kAnyCount, "").flag("").came_later();

@@ -44,7 +44,8 @@ std::string ending_of(const std::string& name) {
 /// What a Mac leaves beside files, and folders such as .git.
 bool is_hidden(const std::string& name) { return name.starts_with('.') || name == "__MACOSX"; }
 
-FolderFiles files_of(const std::string& folder) {
+/// `named`: files that are used by their own names.
+FolderFiles files_of(const std::string& folder, const std::vector<std::string>& named = {}) {
   FolderFiles found;
   std::error_code error;
   std::filesystem::recursive_directory_iterator at(folder, error);
@@ -54,9 +55,11 @@ FolderFiles files_of(const std::string& folder) {
     const std::string name = at->path().filename().string();
     const bool is_file = at->is_regular_file(no_file);
     if (is_hidden(name)) {
-      if (!is_file) at.disable_recursion_pending();
-      if (is_file) ++found.others["hidden"];
-    } else if (is_file) {
+      if (is_file)
+        ++found.others["hidden"];
+      else
+        at.disable_recursion_pending();
+    } else if (is_file && !is_one_of(named, at->path().string())) {
       const std::string ending = ending_of(name);
       if (ending == ".txt" || ending == ".gz")
         found.texts.push_back(at->path().string());
@@ -127,9 +130,15 @@ size_t behind_line_end(std::string_view text, size_t at) {
   return at + (rest.starts_with("\r\n") ? 2 : rest.starts_with('\n') || rest.starts_with('\r'));
 }
 
-/// Where a text is cut that `share` of it is behind: behind the last mark in the tenth before, else
-/// behind the last line end there, else between two characters.
-int64_t cut_place(const std::string& path, int64_t bytes, double share, const std::string& mark) {
+/// Where a text is cut: between documents or in one.
+struct Cut {
+  int64_t at;
+  bool in_document = true;
+};
+
+/// Where `share` of a text is behind: behind the last mark in the tenth before, else behind the last
+/// line end there, else between two characters.
+Cut cut_place(const std::string& path, int64_t bytes, double share, const std::string& mark) {
   const auto at = static_cast<int64_t>(static_cast<double>(bytes) * (1 - share));
   datasets::TextReader reader(path);
   reader.skip(at - at / 10);
@@ -142,17 +151,17 @@ int64_t cut_place(const std::string& path, int64_t bytes, double share, const st
       const size_t end = head.find_last_of("\r\n"),
                    last = mark.empty() ? mark.npos : head.rfind(mark);
       if (end != head.npos) line = begin + static_cast<int64_t>(behind_line_end(piece, end));
-      if (last != head.npos) {
+      if (last != head.npos)
         document = begin + static_cast<int64_t>(behind_line_end(piece, last + mark.size()));
-      }
     }
     if (reader.position() <= at) continue;
-    if (document >= 0) return document;
+    if (document >= 0) return {document, false};
     auto place = piece.begin() + before;
     while (place != piece.end() && (*place & 0xC0) == 0x80) ++place;
-    return line >= 0 ? line : begin + (place - piece.begin());
+    return {line >= 0 ? line : begin + (place - piece.begin())};
   }
-  return document >= 0 ? document : line >= 0 ? line : bytes;
+  if (document >= 0) return {document, false};
+  return {line >= 0 ? line : bytes};
 }
 
 template <class T>
@@ -214,7 +223,7 @@ std::vector<std::string> unused_files(const TrainConfig& c) {
   for (const std::vector<std::string>* names : {&c.text, &c.valid})
     for (const std::string& name : *names) {
       if (!is_folder(name)) continue;
-      const FolderFiles files = files_of(name);
+      const FolderFiles files = files_of(name, *names);
       int64_t count = 0;
       for (const auto& [ending, n] : files.others) count += n;
       if (count > 0)
@@ -239,10 +248,12 @@ Texts read_texts(const TrainConfig& c) {
   texts.mark = c.documents;
   for (const std::string& path : text_paths(c)) {
     TextFile file = measured(path);
-    if (texts.files.size() >= trained)
-      file.train = 0;
-    else if (c.valid.empty() && c.hold_out > 0)
-      file.train = cut_place(path, file.bytes, c.hold_out, c.documents);
+    if (texts.files.size() >= trained) file.train = 0;
+    if (texts.files.size() < trained && c.valid.empty() && c.hold_out > 0) {
+      const Cut cut = cut_place(path, file.bytes, c.hold_out, c.documents);
+      file.train = cut.at;
+      texts.cut_documents += cut.in_document && cut.at > 0 && cut.at < file.bytes;
+    }
     if (texts.files.size() < trained) texts.train.emplace_back(path, 0, file.train);
     if (file.train < file.bytes) texts.valid.emplace_back(path, file.train, file.bytes);
     texts.files.push_back(std::move(file));
@@ -359,7 +370,7 @@ BertCorpus encode_documents(const TrainConfig& c, const Texts& texts,
                         c.model.context);
   };
   BertCorpus out{pieces, documents(texts.train), documents(texts.valid), ""};
-  out.documents = out.train->size() + out.valid->size();
+  out.documents = out.train->size() + out.valid->size() - texts.cut_documents;
   out.marks = marks;
   check(out.train->sentences() > 0, "--text: there is no text in it");
   if (c.pairs) {

@@ -52,6 +52,7 @@ struct Texts {
   std::vector<TextPart> train, valid;
   std::vector<TextFile> files = {};  ///< that they stand in
   std::string mark = kEndOfText;     ///< between documents
+  int64_t cut_documents = 0;         ///< that are in `train` and in `valid`
 };
 
 /// "a.txt, b.txt.gz".

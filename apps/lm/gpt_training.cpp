@@ -78,7 +78,7 @@ bool GptKind::encode(TrainConfig& c, const std::string& resumed, const std::stri
       if (m.ffn == 0) m.ffn = find_family(m.model).ffn(m.dim);
     }
     corpus = encode_corpus(texts, tokenizer, scratch);
-    note_documents(c, corpus.train.documents + corpus.valid.documents,
+    note_documents(c, corpus.train.documents + corpus.valid.documents - texts.cut_documents,
                    corpus.train.marks + corpus.valid.marks);
   } else {
     corpus = resumed_corpus(c, {resumed});

@@ -67,8 +67,9 @@ void add_generate_settings(Settings& s, LmFlags& f) {
   GenerateOptions& g = f.generate;
   add_generator(s, f);
   s.texts("prompt", f.prompt, "TEXT",
-          "text to continue; empty: the model begins a text, or a line if lm trained it; -: the "
-          "text is standard input, without its last line end; may be given several times")
+          "text to continue; empty: the model begins a text, or a line if lm trained it on fewer "
+          "than 20 documents; -: the text is standard input, without its last line end; may be "
+          "given several times")
       .one_each();
   s.text("prompts", f.prompts, "FILE", "file with a prompt in each line, plain or .gz");
   s.text("prompt_file", f.prompt_file, "FILE",

@@ -60,7 +60,6 @@ void choose_model(TrainConfig& c, const GivenKeys& given, bool large) {
     set(given, "model.ffn", m.ffn, int64_t{1024});
     set(given, "lr", c.lr, 1e-3);
   }
-  if (large) set(given, "model.dropout", m.dropout, 0.1);
 }
 
 }  // namespace
@@ -96,7 +95,7 @@ void choose_by_pairs(TrainConfig& c, const GivenKeys& given, const PairFiles& fi
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(step)));
   const int64_t tokens = std::clamp<int64_t>(power, 256, large ? 4096 : 2048);
   set(given, "batch_tokens", c.batch_tokens, std::max(tokens, c.max_length + 1));
-  const int64_t epochs = std::clamp<int64_t>(kShown / std::max<int64_t>(pairs, 1), 3, 60);
+  const int64_t epochs = std::clamp<int64_t>(kShown / std::max<int64_t>(pairs, 1), 3, 40);
   set(given, "epochs", c.epochs, new_model ? epochs : std::max<int64_t>(epochs / 3, 3));
   if (std::ssize(files.valid) < kEnoughForBleu) set(given, "best", c.best, std::string("loss"));
 }

@@ -95,14 +95,8 @@ void own(TrainConfig& c) {
   one_table(c);
   c.bpe = 2000;
   c.lowercase = false;
-  c.model = {.layers = 4,
-             .dim = 128,
-             .heads = 4,
-             .ffn = 256,
-             .norm_first = true,
-             .tie = "all",
-             .dropout = 0.3};
-  c.epochs = 60;
+  c.model = {.layers = 4, .dim = 128, .heads = 4, .ffn = 256, .norm_first = true, .tie = "all"};
+  c.epochs = 40;
   c.batch_tokens = 512;
   c.lr = 2e-3;
   c.schedule = "cosine";

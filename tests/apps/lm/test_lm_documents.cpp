@@ -158,6 +158,19 @@ TEST_CASE("lm documents: what is held out begins with a document") {
   CHECK(texts.train[0].whole().ends_with(std::string(kEndOfText) + "\n"));
   const Corpus corpus = encode_corpus(texts, datasets::ByteBpe(), dir.path());
   CHECK(corpus.train.documents + corpus.valid.documents == 100);
+  CHECK(texts.cut_documents == 0);
+  // A file without marks is one document, of which a part is held out.
+  std::filesystem::remove(dir / "x.txt");
+  write_file(dir / "y.txt", stories(50, "---"));
+  write_file(dir / "z.txt", stories(50, "---"));
+  LmFlags o;
+  o.config = small_config(dir.path());
+  o.config.hold_out = 0.3;
+  o.config.epochs = 1;
+  CHECK(read_texts(o.config).cut_documents == 2);
+  o.train.out = dir / "run";
+  REQUIRE(train_lm(o) == 0);
+  CHECK(contains(test::read_file(dir / "run/report.html"), "2 documents, a file each"));
 }
 
 TEST_CASE("lm documents: files are documents; a mark that is given must stand somewhere") {
@@ -256,10 +269,12 @@ TEST_CASE("lm texts: what a folder has that is no text is counted, by ending") {
   CHECK(text_paths(c) ==
         Texts{dir / "t/a.txt", dir / "t/c.en.gz", dir / "t/sub/B.TXT", dir / "t/README"});
   REQUIRE(unused_files(c).size() == 1);
-  CHECK(unused_files(c)[0] ==
-        dir /
-            "t: 6 of 9 files are not used: 2 .md, 1 .jsonl, 1 .tar.gz, 1 hidden, 1 without an "
-            "ending; --text takes files of any name");
+  CHECK(unused_files(c)[0] == dir /
+                                  "t: 5 of 8 files are not used: 2 .md, 1 .jsonl, 1 .tar.gz, 1 "
+                                  "hidden; --text takes files of any name");
+  c.text = {dir / "t"};
+  CHECK(contains(unused_files(c)[0], "t: 6 of 9 files are not used: "));
+  CHECK(contains(unused_files(c)[0], ", 1 without an ending; "));
   c.text = {dir / "t/a.txt"};
   CHECK(unused_files(c).empty());
   std::filesystem::create_directories(dir / "u");

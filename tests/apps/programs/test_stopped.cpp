@@ -62,7 +62,7 @@ TEST_CASE("programs: a finished run says a whole command that uses its weights")
            {"ntm train --hidden 6 --slots 9 --width 4 --sequences 2 --every 2", "test it",
             "ntm eval --model ", ""},
            {"translate train --first 40 --epochs 1 --dim 16", "translate",
-            "echo 'The quiet cats will lose my beautiful horses.' | translate run --model ", ""},
+            "echo 'These books will be strange.' | translate run --model ", ""},
            {"lm train --text text --vocab 257 --context 8 --dim 8 --heads 1 --layers 1 --batch 2 "
             "--epochs 1",
             "write with it", "lm generate --model ", ""},
@@ -81,7 +81,7 @@ TEST_CASE("programs: a finished run says a whole command that uses its weights")
     const Ran used =
         run_words({"sh", "-c", t.use + folder + t.more + " --threads 1"}, with_programs(dir));
     CHECK_MESSAGE(used.code == 0, used.err);
-    CHECK_MESSAGE(!has(used.err, "never had"), used.err);  // a sentence that the model knows
+    if (t.purpose == "translate") CHECK_MESSAGE(used.err.empty(), used.err);  // all words are known
   }
 }
 

@@ -67,13 +67,13 @@ TEST_CASE("own pairs: sizes, vocabulary and epochs go by the pairs; a flag that 
     CHECK_NOTHROW(check_config(c));
   }
   CHECK(few.bpe == 200);
-  CHECK(few.epochs == 60);
+  CHECK(few.epochs == 40);
   CHECK(few.best == "loss");
   CHECK(some.bpe == 5700 / 4);
-  CHECK(some.epochs == 60);
+  CHECK(some.epochs == 40);
   CHECK(some.best == "bleu");
   CHECK(some.model.dim == 128);
-  CHECK(some.model.dropout == 0.3);
+  CHECK(some.model.dropout == 0.1);
   CHECK(many.bpe == 16'000);
   CHECK(many.epochs == 5);
   CHECK(many.model.dim == 256);
