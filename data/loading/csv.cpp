@@ -18,7 +18,6 @@ namespace {
 
 constexpr int64_t kCsvBuffer = 64 * 1024;
 constexpr size_t kMaxField = 1 << 20;
-constexpr size_t kMaxFields = 1 << 20;  // of a line
 
 char separator_of(char given, const std::string& path) {
   if (given != 0) return given;
@@ -51,8 +50,11 @@ bool is_missing(std::string_view field) {
 // Reads records of fields, one at a time.
 class Records {
  public:
-  Records(const std::string& path, char separator, int64_t max_bytes)
-      : file_(path, {.max_bytes = max_bytes}), separator_(separator), buffer_(kCsvBuffer) {}
+  Records(const std::string& path, const CsvOptions& o)
+      : file_(path, {.max_bytes = o.max_bytes}),
+        separator_(separator_of(o.separator, path)),
+        most_(static_cast<size_t>(o.max_columns)),
+        buffer_(kCsvBuffer) {}
 
   // Returns false at the end. Sets `line` to the beginning of the record.
   bool next(std::vector<std::string>& fields) {
@@ -99,7 +101,8 @@ class Records {
       if (c == '\r' && (peek() == '\n' || peek() < 0)) continue;
       if (c < 0 || c == '\n') return;
       if (c == separator_) {
-        if (fields.size() == kMaxFields) fail(fmt::format("more than {} fields", kMaxFields));
+        if (fields.size() >= most_)
+          fail(fmt::format("more than {} fields; CsvOptions::max_columns can allow more", most_));
         fields.emplace_back();
       } else {
         append(field, c);
@@ -131,6 +134,7 @@ class Records {
 
   ByteReader file_;
   int separator_;
+  size_t most_;  // fields of a line
   std::vector<char> buffer_;
   size_t at_ = 0, end_ = 0;
   int64_t line_ = 1, next_line_ = 1;
@@ -243,7 +247,8 @@ Table load_csv(const std::string& path, const CsvOptions& o) {
     check(std::trunc(*o.missing) == *o.missing && std::abs(*o.missing) < 0x1p53 &&
               (o.dtype != DType::u8 || (*o.missing >= 0 && *o.missing < 256)),
           "load_csv: {} cannot stand for a missing {}", *o.missing, o.dtype);
-  Records file(path, separator_of(o.separator, path), o.max_bytes);
+  check(o.max_columns >= 1, "load_csv: at most {} columns; 1 or more", o.max_columns);
+  Records file(path, o);
   return dispatch(o.dtype, [&]<class T>() { return read_table<T>(file, o); });
 }
 

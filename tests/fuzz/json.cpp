@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/core/io/json_value.h"
+#include "tern/core/io/safetensors_shards.h"
 #include "tern/tests/fuzz/fuzz.h"
 
 namespace {
@@ -36,6 +37,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     const JsonDocument file(text, {.depth = 20, .values = 1000});
     walk(file.root());
     fuzz::require(file.unread().empty());
+    const fuzz::File index(text);
+    fuzz::may_refuse_file([&] { detail::read_shard_index(index.path()); });
   } catch (const Error&) {
   }
   return 0;
