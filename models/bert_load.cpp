@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "tern/core/base/reading.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/models/bert.h"
 
@@ -149,13 +150,9 @@ LoadStateReport load_into(const std::string& path, NamedTensors state, Bert& mod
   const std::vector<std::string> aside = leave_heads_aside(state, model);
   LoadStateOptions taking = options;
   taking.take = true;
-  try {
-    LoadStateReport report = nn::load_state_dict(model, state, taking);
-    report.unexpected.insert(report.unexpected.end(), aside.begin(), aside.end());
-    return report;
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: {}", path, e.what()));
-  }
+  LoadStateReport report = reading(path, [&] { return nn::load_state_dict(model, state, taking); });
+  report.unexpected.insert(report.unexpected.end(), aside.begin(), aside.end());
+  return report;
 }
 
 }  // namespace

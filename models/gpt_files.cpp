@@ -1,6 +1,7 @@
 // GPT's sizes by name, its number of weights, and transformers' files.
 #include <algorithm>
 
+#include "tern/core/base/reading.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/models/gpt.h"
 
@@ -130,12 +131,10 @@ int64_t gpt_weights(const GptOptions& o) {
 
 void load_gpt_weights(const std::string& path, Gpt& model) {
   NamedTensors state = named_as(model.options, load_safetensors(path));
-  try {
+  reading(path, [&] {
     if (model.options.tie_head) drop_tied_head(model.options, state);
     nn::load_state_dict(model, state, {.take = true});
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: {}", path, e.what()));
-  }
+  });
 }
 
 }  // namespace tern::models

@@ -9,33 +9,32 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
-#include "tern/core/io/json_text.h"
+#include "tern/core/base/reading.h"
+#include "tern/core/io/json_value.h"
 
 namespace tern::training {
 namespace {
-
-using nlohmann::json;
 
 constexpr uint64_t kLinesADoubling = 128;
 constexpr uint64_t kLargestFile = uint64_t{1} << 30;
 constexpr std::string_view kSpeed = "_per_s";
 
-double number_or_nan(const json& j) {
-  return j.is_null() ? std::numeric_limits<double>::quiet_NaN() : j.get<double>();
+double number_or_nan(const JsonValue& j) {
+  return j.is_null() ? std::numeric_limits<double>::quiet_NaN() : j.number();
 }
 
-EpochRecord epoch_record(const json& j, std::string& unit) {
-  EpochRecord r{.epoch = whole_number(j.at("epoch")), .metrics = {}};
-  for (const auto& [key, value] : j.items()) {
+EpochRecord epoch_record(const JsonValue& j, std::string& unit) {
+  EpochRecord r{.epoch = j.at("epoch").integer(), .metrics = {}};
+  for (const auto& [key, value] : j.members()) {
     if (key == "epoch") continue;
     if (key == "lr")
       r.lr = number_or_nan(value);
     else if (key == "seconds")
       r.seconds = number_or_nan(value);
     else if (key == "steps")
-      r.steps = whole_number(value);
+      r.steps = value.integer();
     else if (key == "ended")
-      r.ended = value.get<std::string>();
+      r.ended = value.text();
     else if (key.ends_with(kSpeed)) {
       unit = key.substr(0, key.size() - kSpeed.size());
       r.speed = number_or_nan(value);
@@ -47,8 +46,9 @@ EpochRecord epoch_record(const json& j, std::string& unit) {
 }
 
 void read_line(const std::string& line, RunLog& log) {
-  const json j = parse_json(line, {.depth = 4, .values = 10000});
-  if (j.contains("epoch")) {
+  const JsonDocument document(line, {.depth = 4, .values = 10000});
+  const JsonValue j = document.root();
+  if (j.has("epoch")) {
     log.epochs.push_back(epoch_record(j, log.unit));
     const int64_t epoch = log.epochs.back().epoch;
     const auto before = std::ssize(log.epochs) - 1;
@@ -56,8 +56,8 @@ void read_line(const std::string& line, RunLog& log) {
           "epoch {} comes out of order", epoch);
     return;
   }
-  const StepRecord r{whole_number(j.at("step")), number_or_nan(j.at("loss")),
-                     number_or_nan(j.at("lr")), number_or_nan(j.at("grad_norm"))};
+  const StepRecord r{j.at("step").integer(), number_or_nan(j.at("loss")), number_or_nan(j.at("lr")),
+                     number_or_nan(j.at("grad_norm"))};
   check(r.step > (log.steps.empty() ? 0 : log.steps.back().step), "step {} comes out of order",
         r.step);
   log.steps.push_back(r);
@@ -124,13 +124,7 @@ RunLog read_log(const std::string& path) {
   std::string line;
   for (int64_t number = 1; std::getline(in, line); ++number) {
     if (in.eof()) break;  // without its end: it is being written, or a kill cut it
-    try {
-      read_line(line, log);
-    } catch (const json::exception& e) {
-      fail_io(fmt::format("{}:{}: no line of a log: {}", path, number, e.what()));
-    } catch (const Error& e) {
-      fail_io(fmt::format("{}:{}: {}", path, number, e.what()));
-    }
+    reading(fmt::format("{}:{}: no line of a log", path, number), [&] { read_line(line, log); });
   }
   return log;
 }

@@ -12,8 +12,9 @@
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/machine.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/reading.h"
 #include "tern/core/base/terminal_text.h"
-#include "tern/core/io/json_text.h"
+#include "tern/core/io/json_value.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/nn/module.h"
 
@@ -28,15 +29,12 @@ std::string date_now() {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
 }
 
-void add_settings(const json& object, const std::string& before, SettingTexts& out) {
-  for (const auto& [key, value] : object.items()) {
+void add_settings(const JsonValue& object, const std::string& before, SettingTexts& out) {
+  for (const auto& [key, value] : object.members()) {
     if (value.is_object())
       add_settings(value, before + key + ".", out);
     else
-      out.emplace_back(before + key,
-                       value.is_string()
-                           ? value.get<std::string>()
-                           : value.dump(-1, ' ', false, json::error_handler_t::replace));
+      out.emplace_back(before + key, value.is_text() ? value.text() : value.dump());
   }
 }
 
@@ -67,21 +65,23 @@ json to_json(const RunRecord& r) {
           {"flags", texts_to_json(r.flags)}};
 }
 
-RunRecord from_json(const json& j) {
-  RunRecord r{.program = j.at("program"), .starts = {}, .settings = {}, .best = {}};
-  for (const json& s : j.at("starts"))
-    r.starts.push_back({s.at("command"), s.at("version"), s.at("date"),
-                        s.value("machine", std::string()), s.value("ranks", int64_t{1})});
-  for (const auto& [name, value] : j.at("settings").items()) r.settings.emplace_back(name, value);
-  r.best = {j.at("best").at("metric"), j.at("best").at("largest")};
-  // Earlier versions do not say:
-  if (j.contains("tested"))
-    for (const auto& [name, value] : j.at("tested").items()) r.tested.emplace_back(name, value);
-  if (j.contains("flags"))
-    for (const auto& [name, flag] : j.at("flags").items()) r.flags.emplace_back(name, flag);
-  r.epochs = j.value("epochs", int64_t{0});
-  r.weights = j.value("weights", int64_t{0});
-  r.resume = j.value("resume", std::string());
+RunRecord from_json(const JsonValue& j) {
+  RunRecord r{.program = j.at("program").text(), .starts = {}, .settings = {}, .best = {}};
+  for (const JsonValue& s : j.at("starts").elements())
+    r.starts.push_back({s.at("command").text(), s.at("version").text(), s.at("date").text(),
+                        s.get("machine", ""), s.get("ranks", int64_t{1})});
+  for (const auto& [name, value] : j.at("settings").members())
+    r.settings.emplace_back(name, value.text());
+  r.best = {j.at("best").at("metric").text(), j.at("best").at("largest").boolean()};
+  if (j.has("tested"))  // earlier versions do not say
+    for (const auto& [name, value] : j.at("tested").members())
+      r.tested.emplace_back(name, value.number());
+  if (j.has("flags"))
+    for (const auto& [name, flag] : j.at("flags").members())
+      r.flags.emplace_back(name, flag.text());
+  r.epochs = j.get("epochs", int64_t{0});
+  r.weights = j.get("weights", int64_t{0});
+  r.resume = j.get("resume", "");
   return r;
 }
 
@@ -115,7 +115,7 @@ SettingTexts flags_of(const Settings& list) {
 
 SettingTexts settings_of(const std::string& text) {
   SettingTexts out;
-  add_settings(parse_json(text), "", out);
+  add_settings(JsonDocument(text).root(), "", out);
   return out;
 }
 
@@ -124,13 +124,8 @@ std::optional<RunRecord> load_run_record(const training::RunFolder& folder) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return {};
   const std::string text = read_small_file(path);
-  try {
-    return from_json(parse_json(text));
-  } catch (const json::exception& e) {
-    fail_io(fmt::format("{}: it cannot be read: {}", path, e.what()));
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: it cannot be read: {}", path, e.what()));
-  }
+  return reading(path + ": it cannot be read",
+                 [&] { return from_json(JsonDocument(text).root()); });
 }
 
 RunRecord record_start(const training::Loop& loop, const std::string& program,

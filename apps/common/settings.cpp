@@ -405,11 +405,7 @@ void set_from_words(const Setting& s, const std::string& name,
 std::string settings_to_json(const Settings& settings) { return to_object(settings).dump(1); }
 
 void settings_from_json(const std::string& text, const Settings& settings) {
-  try {
-    read_members(parse_json(text), settings);
-  } catch (const json::exception& e) {
-    fail(fmt::format("its configuration cannot be read: {}", e.what()));
-  }
+  read_members(parse_json(text), settings);
 }
 
 bool same_settings(const std::string& a, const std::string& b,

@@ -13,6 +13,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"
+#include "tern/core/base/reading.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/dist/shared_work.h"
 #include "tern/train/interrupt.h"
@@ -377,12 +378,10 @@ void load_config(const std::string& path, const Settings& settings,
   check_io(std::filesystem::exists(path), "{}: cannot be opened; is {} the folder of a run?", path,
            std::filesystem::path(path).parent_path().string());
   const std::string text = read_small_file(path);
-  try {
+  reading(path, [&] {
     settings_from_json(text, settings);
     if (check_all) check_all();
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: {}", path, e.what()));
-  }
+  });
 }
 
 void TrainingProgram::read_config(const training::RunFolder& folder,

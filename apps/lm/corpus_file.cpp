@@ -12,7 +12,7 @@
 #include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/document_marks.h"
 #include "tern/core/base/error.h"
-#include "tern/core/io/json_text.h"
+#include "tern/core/io/json_value.h"
 #include "tern/data/text/unicode.h"
 #include "tern/train/progress.h"
 
@@ -164,14 +164,14 @@ std::string notes_of(const Corpus& corpus, const Texts& texts) {
   return notes.dump();
 }
 
-EncodedTexts encoded_by(const json& notes) {
+EncodedTexts encoded_by(const JsonValue& notes) {
   EncodedTexts texts;
-  texts.ends = whole_numbers(notes.at("ends"));
-  texts.bytes = whole_number(notes.at("bytes"));
-  texts.tokens = whole_number(notes.at("tokens"));
-  if (notes.contains("documents")) {  // older files lack them
-    texts.documents = whole_number(notes.at("documents"));
-    texts.marks = whole_number(notes.at("marks"));
+  texts.ends = notes.at("ends").integers();
+  texts.bytes = notes.at("bytes").integer();
+  texts.tokens = notes.at("tokens").integer();
+  if (notes.has("documents")) {  // older files lack them
+    texts.documents = notes.at("documents").integer();
+    texts.marks = notes.at("marks").integer();
   }
   int64_t before = 0;
   for (int64_t end : texts.ends) {
@@ -183,15 +183,15 @@ EncodedTexts encoded_by(const json& notes) {
   return texts;
 }
 
-std::vector<TextFile> files_by(const json& notes) {
+std::vector<TextFile> files_by(const JsonValue& notes) {
   std::vector<TextFile> files;
-  for (const json& f : notes.at("files"))
-    files.push_back({.path = f.at("path").get<std::string>(),
-                     .bytes = whole_number(f.at("bytes")),
-                     .train = whole_number(f.at("train")),
-                     .crc = static_cast<uint32_t>(whole_number(f.at("crc"))),
-                     .on_disk = whole_number(f.at("on_disk")),
-                     .modified = whole_number(f.at("modified"))});
+  for (const JsonValue& f : notes.at("files").elements())
+    files.push_back({.path = f.at("path").text(),
+                     .bytes = f.at("bytes").integer(),
+                     .train = f.at("train").integer(),
+                     .crc = static_cast<uint32_t>(f.at("crc").integer()),
+                     .on_disk = f.at("on_disk").integer(),
+                     .modified = f.at("modified").integer()});
   return files;
 }
 
@@ -301,18 +301,17 @@ std::optional<Corpus> open_corpus(const TrainConfig& c, const std::string& path,
   int64_t learned = 0;
   try {
     corpus.file = datasets::TokenStream::open(path);
-    const json notes = parse_json(corpus.file.notes());
+    const JsonDocument document(corpus.file.notes());
+    const JsonValue notes = document.root();
     corpus.train = encoded_by(notes.at("train"));
     corpus.valid = encoded_by(notes.at("valid"));
-    corpus.checksum = notes.at("checksum").get<std::string>();
+    corpus.checksum = notes.at("checksum").text();
     files = files_by(notes);
-    learned = whole_number(notes.at("tokenizer"));
+    learned = notes.at("tokenizer").integer();
     set_streams(corpus);
   } catch (const IoError& e) {
     fail_io(fmt::format("{}; remove it, and it is made anew", e.what()));
   } catch (const Error& e) {
-    fail_io(fmt::format("{}: {}; remove it, and it is made anew", path, e.what()));
-  } catch (const json::exception& e) {
     fail_io(fmt::format("{}: {}; remove it, and it is made anew", path, e.what()));
   }
   check_io(learned == crc_of(tokenizer) && corpus.file.vocabulary() == tokenizer.size(),

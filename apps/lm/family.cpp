@@ -113,12 +113,10 @@ LanguageModel make_model(const TrainConfig& config) {
 }
 
 LanguageModel load_model(const ModelConfig& config, const std::string& path) {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(path, error);
-  check_io(!error, "{}: {}", path, error.message());
+  const int64_t bytes = safetensors_bytes(path);
   check_sizes(config);
   const int64_t weights = find_family(config.model).weights(config);
-  check_io(weights <= static_cast<int64_t>(bytes / 2),
+  check_io(weights <= bytes / 2,
            "{}: a {} of these sizes has {} weights, more than {} bytes can hold", path,
            config.model, weights, bytes);
   LanguageModel model = make_model(config, 0);

@@ -9,21 +9,27 @@
 #include "tern/apps/common/weights_fit.h"
 #include "tern/apps/lm/transformers_config.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/reading.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/data/text/lines.h"
+#include "tern/train/progress.h"
 
 namespace tern::apps::lm {
 namespace {
 
-/// parse(text of the file), whose errors become those of the file.
+/// parse(text of the file, unknown). Says in a line what the file has and tern does not know.
 template <class Parse>
 auto parsed(const std::string& path, Parse parse) {
   const std::string text = datasets::read_text(path, {.max_bytes = 1 << 24});
-  try {
-    return parse(text);
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: {}", path, e.what()));
-  }
+  Unknown unknown;
+  auto result = reading(path, [&] { return parse(text, &unknown); });
+  if (!unknown.empty())
+    training::say(fmt::format("{}: tern does not know {}; if {} what the model computes, the "
+                              "results are wrong",
+                              path, fmt::join(unknown, ", "),
+                              unknown.size() == 1 ? "it changes" : "they change"),
+                  stderr);
+  return result;
 }
 
 /// Whether lm.json is there; else config.json is.
@@ -103,8 +109,11 @@ ModelConfig load_sizes(const ModelFiles& files) {
 
 bool is_bert_folder(const std::string& folder) {
   const ModelFiles files{folder};
-  return kBert == (is_ours(files) ? load_config(files).model.model
-                                  : parsed(files.foreign_config(), transformers_model));
+  return kBert == (is_ours(files)
+                       ? load_config(files).model.model
+                       : parsed(files.foreign_config(), [](const std::string& text, Unknown*) {
+                           return transformers_model(text);
+                         }));
 }
 
 LoadedModel load_folder(const std::string& folder) {
@@ -124,16 +133,10 @@ LoadedBert load_bert_folder(const std::string& folder) {
   check_io(is_bert_folder(folder), "{}: this is not a BERT; lm fill needs one", folder);
   const models::BertOptions rest = parsed(files.foreign_config(), bert_from_transformers);
   datasets::WordPiece pieces = load_pieces(files);
-  models::Bert model = [&] {
-    try {
-      Rng rng(0);
-      return models::load_bert(files.weights(), rng, rest);
-    } catch (const IoError&) {
-      throw;
-    } catch (const Error& e) {  // heads, say, that do not divide the channels
-      fail_io(fmt::format("{}: {}", files.foreign_config(), e.what()));
-    }
-  }();
+  models::Bert model = reading(files.foreign_config(), [&] {  // heads that do not divide channels
+    Rng rng(0);
+    return models::load_bert(files.weights(), rng, rest);
+  });
   check_finite_weights(files.weights(), nn::named_parameters(model));
   check_known(files.pieces(), pieces.size(), "pieces", model.options.vocab);
   nn::set_training(model, false);

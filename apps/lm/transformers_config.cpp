@@ -2,43 +2,76 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "tern/apps/lm/family.h"
 #include "tern/core/base/error.h"
-#include "tern/core/io/json_text.h"
+#include "tern/core/io/json_value.h"
 
 namespace tern::apps::lm {
 namespace {
 
 using nlohmann::json;
 
-/// use(the JSON of the text).
+/// use(the JSON of the text). Members inside of objects that nobody reads are errors; those of the
+/// file itself go to `unknown`.
 template <class Use>
-auto read_json(const std::string& text, Use use) {
-  try {
-    return use(parse_json(text));
-  } catch (const json::exception& e) {
-    fail(fmt::format("it cannot be read: {}", e.what()));
-  }
+auto read_json(const std::string& text, Unknown* unknown, Use use) {
+  const JsonDocument file(text);
+  auto result = use(file.root());
+  const Unknown names = file.refuse_unread_inside();
+  if (unknown) *unknown = names;
+  return result;
 }
 
-/// The value of a key; `otherwise` where it is missing or null.
+std::string kind_of(const JsonValue& j) { return j.get("model_type", "none"); }
+
+/// Error unless a member is missing, null or has this value.
 template <class T>
-T value_or(const json& object, const char* key, const T& otherwise) {
-  if constexpr (std::is_same_v<T, int64_t>) return whole_number_or(object, key, otherwise);
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? otherwise : found->template get<T>();
+void only(const JsonValue& j, const char* key, const T& wanted) {
+  if (j.get(key, wanted) != wanted)
+    j.find(key).fail(
+        fmt::format("it is {}; only {} is known", j.find(key).shown(), json(wanted).dump()));
+}
+void only(const JsonValue& j, const char* key, const char* wanted) {
+  only<std::string>(j, key, wanted);
 }
 
-std::string kind_of(const json& j) { return value_or<std::string>(j, "model_type", "none"); }
+/// The same of members that must be missing, null or empty.
+void only_empty(const JsonValue& j, std::initializer_list<const char*> keys) {
+  for (const char* key : keys)
+    if (const JsonValue v = j.find(key); !v.is_null() && v.size() > 0)
+      v.fail(fmt::format("it is {}; tern has no such model", v.shown()));
+}
 
-/// Error unless a key is missing or has this value.
-template <class T>
-void only(const json& j, const char* key, const T& wanted) {
-  const T value = value_or(j, key, wanted);
-  check(value == wanted, "{} is {}; only {} is known", key, json(value).dump(),
-        json(wanted).dump());
+// What does not change a model's results: names, tokens and habits of generation, training, heads
+// that other tasks put on top, and sizes that the weights say.
+void ignore_harmless(const JsonValue& j) {
+  j.ignore(
+      "_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path "
+      "architectures bos_token_id cls_token_id decoder_start_token_id dtype eos_token_id "
+      "mask_token_id model_type name_or_path pad_token_id prefix sep_token_id "
+      "tokenizer_class torch_dtype transformers_version unk_token_id");
+  j.ignore(
+      "bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping "
+      "encoder_no_repeat_ngram_size exponential_decay_length_penalty forced_bos_token_id "
+      "forced_eos_token_id length_penalty max_length max_new_tokens min_length "
+      "no_repeat_ngram_size num_beam_groups num_beams num_return_sequences output_attentions "
+      "output_hidden_states output_past output_scores remove_invalid_values "
+      "repetition_penalty return_dict return_dict_in_generate suppress_tokens temperature "
+      "top_k top_p typical_p use_cache");
+  j.ignore(
+      "classifier_dropout finetuning_task gradient_checkpointing id2label initializer_range "
+      "label2id num_labels problem_type task_specific_params tf_legacy_loss torchscript "
+      "use_bfloat16");
+  // The same results in another order of computing, or in another file of one model.
+  j.ignore(
+      "chunk_size_feed_forward cross_attention_hidden_size pretraining_tp "
+      "reorder_and_upcast_attn tie_encoder_decoder");
+  only(j, "is_encoder_decoder", false);
+  only(j, "add_cross_attention", false);
+  only_empty(j, {"pruned_heads", "quantization_config"});
 }
 
 // The members that are ours under another name, each with transformers' default.
@@ -75,9 +108,9 @@ void bert_members(auto& o, auto&& visit) {
   visit("pad_token_id", o.pad, 0);
 }
 
-auto reader(const json& j) {
+auto reader(const JsonValue& j) {
   return [&j]<class T>(const char* key, T& value, auto otherwise) {
-    value = value_or<T>(j, key, static_cast<T>(otherwise));
+    value = j.get(key, static_cast<T>(otherwise));
   };
 }
 
@@ -85,34 +118,57 @@ auto writer(json& j) {
   return [&j](const char* key, const auto& value, auto) { j[key] = value; };
 }
 
-ModelConfig from_gpt2(const json& j) {
+ModelConfig from_gpt2(const JsonValue& j) {
+  ignore_harmless(j);
+  // n_ctx: n_positions under its earlier name, which transformers does not read.
+  j.ignore(
+      "attn_pdrop embd_pdrop is_decoder n_ctx summary_activation summary_first_dropout "
+      "summary_proj_to_labels summary_type summary_use_proj");
   only(j, "scale_attn_weights", true);
   only(j, "scale_attn_by_inverse_layer_idx", false);
-  only(j, "add_cross_attention", false);
-  const auto activation = value_or<std::string>(j, "activation_function", "gelu_new");
-  check(activation == "gelu_new" || activation == "gelu_pytorch_tanh",
-        "activation_function is {}; only gelu_new is known", activation);
+  if (j.get("activation_function", "") != "gelu_pytorch_tanh")
+    only(j, "activation_function", "gelu_new");
   ModelConfig c;
   c.model = "gpt";
   gpt2_members(c, reader(j));
-  c.ffn = value_or<int64_t>(j, "n_inner", 0);
+  c.ffn = j.get("n_inner", int64_t{0});
   return c;
 }
 
-double rope_base(const json& j) {
-  json rope = value_or<json>(j, "rope_parameters", json::object());
-  if (rope.empty()) rope = value_or<json>(j, "rope_scaling", json::object());
-  const auto kind = value_or<std::string>(rope, "rope_type", "default");
-  check(kind == "default", "rope_type is {}; only default is known", kind);
-  return value_or<double>(rope, "rope_theta", value_or<double>(j, "rope_theta", 1e4));
+// transformers 5 writes rope_parameters, earlier versions rope_scaling; until 2024 the member
+// rope_type was called type.
+double rope_base(const JsonValue& j) {
+  double base = j.get("rope_theta", 1e4);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const JsonValue rope = j.find(key);
+    if (rope.is_null()) continue;
+    only(rope, "type", "default");
+    only(rope, "rope_type", "default");
+    only(rope, "partial_rotary_factor", 1.0);
+    base = rope.get("rope_theta", base);
+  }
+  return base;
 }
 
-ModelConfig from_llama(const json& j) {
-  only<std::string>(j, "hidden_act", "silu");
+// Every layer sees the whole text.
+void refuse_windows(const JsonValue& j, int64_t context) {
+  if (j.get("sliding_window", context) < context && j.get("use_sliding_window", true))
+    j.find("sliding_window").fail("attention to a part of the text is not known");
+  const JsonValue types = j.find("layer_types");
+  if (types.is_null()) return;
+  for (const JsonValue& type : types.elements())
+    if (type.text() != "full_attention") type.fail(type.text() + " is not known");
+}
+
+ModelConfig from_llama(const JsonValue& j) {
+  ignore_harmless(j);
+  if (j.get("hidden_act", "") != "swish") only(j, "hidden_act", "silu");
+  only(j, "partial_rotary_factor", 1.0);
   ModelConfig c;
   c.model = "llama";
   llama_members(c, reader(j));
-  check(value_or<bool>(j, "mlp_bias", false) == c.bias,
+  refuse_windows(j, c.context);
+  check(j.get("mlp_bias", false) == c.bias,
         "attention_bias is {} and mlp_bias is not; biases are everywhere or nowhere", c.bias);
   c.rope_base = rope_base(j);
   check(c.heads > 0, "num_attention_heads is {}", c.heads);
@@ -151,13 +207,18 @@ Activation activation_named(const std::string& name) {
   fail(fmt::format("hidden_act is {}; gelu, gelu_new, relu and silu are known", name));
 }
 
-models::BertOptions from_bert(const json& j) {
+models::BertOptions from_bert(const JsonValue& j) {
   const std::string kind = kind_of(j);
   check(kind == kBert, "model_type is {}; a {} is needed", kind, kBert);
-  only<std::string>(j, "position_embedding_type", "absolute");
+  ignore_harmless(j);
+  j.ignore(
+      "directionality hidden_size intermediate_size max_position_embeddings "
+      "num_hidden_layers pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers "
+      "pooler_size_per_head pooler_type tie_word_embeddings type_vocab_size vocab_size");
+  only(j, "position_embedding_type", "absolute");
   only(j, "is_decoder", false);
   models::BertOptions o;
-  o.activation = activation_named(value_or<std::string>(j, "hidden_act", "gelu"));
+  o.activation = activation_named(j.get("hidden_act", "gelu"));
   bert_members(o, reader(j));
   check(o.heads > 0 && o.dropout >= 0 && o.dropout < 1 && o.attention_dropout >= 0 &&
             o.attention_dropout < 1 && o.eps > 0 && o.pad >= 0,
@@ -168,10 +229,12 @@ models::BertOptions from_bert(const json& j) {
 
 }  // namespace
 
-std::string transformers_model(const std::string& text) { return read_json(text, kind_of); }
+std::string transformers_model(const std::string& text) {
+  return kind_of(JsonDocument(text).root());
+}
 
-ModelConfig sizes_from_transformers(const std::string& text) {
-  return read_json(text, [](const json& j) {
+ModelConfig sizes_from_transformers(const std::string& text, Unknown* unknown) {
+  return read_json(text, unknown, [](const JsonValue& j) {
     const std::string kind = kind_of(j);
     check(kind == "gpt2" || kind == "llama", "model_type is {}; gpt2 and llama are known", kind);
     ModelConfig c = kind == "gpt2" ? from_gpt2(j) : from_llama(j);
@@ -190,8 +253,8 @@ std::optional<std::string> sizes_to_transformers(const ModelConfig& c, std::opti
   return j.dump(2) + "\n";
 }
 
-models::BertOptions bert_from_transformers(const std::string& text) {
-  return read_json(text, from_bert);
+models::BertOptions bert_from_transformers(const std::string& text, Unknown* unknown) {
+  return read_json(text, unknown, from_bert);
 }
 
 std::string bert_to_transformers(const models::BertOptions& o) {
@@ -209,13 +272,48 @@ std::string bert_to_transformers(const models::BertOptions& o) {
   return j.dump(2) + "\n";
 }
 
-datasets::WordPieceOptions pieces_from_transformers(const std::string& text) {
-  return read_json(text, [](const json& j) {
+namespace {
+
+// Those of BERT's tokenizer in its original form, which is what vocab.txt is read by.
+void refuse_other_pieces(const JsonValue& j) {
+  const std::string kind = j.get("tokenizer_class", "BertTokenizer");
+  for (const std::string model : {"Bert", "DistilBert", "MobileBert", "Electra"})
+    if (kind == model + "Tokenizer" || kind == model + "TokenizerFast") return;
+  check(kind == "PreTrainedTokenizerFast" || kind == "TokenizersBackend",
+        "tokenizer_class is {}; only BertTokenizer is known", kind);
+}
+
+}  // namespace
+
+datasets::WordPieceOptions pieces_from_transformers(const std::string& text, Unknown* unknown) {
+  return read_json(text, unknown, [](const JsonValue& j) {
+    j.ignore(
+        "added_tokens_decoder additional_special_tokens backend clean_up_tokenization_spaces "
+        "do_word_tokenize extra_special_tokens is_local max_len max_length model_input_names "
+        "model_max_length name_or_path never_split pad_to_multiple_of pad_token_type_id "
+        "padding_side processor_class special_tokens_map_file stride tokenizer_file "
+        "truncation_side truncation_strategy");
+    refuse_other_pieces(j);
+    only(j, "do_basic_tokenize", true);
+    only(j, "wordpieces_prefix", "##");
+    for (const auto& [key, name] : {std::pair("unk_token", "[UNK]"),
+                                    {"sep_token", "[SEP]"},
+                                    {"pad_token", "[PAD]"},
+                                    {"cls_token", "[CLS]"},
+                                    {"mask_token", "[MASK]"}}) {
+      const JsonValue token = j.find(key);
+      if (!token.is_object()) {
+        only(j, key, name);
+        continue;
+      }
+      only(token, "content", name);
+      token.ignore("__type lstrip normalized rstrip single_word special");
+    }
     datasets::WordPieceOptions o;
-    o.lower = value_or(j, "do_lower_case", true);
-    if (const auto strip = j.find("strip_accents"); strip != j.end() && !strip->is_null())
-      o.strip_accents = strip->get<bool>();
-    o.split_cjk = value_or(j, "tokenize_chinese_chars", true);
+    o.lower = j.get("do_lower_case", true);
+    if (const JsonValue strip = j.find("strip_accents"); !strip.is_null())
+      o.strip_accents = strip.boolean();
+    o.split_cjk = j.get("tokenize_chinese_chars", true);
     return o;
   });
 }

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tern/apps/lm/config.h"
 #include "tern/data/text/wordpiece.h"
@@ -14,19 +15,26 @@ namespace tern::apps::lm {
 /// "gpt2", "llama", "bert", ...; "none" where it does not say.
 std::string transformers_model(const std::string& json);
 
+/// Names of members that tern does not know, and which may change what a file means.
+using Unknown = std::vector<std::string>;
+
 /// Error: another model, or an option that tern's does not have (scaled attention, another
 /// activation, scaled rotary positions, heads of another width, some biases and not others).
-ModelConfig sizes_from_transformers(const std::string& json);
+/// Members that change no result are passed over; others go to `unknown`, if it is given. Inside of
+/// objects that are read an unknown member is an error.
+ModelConfig sizes_from_transformers(const std::string& json, Unknown* unknown = nullptr);
 
 /// Nothing for families that transformers does not have. `end` is the id of <|endoftext|>.
 std::optional<std::string> sizes_to_transformers(const ModelConfig& config,
                                                  std::optional<int64_t> end);
 
 /// What the shapes of a BERT's weights do not say. Error as above.
-models::BertOptions bert_from_transformers(const std::string& json);
+models::BertOptions bert_from_transformers(const std::string& json, Unknown* unknown = nullptr);
 std::string bert_to_transformers(const models::BertOptions& options);
 
-datasets::WordPieceOptions pieces_from_transformers(const std::string& json);
+/// Error: another tokenizer than BERT's, other special pieces.
+datasets::WordPieceOptions pieces_from_transformers(const std::string& json,
+                                                    Unknown* unknown = nullptr);
 /// `context`: most tokens of a sequence.
 std::string pieces_to_transformers(const datasets::WordPieceOptions& options, int64_t context);
 

@@ -12,6 +12,7 @@
 #include "tern/apps/common/standard_streams.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/reading.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/core/ops/ops.h"
 #include "tern/train/progress.h"
@@ -157,14 +158,10 @@ void CifarProgram::read_config(const training::RunFolder& folder,
                                const std::optional<SafeTensors>& state) {
   if (!state || fs::exists(folder.file(config_file())))
     return TrainingProgram::read_config(folder, state);
-  try {  // runs of earlier versions have it in the checkpoint alone
+  reading(folder.checkpoint(), [&] {  // runs of earlier versions have it in the checkpoint alone
     config = config_from_json<TrainOptions>(
         training::checkpoint_text(*state, "options", folder.checkpoint()));
-  } catch (const IoError&) {
-    throw;
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: {}", folder.checkpoint(), e.what()));
-  }
+  });
 }
 
 void CifarProgram::read_pictures(const training::RunFolder* resumed) {

@@ -10,6 +10,7 @@
 #include "tern/apps/common/train_program.h"
 #include "tern/apps/common/weights_fit.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/reading.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -183,11 +184,9 @@ SearchOptions with_lexicon(SearchOptions search, const training::RunFolder& fold
            "--source FILE --target FILE",
            folder.path, folder.path);
   const SafeTensors state = load_safetensors(path);
-  try {
-    search.lexicon = std::make_shared<datasets::Lexicon>(datasets::Lexicon::from_state(state));
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: {}", path, e.what()));
-  }
+  search.lexicon = reading(path, [&] {
+    return std::make_shared<datasets::Lexicon>(datasets::Lexicon::from_state(state));
+  });
   check(search.shortlist <= search.lexicon->most(),
         "--shortlist {}: {} has {} translations of a token at most", search.shortlist, path,
         search.lexicon->most());

@@ -56,15 +56,18 @@ bool begins_with(std::string_view bytes, std::string_view magic) {
 
 }  // namespace
 
-std::string describe_foreign_file(const std::string& path, std::string_view bytes) {
+std::string describe_foreign_file(const std::string& path, std::string_view bytes,
+                                  const std::string& to) {
   if (bytes.size() > 8 && bytes[8] == '{') return "";  // behind the length of a safetensors header
   for (const Format& f : kFormats) {
     if (!begins_with(bytes, f.magic) || bytes.find(f.holds) == bytes.npos) continue;
     const std::string what = fmt::format("this is {}; tern reads safetensors files", f.name);
     if (!*f.python) return what;
-    return fmt::format("{}. To convert it:\n  python3 -c '{}' {} {}", what, f.python,
-                       shell_word(path),
-                       shell_word(std::filesystem::path(path).replace_extension(".safetensors")));
+    return fmt::format(
+        "{}. To convert it:\n  python3 -c '{}' {} {}", what, f.python, shell_word(path),
+        shell_word(to.empty()
+                       ? std::filesystem::path(path).replace_extension(".safetensors").string()
+                       : to));
   }
   return "";
 }

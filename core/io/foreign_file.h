@@ -11,7 +11,9 @@ namespace tern::detail {
 inline constexpr int64_t kFirstBytes = 512;
 
 /// What the file at `path` is by its first bytes, and the command that converts it where there is
-/// one: "this is a PyTorch file, ...". Empty if it is nothing known, as a safetensors file is.
-std::string describe_foreign_file(const std::string& path, std::string_view first_bytes);
+/// one: "this is a PyTorch file, ...". Empty if it is nothing known, as a safetensors file is. `to`
+/// is what the command writes: if empty, a file beside it with another ending.
+std::string describe_foreign_file(const std::string& path, std::string_view first_bytes,
+                                  const std::string& to = "");
 
 }  // namespace tern::detail

@@ -1,5 +1,6 @@
 #include "tern/core/io/json_text.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
@@ -29,34 +30,36 @@ void check_limits(std::string_view text, const JsonLimits& limits) {
   }
 }
 
+std::string_view after(std::string_view text, std::string_view mark) {
+  const size_t at = text.find(mark);
+  return at == text.npos ? text : text.substr(at + mark.size());
+}
+
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const JsonLimits& limits) {
   check_limits(text, limits);
-  return nlohmann::json::parse(text);
-}
-
-int64_t whole_number(const nlohmann::json& value) {
-  const bool wraps = value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX;
-  if (!value.is_number_integer() || wraps) {
-    constexpr size_t kMost = 40;
-    using nlohmann::json;
-    const std::string shown = value.dump(-1, ' ', false, json::error_handler_t::replace);
-    fail(fmt::format("{:.{}} is not an integer below 2^63", shown, kMost));
+  using nlohmann::json;
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& e) {
+    fail(detail::json_fault(text, e.byte, e.what()));
+  } catch (const json::exception& e) {  // a number over the largest f64
+    fail(fmt::format("not JSON: {}", after(e.what(), "] ")));
   }
-  return value.get<int64_t>();
 }
 
-std::vector<int64_t> whole_numbers(const nlohmann::json& list) {
-  check(list.is_array(), "expected a list of integers, got {}", list.type_name());
-  std::vector<int64_t> numbers;
-  for (const nlohmann::json& value : list) numbers.push_back(whole_number(value));
-  return numbers;
-}
-
-int64_t whole_number_or(const nlohmann::json& object, const char* key, int64_t otherwise) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? otherwise : whole_number(*found);
+std::string detail::json_fault(std::string_view text, size_t byte, std::string_view what) {
+  if (text.find_first_not_of(" \t\r\n") == text.npos) return "not JSON: it is empty";
+  if (text.find_first_not_of('\0') == text.npos)
+    return "not JSON: it holds zeros alone, as a loss of power may leave a file";
+  const std::string_view before = text.substr(0, std::max<size_t>(byte, 1) - 1);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const size_t column = before.size() - (before.rfind('\n') + 1) + 1;
+  std::string_view reason = after(after(what, "] "), " - ");
+  reason = reason.substr(0, reason.find("; last read"));
+  if (reason.starts_with("unexpected end of input")) reason = "the file ends too early";
+  return fmt::format("not JSON at line {}, column {}: {}", line, column, reason);
 }
 
 }  // namespace tern

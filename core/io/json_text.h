@@ -1,10 +1,11 @@
-// Reads JSON from outside. Inside of tern only, since the values are nlohmann's.
+// Parses JSON from outside; json_value.h reads what it holds. Inside of tern only, since the values
+// are nlohmann's.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
-#include <vector>
 
 namespace tern {
 
@@ -14,18 +15,16 @@ struct JsonLimits {
 };
 
 /// Parses a text. Checks depth and number of values before building anything, since trees are
-/// copied, written and compared recursively. Error with the byte position if a limit is exceeded.
-/// nlohmann::json::parse_error if it is not JSON.
+/// copied, written and compared recursively. Error with the byte position if a limit is exceeded,
+/// with line and column if it is not JSON.
 nlohmann::json parse_json(std::string_view text, const JsonLimits& limits = {});
 
-/// A value from outside as an integer. Error if it is not a number, has a fraction or does not fit.
-/// (nlohmann's own conversion truncates 1.5, wraps 2^63 and is undefined for 1e77.)
-int64_t whole_number(const nlohmann::json& value);
+namespace detail {
 
-/// The same for every element of a list.
-std::vector<int64_t> whole_numbers(const nlohmann::json& list);
+/// Line, column and fault of a text that is not JSON, from what nlohmann's parser says of its byte
+/// (from 1 on).
+std::string json_fault(std::string_view text, size_t byte, std::string_view what);
 
-/// The same for the value of a key; `otherwise` if it is missing or null.
-int64_t whole_number_or(const nlohmann::json& object, const char* key, int64_t otherwise);
+}  // namespace detail
 
 }  // namespace tern

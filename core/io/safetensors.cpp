@@ -8,11 +8,13 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <unordered_set>
 
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/io/foreign_file.h"
 #include "tern/core/io/safetensors_header.h"
+#include "tern/core/io/safetensors_shards.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/record.h"
 
@@ -94,7 +96,11 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {
     fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    check_io(fd_ >= 0, "load_safetensors: {}: {}", path, std::strerror(errno));
+    if (fd_ < 0) {
+      const int reason = errno;
+      fail_io(fmt::format("load_safetensors: {}: {}{}", path, std::strerror(reason),
+                          reason == ENOENT ? detail::describe_other_weights(path) : ""));
+    }
     struct stat info = {};
     bool regular = ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode);
     size_ = info.st_size;
@@ -135,7 +141,7 @@ class Reader {
 };
 
 // Reads the length (8 bytes) and the JSON. Sets `data` to the beginning of the tensors' bytes.
-SafeTensorsHeader read_header(const Reader& file, int64_t& data) {
+SafeTensorsHeader read_header(const Reader& file, int64_t most, int64_t& data) {
   std::string first(static_cast<size_t>(std::min(file.size(), detail::kFirstBytes)), '\0');
   file.read(0, first.data(), std::ssize(first));
   const std::string foreign = detail::describe_foreign_file(file.path(), first);
@@ -155,7 +161,7 @@ SafeTensorsHeader read_header(const Reader& file, int64_t& data) {
   std::string json(length, '\0');
   file.read(8, json.data(), static_cast<int64_t>(length));
   std::string error;
-  SafeTensorsHeader header = detail::parse_safetensors_header(json, error);
+  SafeTensorsHeader header = detail::parse_safetensors_header(json, error, most);
   if (!error.empty()) file.fail_at(8, error);
   return header;
 }
@@ -274,10 +280,12 @@ Tensor SafeTensors::find(const std::string& name) const {
   return {};
 }
 
-SafeTensors load_safetensors(const std::string& path) {
+namespace {
+
+SafeTensors load_file(const std::string& path, int64_t most) {
   Reader file(path);
   int64_t data = 0;
-  SafeTensorsHeader header = read_header(file, data);
+  SafeTensorsHeader header = read_header(file, most, data);
   for (const SafeTensorsEntry& e : header.entries) check_entry(file, e, data);
   check_cover(file, header, data);
   SafeTensors out;
@@ -286,6 +294,47 @@ SafeTensors load_safetensors(const std::string& path) {
   for (const SafeTensorsEntry& e : header.entries)
     out.tensors.emplace_back(e.name, read_tensor(file, e, data));
   return out;
+}
+
+// The index and the shards must agree on every tensor: one that is in no shard, or in another, is
+// missing.
+SafeTensors load_shards(const std::string& index, int64_t most) {
+  std::map<std::string, std::string> places = detail::read_shard_index(index);
+  std::set<std::string> files;
+  for (const auto& [name, file] : places) files.insert(file);
+  SafeTensors out;
+  for (const std::string& file : files) {
+    SafeTensors part = load_file(file, most - std::ssize(out.tensors));
+    for (auto& [name, tensor] : part.tensors) {
+      const auto place = places.find(name);
+      check_io(place != places.end() && place->second == file,
+               "load_safetensors: {}: its tensor '{:.80}' is not there by {}", file, name, index);
+      places.erase(place);
+      out.tensors.emplace_back(name, std::move(tensor));
+    }
+    out.metadata.merge(part.metadata);
+  }
+  check_io(places.empty(), "load_safetensors: {}: {} has no tensor '{:.80}'", index,
+           places.empty() ? "" : places.begin()->second,
+           places.empty() ? "" : places.begin()->first);
+  return out;
+}
+
+}  // namespace
+
+SafeTensors load_safetensors(const std::string& path, const SafeTensorsLimits& limits) {
+  if (!detail::is_sharded(path)) return load_file(path, limits.tensors);
+  return load_shards(detail::shard_index(path), limits.tensors);
+}
+
+int64_t safetensors_bytes(const std::string& path) {
+  if (!detail::is_sharded(path)) return Reader(path).size();
+  std::set<std::string> files;
+  for (const auto& [name, file] : detail::read_shard_index(detail::shard_index(path)))
+    files.insert(file);
+  int64_t bytes = 0;
+  for (const std::string& file : files) bytes += Reader(file).size();
+  return bytes;
 }
 
 void save_safetensors(const std::string& path, const SafeTensors& content,

@@ -1,10 +1,10 @@
 #include "tern/core/io/safetensors_header.h"
 
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
 
 namespace tern::detail {
 namespace {
@@ -15,7 +15,8 @@ using nlohmann::json;
 // Handlers return false to stop the parser, with the reason in error_.
 class Handler {
  public:
-  Handler(SafeTensorsHeader& out, std::string& error) : out_(out), error_(error) {}
+  Handler(std::string_view text, SafeTensorsHeader& out, std::string& error, int64_t most)
+      : text_(text), out_(out), error_(error), most_(most) {}
 
   bool start_object(std::size_t) {
     if (depth_ == 2) return stop("unexpected object");
@@ -35,6 +36,10 @@ class Handler {
     if (depth_ == 1) {
       if (!names_.insert(key).second) return stop("the name appears twice: " + key);
       metadata_ = key == "__metadata__";
+      if (!metadata_ && std::ssize(out_.entries) == most_) {
+        error_ = fmt::format("more than {} tensors; SafeTensorsLimits can allow more", most_);
+        return false;
+      }
       if (!metadata_) out_.entries.push_back({key, {}, {}, {}});
       return true;
     }
@@ -84,8 +89,7 @@ class Handler {
   bool binary(json::binary_t&) { return stop("binary data"); }
 
   bool parse_error(std::size_t position, const std::string&, const json::exception& e) {
-    const char* colon = std::strstr(e.what(), "syntax error");
-    error_ = fmt::format("byte {} of the header: {}", position, colon ? colon : e.what());
+    error_ = "the header is " + json_fault(text_, position, e.what());
     return false;
   }
 
@@ -98,8 +102,10 @@ class Handler {
     return false;
   }
 
+  std::string_view text_;
   SafeTensorsHeader& out_;
   std::string& error_;
+  int64_t most_;                          // tensors
   int depth_ = 0;                         // of objects
   bool metadata_ = false;                 // inside __metadata__
   std::vector<int64_t>* list_ = nullptr;  // the list being read
@@ -109,7 +115,8 @@ class Handler {
 
 }  // namespace
 
-SafeTensorsHeader parse_safetensors_header(std::string_view text, std::string& error) {
+SafeTensorsHeader parse_safetensors_header(std::string_view text, std::string& error,
+                                           int64_t most) {
   SafeTensorsHeader header;
   error.clear();
   // The format wants '{' as the first byte: no byte order mark, no leading blanks.
@@ -117,7 +124,7 @@ SafeTensorsHeader parse_safetensors_header(std::string_view text, std::string& e
     error = "the header does not start with '{'";
     return header;
   }
-  Handler handler(header, error);
+  Handler handler(text, header, error, most);
   bool ok = json::sax_parse(text, &handler);
   if (!ok && error.empty()) error = "the header is not valid JSON";
   return header;

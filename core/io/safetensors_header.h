@@ -24,8 +24,9 @@ struct SafeTensorsHeader {
 
 /// Parses the JSON without building a tree, and accepts only the form that the format allows:
 /// checks depth, types, keys and duplicates while reading. On failure `error` says what is wrong at
-/// which byte of `json`; otherwise it is empty.
-SafeTensorsHeader parse_safetensors_header(std::string_view json, std::string& error);
+/// which byte of `json`; otherwise it is empty. More tensors than `most` are an error.
+SafeTensorsHeader parse_safetensors_header(std::string_view json, std::string& error,
+                                           int64_t most = INT64_MAX);
 
 /// The JSON of `header`, padded with spaces so that 8 + its length is a multiple of 8.
 std::string format_safetensors_header(const SafeTensorsHeader& header);

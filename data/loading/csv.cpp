@@ -21,7 +21,6 @@ namespace {
 
 constexpr int64_t kCsvBuffer = 64 * 1024;
 constexpr size_t kMaxField = 1 << 20;
-constexpr size_t kMaxFields = 1 << 20;  // of a line
 
 char separator_of(char given, const std::string& path, char decimal = '.') {
   if (given != 0) return given;
@@ -57,6 +56,7 @@ class Records {
   Records(const std::string& path, const CsvOptions& o)
       : file_(path, {.max_bytes = o.max_bytes}),
         separator_(separator_of(o.separator, path, o.decimal)),
+        most_(static_cast<size_t>(o.max_columns)),
         buffer_(kCsvBuffer) {
     read_separator_line(o);
   }
@@ -141,7 +141,8 @@ class Records {
         if (peek() < 0 || peek() == '\n' || peek() == '\r') continue;
       }
       if (c == separator_ || is_blank(c)) {
-        if (fields.size() == kMaxFields) fail(fmt::format("more than {} fields", kMaxFields));
+        if (fields.size() >= most_)
+          fail(fmt::format("more than {} fields; CsvOptions::max_columns can allow more", most_));
         fields.emplace_back();
         quoted_.push_back(false);
       } else {
@@ -174,6 +175,7 @@ class Records {
 
   Utf8Reader file_;
   int separator_;
+  size_t most_;  // fields of a line
   std::vector<char> buffer_;
   size_t at_ = 0, end_ = 0;
   int64_t line_ = 1, next_line_ = 1;
@@ -396,6 +398,7 @@ Table load_csv(const std::string& path, const CsvOptions& o) {
     check(std::trunc(*o.missing) == *o.missing && std::abs(*o.missing) < 0x1p53 &&
               (o.dtype != DType::u8 || (*o.missing >= 0 && *o.missing < 256)),
           "load_csv: {} cannot stand for a missing {}", *o.missing, o.dtype);
+  check(o.max_columns >= 1, "load_csv: at most {} columns; 1 or more", o.max_columns);
   Records file(path, o);
   return dispatch(o.dtype, [&]<class T>() { return read_table<T>(file, o); });
 }

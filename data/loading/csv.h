@@ -49,6 +49,7 @@ struct CsvOptions {
   DType dtype = DType::f32;              ///< any; integers must be written as such
   std::optional<double> missing = {};    ///< replaces missing numbers; none: an error
   int64_t max_bytes = int64_t{1} << 34;  ///< limit of the unpacked text
+  int64_t max_columns = 100'000;         ///< a name takes a few hundred bytes of memory
 };
 
 struct Table {

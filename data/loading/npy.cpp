@@ -18,6 +18,7 @@ using detail::NpyHeader;
 using detail::NpyType;
 
 constexpr int64_t kMaxNpz = int64_t{1} << 36;
+constexpr int64_t kSmallNpz = int64_t{1} << 26;  // always allowed
 constexpr int64_t kNpyBuffer = 64 * 1024;
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
@@ -184,8 +185,11 @@ void save_npy(const std::string& path, const Tensor& x, const NpyOptions& option
   file.commit();
 }
 
-NamedTensors load_npz(const std::string& path) {
+NamedTensors load_npz(const std::string& path, const NpzLimits& limits) {
+  check(limits.ratio >= 1, "load_npz: a ratio of {}; 1 or more", limits.ratio);
   const detail::RandomFile file(path);
+  const int64_t ratio = std::min(limits.ratio, kMaxNpz / std::max<int64_t>(file.size(), 1) + 1);
+  const int64_t most = std::clamp(ratio * file.size(), kSmallNpz, kMaxNpz);
   NamedTensors out;
   std::set<std::string> names;
   int64_t total = 0;
@@ -194,8 +198,11 @@ NamedTensors load_npz(const std::string& path) {
       file.fail(e.header, fmt::format("\"{}\" is not an npy file", e.name));
     if (!names.insert(e.name).second)
       file.fail(e.header, fmt::format("\"{}\" is there twice", e.name));
-    total += std::min(e.size, kMaxNpz + 1);
-    if (total > kMaxNpz) file.fail(e.header, fmt::format("holds more than {} bytes", kMaxNpz));
+    total += std::min(e.size, most + 1);
+    if (total > most)
+      file.fail(e.header, fmt::format("the arrays take more than {} bytes, the file has {}{}", most,
+                                      file.size(),
+                                      most < kMaxNpz ? "; NpzLimits::ratio can allow more" : ""));
     detail::ZipMember member(file, e);
     Tensor x = read_array(
         {e.size, [&](void* to, int64_t n) { member.read_exactly(to, n); },

@@ -24,9 +24,14 @@ struct NpyOptions {
 /// Writes completely or not at all.
 void save_npy(const std::string& path, const Tensor& x, const NpyOptions& options = {});
 
-/// The arrays in archive order, stored or deflated, with names without ".npy". At most 64 GiB
-/// together, and no more than deflate can pack into the file's size.
-NamedTensors load_npz(const std::string& path);
+struct NpzLimits {
+  /// How many times the file's size its arrays may take. Zeros are packed to a thousandth of their
+  /// size. 64 MiB are always allowed, more than 64 GiB never.
+  int64_t ratio = 100;
+};
+/// The arrays in archive order, stored or deflated, with names without ".npy". Smaller integers
+/// take up to eight times their size as i64.
+NamedTensors load_npz(const std::string& path, const NpzLimits& limits = {});
 
 /// As numpy.savez, without compression. Names must be distinct and nonempty, without control
 /// characters. Writes completely or not at all.

@@ -8,8 +8,9 @@
 #include <utility>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/reading.h"
 #include "tern/core/io/atomic_file.h"
-#include "tern/core/io/json_text.h"
+#include "tern/core/io/json_value.h"
 #include "tern/data/text/detail/bpe_chunks.h"
 #include "tern/data/text/detail/bpe_table.h"
 #include "tern/data/text/detail/byte_bpe_chunks.h"
@@ -27,14 +28,12 @@ using Halves = std::pair<std::string, std::string>;  // the halves of a merge as
 using Spellings = std::vector<std::string>;
 
 Spellings read_vocabulary(const std::string& path) {
-  const json file = parse_json(read_text(path, {.max_bytes = detail::kMostTokenBytes}));
-  check(file.is_object() && !file.empty(), "it is not a JSON object of tokens with their ids");
+  const JsonDocument file(read_text(path, {.max_bytes = detail::kMostTokenBytes}));
+  check(file.root().is_object() && file.root().size() > 0,
+        "it is not a JSON object of tokens with their ids");
   Spellings tokens;
-  for (const auto& [token, number] : file.items()) {
-    check(number.is_number_integer(), "the id of '{}' is not an integer", token);
-    const int64_t id = whole_number(number);
-    check(id >= 0 && id < detail::kMostTokens, "the id of '{}' is {}, it must be from 0 to {}",
-          token, id, detail::kMostTokens - 1);
+  for (const auto& [token, number] : file.root().members()) {
+    const int64_t id = number.integer(0, detail::kMostTokens - 1);
     check(!token.empty(), "the token of id {} is empty", id);
     if (id >= std::ssize(tokens)) tokens.resize(id + 1);
     check(tokens[id].empty(), "the tokens '{}' and '{}' have one id, {}", tokens[id], token, id);
@@ -56,20 +55,6 @@ std::vector<Halves> read_merges(const std::string& path) {
     merges.emplace_back(line.substr(0, space), line.substr(space + 1));
   }
   return merges;
-}
-
-/// Calls use() and turns its errors into errors of the file.
-template <class Use>
-auto reading(const std::string& path, Use use) {
-  try {
-    return use();
-  } catch (const json::exception& e) {
-    fail_io(fmt::format("{}: {}", path, e.what()));
-  } catch (const IoError&) {
-    throw;
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: {}", path, e.what()));
-  }
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include "tern/data/text/pretrained_tokenizer.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <unordered_set>
 #include <utility>
 
 #include "tern/core/base/error.h"
-#include "tern/core/io/json_text.h"
+#include "tern/core/base/reading.h"
+#include "tern/core/io/json_value.h"
 #include "tern/data/text/detail/bpe_table.h"
 #include "tern/data/text/detail/limits.h"
 #include "tern/data/text/detail/pretrained_added.h"
@@ -15,18 +15,6 @@
 #include "tern/data/text/unicode.h"
 
 namespace tern::datasets {
-namespace {
-
-using nlohmann::json;
-
-/// The value of a key; null if it is missing.
-const json& part_of(const json& file, const char* key) {
-  static const json kNull;
-  const auto found = file.find(key);
-  return found == file.end() ? kNull : *found;
-}
-
-}  // namespace
 
 struct PretrainedTokenizer::Impl {
   detail::Normalizer normalize;
@@ -37,13 +25,13 @@ struct PretrainedTokenizer::Impl {
   detail::AddedTokens added;
   mutable detail::ChunkCache cache;
 
-  explicit Impl(const json& file)
-      : normalize(detail::read_normalizer(part_of(file, "normalizer"))),
-        cut(detail::read_pre_tokenizer(part_of(file, "pre_tokenizer"))),
+  explicit Impl(const JsonValue& file)
+      : normalize(detail::read_normalizer(file.find("normalizer"))),
+        cut(detail::read_pre_tokenizer(file.find("pre_tokenizer"))),
         model(detail::read_model(file.at("model"))),
-        join(detail::read_decoder(part_of(file, "decoder"))),
-        around(detail::read_template(part_of(file, "post_processor"))),
-        added(part_of(file, "added_tokens"), normalize) {
+        join(detail::read_decoder(file.find("decoder"))),
+        around(detail::read_template(file.find("post_processor"))),
+        added(file.find("added_tokens"), normalize) {
     const int64_t most =
         2 * std::ssize(model.tokens) + std::ssize(added.ids()) + detail::kMostHoles;
     for (const auto& [content, id] : added.ids()) {
@@ -93,16 +81,17 @@ struct PretrainedTokenizer::Impl {
 
 PretrainedTokenizer PretrainedTokenizer::load(const std::string& path) {
   const std::string text = read_text(path, {.max_bytes = detail::kMostTokenBytes});
-  try {
-    const json file = parse_json(text);
-    check(file.is_object() && file.contains("model"),
-          "it is not a tokenizer.json: it has no model");
-    return PretrainedTokenizer(std::make_shared<const Impl>(file));
-  } catch (const json::exception& e) {
-    fail_io(fmt::format("{}: damaged, or not a tokenizer.json: {}", path, e.what()));
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: {}", path, e.what()));
-  }
+  return reading(path, [&] {
+    const JsonDocument file(text);
+    const JsonValue root = file.root();
+    check(root.is_object() && root.has("model"), "it is not a tokenizer.json: it has no model");
+    const std::string version = root.get("version", "1.0");
+    check(version == "1.0", "its version is {}; 1.0 is known", version);
+    root.ignore("truncation padding");
+    auto impl = std::make_shared<const Impl>(root);
+    file.refuse_unread();
+    return PretrainedTokenizer(std::move(impl));
+  });
 }
 
 int64_t PretrainedTokenizer::size() const { return std::ssize(impl_->model.tokens); }

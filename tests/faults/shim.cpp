@@ -5,8 +5,8 @@
 //   FAULT_UNDER  the folder
 //   FAULT_HOW    kill: dies at operation FAULT_AT, a write after half of its bytes;
 //                power: the same, and the machine with it: names stay, but what was written to a
-//                file since its last fsync is lost, and its length too; zeros: the length stays, and
-//                what was lost reads as zeros (as XFS and ext4 may leave it);
+//                file since its last fsync is lost, and its length too; zeros: the length stays,
+//                and what was lost reads as zeros (as XFS and ext4 may leave it);
 //                full: from that operation on the disk is full; nolock: flock is not supported;
 //                shell: just before that operation runs FAULT_COMMAND in a shell
 //   FAULT_LOG    a file that gets a line for each operation: number, kind, and the file's name

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
-#include "tern/core/io/json_text.h"
+#include "tern/core/io/json_value.h"
+#include "tern/core/io/safetensors_shards.h"
 #include "tern/tests/fuzz/fuzz.h"
 
 namespace {
@@ -12,6 +13,18 @@ int64_t depth_of(const nlohmann::json& j) {
   return deepest + j.is_structured();
 }
 
+void walk(const tern::JsonValue& value) {
+  if (value.is_list())
+    for (const tern::JsonValue& v : value.elements()) walk(v);
+  if (value.is_object())
+    for (const tern::JsonMember& m : value.members()) walk(m.value);
+  if (value.is_null()) return;
+  try {
+    value.fail("here");
+  } catch (const tern::Error&) {
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
@@ -20,7 +33,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   try {
     const nlohmann::json j = parse_json(text, {.depth = 20, .values = 1000});
     fuzz::require(depth_of(j) <= 20);
-  } catch (const nlohmann::json::exception&) {
+    // What has been walked through is read, and each value has its place.
+    const JsonDocument file(text, {.depth = 20, .values = 1000});
+    walk(file.root());
+    fuzz::require(file.unread().empty());
+    const fuzz::File index(text);
+    fuzz::may_refuse_file([&] { detail::read_shard_index(index.path()); });
   } catch (const Error&) {
   }
   return 0;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "tern/core/io/json_value.h"
+
 namespace tern::training {
 
 inline nlohmann::json number(double v) {
@@ -12,11 +14,12 @@ inline nlohmann::json number(double v) {
   return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf";
 }
 
-inline double number(const nlohmann::json& j) {
+inline double number(const JsonValue& j) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (j == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (j == "inf") return kInfinity;
-  return j == "-inf" ? -kInfinity : j.get<double>();
+  if (!j.is_text()) return j.number();
+  if (j.text() == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (j.text() == "inf") return kInfinity;
+  return j.text() == "-inf" ? -kInfinity : j.number();
 }
 
 }  // namespace tern::training

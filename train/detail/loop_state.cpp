@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
-#include "tern/core/io/json_text.h"
+#include "tern/core/io/json_value.h"
 #include "tern/train/detail/json_number.h"
 
 namespace tern::training {
@@ -20,15 +20,16 @@ json to_json(const EpochRecord& r) {
   return j;
 }
 
-EpochRecord record(const json& j) {
-  EpochRecord r{.epoch = whole_number(j.at("epoch")),
+EpochRecord record(const JsonValue& j) {
+  EpochRecord r{.epoch = j.at("epoch").integer(),
                 .metrics = {},
                 .speed = number(j.at("speed")),
                 .lr = number(j.at("lr")),
                 .seconds = number(j.at("seconds")),
-                .steps = whole_number_or(j, "steps", 0),
-                .ended = j.value("ended", "")};
-  for (const json& m : j.at("metrics")) r.metrics.emplace_back(m.at(0), number(m.at(1)));
+                .steps = j.get("steps", int64_t{0}),
+                .ended = j.get("ended", "")};
+  for (const JsonValue& m : j.at("metrics").elements())
+    r.metrics.emplace_back(m.at(0).text(), number(m.at(1)));
   return r;
 }
 
@@ -40,13 +41,13 @@ json to_json(const StepLog& log) {
   return {{"sums", {number(s.loss), number(s.grad_norm), s.count}}, {"records", records}};
 }
 
-StepLog step_log(const json& j) {
+StepLog step_log(const JsonValue& j) {
   std::vector<StepRecord> records;
-  for (const json& r : j.at("records"))
-    records.push_back({whole_number(r.at(0)), number(r.at(1)), number(r.at(2)), number(r.at(3))});
-  const json& sums = j.at("sums");
+  for (const JsonValue& r : j.at("records").elements())
+    records.push_back({r.at(0).integer(), number(r.at(1)), number(r.at(2)), number(r.at(3))});
+  const JsonValue sums = j.at("sums");
   return StepLog(std::move(records),
-                 {number(sums.at(0)), number(sums.at(1)), whole_number(sums.at(2))});
+                 {number(sums.at(0)), number(sums.at(1)), sums.at(2).integer()});
 }
 
 }  // namespace
@@ -82,27 +83,24 @@ std::string to_json(const LoopState& s) {
 }
 
 LoopState loop_state_from_json(const std::string& text) {
-  try {
-    const json j = parse_json(text);
-    LoopState s{.data_epoch = whole_number_or(j, "data_epoch", 0),
-                .batch = whole_number(j.at("batch")),
-                .batches = whole_number(j.at("batches")),
-                .epoch_steps = whole_number_or(j, "epoch_steps", -1),
-                .progress = number(j.at("progress")),
-                .train_seconds = number(j.at("train_seconds")),
-                .evaluate_seconds = number(j.at("evaluate_seconds"))};
-    for (const json& m : j.at("means")) s.means.add(m.at(0), number(m.at(1)), number(m.at(2)));
-    for (const json& r : j.at("history")) s.history.push_back(record(r));
-    s.own_steps = whole_number_or(j, "own_steps", 0);
-    // Earlier versions had no order, no steps and kept no epochs.
-    if (j.contains("order")) s.order = whole_number(j.at("order"));
-    if (j.contains("steps")) s.steps = step_log(j.at("steps"));
-    if (j.contains("kept"))
-      for (const json& epoch : j.at("kept")) s.kept.push_back(whole_number(epoch));
-    return s;
-  } catch (const json::exception& e) {
-    fail(fmt::format("it cannot be read: {}", e.what()));
-  }
+  const JsonDocument document(text);
+  const JsonValue j = document.root();
+  LoopState s{.data_epoch = j.get("data_epoch", int64_t{0}),
+              .batch = j.at("batch").integer(),
+              .batches = j.at("batches").integer(),
+              .epoch_steps = j.get("epoch_steps", int64_t{-1}),
+              .progress = number(j.at("progress")),
+              .train_seconds = number(j.at("train_seconds")),
+              .evaluate_seconds = number(j.at("evaluate_seconds"))};
+  for (const JsonValue& m : j.at("means").elements())
+    s.means.add(m.at(0).text(), number(m.at(1)), number(m.at(2)));
+  for (const JsonValue& r : j.at("history").elements()) s.history.push_back(record(r));
+  s.own_steps = j.get("own_steps", int64_t{0});
+  // Earlier versions had no order, no steps and kept no epochs.
+  s.order = j.get("order", s.order);
+  if (j.has("steps")) s.steps = step_log(j.at("steps"));
+  if (j.has("kept")) s.kept = j.at("kept").integers();
+  return s;
 }
 
 }  // namespace tern::training

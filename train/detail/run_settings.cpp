@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "tern/core/base/error.h"
-#include "tern/core/io/json_text.h"
+#include "tern/core/io/json_value.h"
 #include "tern/nn/module.h"
 #include "tern/train/detail/json_number.h"
 
@@ -28,21 +28,22 @@ json pairs_of(const NamedNumbers& numbers) {
   return pairs;
 }
 
-NamedNumbers numbers_of(const json& pairs) {
+NamedNumbers numbers_of(const JsonValue& pairs) {
   NamedNumbers all;
-  for (const json& pair : pairs)
-    all.emplace_back(pair.at(0).get<std::string>(), number(pair.at(1)));
+  for (const JsonValue& pair : pairs.elements())
+    all.emplace_back(pair.at(0).text(), number(pair.at(1)));
   return all;
 }
 
-// Calls read with the text as JSON.
-template <class Read>
-auto reading(const std::string& text, Read read) {
-  try {
-    return read(parse_json(text));
-  } catch (const json::exception& e) {
-    fail(fmt::format("it cannot be read: {}", e.what()));
-  }
+Names names_of(const JsonValue& list) {
+  Names all;
+  for (const JsonValue& name : list.elements()) all.push_back(name.text());
+  return all;
+}
+
+std::set<std::string> set_of(const JsonValue& list) {
+  const Names names = names_of(list);
+  return {names.begin(), names.end()};
 }
 
 bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
@@ -75,14 +76,13 @@ std::string in_one_alone(Names a, Names b) {
   return alone.empty() ? "" : alone[0];
 }
 
-void check_group(const optim::Optimizer& optimizer, size_t i, const json& group) {
-  const auto rule = group.at("rule").get<std::string>();
+void check_group(const optim::Optimizer& optimizer, size_t i, const JsonValue& group) {
+  const std::string& rule = group.at("rule").text();
   check(rule == optimizer.rule_name(i),
         "it was written with {}, and this optimizer is {}: they do not go on from each other's "
         "state",
         rule, optimizer.rule_name(i));
-  const std::string alone =
-      in_one_alone(group.at("parameters").get<Names>(), optimizer.names_in(i));
+  const std::string alone = in_one_alone(names_of(group.at("parameters")), optimizer.names_in(i));
   check(alone.empty(), "its group {} of parameters is another one: only one of the two has '{}'", i,
         alone);
 }
@@ -118,23 +118,22 @@ std::string settings_to_json(const optim::Optimizer& optimizer, bool scheduled) 
 }
 
 Notes load_settings(optim::Optimizer& optimizer, const std::string& text) {
-  return reading(text, [&](const json& j) {
-    const json& groups = j.at("groups");
-    check(groups.size() == optimizer.num_groups(),
-          "it has {} groups of parameters, and this optimizer has {}", groups.size(),
-          optimizer.num_groups());
-    std::vector<NamedNumbers> kept;
-    for (size_t i = 0; i < groups.size(); ++i) {
-      check_group(optimizer, i, groups[i]);
-      kept.push_back(numbers_of(groups[i].at("settings")));
-    }
-    const double factor = number(j.at("lr_factor"));
-    Notes notes;
-    for (size_t i = 0; i < kept.size(); ++i)
-      for (std::string& note : load_group(optimizer, i, kept[i])) notes.push_back(std::move(note));
-    optimizer.set_lr_factor(factor);
-    return notes;
-  });
+  const JsonDocument document(text);
+  const std::vector<JsonValue> groups = document.root().at("groups").elements();
+  check(groups.size() == optimizer.num_groups(),
+        "it has {} groups of parameters, and this optimizer has {}", groups.size(),
+        optimizer.num_groups());
+  std::vector<NamedNumbers> kept;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    check_group(optimizer, i, groups[i]);
+    kept.push_back(numbers_of(groups[i].at("settings")));
+  }
+  const double factor = number(document.root().at("lr_factor"));
+  Notes notes;
+  for (size_t i = 0; i < kept.size(); ++i)
+    for (std::string& note : load_group(optimizer, i, kept[i])) notes.push_back(std::move(note));
+  optimizer.set_lr_factor(factor);
+  return notes;
 }
 
 // ---- Modes ------------------------------------------------------------------------------------
@@ -181,36 +180,35 @@ std::string modes_to_json(const nn::ModuleRef& model) {
 }
 
 Notes load_modes(const nn::ModuleRef& model, const std::string& text) {
-  return reading(text, [&](const json& j) {
-    const auto frozen = j.at("frozen").get<std::set<std::string>>();
-    const auto held = j.at("held").get<std::set<std::string>>();
-    std::optional<std::set<std::string>> evaluation;
-    if (j.contains("evaluation")) evaluation = j.at("evaluation").get<std::set<std::string>>();
-    Names changed[2], moved[2];  // to be frozen, to be trained; to evaluation, to training
-    for (const auto& [name, p] : nn::named_parameters(model)) {
-      const bool train = !frozen.contains(name);
-      if (p.requires_grad() == train) continue;
-      Tensor(p).set_requires_grad(train);
-      changed[train].push_back(name);
-    }
-    for (const auto& [name, mode] : modes_of(model)) {
-      const bool before = *mode;
-      mode->hold(held.contains(name));
-      if (evaluation) *mode = !evaluation->contains(name);
-      if (*mode != before) moved[*mode].push_back(name);
-    }
-    Notes notes;
-    const auto note = [&notes](const Names& names, const char* now, const char* before) {
-      if (!names.empty())
-        notes.push_back(fmt::format("{} {} {} as in the checkpoint, not {} as in the program",
-                                    some_of(names), names.size() > 1 ? "are" : "is", now, before));
-    };
-    note(changed[0], "frozen", "trained");
-    note(changed[1], "trained", "frozen");
-    note(moved[0], "in evaluation mode", "in training");
-    note(moved[1], "in training", "in evaluation mode");
-    return notes;
-  });
+  const JsonDocument document(text);
+  const JsonValue j = document.root();
+  const std::set<std::string> frozen = set_of(j.at("frozen")), held = set_of(j.at("held"));
+  std::optional<std::set<std::string>> evaluation;
+  if (j.has("evaluation")) evaluation = set_of(j.at("evaluation"));
+  Names changed[2], moved[2];  // to be frozen, to be trained; to evaluation, to training
+  for (const auto& [name, p] : nn::named_parameters(model)) {
+    const bool train = !frozen.contains(name);
+    if (p.requires_grad() == train) continue;
+    Tensor(p).set_requires_grad(train);
+    changed[train].push_back(name);
+  }
+  for (const auto& [name, mode] : modes_of(model)) {
+    const bool before = *mode;
+    mode->hold(held.contains(name));
+    if (evaluation) *mode = !evaluation->contains(name);
+    if (*mode != before) moved[*mode].push_back(name);
+  }
+  Notes notes;
+  const auto note = [&notes](const Names& names, const char* now, const char* before) {
+    if (!names.empty())
+      notes.push_back(fmt::format("{} {} {} as in the checkpoint, not {} as in the program",
+                                  some_of(names), names.size() > 1 ? "are" : "is", now, before));
+  };
+  note(changed[0], "frozen", "trained");
+  note(changed[1], "trained", "frozen");
+  note(moved[0], "in evaluation mode", "in training");
+  note(moved[1], "in training", "in evaluation mode");
+  return notes;
 }
 
 bool wholly_in_evaluation(const nn::ModuleRef& model) {
@@ -261,21 +259,21 @@ std::string recipe_to_json(const NamedNumbers& recipe, const optim::Schedule& sc
 
 Notes compare_recipe(const std::string& text, const NamedNumbers& now,
                      const optim::Schedule& schedule) {
-  return reading(text, [&](const json& j) {
-    Notes notes;
-    compare_numbers(numbers_of(j.at("numbers")), now, notes);
-    for (const json& pair : j.at("schedule")) {
-      const int64_t step = whole_number(pair.at(0));
-      const double then = number(pair.at(1)), here = factor_in(schedule, step);
-      if (about_the_same(here, then)) continue;
-      notes.push_back(
-          fmt::format("the schedule is another one from here on, as in the program: it multiplies "
-                      "the rate by {:g} in step {}; it was {:g}",
-                      here, step + 1, then));
-      break;
-    }
-    return notes;
-  });
+  const JsonDocument document(text);
+  const JsonValue j = document.root();
+  Notes notes;
+  compare_numbers(numbers_of(j.at("numbers")), now, notes);
+  for (const JsonValue& pair : j.at("schedule").elements()) {
+    const int64_t step = pair.at(0).integer();
+    const double then = number(pair.at(1)), here = factor_in(schedule, step);
+    if (about_the_same(here, then)) continue;
+    notes.push_back(
+        fmt::format("the schedule is another one from here on, as in the program: it multiplies "
+                    "the rate by {:g} in step {}; it was {:g}",
+                    here, step + 1, then));
+    break;
+  }
+  return notes;
 }
 
 }  // namespace tern::training

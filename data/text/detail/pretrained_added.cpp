@@ -1,18 +1,14 @@
 #include "tern/data/text/detail/pretrained_added.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
-#include "tern/core/io/json_text.h"
 #include "tern/data/text/detail/byte_bpe_chunks.h"
 #include "tern/data/text/detail/limits.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::datasets::detail {
 namespace {
-
-using nlohmann::json;
 
 /// The place of the character that ends at text[end].
 size_t character_before(std::string_view text, size_t end) {
@@ -33,16 +29,17 @@ bool stands_alone(std::string_view text, size_t begin, size_t end) {
 
 }  // namespace
 
-AddedTokens::AddedTokens(const json& list, const Normalizer& normalize) {
-  for (const json& entry : list) {
-    Token token{entry.at("content"), whole_number(entry.at("id")),
-                entry.value("single_word", false), entry.value("lstrip", false),
-                entry.value("rstrip", false)};
+AddedTokens::AddedTokens(const JsonValue& list, const Normalizer& normalize) {
+  if (list.is_null()) return;
+  for (const JsonValue& entry : list.elements()) {
+    Token token{entry.at("content").text(), entry.at("id").integer(),
+                entry.get("single_word", false), entry.get("lstrip", false),
+                entry.get("rstrip", false)};
     check(!token.content.empty() && token.id >= 0 && token.id < kMostTokens,
           "the added token '{}' of id {} cannot be", token.content, token.id);
     ids_.emplace_back(token.content, token.id);
-    if (entry.value("special", false)) special_.insert(token.id);
-    if (!entry.value("normalized", false)) {
+    if (entry.get("special", false)) special_.insert(token.id);
+    if (!entry.get("normalized", false)) {
       raw_.push_back(std::move(token));
     } else {
       token.content = normalize({token.content}).text;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -17,7 +16,7 @@ namespace tern::datasets::detail {
 class AddedTokens {
  public:
   /// Error: an invalid id, an empty token.
-  AddedTokens(const nlohmann::json& list, const Normalizer& normalize);
+  AddedTokens(const JsonValue& list, const Normalizer& normalize);
 
   const std::vector<std::pair<std::string, int64_t>>& ids() const { return ids_; }
   bool is_special(int64_t id) const { return special_.contains(id); }

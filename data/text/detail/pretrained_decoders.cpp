@@ -2,11 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "tern/core/base/error.h"
-#include "tern/core/io/json_text.h"
 #include "tern/data/text/detail/byte_bpe_chunks.h"
 #include "tern/data/text/detail/pretrained_parts.h"
 #include "tern/data/text/unicode.h"
@@ -14,7 +12,6 @@
 namespace tern::datasets::detail {
 namespace {
 
-using nlohmann::json;
 using Tokens = std::vector<std::string>;
 
 std::string replaced(std::string text, std::string_view part, std::string_view by) {
@@ -44,9 +41,9 @@ std::string clean(std::string text) {
   return text;
 }
 
-Decoder joined_word_pieces(const json& part) {
-  const std::string prefix = part.value("prefix", "##");
-  const bool cleanup = part.value("cleanup", true);
+Decoder joined_word_pieces(const JsonValue& part) {
+  const std::string prefix = part.get("prefix", "##");
+  const bool cleanup = part.get("cleanup", true);
   return [=](Tokens tokens) {
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (i > 0 && tokens[i].starts_with(prefix))
@@ -65,11 +62,11 @@ Tokens bytes_to_text(const Tokens& tokens) {
   return {lossy_utf8(bytes)};
 }
 
-Decoder metaspace_decoder(const json& part) {
-  const std::string mark = part.at("replacement");
-  const auto scheme = part.find("prepend_scheme");
-  const bool never = scheme == part.end() ? !part.value("add_prefix_space", true)
-                                          : scheme->get<std::string>() == "never";
+Decoder metaspace_decoder(const JsonValue& part) {
+  part.ignore("split str_rep");
+  const std::string mark = part.at("replacement").text();
+  const std::string before = part.get("add_prefix_space", true) ? "always" : "never";
+  const bool never = part.get("prepend_scheme", before) == "never";
   return [=](Tokens tokens) {
     for (size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = replaced(std::move(tokens[i]), mark, i == 0 && !never ? "" : " ");
@@ -77,8 +74,8 @@ Decoder metaspace_decoder(const json& part) {
   };
 }
 
-Decoder pairs(const json& part) {
-  const std::string suffix = part.value("suffix", "</w>");
+Decoder pairs(const JsonValue& part) {
+  const std::string suffix = part.get("suffix", "</w>");
   return [=](Tokens tokens) {
     for (size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = replaced(std::move(tokens[i]), suffix, i + 1 == tokens.size() ? "" : " ");
@@ -118,9 +115,9 @@ Tokens fallen_back(const Tokens& tokens) {
   return out;
 }
 
-Decoder strip(const json& part) {
-  const std::string content = part.at("content");
-  const int64_t start = whole_number(part.at("start")), stop = whole_number(part.at("stop"));
+Decoder strip(const JsonValue& part) {
+  const std::string content = part.at("content").text();
+  const int64_t start = part.at("start").integer(), stop = part.at("stop").integer();
   check(!content.empty() && start >= 0 && stop >= 0, "Strip: '{}', {} and {} cannot be", content,
         start, stop);
   return [=](Tokens tokens) {
@@ -134,10 +131,13 @@ Decoder strip(const json& part) {
   };
 }
 
-Decoder one_decoder(const json& part) {
+Decoder one_decoder(const JsonValue& part) {
   const std::string type = type_of(part);
   if (type == "WordPiece") return joined_word_pieces(part);
-  if (type == "ByteLevel") return bytes_to_text;
+  if (type == "ByteLevel") {
+    part.ignore("add_prefix_space trim_offsets use_regex");
+    return bytes_to_text;
+  }
   if (type == "Metaspace") return metaspace_decoder(part);
   if (type == "BPEDecoder") return pairs(part);
   if (type == "ByteFallback") return fallen_back;
@@ -150,7 +150,7 @@ Decoder one_decoder(const json& part) {
     };
   if (type == "Replace") {
     const Matcher find = read_pattern(part.at("pattern"));
-    const std::string by = part.at("content");
+    const std::string by = part.at("content").text();
     return [=](Tokens tokens) {
       for (std::string& token : tokens) token = replace_matches({token}, find, by).text;
       return tokens;
@@ -159,31 +159,31 @@ Decoder one_decoder(const json& part) {
   fail(fmt::format("the decoder {} is not supported", type));
 }
 
-std::vector<TemplatePiece> pieces_of(const json& list, const json& specials) {
+std::vector<TemplatePiece> pieces_of(const JsonValue& list, const JsonValue& specials) {
   using Kind = TemplatePiece::Kind;
   std::vector<TemplatePiece> out;
-  for (const json& item : list) {
-    if (const auto text = item.find("Sequence"); text != item.end()) {
-      const std::string id = text->at("id");
+  for (const JsonValue& item : list.elements()) {
+    if (const JsonValue text = item.find("Sequence"); !text.is_null()) {
+      const std::string id = text.at("id").text();
       check(id == "A" || id == "B", "TemplateProcessing: there is no text '{}'", id);
-      out.push_back(
-          {id == "A" ? Kind::first : Kind::second, whole_number(text->at("type_id")), {}});
+      out.push_back({id == "A" ? Kind::first : Kind::second, text.at("type_id").integer(), {}});
     } else {
-      const json& token = item.at("SpecialToken");
-      const std::string name = token.at("id");
-      check(specials.contains(name), "TemplateProcessing: there is no token '{}'", name);
-      out.push_back({Kind::special, whole_number(token.at("type_id")),
-                     whole_numbers(specials.at(name).at("ids"))});
+      const JsonValue token = item.at("SpecialToken");
+      const std::string name = token.at("id").text();
+      check(specials.has(name), "TemplateProcessing: there is no token '{}'", name);
+      out.push_back(
+          {Kind::special, token.at("type_id").integer(), specials.at(name).at("ids").integers()});
     }
   }
   return out;
 }
 
 /// cls A sep, and cls A sep B sep with segments (BERT) or cls A sep sep B sep without (RoBERTa).
-PretrainedTemplate bert_template(const json& part, bool roberta) {
+PretrainedTemplate bert_template(const JsonValue& part, bool roberta) {
   using Kind = TemplatePiece::Kind;
-  const std::vector<int64_t> cls = {whole_number(part.at("cls").at(1))};
-  const std::vector<int64_t> sep = {whole_number(part.at("sep").at(1))};
+  part.ignore("trim_offsets add_prefix_space");
+  const std::vector<int64_t> cls = {part.at("cls").at(1).integer()};
+  const std::vector<int64_t> sep = {part.at("sep").at(1).integer()};
   const int64_t b = roberta ? 0 : 1;
   PretrainedTemplate out;
   out.single = {{Kind::special, 0, cls}, {Kind::first, 0, {}}, {Kind::special, 0, sep}};
@@ -196,34 +196,37 @@ PretrainedTemplate bert_template(const json& part, bool roberta) {
 
 }  // namespace
 
-Decoder read_decoder(const json& part) {
+Decoder read_decoder(const JsonValue& part) {
   if (part.is_null())
     return [](Tokens tokens) {
       for (size_t i = 1; i < tokens.size(); ++i) tokens[i].insert(0, 1, ' ');
       return tokens;
     };
   std::vector<Decoder> all;
-  for_each_part(part, "decoders", [&](const json& p) { all.push_back(one_decoder(p)); });
+  for_each_part(part, "decoders", [&](const JsonValue& p) { all.push_back(one_decoder(p)); });
   return [all](Tokens tokens) {
     for (const Decoder& d : all) tokens = d(std::move(tokens));
     return tokens;
   };
 }
 
-PretrainedTemplate read_template(const json& part) {
+PretrainedTemplate read_template(const JsonValue& part) {
   using Kind = TemplatePiece::Kind;
   std::optional<PretrainedTemplate> out;
-  for_each_part(part, "processors", [&](const json& p) {
+  for_each_part(part, "processors", [&](const JsonValue& p) {
     const std::string type = type_of(p);
-    if (type == "ByteLevel") return;  // it moves offsets, of which there are none here
+    if (type == "ByteLevel")  // it moves offsets, of which there are none here
+      return p.ignore("add_prefix_space trim_offsets use_regex");
     check(!out, "a second post-processor, {}, is not supported", type);
-    if (type == "TemplateProcessing")
+    if (type == "TemplateProcessing") {
+      for (const JsonMember& m : p.at("special_tokens").members()) m.value.ignore("id ids tokens");
       out = {pieces_of(p.at("single"), p.at("special_tokens")),
              pieces_of(p.at("pair"), p.at("special_tokens"))};
-    else if (type == "BertProcessing" || type == "RobertaProcessing")
+    } else if (type == "BertProcessing" || type == "RobertaProcessing") {
       out = bert_template(p, type == "RobertaProcessing");
-    else
+    } else {
       fail(fmt::format("the post-processor {} is not supported", type));
+    }
   });
   if (out) return *out;
   return {{{Kind::first, 0, {}}}, {{Kind::first, 0, {}}, {Kind::second, 1, {}}}};

@@ -1,10 +1,8 @@
 // The models of tokenizer.json: WordPiece and BPE. Unigram has a file of its own.
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
-#include "tern/core/io/json_text.h"
 #include "tern/data/text/detail/bpe_table.h"
 #include "tern/data/text/detail/limits.h"
 #include "tern/data/text/detail/pretrained_parts.h"
@@ -15,24 +13,15 @@
 namespace tern::datasets::detail {
 namespace {
 
-using nlohmann::json;
 using Ids = std::vector<int64_t>;
 using TokenIds = std::unordered_map<std::string, int64_t>;
 
-std::string text_or(const json& part, const char* key, const char* otherwise) {
-  const auto found = part.find(key);
-  return found == part.end() || found->is_null() ? otherwise : found->get<std::string>();
-}
-
-PretrainedModel read_vocabulary(const json& part) {
+PretrainedModel read_vocabulary(const JsonValue& part) {
   PretrainedModel model;
-  const json& vocabulary = part.at("vocab");
+  const std::vector<JsonMember> vocabulary = part.at("vocab").members();
   const int64_t most = std::min(kMostTokens, 2 * std::ssize(vocabulary) + kMostHoles);
-  for (const auto& [token, number] : vocabulary.items()) {
-    check(number.is_number_integer(), "the id of '{}' is not an integer", token);
-    const int64_t id = whole_number(number);
-    check(id >= 0 && id < most, "the id of '{}' is {}, it must be from 0 to {}", token, id,
-          most - 1);
+  for (const auto& [token, number] : vocabulary) {
+    const int64_t id = number.integer(0, most - 1);
     if (id >= std::ssize(model.tokens)) model.tokens.resize(static_cast<size_t>(id) + 1);
     model.tokens[static_cast<size_t>(id)] = token;
     model.ids.emplace(token, id);
@@ -56,11 +45,11 @@ std::optional<int64_t> unknown_of(const PretrainedModel& model, const std::strin
 /// The longest pieces from the left; the whole word is unknown if one is missing.
 class WordPieces {
  public:
-  WordPieces(const PretrainedModel& model, const json& part)
+  WordPieces(const PretrainedModel& model, const JsonValue& part)
       : ids_(model.ids),
-        prefix_(text_or(part, "continuing_subword_prefix", "##")),
-        unknown_(unknown_of(model, part.at("unk_token"))),
-        longest_word_(whole_number_or(part, "max_input_chars_per_word", 100)) {
+        prefix_(part.get("continuing_subword_prefix", "##")),
+        unknown_(unknown_of(model, part.at("unk_token").text())),
+        longest_word_(part.get("max_input_chars_per_word", int64_t{100})) {
     for (const auto& [token, id] : ids_) longest_ = std::max(longest_, token.size());
     check(unknown_.has_value(), "WordPiece: its unknown token is empty");
   }
@@ -82,18 +71,16 @@ class WordPieces {
 /// Characters, then merges.
 class Pairs {
  public:
-  Pairs(PretrainedModel model, const json& part)
+  Pairs(PretrainedModel model, const JsonValue& part)
       : model_(std::move(model)),
-        prefix_(text_or(part, "continuing_subword_prefix", "")),
-        suffix_(text_or(part, "end_of_word_suffix", "")),
-        unknown_(unknown_of(model_, text_or(part, "unk_token", ""))),
-        fuse_(part.value("fuse_unk", false)),
-        byte_fallback_(part.value("byte_fallback", false)),
-        ignore_merges_(part.value("ignore_merges", false)) {
-    const auto dropout = part.find("dropout");
-    check(dropout == part.end() || dropout->is_null() || dropout->get<double>() == 0,
-          "BPE: dropout is not supported");
-    for (const json& merge : part.at("merges")) add_merge(merge);
+        prefix_(part.get("continuing_subword_prefix", "")),
+        suffix_(part.get("end_of_word_suffix", "")),
+        unknown_(unknown_of(model_, part.get("unk_token", ""))),
+        fuse_(part.get("fuse_unk", false)),
+        byte_fallback_(part.get("byte_fallback", false)),
+        ignore_merges_(part.get("ignore_merges", false)) {
+    check(part.get("dropout", 0.0) == 0, "BPE: dropout is not supported");
+    for (const JsonValue& merge : part.at("merges").elements()) add_merge(merge);
   }
 
   Ids operator()(std::string_view word) const {
@@ -103,14 +90,14 @@ class Pairs {
   }
 
  private:
-  void add_merge(const json& merge) {
+  void add_merge(const JsonValue& merge) {
     std::string left, right;
-    if (merge.is_array()) {
+    if (merge.is_list()) {
       check(merge.size() == 2, "BPE: a merge has {} tokens", merge.size());
-      left = merge.at(0);
-      right = merge.at(1);
+      left = merge.at(0).text();
+      right = merge.at(1).text();
     } else {
-      const std::string text = merge;
+      const std::string& text = merge.text();
       const size_t space = text.find(' ');
       check(space != text.npos, "BPE: the merge '{}' has no space", text);
       left = text.substr(0, space);
@@ -159,9 +146,9 @@ class Pairs {
 };
 
 /// Files from before the models had a type.
-std::string type_of_model(const json& part) {
-  if (part.contains("type")) return part.at("type");
-  return part.contains("merges") ? "BPE" : part.at("vocab").is_array() ? "Unigram" : "WordPiece";
+std::string type_of_model(const JsonValue& part) {
+  if (part.has("type")) return part.at("type").text();
+  return part.has("merges") ? "BPE" : part.at("vocab").is_list() ? "Unigram" : "WordPiece";
 }
 
 }  // namespace
@@ -176,7 +163,7 @@ Ids byte_tokens(const std::unordered_map<std::string, int64_t>& ids, std::string
   return out;
 }
 
-PretrainedModel read_model(const json& part) {
+PretrainedModel read_model(const JsonValue& part) {
   const std::string type = type_of_model(part);
   if (type == "Unigram") return read_unigram(part);
   check(type == "WordPiece" || type == "BPE", "the model {} is not supported", type);

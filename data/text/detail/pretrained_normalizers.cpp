@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "tern/core/base/error.h"
@@ -16,8 +15,6 @@
 
 namespace tern::datasets::detail {
 namespace {
-
-using nlohmann::json;
 
 /// Replacing may make a text any number of times longer, and once more with each step.
 void check_length(const std::string& text) {
@@ -166,12 +163,11 @@ Normalizer normal_form(const std::function<std::string(const std::string&)>& for
   };
 }
 
-Normalizer bert_normalizer(const json& part) {
-  const bool lower = part.at("lowercase");
-  const json& strip = part.at("strip_accents");
-  const bool accents = strip.is_null() ? lower : strip.get<bool>();
-  const BertCleaning cleaning{.clean = part.at("clean_text"),
-                              .split_cjk = part.at("handle_chinese_chars")};
+Normalizer bert_normalizer(const JsonValue& part) {
+  const bool lower = part.at("lowercase").boolean();
+  const bool accents = part.get("strip_accents", lower);
+  const BertCleaning cleaning{.clean = part.at("clean_text").boolean(),
+                              .split_cjk = part.at("handle_chinese_chars").boolean()};
   return changing([=](const std::string& text) {
     std::string out = bert_clean(text, cleaning);
     if (accents) out = without_accents(out);
@@ -179,13 +175,13 @@ Normalizer bert_normalizer(const json& part) {
   });
 }
 
-Normalizer replacing(const json& part) {
+Normalizer replacing(const JsonValue& part) {
   const Matcher find = read_pattern(part.at("pattern"));
-  const std::string by = part.at("content");
+  const std::string by = part.at("content").text();
   return [=](const Fragment& text) { return replace_matches(text, find, by); };
 }
 
-Normalizer one_normalizer(const json& part) {
+Normalizer one_normalizer(const JsonValue& part) {
   const std::string type = type_of(part);
   if (type == "BertNormalizer") return bert_normalizer(part);
   if (type == "NFC") return normal_form(nfc, 0);
@@ -199,19 +195,18 @@ Normalizer one_normalizer(const json& part) {
     return changing([](const std::string& text) { return lower_letters(text); });
   if (type == "StripAccents") return changing(without_marks_of_any_kind);
   if (type == "Strip") {
-    const bool left = part.at("strip_left"), right = part.at("strip_right");
+    const bool left = part.at("strip_left").boolean(), right = part.at("strip_right").boolean();
     return [=](const Fragment& text) { return stripped(text, left, right); };
   }
   if (type == "Prepend") {
-    const std::string front = part.at("prepend");
+    const std::string front = part.at("prepend").text();
     return changing([=](const std::string& text) {
       return text.empty() ? text : std::string(front).append(text);
     });
   }
   if (type == "Replace") return replacing(part);
   if (type == "Precompiled") {
-    const auto map = std::make_shared<const CharsMap>(
-        part.at("precompiled_charsmap").get_ref<const std::string&>());
+    const auto map = std::make_shared<const CharsMap>(part.at("precompiled_charsmap").text());
     return changing([=](const std::string& text) { return map->apply(text); }, true);
   }
   fail(fmt::format("the normalizer {} is not supported", type));
@@ -219,21 +214,18 @@ Normalizer one_normalizer(const json& part) {
 
 }  // namespace
 
-std::string type_of(const json& part) {
-  check(part.is_object() && part.contains("type"), "a part has no type");
-  return part.at("type");
-}
+std::string type_of(const JsonValue& part) { return part.at("type").text(); }
 
-void for_each_part(const json& part, const char* list,
-                   const std::function<void(const json&)>& read) {
+void for_each_part(const JsonValue& part, const char* list,
+                   const std::function<void(const JsonValue&)>& read) {
   if (part.is_null()) return;
   if (type_of(part) != "Sequence") return read(part);
-  for (const json& inner : part.at(list)) for_each_part(inner, list, read);
+  for (const JsonValue& inner : part.at(list).elements()) for_each_part(inner, list, read);
 }
 
-Normalizer read_normalizer(const json& part) {
+Normalizer read_normalizer(const JsonValue& part) {
   std::vector<Normalizer> all;
-  for_each_part(part, "normalizers", [&](const json& p) { all.push_back(one_normalizer(p)); });
+  for_each_part(part, "normalizers", [&](const JsonValue& p) { all.push_back(one_normalizer(p)); });
   return [all](Fragment text) {
     for (const Normalizer& n : all) {
       text = n(std::move(text));
@@ -243,22 +235,10 @@ Normalizer read_normalizer(const json& part) {
   };
 }
 
-Matcher read_pattern(const json& pattern) {
-  std::string literal;
-  size_t least = 1;  // copies of one character that are a match together; 1: a literal
-  if (pattern.contains("String")) {
-    literal = pattern.at("String");
-  } else {
-    const std::string regex = pattern.at("Regex");
-    if (regex == " {2,}") {
-      literal.assign(1, ' ');
-      least = 2;
-    } else {
-      check(regex.find_first_of("\\^$.|?*+()[]{}") == regex.npos,
-            "the regular expression '{}' is not supported", regex);
-      literal = regex;
-    }
-  }
+namespace {
+
+/// `least`: copies of one character that are a match together; 1: a literal.
+Matcher repeated(const std::string& literal, size_t least) {
   return [=](std::string_view text) {
     std::vector<Match> found;
     if (literal.empty()) return found;
@@ -270,6 +250,20 @@ Matcher read_pattern(const json& pattern) {
     }
     return found;
   };
+}
+
+}  // namespace
+
+Matcher literal_pattern(const std::string& literal) { return repeated(literal, 1); }
+
+Matcher read_pattern(const JsonValue& pattern) {
+  if (const JsonValue literal = pattern.find("String"); !literal.is_null())
+    return literal_pattern(literal.text());
+  const std::string regex = pattern.at("Regex").text();
+  if (regex == " {2,}") return repeated(" ", 2);
+  check(regex.find_first_of("\\^$.|?*+()[]{}") == regex.npos,
+        "the regular expression '{}' is not supported", regex);
+  return literal_pattern(regex);
 }
 
 Fragment fragment_of(const Fragment& whole, size_t begin, size_t size) {

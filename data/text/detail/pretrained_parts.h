@@ -1,14 +1,16 @@
 // The parts of tokenizer.json as functions. Readers throw Error with the name of an unsupported
-// part, and nlohmann's exceptions if a key is missing or has another type. Inside of data only.
+// part, or with the place of a member that is missing or has another type. They read or ignore each
+// member that they know: what is left over is unknown. Inside of data only.
 #pragma once
 
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
+
+#include "tern/core/io/json_value.h"
 
 namespace tern::datasets::detail {
 
@@ -24,10 +26,10 @@ struct Fragment {
 Fragment fragment_of(const Fragment& whole, size_t begin, size_t size);
 
 using Normalizer = std::function<Fragment(Fragment)>;
-Normalizer read_normalizer(const nlohmann::json& part);
+Normalizer read_normalizer(const JsonValue& part);
 
 using PreTokenizer = std::function<std::vector<Fragment>(std::vector<Fragment>)>;
-PreTokenizer read_pre_tokenizer(const nlohmann::json& part);
+PreTokenizer read_pre_tokenizer(const JsonValue& part);
 
 /// Characters that match \w in regular expressions: letters, marks, digits, letter numbers,
 /// connectors, (non-)joiners and circled letters.
@@ -35,14 +37,15 @@ bool is_regex_word(char32_t c);
 
 /// Converts tokens to the pieces of text that are then joined.
 using Decoder = std::function<std::vector<std::string>(std::vector<std::string>)>;
-Decoder read_decoder(const nlohmann::json& part);
+Decoder read_decoder(const JsonValue& part);
 
 /// A match of a pattern: literal text, or one of the known regular expressions.
 struct Match {
   size_t begin, end;
 };
 using Matcher = std::function<std::vector<Match>(std::string_view)>;
-Matcher read_pattern(const nlohmann::json& pattern);
+Matcher read_pattern(const JsonValue& pattern);
+Matcher literal_pattern(const std::string& literal);
 Fragment replace_matches(const Fragment& text, const Matcher& find, std::string_view by);
 
 /// The model: its tokens by id ("" for an unused id), and the ids of a fragment.
@@ -51,7 +54,7 @@ struct PretrainedModel {
   std::unordered_map<std::string, int64_t> ids;
   std::function<std::vector<int64_t>(std::string_view)> encode;
 };
-PretrainedModel read_model(const nlohmann::json& part);
+PretrainedModel read_model(const JsonValue& part);
 
 /// An element of a post-processor's template: ids, or the text A or B.
 struct TemplatePiece {
@@ -62,13 +65,13 @@ struct TemplatePiece {
 struct PretrainedTemplate {
   std::vector<TemplatePiece> single, pair;
 };
-PretrainedTemplate read_template(const nlohmann::json& part);
+PretrainedTemplate read_template(const JsonValue& part);
 
 /// The type name of a part.
-std::string type_of(const nlohmann::json& part);
+std::string type_of(const JsonValue& part);
 /// Reads the parts of a "Sequence", or a single part.
-void for_each_part(const nlohmann::json& part, const char* list,
-                   const std::function<void(const nlohmann::json&)>& read);
+void for_each_part(const JsonValue& part, const char* list,
+                   const std::function<void(const JsonValue&)>& read);
 
 /// Bytes as text. Each longest incomplete beginning of a character becomes U+FFFD, as in the
 /// Unicode standard (section 3.9).

@@ -2,7 +2,6 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
 #include "tern/data/text/detail/bert_text.h"
@@ -13,7 +12,6 @@
 namespace tern::datasets::detail {
 namespace {
 
-using nlohmann::json;
 using Test = std::function<bool(char32_t)>;
 
 /// A part of a text that is a match, or lies between two.
@@ -152,8 +150,9 @@ void prepend(Fragment& f, const std::string& front) {
   if (f.first > 0) f.first += front.size();
 }
 
-PreTokenizer byte_level(const json& part) {
-  const bool prefix = part.value("add_prefix_space", true), cut = part.value("use_regex", true);
+PreTokenizer byte_level(const JsonValue& part) {
+  const bool prefix = part.get("add_prefix_space", true), cut = part.get("use_regex", true);
+  part.ignore("trim_offsets");
   const PreTokenizer split = splitting(chunks(byte_bpe_chunks), "Isolated");
   return [=](std::vector<Fragment> fragments) {
     for (Fragment& f : fragments)
@@ -165,16 +164,16 @@ PreTokenizer byte_level(const json& part) {
   };
 }
 
-PreTokenizer metaspace_splitter(const json& part) {
-  const std::string mark = part.at("replacement");
+PreTokenizer metaspace_splitter(const JsonValue& part) {
+  part.ignore("str_rep");
+  const std::string mark = part.at("replacement").text();
   check(code_points(mark).size() == 1, "Metaspace: '{}' is not one character", mark);
-  std::string scheme = part.value("add_prefix_space", true) ? "always" : "never";
-  if (const auto given = part.find("prepend_scheme"); given != part.end()) scheme = *given;
+  const std::string before = part.get("add_prefix_space", true) ? "always" : "never";
+  const std::string scheme = part.get("prepend_scheme", before);
   check(scheme == "always" || scheme == "first" || scheme == "never",
         "Metaspace: the prepend_scheme '{}' is not supported", scheme);
-  const bool cut = part.value("split", true);
-  const Matcher spaces = read_pattern(json{{"String", " "}}),
-                marks = read_pattern(json{{"String", mark}});
+  const bool cut = part.get("split", true);
+  const Matcher spaces = literal_pattern(" "), marks = literal_pattern(mark);
   const PreTokenizer split = splitting(marks, "MergedWithNext");
   return [=](std::vector<Fragment> fragments) {
     for (Fragment& f : fragments) {
@@ -194,10 +193,8 @@ constexpr std::string_view kLinesFront =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
 constexpr std::string_view kLinesBack = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-Matcher split_pattern(const json& pattern) {
-  const auto regex = pattern.find("Regex");
-  if (regex == pattern.end()) return read_pattern(pattern);
-  const std::string text = *regex;
+Matcher split_pattern(const JsonValue& pattern) {
+  const std::string text = pattern.get("Regex", "");
   if (text == kGpt2) return chunks(byte_bpe_chunks);
   for (const auto& [digits, most] : {std::pair(R"(\p{N}{1,3})", 3), {R"(\p{N})", 1}})
     if (text == std::string(kLinesFront) + digits + std::string(kLinesBack))
@@ -219,7 +216,7 @@ Matcher split_pattern(const json& pattern) {
   return read_pattern(pattern);
 }
 
-PreTokenizer one_pre_tokenizer(const json& part) {
+PreTokenizer one_pre_tokenizer(const JsonValue& part) {
   const std::string type = type_of(part);
   const PreTokenizer spaces = splitting(characters(is_white_space), "Removed");
   if (type == "BertPreTokenizer")
@@ -229,15 +226,15 @@ PreTokenizer one_pre_tokenizer(const json& part) {
   if (type == "WhitespaceSplit") return spaces;
   if (type == "Metaspace") return metaspace_splitter(part);
   if (type == "Punctuation")
-    return splitting(characters(is_bert_mark), part.value("behavior", "Isolated"));
+    return splitting(characters(is_bert_mark), part.get("behavior", "Isolated"));
   if (type == "Digits")
     return splitting(characters(is_number),
-                     part.at("individual_digits") ? "Isolated" : "Contiguous");
+                     part.at("individual_digits").boolean() ? "Isolated" : "Contiguous");
   if (type == "CharDelimiterSplit")
-    return splitting(read_pattern(json{{"String", part.at("delimiter")}}), "Removed");
+    return splitting(literal_pattern(part.at("delimiter").text()), "Removed");
   if (type == "Split")
-    return splitting(split_pattern(part.at("pattern")), part.at("behavior"),
-                     part.value("invert", false));
+    return splitting(split_pattern(part.at("pattern")), part.at("behavior").text(),
+                     part.get("invert", false));
   fail(fmt::format("the pre-tokenizer {} is not supported", type));
 }
 
@@ -252,10 +249,10 @@ bool is_regex_word(char32_t c) {
          (c >= 0x1F170 && c <= 0x1F189);
 }
 
-PreTokenizer read_pre_tokenizer(const json& part) {
+PreTokenizer read_pre_tokenizer(const JsonValue& part) {
   PreTokenizer all = [](std::vector<Fragment> fragments) { return fragments; };
   for_each_part(part, "pretokenizers",
-                [&](const json& p) { all = after(all, one_pre_tokenizer(p)); });
+                [&](const JsonValue& p) { all = after(all, one_pre_tokenizer(p)); });
   return all;
 }
 

@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
-#include "tern/core/io/json_text.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::datasets::detail {
 namespace {
-
-using nlohmann::json;
 
 constexpr double kUnknownPenalty = 10;
 constexpr size_t kMostPieceBytes = 1 << 24;  // of all pieces: each takes a node of the tree
@@ -56,20 +52,18 @@ struct Best {
 
 class Unigram {
  public:
-  Unigram(const PretrainedModel& model, const json& part)
-      : ids_(model.ids), byte_fallback_(part.value("byte_fallback", false)) {
+  Unigram(const PretrainedModel& model, const JsonValue& part)
+      : ids_(model.ids), byte_fallback_(part.get("byte_fallback", false)) {
     double lowest = HUGE_VAL;
-    for (const json& entry : part.at("vocab")) {
-      scores_.push_back(entry.at(1));
+    for (const JsonValue& entry : part.at("vocab").elements()) {
+      scores_.push_back(entry.at(1).number());
       lowest = std::min(lowest, scores_.back());
     }
     for (const auto& [token, id] : ids_)
       if (!token.empty()) trie_.add(token, id);
     unknown_score_ = lowest - kUnknownPenalty;
-    if (part.value("unk_id", json()).is_null()) return;
-    unknown_ = whole_number(part.at("unk_id"));
-    check(unknown_ >= 0 && unknown_ < std::ssize(scores_), "Unigram: unk_id is {} of {} pieces",
-          unknown_, scores_.size());
+    if (const JsonValue id = part.find("unk_id"); !id.is_null())
+      unknown_ = id.integer(0, std::ssize(scores_) - 1);
   }
 
   std::vector<int64_t> operator()(std::string_view text) const {
@@ -135,16 +129,16 @@ class Unigram {
 
 }  // namespace
 
-PretrainedModel read_unigram(const json& part) {
+PretrainedModel read_unigram(const JsonValue& part) {
   PretrainedModel model;
-  const json& vocabulary = part.at("vocab");
-  check(vocabulary.is_array() && !vocabulary.empty(), "Unigram: there are no pieces");
+  const std::vector<JsonValue> vocabulary = part.at("vocab").elements();
+  check(!vocabulary.empty(), "Unigram: there are no pieces");
   size_t bytes = 0;
-  for (const json& entry : vocabulary) {
-    bytes += entry.at(0).get_ref<const std::string&>().size();
+  for (const JsonValue& entry : vocabulary) {
+    bytes += entry.at(0).text().size();
     check(bytes <= kMostPieceBytes, "Unigram: the pieces have more than {} bytes", kMostPieceBytes);
-    model.tokens.push_back(entry.at(0));
-    check(std::isfinite(entry.at(1).get<double>()), "Unigram: the score of '{}' is not finite",
+    model.tokens.push_back(entry.at(0).text());
+    check(std::isfinite(entry.at(1).number()), "Unigram: the score of '{}' is not finite",
           model.tokens.back());
     model.ids[model.tokens.back()] = std::ssize(model.tokens) - 1;
   }

@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/reading.h"
 #include "tern/core/io/atomic_file.h"
-#include "tern/core/io/json_text.h"
+#include "tern/core/io/json_value.h"
 #include "tern/data/text/detail/limits.h"
 #include "tern/data/text/lines.h"
 
@@ -17,8 +18,7 @@ using nlohmann::json;
 
 constexpr int64_t kVersion = 1;
 
-int64_t checksum(const json& content) {
-  const std::string text = content.dump();
+int64_t checksum(const std::string& text) {
   const auto* bytes = reinterpret_cast<const Bytef*>(text.data());
   return static_cast<int64_t>(crc32_z(crc32_z(0, nullptr, 0), bytes, text.size()));
 }
@@ -31,28 +31,35 @@ json to_json(const TokenTable& table) {
           {"merges", table.merges}};
 }
 
-TokenTable from_json(const json& content) {
-  TokenTable table;
-  const json& n = content.at("normalize");
-  content.at("unit").get_to(table.unit);
-  n.at("nfc").get_to(table.normalize.nfc);
-  n.at("lower").get_to(table.normalize.lower);
-  n.at("spaces").get_to(table.normalize.spaces);
-  n.at("d2l").get_to(table.normalize.d2l);
-  content.at("words").get_to(table.words);
-  content.at("merges").get_to(table.merges);
+int32_t number_of(const JsonValue& v) {
+  return static_cast<int32_t>(v.integer(INT32_MIN, INT32_MAX));
+}
+
+TokenTable from_json(const JsonValue& content) {
+  const JsonValue n = content.at("normalize");
+  TokenTable table{.unit = content.at("unit").text(),
+                   .normalize = {.nfc = n.at("nfc").boolean(),
+                                 .lower = n.at("lower").boolean(),
+                                 .spaces = n.at("spaces").boolean(),
+                                 .d2l = n.at("d2l").boolean()},
+                   .words = {},
+                   .merges = {}};
+  for (const JsonValue& word : content.at("words").elements()) table.words.push_back(word.text());
+  for (const JsonValue& m : content.at("merges").elements())
+    table.merges.emplace_back(number_of(m.at(0)), number_of(m.at(1)));
   return table;
 }
 
 TokenTable parse(const std::string& text, const std::string& format) {
-  const json file = parse_json(text);
-  const auto found = file.at("format").get<std::string>();
+  const JsonDocument document(text);
+  const JsonValue file = document.root();
+  const std::string& found = file.at("format").text();
   check(found == format, "it is of the format '{}', not '{}'", found, format);
-  const auto version = whole_number(file.at("version"));
+  const int64_t version = file.at("version").integer();
   check(version == kVersion, "it is of version {}; this program reads version {}", version,
         kVersion);
-  const json& content = file.at("content");
-  check(whole_number(file.at("crc32")) == checksum(content), "the checksum is wrong");
+  const JsonValue content = file.at("content");
+  check(file.at("crc32").integer() == checksum(content.dump()), "the checksum is wrong");
   return from_json(content);
 }
 
@@ -62,7 +69,7 @@ void write_token_file(const std::string& path, const std::string& format, const 
   const json content = to_json(table);
   const json file = {{"format", format},
                      {"version", kVersion},
-                     {"crc32", checksum(content)},
+                     {"crc32", checksum(content.dump())},
                      {"content", content}};
   AtomicFile out(path);
   out.write(file.dump() + "\n");
@@ -72,14 +79,10 @@ void write_token_file(const std::string& path, const std::string& format, const 
 void read_token_file(const std::string& path, const std::string& format,
                      const std::function<void(TokenTable&)>& use) {
   const std::string text = read_text(path, {.max_bytes = kMostTokenBytes});
-  try {
+  reading(fmt::format("{}: damaged, or no {}", path, format), [&] {
     TokenTable table = parse(text, format);
     use(table);
-  } catch (const json::exception& e) {
-    fail_io(fmt::format("{}: damaged, or no {}: {}", path, format, e.what()));
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: damaged, or no {}: {}", path, format, e.what()));
-  }
+  });
 }
 
 }  // namespace tern::datasets::detail

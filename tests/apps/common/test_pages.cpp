@@ -16,6 +16,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/adam.h"
+#include "tern/tests/support/damaged_json.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::apps::test_pages {
@@ -692,6 +693,12 @@ TEST_CASE("run record: the start and each going on are written down, a finished 
   CHECK(s.steps.size() == 2);
   CHECK(s.best == 1);
   CHECK(s.name == "run");
+  const std::string record = loop.folder().file("run.json");
+  test::check_damaged(test::read_file(record), record + ": it cannot be read", 150,
+                      [&](const std::string& text) {
+                        test::write_file(record, text);
+                        load_run_record(loop.folder());
+                      });
 }
 
 }  // namespace tern::apps::test_pages

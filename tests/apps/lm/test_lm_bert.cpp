@@ -300,8 +300,8 @@ TEST_CASE("lm bert: a folder of transformers") {
   refused(R"({"model_type": "bert", "num_attention_heads": -1})", "heads");
   refused(R"({"model_type": "bert", "position_embedding_type": "relative_key"})", "absolute");
   refused(R"({"model_type": "gpt2"})", "not a BERT");
-  refused(R"({"model_type": 3})", "cannot be read");
-  refused("{", "cannot be read");
+  refused(R"({"model_type": 3})", "config.json: model_type: expected a text, got 3");
+  refused("{", "config.json: not JSON at line 1, column 2");
 }
 
 TEST_CASE("lm bert: documents without pairs of sentences") {

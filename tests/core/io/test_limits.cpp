@@ -1,15 +1,21 @@
 // What files may cost: depth, ratio and size are looked at before memory is taken.
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "tern/core/io/json_text.h"
+#include "tern/core/base/allocator.h"
+#include "tern/core/io/json_value.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/data/loading/csv.h"
 #include "tern/data/loading/gzip.h"
+#include "tern/data/loading/npy.h"
 #include "tern/data/text/byte_bpe.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/pairs.h"
 #include "tern/data/text/tokenizer.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/heap_calls.h"
 
 namespace tern::test_limits {
 using namespace tern::datasets;
@@ -40,6 +46,30 @@ std::string packed(const std::string& part, size_t times) {
   return test::gzip(repeated(part, times));
 }
 
+/// One deflated array of zero bytes, as numpy.savez_compressed writes it.
+std::string npz_of_zeros(size_t count) {
+  const std::string about =
+      fmt::format("{{'descr': '|u1', 'fortran_order': False, 'shape': ({},), }}", count);
+  std::string array("\x93NUMPY\1\0\x76\0", 10);
+  array += about + std::string(0x76 - 1 - about.size(), ' ') + "\n" + std::string(count, '\0');
+  const std::string packed = test::gzip(array);
+  const std::string deflated = packed.substr(10, packed.size() - 18);
+  auto number = [](size_t v, int bytes) {
+    std::string out;
+    for (int i = 0; i < bytes; ++i) out += static_cast<char>(v >> 8 * i);
+    return out;
+  };
+  const std::string crc = packed.substr(packed.size() - 8, 4);
+  // Version 2.0, no flags, deflated, no time; checksum and sizes; lengths of name and extra field.
+  const std::string member = number(20, 2) + number(0, 2) + number(8, 2) + number(0, 4) + crc +
+                             number(deflated.size(), 4) + number(array.size(), 4) + number(5, 2) +
+                             number(0, 2);
+  const std::string local = "PK\3\4" + member + "a.npy" + deflated;
+  const std::string central = "PK\1\2" + number(20, 2) + member + number(0, 14) + "a.npy";
+  return local + central + "PK\5\6" + number(0, 4) + number(1, 2) + number(1, 2) +
+         number(central.size(), 4) + number(local.size(), 4) + number(0, 2);
+}
+
 }  // namespace
 
 TEST_CASE("limits: JSON is refused where it is too deep or too long, at that byte") {
@@ -52,29 +82,19 @@ TEST_CASE("limits: JSON is refused where it is too deep or too long, at that byt
   CHECK(parse_json("[" + repeated("[],", 200) + "[]]").size() == 201);
   CHECK(json_error("[1,2,3]", {.values = 4}) == "");
   CHECK(json_error("[1,2,3,4]", {.values = 4}) == "the JSON has more than 4 values at byte 6");
-  CHECK_THROWS_AS(parse_json("[1,"), nlohmann::json::exception);
-  CHECK_THROWS_AS(parse_json("\"\\"), nlohmann::json::exception);
-  CHECK_THROWS_AS(parse_json("\""), nlohmann::json::exception);
-  CHECK_THROWS_AS(parse_json(""), nlohmann::json::exception);
+  for (const char* wrong : {"[1,", "\"\\", "\"", ""}) CHECK_THROWS_AS(parse_json(wrong), Error);
 }
 
 TEST_CASE("limits: numbers of JSON that are no whole numbers of 64 bits are refused") {
-  using nlohmann::json;
-  CHECK(whole_number(json(int64_t{-7})) == -7);
-  CHECK(whole_number(parse_json("9223372036854775807")) == INT64_MAX);
-  CHECK(whole_numbers(parse_json("[3, -1]")) == std::vector<int64_t>{3, -1});
-  CHECK(whole_numbers(parse_json("[]")).empty());
-  CHECK(whole_number_or(parse_json("{\"a\": 3}"), "a", 5) == 3);
-  CHECK(whole_number_or(parse_json("{\"a\": null}"), "a", 5) == 5);
-  CHECK(whole_number_or(parse_json("{}"), "a", 5) == 5);
+  const JsonDocument whole("[-7, 9223372036854775807]");
+  CHECK(whole.root().integers() == std::vector<int64_t>{-7, INT64_MAX});
   for (const char* wrong : {"9223372036854775808", "1e77", "-1e77", "1.5", "2.0", "true", "\"3\"",
                             "null", "[3]", "{}"}) {
     CAPTURE(wrong);
-    CHECK_THROWS_AS(whole_number(parse_json(wrong)), Error);
-    CHECK_THROWS_AS(whole_numbers(parse_json("[0, " + std::string(wrong) + "]")), Error);
+    const JsonDocument file("[0, " + std::string(wrong) + "]");
+    CHECK_THROWS_AS(file.root().at(1).integer(), Error);
+    CHECK_THROWS_AS(file.root().integers(), Error);
   }
-  CHECK_THROWS_AS(whole_numbers(parse_json("3")), Error);
-  CHECK_THROWS_AS(whole_numbers(parse_json("{\"a\": 3}")), Error);
 }
 
 TEST_CASE("limits: readers of JSON refuse what is deep") {
@@ -100,6 +120,54 @@ TEST_CASE("limits: gzip files that unpack to far more than text does are refused
   // Below 16 MiB anything goes, and what is no gzip stands for itself.
   ByteReader(write_file(dir / "few", packed(std::string(1 << 20, 0), 15))).drain();
   ByteReader(write_file(dir / "plain", std::string(20 << 20, 0))).drain();
+}
+
+TEST_CASE("limits: a safetensors file of very many tensors is refused before they take memory") {
+  TempDir dir;
+  constexpr int64_t kMany = 200'000;
+  std::string header = "{";
+  for (int64_t i = 0; i < kMany; ++i)
+    header += fmt::format(R"({}"{}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})",
+                          i > 0 ? "," : "", i);
+  header += "}";
+  std::string bytes(8, '\0');
+  for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(header.size() >> 8 * i);
+  const std::string path = write_file(dir / "many", bytes + header);
+  const int64_t before = test::heap_calls;
+  CHECK(contains(io_error([&] { load_safetensors(path); }),
+                 "more than 100000 tensors; SafeTensorsLimits can allow more"));
+  // Names and places of the first 100,000, and no tensor.
+  CHECK(test::heap_calls - before < 10 * SafeTensorsLimits().tensors);
+  CHECK(load_safetensors(path, {.tensors = kMany}).tensors.size() == kMany);
+}
+
+TEST_CASE(
+    "limits: arrays of an npz file take a hundred times its size, or what the caller allows") {
+  TempDir dir;
+  const std::string path = write_file(dir / "zeros.npz", npz_of_zeros(80'000'000));
+  REQUIRE(std::filesystem::file_size(path) < 200'000);
+  trim_memory();
+  reset_peak_memory();
+  const int64_t before = memory_stats().live;
+  CHECK(contains(io_error([&] { load_npz(path); }),
+                 "the arrays take more than 67108864 bytes, the file has"));
+  CHECK(contains(io_error([&] { load_npz(path); }), "NpzLimits::ratio can allow more"));
+  CHECK(memory_stats().peak - before == 0);
+  CHECK(load_npz(path, {.ratio = 2000}).at(0).second.numel() == 80'000'000);
+  CHECK_THROWS_AS(load_npz(path, {.ratio = 0}), Error);
+}
+
+TEST_CASE("limits: a table of very many columns is refused before their names take memory") {
+  TempDir dir;
+  std::string names = "a0";
+  for (int i = 1; i < 1'000'000; ++i) names += fmt::format(",a{}", i);
+  const std::string path = write_file(dir / "wide.csv", names + "\n");
+  const int64_t before = test::heap_calls;
+  CHECK(contains(io_error([&] { load_csv(path); }),
+                 "line 1: more than 100000 fields; CsvOptions::max_columns can allow more"));
+  CHECK(test::heap_calls - before < 1000);  // names so short are in no memory of their own
+  CHECK(load_csv(path, {.max_columns = 1'000'000}).names.size() == 1'000'000);
+  CHECK_THROWS_AS(load_csv(path, {.max_columns = 0}), Error);
 }
 
 TEST_CASE("limits: files of line ends are refused before their lines fill memory") {

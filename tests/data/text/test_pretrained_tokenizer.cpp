@@ -127,19 +127,25 @@ TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
          f["pre_tokenizer"] = {{"type", "Punctuation"}, {"behavior", "Lost"}};
        }},
       {"it has no model", [](json& f) { f.erase("model"); }},
-      {"key 'vocab' not found", [](json& f) { f["model"].erase("vocab"); }},
-      {"the id of 'zz' is -1", [](json& f) { f["model"]["vocab"]["zz"] = -1; }},
+      {"it has model.speed, which tern does not know", [](json& f) { f["model"]["speed"] = 2; }},
+      {"it has normalizer.lower", [](json& f) { f["normalizer"]["lower"] = true; }},
+      {"it has added_tokens[1].trim", [](json& f) { f["added_tokens"][1]["trim"] = 1; }},
+      {"it has templates, which", [](json& f) { f["templates"] = json::object(); }},
+      {"its version is 2.0", [](json& f) { f["version"] = "2.0"; }},
+      {"model: it has no vocab", [](json& f) { f["model"].erase("vocab"); }},
+      {"model.vocab.zz: it is -1", [](json& f) { f["model"]["vocab"]["zz"] = -1; }},
       {"the unknown token 'zz' is not in the vocabulary",
        [](json& f) { f["model"]["unk_token"] = "zz"; }},
       {"the post-processor adds the token 999999",
        [](json& f) { f["post_processor"]["special_tokens"]["[CLS]"]["ids"] = {999999}; }},
       {"TemplateProcessing: there is no token '[CLS]'",
        [](json& f) { f["post_processor"]["special_tokens"].erase("[CLS]"); }},
-      {"a part has no type",
+      {"normalizer: it has no type",
        [](json& f) {
          f["normalizer"] = {{"lowercase", true}};
        }},
-      {"the id of 'zz' is not an integer", [](json& f) { f["model"]["vocab"]["zz"] = 1e77; }},
+      {"model.vocab.zz: 1e+77 is not an integer",
+       [](json& f) { f["model"]["vocab"]["zz"] = 1e77; }},
       {"1.8e+77 is not an integer",
        [](json& f) { f["model"]["max_input_chars_per_word"] = 1.8e77; }},
       {"18446744073709551615 is not an integer",
@@ -149,7 +155,8 @@ TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
       {"1e+77 is not an integer",
        [](json& f) { f["post_processor"]["single"][0]["SpecialToken"]["type_id"] = 1e77; }},
       {"of id -5 cannot be", [](json& f) { f["added_tokens"][0]["id"] = -5; }},
-      {"type must be", [](json& f) { f["added_tokens"][0]["content"] = 7; }},
+      {"added_tokens[0].content: expected a text, got 7",
+       [](json& f) { f["added_tokens"][0]["content"] = 7; }},
   };
   for (const auto& row : rows) {
     const std::string error = error_of("bert", row.second);
@@ -164,11 +171,12 @@ TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
                             f["model"]["merges"].push_back({"zz", "y"});
                           }),
                  "a token that is not there"));
-  CHECK(contains(error_of("unigram", [](json& f) { f["model"]["unk_id"] = 99999; }), "unk_id is"));
+  CHECK(contains(error_of("unigram", [](json& f) { f["model"]["unk_id"] = 99999; }),
+                 "model.unk_id: it is 99999"));
   CHECK(contains(error_of("unigram", [](json& f) { f["model"]["vocab"] = json::array(); }),
                  "there are no pieces"));
   CHECK(contains(error_of("bert", [](json& f) { f["model"]["vocab"]["zz"] = 9000000; }),
-                 "the id of 'zz' is 9000000"));
+                 "model.vocab.zz: it is 9000000"));
   CHECK(contains(error_of("bert", [](json& f) { f["added_tokens"][0]["id"] = 9000000; }),
                  "has the id 9000000; there are"));
   const auto charsmap = [](json& f) -> json& {

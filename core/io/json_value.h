@@ -1,0 +1,125 @@
+// JSON from outside, read value by value. Inside of tern only.
+//
+//   const JsonDocument file(text);
+//   const JsonValue config = file.root();
+//   const int64_t dim = config.at("hidden_size").integer();
+//   const double eps = config.get("layer_norm_eps", 1e-12);
+//   config.ignore("torch_dtype use_cache");
+//   file.refuse_unread();
+//
+// A value knows its place, and errors begin with it: "rope_scaling.factor: expected a number, got
+// "4"". (The caller adds the file's name.) The document knows which members nobody has asked for: a
+// member that a file has and a reader does not know may change what the file means.
+//
+// A value refers to its document, which must outlive it. A document belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "tern/core/io/json_text.h"
+
+namespace tern {
+
+class JsonDocument;
+struct JsonMember;
+
+class JsonValue {
+ public:
+  bool is_null() const;
+  bool is_text() const;
+  bool is_list() const;
+  bool is_object() const;
+
+  // What it must be, else Error. An integer has no fraction and fits into 64 bits.
+  const std::string& text() const;
+  bool boolean() const;
+  double number() const;
+  int64_t integer() const;
+  /// Error unless it is from `least` to `most`.
+  int64_t integer(int64_t least, int64_t most = std::numeric_limits<int64_t>::max()) const;
+  std::vector<int64_t> integers() const;
+  template <class T>
+  T as() const {
+    if constexpr (std::is_same_v<T, bool>) return boolean();
+    if constexpr (std::is_same_v<T, int64_t>) return integer();
+    if constexpr (std::is_same_v<T, double>) return number();
+    if constexpr (std::is_same_v<T, std::string>) return text();
+  }
+
+  /// A member of an object. Error if it is missing.
+  JsonValue at(std::string_view key) const;
+  /// The same; a null if it is missing.
+  JsonValue find(std::string_view key) const;
+  bool has(std::string_view key) const;
+  /// `otherwise` if the member is missing or null.
+  template <class T>
+  T get(std::string_view key, const T& otherwise) const {
+    const JsonValue member = find(key);
+    return member.is_null() ? otherwise : member.as<T>();
+  }
+  std::string get(std::string_view key, const char* otherwise) const {
+    return get<std::string>(key, otherwise);
+  }
+  /// All members of an object, and all elements of a list.
+  std::vector<JsonMember> members() const;
+  std::vector<JsonValue> elements() const;
+  /// Element `i` of a list. Error if there is none.
+  JsonValue at(size_t i) const;
+  size_t size() const;
+
+  /// Members that change nothing for the caller: they count as read, with all that they hold.
+  /// `keys` are separated by spaces.
+  void ignore(std::string_view keys) const;
+  /// Throws Error with the place of this value in front.
+  [[noreturn]] void fail(const std::string& reason) const;
+  /// The value as JSON without spaces, its members sorted by name; and its first characters.
+  std::string dump() const;
+  std::string shown() const;
+
+ private:
+  friend class JsonDocument;
+  JsonValue(const JsonDocument* document, const nlohmann::json* value)
+      : document_(document), value_(value) {}
+  [[noreturn]] void fail_expected(const char* what) const;
+
+  const JsonDocument* document_;
+  const nlohmann::json* value_;
+};
+
+struct JsonMember {
+  const std::string& name;
+  JsonValue value;
+};
+
+class JsonDocument {
+ public:
+  /// Error as parse_json().
+  explicit JsonDocument(std::string_view text, const JsonLimits& limits = {});
+  ~JsonDocument();
+  JsonDocument(const JsonDocument&) = delete;
+  JsonDocument& operator=(const JsonDocument&) = delete;
+
+  JsonValue root() const;
+  /// The places of the members that nobody has read: "vocab_size", "rope_scaling.type",
+  /// "tokens[3].content". Of one that holds others, its own place alone.
+  std::vector<std::string> unread() const;
+  /// Error if there are such members that are not `harmless`.
+  void refuse_unread(const std::vector<std::string>& harmless = {}) const;
+  /// The same of all but the outermost members, whose names it returns: an object whose meaning a
+  /// reader uses must be known as a whole.
+  std::vector<std::string> refuse_unread_inside() const;
+
+ private:
+  friend class JsonValue;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tern

@@ -1,0 +1,112 @@
+#include <doctest/doctest.h>
+
+#include "tern/core/base/error.h"
+#include "tern/core/io/json_value.h"
+
+namespace tern::test_json_value {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// What use(the root of the text) throws; "" if it throws nothing.
+template <class Use>
+std::string complaint(const std::string& text, Use use) {
+  try {
+    const JsonDocument file(text);
+    use(file.root());
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("JSON values are what they must be, or the error says where and what they are") {
+  const JsonDocument file(R"({"a": {"b": [1, {"c": 2.5}]}, "t": "text", "yes": true, "n": null,
+                              "list": [3, -1], "large": 18446744073709551615})");
+  const JsonValue root = file.root();
+  CHECK(root.at("t").text() == "text");
+  CHECK(root.at("yes").boolean());
+  CHECK(root.at("a").at("b").at(0).integer() == 1);
+  CHECK(root.at("a").at("b").at(1).at("c").number() == 2.5);
+  CHECK(root.at("list").integers() == std::vector<int64_t>{3, -1});
+  CHECK(root.find("n").is_null());
+  CHECK(root.find("none").is_null());
+  CHECK(root.has("n"));
+  CHECK_FALSE(root.has("none"));
+  CHECK(root.get("n", int64_t{5}) == 5);
+  CHECK(root.get("none", "else") == "else");
+  CHECK(root.get("t", "else") == "text");
+
+  const std::string text =
+      R"({"a": {"b": [1, {"c": 2.5}]}, "t": "text", "large": 18446744073709551615})";
+  auto said = [&](auto use) { return complaint(text, use); };
+  using V = const JsonValue&;
+  CHECK(said([](V v) { v.at("a").at("b").at(1).at("c").integer(); }) ==
+        "a.b[1].c: 2.5 is not an integer below 2^63");
+  CHECK(said([](V v) { v.at("a").at("b").at(1).at("c").text(); }) ==
+        "a.b[1].c: expected a text, got 2.5");
+  CHECK(said([](V v) { v.at("large").integer(); }) ==
+        "large: 18446744073709551615 is not an integer below 2^63");
+  CHECK(said([](V v) { v.at("t").boolean(); }) == "t: expected true or false, got \"text\"");
+  CHECK(said([](V v) { v.at("t").number(); }) == "t: expected a number, got \"text\"");
+  CHECK(said([](V v) { v.at("t").integers(); }) == "t: expected a list of integers, got \"text\"");
+  CHECK(said([](V v) { v.at("t").at("x"); }) == "t: expected an object, got \"text\"");
+  CHECK(said([](V v) { v.at("a").at("x"); }) == "a: it has no x");
+  CHECK(said([](V v) { v.at("x"); }) == "it has no x");
+  CHECK(said([](V v) { v.at("a").at("b").at(2); }) ==
+        "a.b: expected a list of 3 or more, got [1,{\"c\":2.5}]");
+  CHECK(said([](V v) { v.at("a").at("b").at(0).integer(2, 9); }) ==
+        "a.b[0]: it is 1, it must be from 2 to 9");
+  CHECK(said([](V v) { v.at("a").at("b").at(0).integer(2); }) ==
+        "a.b[0]: it is 1, it must be at least 2");
+  CHECK(said([](V v) { v.at("a").elements(); }) ==
+        "a: expected a list, got {\"b\":[1,{\"c\":2.5}]}");
+  CHECK(said([](V v) { v.at("a").at("b").members(); }) ==
+        "a.b: expected an object, got [1,{\"c\":2.5}]");
+  CHECK(complaint("{\"a\": \"" + std::string(100, 'x') + "\"}", [](V v) { v.at("a").number(); }) ==
+        "a: expected a number, got \"" + std::string(39, 'x') + "...");
+}
+
+TEST_CASE("JSON documents know the members that nobody has read") {
+  const JsonDocument file(R"({"used": 1, "a": {"b": 1, "c": {"d": 1}}, "list": [{"e": 1, "f": 2}],
+                              "words": {"x": 1, "y": 2}, "known": {"z": 1}, "odd": [{"g": 1}]})");
+  const JsonValue root = file.root();
+  CHECK(file.unread() == Names{"a", "known", "list", "odd", "used", "words"});
+  root.at("used");
+  root.at("a").at("b");
+  for (const JsonValue& v : root.at("list").elements()) v.at("e");
+  for (const JsonMember& m : root.at("words").members()) m.value.integer();
+  root.ignore("known not there");
+  CHECK(file.unread() == Names{"a.c", "list[0].f", "odd"});
+  CHECK_THROWS_WITH_AS(file.refuse_unread(),
+                       "it has a.c, list[0].f, odd, which tern does not know; it may change what "
+                       "the file means",
+                       Error);
+  CHECK_THROWS_WITH_AS(file.refuse_unread_inside(),
+                       doctest::Contains("it has a.c, list[0].f, which"), Error);
+  root.at("a").ignore("c");
+  root.at("list").at(0).at("f");
+  CHECK(file.refuse_unread_inside() == Names{"odd"});
+  CHECK_THROWS_AS(file.refuse_unread(), Error);
+  CHECK_NOTHROW(file.refuse_unread({"odd"}));
+  CHECK(JsonDocument("[1, 2]").unread().empty());
+}
+
+TEST_CASE("JSON that is none is refused with line and column") {
+  auto said = [](const std::string& text) { return complaint(text, [](const JsonValue&) {}); };
+  CHECK(said("{\"a\": 1,\n \"b\": }") ==
+        "not JSON at line 2, column 7: unexpected '}'; expected "
+        "'[', '{', or a literal");
+  CHECK(said("{\"a\": [1, 2") == "not JSON at line 1, column 12: the file ends too early");
+  CHECK(said("") == "not JSON: it is empty");
+  CHECK(said("\n \n") == "not JSON: it is empty");
+  CHECK(said(std::string(9, '\0')) ==
+        "not JSON: it holds zeros alone, as a loss of power may leave a file");
+  CHECK(said("{\"a\": 1e400}") == "not JSON: number overflow parsing '1e400'");
+  CHECK(said("{\"a\": tru}") == "not JSON at line 1, column 10: invalid literal");
+  CHECK(said("{} {}") == "not JSON at line 1, column 4: unexpected '{'; expected end of input");
+}
+
+}  // namespace tern::test_json_value
