@@ -136,8 +136,8 @@ struct Cut {
   bool in_document = true;
 };
 
-/// Where `share` of a text is behind: behind the last mark in the tenth before, else behind the last
-/// line end there, else between two characters.
+/// Where a text is cut so that `share` of it is behind: behind the last mark in the tenth before,
+/// else behind the last line end there, else between two characters.
 Cut cut_place(const std::string& path, int64_t bytes, double share, const std::string& mark) {
   const auto at = static_cast<int64_t>(static_cast<double>(bytes) * (1 - share));
   datasets::TextReader reader(path);

@@ -232,7 +232,7 @@ TEST_CASE("lm documents: a run of before has none, a new one keeps the mark") {
   CHECK(config_from_json<TrainConfig>(old).documents.empty());
 }
 
-TEST_CASE("lm documents: a model that has learned their ends stops there; eval counts them") {
+TEST_CASE("lm documents: a model that has learned their ends stops there") {
   TempDir dir;
   std::string text;
   for (int i = 0; i < 300; ++i) text += std::string(i > 0 ? kEndOfText : "") + "abcd";
