@@ -33,7 +33,9 @@ struct PretrainedEncodeOptions {
 
 class PretrainedTokenizer {
  public:
-  /// IoError with the file: not such a JSON, an unsupported part (by name), or contradictions.
+  /// IoError with the file: not such a JSON, an unsupported part or an unknown member (by name), or
+  /// contradictions. The file's `truncation` and `padding` are not applied; nor does transformers
+  /// apply them unless it is asked to.
   static PretrainedTokenizer load(const std::string& path);
 
   /// The highest id plus 1.
