@@ -83,11 +83,6 @@ struct Hardshrink {
   Tensor operator()(const Tensor& x) const { return hardshrink(x, lambda); }
   static void fields(auto&, auto&&) {}
 };
-struct Threshold {
-  double bound, value;
-  Tensor operator()(const Tensor& x) const { return threshold(x, bound, value); }
-  static void fields(auto&, auto&&) {}
-};
 /// Probabilities along an axis, and their logarithms.
 struct Softmax {
   int64_t axis = -1;

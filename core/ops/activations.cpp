@@ -169,20 +169,6 @@ struct Hardshrink {
   }
 };
 
-struct Threshold {
-  static constexpr const char* kName = "threshold";
-  static constexpr Keep kKeep = Keep::input;
-  double bound, value;
-  template <class T>
-  T f(T x) const {
-    return x <= static_cast<T>(bound) ? static_cast<T>(value) : x;
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    return where(le(x, Constant<T>(bound)), Constant<T>(0), dy);
-  }
-};
-
 struct LogSigmoid {
   static constexpr const char* kName = "log_sigmoid";
   static constexpr Keep kKeep = Keep::input;
@@ -261,9 +247,6 @@ Tensor softshrink(const Tensor& x, double lambda) {
   return unary(x, Softshrink{lambda});
 }
 Tensor hardshrink(const Tensor& x, double lambda) { return unary(x, Hardshrink{lambda}); }
-Tensor threshold(const Tensor& x, double bound, double value) {
-  return unary(x, Threshold{bound, value});
-}
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
   check_defined("prelu", x, weight);

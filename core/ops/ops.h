@@ -264,7 +264,6 @@ Tensor softsign(const Tensor& x);                         ///< x / (1 + |x|)
 Tensor tanhshrink(const Tensor& x);                       ///< x - tanh(x)
 Tensor softshrink(const Tensor& x, double lambda = 0.5);  ///< towards 0 by lambda, at most to 0
 Tensor hardshrink(const Tensor& x, double lambda = 0.5);  ///< |x| > lambda ? x : 0
-Tensor threshold(const Tensor& x, double threshold, double value);  ///< x > threshold ? x : value
 /// x where it is positive, else weight * x (He et al. 2015). weight: (1) or () for all elements, or
 /// (C) for the channels of x (N, C, ...).
 Tensor prelu(const Tensor& x, const Tensor& weight);

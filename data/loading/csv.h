@@ -60,9 +60,9 @@ struct Table {
 
 /// Fields may be in double quotes. Inside them "" is a quote, and separators and line ends are
 /// ordinary. Spaces around numbers and around names that are not in quotes, empty lines and a byte
-/// order mark are skipped. Lines end with LF, CRLF or CR. Empty fields, NA, N/A, NaN, null and None,
-/// in any letter case, are missing numbers. inf is a number, and so is one that is too large for the
-/// type.
+/// order mark are skipped. Lines end with LF, CRLF or CR. Empty fields, NA, N/A, NaN, null and
+/// None, in any letter case, are missing numbers. inf is a number, and so is one that is too large
+/// for the type.
 Table load_csv(const std::string& path, const CsvOptions& options = {});
 
 struct SaveCsvOptions {

@@ -208,7 +208,6 @@ TEST_CASE("layers: Sequential and the activations") {
   CHECK(values(nn::Tanhshrink()(x)) == values(tanhshrink(x)));
   CHECK(values(nn::Softshrink{0.3}(x)) == values(softshrink(x, 0.3)));
   CHECK(values(nn::Hardshrink{0.3}(x)) == values(hardshrink(x, 0.3)));
-  CHECK(values(nn::Threshold{0.1, 20}(x)) == values(threshold(x, 0.1, 20)));
   CHECK(values(nn::Softmax{1}(x)) == values(softmax(x, 1)));
   CHECK(values(nn::LogSoftmax{0}(x)) == values(log_softmax(x, 0)));
   CHECK(values(nn::Identity()(x)) == values(x));

@@ -74,9 +74,6 @@ TEST_CASE("op table: relu6, hardtanh, hardsigmoid, selu, celu, softsign, the shr
       each(
           "hardshrink", [](const Tensor& x) { return hardshrink(x, 0.7); },
           [](double x) { return std::abs(x) > 0.7 ? x : 0; }, -3, 3),
-      each(
-          "threshold", [](const Tensor& x) { return threshold(x, 0.3, 20); },
-          [](double x) { return x > 0.3 ? x : 20; }, -3, 3),
   });
 }
 
@@ -94,9 +91,8 @@ TEST_CASE("activations: at their corners, for NaN and for integers") {
   CHECK(gradient(hardtanh(x)) == Doubles{0, 1, 0, 0});
   CHECK(gradient(softshrink(x, 1)) == Doubles{0, 0, 0, 1});
   CHECK(gradient(hardshrink(x, 1)) == Doubles{0, 0, 0, 1});
-  CHECK(gradient(threshold(x, 0, 9)) == Doubles{0, 0, 1, 1});
   for (const Tensor& y : {relu6(x), hardtanh(x), hardsigmoid(x), selu(x), celu(x), softsign(x),
-                          tanhshrink(x), softshrink(x), hardshrink(x), threshold(x, 0, 9)})
+                          tanhshrink(x), softshrink(x), hardshrink(x)})
     CHECK(std::isnan(y[4].item()));
   const Tensor i = tensor({-9, 3, 9});
   CHECK(relu6(i).dtype() == DType::i64);

@@ -305,7 +305,7 @@ TEST_CASE("stack: a struct of structs of tensors gets a first axis in each of th
   };
   CHECK(
       contains(refused([](Frame& f) { f.pose.position = ones({4}); }),
-               "'pose.position' is f32 (4,) in sample 2, but f32 (3,) in sample 0; pad or resize"));
+               "'pose.position' is f32 (4,) in sample 2, but f32 (3,) in sample 0; datasets::Pad"));
   CHECK(contains(refused([](Frame& f) { f.label = scalar(1); }), "'label' is f32 ()"));
   CHECK(contains(refused([](Frame& f) { f.others[1].rotation = {}; }),
                  "'others.1.rotation' is undefined in sample 2"));
