@@ -117,13 +117,14 @@ TEST_CASE("packed linear, linear, matmul: the order of sums in f32 is the docume
   for (const VectorLevel level : {VectorLevel::kAvx2, VectorLevel::kAvx512}) {
     const VectorLevelScope scope(level);
     if (products_by_blas()) continue;
-    // The last rows of the larger ones are a panel of one row or column.
+    // The last column of (31, 385) is a panel of its own.
     for (const auto& s : std::vector<std::vector<int64_t>>{{2, 2, 1},
                                                            {2, 3, 37},
                                                            {5, 2, 80},
                                                            {33, 65, 500},
                                                            {513, 700, 31},
                                                            {257, 1025, 40},
+                                                           {31, 385, 512},
                                                            {1, 1, 3},
                                                            {1, 5, 90},
                                                            {1, 300, 127},
