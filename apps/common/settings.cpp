@@ -74,7 +74,10 @@ void check_path(const Setting& s, const std::string& name, const std::string& wo
   check(!word.empty(),
         "{} is empty: it is the name of a {}; if a variable of the shell stands there, it is not "
         "set",
-        name, s.type.starts_with("DIR") ? "folder" : "file");
+        name,
+        !s.type.starts_with("DIR")   ? "file"
+        : s.type.starts_with("DIR|") ? "file or a folder"
+                                     : "folder");
   std::error_code error;
   check(word[0] != '~' || !word.substr(0, word.find('/')).ends_with('~') ||
             std::filesystem::exists("~", error),

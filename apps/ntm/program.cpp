@@ -100,15 +100,18 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
                .about = "Tests a model on sequences of other lengths.",
                .settings = [&f](Settings& s) { add_eval_settings(s, f); },
                .check =
-                   [&f](const Given& given) {
-                     std::error_code error;
-                     check(
-                         given("--model") || std::filesystem::exists(f.model, error),
-                         "there is no run in {}: `ntm train` makes one, and --model names another",
-                         f.model);
+                   [&f](const Given&) {
                      if (!f.attention.empty()) check_attention_path(f.attention);
                    },
-               .run = [&f] { return evaluate_model(f); },
+               .run =
+                   [&f] {
+                     std::error_code error;
+                     check(
+                         f.model != NtmFlags().model || std::filesystem::exists(f.model, error),
+                         "there is no run in {}: `ntm train` makes one, and --model names another",
+                         f.model);
+                     return evaluate_model(f);
+                   },
                .examples =
                    "ntm eval --model runs/recall --lengths 10,20\n"
                    "ntm eval --lengths 20 --attention weightings.html",
