@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # commands_page.sh [BUILD]: writes docs/commands.md, the --help of all programs as they are built in
-# BUILD (default: build). To be called after a flag or a help text has changed; a test compares them.
+# BUILD (default: build). Call it after you change a flag or a help text; a test compares them.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 page=docs/commands.md

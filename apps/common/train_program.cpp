@@ -94,7 +94,7 @@ std::string time_of(TrainingProgram& program, const TrainFlags& flags, const Sum
     return program.make_loop({.terminal = false, .parallel = parallel_options(program, flags)},
                              false);
   });
-  return run_time_text(time, program.steps());
+  return run_time_text(time, run_steps(program.options(), program.steps()));
 }
 
 int run(TrainingProgram& program, training::Loop& loop, const TrainFlags& flags,
@@ -243,9 +243,11 @@ void load_new(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   training::make_schedule(schedule, steps);  // what cannot be trained leaves no folder behind
 }
 
-void say_time(const std::string& time) {
+void say_time(const std::string& time, const LengthOptions& length) {
   if (!time.empty())
-    training::say("this training takes " + time + "; --epochs sets another length", log_stream());
+    training::say(fmt::format("this training takes {}; {} sets another length", time,
+                              length.steps > 0 ? "--steps" : "--epochs"),
+                  log_stream());
 }
 
 // The loop of a new run; nullptr for a dry run.
@@ -262,7 +264,8 @@ training::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& 
     if (!flags.out.empty()) check_new_folder(flags.out);
     load_new(program, flags, more);
     if (flags.dry_run) return;
-    if (program.chose_by_data()) say_time(time_of(program, flags, program.summary()));
+    if (program.chose_by_data())
+      say_time(time_of(program, flags, program.summary()), program.options().length);
     folder = make_run_folder(flags.out, program.folder_name());
     guard.made(folder.lock);
     folder.lock->write([&](const training::RunFolder& here) {

@@ -84,12 +84,12 @@ void add_length(Settings& s, LengthOptions& l) {
 // Phrases of the recipe.
 std::string describe_epoch_end(const TrainingOptions& o) {
   const EpochEndOptions& e = o.epoch_end;
+  const char* const word = o.length.eval_steps > 0 ? "evaluation" : "epoch";
   std::string s;
   if (o.schedule == "plateau")
-    s += fmt::format(", rate times {:g} after {} epoch{} no better", e.plateau_factor,
-                     e.plateau_patience + 1, e.plateau_patience == 0 ? "" : "s");
+    s += fmt::format(", rate times {:g} after {} {}{} no better", e.plateau_factor,
+                     e.plateau_patience + 1, word, e.plateau_patience == 0 ? "" : "s");
   if (e.patience > 0) s += fmt::format(", patience {}", e.patience);
-  const char* const word = o.length.eval_steps > 0 ? "evaluation" : "epoch";
   if (e.keep > 0) s += fmt::format(", keeps {} {}{}", e.keep, word, e.keep == 1 ? "" : "s");
   return s;
 }

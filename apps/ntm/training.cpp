@@ -102,7 +102,7 @@ training::LoopOptions NtmTraining::complete(training::LoopOptions o) {
   o.best = {"bits_per_sequence"};
   o.weights_metadata = {{"model", config.name()}, {"format", "pt"}};
   o.unit = "sequences";
-  o.total = static_cast<double>(std::min(config.every, config.sequences));
+  o.total = static_cast<double>(config.epoch_sequences(0));
   o.evaluation = static_cast<double>(kValidationSequences) / 3;
   o.note = [](const training::Loop& l) {
     return fmt::format("{:.4f} bits a sequence", l.means().mean("loss") / std::numbers::ln2);

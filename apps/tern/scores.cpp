@@ -31,6 +31,14 @@ std::pair<std::string, std::string> setting_of(const Run& run, const std::string
   return {};
 }
 
+// The flag of a setting, by the first run that has it.
+std::string flag_in(const Runs& runs, const std::string& name) {
+  for (const Run* run : runs)
+    if (const std::string key = setting_of(*run, name).first; !key.empty())
+      return run->record.flag_of(key);
+  return name;
+}
+
 // Settings that say on which samples a metric is measured, and in which units.
 std::vector<std::string> measured_by(const std::string& metric) {
   std::vector<std::string> names = {"limit",        "hold_out",     "first",  "valid",
@@ -54,9 +62,7 @@ std::set<std::string> unlike_by(const Runs& runs, const std::string& metric) {
     std::set<std::string> texts;
     for (const Run* run : runs) texts.insert(setting_of(*run, name).second);
     if (texts.size() > 1)
-      why.insert(name.ends_with("vocab")
-                     ? "vocabularies"
-                     : runs[0]->record.flag_of(setting_of(*runs[0], name).first));
+      why.insert(name.ends_with("vocab") ? "vocabularies" : flag_in(runs, name));
   }
   return why;
 }

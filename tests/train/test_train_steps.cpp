@@ -160,6 +160,30 @@ TEST_CASE("steps: patience counts evaluations") {
   CHECK(contains(t.loop.why_ended(), "rank was no better"));
 }
 
+TEST_CASE("steps: an evaluation within an epoch of the loader ends a run, and that is taken back") {
+  TempDir dir;
+  LoopOptions o = counted(100, 5);  // evaluated within epochs of six steps
+  o.folder = dir / "run";
+  o.best = {"rank"};  // which stays 0
+  o.patience = 2;
+  {
+    Training t(o);
+    REQUIRE(t.loop.run() == Outcome::finished);
+    CHECK(t.learner.steps() == 15);
+  }
+  o.patience = 3;
+  Training t(o);
+  REQUIRE(t.loop.resume());
+  REQUIRE(t.loop.finished());
+  t.loop.apply_patience();
+  CHECK_FALSE(t.loop.finished());
+  t.loop.end("by hand");
+  CHECK(t.loop.finished());
+  t.loop.end("");
+  REQUIRE(t.loop.run() == Outcome::finished);
+  CHECK(t.learner.steps() == 20);
+}
+
 TEST_CASE("steps: a run may become longer, not shorter than it is; epochs go on in steps") {
   TempDir dir;
   LoopOptions o = counted(8, 3);
