@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 page=docs/commands.md
+trap 'rm -f "$page.tmp"' EXIT
 {
   sed '/^## /,$d' "$page"
   for program in train_cifar translate lm ntm tern; do

@@ -38,9 +38,11 @@ void add_data(Settings& s, TrainOptions& o) {
   s.word("augment", o.augment, {"none", "standard", "strong"},
          "changes of training images: standard crops and flips, strong adds RandAugment and cutout")
       .says(o.augment != "none", "augmentation {}{}", o.augment, o.flip ? "" : " without flips");
-  s.toggle("flip", o.flip,
-           "flips of --augment, which mirror images left to right; pictures of your own are not "
-           "mirrored without this flag, because letters, digits and signs would suffer")
+  s.toggle(
+       "flip", o.flip,
+       "flips of --augment, which mirror images left to right; where the augmentation of pictures "
+       "of your own is chosen for you, it has none, because letters, digits and signs would "
+       "suffer")
       .flag("--flip,!--no-flip")
       .came_later();
   s.number("mixup", o.mixup, kAlpha, "alpha of mixup; 0: off")

@@ -183,6 +183,11 @@ void CifarProgram::read_pictures(const training::RunFolder* resumed) {
     data = datasets::load_labelled_pictures(path, config.form.side, config.seed,
                                             folder_reading(config));
   }
+  check(
+      resumed || data.kind == "pictures" || (!config.skip_damaged && config.exif_rotation),
+      "{}: these are no files of pictures, and --skip-damaged and --no-exif-rotation would change "
+      "nothing",
+      drawn ? "without --data" : path);
 }
 
 void CifarProgram::load(const training::RunFolder* resumed) {

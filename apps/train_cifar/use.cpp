@@ -76,7 +76,7 @@ int evaluate_weights(const CifarFlags& f) {
   check(data.form.channels == channels,
         "--data {}: its pictures have {} channels, and {} was trained on {}", f.options.data,
         data.form.channels, weights, channels);
-  for (const std::string& remark : data.remarks) complain(remark);
+  for (const std::string& remark : data.remarks) complain("train_cifar: " + remark);
   const ImageClassifier model =
       trained_model(weights, name, o.class_names.empty() ? data.form : o.form);
   nn::EvalScope evaluating(model);
@@ -113,6 +113,7 @@ int classify_pictures(const CifarFlags& f, std::ostream& out) {
   out << guess_heading(f.format, std::min(f.top, model.form.classes));
   constexpr size_t kAtOnce = 64;
   size_t damaged = 0;
+  bool missing = false;
   for (size_t i = 0; i < files.size(); i += kAtOnce) {
     const std::vector<std::string> some(
         files.begin() + static_cast<std::ptrdiff_t>(i),
@@ -124,13 +125,14 @@ int classify_pictures(const CifarFlags& f, std::ostream& out) {
         continue;
       }
       ++damaged;  // the others are classified all the same
+      missing = missing || !fs::exists(g.file);
       complain("train_cifar: " + g.error);
     }
     check_written(out);
   }
   if (damaged == 0) return 0;
   complain(fmt::format("train_cifar: {} of {} pictures could not be read", damaged, files.size()));
-  return f.options.skip_damaged && damaged < files.size() ? 0 : 2;
+  return f.options.skip_damaged && !missing && damaged < files.size() ? 0 : 2;
 }
 
 }  // namespace tern::apps::train_cifar

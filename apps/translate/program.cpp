@@ -149,7 +149,8 @@ std::string preset_of(int argc, char** argv) {
   // A resumed run has its own settings; what came later than the run keeps the value of then.
   if (given("--resume")) return "multi30k-transformer";
   const bool files = given("--pairs") || given("--source") || given("--target");
-  const bool help = given("--help") || given("-h") || given("--print-man");
+  const bool help = given("--help") || given("-h") || given("--print-man") ||
+                    given("--print-help") || given("--print-completion");
   return value_of("--preset", argc, argv, files || help ? kOwn : "demo");
 }
 

@@ -259,6 +259,8 @@ TEST_CASE("a shared part: is in both models, also in copies, and learns from bot
   optim::Sgd one(nn::named_parameters(first), {.lr = 1}),
       two(nn::named_parameters(second), {.lr = 1});
   const Tensor start = table->weight.own().clone();
+  nn::zero_grad(first), nn::zero_grad(second);
+  (sum(first(ids)) + sum(second(ids))).backward();
   one.step();
   CHECK_THROWS_WITH_AS(two.step(), doctest::Contains("has stepped 'table.weight' by this very"),
                        Error);

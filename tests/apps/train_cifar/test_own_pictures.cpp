@@ -227,6 +227,10 @@ TEST_CASE("own pictures: a run without its damaged pictures resumes with the sam
   CHECK_THROWS_WITH_AS(train_classifier(parse({"--resume", run, "--epochs", "3"})),
                        doctest::Contains("the run was started with other data"), IoError);
   CHECK_THROWS_WITH_AS(parse({"--skip-damaged"}), doctest::Contains("would change nothing"), Error);
+  datasets::write_cifar10(dir / "cifar", draw_cifar10(20, 10, 1));
+  for (const char* flag : {"--skip-damaged", "--no-exif-rotation"})
+    CHECK_THROWS_WITH_AS(chosen({"--data", dir / "cifar", flag}),
+                         doctest::Contains("these are no files of pictures"), Error);
 }
 
 TEST_CASE("own pictures: runs of before keep pictures as they lie, with flips") {
