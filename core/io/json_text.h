@@ -11,7 +11,7 @@ namespace tern {
 
 struct JsonLimits {
   int64_t depth = 64;        ///< nesting of lists and objects
-  int64_t values = 1 << 23;  ///< in total; each takes up to a hundred bytes of memory
+  int64_t values = 1 << 23;  ///< in total; each takes up to a hundred bytes beside its text
 };
 
 /// Parses a text. Checks depth and number of values before building anything, since trees are

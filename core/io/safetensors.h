@@ -21,6 +21,9 @@ struct SafeTensors {
   Tensor find(const std::string& name) const;
 };
 
+/// Memory beside the elements: the tensors of a file have `tensors` as their limit; metadata takes
+/// about ten times its text in the header, which has at most 100 MB. An index of shards has at most
+/// 64 MiB, and takes about twenty times its text while it is read.
 struct SafeTensorsLimits {
   int64_t tensors = 100'000;  ///< each takes about a kilobyte beside its elements
 };

@@ -2,6 +2,9 @@
 // versions 1 to 3, and npz, zip archives of them. Files are not trusted: types, shapes and sizes
 // are checked before anything is allocated. IoError names the file, the array and the byte.
 //
+// Memory: at most eight times the array's bytes (bytes as i64), and twice that while an array in
+// Fortran order is copied. An npy file has these bytes; NpzLimits bounds those of an npz file.
+//
 //   Tensor x = datasets::load_npy("x.npy");
 //   datasets::save_npz("batch.npz", {{"images", images}, {"labels", labels}});
 //

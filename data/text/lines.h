@@ -16,8 +16,8 @@ constexpr int64_t kLongestLine = 1 << 20;
 
 /// The lines without their ends and without a byte order mark. A last line may lack its end.
 /// IoError: the file cannot be read, is damaged or has no bytes; a line is not valid UTF-8 (with
-/// its number) or longer than 1 MiB; or the file has so many line ends that its lines would take
-/// many times its size in memory.
+/// its number) or longer than 1 MiB; or the lines would take more memory than 64 MiB and 20 times
+/// the file's size (200 times for gzip), not counting room to grow.
 std::vector<std::string> read_lines(const std::string& path);
 
 /// Cuts a text that comes in pieces into lines, without their ends.
@@ -76,7 +76,9 @@ struct TextOptions {
   int64_t max_bytes = int64_t{1} << 34;
 };
 /// The whole text, line ends included, without a byte order mark. IoError: the file cannot be read,
-/// is damaged or empty, has more than max_bytes, or is not valid UTF-8 (with the byte).
+/// is damaged or empty, has more than max_bytes, or is not valid UTF-8 (with the byte). Memory: the
+/// text, up to three times while it grows. A gzip file unpacks to at most 16 MiB or 100 times its
+/// size.
 std::string read_text(const std::string& path, const TextOptions& options = {});
 
 /// The lines of two files with the same number of lines; otherwise IoError with both numbers, and

@@ -15,6 +15,10 @@
 // Truncation and padding in the file are ignored: whoever makes batches does these. Unicode tables
 // are utf8proc's (data/text/unicode.h): characters newer than those, or newer than the package's,
 // may be cut and normalised differently.
+//
+// Memory: a file has at most 256 MiB of text, plain or unpacked from gzip, and 2^23 values of JSON,
+// each of which takes up to a hundred bytes while it loads. A Unigram model takes about 60 bytes
+// per byte of its pieces. A small file can leave up to three million ids unused, 32 bytes each.
 #pragma once
 
 #include <cstdint>
