@@ -1,4 +1,4 @@
-// Parses JSON from outside; json_value.h reads what it holds. Inside of tern only, since the values
+// Parses JSON from outside; json_value.h reads the values. Inside of tern only, since the values
 // are nlohmann's.
 #pragma once
 
@@ -21,8 +21,8 @@ nlohmann::json parse_json(std::string_view text, const JsonLimits& limits = {});
 
 namespace detail {
 
-/// Line, column and fault of a text that is not JSON, from what nlohmann's parser says of its byte
-/// (from 1 on).
+/// Line, column and fault of a text that is not JSON. `byte` (from 1 on) and `what` come from
+/// nlohmann's parser.
 std::string json_fault(std::string_view text, size_t byte, std::string_view what);
 
 }  // namespace detail

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uintmax_t kLargestIndex = 1 << 26;  // bytes; of a model of 100,000 tensors it has 2^23
+constexpr uintmax_t kLargestIndex = 1 << 26;  // bytes; a model of 100,000 tensors needs 2^23
 
 std::string first_bytes(const fs::path& path, size_t count) {
   std::ifstream in(path, std::ios::binary);

@@ -56,7 +56,7 @@ bool read_header(Png* self) {
   png_set_chunk_malloc_max(self->png, 1 << 24);
   png_set_keep_unknown_chunks(self->png, PNG_HANDLE_CHUNK_NEVER, kSkippedChunks,
                               static_cast<int>(sizeof kSkippedChunks / 5));
-  // Some writers claim a smaller window than they use; the largest has 32 kB.
+  // Some writers claim a smaller window than they use, so this takes the largest, 32 kB.
   png_set_option(self->png, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
   png_read_info(self->png, self->info);
   return true;

@@ -177,7 +177,7 @@ std::vector<PictureFile> mixed(const std::vector<PictureFile>& files, uint64_t s
   return out;
 }
 
-// "a has no x, y", of the names that `other` has more; empty if there are none.
+// "; FOLDER has no x, y": names in `other` that `names` lacks. Empty if there are none.
 std::string lacking(const std::string& folder, const std::vector<std::string>& names,
                     const std::vector<std::string>& other) {
   std::vector<std::string> missing;
@@ -221,7 +221,7 @@ void check_classes(const std::string& path, const std::vector<std::string>& name
                                                   shortened_names(inner), only)));
 }
 
-// Of a folder without a test set: a fifth, and the rest.
+// Moves a fifth of the pictures from `train` to a test set.
 std::vector<PictureFile> take_test_share(const std::string& path, std::vector<PictureFile>& train) {
   const auto n = std::ssize(train), held = (n + kTestShare - 1) / kTestShare;
   check_io(n > held, "{}: {} pictures are too few to hold some out as the test set", path, n);
@@ -265,7 +265,7 @@ void read_folders(const std::string& path, uint64_t seed, const FolderReading& r
   remark_damaged(p, damaged);
 }
 
-// The labels of files by the names of a model's classes.
+// Gives files the labels of a model's classes, by name.
 void relabel(const std::string& path, PictureFolder& folder, const std::vector<std::string>& names,
              LabelledPictures& p) {
   std::vector<int64_t> labels;

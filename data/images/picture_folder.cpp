@@ -31,7 +31,7 @@ bool is_one_of_kinds(const std::string& extension, std::initializer_list<const c
   return std::find(kinds.begin(), kinds.end(), extension) != kinds.end();
 }
 
-// Counts what is not used: "hidden", ".txt", or its name where that has no extension.
+// Counts an unused file as "hidden", by its extension (".txt"), or by its name if it has none.
 void leave_alone(const fs::directory_entry& entry, UnusedFiles& unused) {
   const fs::path& path = entry.path();
   std::error_code no;
@@ -91,7 +91,7 @@ Batch make_batch(const Dataset<PictureSample>& data, const PictureLoaderOptions&
   return {not_differentiable(images), not_differentiable(labels), {}, not_differentiable(indices)};
 }
 
-// The subfolders, which are classes, in ascending order. Counts what else is there.
+// The subfolders, which are classes, in ascending order. Counts other files.
 std::vector<std::string> classes_in(const std::string& folder, UnusedFiles& unused) {
   std::vector<std::string> names;
   std::error_code error;

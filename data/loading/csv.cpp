@@ -102,7 +102,7 @@ class Records {
     while (is_blank(peek())) take();
   }
 
-  // Excel's first line "sep=;", which no header is.
+  // Reads Excel's first line "sep=;", which is not the header.
   void read_separator_line(const CsvOptions& o) {
     constexpr std::string_view kWord = "sep=";
     peek();

@@ -40,15 +40,15 @@ struct Category {
 };
 
 struct CsvOptions {
-  /// ' ': fields stand between any number of spaces and tabs, as in numpy.loadtxt. 0: what the
-  /// line "sep=;" says where it is the first one, as Excel writes it; else a tab if the name ends
-  /// in .tsv or .tsv.gz, else a semicolon if the decimal point is a comma, else a comma.
+  /// ' ': fields stand between any number of spaces and tabs, as in numpy.loadtxt. 0: the
+  /// separator of a first line "sep=;", as Excel writes it; else a tab if the file's name ends in
+  /// .tsv or .tsv.gz, else a semicolon if the decimal point is a comma, else a comma.
   char separator = 0;
   char decimal = '.';                     ///< the decimal point, '.' or ','
   bool header = true;                     ///< the first line has the column names
   std::vector<std::string> columns = {};  ///< numbers to read, in this order; none: all others
-  /// Columns of text. Without names, the column's names are collected and sorted by their bytes;
-  /// with names, another name in the file is an IoError. An empty field is one unless "" is a name.
+  /// Columns of text. Without names, collects the column's names and sorts them by their bytes.
+  /// With names, another name in the file is an IoError. So is an empty field, unless "" is a name.
   std::vector<Category> categories = {};
   DType dtype = DType::f32;              ///< any; integers must be written as such
   std::optional<double> missing = {};    ///< replaces missing numbers; none: an error

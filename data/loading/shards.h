@@ -9,8 +9,8 @@
 //   auto samples = datasets::shard_dataset(shards);  // any order, any number of workers
 //
 // Archives are not trusted: damage, sizes beyond the archive, duplicate parts and parts over the
-// limit are IoErrors with shard and byte. Memory: a sample takes at most about three times its bytes
-// in the archive. A gzip archive can unpack to 100 times its size, or 16 MiB.
+// limit are IoErrors with shard and byte. Memory: a sample takes at most about three times its
+// bytes in the archive. A gzip archive can unpack to 100 times its size, or 16 MiB.
 #pragma once
 
 #include <map>
