@@ -152,7 +152,8 @@ double rope_base(const JsonValue& j) {
 
 // Refuses sliding windows: every layer must attend to the whole text.
 void refuse_windows(const JsonValue& j, int64_t context) {
-  if (j.get("sliding_window", context) < context && j.get("use_sliding_window", true))
+  const bool used = j.get("use_sliding_window", true);
+  if (used && j.get("sliding_window", context) < context)
     j.find("sliding_window").fail("attention to a part of the text is not known");
   const JsonValue types = j.find("layer_types");
   if (types.is_null()) return;

@@ -234,7 +234,7 @@ void read_folders(const std::string& path, uint64_t seed, const FolderReading& r
                   LabelledPictures& p) {
   const detail::PictureSplits splits = detail::find_splits(path);
   check_io(!splits.train.empty(),
-           "{}: holds a test set ({}) and no training set; name the folder of that train", path,
+           "{}: holds a test set ({}) and no training set; call that folder train", path,
            splits.test);
   const PictureFolder all = open_picture_folder(splits.train);
   p.class_names = all.class_names;
@@ -242,8 +242,8 @@ void read_folders(const std::string& path, uint64_t seed, const FolderReading& r
   std::vector<PictureFile> train = mixed(all.files, seed), test;
   if (!splits.test.empty()) {
     check_io(!detail::folders_in(splits.test).empty(),
-             "{}: its pictures have no folders of classes, so no model can be tested on them; {} "
-             "alone can be given as the data",
+             "{}: its pictures are not in folders of classes, so they cannot test a model; give {} "
+             "alone as the data",
              splits.test, splits.train);
     const PictureFolder other = open_picture_folder(splits.test);
     check_same_classes(splits.test, other.class_names, splits.train, all.class_names);

@@ -28,8 +28,8 @@ struct NpyOptions {
 void save_npy(const std::string& path, const Tensor& x, const NpyOptions& options = {});
 
 struct NpzLimits {
-  /// How many times the file's size its arrays may take. Zeros are packed to a thousandth of their
-  /// size. 64 MiB are always allowed, more than 64 GiB never.
+  /// Limit of the arrays' bytes as a multiple of the file's size. Deflate packs zeros to a
+  /// thousandth of their size. 64 MiB are always allowed, more than 64 GiB never.
   int64_t ratio = 100;
 };
 /// The arrays in archive order, stored or deflated, with names without ".npy". Smaller integers

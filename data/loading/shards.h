@@ -45,8 +45,8 @@ struct ShardOptions {
 };
 
 /// Reads the shards in order, plain or gzip. As WebDataset, it skips files whose name has no dot,
-/// or begins and ends with two underscores; and those whose name or folder begins with a dot or is
-/// __MACOSX, which an archive made on a Mac has.
+/// or begins and ends with two underscores. It also skips files whose name or folder begins with a
+/// dot or is __MACOSX, which archives made on a Mac have.
 class ShardStream {
  public:
   explicit ShardStream(std::vector<std::string> shards, const ShardOptions& options = {});

@@ -23,8 +23,8 @@ std::vector<std::string> read_lines(const std::string& path);
 /// Cuts a text that comes in pieces into lines, without their ends.
 class LineCutter {
  public:
-  /// Calls visit(line) with each line that ends in the piece. A line that ends with the last CR of
-  /// the piece is given at once; a LF that follows belongs to it.
+  /// Calls visit(line) with each line that ends in the piece. A CR at the end of the piece ends its
+  /// line at once; a LF at the beginning of the next piece then belongs to that line end.
   template <class Visit>
   void add(std::string_view piece, Visit&& visit) {
     size_t at = begin(piece), lf = at, cr = at;  // the ends that come next, from `at`
@@ -81,8 +81,8 @@ struct TextOptions {
 /// size.
 std::string read_text(const std::string& path, const TextOptions& options = {});
 
-/// The lines of two files with the same number of lines; otherwise IoError with both numbers, and
-/// with those of lone CRs, which one of two files may have in the middle of its lines.
+/// The lines of two files. IoError if their numbers of lines differ: it gives both, and counts the
+/// lone CRs, which may stand in the middle of lines in one of the files.
 std::pair<std::vector<std::string>, std::vector<std::string>> read_aligned(
     const std::string& first_path, const std::string& second_path);
 

@@ -37,9 +37,9 @@ struct PretrainedEncodeOptions {
 
 class PretrainedTokenizer {
  public:
-  /// IoError with the file: not such a JSON, an unsupported part or an unknown member (by name), or
-  /// contradictions. The file's `truncation` and `padding` are not applied; nor does transformers
-  /// apply them unless it is asked to.
+  /// IoError with the file: it is not a tokenizer.json, contradicts itself, or has an unsupported
+  /// part or an unknown member (by name). Does not apply the file's `truncation` and `padding`;
+  /// transformers applies them only on request.
   static PretrainedTokenizer load(const std::string& path);
 
   /// The highest id plus 1.
