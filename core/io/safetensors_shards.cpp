@@ -70,7 +70,9 @@ std::string describe_other_weights(const std::string& missing) {
   for (fs::directory_iterator at(folder.empty() ? "." : folder, error), end; at != end;
        at.increment(error)) {
     if (error) break;
-    if (may_hold_weights(at->path())) names.push_back(at->path().filename().string());
+    std::error_code no;  // reading a pipe would wait
+    if (may_hold_weights(at->path()) && at->is_regular_file(no))
+      names.push_back(at->path().filename().string());
   }
   if (names.empty()) return "";
   std::sort(names.begin(), names.end());
