@@ -94,7 +94,7 @@ class StreamLines {
   bool after_return_ = false;
 };
 
-/// What stands between documents of texts like those that the model was trained on.
+/// The mark between documents in texts like the model's training texts.
 std::string mark_of(const std::string& folder) {
   std::error_code error;
   const ModelFiles files{folder};

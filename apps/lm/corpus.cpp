@@ -33,7 +33,7 @@ struct FolderFiles {
   std::map<std::string, int64_t> others;
 };
 
-/// Of "a.tar.gz" that, of ".txt" the whole name; in small letters.
+/// The ending in lower case: ".tar.gz", ".txt", or "" if there is none.
 std::string ending_of(const std::string& name) {
   std::string small = datasets::lower_letters(name);
   if (small.ends_with(".tar.gz")) return ".tar.gz";
@@ -41,10 +41,10 @@ std::string ending_of(const std::string& name) {
   return dot == small.npos ? "" : small.substr(dot);
 }
 
-/// What a Mac leaves beside files, and folders such as .git.
+/// Whether a name is hidden: folders such as .git, and files that a Mac leaves beside others.
 bool is_hidden(const std::string& name) { return name.starts_with('.') || name == "__MACOSX"; }
 
-/// `named`: files that are used by their own names.
+/// Skips the files `named`, which the flags name themselves.
 FolderFiles files_of(const std::string& folder, const std::vector<std::string>& named = {}) {
   FolderFiles found;
   std::error_code error;
@@ -124,20 +124,20 @@ TextFile measured(const std::string& path) {
   return file;
 }
 
-/// Behind the line end, if there is one, at a place of a text.
+/// The place after a line end at text[at]; `at` if there is none.
 size_t behind_line_end(std::string_view text, size_t at) {
   const std::string_view rest = text.substr(at);
   return at + (rest.starts_with("\r\n") ? 2 : rest.starts_with('\n') || rest.starts_with('\r'));
 }
 
-/// Where a text is cut: between documents or in one.
+/// The place where a text is cut, between documents or inside one.
 struct Cut {
   int64_t at;
   bool in_document = true;
 };
 
-/// Where a text is cut so that `share` of it is behind: behind the last mark in the tenth before,
-/// else behind the last line end there, else between two characters.
+/// Cuts a text so that about `share` of it follows. Searches the tenth before that place and cuts
+/// after its last mark, else after its last line end, else at that place, between two characters.
 Cut cut_place(const std::string& path, int64_t bytes, double share, const std::string& mark) {
   const auto at = static_cast<int64_t>(static_cast<double>(bytes) * (1 - share));
   datasets::TextReader reader(path);

@@ -52,18 +52,18 @@ struct Texts {
   std::vector<TextPart> train, valid;
   std::vector<TextFile> files = {};  ///< that they stand in
   std::string mark = kEndOfText;     ///< between documents
-  int64_t cut_documents = 0;         ///< that are in `train` and in `valid`
+  int64_t cut_documents = 0;         ///< documents that are partly in `train`, partly in `valid`
 };
 
 /// "a.txt, b.txt.gz".
 std::string text_names(const TrainConfig& config);
 
 /// The files that --text and --valid name, in this order. A folder stands for the files in it and
-/// its folders whose names end in .txt or .gz (but .tar.gz), in the order of their names; hidden
-/// ones and __MACOSX are skipped.
+/// its folders whose names end in .txt or .gz (except .tar.gz), in the order of their names. Skips
+/// hidden ones and __MACOSX.
 std::vector<std::string> text_paths(const TrainConfig& config);
-/// What text_paths leaves out of each folder, and how to use it: "DIR: 3 of 461 files are not used:
-/// 2 .md, 1 without an ending; ...".
+/// Says which files text_paths leaves out of each folder, and how to use them: "DIR: 3 of 461 files
+/// are not used: 2 .md, 1 without an ending; ...".
 std::vector<std::string> unused_files(const TrainConfig& config);
 
 /// Looks through the files of the configuration, or generates stories. Without files for validation
@@ -75,11 +75,11 @@ Texts read_texts(const TrainConfig& config);
 /// and times, and the text of a file that has another time.
 void check_unchanged(const TrainConfig& config, const std::vector<TextFile>& files);
 
-/// What `documents` and `marks` of texts are for the header of a run: "1,234 documents, separated
-/// by <|endoftext|>"; empty for one document.
+/// Describes the documents of texts for the header of a run: "1,234 documents, separated by
+/// <|endoftext|>"; empty for one document.
 std::string documents_text(const TrainConfig& config, int64_t documents, int64_t marks,
                            bool has_token = true);
-/// Keeps the count in the configuration of a new run. Error: a mark that was given stands nowhere.
+/// Keeps the count in the configuration of a new run. Error: the texts lack a mark that was given.
 void note_documents(TrainConfig& config, int64_t documents, int64_t marks);
 
 /// Whole files as text.
@@ -105,8 +105,7 @@ struct EncodedTexts {
 EncodedTexts encode_texts(const std::vector<std::string>& texts, const datasets::ByteBpe& tokenizer,
                           const std::string& mark = kEndOfText);
 
-/// Calls visit(line) for each line of the documents, without its end. Of a longer line only the
-/// first 64 KiB.
+/// Calls visit(line) for each line of the documents, without its end. Cuts lines after 64 KiB.
 void for_each_line(const EncodedTexts& texts, const datasets::ByteBpe& tokenizer,
                    const std::function<void(const std::string&)>& visit);
 

@@ -43,7 +43,7 @@ class PieceEncoder {
   void end_text() {
     marks_.finish();
     end_words();
-    mark_ = 0;  // what the next text begins with stands for it
+    mark_ = 0;  // the next text begins with a token of its own
     if (std::exchange(begun_, false)) encoded_.ends.push_back(size_);
   }
   const EncodedTexts& encoded() const { return encoded_; }

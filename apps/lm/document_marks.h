@@ -1,5 +1,5 @@
-// Marks between the documents of a text, such as <|endoftext|>: where one stands, a document ends
-// and the next one begins. The line end behind a mark is part of it.
+// Marks such as <|endoftext|> separate the documents of a text. A line end directly after a mark is
+// part of it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class MarkFinder {
   using Mark = std::function<void(int64_t)>;
 
   /// `text` is called with the text between marks, in order and in any number of pieces, `found`
-  /// with the bytes of each mark. An empty mark stands nowhere.
+  /// with the number of bytes of each mark. An empty mark is never found.
   MarkFinder(std::string mark, Text text, Mark found)
       : mark_(std::move(mark)), text_(std::move(text)), found_(std::move(found)) {}
 
@@ -31,7 +31,7 @@ class MarkFinder {
   Text text_;
   Mark found_;
   std::string held_;     // may be the beginning of a mark, or of the line end behind one
-  bool behind_ = false;  // a mark, whose line end may follow
+  bool behind_ = false;  // a mark has ended; its line end may follow
 };
 
 /// The documents of texts, without marks; none is empty. Adds the number of marks to `marks`.

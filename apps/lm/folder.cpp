@@ -17,7 +17,7 @@
 namespace tern::apps::lm {
 namespace {
 
-/// parse(text of the file, unknown). Says in a line what the file has and tern does not know.
+/// Calls parse(text of the file, unknown). Reports the members that tern does not know.
 template <class Parse>
 auto parsed(const std::string& path, Parse parse) {
   const std::string text = datasets::read_text(path, {.max_bytes = 1 << 24});

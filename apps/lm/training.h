@@ -23,8 +23,8 @@
 
 namespace tern::apps::lm {
 
-/// Adds what `options` (folder, terminal, tensorboard) lack: `losses` are said of an epoch of the
-/// loop, which may still be to be made; `pictures` is called behind each.
+/// Completes `options`, which have folder, terminal and tensorboard. `losses` formats the losses of
+/// an epoch; `pictures` is called after each epoch. `loop` may be constructed later.
 training::LoopOptions loop_options(training::LoopOptions options, const TrainConfig& config,
                                    const training::Loop& loop,
                                    std::string (*losses)(const training::EpochRecord&),

@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-/// use(the JSON of the text). Members inside of objects that nobody reads are errors; those of the
-/// file itself go to `unknown`.
+/// Calls use(root of the JSON). Outermost members that `use` does not read go to `unknown`; unread
+/// members inside of objects are errors.
 template <class Use>
 auto read_json(const std::string& text, Unknown* unknown, Use use) {
   const JsonDocument file(text);
@@ -45,8 +45,8 @@ void only_empty(const JsonValue& j, std::initializer_list<const char*> keys) {
       v.fail(fmt::format("it is {}; tern has no such model", v.shown()));
 }
 
-// What does not change a model's results: names, tokens and habits of generation, training, heads
-// that other tasks put on top, and sizes that the weights say.
+// Ignores members that do not change a model's results: names, special tokens, settings of
+// generation and training, heads for other tasks, and sizes that the weights have.
 void ignore_harmless(const JsonValue& j) {
   j.ignore(
       "_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path "
@@ -65,7 +65,7 @@ void ignore_harmless(const JsonValue& j) {
       "classifier_dropout finetuning_task gradient_checkpointing id2label initializer_range "
       "label2id num_labels problem_type task_specific_params tf_legacy_loss torchscript "
       "use_bfloat16");
-  // The same results in another order of computing, or in another file of one model.
+  // These change only the order of computation, or belong to a model of several files.
   j.ignore(
       "chunk_size_feed_forward cross_attention_hidden_size pretraining_tp "
       "reorder_and_upcast_attn tie_encoder_decoder");
@@ -150,9 +150,10 @@ double rope_base(const JsonValue& j) {
   return base;
 }
 
-// Every layer sees the whole text.
+// Refuses sliding windows: every layer must attend to the whole text.
 void refuse_windows(const JsonValue& j, int64_t context) {
-  if (j.get("sliding_window", context) < context && j.get("use_sliding_window", true))
+  const bool used = j.get("use_sliding_window", true);
+  if (used && j.get("sliding_window", context) < context)
     j.find("sliding_window").fail("attention to a part of the text is not known");
   const JsonValue types = j.find("layer_types");
   if (types.is_null()) return;
@@ -274,7 +275,7 @@ std::string bert_to_transformers(const models::BertOptions& o) {
 
 namespace {
 
-// Those of BERT's tokenizer in its original form, which is what vocab.txt is read by.
+// Refuses classes other than BERT's original tokenizer: vocab.txt is read by its rules.
 void refuse_other_pieces(const JsonValue& j) {
   const std::string kind = j.get("tokenizer_class", "BertTokenizer");
   for (const std::string model : {"Bert", "DistilBert", "MobileBert", "Electra"})

@@ -15,13 +15,13 @@ namespace tern::apps::lm {
 /// "gpt2", "llama", "bert", ...; "none" where it does not say.
 std::string transformers_model(const std::string& json);
 
-/// Names of members that tern does not know, and which may change what a file means.
+/// Names of members that tern does not know. They may change the meaning of a file.
 using Unknown = std::vector<std::string>;
 
 /// Error: another model, or an option that tern's does not have (scaled attention, another
 /// activation, scaled rotary positions, heads of another width, some biases and not others).
-/// Members that change no result are passed over; others go to `unknown`, if it is given. Inside of
-/// objects that are read an unknown member is an error.
+/// Ignores members that change no result. Other unknown members go to `unknown`, if it is given. An
+/// unknown member inside of an object that is read is an error.
 ModelConfig sizes_from_transformers(const std::string& json, Unknown* unknown = nullptr);
 
 /// Nothing for families that transformers does not have. `end` is the id of <|endoftext|>.

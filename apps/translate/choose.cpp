@@ -1,5 +1,5 @@
-// Settings that suit one's own pairs, the preset "own", so that a first try with them works. The
-// other presets are fixed recipes, and a flag that is given always wins.
+// The preset "own" chooses settings that suit the user's pairs, so that a first run works. The
+// other presets are fixed. A flag always overrides the choice.
 #include "tern/apps/translate/choose.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace tern::apps::translate {
 namespace {
 
-constexpr int64_t kLarge = 100'000;      // pairs, from which on a model is wider
-constexpr int64_t kShown = 1'000'000;    // pairs that a training shows, some of them again
+constexpr int64_t kLarge = 100'000;      // pairs; from here on the model is wider
+constexpr int64_t kShown = 1'000'000;    // pairs that a training shows, with repetitions
 constexpr int64_t kStepsPerEpoch = 50;   // about
 constexpr int64_t kMostWarmup = 2000;    // steps
 constexpr int64_t kEnoughForBleu = 100;  // pairs for validation
@@ -40,7 +40,7 @@ int64_t total(const Letters& letters) {
   return all;
 }
 
-// What is a token of a side in the mean: 4 bytes.
+// Estimates tokens of the longer sides: a token has about 4 bytes.
 int64_t tokens_of(const std::vector<datasets::SentencePair>& pairs) {
   size_t bytes = 0;
   for (const datasets::SentencePair& p : pairs) bytes += std::max(p.source.size(), p.target.size());

@@ -1,4 +1,4 @@
-// Settings of the preset "own" that go by the data.
+// Settings of the preset "own" that depend on the data.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace tern::apps::translate {
 /// Keys of settings whose flags were given.
 using GivenKeys = std::vector<std::string>;
 
-/// Whether most letters of the target sides stand in the source sides too, so that one vocabulary
+/// Whether most letters of the target sides also occur in the source sides, so that one vocabulary
 /// suits both languages.
 bool have_same_letters(const std::vector<datasets::SentencePair>& pairs);
 
-/// Sizes, vocabulary, batches and epochs by the pairs, where no flag gives them.
+/// Chooses sizes, vocabulary, batches and epochs by the pairs, where no flag gives them.
 void choose_by_pairs(TrainConfig& config, const GivenKeys& given, const PairFiles& files);
-/// And the warm-up, by the steps of the whole run.
+/// Chooses the warm-up by the steps of the whole run.
 void choose_warmup(TrainConfig& config, const GivenKeys& given, const Corpus& corpus);
 
 }  // namespace tern::apps::translate

@@ -89,8 +89,8 @@ void base(TrainConfig& c) {
   c.clip = 0;
 }
 
-// One's own pairs: case is kept and nothing is unknown. What goes by the number of pairs is for a
-// few thousand of them here (choose.cpp).
+// The user's own pairs: case is kept and no word is unknown. choose.cpp adapts settings to the
+// number of pairs; those here suit a few thousand.
 void own(TrainConfig& c) {
   one_table(c);
   c.bpe = 2000;

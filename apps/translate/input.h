@@ -15,15 +15,15 @@
 
 namespace tern::apps::translate {
 
-/// The lines of standard input or another file descriptor, of any length that a file's may have;
-/// ends and encodings are those of files (data/text/lines.h).
+/// Reads lines from standard input or another file descriptor, with the line ends, encodings and
+/// longest line of data/text/lines.h.
 class LineReader {
  public:
   explicit LineReader(int file) : file_(file) {}
 
-  /// The lines that wait, up to `most`. It waits for the first one alone; there are none at the end
-  /// of the input. The last line may lack its end. IoError of a line that is too long, once all
-  /// before it are given, or of what is no text; StreamError if the input cannot be read.
+  /// The lines that are ready, up to `most`. Waits only for the first one; returns none at the end
+  /// of the input. The last line may lack its end. IoError for a line that is too long, once all
+  /// lines before it are returned, or for input that is not text; StreamError if it cannot be read.
   std::vector<std::string> next(size_t most);
 
  private:
@@ -34,10 +34,10 @@ class LineReader {
   int file_;
   datasets::TextDecoder decoder_{"standard input"};
   datasets::LineCutter cutter_;
-  std::deque<std::string> ready_;  // read, and not given yet
+  std::deque<std::string> ready_;  // read, not returned yet
   bool ended_ = false;
   int64_t number_ = 0;    // lines read
-  int64_t too_long_ = 0;  // the number of the line that is; it is the last one read
+  int64_t too_long_ = 0;  // number of the line that is too long, the last one read
 };
 
 /// Prepares lines for a translator. It reports what it changes and what the model will hardly

@@ -52,7 +52,7 @@ void take_from(TrainConfig& c, const Given& given) {
   c.lowercase = from.lowercase;
 }
 
-// Where the flags of one's own pairs leave another choice than the preset's.
+// Adapts settings of the preset "own" that the given flags contradict.
 void fit_own(TrainConfig& c, const Given& given) {
   const bool transformer = c.model.model == "transformer";
   if (!given("--tie") && c.model.tie == "all" && (!c.shared || !transformer))
@@ -146,7 +146,7 @@ int run_on_standard_input(const TranslateFlags& f) {
 
 std::string preset_of(int argc, char** argv) {
   const auto given = [&](const char* flag) { return has_flag(flag, argc, argv); };
-  // A resumed run has its own settings; what came later than the run keeps the value of then.
+  // A resumed run has its own settings. Those that did not exist then keep the defaults of then.
   if (given("--resume")) return "multi30k-transformer";
   const bool files = given("--pairs") || given("--source") || given("--target");
   const bool help = given("--help") || given("-h") || given("--print-man") ||
@@ -158,7 +158,7 @@ std::string flags_text(TrainConfig from, TrainConfig to) {
   return flags_between(settings_of(from), settings_of(to));
 }
 
-// How --help ends: what its defaults are not.
+// The end of --help: defaults that differ from those shown.
 std::string other_defaults(const std::string& shown) {
   TrainConfig from;
   apply_preset(shown, from);
@@ -325,7 +325,7 @@ std::string TranslateProgram::folder_name() const {
   return "translate-" + file.string();
 }
 
-// With a sentence of the pairs that the model knows every word of.
+// Suggests translating a sentence of the pairs whose words the model all knows.
 std::pair<std::string, std::string> TranslateProgram::next(const std::string& folder) const {
   constexpr size_t kShort = 10, kLong = 60;  // bytes
   const auto known = [&](const std::string& text) {

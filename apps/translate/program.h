@@ -46,7 +46,7 @@ class TranslateProgram : public TrainingProgram {
   /// Of a step on the batch of the first epoch that needs the most memory.
   Summary summary() const override;
   DryRunOptions dry_run_options() const override;
-  /// Of one's own pairs the name of the file: "translate-fra".
+  /// The preset's name, or for the preset own the file's: "translate-fra".
   std::string folder_name() const override;
   void save(const training::RunFolder& folder) const override;
   void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;

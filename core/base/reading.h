@@ -1,4 +1,4 @@
-// Errors of what a file holds, with the file's name. Inside of tern only.
+// Adds a file's name to errors about its contents. Inside of tern only.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace tern {
 
-/// Calls use(). Its errors become IoErrors that begin with the name of the file that it reads;
-/// IoErrors name a file already.
+/// Calls use(). Turns its Errors into IoErrors that begin with the file's name. IoErrors pass
+/// unchanged: they name a file already.
 template <class Use>
 auto reading(const std::string& file, Use&& use) {
   try {

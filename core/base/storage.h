@@ -95,7 +95,7 @@ class Storage : public Counted, public pool::Pooled {
     lent_ = on;
     lent_at_ = version_;
   }
-  /// The version as elements were last lent or came back.
+  /// The version when elements were last lent or given back.
   uint64_t lent_at() const { return lent_at_; }
   /// The number of tensors on this buffer that require a gradient. Above 0, grad mode forbids
   /// writes to it through any handle.

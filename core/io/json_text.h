@@ -1,4 +1,4 @@
-// Parses JSON from outside; json_value.h reads what it holds. Inside of tern only, since the values
+// Parses JSON from outside; json_value.h reads the values. Inside of tern only, since the values
 // are nlohmann's.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace tern {
 
 struct JsonLimits {
   int64_t depth = 64;        ///< nesting of lists and objects
-  int64_t values = 1 << 23;  ///< in total; each takes up to a hundred bytes of memory
+  int64_t values = 1 << 23;  ///< in total; each takes up to a hundred bytes beside its text
 };
 
 /// Parses a text. Checks depth and number of values before building anything, since trees are
@@ -21,8 +21,8 @@ nlohmann::json parse_json(std::string_view text, const JsonLimits& limits = {});
 
 namespace detail {
 
-/// Line, column and fault of a text that is not JSON, from what nlohmann's parser says of its byte
-/// (from 1 on).
+/// Line, column and fault of a text that is not JSON. `byte` (from 1 on) and `what` come from
+/// nlohmann's parser.
 std::string json_fault(std::string_view text, size_t byte, std::string_view what);
 
 }  // namespace detail

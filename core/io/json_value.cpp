@@ -13,8 +13,8 @@ namespace tern {
 
 using nlohmann::json;
 
-// What is asked for is kept by address: the tree does not change. Places are searched for only when
-// there is an error to tell.
+// Remembers by address which values were read: the tree does not change. Searches for the place of
+// a value only for an error.
 struct JsonDocument::Impl {
   json tree;
   std::unordered_set<const json*> read;     // members
@@ -28,7 +28,7 @@ std::string place_of_member(const std::string& above, const std::string& key) {
   return above.empty() ? key : above + "." + key;
 }
 
-/// visit(value, place) for what an object or list holds.
+/// Calls visit(value, place) for each member of an object or element of a list.
 template <class Visit>
 void each_inside(const json& value, const std::string& place, Visit visit) {
   if (value.is_object())
@@ -37,7 +37,7 @@ void each_inside(const json& value, const std::string& place, Visit visit) {
     for (size_t i = 0; i < value.size(); ++i) visit(value[i], fmt::format("{}[{}]", place, i));
 }
 
-/// Whether `wanted` is inside of `value`; then its place.
+/// Whether `wanted` is inside of `value`; if so, `place` becomes its place.
 bool find_place(const json& value, const json* wanted, std::string& place) {
   if (&value == wanted) return true;
   const std::string here = place;

@@ -7,9 +7,10 @@
 //   config.ignore("torch_dtype use_cache");
 //   file.refuse_unread();
 //
-// A value knows its place, and errors begin with it: "rope_scaling.factor: expected a number, got
-// "4"". (The caller adds the file's name.) The document knows which members nobody has asked for: a
-// member that a file has and a reader does not know may change what the file means.
+// Errors begin with the place of the value: "rope_scaling.factor: expected a number, got "4"". (The
+// caller adds the file's name.) The document remembers which members were read: a member that the
+// reader does not know may change the meaning of the file. Where a member stands twice, the last
+// one counts.
 //
 // A value refers to its document, which must outlive it. A document belongs to one thread.
 #pragma once
@@ -37,12 +38,13 @@ class JsonValue {
   bool is_list() const;
   bool is_object() const;
 
-  // What it must be, else Error. An integer has no fraction and fits into 64 bits.
+  // The value as this type. Error if it has another. An integer has no fraction and fits into 64
+  // bits.
   const std::string& text() const;
   bool boolean() const;
   double number() const;
   int64_t integer() const;
-  /// Error unless it is from `least` to `most`.
+  /// The same. Error unless it is from `least` to `most`.
   int64_t integer(int64_t least, int64_t most = std::numeric_limits<int64_t>::max()) const;
   std::vector<int64_t> integers() const;
   template <class T>
@@ -79,7 +81,7 @@ class JsonValue {
   void ignore(std::string_view keys) const;
   /// Throws Error with the place of this value in front.
   [[noreturn]] void fail(const std::string& reason) const;
-  /// The value as JSON without spaces, its members sorted by name; and its first characters.
+  /// The value as JSON without spaces, its members sorted by name. shown(): the first characters.
   std::string dump() const;
   std::string shown() const;
 
@@ -107,13 +109,13 @@ class JsonDocument {
   JsonDocument& operator=(const JsonDocument&) = delete;
 
   JsonValue root() const;
-  /// The places of the members that nobody has read: "vocab_size", "rope_scaling.type",
-  /// "tokens[3].content". Of one that holds others, its own place alone.
+  /// The places of the unread members: "vocab_size", "rope_scaling.type", "tokens[3].content". An
+  /// unread member stands for all that it contains.
   std::vector<std::string> unread() const;
-  /// Error if there are such members that are not `harmless`.
+  /// Error if there are unread members other than `harmless` ones.
   void refuse_unread(const std::vector<std::string>& harmless = {}) const;
-  /// The same of all but the outermost members, whose names it returns: an object whose meaning a
-  /// reader uses must be known as a whole.
+  /// Returns the names of unread outermost members. Error if others are unread: a reader must know
+  /// all members of an object that it uses.
   std::vector<std::string> refuse_unread_inside() const;
 
  private:

@@ -296,8 +296,8 @@ SafeTensors load_file(const std::string& path, int64_t most) {
   return out;
 }
 
-// The index and the shards must agree on every tensor: one that is in no shard, or in another, is
-// missing.
+// The index and the shards must agree on every tensor. A tensor in no shard, or in another one than
+// the index says, is an error.
 SafeTensors load_shards(const std::string& index, int64_t most) {
   std::map<std::string, std::string> places = detail::read_shard_index(index);
   std::set<std::string> files;

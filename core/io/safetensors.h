@@ -21,15 +21,18 @@ struct SafeTensors {
   Tensor find(const std::string& name) const;
 };
 
+/// Memory beside the elements: metadata takes about ten times its text in the header, which has at
+/// most 100 MB. An index of shards has at most 64 MiB, and takes about twenty times its text while
+/// it is read.
 struct SafeTensorsLimits {
   int64_t tensors = 100'000;  ///< each takes about a kilobyte beside its elements
 };
 
-/// Reads a whole file, or where it does not exist, but PATH.index.json, the shards that this index
-/// names. Files are not trusted: sizes, offsets, overlaps, shapes, types and `limits` are checked
-/// before tensors are allocated. IoError names the file and the fault; of a missing file it says
-/// what else lies beside it. F16 and BF16 become f32; BOOL becomes u8; I8, I16, I32, U16 and U32
-/// become i64, which takes up to eight times their size.
+/// Reads a whole file. If it does not exist, but PATH.index.json does, reads the shards that this
+/// index names. Files are not trusted: sizes, offsets, overlaps, shapes, types and `limits` are
+/// checked before tensors are allocated. IoError names the file and the fault, and for a missing
+/// file the other files of weights beside it. F16 and BF16 become f32; BOOL becomes u8; I8, I16,
+/// I32, U16 and U32 become i64, which takes up to eight times their size.
 SafeTensors load_safetensors(const std::string& path, const SafeTensorsLimits& limits = {});
 
 /// The bytes that load_safetensors() would read: of the file, or of its shards. IoError as there.

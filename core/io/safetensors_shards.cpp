@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uintmax_t kLargestIndex = 1 << 26;  // bytes; of a model of 100,000 tensors it has 2^23
+constexpr uintmax_t kLargestIndex = 1 << 26;  // bytes; a model of 100,000 tensors needs 2^23
 
 std::string first_bytes(const fs::path& path, size_t count) {
   std::ifstream in(path, std::ios::binary);
@@ -70,7 +70,9 @@ std::string describe_other_weights(const std::string& missing) {
   for (fs::directory_iterator at(folder.empty() ? "." : folder, error), end; at != end;
        at.increment(error)) {
     if (error) break;
-    if (may_hold_weights(at->path())) names.push_back(at->path().filename().string());
+    std::error_code no;  // reading a pipe would wait
+    if (may_hold_weights(at->path()) && at->is_regular_file(no))
+      names.push_back(at->path().filename().string());
   }
   if (names.empty()) return "";
   std::sort(names.begin(), names.end());

@@ -126,6 +126,8 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
   std::string best;
   size_t limit = name.size() / 2 + 1;  // farther names are not typing errors
   for (const std::string& candidate : candidates) {
+    const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
+    if (longer - shorter >= limit) continue;  // the distance is no less
     size_t distance = edit_distance(name, candidate);
     if (distance < limit) {
       limit = distance;

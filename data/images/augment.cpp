@@ -28,7 +28,7 @@ int translation(const P& x, double level) {
 
 float factor(double level) { return static_cast<float>(1 + 0.9 * level); }
 
-// The least byte that is not below 255 (1 - level), which only rounding lifts over a whole number.
+// The least byte that is not below 255 (1 - level). 1e-9 makes up for rounding.
 int solarize_threshold(double level) {
   return static_cast<int>(std::ceil(255 * (1 - level) - 1e-9));
 }

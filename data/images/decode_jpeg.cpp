@@ -45,9 +45,9 @@ void give_up(j_common_ptr info) {
   longjmp(self.on_error, 1);
 }
 
-// libjpeg fills with grey what it warns of here: the data of pixels are damaged or missing. Other
-// warnings are of headers (a version, a scan that a baseline file cannot have, as Samsung's phones
-// write it), of bytes between markers, and of restart markers out of order, and no pixel suffers.
+// After these warnings libjpeg fills pixels with grey: their data are damaged or missing. Other
+// warnings are about headers (a version, or a scan that a baseline file cannot have, as Samsung's
+// phones write it), bytes between markers, and restart markers out of order.
 bool costs_pixels(int warning) {
   return warning == JWRN_HUFF_BAD_CODE || warning == JWRN_ARITH_BAD_CODE ||
          warning == JWRN_HIT_MARKER || warning == JWRN_JPEG_EOF;
@@ -95,8 +95,8 @@ bool read_rows(Jpeg* self, uint8_t* to, size_t stride) {
   return true;
 }
 
-// Pillow's conversion from CMYK: 255 - k minus the ink's share of it. Inks are stored inverted by
-// Adobe; Pillow and browsers take them so in all files.
+// Pillow's conversion from CMYK: 255 - k minus the ink's share of it. Adobe
+// stores inks inverted; Pillow and browsers expect that of all files.
 void from_inks(const uint8_t* cmyk, Picture& p) {
   for (int64_t i = 0; i < p.height * p.width; ++i) {
     const int light = cmyk[4 * i + 3];

@@ -15,13 +15,15 @@ namespace tern::datasets {
 namespace {
 
 constexpr int64_t kPngPixelsPerByte = 1032 * 8;  // deflate's best ratio, for 1-bit pixels
+// Chunks that change no pixel. libpng would unpack and keep up to a thousand of them, 16 MiB each.
+constexpr png_byte kSkippedChunks[] = "tEXt\0zTXt\0iTXt\0sPLT";
 
 struct Png {
   png_structp png = nullptr;
   png_infop info = nullptr;
   std::span<const uint8_t> bytes = {};
   size_t at = 0;
-  bool ended = false;  // more was asked for than there is
+  bool ended = false;  // libpng asked for more bytes than there are
   char message[256] = {};
 
   Png() = default;
@@ -52,7 +54,9 @@ bool read_header(Png* self) {
   png_set_read_fn(self->png, self, on_read);
   png_set_user_limits(self->png, 1 << 30, 1 << 30);  // the pixels are counted next
   png_set_chunk_malloc_max(self->png, 1 << 24);
-  // Some writers claim a smaller window than they use; the largest has 32 kB.
+  png_set_keep_unknown_chunks(self->png, PNG_HANDLE_CHUNK_NEVER, kSkippedChunks,
+                              static_cast<int>(sizeof kSkippedChunks / 5));
+  // Some writers claim a smaller window than they use, so this takes the largest, 32 kB.
   png_set_option(self->png, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
   png_read_info(self->png, self->info);
   return true;
@@ -73,8 +77,8 @@ bool read_rows(Png* self, png_bytepp rows) {
   return true;
 }
 
-// What stands behind the pixels: checksums, and maybe EXIF data. A file that ends before has lost
-// none of the pixels.
+// Reads what follows the pixels: checksums, and maybe EXIF data. A file that ends there has lost
+// no pixels.
 bool read_end(Png* self) {
   if (setjmp(png_jmpbuf(self->png))) return self->ended;
   png_read_end(self->png, self->info);

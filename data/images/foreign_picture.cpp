@@ -34,7 +34,7 @@ constexpr std::array kPictureFormats = {
     PictureFormat{4, "jP  ", "", "a JPEG 2000 file", kMogrify},
     PictureFormat{0, "8BPS", "", "a Photoshop file", kMogrify},
     PictureFormat{0, "%PDF", "", "a PDF", "pdftoppm -png FILE FILE (of poppler)"},
-    PictureFormat{0, "\0\5\x16\7"sv, "", "what a Mac keeps beside a file (AppleDouble)"},
+    PictureFormat{0, "\0\5\x16\7"sv, "", "an AppleDouble file, which Macs write beside files"},
     PictureFormat{0, "version https://git-lfs", "", "a pointer of Git LFS", "git lfs pull"},
     PictureFormat{0, "PK\3\4", "", "a zip archive"},
     PictureFormat{0, "\x1f\x8b", "", "packed by gzip", "gunzip FILE"},

@@ -1,4 +1,4 @@
-// What lies at a path, by its names and first bytes.
+// Recognises the kind of a set by file names and first bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ bool holds_mnist(const fs::path& folder) {
   return false;
 }
 
-// IoError for a file that is no tar archive, which says what it is and what unpacks it.
+// IoError for a file that is not a tar archive. Names its format and the command that unpacks it.
 void check_archive(const std::string& path) {
   ByteReader file(path);
   if (file.is_gzip()) return;
@@ -54,7 +54,7 @@ void check_archive(const std::string& path) {
            path);
 }
 
-// Which CIFAR lies there: 10, 100, or 0.
+// Which CIFAR a path holds: 10, 100, or 0 for none.
 int cifar_at(const std::string& path) {
   const fs::path folder(path);
   if (!fs::is_directory(folder)) {

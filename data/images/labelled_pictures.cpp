@@ -177,7 +177,7 @@ std::vector<PictureFile> mixed(const std::vector<PictureFile>& files, uint64_t s
   return out;
 }
 
-// "a has no x, y", of the names that `other` has more; empty if there are none.
+// "; FOLDER has no x, y": names in `other` that `names` lacks. Empty if there are none.
 std::string lacking(const std::string& folder, const std::vector<std::string>& names,
                     const std::vector<std::string>& other) {
   std::vector<std::string> missing;
@@ -221,7 +221,7 @@ void check_classes(const std::string& path, const std::vector<std::string>& name
                                                   shortened_names(inner), only)));
 }
 
-// Of a folder without a test set: a fifth, and the rest.
+// Moves a fifth of the pictures from `train` to a test set.
 std::vector<PictureFile> take_test_share(const std::string& path, std::vector<PictureFile>& train) {
   const auto n = std::ssize(train), held = (n + kTestShare - 1) / kTestShare;
   check_io(n > held, "{}: {} pictures are too few to hold some out as the test set", path, n);
@@ -234,7 +234,7 @@ void read_folders(const std::string& path, uint64_t seed, const FolderReading& r
                   LabelledPictures& p) {
   const detail::PictureSplits splits = detail::find_splits(path);
   check_io(!splits.train.empty(),
-           "{}: holds a test set ({}) and no training set; name the folder of that train", path,
+           "{}: holds a test set ({}) and no training set; call that folder train", path,
            splits.test);
   const PictureFolder all = open_picture_folder(splits.train);
   p.class_names = all.class_names;
@@ -242,8 +242,8 @@ void read_folders(const std::string& path, uint64_t seed, const FolderReading& r
   std::vector<PictureFile> train = mixed(all.files, seed), test;
   if (!splits.test.empty()) {
     check_io(!detail::folders_in(splits.test).empty(),
-             "{}: its pictures have no folders of classes, so no model can be tested on them; {} "
-             "alone can be given as the data",
+             "{}: its pictures are not in folders of classes, so they cannot test a model; give {} "
+             "alone as the data",
              splits.test, splits.train);
     const PictureFolder other = open_picture_folder(splits.test);
     check_same_classes(splits.test, other.class_names, splits.train, all.class_names);
@@ -265,7 +265,7 @@ void read_folders(const std::string& path, uint64_t seed, const FolderReading& r
   remark_damaged(p, damaged);
 }
 
-// The labels of files by the names of a model's classes.
+// Gives files the labels of a model's classes, by name.
 void relabel(const std::string& path, PictureFolder& folder, const std::vector<std::string>& names,
              LabelledPictures& p) {
   std::vector<int64_t> labels;

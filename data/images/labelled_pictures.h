@@ -26,8 +26,8 @@ struct LabelledSet {
 struct LabelledPictures {
   std::string kind = "CIFAR-10";  ///< or "CIFAR-100", "MNIST", "pictures"
   std::string note;               ///< how the test set was chosen, if that is not given
-  /// What else is to be known of a folder: files that were not used, damaged pictures that were
-  /// left out, which part of the set is the test set. Each is a sentence.
+  /// Sentences about a folder: unused files, damaged pictures that were left out, which part of the
+  /// set is the test set.
   std::vector<std::string> remarks;
   PictureForm form;
   std::vector<std::string> class_names;
@@ -40,15 +40,15 @@ struct LabelledPictures {
 
 /// What lies at a path: "CIFAR-10" or "CIFAR-100" (a folder or an archive, as load_cifar10 and
 /// load_cifar100 say), "MNIST" (and its like, see load_mnist), or "pictures": .png and .jpg files
-/// in a folder for each class. IoError that says what was looked for if it is none of these; an
-/// archive of another kind is called by its name, with the command that unpacks it.
+/// in a folder for each class. IoError if it is none of these: says what was looked for, and for an
+/// archive of another format the command that unpacks it.
 std::string labelled_kind(const std::string& path);
 
 /// How the pictures in folders are read.
 struct FolderReading {
   bool upright = true;  ///< DecodeOptions::upright
-  /// Leaves out the pictures that cannot be read, and says which, where the first one would be an
-  /// error otherwise. Which pictures of the others are tested stays the same.
+  /// true: leaves out unreadable pictures and lists them in `remarks`. false: the first one is an
+  /// error. The split of the other pictures into training and test set is the same.
   bool skip_damaged = false;
 };
 
@@ -57,18 +57,19 @@ int64_t usual_side(const std::string& path, const std::string& kind,
                    const FolderReading& reading = {});
 
 /// Reads a set and resizes its pictures to side x side. Folders of classes may be in a folder of
-/// training and one of test pictures, of the usual names in any case: train or training; test,
-/// testing, val, valid or validation (where there are two of these, test is the test set). Where
-/// they are not, a fifth of the pictures, chosen by the seed, is the test set. The classes of
-/// folders stand mixed, so that the first pictures are of all of them. All but CIFAR-10 are
-/// normalised by mean and deviation of the training set.
+/// training and one of test pictures, with the usual names in any case, such as train or training;
+/// test, testing, val, valid, validation, dev or eval. If there are test and validation pictures,
+/// the test pictures are the test set. Without either, a fifth of the pictures, chosen by the seed,
+/// is the test set. The order of pictures from folders is random, so that the first pictures are of
+/// all classes. The mean and deviation of the training set normalise all sets but CIFAR-10.
 LabelledPictures load_labelled_pictures(const std::string& path, int64_t side, uint64_t seed = 0,
                                         const FolderReading& reading = {});
 
-/// The pictures at a path that a trained model is tested on: the test set, or all of folders that
-/// have none apart. `train` is empty. `form` is the model's: those of folders get its side and
-/// channels. So are `class_names`: labels count these, and the folders may be fewer. IoError for a
-/// folder that is none of them. If it is empty, the folders are the classes.
+/// The pictures at a path for testing a trained model: the test set, or all pictures of folders
+/// without one. `train` is empty. Pictures from folders get the side and channels of `form`, which
+/// is the model's, and labels that count `class_names`, of which folders may be missing. IoError
+/// for a folder that is not among these names. If `class_names` is empty, the folders are the
+/// classes.
 LabelledPictures load_test_pictures(const std::string& path, const PictureForm& form,
                                     const std::vector<std::string>& class_names, uint64_t seed = 0,
                                     const FolderReading& reading = {});

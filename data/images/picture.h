@@ -1,6 +1,10 @@
 // Colour images of any size from PNG (libpng) and JPEG (libjpeg-turbo) files, resized and cropped
 // as in Pillow. Files are not trusted: sizes are checked before anything is allocated. IoError for
 // damaged, truncated and other files, with the file and, if known, the position.
+//
+// Memory: three bytes per pixel, of which a PNG of 11 kB can have DecodeOptions::max_pixels
+// (268 MB). A picture that is turned upright takes that twice, a CMYK file four bytes per pixel
+// more, and a progressive JPEG up to eight more while it is decoded.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +33,9 @@ struct DecodeOptions {
 
 /// Decodes a PNG or JPEG file, recognised by its first bytes. Values are those of Pillow's
 /// convert("RGB"): grey in all three channels, palettes resolved, CMYK converted to RGB (with inks
-/// inverted, as Adobe stores them), transparency dropped, 16 bits cut to the upper 8. Oddities that
-/// cost no pixel are let pass: warnings about a JPEG's headers, a PNG's missing end. Errors show
-/// `name`; that of another format says which it is and what converts it.
+/// inverted, as Adobe stores them), transparency dropped, 16 bits cut to the upper 8. Accepts
+/// faults that cost no pixel: warnings about a JPEG's headers, a PNG's missing end. Errors show
+/// `name`, and for another format its name and a command that converts it.
 Picture decode_picture(std::span<const uint8_t> bytes, const std::string& name,
                        const DecodeOptions& options = {});
 /// The same for a file of at most 1 GiB.

@@ -31,7 +31,7 @@ bool is_one_of_kinds(const std::string& extension, std::initializer_list<const c
   return std::find(kinds.begin(), kinds.end(), extension) != kinds.end();
 }
 
-// Counts what is not used: "hidden", ".txt", or its name where that has no extension.
+// Counts an unused file as "hidden", by its extension (".txt"), or by its name if it has none.
 void leave_alone(const fs::directory_entry& entry, UnusedFiles& unused) {
   const fs::path& path = entry.path();
   std::error_code no;
@@ -91,7 +91,7 @@ Batch make_batch(const Dataset<PictureSample>& data, const PictureLoaderOptions&
   return {not_differentiable(images), not_differentiable(labels), {}, not_differentiable(indices)};
 }
 
-// The subfolders, which are classes, in ascending order. Counts what else is there.
+// The subfolders, which are classes, in ascending order. Counts other files.
 std::vector<std::string> classes_in(const std::string& folder, UnusedFiles& unused) {
   std::vector<std::string> names;
   std::error_code error;
@@ -140,7 +140,7 @@ std::string unused_text(const UnusedFiles& unused) {
   if (kinds.size() > kShown) text += fmt::format(" and {} other kinds", kinds.size() - kShown);
   if (others)
     text +=
-        "; of pictures PNG and JPEG are read, to which others can be converted: "
+        "; only PNG and JPEG pictures are read; convert the others: "
         "mogrify -format png FILES (of ImageMagick)";
   return fmt::format("{} {} not used:{}", all, all == 1 ? "file was" : "files were", text);
 }
@@ -224,10 +224,10 @@ Picture fit_picture(const Picture& x, const PictureLoaderOptions& o, Rng& rng) {
 
 Loader<Batch> picture_loader(Dataset<PictureSample> data, const PictureLoaderOptions& o) {
   check(o.size > 0 && o.size <= kMaxSize && (o.shorter == 0 || o.shorter >= o.size),
-        "picture_loader: size goes from 1 to {}, `shorter` is no smaller; they are {} and {}",
+        "picture_loader: size must be 1 to {}, and `shorter` no smaller; they are {} and {}",
         kMaxSize, o.size, o.shorter);
   check(o.scale[0] > 0 && o.scale[0] <= o.scale[1] && o.ratio[0] > 0 && o.ratio[0] <= o.ratio[1],
-        "picture_loader: scale and ratio must be rising positive numbers, they are {} to {} and {} "
+        "picture_loader: scale and ratio must be positive ranges, they are {} to {} and {} "
         "to {}",
         o.scale[0], o.scale[1], o.ratio[0], o.ratio[1]);
   const int64_t size = data.size();

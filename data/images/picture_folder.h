@@ -29,11 +29,11 @@ struct PictureFile {
 /// Whether a file is read as a picture, by its name: .png, .jpg, .jpeg, .jpe or .jfif in any case.
 bool is_picture_file(const std::string& path);
 
-/// How many files were left alone, by their kind: {{".txt", 2}, {"hidden", 1}}.
+/// How many files were not used, by their kind: {{".txt", 2}, {"hidden", 1}}.
 using UnusedFiles = std::map<std::string, int64_t>;
 
-/// "3 files were not used: .txt 2, hidden 1"; empty if there are none. Where there are pictures of
-/// other formats among them, it says what converts them.
+/// "3 files were not used: .txt 2, hidden 1"; empty if there are none. If some
+/// are pictures of other formats, names a command that converts them.
 std::string unused_text(const UnusedFiles& unused);
 
 struct PictureFolder {
@@ -43,7 +43,7 @@ struct PictureFolder {
   /// Reads and decodes a file when its sample is requested.
   Dataset<PictureSample> dataset(const DecodeOptions& options = {}) const;
   /// Reads and decodes all files on all threads, and removes the damaged ones, so that training on
-  /// the others ends well. Returns an error text for each.
+  /// the others does not fail. Returns an error text for each damaged file.
   std::vector<std::string> drop_damaged(const DecodeOptions& options = {});
 };
 

@@ -45,9 +45,9 @@ Names words_of(const std::string& name) {
 struct Folder {
   std::string name, path;
   Names folders = {};     // in it, without hidden ones
-  bool pictures = false;  // right in it
+  bool pictures = false;  // directly in it
   Part part = Part::none;
-  bool whole_word = false;  // its name says the part and nothing else
+  bool whole_word = false;  // its name is one word
 
   bool holds_classes() const { return !folders.empty() && !pictures; }
 };
@@ -71,7 +71,7 @@ Folder look_at(const std::string& parent, const std::string& name) {
   return f;
 }
 
-// The path of classes: archives of some sites hold seg_train/seg_train/CLASS.
+// The folder with the classes. Some archives hold seg_train/seg_train/CLASS.
 std::string inner(const Folder& f) {
   if (f.folders.size() == 1 && f.folders[0] == f.name && !f.pictures) return f.path + "/" + f.name;
   return f.path;
@@ -104,7 +104,7 @@ const Folder* find_part(const std::string& path, const std::vector<Folder>& all,
       path, part.name, fmt::join(part.folders, ", "), fmt::join(names, ", "), part.path));
 }
 
-// Classes do not hold the same folders, parts of a set do.
+// Folders that all hold folders of the same names are parts of a set, not classes.
 void check_classes(const std::string& path, const std::vector<Folder>& all) {
   const auto alike = [&](const Folder& f) {
     return f.holds_classes() && f.folders.size() > 1 && f.folders == all[0].folders;

@@ -1,4 +1,4 @@
-// The orientation that cameras write beside a picture: https://www.cipa.jp/std/documents/e/
+// The orientation that cameras write into a picture's file: https://www.cipa.jp/std/documents/e/
 // DC-008-2012_E.pdf, tag 0x0112 in the first directory of a TIFF header.
 #include <algorithm>
 

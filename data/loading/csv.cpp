@@ -45,7 +45,7 @@ bool is_missing(std::string_view field) {
   std::string small;
   for (char c : field.substr(0, 5))
     small.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
-  for (std::string_view word : {"", "na", "n/a", "nan", "null", "none"})
+  for (std::string_view word : {"", "na", "n/a", "nan", "-nan", "+nan", "null", "none"})
     if (small == word) return true;
   return false;
 }
@@ -102,7 +102,7 @@ class Records {
     while (is_blank(peek())) take();
   }
 
-  // Excel's first line "sep=;", which no header is.
+  // Reads Excel's first line "sep=;", which is not the header.
   void read_separator_line(const CsvOptions& o) {
     constexpr std::string_view kWord = "sep=";
     peek();
@@ -204,6 +204,9 @@ bool parse(std::string_view text, T& value) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (rest != text.data() + text.size()) return false;
+  // std::from_chars takes "nan(0x1)" too.
+  if (error == std::errc() && is_float(dtype_of<T>) && std::isnan(static_cast<double>(value)))
+    return false;
   if (error != std::errc::result_out_of_range || !is_float(dtype_of<T>))
     return error == std::errc();
   const T most = is_below_1(text) ? T(0) : std::numeric_limits<T>::infinity();
@@ -220,6 +223,8 @@ std::string_view with_point(std::string_view field, char decimal, std::string& k
 }
 
 std::string nearest_text(const std::string& name, const std::vector<std::string>& names) {
+  constexpr size_t kMost = 256;  // bytes; the time grows with the product of both lengths
+  if (name.size() > kMost) return "";
   const std::string nearest = nearest_name(name, names);
   return nearest.empty() ? "" : fmt::format("; the nearest is '{}'", shown(nearest));
 }

@@ -8,12 +8,12 @@
 namespace tern::datasets::detail {
 namespace {
 
-// A line again as it was, but for its quotes.
+// Joins fields to the line that they came from, without its quotes.
 std::string joined(const std::vector<std::string>& fields, char separator) {
   return fmt::format("{}", fmt::join(fields, std::string(1, separator)));
 }
 
-// Of a separator ' ' the parts between any number of spaces and tabs.
+// Cuts a line into parts. For ' ', any number of spaces and tabs separates parts.
 std::vector<std::string_view> parts_of(std::string_view line, char separator) {
   std::vector<std::string_view> parts;
   const std::string ends = separator == ' ' ? " \t" : std::string(1, separator);
@@ -45,7 +45,7 @@ std::string csv_hint(const std::vector<std::string>& first, const std::vector<st
   int64_t best = numbers(as_it_is, decimal);
   if (first.size() != fields.size()) best = 0;
   std::string found;
-  // The present separator comes first: then the decimal point alone is what helps.
+  // The present separator comes first, so that a hint changes only the decimal point if that helps.
   for (const char s : {separator, ';', '\t', '|', ',', ' '})
     for (const char point : {decimal, '.', ','}) {
       if (s == point && s != separator) continue;

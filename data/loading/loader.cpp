@@ -145,7 +145,7 @@ class BatchMaker {
   }
 
  private:
-  /// Where the draws of a batch begin in each generator, by its key.
+  /// The place in each generator where the draws of a batch begin, by the generator's key.
   using Beginnings = std::map<uint64_t, uint64_t>;
 
   Made drawing(const BatchPlan& batch, Beginnings& begins) {
@@ -156,8 +156,8 @@ class BatchMaker {
     return m;
   }
 
-  // Compares the draws of the first two batches. A generator that both draw from, in different
-  // places, is no generator of theirs, unless the batch comes out the same when made again.
+  // Compares the draws of the first two batches. If both draw from one generator, in different
+  // places, makes the batch again: other places this time mean that batches share the generator.
   Made watched(const BatchPlan& batch) {
     Beginnings begins;
     Made m = drawing(batch, begins);

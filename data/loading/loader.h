@@ -134,7 +134,7 @@ class Loader {
  public:
   /// make(plan) makes the batch of a plan. Worker threads call it, several at a time, with
   /// gradients off and parallel loops serial. It must depend only on the plan (a `mutable` lambda
-  /// does not compile). Error with the second batch if it draws from an Rng that batches share.
+  /// does not compile). Error at the second batch if batches draw from an Rng that they share.
   template <class Make>
   Loader(int64_t samples, Make make, LoaderOptions options)
       : core_(samples, wrap(std::move(make), cut_), options) {}
@@ -174,8 +174,8 @@ class Loader {
     return std::move(*blocks);
   }
 
-  /// How many samples the batch has that next() or next_blocks() gave last, and a block of that; 0
-  /// before the first.
+  /// The number of samples in the batch that next() or next_blocks() returned last, and in a block
+  /// of it; 0 before the first.
   int64_t samples() const { return core_.samples(); }
   int64_t samples(int64_t block) const {
     return samples() * (block + 1) / cut_->blocks - samples() * block / cut_->blocks;

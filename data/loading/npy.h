@@ -2,6 +2,9 @@
 // versions 1 to 3, and npz, zip archives of them. Files are not trusted: types, shapes and sizes
 // are checked before anything is allocated. IoError names the file, the array and the byte.
 //
+// Memory: at most eight times the array's bytes (bytes as i64), and twice that while an array in
+// Fortran order is copied. An npy file has these bytes; NpzLimits bounds those of an npz file.
+//
 //   Tensor x = datasets::load_npy("x.npy");
 //   datasets::save_npz("batch.npz", {{"images", images}, {"labels", labels}});
 //
@@ -25,8 +28,8 @@ struct NpyOptions {
 void save_npy(const std::string& path, const Tensor& x, const NpyOptions& options = {});
 
 struct NpzLimits {
-  /// How many times the file's size its arrays may take. Zeros are packed to a thousandth of their
-  /// size. 64 MiB are always allowed, more than 64 GiB never.
+  /// Limit of the arrays' bytes as a multiple of the file's size. Deflate packs zeros to a
+  /// thousandth of their size. 64 MiB are always allowed, more than 64 GiB never.
   int64_t ratio = 100;
 };
 /// The arrays in archive order, stored or deflated, with names without ".npy". Smaller integers

@@ -11,9 +11,9 @@
 //   for (auto& batch : loader)
 //     model(batch.values.source, nn::Mask::lengths(batch.lengths.source));
 //
-// batch.values.source is i64 (32, S) with S of the longest sentence, filled up with 0, and
-// batch.lengths.source is i64 (32). batch.values.target is filled up with -100, which cross_entropy
-// ignores. Sentences of about the same length together: datasets::pair_loader.
+// batch.values.source is i64 (32, S) with S of the longest sentence, padded with 0, and
+// batch.lengths.source is i64 (32). batch.values.target is padded with -100, which cross_entropy
+// ignores. datasets::pair_loader makes batches of sentences of about the same length.
 #pragma once
 
 #include <map>
@@ -39,17 +39,17 @@ Tensor pad_field(const std::string& path, const std::vector<const Tensor*>& of, 
 /// The sizes of the first axis.
 Tensor field_lengths(const std::vector<const Tensor*>& of);
 
-/// Error if a name is that of no field.
+/// Error if a name is not the name of a field.
 void check_pad_names(const std::map<std::string, Scalar>& values,
                      const std::vector<std::string>& fields);
 
 }  // namespace detail
 
-/// The collate function. Fields may differ in their first axis alone; an Error names the field and
-/// the sample otherwise.
+/// The collate function. Fields may differ only in the size of their first axis. If they differ
+/// otherwise, an Error names the field and the sample.
 struct Pad {
-  Scalar value = 0;                        ///< what fields are filled up with
-  std::map<std::string, Scalar> values{};  ///< for single fields: {{"target", -100}}
+  Scalar value = 0;                        ///< the padding
+  std::map<std::string, Scalar> values{};  ///< other padding of single fields: {{"target", -100}}
 
   template <class T>
   Padded<T> operator()(const std::vector<T>& samples) const {

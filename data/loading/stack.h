@@ -39,7 +39,7 @@ Tensor stack_field(const std::string& path, const std::vector<const Tensor*>& of
 
 [[noreturn]] void fail_count(const std::string& path, size_t sample, size_t count, size_t first);
 
-/// Makes one tensor of a field of all samples; `path` is the field's, for errors.
+/// Joins one field of all samples to a tensor. `path` names the field in errors.
 using JoinField =
     std::function<Tensor(const std::string& path, const std::vector<const Tensor*>& of)>;
 
@@ -87,7 +87,7 @@ std::vector<const F*> fields_of(const std::vector<const T*>& of, size_t index) {
   return out;
 }
 
-/// Writes each field of all samples, joined, into that of `to`.
+/// Joins each field of the samples and writes it to the same field of `to`.
 template <class T>
 void join_into(const std::string& path, T& to, const std::vector<const T*>& of,
                const JoinField& join) {

@@ -1,7 +1,8 @@
 // Reads a tar archive in order, plain or gzip: POSIX ustar, pax and GNU.
 // https://pubs.opengroup.org/onlinepubs/9699919799/utilities/pax.html Members are only read, never
 // written to disk, so their names need not be trusted. Damage (a wrong header checksum, sizes
-// beyond the archive, an early end) throws IoError with file and position.
+// beyond the archive, an early end) throws IoError with file and position. Memory: a fixed buffer,
+// and a few MiB for long names, each of at most 1 MiB.
 #pragma once
 
 #include <cstdint>

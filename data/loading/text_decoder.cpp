@@ -43,8 +43,8 @@ constexpr std::string_view kUtf8Mark = "\xEF\xBB\xBF", kLittleMark = "\xFF\xFE",
                            kBigMark = "\xFE\xFF";
 constexpr std::string_view kLittle32("\xFF\xFE\0\0", 4), kBig32("\0\0\xFE\xFF", 4);
 
-// Whether all of a few bytes of UTF-16 at the odd or the even places, from `first`, are zero, and
-// no other one is: letters of English.
+// Whether the first bytes look like English letters in UTF-16: every second byte from `first` (0 or
+// 1) on is zero, and no other byte is.
 bool alternates(std::string_view bytes, size_t first) {
   const size_t n = std::min<size_t>(bytes.size() & ~size_t{1}, 32);
   if (n < 4) return false;
@@ -109,8 +109,8 @@ void TextDecoder::finish(std::string& to) {
   if (is_utf16() && (high_ != 0 || !waiting_.empty())) fail_unit();
 }
 
-// Takes the mark off the bytes that wait, once they are enough to tell: a text that is typed is not
-// kept waiting.
+// Removes the mark from the waiting bytes, as soon as they are enough to recognise it: typed text
+// must not wait for more.
 void TextDecoder::begin(bool ended) {
   for (const std::string_view mark : {kUtf8Mark, kLittleMark, kBigMark})
     if (!ended && waiting_.size() < mark.size() && mark.starts_with(waiting_)) return;
@@ -160,7 +160,7 @@ Utf8Reader::Utf8Reader(const std::string& path, ByteReader::Options options)
   fill();
 }
 
-// Decodes more where all that is decoded has been given; false at the end.
+// Decodes more bytes if all decoded ones were returned. Returns false at the end.
 bool Utf8Reader::fill() {
   while (at_ == ready_.size() && !ended_) {
     ready_.clear();

@@ -1,7 +1,7 @@
-// The bytes of a text as UTF-8. A byte order mark tells the encoding: UTF-8 (EF BB BF) or UTF-16
-// (FF FE, FE FF), which Excel and PowerShell write; it is not part of the text. Without a mark the
-// bytes pass unchanged and unchecked. Files of other kinds that are taken for text (PDF, docx, zip,
-// pictures), UTF-32, and UTF-16 without a mark are refused by name.
+// Converts texts to UTF-8. A byte order mark tells the encoding: UTF-8 (EF BB BF) or UTF-16 (FF FE,
+// FE FF), which Excel and PowerShell write. The mark is not part of the text. Without a mark the
+// bytes pass unchanged and unchecked. UTF-32, UTF-16 without a mark, and files that are not text
+// (PDF, docx, zip, pictures) are IoErrors that name the format.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace tern::datasets {
 /// Decodes bytes that come in pieces.
 class TextDecoder {
  public:
-  /// `name` is that of the file, for errors.
+  /// `name` is the file's name in errors.
   explicit TextDecoder(std::string name) : name_(std::move(name)) {}
 
-  /// Appends to `to` what the bytes are as UTF-8, as far as that is certain. IoError: the bytes
-  /// are no text, or no valid UTF-16.
+  /// Appends the bytes to `to` as UTF-8. Holds back bytes that may be part of a mark or a character
+  /// until the next call. IoError: the bytes are not text, or not valid UTF-16.
   void add(std::string_view bytes, std::string& to);
-  /// Appends the rest. IoError: a character of UTF-16 is cut.
+  /// Appends the rest. IoError: the text ends inside a UTF-16 character.
   void finish(std::string& to);
 
   bool is_utf16() const { return kind_ == Kind::little || kind_ == Kind::big; }
@@ -47,18 +47,18 @@ class TextDecoder {
 /// A text file, plain or gzip, as UTF-8. Memory is a fixed buffer, independent of the file.
 class Utf8Reader {
  public:
-  /// IoError: the file cannot be read, or is no text.
+  /// IoError: the file cannot be read, or is not text.
   explicit Utf8Reader(const std::string& path) : Utf8Reader(path, ByteReader::Options{}) {}
   Utf8Reader(const std::string& path, ByteReader::Options options);
 
   /// Copies the next bytes of the text to `to`; fewer than n only at its end.
   int64_t read(char* to, int64_t n);
-  /// Moves on by n bytes of the text; reads them only if they are packed or UTF-16. IoError if the
-  /// text ends before.
+  /// Skips n bytes of the text. Reads them only if they are packed or UTF-16. IoError if the text
+  /// ends before.
   void skip(int64_t n);
   /// The file.
   const ByteReader& file() const { return bytes_; }
-  /// Where byte `n` of the text is in the (unpacked) file, from 1; of UTF-16: in the text.
+  /// The position of byte `n` of the text, from 1, in the (unpacked) file. For UTF-16: in the text.
   int64_t place(int64_t n) const { return n + 1 + (decoder_.is_utf16() ? 0 : decoder_.mark()); }
 
  private:
@@ -66,7 +66,7 @@ class Utf8Reader {
 
   ByteReader bytes_;
   TextDecoder decoder_;
-  std::string ready_;  // decoded, and from at_ on not given yet
+  std::string ready_;  // decoded bytes; those from at_ on are not returned yet
   size_t at_ = 0;
   bool ended_ = false;
 };

@@ -32,8 +32,10 @@ Spellings read_vocabulary(const std::string& path) {
   check(file.root().is_object() && file.root().size() > 0,
         "it is not a JSON object of tokens with their ids");
   Spellings tokens;
+  const int64_t most = std::min(detail::kMostTokens,
+                                2 * static_cast<int64_t>(file.root().size()) + detail::kMostHoles);
   for (const auto& [token, number] : file.root().members()) {
-    const int64_t id = number.integer(0, detail::kMostTokens - 1);
+    const int64_t id = number.integer(0, most - 1);
     check(!token.empty(), "the token of id {} is empty", id);
     if (id >= std::ssize(tokens)) tokens.resize(id + 1);
     check(tokens[id].empty(), "the tokens '{}' and '{}' have one id, {}", tokens[id], token, id);

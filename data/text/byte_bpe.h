@@ -38,7 +38,8 @@ class ByteBpe {
   /// earlier tokens. The merges equal those of the BpeTrainer of `tokenizers`.
   static ByteBpe learn(std::span<const std::string> texts, const ByteBpeOptions& options = {});
   /// IoError with file and line: damage, a merge whose parts or result vocab.json lacks, a byte
-  /// without a token, a duplicate id.
+  /// without a token, a duplicate id. A small file can leave up to a million ids unused, 32 bytes
+  /// each.
   static ByteBpe load(const std::string& vocab_path, const std::string& merges_path);
   /// Writes both files, each completely or not at all.
   void save(const std::string& vocab_path, const std::string& merges_path) const;

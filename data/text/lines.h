@@ -16,15 +16,15 @@ constexpr int64_t kLongestLine = 1 << 20;
 
 /// The lines without their ends and without a byte order mark. A last line may lack its end.
 /// IoError: the file cannot be read, is damaged or has no bytes; a line is not valid UTF-8 (with
-/// its number) or longer than 1 MiB; or the file has so many line ends that its lines would take
-/// many times its size in memory.
+/// its number) or longer than 1 MiB; or the lines would take more memory than 64 MiB and 20 times
+/// the file's size (200 times for gzip), not counting room to grow.
 std::vector<std::string> read_lines(const std::string& path);
 
 /// Cuts a text that comes in pieces into lines, without their ends.
 class LineCutter {
  public:
-  /// Calls visit(line) with each line that ends in the piece. A line that ends with the last CR of
-  /// the piece is given at once; a LF that follows belongs to it.
+  /// Calls visit(line) with each line that ends in the piece. A CR at the end of the piece ends its
+  /// line at once; a LF at the beginning of the next piece then belongs to that line end.
   template <class Visit>
   void add(std::string_view piece, Visit&& visit) {
     size_t at = begin(piece), lf = at, cr = at;  // the ends that come next, from `at`
@@ -76,11 +76,13 @@ struct TextOptions {
   int64_t max_bytes = int64_t{1} << 34;
 };
 /// The whole text, line ends included, without a byte order mark. IoError: the file cannot be read,
-/// is damaged or empty, has more than max_bytes, or is not valid UTF-8 (with the byte).
+/// is damaged or empty, has more than max_bytes, or is not valid UTF-8 (with the byte). Memory: the
+/// text, up to three times while it grows. A gzip file unpacks to at most 16 MiB or 100 times its
+/// size.
 std::string read_text(const std::string& path, const TextOptions& options = {});
 
-/// The lines of two files with the same number of lines; otherwise IoError with both numbers, and
-/// with those of lone CRs, which one of two files may have in the middle of its lines.
+/// The lines of two files. IoError if their numbers of lines differ: it gives both, and counts the
+/// lone CRs, which may stand in the middle of lines in one of the files.
 std::pair<std::vector<std::string>, std::vector<std::string>> read_aligned(
     const std::string& first_path, const std::string& second_path);
 

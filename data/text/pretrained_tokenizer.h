@@ -15,6 +15,10 @@
 // Truncation and padding in the file are ignored: whoever makes batches does these. Unicode tables
 // are utf8proc's (data/text/unicode.h): characters newer than those, or newer than the package's,
 // may be cut and normalised differently.
+//
+// Memory: a file has at most 256 MiB of text, plain or unpacked from gzip, and 2^23 values of JSON,
+// each of which takes up to a hundred bytes while it loads. A Unigram model takes about 60 bytes
+// per byte of its pieces. A small file can leave up to three million ids unused, 32 bytes each.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +37,9 @@ struct PretrainedEncodeOptions {
 
 class PretrainedTokenizer {
  public:
-  /// IoError with the file: not such a JSON, an unsupported part or an unknown member (by name), or
-  /// contradictions. The file's `truncation` and `padding` are not applied; nor does transformers
-  /// apply them unless it is asked to.
+  /// IoError with the file: it is not a tokenizer.json, contradicts itself, or has an unsupported
+  /// part or an unknown member (by name). Does not apply the file's `truncation` and `padding`;
+  /// transformers applies them only on request.
   static PretrainedTokenizer load(const std::string& path);
 
   /// The highest id plus 1.

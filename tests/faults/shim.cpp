@@ -88,7 +88,7 @@ void note_synced(int fd, off_t most, bool all = false) {
   if (at->second > most) at->second = most;
 }
 
-// What the disk did not get is gone.
+// Removes from files the bytes that did not reach the disk.
 void lose_power(bool zeros) {
   const std::lock_guard guard(synced_lock());
   std::error_code error;

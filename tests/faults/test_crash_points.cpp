@@ -96,8 +96,8 @@ TEST_CASE("crash points: a run killed at any file operation ends as an undisturb
   }
 }
 
-// Names as they were; what no fsync had brought to the disk is gone, and with it the length of the
-// file, or what it held is zeros.
+// Files keep their names. Bytes that no fsync wrote to the disk are lost: the file is shorter, or
+// holds zeros there.
 TEST_CASE("crash points: a run whose machine loses its power ends as an undisturbed one") {
   const Shell shell;
   const std::string board = " --tensorboard";

@@ -1,4 +1,4 @@
-// Damage to files of JSON, and what every reader must say of it.
+// Damages files of JSON and checks that every reader takes or refuses them properly.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ namespace tern::test {
 
 namespace detail {
 
-/// `fine` with each of its values in turn replaced by each of a few others, and with each member
+/// Adds copies of `fine`: with each value replaced by a few others in turn, and with each member
 /// left out.
 inline void add_changed(const nlohmann::json& fine, std::vector<std::string>& out) {
   using nlohmann::json;
@@ -71,8 +71,8 @@ inline std::vector<std::string> damaged(const std::string& text) {
   return out;
 }
 
-/// read(text) of every damage of a fine file takes it, or throws an Error in words of tern. `least`
-/// of them must be refused. `file`: what errors begin with.
+/// Calls read(text) with every damaged copy of a fine file. It must accept the copy or throw an
+/// Error of tern's, and refuse at least `least` copies. Errors must contain `file`.
 template <class Read>
 void check_damaged(const std::string& fine, const std::string& file, int least, Read read) {
   CHECK_NOTHROW(read(fine));

@@ -64,7 +64,7 @@ inline std::vector<OddText> odd_texts() {
   };
 }
 
-/// Files that are taken for texts, and a part of what is said of them.
+/// Files that users mistake for texts, and a part of the error about them.
 struct NoText {
   std::string bytes;
   const char* said;

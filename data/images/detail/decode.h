@@ -18,13 +18,13 @@ Picture decode_jpeg(std::span<const uint8_t> bytes, const std::string& name,
 Picture allocate_picture(const std::string& name, int64_t height, int64_t width, int64_t packed,
                          int64_t per_byte, const DecodeOptions& options);
 
-/// How the camera was held, 1 to 8, by EXIF data (a TIFF header, behind "Exif" or not); 1, upright,
-/// where they do not say it or are damaged.
+/// The orientation of the camera, 1 to 8, from EXIF data (a TIFF header, with "Exif" before it or
+/// not). 1, upright, if the data lack it or are damaged.
 int exif_orientation(std::span<const uint8_t> exif);
-/// The picture upright.
+/// Turns and mirrors a picture of this orientation upright.
 Picture turned(Picture picture, int orientation);
 
-/// What bytes are that begin as neither PNG nor JPEG, and the command that converts them where
+/// Names the format of bytes that are neither PNG nor JPEG, and the command that converts them, if
 /// there is one.
 std::string describe_foreign_picture(std::span<const uint8_t> bytes);
 

@@ -1,4 +1,4 @@
-// How a table that was not understood may be meant. Inside of data only.
+// Suggests options that can read a table, for errors. Inside of data only.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Names that are no data. Inside of data only.
+// Recognises names of hidden files, which are not data. Inside of data only.
 #pragma once
 
 #include <algorithm>

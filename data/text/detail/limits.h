@@ -9,5 +9,7 @@ inline constexpr int64_t kMostTokens = 1 << 24;
 inline constexpr int64_t kMostTokenBytes = 1 << 28;  ///< of a file of tokens
 /// How many unused ids a vocabulary may have beyond its number of tokens.
 inline constexpr int64_t kMostHoles = 1 << 20;
+/// Bytes of a normalised text. Each normalizer may make a text any number of times longer.
+inline constexpr int64_t kMostNormalBytes = 1 << 28;
 
 }  // namespace tern::datasets::detail

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "tern/core/base/error.h"
+#include "tern/data/text/detail/limits.h"
 #include "tern/data/text/unicode.h"
 
 namespace tern::datasets::detail {
@@ -81,6 +82,8 @@ bool CharsMap::transform(std::string_view part, std::string& out) const {
 std::string CharsMap::apply(std::string_view text) const {
   std::string out;
   for (std::string_view grapheme : graphemes(text)) {
+    check(std::ssize(out) <= kMostNormalBytes,
+          "precompiled_charsmap makes a text of more than {} bytes", kMostNormalBytes);
     if (grapheme.size() <= kLongestGrapheme && transform(grapheme, out)) continue;
     for (std::string_view character : code_points(grapheme))
       if (!transform(character, out)) out += character;

@@ -215,7 +215,7 @@ PretrainedTemplate read_template(const JsonValue& part) {
   std::optional<PretrainedTemplate> out;
   for_each_part(part, "processors", [&](const JsonValue& p) {
     const std::string type = type_of(p);
-    if (type == "ByteLevel")  // it moves offsets, of which there are none here
+    if (type == "ByteLevel")  // it only moves offsets, which tern does not have
       return p.ignore("add_prefix_space trim_offsets use_regex");
     check(!out, "a second post-processor, {}, is not supported", type);
     if (type == "TemplateProcessing") {

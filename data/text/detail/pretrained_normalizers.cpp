@@ -9,6 +9,7 @@
 #include "tern/data/text/detail/bert_text.h"
 #include "tern/data/text/detail/byte_bpe_chunks.h"
 #include "tern/data/text/detail/canonical_order.h"
+#include "tern/data/text/detail/limits.h"
 #include "tern/data/text/detail/pretrained_charsmap.h"
 #include "tern/data/text/detail/pretrained_parts.h"
 #include "tern/data/text/unicode.h"
@@ -16,10 +17,9 @@
 namespace tern::datasets::detail {
 namespace {
 
-/// Replacing may make a text any number of times longer, and once more with each step.
 void check_length(const std::string& text) {
-  constexpr size_t kMost = 1 << 28;
-  check(text.size() <= kMost, "the normalizers make a text of more than {} bytes", kMost);
+  check(std::ssize(text) <= kMostNormalBytes, "the normalizers make a text of more than {} bytes",
+        kMostNormalBytes);
 }
 
 std::string compatible(const std::string& text, int form) {

@@ -1,6 +1,6 @@
 // The parts of tokenizer.json as functions. Readers throw Error with the name of an unsupported
 // part, or with the place of a member that is missing or has another type. They read or ignore each
-// member that they know: what is left over is unknown. Inside of data only.
+// member that they know; unread members are unknown. Inside of data only.
 #pragma once
 
 #include <functional>

@@ -117,7 +117,7 @@ TEST_CASE("csv: what is missing or wrong is named by line and column") {
   const std::string text = "age,height\n1,2\n\"3\n\",4\n5, NA \n";
   CHECK(contains(f.refused("age,height\n1,2\n5, NA \n"),
                  "line 3: column 'height': the number is missing; CsvOptions::missing"));
-  for (const char* word : {"", "NaN", "null", "N/A", "none", "\"\""})
+  for (const char* word : {"", "NaN", "-nan", "nan(0x1)", "null", "N/A", "none", "\"\""})
     CHECK(contains(f.refused(fmt::format("a,b\n1,{}\n", word)), "line 2: column 'b'"));
   CHECK(std::isnan(f.values("a,b\n1,\n", {.missing = NAN})[1]));
   CHECK(f.values("a,b\n,1\n", {.dtype = DType::i64, .missing = -1}) == Doubles{-1, 1});

@@ -190,6 +190,7 @@ TEST_CASE("byte BPE: files that do not fit are IoErrors that say where") {
   CHECK(contains(error_of(dir, R"({"a": -1})", merges), "-1"));
   CHECK(contains(error_of(dir, R"({"a": 1e3})", merges), "not an integer"));
   CHECK(contains(error_of(dir, R"({"a": 99999999999})", merges), "from 0 to"));
+  CHECK(contains(error_of(dir, R"({"a": 16777215})", merges), "from 0 to"));  // 512 MB of holes
   CHECK_THROWS_AS(ByteBpe::load(dir / "none", dir / "m.txt"), IoError);
   for (size_t i = 0; i < vocabulary.size() - 1; i += 97)
     CHECK(error_of(dir, vocabulary.substr(0, i), merges) != "no error");
