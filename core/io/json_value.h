@@ -53,6 +53,8 @@ class JsonValue {
     if constexpr (std::is_same_v<T, int64_t>) return integer();
     if constexpr (std::is_same_v<T, double>) return number();
     if constexpr (std::is_same_v<T, std::string>) return text();
+    static_assert(std::is_same_v<T, bool> || std::is_same_v<T, int64_t> ||
+                  std::is_same_v<T, double> || std::is_same_v<T, std::string>);
   }
 
   /// A member of an object. Error if it is missing.
