@@ -139,14 +139,14 @@ void Loop::load_state(const SafeTensors& state, const std::string& path) {
 }
 
 void Loop::end(const std::string& reason) {
-  check(!history().empty() && state_.batch == 0,
+  check(!history().empty() && state_.epoch_steps == 0,
         "Loop: end() is for LoopOptions::on_epoch: an epoch must be closed, and no step taken "
         "since");
   state_.history.back().ended = reason;
 }
 
 void Loop::apply_patience() {
-  if (history().empty() || state_.batch > 0) return;  // as the epoch is closed
+  if (history().empty() || state_.epoch_steps > 0) return;  // as the epoch is closed
   state_.history.back().ended.clear();
   end_if_no_better();
 }
