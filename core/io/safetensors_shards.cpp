@@ -41,7 +41,8 @@ bool may_hold_weights(const fs::path& path) {
 std::string shard_index(const std::string& path) { return path + ".index.json"; }
 
 bool is_sharded(const std::string& path) {
-  return !fs::exists(path) && fs::exists(shard_index(path));
+  std::error_code error;  // load_safetensors() reports a folder that cannot be read
+  return !fs::exists(path, error) && !error && fs::exists(shard_index(path), error);
 }
 
 std::map<std::string, std::string> read_shard_index(const std::string& index) {
@@ -70,7 +71,8 @@ std::string describe_other_weights(const std::string& missing) {
   for (fs::directory_iterator at(folder.empty() ? "." : folder, error), end; at != end;
        at.increment(error)) {
     if (error) break;
-    if (may_hold_weights(at->path())) names.push_back(at->path().filename().string());
+    std::error_code ignored;  // regular files only: opening a pipe would block
+    if (may_hold_weights(at->path()) && at->is_regular_file(ignored)) names.push_back(at->path().filename().string());
   }
   if (names.empty()) return "";
   std::sort(names.begin(), names.end());
