@@ -52,10 +52,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "tern/core/base/error.h"
 #include "tern/core/io/state.h"
 
 namespace tern::optim {
@@ -309,8 +311,12 @@ double to_number(const T& value) {
 inline double to_number(const std::optional<double>& value) {
   return value.value_or(std::numeric_limits<double>::quiet_NaN());
 }
+/// Bools, integers and enums take whole numbers only. The bound keeps the conversion defined.
 template <class T>
 void from_number(double number, T& value) {
+  if constexpr (!std::is_floating_point_v<T>)
+    check(std::abs(number) < 0x1p31 && number == std::floor(number),
+          "optimizer: a setting that counts or chooses takes an integer, got {}", number);
   value = static_cast<T>(number);
 }
 inline void from_number(double number, std::optional<double>& value) {
