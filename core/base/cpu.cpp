@@ -172,7 +172,7 @@ VectorLevel openblas_level(const std::string& corename) {
       "generic",  "piledriver",   "excavator",  "steamroller", "unknown"};
   constexpr std::array kAvx2 = {"haswell", "zen"};
   std::string name = corename;
-  for (char& c : name)  // not by the locale
+  for (char& c : name)  // tolower() would depend on the locale
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   if (std::count(kNoAvx2.begin(), kNoAvx2.end(), name)) return VectorLevel::kBaseline;
   if (std::count(kAvx2.begin(), kAvx2.end(), name)) return VectorLevel::kAvx2;

@@ -1,4 +1,4 @@
-// Errors of what a file holds, with the file's name. Inside of tern only.
+// Puts the name of a file before errors in its content. Inside of tern only.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace tern {
 
-/// Calls use(). Its errors become IoErrors that begin with the name of the file that it reads;
-/// IoErrors name a file already.
+/// Calls use(), which reads the file. An Error becomes an IoError that begins with the file's name.
+/// An IoError passes unchanged: it names the file already.
 template <class Use>
 auto reading(const std::string& file, Use&& use) {
   try {

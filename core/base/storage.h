@@ -90,12 +90,12 @@ class Storage : public Counted, public pool::Pooled {
   /// Whether other values are here temporarily (averages during an evaluation): the elements must
   /// not be trained.
   bool lent() const { return lent_; }
-  /// REQUIRES: the elements have just been exchanged, and the version incremented for it.
+  /// REQUIRES: the caller has just exchanged the elements and incremented the version.
   void lend(bool on) {
     lent_ = on;
     lent_at_ = version_;
   }
-  /// The version as elements were last lent or came back.
+  /// The version at the last exchange: when averages came in, or the weights came back.
   uint64_t lent_at() const { return lent_at_; }
   /// The number of tensors on this buffer that require a gradient. Above 0, grad mode forbids
   /// writes to it through any handle.

@@ -11,8 +11,8 @@ namespace tern::detail {
 inline constexpr int64_t kFirstBytes = 512;
 
 /// What the file at `path` is by its first bytes, and the command that converts it where there is
-/// one: "this is a PyTorch file, ...". Empty if it is nothing known, as a safetensors file is. `to`
-/// is what the command writes: if empty, a file beside it with another ending.
+/// one: "this is a PyTorch file, ...". Empty for safetensors and unknown formats. The command
+/// writes the file `to`; if that is empty, a file beside `path` with the ending .safetensors.
 std::string describe_foreign_file(const std::string& path, std::string_view first_bytes,
                                   const std::string& to = "");
 

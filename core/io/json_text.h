@@ -21,8 +21,8 @@ nlohmann::json parse_json(std::string_view text, const JsonLimits& limits = {});
 
 namespace detail {
 
-/// Line, column and fault of a text that is not JSON, from what nlohmann's parser says of its byte
-/// (from 1 on).
+/// Describes why a text is not JSON, with line and column. `byte` (from 1 on) and `what` are
+/// those of nlohmann's parse_error.
 std::string json_fault(std::string_view text, size_t byte, std::string_view what);
 
 }  // namespace detail

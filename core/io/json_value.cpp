@@ -13,12 +13,12 @@ namespace tern {
 
 using nlohmann::json;
 
-// What is asked for is kept by address: the tree does not change. Places are searched for only when
-// there is an error to tell.
+// Members are remembered by address, since the tree does not change. An error searches the tree for
+// the place of its value.
 struct JsonDocument::Impl {
   json tree;
   std::unordered_set<const json*> read;     // members
-  std::unordered_set<const json*> walked;   // objects of which all members are read
+  std::unordered_set<const json*> walked;   // objects whose members are all read
   std::unordered_set<const json*> ignored;  // members, with what they hold
 };
 
@@ -28,7 +28,7 @@ std::string place_of_member(const std::string& above, const std::string& key) {
   return above.empty() ? key : above + "." + key;
 }
 
-/// visit(value, place) for what an object or list holds.
+/// Calls visit(value, place) for every member of an object and every element of a list.
 template <class Visit>
 void each_inside(const json& value, const std::string& place, Visit visit) {
   if (value.is_object())
@@ -37,7 +37,7 @@ void each_inside(const json& value, const std::string& place, Visit visit) {
     for (size_t i = 0; i < value.size(); ++i) visit(value[i], fmt::format("{}[{}]", place, i));
 }
 
-/// Whether `wanted` is inside of `value`; then its place.
+/// Whether `value` is or holds `wanted`. If so, `place` becomes the place of `wanted`.
 bool find_place(const json& value, const json* wanted, std::string& place) {
   if (&value == wanted) return true;
   const std::string here = place;

@@ -8,8 +8,8 @@
 //   file.refuse_unread();
 //
 // A value knows its place, and errors begin with it: "rope_scaling.factor: expected a number, got
-// "4"". (The caller adds the file's name.) The document knows which members nobody has asked for: a
-// member that a file has and a reader does not know may change what the file means.
+// "4"". (The caller adds the file's name.) The document knows which members were not read: a member
+// that the reader does not know may change what the file means.
 //
 // A value refers to its document, which must outlive it. A document belongs to one thread.
 #pragma once
@@ -37,7 +37,7 @@ class JsonValue {
   bool is_list() const;
   bool is_object() const;
 
-  // What it must be, else Error. An integer has no fraction and fits into 64 bits.
+  // The value as a type. Error if it has another type. An integer has no fraction and fits i64.
   const std::string& text() const;
   bool boolean() const;
   double number() const;
@@ -55,7 +55,7 @@ class JsonValue {
 
   /// A member of an object. Error if it is missing.
   JsonValue at(std::string_view key) const;
-  /// The same; a null if it is missing.
+  /// The same, but null if the member is missing.
   JsonValue find(std::string_view key) const;
   bool has(std::string_view key) const;
   /// `otherwise` if the member is missing or null.
@@ -74,13 +74,13 @@ class JsonValue {
   JsonValue at(size_t i) const;
   size_t size() const;
 
-  /// Members that change nothing for the caller: they count as read, with all that they hold.
-  /// `keys` are separated by spaces.
+  /// Counts these members as read, with all that they hold. `keys` are separated by spaces.
   void ignore(std::string_view keys) const;
   /// Throws Error with the place of this value in front.
   [[noreturn]] void fail(const std::string& reason) const;
-  /// The value as JSON without spaces, its members sorted by name; and its first characters.
+  /// The value as JSON without spaces, with members sorted by name.
   std::string dump() const;
+  /// The first characters of dump(), for errors.
   std::string shown() const;
 
  private:
@@ -100,20 +100,20 @@ struct JsonMember {
 
 class JsonDocument {
  public:
-  /// Error as parse_json().
+  /// Errors are those of parse_json().
   explicit JsonDocument(std::string_view text, const JsonLimits& limits = {});
   ~JsonDocument();
   JsonDocument(const JsonDocument&) = delete;
   JsonDocument& operator=(const JsonDocument&) = delete;
 
   JsonValue root() const;
-  /// The places of the members that nobody has read: "vocab_size", "rope_scaling.type",
-  /// "tokens[3].content". Of one that holds others, its own place alone.
+  /// The places of the members that were not read: "vocab_size", "rope_scaling.type",
+  /// "tokens[3].content". A member that holds others is listed without them.
   std::vector<std::string> unread() const;
-  /// Error if there are such members that are not `harmless`.
+  /// Error if a member was not read and is not in the list `harmless`.
   void refuse_unread(const std::vector<std::string>& harmless = {}) const;
-  /// The same of all but the outermost members, whose names it returns: an object whose meaning a
-  /// reader uses must be known as a whole.
+  /// Returns the outermost members that were not read. Error if a member inside of another was not:
+  /// a reader that uses an object must know all of it.
   std::vector<std::string> refuse_unread_inside() const;
 
  private:

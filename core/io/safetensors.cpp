@@ -296,8 +296,7 @@ SafeTensors load_file(const std::string& path, int64_t most) {
   return out;
 }
 
-// The index and the shards must agree on every tensor: one that is in no shard, or in another, is
-// missing.
+// Error unless the index and the shards agree on the file of every tensor.
 SafeTensors load_shards(const std::string& index, int64_t most) {
   std::map<std::string, std::string> places = detail::read_shard_index(index);
   std::set<std::string> files;

@@ -25,14 +25,15 @@ struct SafeTensorsLimits {
   int64_t tensors = 100'000;  ///< each takes about a kilobyte beside its elements
 };
 
-/// Reads a whole file, or where it does not exist, but PATH.index.json, the shards that this index
-/// names. Files are not trusted: sizes, offsets, overlaps, shapes, types and `limits` are checked
-/// before tensors are allocated. IoError names the file and the fault; of a missing file it says
-/// what else lies beside it. F16 and BF16 become f32; BOOL becomes u8; I8, I16, I32, U16 and U32
-/// become i64, which takes up to eight times their size.
+/// Reads a whole file. If there is only PATH.index.json, reads the shards that this index names.
+/// Files are not trusted: sizes, offsets, overlaps, shapes, types and `limits` are checked before
+/// tensors are allocated. IoError names the file and the fault. If a file is missing, it lists the
+/// files beside it that may hold the same weights. F16 and BF16 become f32; BOOL becomes u8; I8,
+/// I16, I32, U16 and U32 become i64, which takes up to eight times their size.
 SafeTensors load_safetensors(const std::string& path, const SafeTensorsLimits& limits = {});
 
-/// The bytes that load_safetensors() would read: of the file, or of its shards. IoError as there.
+/// How many bytes load_safetensors() would read: the size of the file, or of all its shards.
+/// IoError if a file is missing.
 int64_t safetensors_bytes(const std::string& path);
 
 /// Writes a temporary file beside `path`, syncs and renames it, so that `path` always has the whole

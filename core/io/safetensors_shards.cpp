@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uintmax_t kLargestIndex = 1 << 26;  // bytes; of a model of 100,000 tensors it has 2^23
+constexpr uintmax_t kLargestIndex = 1 << 26;  // bytes; 100,000 tensors take about 2^23
 
 std::string first_bytes(const fs::path& path, size_t count) {
   std::ifstream in(path, std::ios::binary);
@@ -72,7 +72,8 @@ std::string describe_other_weights(const std::string& missing) {
        at.increment(error)) {
     if (error) break;
     std::error_code ignored;  // regular files only: opening a pipe would block
-    if (may_hold_weights(at->path()) && at->is_regular_file(ignored)) names.push_back(at->path().filename().string());
+    if (may_hold_weights(at->path()) && at->is_regular_file(ignored))
+      names.push_back(at->path().filename().string());
   }
   if (names.empty()) return "";
   std::sort(names.begin(), names.end());

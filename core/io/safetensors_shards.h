@@ -1,5 +1,5 @@
-// Weights in several safetensors files with an index, as transformers writes large models, and what
-// else may lie where weights are missing. Inside of core only.
+// Weights in several safetensors files with an index, as transformers writes large models. Also
+// names weights in other formats where a file is missing. Inside of core only.
 #pragma once
 
 #include <map>
@@ -9,15 +9,15 @@ namespace tern::detail {
 
 /// The index of the shards of `path`: "model.safetensors.index.json".
 std::string shard_index(const std::string& path);
-/// Whether there is no file `path`, but its index.
+/// Whether the file `path` does not exist, but its index does.
 bool is_sharded(const std::string& path);
 
-/// The file of each tensor by the tensor's name, from an index. The files lie beside it. IoError if
-/// it is no index, or names a file in another folder.
+/// Reads an index: the path of the file of each tensor, by the tensor's name. The files lie beside
+/// the index. IoError if it is no index, or names a file in another folder.
 std::map<std::string, std::string> read_shard_index(const std::string& index);
 
-/// What lies beside a missing file of weights and may be the same weights in another format; how to
-/// convert it. "" if there is nothing.
+/// Names the files beside a missing file that may hold its weights, and if it is only one, how to
+/// convert it. "" if there are none.
 std::string describe_other_weights(const std::string& missing);
 
 }  // namespace tern::detail

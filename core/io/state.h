@@ -13,8 +13,8 @@ namespace tern {
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 struct LoadStateOptions {
-  /// false: names on one side only are reported, not refused. That no name matches is an Error
-  /// nevertheless.
+  /// false: names on one side only are reported, not refused. It is still an Error if no name
+  /// matches.
   bool strict = true;
   /// Moves elements of `state` that nobody else holds, if type and layout allow it, instead of
   /// copying them. So a large model is not in memory twice. Do not use `state` afterwards.
