@@ -315,8 +315,9 @@ inline double to_number(const std::optional<double>& value) {
 /// Bools, integers and enums take whole numbers only. The bound keeps the conversion defined.
 template <class T>
 void from_number(double number, T& value) {
+  [[maybe_unused]] constexpr double kBound = sizeof(T) > 4 ? 0x1p63 : 0x1p31;
   if constexpr (!std::is_floating_point_v<T>)
-    check(std::abs(number) < 0x1p31 && number == std::floor(number),
+    check(std::abs(number) < kBound && number == std::floor(number),
           "optimizer: a setting that counts or chooses takes an integer, got {}", number);
   value = static_cast<T>(number);
 }
