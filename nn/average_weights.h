@@ -15,9 +15,10 @@
 namespace tern::nn {
 
 /// The tensors of the first file, each the mean over all files. Floating tensors are summed in f64
-/// and keep their type. Integers (a BatchNorm's count of batches) come from the last file. Memory
-/// holds the sums and one file at a time. Error if `files` is empty. IoError if a file has other
-/// names, shapes or types than the first; it names both files and the difference.
+/// and get back the type that load_safetensors() gives them. Integers (a BatchNorm's count of
+/// batches) come from the last file. Memory holds the sums and one file at a time. Error if `files`
+/// is empty. IoError if a file has other names, shapes or types than the first; it names both files
+/// and the difference.
 ///
 /// Running statistics are averaged too, but they only approximate those of the averaged weights:
 /// for a model with BatchNorm, recompute them by a pass over the training data.
