@@ -120,8 +120,8 @@ class Collector {
           "a field that says whether the module is in training is an nn::TrainingMode, "
           "which converts to bool and which nn::freeze can hold; do not visit other bools");
       static_assert(!is_a<T, std::shared_ptr> && !std::is_pointer_v<T>,
-                    "visit a part that several models share as *m.part; copies of the model share "
-                    "it too");
+                    "a part that several models share is visited as *m.part: copies of the model "
+                    "share it too");
       // Stateless function objects have nothing to visit.
       static_assert(std::is_empty_v<T>,
                     "this field is not a Parameter, Buffer, module (it has no "

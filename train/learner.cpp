@@ -87,7 +87,7 @@ void Learner::check_mode() const {
   check(options_.allow_evaluation_mode || !wholly_in_evaluation(model_),
         "Learner: the whole model is in evaluation mode: dropout and batch norm would do nothing. "
         "Call nn::set_training(model) before training (nn::EvalScope restores the mode by itself "
-        "after an evaluation), or set LearnerOptions::allow_evaluation_mode");
+        "after an evaluation), or ask for LearnerOptions::allow_evaluation_mode");
 }
 
 double Learner::backward(const Tensor& loss, double share) {

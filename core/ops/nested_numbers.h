@@ -28,7 +28,7 @@ class NestedNumbers {
   requires(!std::is_arithmetic_v<T> && !std::is_same_v<T, NestedNumbers>)
       NestedNumbers(const T&) {  // NOLINT: as above
     static_assert(std::is_arithmetic_v<T>,
-                  "tensor({...}) takes numbers and lists of numbers in braces; join tensors with "
+                  "tensor({...}) takes numbers, and lists of numbers in braces; join tensors with "
                   "stack({...}); pass a std::vector without braces: tensor(values)");
   }
 

@@ -25,7 +25,7 @@ void Loop::check_options() const {
           "Loop: LearnerOptions::plateau needs a metric; name it in LoopOptions::best");
     check(!plateau || plateau->maximize == o.best.largest,
           "Loop: LearnerOptions::plateau assumes that the metric {} {} become large, and "
-          "LoopOptions::best assumes the opposite; set both alike",
+          "LoopOptions::best assumes the opposite; give both the same",
           o.best.metric, o.best.largest ? "is not to" : "is to");
   }
   check(o.patience >= 0 && o.keep >= 0,
