@@ -83,7 +83,7 @@ struct Hardshrink {
   Tensor operator()(const Tensor& x) const { return hardshrink(x, lambda); }
   static void fields(auto&, auto&&) {}
 };
-/// Probabilities along an axis, and their logarithms.
+/// Softmax: probabilities along an axis. LogSoftmax: their logarithms.
 struct Softmax {
   int64_t axis = -1;
   Tensor operator()(const Tensor& x) const { return softmax(x, axis); }

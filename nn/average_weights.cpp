@@ -28,7 +28,7 @@ std::vector<Tensor> tensors_like(const NamedTensors& like, const std::vector<DTy
     out.push_back(std::move(other));
     given.erase(found);
   }
-  check_io(given.empty(), "average_weights: {}: has '{}', which {} has not", path,
+  check_io(given.empty(), "average_weights: {}: has '{}', which {} lacks", path,
            given.empty() ? "" : given.begin()->first, first);
   return out;
 }

@@ -1,10 +1,10 @@
-// The mean of several files of weights: of the last epochs of a run ("checkpoint averaging",
-// Vaswani et al. 2017), or of fine-tunings of one model ("model soups", Wortsman et al. 2022).
+// Averages several files of weights: the last epochs of a run ("checkpoint averaging", Vaswani et
+// al. 2017), or fine-tunings of one model ("model soups", Wortsman et al. 2022).
 //
 //   nn::load_state_dict(net, nn::average_weights({"weights-8.safetensors", "weights-9.safetensors",
 //                                                 "weights-10.safetensors"}));
 //
-// Works on safetensors of any model, PyTorch's too. optim::Ema averages during the training.
+// Reads safetensors files of any model, also PyTorch's. optim::Ema averages during training.
 #pragma once
 
 #include <string>
@@ -15,12 +15,13 @@
 namespace tern::nn {
 
 /// The tensors of the first file, each the mean over all files. Floating tensors are summed in f64
-/// and keep their type. Integers (the batches that a norm has counted) are those of the last file.
-/// One file at a time is in memory beside the sums. Error without files. IoError if a file has
-/// other names, shapes or types than the first, with both and the difference.
+/// and get back the type that load_safetensors() gives them. Integers (a BatchNorm's count of
+/// batches) come from the last file. Memory holds the sums and one file at a time. Error if `files`
+/// is empty. IoError if a file has other names, shapes or types than the first; it names both files
+/// and the difference.
 ///
-/// Running statistics are averaged too, although those of averaged weights differ a little: for
-/// models with BatchNorm a pass over the training data sets them anew.
+/// Running statistics are averaged too, but they only approximate those of the averaged weights:
+/// for a model with BatchNorm, recompute them by a pass over the training data.
 [[nodiscard]] NamedTensors average_weights(const std::vector<std::string>& files);
 
 }  // namespace tern::nn

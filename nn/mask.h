@@ -24,8 +24,8 @@ class Mask {
   /// length per query.
   static Mask lengths(const Tensor& lengths);
   static Mask lengths(const std::vector<int64_t>& lengths);
-  /// u8 (B, S), not 0: the key is visible. PyTorch's key_padding_mask says the opposite, which keys
-  /// are ignored: Mask::keys(logical_not(key_padding_mask)).
+  /// u8 (B, S), not 0: the key is visible. PyTorch's key_padding_mask is the opposite, true for
+  /// ignored keys: convert it by Mask::keys(logical_not(key_padding_mask)).
   static Mask keys(const Tensor& visible);
   /// Query t sees keys 0 ... t + offset. offset is the number of keys before the first query's own
   /// key, as in a cache.

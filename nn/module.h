@@ -21,7 +21,7 @@
 //
 // A parameter used in two places is one Parameter. It may be visited under a second name
 // ("generator.weight"). It is counted, trained and saved once, under the first name, and loads from
-// either. A part that several models share is held by a pointer and visited as *m.part.
+// either. Hold a part that several models share by a pointer, and visit it as *m.part.
 #pragma once
 
 #include <array>
@@ -181,8 +181,8 @@ LoadStateReport load_weights(const Slots& walked, const std::string& path,
 
 }  // namespace detail
 
-/// The parameters with their names, each once, in field order. A prefix names a part as in the
-/// whole model: named_parameters(m.body, "body.") has "body.weight". The dot may be left out.
+/// The parameters with their names, each once, in field order. With a prefix, a part gets the names
+/// of the whole model: named_parameters(m.body, "body") has "body.weight", and so has "body.".
 template <class M>
 NamedTensors named_parameters(const M& m, std::string_view prefix = "") {
   return detail::named_parameters(detail::walk(m, prefix));
@@ -248,8 +248,8 @@ void set_training(M& m, bool on = true) {
   detail::set_training(detail::walk(m), on);
 }
 
-/// Gives all parameters no gradient (false), or one again. Dropout and running statistics go on:
-/// see freeze().
+/// Says whether the parameters require a gradient. Dropout and running statistics stay active even
+/// without one: freeze() stops them too.
 template <class M>
 void set_requires_grad(M& m, bool on) {
   detail::set_requires_grad(detail::walk(m), on);
@@ -263,7 +263,8 @@ template <class M>
 void freeze(M& m) {
   detail::set_frozen(detail::walk(m), true);
 }
-/// Undoes freeze(): all parameters are trained, and the mode is what set_training() said last.
+/// Undoes freeze(): all parameters require a gradient, and the mode is the one that set_training()
+/// set last.
 template <class M>
 void unfreeze(M& m) {
   detail::set_frozen(detail::walk(m), false);

@@ -1,4 +1,5 @@
-// Whether a layer is in training or in evaluation. Layers that differ between the two have one:
+// Whether a layer is in training or in evaluation. A layer that differs between the two has a
+// TrainingMode:
 //
 //   struct Noise {
 //     nn::TrainingMode training;
@@ -9,7 +10,7 @@
 //     }
 //   };
 //
-// nn::set_training(model, on) writes all of a model's, nn::freeze(part) holds those of a part at
+// nn::set_training(model, on) sets all modes of a model. nn::freeze(part) holds those of a part in
 // evaluation (nn/module.h).
 #pragma once
 
@@ -19,12 +20,12 @@ class TrainingMode {
  public:
   TrainingMode(bool on = true) : on_(on) {}  // NOLINT: implicit on purpose
   TrainingMode(const TrainingMode&) = default;
-  /// Sets the mode. A held one stays in evaluation, and takes this mode when it is let go.
+  /// Sets the mode. While it is held, it stays in evaluation; it takes the new mode when released.
   TrainingMode& operator=(bool on) {
     on_ = on;
     return *this;
   }
-  /// Takes the mode alone, as an assignment to a frozen parameter leaves it frozen.
+  /// Copies the mode, not whether it is held: assigning to a frozen parameter leaves it frozen too.
   TrainingMode& operator=(const TrainingMode& other) { return *this = other.on_; }
 
   /// Whether the layer is in training.

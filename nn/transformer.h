@@ -103,8 +103,8 @@ struct TransformerDecoderLayer {
     Tensor self;    ///< (B, H, T, T)
     Tensor memory;  ///< (B, H, T, S)
   };
-  /// x (B, T, E), memory (B, S, E) -> (B, T, E). Every token sees all tokens, later ones too,
-  /// unless the mask says otherwise: Mask::causal() for models that write token by token.
+  /// x (B, T, E), memory (B, S, E) -> (B, T, E). Without a mask every token sees all tokens, also
+  /// later ones. Models that generate token by token need Mask::causal().
   Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = {},
                     const Mask& memory_mask = {}, Weights* weights = nullptr) const;
 
@@ -155,7 +155,7 @@ struct TransformerDecoder {
                      FinalNorm final_norm = FinalNorm::yes);
   using Weights = std::vector<TransformerDecoderLayer::Weights>;
   using State = std::vector<DecoderLayerState>;
-  /// x (B, T, E), memory (B, S, E) -> (B, T, E). No mask unless it is given, as in a layer.
+  /// x (B, T, E), memory (B, S, E) -> (B, T, E). Masks as in a layer: the default masks nothing.
   /// `weights` receives those of every layer.
   Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = {},
                     const Mask& memory_mask = {}, Weights* weights = nullptr) const;

@@ -21,7 +21,7 @@ inline const LeafNode* unknown_beside(const LeafNode& leaf) {
   return nullptr;
 }
 
-/// A step of an optimizer by the gradient as it is now. REQUIRES: there is one.
+/// Describes a step of an optimizer with the present gradient. REQUIRES: the leaf has a gradient.
 inline LeafNode::Step step_by(const void* optimizer, const char* name, const LeafNode& leaf) {
   const tern::detail::Storage& gradient = *leaf.grad.ref()->storage;
   return {optimizer, name, &gradient, gradient.version(), leaf.run};

@@ -36,6 +36,8 @@ void MuonOptions::validate() const {
         momentum);
   check(ns_steps >= 0 && ns_steps < 100, "Muon: ns_steps must lie in [0, 100), it is {}", ns_steps);
   check(eps > 0, "Muon: eps must be positive, it is {}", eps);
+  check(rate >= MuonRate::original && rate <= MuonRate::spectral_unclamped,
+        "Muon: the rate must be a MuonRate, it is {}", static_cast<int>(rate));
 }
 
 std::string MuonOptions::refuses(const Shape& parameter) const {

@@ -46,8 +46,8 @@ void Optimizer::add_parameters() {
   check(any, "{}: there are no parameters to optimize", traits_.name);
   for (size_t group = 0; group < groups_.size(); ++group) {
     check(!groups_[group].parameters.empty(),
-          "{}: group {} of {} has no parameters, and its settings would apply to none; look at how "
-          "they were chosen, or leave the group out",
+          "{}: group {} of {} has no parameters, so its settings have no effect; check how you "
+          "choose its parameters, or leave the group out",
           traits_.name, group, groups_.size());
     for (const auto& [parameter, t] : groups_[group].parameters) add(parameter, t, group);
     groups_[group].parameters.clear();
@@ -135,7 +135,7 @@ void Optimizer::set_settings(const NamedNumbers& values, size_t group) {
   groups_[group] = std::move(changed);
 }
 
-// Whether the rule still keeps what it kept when the parameters were added.
+// Whether the rule still keeps the same state as when the parameters were added.
 bool Optimizer::fits_states(size_t group) const {
   const auto same = [](const StateTensor& a, const StateTensor& b) {
     return std::string_view(a.name) == b.name && a.shape == b.shape;
@@ -361,7 +361,7 @@ void Optimizer::step(const StepOptions& options) {
   const bool gives = options.allow_no_gradients || stepped || !updates.empty();
   check(gives || std::none_of(entries_.begin(), entries_.end(), replaced),
         "{}: none of the {} parameters has a gradient, and a WeightsInstead is active: gradients "
-        "go to the tensors in place of the parameters. Optimize those, or step after the scope",
+        "go to its tensors, not to the parameters. Optimize these tensors, or step after the scope",
         traits_.name, entries_.size());
   check(gives,
         "{}: none of the {} parameters has a gradient: no backward pass has come to them since the "

@@ -52,10 +52,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "tern/core/base/error.h"
 #include "tern/core/io/state.h"
 
 namespace tern::optim {
@@ -91,10 +93,10 @@ struct ParameterGroup {
   std::optional<double> lr = {}, weight_decay = {};
 };
 
-/// Settings by name, as numbers: of a bool 0 or 1, of an optional that has no value NaN.
+/// Settings by name, as numbers: a bool is 0 or 1, an optional without a value is NaN.
 using NamedNumbers = std::vector<std::pair<std::string, double>>;
 
-/// One group or several. A group without parameters is an Error of the optimizer. Tensors without
+/// One group or several. The optimizer refuses a group without parameters (Error). Tensors without
 /// names (nn::parameters) are called 0, 1, ...
 struct ParameterGroups {
   std::vector<ParameterGroup> list;
@@ -123,8 +125,8 @@ class Optimizer {
   /// Updates every parameter that has a gradient. Error, without a change, if the backward pass
   /// reached an nn::Parameter that no module knows (a module's `fields` forgets it, or it is a
   /// copy): it would never be trained or saved. Error, too, if no parameter has a gradient, and
-  /// none was stepped inside backward; or if another optimizer has stepped a parameter by the same
-  /// gradient, which nothing has changed or cleared since.
+  /// none was stepped inside backward; or if another optimizer has stepped a parameter with the
+  /// same gradient, and nothing has changed or cleared it since.
   void step(const StepOptions& options = {});
   /// Clears the gradients.
   void zero_grad();
@@ -152,13 +154,14 @@ class Optimizer {
   double lr(size_t group = 0) const;
   double weight_decay(size_t group = 0) const { return groups_.at(group).weight_decay; }
   size_t num_groups() const { return groups_.size(); }
-  /// What updates a group: "AdamW".
+  /// The name of the rule that updates a group: "AdamW".
   virtual const char* rule_name(size_t group = 0) const = 0;
   /// The settings of a group: lr (without the factor), weight_decay, and those that the rule lists
-  /// (see Rule). Checkpoints have them (train/checkpoint.h).
+  /// (see Rule). Checkpoints store them (train/checkpoint.h).
   NamedNumbers settings(size_t group = 0) const;
-  /// Changes some of them: set_settings({{"lr", 1e-4}}). Error, without a change, if the group has
-  /// none of that name, the rule refuses a value, or it would keep another state.
+  /// Changes some settings: set_settings({{"lr", 1e-4}}). Error, without a change, if the group has
+  /// no setting of that name, the rule refuses a value, or the value needs another state (momentum
+  /// where there was none).
   void set_settings(const NamedNumbers& values, size_t group = 0);
   /// The names of a group's parameters.
   std::vector<std::string> names_in(size_t group) const;
@@ -255,9 +258,9 @@ class Optimizer {
 ///   double weight_decay;                            0 where there is none
 ///   static constexpr const char* name;              for errors and checkpoints
 ///   static void settings(auto& rule, auto&& visit); calls visit("beta1", rule.beta1) for each
-///                                                   number, bool and enum but lr, weight_decay
-///                                                   and what the form of the state shows: what is
-///                                                   not listed is not in checkpoints
+///                                                   number, bool and enum except lr, weight_decay
+///                                                   and what the form of the state shows.
+///                                                   Checkpoints store only what is listed
 ///   static constexpr std::array state_names;        of the tensors kept for each parameter, or
 ///   std::vector<const char*> state_names() const;   if they depend on the settings, or
 ///   std::vector<StateTensor> states(const Shape&) const;  if they are not all of the parameter's
@@ -309,8 +312,13 @@ double to_number(const T& value) {
 inline double to_number(const std::optional<double>& value) {
   return value.value_or(std::numeric_limits<double>::quiet_NaN());
 }
+/// Bools, integers and enums take whole numbers only. The bound keeps the conversion defined.
 template <class T>
 void from_number(double number, T& value) {
+  [[maybe_unused]] constexpr double kBound = sizeof(T) > 4 ? 0x1p63 : 0x1p31;
+  if constexpr (!std::is_floating_point_v<T>)
+    check(std::abs(number) < kBound && number == std::floor(number),
+          "optimizer: a setting that counts or chooses takes an integer, got {}", number);
   value = static_cast<T>(number);
 }
 inline void from_number(double number, std::optional<double>& value) {

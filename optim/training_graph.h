@@ -10,8 +10,8 @@ namespace tern::optim {
 /// gradient, and the optimizer's must be the same. Otherwise an Error with the names of those that
 /// do not agree: a parameter that the loss does not reach (a severed gradient, an unused layer), a
 /// leaf that the model does not know (a field that `fields` forgets), a parameter that the
-/// optimizer lacks or that only it has. The loss may depend on `others`, too, which other
-/// optimizers train.
+/// optimizer lacks or that only it has. The loss may also depend on `others`, which
+/// other optimizers train.
 void check_training_graph(const Tensor& loss, const NamedTensors& parameters,
                           const Optimizer& optimizer, const NamedTensors& others = {});
 

@@ -14,11 +14,11 @@
 // The file is a safetensors file with a format version and a checksum of every byte. It is written
 // beside its place, synced and renamed, so that a kill at any moment leaves the old or the new one.
 //
-// An optimizer goes on with the settings in the file (rate, decay, betas, the factor of the rate),
-// as with PyTorch's load_state_dict; notes() says which ones the program had otherwise. To go on
-// with another rate, say so afterwards: optimizer.set_settings({{"lr", 1e-4}}). Another rule (Adam
-// for AdamW), or other groups of parameters, are an IoError. What of a model is trained and what
-// frozen, a file has only with a Learner (learner.h): here that is the program's.
+// Loading restores an optimizer's settings (rate, decay, betas, the factor of the rate), as
+// PyTorch's load_state_dict does; notes() lists those that the program had set differently. To
+// resume with another rate, set it afterwards: optimizer.set_settings({{"lr", 1e-4}}). Another rule
+// (Adam for AdamW) or other groups of parameters are an IoError. Which parameters are frozen is
+// stored only with a Learner (learner.h); without one the program decides it.
 //
 // Errors: a file that is truncated, damaged, of another format or of other parts is an IoError that
 // names the file and the part. Parts before that one have been loaded then.
@@ -65,9 +65,9 @@ class Checkpoint {
   /// double, Rng, Tensor (of the same shape when it is loaded).
   template <class T>
   void add(const std::string& name, T& part);
-  /// The same for what decides how the program goes on (settings): `load` gives a sentence for each
-  /// thing that the program had otherwise, for notes(). Files of earlier versions may lack the
-  /// part; then nothing is loaded.
+  /// The same for settings, which decide how the program continues. `load` returns a sentence for
+  /// each setting that the program had set differently, for notes(). Files of earlier versions may
+  /// lack the part; then nothing is loaded.
   void add_settings(const std::string& name, std::function<std::string()> save,
                     std::function<std::vector<std::string>(const std::string&)> load);
   /// Adds a text that must be the same when the file is loaded, such as the checksum of the data or
@@ -80,8 +80,8 @@ class Checkpoint {
   void load_state(const SafeTensors& state, const std::string& path) const;
   void save(const std::string& path) const;
   void load(const std::string& path) const;
-  /// What the file that was loaded last had otherwise than the program, and which of the two
-  /// counts: sentences to print. Empty if all is as it was.
+  /// How the settings in the file loaded last differ from the program's, and which of the two now
+  /// hold: sentences to print. Empty if they do not differ.
   const std::vector<std::string>& notes() const { return *notes_; }
 
  private:

@@ -77,7 +77,7 @@ void Learner::check_loss(const Tensor& loss) {
 void Learner::train_beside(const std::string& name, NamedTensors others) {
   of_ = " of " + name;
   others_ = std::move(others);
-  std::erase_if(others_, [this](const auto& other) {  // what is shared is this one's, too
+  std::erase_if(others_, [this](const auto& other) {  // shared parameters are this learner's, too
     return std::ranges::any_of(
         parameters_, [&](const auto& own) { return own.second.ref() == other.second.ref(); });
   });
@@ -86,8 +86,8 @@ void Learner::train_beside(const std::string& name, NamedTensors others) {
 void Learner::check_mode() const {
   check(options_.allow_evaluation_mode || !wholly_in_evaluation(model_),
         "Learner: the whole model is in evaluation mode: dropout and batch norm would do nothing. "
-        "Call nn::set_training(model) before it is trained (nn::EvalScope does that by itself "
-        "after an evaluation); or ask for LearnerOptions::allow_evaluation_mode");
+        "Call nn::set_training(model) before training (nn::EvalScope restores the mode by itself "
+        "after an evaluation), or ask for LearnerOptions::allow_evaluation_mode");
 }
 
 double Learner::backward(const Tensor& loss, double share) {
@@ -97,7 +97,7 @@ double Learner::backward(const Tensor& loss, double share) {
   check(loss.numel() == 1, "Learner: the loss must be one number, its shape is {}", loss.shape());
   const Tensor part = share == 1 ? loss : loss * share;
   check_loss(part);
-  std::vector<Tensor> gradients;  // of the others, put aside
+  std::vector<Tensor> gradients;  // the others', restored after the pass
   for (const auto& [name, p] : others_) {
     gradients.push_back(p.grad());
     p.zero_grad();
@@ -277,7 +277,7 @@ Learner::Evaluation::Evaluation(Learner& learner) : mode_(learner.model_) {
   if (learner.ema_) averaged_.emplace(*learner.ema_);
 }
 
-// What of a run is the program's: a checkpoint says if it is another one.
+// The settings that come from the program. Loading a checkpoint notes those that differ.
 optim::NamedNumbers Learner::recipe() const {
   optim::NamedNumbers all = {{"clip", options_.clip}, {"ema", options_.ema}};
   if (const auto& p = options_.plateau)

@@ -54,9 +54,9 @@ struct LearnerOptions {
   /// neither with `clip` nor with several backward passes a step, which need all gradients at a
   /// time: an Error.
   bool step_in_backward = false;
-  /// A model that is wholly in evaluation mode may be trained. Without this it is an Error:
-  /// somebody has forgotten nn::set_training(model). A part may always be in that mode, and so may
-  /// all of what is frozen (batch norm).
+  /// Allows training a model that is wholly in evaluation mode. By default that is an Error, since
+  /// a call of nn::set_training(model) is probably missing. Parts of a model may be in evaluation
+  /// mode in any case, and so may everything that is frozen (batch norm).
   bool allow_evaluation_mode = false;
 };
 
@@ -76,16 +76,17 @@ class Learner {
   /// What backward() checks before it runs: the loss is one finite number (Diverged), and at the
   /// first time what it depends on. For a pass that the caller runs (dist/gradient_sum.h).
   void check_loss(const Tensor& loss);
-  /// What the first backward() checks, and Loop at the start of each epoch: that the model is not
-  /// wholly in evaluation mode (LearnerOptions::allow_evaluation_mode).
+  /// Error if the model is wholly in evaluation mode (LearnerOptions::allow_evaluation_mode). The
+  /// first backward() calls it, and Loop does at the start of each epoch.
   void check_mode() const;
   /// Checks that the gradients are finite (Diverged names the first parameter whose is not), clips,
   /// sets the learning rate, takes the step, clears the gradients, averages. Nothing has changed
   /// where it throws Diverged.
   void step();
-  /// For several learners that train together, as in a GAN: backward() gives gradients to this
-  /// one's parameters alone. Those of `others`, parameters that only other learners have and that
-  /// the loss runs through, are as before. `name` stands in what Diverged says. Loop calls it.
+  /// For several learners that train together, as in a GAN: from now on backward() adds gradients
+  /// only to this learner's parameters. The gradients of `others`, parameters of other learners
+  /// that the loss may depend on, stay as they were. Diverged messages contain `name`. Loop calls
+  /// this.
   void train_beside(const std::string& name, NamedTensors others);
   /// The norm of all gradients together in the last step, before they were clipped; NaN before the
   /// first.
@@ -157,12 +158,12 @@ class Learner {
   /// PREFIXmodel, PREFIXoptimizer, ... Saving throws Diverged if one of them is not
   /// finite.
   ///
-  /// With them goes what decides the steps to come. Loading restores which parameters are frozen,
-  /// which modules are in evaluation mode, and the optimizer's settings (checkpoint.h): to change
-  /// one of these, do it after the file was loaded. An optimizer of another rule, or with other
-  /// groups, is an IoError. The schedule, clip, the decay of averages and the plateau are those of
-  /// these options. Checkpoint::notes() says what the program had otherwise. Nobody knows of other
-  /// things that decide a training, such as a rate of dropout: Checkpoint::expect() compares them.
+  /// Also adds settings. Loading restores which parameters are frozen, which modules are in
+  /// evaluation mode, and the optimizer's settings (checkpoint.h): to change one of these, do it
+  /// after loading. An optimizer with another rule or other groups is an IoError. The schedule,
+  /// clip, the decay of averages and the plateau stay those of LearnerOptions. Checkpoint::notes()
+  /// lists what differs. Other settings, such as a rate of dropout, are not stored: compare them by
+  /// Checkpoint::expect().
   void add_to(Checkpoint& checkpoint, const std::string& prefix = "");
 
   /// The generators of the model, as they are; and back. For running a step again.
@@ -187,8 +188,8 @@ class Learner {
   std::optional<optim::Ema> ema_;
   std::optional<optim::Plateau> plateau_;
   NamedTensors parameters_;
-  std::string of_;                // " of critic", beside other learners,
-  NamedTensors others_;           // which have these parameters
+  std::string of_;                // " of critic" if there are other learners, else ""
+  NamedTensors others_;           // the other learners' parameters
   dist::World* world_ = nullptr;  // of a sharded optimizer,
   std::vector<int64_t> owners_;   // by parameter
   std::vector<Rng*> generators_;

@@ -167,7 +167,7 @@ void Loop::start_epoch() {
   state_.order = feed_.order();
 }
 
-// Where the loader's epoch ends within one of the loop's.
+// Called when the loader's epoch ends within one of the loop's.
 void Loop::start_data_epoch() {
   ++state_.data_epoch;
   state_.batch = 0;
@@ -193,7 +193,7 @@ double Loop::train_on(size_t count, double weight) {
     return loss;
   }
   double loss = 0;
-  // The mean over what all batches hold.
+  // The mean over all batches, by weight.
   for (size_t i = 0; i < count; ++i)
     loss +=
         learner_.backward(feed_.loss(i, state_.means), count > 1 ? feed_.weight(i) / weight : 1);
@@ -240,7 +240,7 @@ void Loop::finish_shared_steps(const std::vector<SharedStep>& steps) {
 bool Loop::stop_wanted() const { return shared_ ? stop_ : interrupted(); }
 
 std::string Loop::diagnose(size_t count) {
-  if (feed_.step) return "";  // it may have updated weights
+  if (feed_.step) return "";  // Task::step may have updated weights
   return diagnosis(options_.diagnose, [&] {
     learner_.load_generators(generators_[0]);
     learner_.clear_gradients();
@@ -316,7 +316,7 @@ std::optional<Metrics> Loop::evaluate_weights() {
   return evaluate_in(0);
 }
 
-// In the scopes of all learners from this one on, which end the last one first.
+// Opens the scopes of all learners from this one on, then evaluates.
 std::optional<Metrics> Loop::evaluate_in(size_t learner) {
   if (learner < learners_.size()) {
     Learner::Evaluation scope(learners_[learner].learner);
@@ -414,7 +414,7 @@ void Loop::write_checkpoint(const std::string& path) {
 
 void Loop::save() {
   if (!in_folder()) return;
-  if (board_) board_->events().sync();  // events of later steps are hidden when a run resumes
+  if (board_) board_->events().sync();  // before the checkpoint: resuming writes only later steps
   write_checkpoint(folder_.checkpoint());
   late_ = false;
   last_save_ = Clock::now();
@@ -489,7 +489,7 @@ bool Loop::train_epoch() {  // false where a signal stopped it
                                  total_steps())
                    : fmt::format("epoch {}/{}", epoch(), epochs());
     bar.emplace(label, counts ? o.unit : by_steps() ? "steps" : "batches", all(), done(), o.output);
-    // A forward pass of so many of the units of `total`.
+    // LoopOptions::evaluation counts in units of `total`; the bar may count in steps.
     const double steps_each = static_cast<double>(steps_in_data_epoch()) /
                               (o.total > 0 ? o.total : static_cast<double>(state_.batches));
     bar->set_parts_to_come({.count = epochs() - epoch(),

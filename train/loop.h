@@ -3,27 +3,27 @@
 //
 //   training::Learner learner(model, optimizer, {.clip = 1, .ema = 0.999});
 //   training::Loop loop(learner, batches,
-//                    {.loss = [&](const Batch& b) { return cross_entropy(model(b.x), b.y); },
-//                     .evaluate = [&] { return training::Metrics{{"valid_loss", test(model)}}; }},
-//                    {.epochs = 10, .folder = "runs/first"});
+//       {.loss = [&](const Batch& b) { return cross_entropy(model(b.x), b.y); },
+//        .evaluate = [&] { return training::Metrics{{"valid_loss", test(model)}}; }},
+//       {.epochs = 10, .folder = "runs/first"});
 //   loop.resume();  // continues the run in that folder, if one was stopped or killed there
 //   return loop.run() == training::Outcome::finished ? 0 : training::kExitInterrupted;
 //
-// A length in steps: LoopOptions::steps; an evaluation every so many steps:
-// LoopOptions::evaluate_steps. Several models with an optimizer each (a GAN) are several learners,
-// which Task::step trains:
+// LoopOptions::steps gives the length in steps, evaluate_steps the number of steps between
+// evaluations. To train several models with an optimizer each (a GAN), make several learners and
+// give a Task::step:
 //
 //   training::Learner critic(d, d_optimizer), generator(g, g_optimizer);
 //   training::Loop loop({{"critic", critic}, {"generator", generator}}, batches,
-//                    {.step = [&](const Batch& b, training::Means& means) {
-//                      const Tensor made = g(randn({b.x.size(0), 8}, noise));
-//                      const double seen = critic.backward(critic_loss(d(b.x), d(made.detach())));
-//                      critic.step();
-//                      const double fooled = generator.backward(generator_loss(d(made)));
-//                      generator.step();
-//                      means.add("fooled", fooled, 1);
-//                      return seen + fooled;
-//                    }}, ...);
+//       {.step = [&](const Batch& b, training::Means& means) {
+//         const Tensor made = g(randn({b.x.size(0), 8}, noise));
+//         const double seen = critic.backward(critic_loss(d(b.x), d(made.detach())));
+//         critic.step();
+//         const double fooled = generator.backward(generator_loss(d(made)));
+//         generator.step();
+//         means.add("fooled", fooled, 1);
+//         return seen + fooled;
+//       }}, ...);
 //
 // A run in a folder writes log.jsonl (run_log.h), checkpoint.safetensors (at the start, at
 // each epoch's end, every few minutes between, and when it is stopped), model.safetensors (after
@@ -32,9 +32,9 @@
 // several epochs (keep).
 //
 // Resuming is exact: k steps, a stop or kill, resume() and the rest give bit for bit the weights of
-// an unbroken run, also in mid-epoch. What decides the steps to come is restored with the weights
-// (frozen parameters, the optimizer's settings: Learner::add_to), or a line says that the program
-// has it otherwise than the checkpoint (accumulate, blocks, clip, schedule). Add the state of your
+// an unbroken run, also in mid-epoch. resume() also restores frozen parameters and the
+// optimizer's settings (Learner::add_to). Other settings come from the program (accumulate, blocks,
+// clip, schedule); a line tells which of them differ from the checkpoint's. Add the state of your
 // loss or evaluation (a generator, counters) to checkpoint() before resume(). If the loop's hooks
 // do not fit, write your own loop with learner.h, checkpoint.h, interrupt.h and progress.h.
 #pragma once
@@ -102,17 +102,17 @@ struct Task {
   /// std::nullopt. None: no metrics.
   Evaluate evaluate = {};
   /// The weight of a batch (pictures, tokens) in the mean loss, the speed, and a step of several
-  /// batches. None: the number of its samples, as the loader planned it, so that these are means
-  /// over samples though the last batch of an epoch is smaller. Give it where a loss is a mean over
-  /// something else, such as tokens.
+  /// batches. None: the number of samples that the loader planned for it, so that means are over
+  /// samples even if the last batch of an epoch is smaller. Give a weight if the loss is a mean
+  /// over something else, such as tokens.
   std::function<double(const B&)> weight = {};
   /// How many of LoopOptions::total a batch has. None: its weight if that is given, else 1.
   std::function<double(const B&)> progress = {};
-  /// In place of `loss`, where a step is more than one backward pass and one optimizer's update:
-  /// calls backward() and step() of the learners as it likes, and gives the step's loss for the log
-  /// and the terminal. A call is a step of the loop, and takes a batch. What it draws from or
-  /// counts beside the models belongs to Loop::checkpoint(). A step that throws after an update is
-  /// not undone: go on from a checkpoint.
+  /// In place of `loss`, for steps of several backward passes or optimizers. The function calls
+  /// backward() and step() of the learners and returns the loss for the log and the terminal. One
+  /// call is one step of the loop and takes one batch. Add generators and counters of its own to
+  /// Loop::checkpoint(). A step that throws after an update is not undone: resume from a
+  /// checkpoint.
   std::function<double(const B&, Means&)> step = {};
 };
 
@@ -126,11 +126,11 @@ class Loop;
 
 struct LoopOptions {
   int64_t epochs = 1;
-  /// The length of the run in steps, in place of epochs; it may end within an epoch. 0: `epochs`.
+  /// The length of the run in steps; it may end within an epoch. 0: `epochs` gives the length.
   int64_t steps = 0;
-  /// What is said here of an epoch's end (evaluation, log, weights, best, patience, keep, on_epoch)
-  /// happens after every so many steps and at the end of the run, wherever the loader's epochs end:
-  /// then an "epoch" is so many steps. 0: at the end of each of the loader's.
+  /// Makes an "epoch" of the loop this many steps long, wherever the loader's epochs end. Then
+  /// evaluation, log, weights, best, patience, keep and on_epoch run every so many steps and at the
+  /// end of the run. 0: an epoch of the loop is one of the loader.
   int64_t evaluate_steps = 0;
   int64_t accumulate = 1;   ///< batches per step; the last step of an epoch may have fewer
   std::string folder = {};  ///< of the run; empty: nothing is written
@@ -188,7 +188,7 @@ struct Feed {
   /// From here on take() takes the blocks [first, end) of a batch; has(i): the i-th is not empty.
   std::function<void(int64_t blocks, int64_t first, int64_t end)> cut;
   std::function<bool(size_t i)> has;
-  bool weighed = true;               ///< false: the task has no weight, and samples are counted
+  bool weighed = true;               ///< false: the task has no weight; a batch weighs its samples
   std::function<int64_t()> batches;  ///< of the epoch at the loader's place
   std::function<int64_t()> order;    ///< the checksum of that epoch in Loader::state_dict()
 };
@@ -253,15 +253,15 @@ struct LoopState {
   int64_t data_epoch = 0;          // 0, 1, ...
   int64_t batch = 0, batches = 0;  // done, and to be done
   int64_t order = 0;               // of its samples, a checksum; 0 in files of earlier versions
-  // Of the epoch in progress, which is that or evaluate_steps; -1 in files of earlier versions:
-  int64_t epoch_steps = 0;  // done
+  // Of the loop's epoch in progress, which may be evaluate_steps long:
+  int64_t epoch_steps = 0;  // done; -1 in files of earlier versions
   double progress = 0;      // what Task::progress gave for them
   double train_seconds = 0, evaluate_seconds = 0;
   Means means = {};
   // The epochs before:
   std::vector<EpochRecord> history = {};
   // All along:
-  int64_t own_steps = 0;  // calls of Task::step
+  int64_t own_steps = 0;  // calls of Task::step so far
   StepLog steps = {};
   std::vector<int64_t> kept = {};  // epochs that have files of their own, which this run wrote
 };
@@ -278,10 +278,10 @@ class Loop {
        LoopOptions options = {})
       : Loop({{"", learner}}, task.evaluate, detail::make_feed(loader, task), std::move(options)) {}
   /// Several learners, which Task::step trains. Each has its own model, optimizer, schedule, clip
-  /// and averages, and its backward() gives gradients to its own parameters alone (train_beside).
-  /// In checkpoints its parts are called NAME_model, NAME_optimizer, ..., and in model.safetensors
-  /// its weights NAME.WEIGHT: a module with the models as fields of these names loads them. Rate
-  /// and norm of the gradient in the log are the first one's.
+  /// and averages. Its backward() adds gradients only to its own parameters (train_beside). Its
+  /// parts in checkpoints are called NAME_model, NAME_optimizer, ..., its weights in
+  /// model.safetensors NAME.WEIGHT: load them into a module whose fields have these names. The log
+  /// has the rate and the gradient norm of the first learner.
   template <class B>
   Loop(const std::vector<NamedLearner>& learners, datasets::Loader<B>& loader,
        std::type_identity_t<Task<B>> task, LoopOptions options = {})
@@ -320,7 +320,7 @@ class Loop {
   /// learner's step_in_backward it is so only up to the backward pass; go on from a checkpoint
   /// where that throws. REQUIRES: !epoch_trained().
   void step();
-  /// All batches of the epoch in progress are done: it is to be evaluated and closed.
+  /// All steps of the epoch in progress are done: close_epoch() comes next.
   bool epoch_trained() const { return is_over(0, 0); }
   /// Evaluates and puts the epoch into the history. False, with nothing changed, if it was
   /// interrupted. Diverged, with nothing changed or written, if what was learned is not finite, or
@@ -338,12 +338,12 @@ class Loop {
   void load_state(const SafeTensors& state, const std::string& path);
 
   int64_t epoch() const { return std::ssize(history()) + 1; }  ///< the one in progress: 1, 2, ...
-  /// How many there are to be. With a length in steps, or evaluate_steps, as counted by the
-  /// loader's present epoch, for a planner may give another one more batches.
+  /// How many epochs the run has. With LoopOptions::steps or evaluate_steps it is an estimate that
+  /// takes all epochs of the loader to be as long as the present one.
   int64_t epochs() const;
-  int64_t steps() const;        ///< that have been taken
-  int64_t total_steps() const;  ///< of the whole run, counted as epochs()
-  /// What an epoch is called: "epoch", or "evaluation" with evaluate_steps.
+  int64_t steps() const;        ///< taken so far
+  int64_t total_steps() const;  ///< of the whole run; estimated as in epochs()
+  /// What messages call an epoch: "epoch", or "evaluation" with evaluate_steps.
   const char* epoch_word() const;
   /// "epoch 3/10" of a closed epoch; "step 1500/5000" where LoopOptions count in steps.
   std::string title(const EpochRecord& epoch) const;
@@ -378,7 +378,7 @@ class Loop {
   void check_options() const;
   void join_learners();
   optim::NamedNumbers recipe() const;
-  // Where epochs end:
+  // The lengths of epochs and of the run:
   bool is_over(int64_t batches, int64_t steps) const;
   bool by_steps() const { return options_.steps > 0 || options_.evaluate_steps > 0; }
   int64_t steps_in_data_epoch() const;

@@ -14,8 +14,8 @@ struct PartsToCome {
   /// The time between two parts, and after the last one (an epoch's evaluation): in seconds if it
   /// is known, else what it costs in units of the bar.
   double seconds = 0, units = 0;
-  /// Seconds for a unit of the bar in the part before, for the time left until this one has a speed
-  /// of its own; 0: there was none.
+  /// Seconds per unit of the bar in the part before. The time left is computed from it until this
+  /// part has a speed of its own. 0: there was no part before.
   double pace = 0;
 };
 
@@ -36,9 +36,9 @@ class Progress {
   /// `done` of the total; `note` is shown too ("loss 1.234"; parts that may be left out on a narrow
   /// terminal stand two spaces apart, the last are left out first). Draws at most ten times a
   /// second; a line every half minute where the output is no terminal, or one that cannot move its
-  /// cursor (TERM=dumb). The time left is an estimate from the speed so far. In the first two
-  /// seconds, which may be slower than all others, it is that of the part before
-  /// (PartsToCome::pace), or not shown.
+  /// cursor (TERM=dumb). The time left is an estimate from the speed so far. The first two
+  /// seconds may be slower than all others: until then the estimate uses the part before
+  /// (PartsToCome::pace), or is not shown.
   void update(int64_t done, const std::string& note = "");
   /// The same; `note` is called only when something is drawn.
   void update(int64_t done, const std::function<std::string()>& note);

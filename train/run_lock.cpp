@@ -39,8 +39,8 @@ std::string read_owner(int fd) {
 }
 
 // Whether it is what a lock has: "4711 machine\n", or nothing where its writer was killed. (So few
-// bytes are written as a whole.) Zeros where the machine lost its power: file systems may keep the
-// length of a file without its content.
+// bytes are written as a whole.) A text of zeros is left by a loss of power: file systems may keep
+// the length of a file without its content.
 bool is_owner(const std::string& text) {
   const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   if (text.size() < kMostOwner && text.find_first_not_of('\0') == text.npos) return true;

@@ -3,7 +3,7 @@
 //   {"epoch":3,"train_loss":1.25,"valid_loss":1.31,"images_per_s":5400,"lr":0.001,"seconds":9.3,
 //    "steps":4689}
 //
-// where an epoch is so many steps if LoopOptions::evaluate_steps says so;
+// where an epoch is LoopOptions::evaluate_steps long, if that is set;
 // with "ended":"WHY" in the last line of a run that ended before its last epoch (patience),
 // and between them steps of the optimizer:
 //

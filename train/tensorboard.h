@@ -60,7 +60,7 @@ class EventWriter {
 
   /// Hands all records to the operating system.
   void flush();
-  /// Flushes, and waits until the disk has them: a loss of power does not take them back.
+  /// Flushes, and waits until the records are on the disk, where they survive a loss of power.
   void sync();
   const std::string& path() const { return path_; }
 

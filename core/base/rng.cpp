@@ -59,7 +59,7 @@ template <class T>
   return v < high ? v : low;  // the sum may round up to high
 }
 
-/// [low, high) scaled so that its width is finite; drawing scales back.
+/// [low, high). If its width overflows, the bounds are halved and every number drawn is doubled.
 template <class T>
 struct Range {
   T low, width, high, scale = 1;

@@ -90,7 +90,7 @@ class Storage : public Counted, public pool::Pooled {
   /// Whether other values are here temporarily (averages during an evaluation): the elements must
   /// not be trained.
   bool lent() const { return lent_; }
-  /// REQUIRES: the elements have just been exchanged, and the version incremented for it.
+  /// REQUIRES: the caller has just exchanged the elements and incremented the version.
   void lend(bool on) {
     lent_ = on;
     lent_at_ = version_;

@@ -18,7 +18,7 @@ using nlohmann::json;
 struct JsonDocument::Impl {
   json tree;
   std::unordered_set<const json*> read;     // members
-  std::unordered_set<const json*> walked;   // objects of which all members are read
+  std::unordered_set<const json*> walked;   // objects whose members are all read
   std::unordered_set<const json*> ignored;  // members, with what they hold
 };
 

@@ -59,7 +59,7 @@ class JsonValue {
 
   /// A member of an object. Error if it is missing.
   JsonValue at(std::string_view key) const;
-  /// The same; a null if it is missing.
+  /// The same, but null if the member is missing.
   JsonValue find(std::string_view key) const;
   bool has(std::string_view key) const;
   /// `otherwise` if the member is missing or null.
@@ -78,13 +78,13 @@ class JsonValue {
   JsonValue at(size_t i) const;
   size_t size() const;
 
-  /// Members that change nothing for the caller: they count as read, with all that they hold.
-  /// `keys` are separated by spaces.
+  /// Counts these members as read, with all that they hold. `keys` are separated by spaces.
   void ignore(std::string_view keys) const;
   /// Throws Error with the place of this value in front.
   [[noreturn]] void fail(const std::string& reason) const;
   /// The value as JSON without spaces, its members sorted by name. shown(): the first characters.
   std::string dump() const;
+  /// The first characters of dump(), for errors.
   std::string shown() const;
 
  private:
@@ -104,7 +104,7 @@ struct JsonMember {
 
 class JsonDocument {
  public:
-  /// Error as parse_json().
+  /// Errors are those of parse_json().
   explicit JsonDocument(std::string_view text, const JsonLimits& limits = {});
   ~JsonDocument();
   JsonDocument(const JsonDocument&) = delete;

@@ -35,7 +35,8 @@ struct SafeTensorsLimits {
 /// I32, U16 and U32 become i64, which takes up to eight times their size.
 SafeTensors load_safetensors(const std::string& path, const SafeTensorsLimits& limits = {});
 
-/// The bytes that load_safetensors() would read: of the file, or of its shards. IoError as there.
+/// How many bytes load_safetensors() would read: the size of the file, or of all its shards.
+/// IoError if a file is missing.
 int64_t safetensors_bytes(const std::string& path);
 
 /// Writes a temporary file beside `path`, syncs and renames it, so that `path` always has the whole

@@ -24,7 +24,7 @@ struct SafeTensorsHeader {
 
 /// Parses the JSON without building a tree, and accepts only the form that the format allows:
 /// checks depth, types, keys and duplicates while reading. On failure `error` says what is wrong at
-/// which byte of `json`; otherwise it is empty. More tensors than `most` are an error.
+/// which byte of `json`; otherwise it is empty. More than `most` tensors are an error.
 SafeTensorsHeader parse_safetensors_header(std::string_view json, std::string& error,
                                            int64_t most = INT64_MAX);
 

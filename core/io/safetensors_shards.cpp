@@ -41,7 +41,8 @@ bool may_hold_weights(const fs::path& path) {
 std::string shard_index(const std::string& path) { return path + ".index.json"; }
 
 bool is_sharded(const std::string& path) {
-  return !fs::exists(path) && fs::exists(shard_index(path));
+  std::error_code error;  // load_safetensors() reports a folder that cannot be read
+  return !fs::exists(path, error) && !error && fs::exists(shard_index(path), error);
 }
 
 std::map<std::string, std::string> read_shard_index(const std::string& index) {

@@ -107,7 +107,7 @@ class Run {
     if (done_ && p_.splits == 1) done_(out);
   }
 
-  // The last panel may be one row or column: its sums are those of the others, not of a vector.
+  // The last panel may be one row or column. It is summed like the other panels, not like a vector.
   void multiply_part(const Product<T>& part) const {
     if constexpr (std::is_same_v<T, float>)
       if (tiles_ && part.k > 0) return multiply_tiles(part);

@@ -37,8 +37,8 @@ template <class T>
   });
 }
 
-// The mean of a row, off by no more than its rounding to T: an error of a few units in the last
-// place may be more than the deviation of the row, and equal elements must become exactly 0.
+// The mean of a row, rounded once to T. A larger error could exceed the deviation of the row, and
+// rows of equal elements must become exactly 0.
 template <class T>
 [[gnu::always_inline]] inline T row_mean(const T* x, int64_t n) {
   const double count = static_cast<double>(n), m = sum_of<double>(x, n) / count;

@@ -36,7 +36,7 @@ bool goes_on(bool largest, T next, T best) {
 
 template <class T, class Out>
 void cumprod(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner) {
-  // Each rounding stays in all products that follow, and those of equal factors go one way.
+  // In double: a rounding error stays in all later products, and equal factors round the same way.
   using Product = std::conditional_t<std::is_floating_point_v<Out>, double, Out>;
   for_each_block(outer, n, inner, [=](int64_t at, int64_t columns) {
     Product product[kPerTask];

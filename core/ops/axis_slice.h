@@ -4,7 +4,7 @@
 //   x[-1, ::2]          slice(x, {-1, {{}, {}, 2}})
 //   x[4:, :-1]          slice(x, {{4, {}}, {{}, -1}})
 //
-// A list whose length is known at run time is a std::vector<AxisSlice>.
+// If the number of axes is known only at run time, pass a std::vector<AxisSlice>.
 #pragma once
 
 #include <concepts>
@@ -32,7 +32,7 @@ class AxisSlice {
   /// Python's start:end:step.
   AxisSlice(End from, End to, int64_t by = 1) : start(from), end(to), step(by) {}
 
-  End start, end;  ///< of an index: start
+  End start, end;  ///< an index is in `start`
   int64_t step = 1;
   bool is_index = false;
 };

@@ -182,8 +182,10 @@ Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
 Tensor hardtanh(const Tensor& x, double low, double high) {
   check_defined("hardtanh", x);
   check(low <= high, "hardtanh: the lower bound {} is above the upper bound {}", low, high);
-  const bool whole = !is_float(x.dtype()) && low == std::floor(low) && high == std::floor(high);
-  if (whole) return clamp(x, static_cast<int64_t>(low), static_cast<int64_t>(high));
+  const bool whole = low == std::floor(low) && high == std::floor(high);
+  const bool fits = low >= -0x1p63 && high < 0x1p63;  // in i64
+  if (!is_float(x.dtype()) && whole && fits)
+    return clamp(x, static_cast<int64_t>(low), static_cast<int64_t>(high));
   return unary(x.to(detail::float_of(x.dtype())), Hardtanh{{{false, low, 0}, {false, high, 0}}});
 }
 

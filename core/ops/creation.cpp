@@ -27,7 +27,7 @@ template Tensor tensor(std::span<const uint8_t>, const Shape&);
 
 namespace {
 
-// 3.0 as the integer 3; fractions, and what i64 cannot hold, as they are.
+// Turns 3.0 into the integer 3. Leaves fractions and numbers outside of i64 as they are.
 Scalar as_integer(Scalar s) {
   const bool whole = s.value == std::floor(s.value) && detail::holds(DType::i64, s);
   return s.is_integer || !whole ? s : Scalar(static_cast<int64_t>(s.value));
@@ -48,8 +48,8 @@ NestedNumbers::NestedNumbers(std::initializer_list<NestedNumbers> list) : dtype_
   bool floating = list.size() == 0, integer = false;
   for (const NestedNumbers& n : list) {
     check(n.shape_ == part,
-          "tensor: the lists in braces differ: one part has the shape {}, another {}; all must be "
-          "of one length (pad_sequence joins tensors of several)",
+          "tensor: lists in braces must have equal lengths: one part has the shape {}, another {}; "
+          "pad_sequence joins tensors of different lengths",
           part, n.shape_);
     floating = floating || n.dtype_ == DType::f32;
     integer = integer || n.dtype_ == DType::i64;

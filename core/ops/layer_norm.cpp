@@ -22,7 +22,7 @@ Dims axes_of(const Norm& norm) {
 Tensor composed_norm(const Norm& norm, const Tensor& x, const Tensor& weight) {
   const Dims axes = axes_of(norm);
   Tensor centred = norm.centred ? x - mean(x, axes, true) : x;
-  if (norm.centred) centred = centred - mean(centred, axes, true);  // what rounding left
+  if (norm.centred) centred = centred - mean(centred, axes, true);  // the mean was rounded
   Tensor y = centred * rsqrt(mean(square(centred), axes, true) + norm.eps);
   return weight.defined() ? y * weight : y;
 }

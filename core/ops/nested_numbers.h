@@ -13,7 +13,7 @@ namespace tern {
 
 class Tensor;
 
-/// A number, or a list of these. Error if the parts of a list have different shapes.
+/// A number, or a list of NestedNumbers. Error if the parts of a list have different shapes.
 class NestedNumbers {
  public:
   template <class T>
@@ -23,13 +23,13 @@ class NestedNumbers {
                : std::is_same_v<T, bool>   ? DType::u8
                                            : DType::i64) {}
   NestedNumbers(std::initializer_list<NestedNumbers> list);  // NOLINT: implicit on purpose
-  /// Anything else does not compile.
+  /// Other types do not compile.
   template <class T>
   requires(!std::is_arithmetic_v<T> && !std::is_same_v<T, NestedNumbers>)
       NestedNumbers(const T&) {  // NOLINT: as above
     static_assert(std::is_arithmetic_v<T>,
-                  "tensor({...}) takes numbers, and lists of numbers in braces; tensors are joined "
-                  "by stack({...}), a std::vector is given without braces: tensor(values)");
+                  "tensor({...}) takes numbers, and lists of numbers in braces; join tensors with "
+                  "stack({...}); pass a std::vector without braces: tensor(values)");
   }
 
   const std::vector<Scalar>& numbers() const { return numbers_; }  ///< in row-major order

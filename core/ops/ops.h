@@ -58,7 +58,7 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dt
 /// Nested lists: tensor({{1, 2}, {3, 4}}) is i64, tensor({1.5, 2}) is f32 because one number is
 /// floating, as in PyTorch; bools give u8. Error if the lists have different lengths.
 Tensor tensor(std::initializer_list<NestedNumbers> values);
-template <std::same_as<DType> Type>  // a template: {} is a Shape
+template <std::same_as<DType> Type>  // a template, so that {} as second argument is a Shape
 Tensor tensor(std::initializer_list<NestedNumbers> values, Type dtype) {
   return detail::tensor_of(values, dtype);
 }
@@ -253,7 +253,7 @@ Tensor elu(const Tensor& x, double alpha = 1);            ///< x > 0 ? x : alpha
 Tensor mish(const Tensor& x);                             ///< x tanh(log(1 + e^x)) (Misra 2019)
 Tensor hardswish(const Tensor& x);    ///< x min(max(x + 3, 0), 6) / 6 (Howard et al. 2019)
 Tensor log_sigmoid(const Tensor& x);  ///< log(1 / (1 + e^-x)), without overflow
-/// min(max(x, low), high), and the same for 0 and 6 (Krizhevsky 2010): gradients as clamp's.
+/// min(max(x, low), high); relu6 is that of 0 and 6 (Krizhevsky 2010). Gradients are clamp's.
 Tensor hardtanh(const Tensor& x, double low = -1, double high = 1);
 Tensor relu6(const Tensor& x);
 Tensor hardsigmoid(const Tensor& x);  ///< min(max(x + 3, 0), 6) / 6
@@ -262,7 +262,7 @@ Tensor selu(const Tensor& x);
 Tensor celu(const Tensor& x, double alpha = 1);           ///< x > 0 ? x : alpha (e^(x / alpha) - 1)
 Tensor softsign(const Tensor& x);                         ///< x / (1 + |x|)
 Tensor tanhshrink(const Tensor& x);                       ///< x - tanh(x)
-Tensor softshrink(const Tensor& x, double lambda = 0.5);  ///< towards 0 by lambda, at most to 0
+Tensor softshrink(const Tensor& x, double lambda = 0.5);  ///< x moved towards 0 by up to lambda
 Tensor hardshrink(const Tensor& x, double lambda = 0.5);  ///< |x| > lambda ? x : 0
 /// x where it is positive, else weight * x (He et al. 2015). weight: (1) or () for all elements, or
 /// (C) for the channels of x (N, C, ...).
@@ -289,7 +289,8 @@ Tensor stddev(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bo
 /// The largest (smallest) element of all. NaN propagates. Equal elements share the gradient.
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
-/// Along one axis, with its index. The indices are argmax's; only they get a gradient.
+/// Along one axis: values and indices. The indices are argmax's. Only the elements that they point
+/// to get a gradient.
 ValuesIndices max(const Tensor& x, int64_t axis, bool keepdim = false);
 ValuesIndices min(const Tensor& x, int64_t axis, bool keepdim = false);
 /// Over any axes: amax(x, {0, 1}). NaN propagates. Equal elements share the gradient.
@@ -363,7 +364,7 @@ Tensor dropout3d(const Tensor& x, double p, Rng& rng);
 struct EmbeddingOptions {
   /// This row gets no gradient. Negative: from the end, so -1 is the last row.
   std::optional<int64_t> padding_idx = {};
-  /// The same counted from 0. Error if it is not one of so many rows.
+  /// padding_idx counted from 0, for a table of so many rows. Error if it is not one of them.
   std::optional<int64_t> padding_row(int64_t rows) const;
 };
 /// i64 index (any shape), weight (V, D) -> shape + (D,).
@@ -377,10 +378,10 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;
   Reduction reduction = Reduction::mean;  ///< mean divides by the weights of the counted targets
 };
-/// The mean of log(sum_c exp(x_c)) - x_t over the samples, with the logits x of a sample and its
-/// class t: -log softmax(x)_t. With `weight` each is weight_t times that; with probabilities p as
-/// targets, sum_c weight_c p_c (log(sum_k exp(x_k)) - x_c). label_smoothing s takes (1 - s) of the
-/// target and s / C of every class.
+/// The mean of -log softmax(x)_t = log(sum_c exp(x_c)) - x_t over the samples, where x are a
+/// sample's logits and t is its class. `weight` multiplies the loss of a sample by weight_t.
+/// Targets that are probabilities p give sum_c weight_c p_c (log(sum_k exp(x_k)) - x_c).
+/// label_smoothing s mixes (1 - s) of the target with s / C of every class.
 ///
 /// logits (N, C), (C) or (N, C, d1, ...). target: i64 classes of shape (N), () or (N, d1, ...), or
 /// floating probabilities in the shape of logits; these get a gradient too and take no

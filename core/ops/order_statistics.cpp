@@ -33,8 +33,8 @@ struct Ranks {
 };
 
 // For x of type `type`. Ranks are computed in f64, as in PyTorch: f32 has too few digits for the
-// weight between two elements. Unlike in PyTorch, q in f32 means a whole rank that is within its
-// rounding: 0.1f of 11 elements is element 1, not a little more.
+// weight between two elements. Unlike in PyTorch, an f32 q whose rank is an integer within rounding
+// means this integer: 0.1f of 11 elements is element 1, not a little more.
 Ranks ranks_of(const Tensor& q, int64_t n, DType type, QuantileInterpolation interpolation) {
   Tensor rank = q.to(DType::f64) * (n - 1);
   if (q.dtype() == DType::f32) {

@@ -9,11 +9,11 @@
 //
 // f32: every output is one sum in the order of the inputs, each place by one fused multiply-add.
 // bf16: W and x are rounded and summed as in MatmulPrecision::bf16 (base/precision.h), without
-// cutting long sums. So with `none` and `relu` y has the bits of linear() where that does not cut a
-// sum, but in f32 only for two rows and two outputs or more: linear() of one row or to one output
-// sums in another order (MatmulBackend::tiles), and roundings differ. On processors with bf16
-// instructions W takes half the memory. int8: each row of W and of x is rounded to multiples of
-// 1/127 of its largest magnitude (255 steps). Sums are exact, and scaling is the same on every
+// cutting long sums. So with `none` and `relu` y has the bits of linear() where linear() does not
+// cut a sum. In f32 this needs at least two rows and two outputs: linear() with one row or one
+// output sums in another order (MatmulBackend::tiles) and rounds differently. On processors with
+// bf16 instructions W takes half the memory. int8: each row of W and of x is rounded to multiples
+// of 1/127 of its largest magnitude (255 steps). Sums are exact, and scaling is the same on every
 // processor (core/kernels/gemm_int8.h). In every type, a row of y depends neither on other rows of
 // x nor on the number of threads, to the bit.
 #pragma once

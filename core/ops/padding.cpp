@@ -53,7 +53,7 @@ Tensor pad_axis(const Tensor& x, int axis, int64_t left, int64_t right, PaddingM
   shape[axis] = n + left + right;
   if (!is_float(x.dtype())) {
     if (x.numel() == 0) return reshape(x, shape);
-    // Too many elements are an Error before they are listed.
+    // An Error if there are too many elements, before the indices are listed.
     static_cast<void>(empty(shape, x.dtype()));
     std::vector<int64_t> index;
     for (int64_t i = -left; i < n + right; ++i) index.push_back(source(mode, i, n));
@@ -89,7 +89,7 @@ Tensor pad_sequence(const std::vector<Tensor>& sequences, Scalar value) {
   check(!sequences.empty(), "pad_sequence: needs at least one sequence");
   int64_t longest = 0;
   for (const Tensor& x : sequences) {
-    check(x.defined() && x.ndim() > 0, "pad_sequence: a sequence has at least one axis, got {}",
+    check(x.defined() && x.ndim() > 0, "pad_sequence: a sequence needs at least one axis, got {}",
           x.defined() ? to_string(x.shape()) : "an undefined tensor");
     longest = std::max(longest, x.size(0));
   }
@@ -99,7 +99,7 @@ Tensor pad_sequence(const std::vector<Tensor>& sequences, Scalar value) {
     Shape fill = x.shape(), other = first.shape();
     fill[0] = other[0] = longest - x.size(0);
     check(fill == other && x.dtype() == first.dtype(),
-          "pad_sequence: sequences may differ in their first axis alone, got {} {} and {} {}",
+          "pad_sequence: sequences may differ only in the length of axis 0, got {} {} and {} {}",
           first.dtype(), first.shape(), x.dtype(), x.shape());
     padded.push_back(fill[0] == 0 ? x : cat({x, new_full(x, fill, value)}));
   }

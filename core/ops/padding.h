@@ -14,9 +14,9 @@ namespace tern {
 /// an axis of n, circular at most n. replicate and reflect need a nonempty axis.
 Tensor pad(const Tensor& x, const Dims& pads, PaddingMode mode);
 
-/// Sequences of different lengths (T_i, ...) as one batch (B, T, ...) of the longest, filled up
-/// with the value. The batch is the first axis: PyTorch's batch_first=True. nn::Mask::lengths hides
-/// what was filled up.
+/// Joins sequences of different lengths (T_i, ...) to one batch (B, T, ...), where T is the largest
+/// T_i. Pads shorter ones with the value. The batch is the first axis, as with PyTorch's
+/// batch_first=True. nn::Mask::lengths hides the padding from attention.
 Tensor pad_sequence(const std::vector<Tensor>& sequences, Scalar value = 0);
 
 }  // namespace tern

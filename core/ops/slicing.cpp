@@ -33,7 +33,7 @@ struct Item {
 struct Block {
   static constexpr const char* kName = "slice";
   std::vector<Range> ranges;  ///< of different axes, ascending
-  std::vector<bool> dropped;  ///< whether the axis of a range goes
+  std::vector<bool> dropped;  ///< whether the axis of a range is removed
   Layout operator()(const Layout& whole) const {
     Layout part = whole;
     for (size_t i = ranges.size(); i-- > 0;) {
@@ -101,7 +101,7 @@ Tensor take(const Tensor& x, const Part& part) {
 // Converts a negative position, which counts from the end.
 int64_t from_end(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
 
-/// Python's start:end:step of an axis of n.
+/// Python's start:end:step of an axis with n elements.
 Range range_of(int axis, int64_t n, std::optional<int64_t> start, std::optional<int64_t> end,
                int64_t step) {
   check(step != 0, "slice: step must not be 0");
@@ -116,7 +116,7 @@ Range range_of(int axis, int64_t n, std::optional<int64_t> start, std::optional<
   return {axis, first, length, length > 1 ? step : 1};
 }
 
-/// The position of an index of an axis.
+/// An index of an axis, counted from 0. Error if it is out of range.
 int64_t position(const char* op, const Tensor& x, int axis, int64_t index) {
   int64_t n = x.shape()[axis];
   check(index >= -n && index < n, "{}: index {} is out of range for axis {} of shape {}", op, index,

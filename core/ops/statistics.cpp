@@ -116,7 +116,7 @@ Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
   Reduced r("prod", x, axes, keepdim);
   Tensor y = is_float(x.dtype()) ? x : x.to(DType::i64);
   if (r.count == 0) return sum(y, r.axes, keepdim) + 1;
-  // In f64: of equal factors all roundings go one way, and double at every halving.
+  // In f64: equal factors all round the same way, so that the error doubles at every halving.
   if (is_float(x.dtype()) && r.count > 1) y = y.to(DType::f64);
   for (int64_t axis : r.axes) y = prod_over(y, static_cast<int>(axis));
   if (is_float(x.dtype())) y = y.to(x.dtype());

@@ -85,9 +85,9 @@ void Tensor::backward() const { tern::backward(*this); }
 
 void Tensor::begin_write(const char* op) const {
   check(!impl().storage->lent(),
-        "{}: the tensor of shape {} holds averages for now (EmaScope, Ema::swap): what is written "
-        "would stay in them, and not in the model. Write when the scope has ended; a pass in "
-        "evaluation (nn::EvalScope) leaves running statistics as they are",
+        "{}: the tensor of shape {} holds averages for now (EmaScope, Ema::swap): a write would "
+        "change them and not the model. Write when the scope has ended; a forward pass in "
+        "evaluation mode (nn::EvalScope) does not write running statistics",
         op, shape());
   if (grad_enabled()) {
     check(!requires_grad(),

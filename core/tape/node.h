@@ -68,7 +68,7 @@ class LeafNode final : public Node {
   bool is_leaf() const override { return true; }
   /// Whether the tensor stopped requiring a gradient after the graph was made.
   bool frozen() const { return owner && owner->node().get() != this; }
-  /// Which optimizer stepped the parameter by which state of the gradient.
+  /// The optimizer that stepped the parameter, and the gradient that it used.
   struct Step {
     const void* optimizer = nullptr;
     const char* name = "";
@@ -92,7 +92,7 @@ class LeafNode final : public Node {
   Ref<BackwardPass> pass;            ///< the last one that reached it while it was known
   uint64_t run = 0;                  ///< of that pass, or of one that reached it unknown
   const char* stepped_by = nullptr;  ///< optimizer that took the gradient inside backward
-  Step step;                         ///< the last one that an optimizer took by `grad`
+  Step step;                         ///< the last step of an optimizer with `grad`
 };
 
 /// The leaves that `output` depends on and that are not frozen: those of leaves(), and parameters

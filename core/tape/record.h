@@ -124,7 +124,7 @@ class Saved {
   Saved& operator=(Saved&&) noexcept;
   ~Saved();
   Tensor get() const;
-  /// Fails if it was overwritten since, as get() does.
+  /// Error if the tensor was overwritten since, as in get().
   void check_unchanged() const;
   /// Moves the tensor out for an op that overwrites it, if nobody else holds its elements; else
   /// returns an undefined tensor. This holds nothing afterwards. REQUIRES: Wants::last().
@@ -149,8 +149,7 @@ class Saved {
 
 namespace detail {
 
-/// Error if something overwrote what an op saved.
-/// `lent_at`: Storage::lent_at() of the elements.
+/// Error if something overwrote what an op saved. `lent_at`: Storage::lent_at() of the elements.
 void check_saved_version(const Shape& shape, uint64_t saved, uint64_t now, uint64_t lent_at);
 
 /// Whether a RecomputeScope is open in this thread.

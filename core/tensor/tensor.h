@@ -63,7 +63,7 @@ inline void dispose(TensorImpl* impl) { delete impl; }
 
 struct Scalar;
 
-/// [[nodiscard]]: a function that returns a Tensor and whose result is not used has done nothing.
+/// [[nodiscard]]: ops do not change their operands, so a call whose result is unused does nothing.
 class [[nodiscard]] Tensor {
  public:
   /// An undefined tensor, without shape and elements. Means "none" in optional arguments.

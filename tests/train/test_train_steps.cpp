@@ -63,6 +63,17 @@ TEST_CASE("steps: a length in steps has the weights of the epochs that it ends i
   }
 }
 
+TEST_CASE("steps: on_epoch may end a run while the loader is in mid-epoch") {
+  Loop* loop = nullptr;
+  LoopOptions options = counted(15, 4);
+  options.on_epoch = [&](const EpochRecord&) { loop->end("enough"); };
+  Training t(options);
+  loop = &t.loop;
+  CHECK(t.loop.run() == Outcome::finished);
+  CHECK(t.learner.steps() == 4);
+  CHECK(t.loop.why_ended() == "enough");
+}
+
 TEST_CASE("steps: means are those of the steps since the last evaluation") {
   Training t(counted(5, 2));
   std::vector<double> losses;

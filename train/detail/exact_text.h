@@ -1,5 +1,5 @@
-// Numbers in the text that ranks send each other: their bits, since one rank's locale may write and
-// read a decimal point where another's has a comma. Inside of train only.
+// Numbers in the text that ranks send each other. They are written as their bits, because locales
+// differ in the decimal point. Inside of train only.
 #pragma once
 
 #include <fmt/core.h>
@@ -28,7 +28,8 @@ inline double exact_number(std::string_view text) {
   return std::bit_cast<double>(bits);
 }
 
-/// What comes before the mark, which is taken off the text with it; without a mark, all of it.
+/// Removes the text up to and including the mark, and returns it without the mark. Without a mark,
+/// takes the whole text.
 inline std::string_view taken_until(std::string_view& text, char mark) {
   const size_t end = std::min(text.find(mark), text.size());
   const std::string_view taken = text.substr(0, end);

@@ -1,4 +1,4 @@
-// Numbers in JSON, also those that are not finite, for which it has no words. Inside of train only.
+// Numbers in JSON. JSON has no infinity and no NaN: these are texts. Inside of train only.
 #pragma once
 
 #include <cmath>

@@ -29,7 +29,7 @@ void LoopBoard::add(const StepRecord& r) {
 
 namespace {
 
-// "critic." of one of several learners.
+// "critic." if there are several learners, else "".
 std::string prefix_of(const NamedLearner& l) { return l.name.empty() ? "" : l.name + "."; }
 
 }  // namespace

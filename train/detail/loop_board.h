@@ -25,7 +25,7 @@ class LoopBoard {
   /// While it lives, the gradients of the step are kept for the epoch's end.
   class Watch {
    public:
-    /// In the step after so many. No board: nothing happens.
+    /// For the step after `steps` steps. Without a board it does nothing.
     Watch(LoopBoard* board, const std::vector<NamedLearner>& learners, int64_t steps);
     ~Watch();
     Watch(const Watch&) = delete;
@@ -33,7 +33,7 @@ class LoopBoard {
 
    private:
     const std::vector<NamedLearner>& learners_;
-    std::vector<Learner::GradientHook> before_;  // by learner; they see them too
+    std::vector<Learner::GradientHook> before_;  // by learner; they are called first
   };
   void add(const EpochRecord& epoch, const std::string& unit,
            const std::vector<NamedLearner>& learners);

@@ -1,4 +1,4 @@
-// Where the epochs of a loop and its run end: with the loader's epochs, or after so many steps
+// Where the epochs of a loop and its run end: with the loader's epochs, or after a number of steps
 // (LoopOptions::steps, evaluate_steps).
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@ int64_t parts_of(int64_t all, int64_t part) { return (all + part - 1) / part; }
 
 int64_t Loop::steps() const { return feed_.step ? state_.own_steps : learner_.steps(); }
 
-// Whether the epoch in progress is over once so many more batches and steps are done.
+// Whether the epoch in progress will be over after so many more batches and steps.
 bool Loop::is_over(int64_t batches, int64_t more) const {
   const LoopOptions& o = options_;
   const bool data_over = state_.batch + batches >= state_.batches;
@@ -32,7 +32,7 @@ bool Loop::finished() const {
   return state_.data_epoch >= options_.epochs;
 }
 
-// Of the loader's epoch in progress.
+// How many steps the loader's present epoch takes.
 int64_t Loop::steps_in_data_epoch() const { return parts_of(state_.batches, options_.accumulate); }
 
 int64_t Loop::total_steps() const {
@@ -46,7 +46,7 @@ int64_t Loop::epochs() const {
   return std::max(parts_of(total_steps(), each), std::ssize(history()));
 }
 
-// Of the epoch in progress.
+// How many steps the loop's present epoch takes.
 int64_t Loop::steps_in_epoch() const {
   const int64_t each =
       options_.evaluate_steps > 0
@@ -66,7 +66,7 @@ std::string Loop::title(const EpochRecord& e) const {
                      fmt::formatted_size("{}", all), all);
 }
 
-// Error if a state has more than the run is to have.
+// Error if a state is beyond the end of the run.
 void Loop::check_length(const LoopState& s) const {
   if (options_.steps > 0) {
     const int64_t taken = (s.history.empty() ? 0 : s.history.back().steps) + s.epoch_steps;

@@ -1,4 +1,4 @@
-// What a loop checks and puts together before it begins.
+// What a loop checks and prepares before it begins.
 #include <set>
 
 #include "tern/train/loop.h"
@@ -24,8 +24,8 @@ void Loop::check_options() const {
     check(!plateau || !o.best.metric.empty(),
           "Loop: LearnerOptions::plateau needs a metric; name it in LoopOptions::best");
     check(!plateau || plateau->maximize == o.best.largest,
-          "Loop: LearnerOptions::plateau takes the metric {} for one that {} become large, and "
-          "LoopOptions::best does not; give both the same",
+          "Loop: LearnerOptions::plateau assumes that the metric {} {} become large, and "
+          "LoopOptions::best assumes the opposite; give both the same",
           o.best.metric, o.best.largest ? "is not to" : "is to");
   }
   check(o.patience >= 0 && o.keep >= 0,
@@ -79,7 +79,7 @@ void Loop::join_learners() {
   }
 }
 
-// What decides how the run goes on, and is the program's.
+// The settings of the run that come from the program, not from the checkpoint.
 optim::NamedNumbers Loop::recipe() const {
   const Parallel& p = options_.parallel;
   const auto count = [](int64_t n) { return static_cast<double>(n); };

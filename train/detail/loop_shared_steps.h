@@ -28,9 +28,9 @@ class SharedSteps {
   SharedSteps(const LoopOptions& options, Learner& learner, detail::Feed& feed);
 
   struct Place {
-    int64_t done;  ///< steps of the loop's epoch
-    bool last;     ///< it ends with this one
-    bool late;
+    int64_t done;  ///< steps taken in the loop's epoch
+    bool last;     ///< the epoch ends with this step
+    bool late;     ///< this rank wants a checkpoint
   };
   /// A step with the batch that the feed has taken: gradients and update. Gives the steps of which
   /// all ranks have heard now: this one, or where ranks train apart none or several. Adds what the

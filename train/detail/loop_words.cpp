@@ -1,4 +1,4 @@
-// What a loop says of where it is.
+// Texts that tell where a run is.
 #include <filesystem>
 
 #include "tern/train/loop.h"
@@ -32,7 +32,7 @@ void Loop::say_notes() const {
     say(fmt::format("note: {}", note), options_.output);
 }
 
-// Which files of the run hold what was learned before.
+// Which files of the run hold the state before the failure.
 std::string Loop::what_is_good() const {
   if (!in_folder() || !std::filesystem::exists(folder_.checkpoint())) return "";
   std::string text =

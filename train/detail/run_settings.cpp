@@ -48,7 +48,7 @@ std::set<std::string> set_of(const JsonValue& list) {
 
 bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-// A schedule comes out of functions of the system's, which may differ in the last bits.
+// A schedule uses functions of the C library (cos, pow), which may differ in the last bits.
 bool about_the_same(double a, double b) {
   return same_number(a, b) || std::abs(a - b) <= 1e-12 * std::abs(b);
 }
@@ -68,7 +68,7 @@ std::string some_of(const Names& names) {
                                  : fmt::format(" and {} others", more));
 }
 
-// The first name that only one of the two lists has.
+// The first name that is in only one of the two lists; "" if there is none.
 std::string in_one_alone(Names a, Names b) {
   std::ranges::sort(a), std::ranges::sort(b);
   Names alone;
@@ -79,7 +79,7 @@ std::string in_one_alone(Names a, Names b) {
 void check_group(const optim::Optimizer& optimizer, size_t i, const JsonValue& group) {
   const std::string& rule = group.at("rule").text();
   check(rule == optimizer.rule_name(i),
-        "it was written with {}, and this optimizer is {}: they do not go on from each other's "
+        "it was written with {}, and this optimizer is {}, which cannot resume from another rule's "
         "state",
         rule, optimizer.rule_name(i));
   const std::string alone = in_one_alone(names_of(group.at("parameters")), optimizer.names_in(i));
@@ -140,7 +140,7 @@ Notes load_settings(optim::Optimizer& optimizer, const std::string& text) {
 
 namespace {
 
-// The modules that have a mode, by name, and where it is.
+// The names of the modules that have a mode, and the modes.
 std::vector<std::pair<std::string, nn::TrainingMode*>> modes_of(const nn::ModuleRef& model) {
   std::vector<std::pair<std::string, nn::TrainingMode*>> modes;
   for (const nn::detail::Slot& slot : nn::detail::walk(model))
@@ -151,7 +151,7 @@ std::vector<std::pair<std::string, nn::TrainingMode*>> modes_of(const nn::Module
   return modes;
 }
 
-// Whether it has parameters, and none of them is trained.
+// Whether the module has parameters, and none of them requires a gradient.
 bool is_frozen(const std::string& module, const NamedTensors& parameters) {
   bool frozen = false;
   for (const auto& [name, p] : parameters) {
@@ -175,7 +175,7 @@ std::string modes_to_json(const nn::ModuleRef& model) {
     if (mode->held()) held.push_back(name);
   }
   json j = {{"frozen", frozen}, {"held", held}};
-  if (trains) j["evaluation"] = evaluation;  // else an evaluation may be going on
+  if (trains) j["evaluation"] = evaluation;  // else an EvalScope may be open
   return j.dump();
 }
 

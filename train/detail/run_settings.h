@@ -1,5 +1,4 @@
-// What decides how a training goes on beside its state, as texts of JSON for checkpoints.
-// Inside of train only.
+// The settings that decide how a training continues, as JSON for checkpoints. Inside of train only.
 #pragma once
 
 #include <string>
@@ -11,31 +10,31 @@
 
 namespace tern::training {
 
-/// Sentences of what a checkpoint has otherwise than the program, and which of the two counts.
+/// Sentences that say how a checkpoint's settings differ from the program's, and which now hold.
 using Notes = std::vector<std::string>;
 
-/// The optimizer's rules, and the settings and parameters of its groups. The factor of its rates is
-/// among them unless a schedule gives it.
+/// The rule, settings and parameters of each group of the optimizer. Also the factor of its rates,
+/// unless a schedule sets it.
 std::string settings_to_json(const optim::Optimizer& optimizer, bool scheduled = false);
-/// Gives an optimizer these settings. Error, without a change, if rules or groups differ.
+/// Sets these settings in an optimizer. Error, without a change, if rules or groups differ.
 Notes load_settings(optim::Optimizer& optimizer, const std::string& json);
 
-/// Which parameters are frozen, and which modules are in evaluation mode, or held there.
+/// The parameters that are frozen, and the modules that are in evaluation mode or held there. The
+/// modules in evaluation mode are left out if all are, since an EvalScope may be open.
 std::string modes_to_json(const nn::ModuleRef& model);
-/// Gives a model these modes. Which modules are in evaluation is known only where some are in
-/// training.
+/// Sets these modes in a model.
 Notes load_modes(const nn::ModuleRef& model, const std::string& json);
 
-/// Whether all modules that have a mode are in evaluation, and one of them is not frozen: it is not
-/// held there, and has no parameters or one that is trained.
+/// Whether all modules with a mode are in evaluation, and one of them is not frozen. A module is
+/// frozen if it is held, or if it has parameters and none requires a gradient.
 bool wholly_in_evaluation(const nn::ModuleRef& model);
 
-/// Names and numbers of a recipe that is the program's ("clip", 1), and what the schedule gave for
-/// some of the steps that were taken.
+/// Settings that come from the program ("clip", 1), by name, and the factors of the schedule for
+/// some of the steps taken.
 std::string recipe_to_json(const optim::NamedNumbers& recipe, const optim::Schedule& schedule = {},
                            int64_t steps = 0);
-/// A note for each number that differs, or that one of the two lacks; and one if the schedule gives
-/// something else for those steps.
+/// A note for each number that differs or is missing on one side, and one if the schedule gives
+/// other factors for these steps.
 Notes compare_recipe(const std::string& json, const optim::NamedNumbers& recipe,
                      const optim::Schedule& schedule = {});
 
