@@ -238,8 +238,8 @@ TEST_CASE("picture sets: folders that may be parts or classes are refused, class
       test::contains(refusal(dir / "flat/train"), "4 pictures and no folder for each class; move"));
   write_classes(dir / "contest/train", {"cat", "dog"}, 4);
   write_picture(dir / "contest/test/1.png", 1);  // the answers are kept by whoever holds it
-  CHECK(test::contains(refusal(dir / "contest"), "contest/test: its pictures have no folders"));
-  CHECK(test::contains(refusal(dir / "contest"), (dir / "contest/train") + " alone can be given"));
+  CHECK(test::contains(refusal(dir / "contest"), "contest/test: its pictures are not in folders"));
+  CHECK(test::contains(refusal(dir / "contest"), "give " + (dir / "contest/train") + " alone"));
   write_classes(dir / "outer/inner", {"cat", "dog"}, 1);
   CHECK(test::contains(refusal(dir / "outer"),
                        "has one class (inner); a classifier needs two. If its folders are the "
