@@ -166,8 +166,9 @@ TEST_CASE("picture sets: the parts of a set are known by their usual names") {
                                                         {"train-set", "dev-set"},
                                                         {"training_set", "test_set"},
                                                         {"images_train", "images_val"}};
-  for (const auto& [training, testing] : kNames) {
-    CAPTURE(training);
+  for (const auto& names : kNames) {
+    const auto& [training, testing] = names;
+    CAPTURE(names.first);
     const test::TempDir dir;
     write_classes(dir / training, {"cat", "dog"}, 3, 10);
     write_classes(dir / testing, {"cat", "dog"}, 1, 100);
@@ -302,8 +303,10 @@ TEST_CASE("picture sets: another archive or a text is called by its name, with w
       {"cat,dog\n", "a text or empty, no tar archive"},
       {std::string(5000, 'x'), "a text or empty, no tar archive"},
       {"", "a text or empty, no tar archive"}};
-  for (const auto& [bytes, said] : kFiles)
-    CHECK_MESSAGE(test::contains(refusal(test::write_file(dir / "some file", bytes)), said), said);
+  for (const auto& file : kFiles)
+    CHECK_MESSAGE(
+        test::contains(refusal(test::write_file(dir / "some file", file.first)), file.second),
+        file.second);
   const std::string tar = test::tar_member("cat/1.jpg", "x") + test::tar_member("._1.jpg", "x") +
                           test::tar_member("dog/1.PNG", "x") + test::kTarEnd;
   for (const std::string& bytes : {tar, test::gzip(tar)})
