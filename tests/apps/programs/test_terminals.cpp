@@ -141,13 +141,13 @@ TEST_CASE("programs: standard output carries the results of a training alone") {
 
 TEST_CASE("programs: --dry-run says how long all steps take, and writes nothing") {
   const Desk desk;
-  for (const auto& [program, arguments] :
+  for (const auto& line :
        std::map<std::string, Words>{{"lm", with(desk.lm, {"--epochs", "3"})},
                                     {"translate", desk.translate},
                                     {"ntm", {"train", "--hidden", "6", "--sequences", "9"}},
                                     {"train_cifar", {"--limit", "8", "--batch", "4"}}}) {
-    const Ran ran = desk.run(program, with(arguments, {"--dry-run"}));
-    CAPTURE(program);
+    const Ran ran = desk.run(line.first, with(line.second, {"--dry-run"}));
+    CAPTURE(line.first);
     CHECK(ran.code == 0);
     std::smatch takes, steps;
     REQUIRE(std::regex_search(ran.out, takes,
