@@ -5,9 +5,12 @@
 
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/base/flops.h"
+#include "tern/core/base/precision.h"
+#include "tern/core/base/products.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/conv_depthwise.h"
+#include "tern/core/kernels/conv_products.h"
 #include "tern/core/kernels/conv_taps.h"
 #include "tern/core/kernels/gemm.h"
 #include "tern/core/kernels/scratch.h"
@@ -187,6 +190,13 @@ void weight_grad_by_products(const Conv& c, const T* x, const T* dy, T* dw) {
   });
 }
 
+/// Whether our own tiles compute convolutions of T.
+template <class T>
+bool by_tiles() {
+  return std::is_same_v<T, float> &&
+         (matmul_precision() == MatmulPrecision::bf16 || !products_by_blas());
+}
+
 /// Calls fn(plane of x, its rows of the columns) for every channel of every image.
 template <class T, class U, class Fn>
 void each_channel(const Conv& c, T* x, U* columns, Fn fn) {
@@ -215,28 +225,28 @@ void add_columns(const Conv& c, const T* columns, T* x) {
 template <class T>
 void conv(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
   tern::detail::CountFlops counted(2 * c.work());
-  if (c.depthwise())
-    conv_depthwise(c, x, w, bias, y);
-  else
-    conv_by_products(c, x, w, bias, y);
+  if (c.depthwise()) return conv_depthwise(c, x, w, bias, y);
+  if constexpr (std::is_same_v<T, float>)
+    if (by_tiles<T>() && c.work() > 0) return conv_products(c, x, w, bias, y);
+  conv_by_products(c, x, w, bias, y);
 }
 
 template <class T>
 void conv_input_grad(const Conv& c, const T* dy, const T* w, T* dx) {
   tern::detail::CountFlops counted(2 * c.work());
-  if (c.depthwise())
-    input_grad_depthwise(c, dy, w, dx);
-  else
-    input_grad_by_products(c, dy, w, dx);
+  if (c.depthwise()) return input_grad_depthwise(c, dy, w, dx);
+  if constexpr (std::is_same_v<T, float>)
+    if (by_tiles<T>() && c.work() > 0) return conv_input_products(c, dy, w, dx);
+  input_grad_by_products(c, dy, w, dx);
 }
 
 template <class T>
 void conv_weight_grad(const Conv& c, const T* x, const T* dy, T* dw) {
   tern::detail::CountFlops counted(2 * c.work());
-  if (c.depthwise())
-    weight_grad_depthwise(c, x, dy, dw);
-  else
-    weight_grad_by_products(c, x, dy, dw);
+  if (c.depthwise()) return weight_grad_depthwise(c, x, dy, dw);
+  if constexpr (std::is_same_v<T, float>)
+    if (by_tiles<T>() && c.work() > 0) return conv_weight_products(c, x, dy, dw);
+  weight_grad_by_products(c, x, dy, dw);
 }
 
 template void conv(const Conv&, const float*, const float*, const float*, float*);

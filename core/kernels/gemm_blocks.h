@@ -9,6 +9,7 @@
 
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/kernels/conv_windows.h"
 #include "tern/core/kernels/matrix.h"
 #include "tern/core/kernels/scratch.h"
 
@@ -112,6 +113,7 @@ struct Blocks : Product<float> {
     pack_a(begin, end, d, {0, depth(d)}, to);
   }
   void pack_a(int64_t begin, int64_t end, int64_t d, Range places, Packed* to) const {
+    if (conv && conv->a.plane > 0) return pack_pictures(begin, end, d, places, to);
     const MatrixStrides s = a.strides;
     const bool by_rows = a_by_rows();
     each_part(by_rows, places, [&](int64_t place, int64_t count) {
@@ -133,6 +135,7 @@ struct Blocks : Product<float> {
     pack_b(begin, end, d, {0, depth(d)}, to);
   }
   void pack_b(int64_t begin, int64_t end, int64_t d, Range places, Packed* to) const {
+    if (conv) return pack_windows(begin, end, d, places, to);
     const int64_t row = b.strides.row;
     const bool by_rows = b.strides.col == 1 || n == 1;
     each_part(!by_rows, places, [&](int64_t place, int64_t count) {
@@ -157,12 +160,99 @@ struct Blocks : Product<float> {
   /// Multiplies tiles begin..end by one strip, for one block of k.
   void multiply(int64_t begin, int64_t end, int64_t strip, int64_t d, const Packed* packed_a,
                 const Packed* strip_b, int64_t b_stride) const {
+    const int64_t columns = width(strip);
+    int64_t column = strip * K::kColumns;
+    bool apart = false;  // columns are not neighbours in memory
+    if (conv && conv->c.plane > 0) {
+      column += conv->column;
+      apart = conv->c.step != 1 || conv->c.run(column) < columns;
+      if (!apart) column = conv->c.of(column);
+    }
     for (int64_t t = begin; t < end; ++t) {
       const int64_t rows = row(t + 1) - row(t);
-      K::tile(rows, width(strip), depth(d), packed_a, strip_b, b_stride,
-              c + row(t) * ldc + strip * K::kColumns, ldc, beta != 0 || d > 0);
+      float* to = c + row(t) * ldc;
+      const bool add = beta != 0 || d > 0;
+      auto run = [&](float* tile, int64_t stride) {
+        K::tile(rows, columns, depth(d), packed_a, strip_b, b_stride, tile, stride, add);
+      };
+      if (apart)
+        run_apart(rows, column, columns, to, add, run);
+      else
+        run(to + column, ldc);
       packed_a += K::size_a(rows, depth(d));
     }
+  }
+
+  /// Some tiles of some strips.
+  Panel panel(Range tiles, Range strips) const {
+    const int64_t row0 = row(tiles.first), column = strips.first * K::kColumns;
+    const int64_t stride = conv ? n : ldc;
+    return {row0 * stride + column, row(tiles.second) - row0,
+            std::min(n, strips.second * K::kColumns) - column, stride};
+  }
+
+ private:
+  /// pack_a for an A whose columns lie in pictures.
+  void pack_pictures(int64_t begin, int64_t end, int64_t d, Range places, Packed* to) const {
+    const auto* from = static_cast<const float*>(a.data.data);
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t rows = row(t + 1) - row(t);
+      const float* first_row = from + row(t) * a.strides.row;
+      for (int64_t place = places.first; place < places.second;) {
+        const int64_t column = conv->row + first(d) + place, rest = places.second - place;
+        int64_t count = std::min(conv->a.run(column), rest);
+        if (count < rest && !K::kReadsB) count -= count % K::kGroup;  // packed in whole groups
+        if (count >= std::min(K::kGroup, rest)) {
+          K::pack_a(first_row + conv->a.of(column), a.strides.row, true, rows, count,
+                    to + K::size_a(rows, place));
+        } else {
+          count = std::min(K::kGroup, rest);
+          alignas(64) float group[K::kRows * K::kGroup];
+          for (int64_t i = 0; i < count; ++i)
+            for (int64_t r = 0, at = conv->a.of(column + i); r < rows; ++r)
+              group[r * K::kGroup + i] = first_row[r * a.strides.row + at];
+          K::pack_a(group, K::kGroup, true, rows, count, to + K::size_a(rows, place));
+        }
+        place += count;
+      }
+      to += K::size_a(rows, depth(d));
+    }
+  }
+
+  /// pack_b for a B of windows.
+  void pack_windows(int64_t begin, int64_t end, int64_t d, Range places, Packed* to) const {
+    const int64_t row0 = conv->row + first(d) + places.first, count = places.second - places.first;
+    const int64_t column = begin * K::kColumns;
+    Windows::Part part(*conv->windows, row0, count, conv->column + column,
+                       std::min(n, end * K::kColumns) - column);
+    to += places.first * K::kColumns;
+    for (int64_t s = begin; s < end; ++s, to += room_b()) {
+      part.choose(conv->column + s * K::kColumns, width(s));
+      if constexpr (K::kReadsB) {
+        part.copy(row0, count, to, K::kColumns);
+      } else {
+        for (int64_t i = 0; i < count; i += K::kGroup) {
+          alignas(64) float group[K::kGroup * K::kColumns];
+          const int64_t in_group = std::min(K::kGroup, count - i);
+          part.copy(row0 + i, in_group, group, K::kColumns);
+          K::pack_b(group, K::kColumns, true, width(s), in_group, to + i * K::kColumns);
+        }
+      }
+    }
+  }
+
+  /// Calls run(tile, stride) on a copy of columns that lie apart.
+  template <class Run>
+  void run_apart(int64_t rows, int64_t column, int64_t columns, float* to, bool add,
+                 Run run) const {
+    alignas(64) float tile[K::kRows * K::kColumns];
+    int64_t place[K::kColumns];
+    for (int64_t j = 0; j < columns; ++j) place[j] = conv->c.of(column + j);
+    for (int64_t r = 0; r < rows && add; ++r)
+      for (int64_t j = 0; j < columns; ++j) tile[r * K::kColumns + j] = to[r * ldc + place[j]];
+    run(tile, K::kColumns);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t j = 0; j < columns; ++j) to[r * ldc + place[j]] = tile[r * K::kColumns + j];
   }
 };
 
@@ -185,11 +275,12 @@ void multiply_alone(const Product<float>& product) {
   // Read B unpacked if packing would cost more than it saves.
   constexpr int64_t kRowsInPlace = 28, kDepthInPlace = 128;
   const MatrixStrides b = p.b.strides;
-  const bool in_place = K::kReadsB && b.col == 1 && (p.k == 1 || b.row >= p.n) &&
+  const bool in_place = K::kReadsB && !p.conv && b.col == 1 && (p.k == 1 || b.row >= p.n) &&
                         (p.m <= kRowsInPlace || p.k <= kDepthInPlace);
   Scratch<Packed> packed_a(p.room_a(ceil_div(p.tiles(), blocks)));
-  // If no other block of A needs a strip, the next strip overwrites it in the first cache.
-  const bool kept = !in_place && blocks > 1;
+  // If no other block of A needs a strip, the next strip overwrites it in the first cache. Windows
+  // are packed together, since strips read the same pictures.
+  const bool kept = !in_place && (blocks > 1 || p.conv);
   Scratch<Packed> packed_b((kept ? p.strips() : 1) * p.room_b());
   [[maybe_unused]] const typename K::Scope scope;
   for (int64_t d = 0; d < p.depths(); ++d)
@@ -197,10 +288,11 @@ void multiply_alone(const Product<float>& product) {
       const int64_t begin = part(p.tiles(), blocks, block);
       const int64_t end = part(p.tiles(), blocks, block + 1);
       p.pack_a(begin, end, d, packed_a.data());
+      if (p.conv && block == 0) p.pack_b(0, p.strips(), d, packed_b.data());
       for (int64_t s = 0; s < p.strips(); ++s) {
         const bool here = in_place && p.width(s) == K::kColumns;
         Packed* packed = packed_b.data() + (kept ? s * p.room_b() : 0);
-        if (!here && (block == 0 || !kept)) p.pack_b(s, s + 1, d, packed);
+        if (!here && !p.conv && (block == 0 || !kept)) p.pack_b(s, s + 1, d, packed);
         const Packed* strip = packed;
         if constexpr (K::kReadsB)
           strip = here ? static_cast<const float*>(p.strip_of_b(s, d).data) : packed;
@@ -311,8 +403,7 @@ void multiply_sharing_a(const Product<float>& product, const PanelDone& done) {
       const Range strips{part(p.strips(), tasks, task), part(p.strips(), tasks, task + 1)};
       multiply_strips(p, strips, a);
       if (!done || a.first_depth + a.depths < p.depths()) return;
-      const int64_t column = strips.first * K::kColumns;
-      done({column, p.m, std::min(p.n, strips.second * K::kColumns) - column, p.ldc});
+      done(p.panel({0, p.tiles()}, strips));
     });
   }
 }
@@ -352,9 +443,7 @@ void multiply_sharing_b(const Product<float>& product, const PanelDone& done) {
                            s + part(shared.strips, columns, q + 1)};
         multiply_panel(p, tiles, strips, shared);
         if (!done || d + shared.depths < p.depths()) return;
-        const int64_t row = p.row(tiles.first), column = strips.first * K::kColumns;
-        done({row * p.ldc + column, p.row(tiles.second) - row,
-              std::min(p.n, strips.second * K::kColumns) - column, p.ldc});
+        done(p.panel(tiles, strips));
       });
     }
 }
@@ -500,10 +589,7 @@ class SharingBoth {
       const Range strips{b.first_strip + part(b.strips, columns, c),
                          b.first_strip + part(b.strips, columns, c + 1)};
       multiply_packed_panel(p_, tiles, strips, a_, b);
-      if (!done) return;
-      const int64_t row = p_.row(tiles.first), column = strips.first * K::kColumns;
-      done({row * p_.ldc + column, p_.row(tiles.second) - row,
-            std::min(p_.n, strips.second * K::kColumns) - column, p_.ldc});
+      if (done) done(p_.panel(tiles, strips));
     });
   }
 

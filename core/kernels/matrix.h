@@ -65,6 +65,8 @@ struct Matrix {
   Matrix transposed() const { return {data, {strides.col, strides.row}}; }
 };
 
+struct ConvFactors;  // conv_windows.h
+
 /// C = A B + beta C with A (m, k), B (k, n) and C (m, n). Rows of C are contiguous and ldc apart.
 /// All kernels for products take this.
 template <class T>
@@ -74,6 +76,9 @@ struct Product {
   T* c = nullptr;
   int64_t ldc = 0;
   T beta = 0;  ///< 0: ignores the old C
+  /// If not null, B is what a convolution reads, and says where columns of A and C lie. Only tiles
+  /// take such products.
+  const ConvFactors* conv = nullptr;
 };
 
 /// Whether BLAS can read a rows x cols matrix in place: one stride is 1 and the other at least the
@@ -81,7 +86,7 @@ struct Product {
 bool blas_takes(int64_t rows, int64_t cols, MatrixStrides strides);
 
 /// A finished part of C: `rows` contiguous runs of `cols` elements, `stride` apart, from C +
-/// offset.
+/// offset. Of a convolution: as if its columns were contiguous.
 struct Panel {
   int64_t offset, rows, cols, stride;
 };

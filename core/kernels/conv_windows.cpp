@@ -1,0 +1,316 @@
+#include "tern/core/kernels/conv_windows.h"
+
+#include "tern/core/base/ceil_div.h"
+#include "tern/core/base/simd.h"
+#include "tern/core/kernels/bf16_elements.h"
+#include "tern/core/kernels/vectors.h"
+
+namespace tern::kernels {
+namespace {
+
+constexpr int64_t kSlack = 32;  // copies read whole vectors
+
+/// Whether a tap of any output reads padded coordinate `at` along an axis.
+bool is_read(int64_t at, int64_t kernel, int64_t stride, int64_t dilation) {
+  for (int64_t k = 0; k < kernel; ++k)
+    if ((at - k * dilation) % stride == 0) return true;
+  return false;
+}
+
+template <class T>
+[[gnu::always_inline]] inline void load_wide(Vector8& v, const T* from) {
+  for (int i = 0; i < 8; ++i) v[i] = widened(from[i]);
+}
+template <>
+[[gnu::always_inline]] inline void load_wide(Vector8& v, const float* from) {
+  load(v, from);
+}
+
+/// to[j * stride + i] = from[i * step + j] for i < rows and j < columns.
+template <class T>
+[[gnu::always_inline]] inline void turn(const T* from, int64_t step, int64_t rows, int64_t columns,
+                                        float* to, int64_t stride) {
+  int64_t i = 0;
+  for (; i + 8 <= rows; i += 8) {
+    int64_t j = 0;
+    for (; j + 8 <= columns; j += 8) {
+      Vector8 x[8];
+#pragma GCC unroll 8
+      for (int k = 0; k < 8; ++k) load_wide(x[k], from + (i + k) * step + j);
+      transpose(x);
+#pragma GCC unroll 8
+      for (int k = 0; k < 8; ++k) store(to + (j + k) * stride + i, x[k]);
+    }
+    for (; j < columns; ++j)
+      for (int64_t k = 0; k < 8; ++k) to[j * stride + i + k] = widened(from[(i + k) * step + j]);
+  }
+  for (; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) to[j * stride + i] = widened(from[i * step + j]);
+}
+
+/// Copies `count` numbers in whole vectors: reads and writes up to 7 more.
+[[gnu::always_inline]] inline void copy_vectors(const float* from, float* to, int64_t count) {
+  for (int64_t j = 0; j < count; j += 8) {
+    Vector8 x;
+    load(x, from + j);
+    store(to + j, x);
+  }
+}
+
+template <int kCount>
+[[gnu::always_inline]] inline void copy_exactly(const float* from, float* to) {
+  __builtin_memcpy(to, from, kCount * sizeof(float));
+}
+
+}  // namespace
+
+int64_t Windows::feature_of(int64_t column) const {
+  const int64_t block = column / (kChannels * c_.taps()), rest = column % (kChannels * c_.taps());
+  const int64_t tap = rest / channels_of(block), channel = rest % channels_of(block);
+  return (block * kChannels + channel) * c_.taps() + tap;
+}
+
+Windows::Part::Part(const Windows& w, int64_t first_row, int64_t rows, int64_t first_column,
+                    int64_t columns)
+    : c_(w.c_),
+      w_(w),
+      planes_(w.order_ == Order::planes),
+      first_row_(first_row),
+      pictures_((planes_ ? (first_column + columns - 1) : (first_row + rows - 1)) / c_.out_plane() -
+                (planes_ ? first_column : first_row) / c_.out_plane() + 1),
+      picture_(pictures_),
+      place_(rows),
+      held_([&] {
+        // Channels, in whole blocks in the order of pixels.
+        const int64_t per_channel = planes_ ? c_.taps() : kChannels * c_.taps();
+        const int64_t together = planes_ ? 1 : kChannels;
+        const int64_t from = planes_ ? first_row : first_column;
+        const int64_t last = from + (planes_ ? rows : columns) - 1;
+        first_channel_ = from / per_channel * together;
+        channels_ = std::min((last / per_channel + 1) * together, c_.in_group()) - first_channel_;
+        return planes_ ? plan(first_column, columns) : plan(first_row, rows);
+      }()) {
+  set_places(rows);
+  const int64_t from = w.first_channel_ + first_channel_;
+  w.x_.at((first_picture_ * c_.in + from) * c_.plane()).visit([&](auto x) { hold(x); });
+}
+
+/// Decides what is held and where; returns how many numbers that takes.
+int64_t Windows::Part::plan(int64_t first_output, int64_t outputs) {
+  const auto& [stride_d, stride_h, stride_w] = c_.stride;
+  const int64_t depth_reach = (c_.kernel[0] - 1) * c_.dilation[0] + 1;
+  const int64_t height_reach = (c_.kernel[1] - 1) * c_.dilation[1] + 1;
+  const int64_t width_reach = (c_.kernel[2] - 1) * c_.dilation[2] + 1;
+  const int64_t plane = c_.out_plane(), heights = c_.out_size[1], width = c_.out_width();
+  first_picture_ = first_output / plane;
+  int64_t most_depths = 0, most_heights = 0;
+  for (int64_t i = 0; i < pictures_; ++i) {
+    const int64_t start = (first_picture_ + i) * plane;
+    const int64_t first = std::max<int64_t>(first_output - start, 0) / width;
+    const int64_t last = (std::min(first_output + outputs - start, plane) - 1) / width;
+    const int64_t d0 = first / heights, d1 = last / heights;
+    const int64_t h0 = d0 == d1 ? first % heights : 0, h1 = d0 == d1 ? last % heights : heights - 1;
+    Picture& p = picture_.data()[i];
+    p.depth = d0 * stride_d;
+    p.depths = (d1 - d0) * stride_d + depth_reach;
+    p.height = h0 * stride_h;
+    p.heights = (h1 - h0) * stride_h + height_reach;
+    most_depths = std::max(most_depths, p.depths);
+    most_heights = std::max(most_heights, p.heights);
+  }
+  // Of one row of outputs, only the columns that are read.
+  int64_t q0 = 0, q1 = width - 1;
+  const int64_t last_output = first_output + outputs - 1;
+  if (first_output / width == last_output / width) {
+    q0 = first_output % width;
+    q1 = last_output % width;
+  }
+  left_ = q0 * stride_w;
+  columns_ = (q1 - q0) * stride_w + width_reach;
+  if (planes_) {
+    phase_ = ceil_div(columns_, stride_w);
+    row_ = stride_w * phase_;
+  } else {
+    unit_ = std::min(kChannels, c_.in_group());
+    row_ = columns_ * unit_;
+  }
+  depth_ = most_heights * row_;
+  plane_ = most_depths * depth_;
+  picture_size_ = plane_ * (planes_ ? channels_ : ceil_div(channels_, kChannels));
+  for (int64_t i = 0; i < pictures_; ++i) {
+    Picture& p = picture_.data()[i];
+    p.origin = i * picture_size_ - p.depth * depth_ - p.height * row_;
+  }
+  return pictures_ * picture_size_ + kSlack;
+}
+
+/// Where the element of a tap lies, from that of tap 0.
+int64_t Windows::Part::of_tap(int64_t tap) const {
+  const int64_t area = c_.kernel[1] * c_.kernel[2];
+  const int64_t d = tap / area * c_.dilation[0];
+  const int64_t h = tap % area / c_.kernel[2] * c_.dilation[1];
+  const int64_t w = tap % c_.kernel[2] * c_.dilation[2];
+  const int64_t column =
+      planes_ ? w % c_.stride[2] * phase_ + w / c_.stride[2] : w * unit_;
+  return d * depth_ + h * row_ + column;
+}
+
+/// Where the first output of a row of outputs reads tap 0, if that column is held.
+int64_t Windows::Part::of_output_row(const Picture& p, int64_t row) const {
+  const int64_t d = row / c_.out_size[1] * c_.stride[0];
+  const int64_t h = row % c_.out_size[1] * c_.stride[1];
+  const int64_t left = planes_ ? left_ / c_.stride[2] : left_ * unit_;
+  return p.origin + d * depth_ + h * row_ - left;
+}
+
+void Windows::Part::set_places(int64_t rows) {
+  int64_t* place = place_.data();
+  if (planes_) {
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t k = first_row_ + i;
+      place[i] = (k / c_.taps() - first_channel_) * plane_ + of_tap(k % c_.taps());
+    }
+    return;
+  }
+  const int64_t step = c_.stride[2] * unit_;
+  for (int64_t i = 0; i < rows;) {
+    const int64_t o = first_row_ + i, at = o % c_.out_plane();
+    const Picture& p = picture_.data()[o / c_.out_plane() - first_picture_];
+    const int64_t first = of_output_row(p, at / c_.out_width());
+    for (int64_t q = at % c_.out_width(); q < c_.out_width() && i < rows; ++q, ++i)
+      place[i] = first + q * step;
+  }
+}
+
+template <class T>
+void Windows::Part::hold(const T* x) const {
+  const int64_t blocks = planes_ ? channels_ : ceil_div(channels_, kChannels);
+  const int64_t each = planes_ ? 1 : kChannels;
+  for (int64_t i = 0; i < pictures_; ++i, x += c_.in * c_.plane()) {
+    const Picture& p = picture_.data()[i];
+    for (int64_t block = 0; block < blocks; ++block)
+      for (int64_t d = p.depth; d < p.depth + p.depths; ++d) {
+        if (!is_read(d, c_.kernel[0], c_.stride[0], c_.dilation[0])) continue;
+        for (int64_t h = p.height; h < p.height + p.heights; ++h) {
+          if (!is_read(h, c_.kernel[1], c_.stride[1], c_.dilation[1])) continue;
+          const int64_t from_d = d - c_.padding[0], from_h = h - c_.padding[1];
+          const bool inside =
+              from_d >= 0 && from_d < c_.size[0] && from_h >= 0 && from_h < c_.size[1];
+          const T* from = x + block * each * c_.plane() +
+                          (from_d * c_.size[1] + from_h) * c_.width();
+          float* to = held_.data() + p.origin + block * plane_ + d * depth_ + h * row_;
+          if (!inside)
+            std::fill(to, to + row_, 0.f);
+          else if (planes_)
+            hold_row(from, to);
+          else
+            hold_row(from, std::min(each, channels_ - block * each), to);
+        }
+      }
+  }
+  std::fill_n(held_.data() + pictures_ * picture_size_, kSlack, 0.f);
+}
+
+/// A row of a plane: padded columns left_ ... of `from`, phase by phase of the stride.
+template <class T>
+void Windows::Part::hold_row(const T* from, float* to) const {
+  const int64_t step = c_.stride[2];
+  for (int64_t f = 0; f < step; ++f, to += phase_) {
+    if (!is_read(f, c_.kernel[2], step, c_.dilation[2])) continue;
+    // Held column i is column i * step + first of the picture.
+    const int64_t first = left_ + f - c_.padding[2];
+    const int64_t begin = std::clamp<int64_t>(first < 0 ? ceil_div(-first, step) : 0, 0, phase_);
+    const int64_t end = std::clamp<int64_t>(ceil_div(c_.width() - first, step), begin, phase_);
+    std::fill(to, to + begin, 0.f);
+    if (step == 1)
+      for (int64_t i = begin; i < end; ++i) to[i] = widened(from[first + i]);
+    else
+      for (int64_t i = begin; i < end; ++i) to[i] = widened(from[first + i * step]);
+    std::fill(to + end, to + phase_, 0.f);
+  }
+}
+
+/// A row of `channels` planes, column by column.
+template <class T>
+void Windows::Part::hold_row(const T* from, int64_t channels, float* to) const {
+  const int64_t first = left_ - c_.padding[2];
+  const int64_t begin = std::clamp<int64_t>(-first, 0, columns_);
+  const int64_t end = std::clamp<int64_t>(c_.width() - first, begin, columns_);
+  std::fill(to, to + begin * unit_, 0.f);
+  simd([=, step = c_.plane(), unit = unit_] {
+    turn(from + first + begin, step, channels, end - begin, to + begin * unit, unit);
+  });
+  std::fill(to + end * unit_, to + columns_ * unit_, 0.f);
+}
+
+void Windows::Part::add_run(int64_t from, int64_t count) {
+  if (runs_ > 0) {
+    Run& last = run_[static_cast<size_t>(runs_ - 1)];
+    if (last.from + last.count == from) {
+      last.count += count;
+      width_ += count;
+      return;
+    }
+  }
+  run_[static_cast<size_t>(runs_++)] = {from, width_, count};
+  width_ += count;
+}
+
+void Windows::Part::choose(int64_t column, int64_t width) {
+  runs_ = width_ = 0;
+  while (width_ < width) {
+    const int64_t j = column + width_, rest = width - width_;
+    if (planes_) {
+      const int64_t at = j % c_.out_plane(), q = at % c_.out_width();
+      const Picture& p = picture_.data()[j / c_.out_plane() - first_picture_];
+      add_run(of_output_row(p, at / c_.out_width()) + q, std::min(rest, c_.out_width() - q));
+    } else {
+      const int64_t per_block = kChannels * c_.taps(), block = j / per_block;
+      const int64_t channels = w_.channels_of(block);
+      const int64_t tap = j % per_block / channels, channel = j % per_block % channels;
+      add_run((block - first_channel_ / kChannels) * plane_ + of_tap(tap) + channel,
+              std::min(rest, channels - channel));
+    }
+  }
+}
+
+void Windows::Part::copy(int64_t row, int64_t rows, float* to, int64_t stride) const {
+  const int64_t* place = place_.data() + (row - first_row_);
+  const float* held = held_.data();
+  const Run* run = run_.data();
+  const int64_t runs = runs_, width = width_;
+  // Runs of one size, whose copies are a few instructions.
+  auto equal = [=](int64_t count) {
+    for (int64_t r = 0; r < runs; ++r)
+      if (run[r].count != count) return false;
+    return width == stride;
+  };
+  auto copy_equal = [=]<int kCount>() {
+    simd([=] {
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t r = 0; r < runs; ++r)
+          copy_exactly<kCount>(held + place[i] + run[r].from, to + i * stride + r * kCount);
+    });
+  };
+  if (equal(32)) return copy_equal.template operator()<32>();
+  if (equal(16)) return copy_equal.template operator()<16>();
+  if (equal(8)) return copy_equal.template operator()<8>();
+  if (equal(4)) return copy_equal.template operator()<4>();
+  // Whole vectors: what they write too much is overwritten by the next ones. The last row ends
+  // where it must.
+  simd([=] {
+    for (int64_t i = 0; i + 1 < rows; ++i) {
+      float* row_to = to + i * stride;
+      for (int64_t r = 0; r < runs; ++r)
+        copy_vectors(held + place[i] + run[r].from, row_to + run[r].to, run[r].count);
+      for (int64_t j = width; j < stride; ++j) row_to[j] = 0;
+    }
+    float* last = to + (rows - 1) * stride;
+    for (int64_t r = 0; r < runs; ++r)
+      for (int64_t j = 0; j < run[r].count; ++j)
+        last[run[r].to + j] = held[place[rows - 1] + run[r].from + j];
+    for (int64_t j = width; j < stride; ++j) last[j] = 0;
+  });
+}
+
+}  // namespace tern::kernels
