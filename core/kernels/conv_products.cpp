@@ -14,6 +14,7 @@
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/conv_windows.h"
+#include "tern/core/kernels/conv_winograd.h"
 #include "tern/core/kernels/gemm_bf16.h"
 #include "tern/core/kernels/gemm_tiles.h"
 #include "tern/core/kernels/scratch.h"
@@ -217,6 +218,7 @@ float flushed(float x) { return std::fabs(x) < 0x1p-126f ? x * 0.f : x; }
 }  // namespace
 
 void conv_products(const Conv& c, Factor x, const float* w, const float* bias, float* y) {
+  if (!x.bf16 && !in_bf16() && winograd_takes(c)) return conv_winograd(c, numbers(x), w, bias, y);
   Forward{c,    x,
           w,    bias,
           y,    c.out_plane(),
@@ -225,6 +227,7 @@ void conv_products(const Conv& c, Factor x, const float* w, const float* bias, f
 }
 
 void conv_input_products(const Conv& c, const float* dy, const float* w, float* dx) {
+  if (!in_bf16() && winograd_takes(c)) return conv_input_winograd(c, dy, w, dx);
   auto each_phase = [&](auto fn) {
     std::array<int64_t, 3> at;
     for (at[0] = 0; at[0] < phases_of(c, 0); ++at[0])

@@ -26,6 +26,25 @@ template <>
   load(v, from);
 }
 
+/// to[i] = from[2 * i] for begin <= i < end. Reads nothing between `end` and the next element.
+[[gnu::always_inline]] inline void take_every_other(const float* from, float* to, int64_t begin,
+                                                    int64_t end) {
+  auto eight = [=](int64_t i) {
+    Vector8 low, high;
+    load(low, from + 2 * i);
+    load(high, from + 2 * i + 7);
+    store(to + i, __builtin_shufflevector(low, high, 0, 2, 4, 6, 9, 11, 13, 15));
+  };
+  int64_t i = begin;
+  for (; i + 8 <= end; i += 8) eight(i);
+  if (i < end && end - begin >= 8) return eight(end - 8);
+  for (; i < end; ++i) to[i] = from[2 * i];
+}
+[[gnu::always_inline]] inline void take_every_other(const Bf16* from, float* to, int64_t begin,
+                                                    int64_t end) {
+  for (int64_t i = begin; i < end; ++i) to[i] = widened(from[2 * i]);
+}
+
 /// to[j * stride + i] = from[i * step + j] for i < rows and j < columns.
 template <class T>
 [[gnu::always_inline]] inline void turn(const T* from, int64_t step, int64_t rows, int64_t columns,
@@ -166,9 +185,11 @@ int64_t Windows::Part::of_output_row(const Picture& p, int64_t row) const {
 void Windows::Part::set_places(int64_t rows) {
   int64_t* place = place_.data();
   if (planes_) {
+    const int64_t taps = c_.taps();
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t k = first_row_ + i;
-      place[i] = (k / c_.taps() - first_channel_) * plane_ + of_tap(k % c_.taps());
+      place[i] = i < taps ? (k / taps - first_channel_) * plane_ + of_tap(k % taps)
+                          : place[i - taps] + plane_;
     }
     return;
   }
@@ -188,32 +209,32 @@ void Windows::Part::hold(const T* x) const {
   const int64_t each = planes_ ? 1 : kChannels;
   for (int64_t i = 0; i < pictures_; ++i, x += c_.in * c_.plane()) {
     const Picture& p = picture_.data()[i];
-    for (int64_t block = 0; block < blocks; ++block)
-      for (int64_t d = p.depth; d < p.depth + p.depths; ++d) {
-        if (!is_read(d, c_.kernel[0], c_.stride[0], c_.dilation[0])) continue;
-        for (int64_t h = p.height; h < p.height + p.heights; ++h) {
-          if (!is_read(h, c_.kernel[1], c_.stride[1], c_.dilation[1])) continue;
-          const int64_t from_d = d - c_.padding[0], from_h = h - c_.padding[1];
-          const bool inside =
-              from_d >= 0 && from_d < c_.size[0] && from_h >= 0 && from_h < c_.size[1];
-          const T* from = x + block * each * c_.plane() +
-                          (from_d * c_.size[1] + from_h) * c_.width();
-          float* to = held_.data() + p.origin + block * plane_ + d * depth_ + h * row_;
-          if (!inside)
-            std::fill(to, to + row_, 0.f);
-          else if (planes_)
-            hold_row(from, to);
-          else
-            hold_row(from, std::min(each, channels_ - block * each), to);
-        }
+    for (int64_t d = p.depth; d < p.depth + p.depths; ++d) {
+      if (!is_read(d, c_.kernel[0], c_.stride[0], c_.dilation[0])) continue;
+      for (int64_t h = p.height; h < p.height + p.heights; ++h) {
+        if (!is_read(h, c_.kernel[1], c_.stride[1], c_.dilation[1])) continue;
+        const int64_t from_d = d - c_.padding[0], from_h = h - c_.padding[1];
+        const bool inside = from_d >= 0 && from_d < c_.size[0] && from_h >= 0 && from_h < c_.size[1];
+        const T* from = x + (from_d * c_.size[1] + from_h) * c_.width();
+        float* to = held_.data() + p.origin + d * depth_ + h * row_;
+        if (!inside)
+          for (int64_t block = 0; block < blocks; ++block)
+            std::fill_n(to + block * plane_, row_, 0.f);
+        else if (planes_)
+          hold_rows(from, to);
+        else
+          for (int64_t block = 0; block < blocks; ++block)
+            hold_pixels(from + block * each * c_.plane(), std::min(each, channels_ - block * each),
+                        to + block * plane_);
       }
+    }
   }
   std::fill_n(held_.data() + pictures_ * picture_size_, kSlack, 0.f);
 }
 
-/// A row of a plane: padded columns left_ ... of `from`, phase by phase of the stride.
+/// A row of every plane: padded columns left_ ... of `from`, phase by phase of the stride.
 template <class T>
-void Windows::Part::hold_row(const T* from, float* to) const {
+void Windows::Part::hold_rows(const T* from, float* to) const {
   const int64_t step = c_.stride[2];
   for (int64_t f = 0; f < step; ++f, to += phase_) {
     if (!is_read(f, c_.kernel[2], step, c_.dilation[2])) continue;
@@ -221,18 +242,26 @@ void Windows::Part::hold_row(const T* from, float* to) const {
     const int64_t first = left_ + f - c_.padding[2];
     const int64_t begin = std::clamp<int64_t>(first < 0 ? ceil_div(-first, step) : 0, 0, phase_);
     const int64_t end = std::clamp<int64_t>(ceil_div(c_.width() - first, step), begin, phase_);
-    std::fill(to, to + begin, 0.f);
-    if (step == 1)
-      for (int64_t i = begin; i < end; ++i) to[i] = widened(from[first + i]);
-    else
-      for (int64_t i = begin; i < end; ++i) to[i] = widened(from[first + i * step]);
-    std::fill(to + end, to + phase_, 0.f);
+    simd([=, planes = channels_, plane = plane_, phase = phase_, from_plane = c_.plane()] {
+      for (int64_t channel = 0; channel < planes; ++channel) {
+        const T* x = from + channel * from_plane;
+        float* y = to + channel * plane;
+        for (int64_t i = 0; i < begin; ++i) y[i] = 0;
+        if (step == 1)
+          for (int64_t i = begin; i < end; ++i) y[i] = widened(x[first + i]);
+        else if (step == 2)
+          take_every_other(x + first, y, begin, end);
+        else
+          for (int64_t i = begin; i < end; ++i) y[i] = widened(x[first + i * step]);
+        for (int64_t i = end; i < phase; ++i) y[i] = 0;
+      }
+    });
   }
 }
 
 /// A row of `channels` planes, column by column.
 template <class T>
-void Windows::Part::hold_row(const T* from, int64_t channels, float* to) const {
+void Windows::Part::hold_pixels(const T* from, int64_t channels, float* to) const {
   const int64_t first = left_ - c_.padding[2];
   const int64_t begin = std::clamp<int64_t>(-first, 0, columns_);
   const int64_t end = std::clamp<int64_t>(c_.width() - first, begin, columns_);

@@ -75,9 +75,9 @@ class Windows::Part {
   template <class T>
   void hold(const T* x) const;
   template <class T>
-  void hold_row(const T* from, float* to) const;
+  void hold_rows(const T* from, float* to) const;
   template <class T>
-  void hold_row(const T* from, int64_t channels, float* to) const;
+  void hold_pixels(const T* from, int64_t channels, float* to) const;
 
   const Conv& c_;
   const Windows& w_;

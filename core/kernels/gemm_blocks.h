@@ -223,6 +223,7 @@ struct Blocks : Product<float> {
   void pack_windows(int64_t begin, int64_t end, int64_t d, Range places, Packed* to) const {
     const int64_t row0 = conv->row + first(d) + places.first, count = places.second - places.first;
     const int64_t column = begin * K::kColumns;
+    if (count <= 0) return;  // a shorter block of k has fewer parts
     Windows::Part part(*conv->windows, row0, count, conv->column + column,
                        std::min(n, end * K::kColumns) - column);
     to += places.first * K::kColumns;

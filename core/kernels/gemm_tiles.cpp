@@ -292,7 +292,7 @@ SharedB<Shared<Unit>> packed_in(const PackedTiles& b) {
 
 /// Calls fn(vector unit) with that of the vector level in use.
 template <class Fn>
-auto with_unit(Fn fn) {
+decltype(auto) with_unit(Fn fn) {
 #if defined(__x86_64__)
   return tern::detail::vector_level == VectorLevel::kAvx512 ? fn(Avx512()) : fn(Avx2());
 #else
@@ -308,6 +308,15 @@ void multiply_tiles(const Product<float>& p) {
 
 void multiply_tiles_together(const Product<float>& p, const PanelDone& done) {
   with_unit([&]<class Unit>(Unit) { multiply_together<Float32<Unit>>(scaled(p), done); });
+}
+
+const F32Tiles& f32_tiles() {
+  return with_unit([]<class Unit>(Unit) -> const F32Tiles& {
+    using K = Float32<Unit>;
+    static constexpr F32Tiles kTiles{K::kRows, K::kColumns, K::kMaxDepth, K::kLanes, K::pack_a,
+                                     K::tile};
+    return kTiles;
+  });
 }
 
 int64_t PackedTiles::size(int64_t rows, int64_t columns) {
