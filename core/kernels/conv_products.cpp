@@ -173,13 +173,14 @@ int64_t phases_of(const Conv& c, size_t axis) { return std::min(c.stride[axis], 
 /// How the weight gradient is cut: into panels of some blocks of channels, and into parts of the
 /// sums. Parts by the shape alone; panels change no bit.
 struct WeightCut {
+  bool winograd;
   int64_t blocks, panels, splits;
 
-  explicit WeightCut(const Conv& c) {
+  WeightCut(const Conv& c, bool by_squares) : winograd(by_squares) {
     constexpr int64_t kBlocksEach = 4, kTasks = 32, kLeast = 512, kMostPartial = int64_t{1} << 22;
     constexpr double kTask = 2e6;
     blocks = ceil_div(c.in_group(), Windows::kChannels);
-    panels = ceil_div(blocks, kBlocksEach);
+    panels = ceil_div(blocks, winograd ? 2 * kBlocksEach : kBlocksEach);
     const int64_t size = c.out * c.in_group() * c.taps();
     const auto most = static_cast<int64_t>(2 * static_cast<double>(c.work()) / kTask);
     splits = std::min(kTasks, most) / (panels * c.groups);
@@ -195,6 +196,12 @@ struct WeightCut {
 void weight_panel(const Conv& c, Factor x, const float* dy, const WeightCut& cut, int64_t group,
                   int64_t panel, int64_t split, float* to) {
   constexpr int64_t kUnit = 64;  // sums are cut at its multiples
+  if (cut.winograd) {
+    const int64_t squares = winograd_squares(c);
+    return weight_panel_winograd(c, numbers(x), dy, cut.first_block(panel),
+                                 cut.first_block(panel + 1), squares * split / cut.splits,
+                                 squares * (split + 1) / cut.splits, to);
+  }
   const int64_t outputs = c.batch * c.out_plane(), units = ceil_div(outputs, kUnit);
   const int64_t first = units * split / cut.splits * kUnit;
   const int64_t last = std::min(outputs, units * (split + 1) / cut.splits * kUnit);
@@ -252,7 +259,7 @@ void conv_input_products(const Conv& c, const float* dy, const float* w, float* 
 }
 
 void conv_weight_products(const Conv& c, Factor x, const float* dy, float* dw) {
-  const WeightCut cut(c);
+  const WeightCut cut(c, !x.bf16 && !in_bf16() && winograd_takes(c));
   const int64_t features = c.in_group() * c.taps(), size = c.out * features;
   Scratch<float> sums(cut.splits * size);
   parallel_blocks(cut.splits * c.groups * cut.panels, c.work(), [&](int64_t task) {

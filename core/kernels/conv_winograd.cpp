@@ -102,6 +102,56 @@ struct Weights {
   }
 }
 
+/// to[e * to_step + j] = element e of H g H^T, with element t of square j (2 x 2) at g[t * step +
+/// j]; H is G for two weights.
+[[gnu::always_inline]] inline void transform_gradients(const float* g, int64_t step, float* to,
+                                                       int64_t to_step, int64_t n) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    float half[4][2];
+#pragma GCC unroll 2
+    for (int c = 0; c < 2; ++c) {
+      const float a = g[c * step + j], b = g[(2 + c) * step + j];
+      half[0][c] = a;
+      half[1][c] = .5f * (a + b);
+      half[2][c] = .5f * (a - b);
+      half[3][c] = b;
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+      const float a = half[r][0], b = half[r][1];
+      to[(4 * r) * to_step + j] = a;
+      to[(4 * r + 1) * to_step + j] = .5f * (a + b);
+      to[(4 * r + 2) * to_step + j] = .5f * (a - b);
+      to[(4 * r + 3) * to_step + j] = b;
+    }
+  }
+}
+
+/// w[t * w_step + j] = tap t of the gradient, from its 16 elements at m[e * step + j].
+[[gnu::always_inline]] inline void transform_taps(const float* m, int64_t step, float* w,
+                                                  int64_t w_step, int64_t n) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    float half[3][4];
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) {
+      const float a = m[c * step + j], b = m[(4 + c) * step + j];
+      const float e = m[(8 + c) * step + j], f = m[(12 + c) * step + j];
+      half[0][c] = a + b + e;
+      half[1][c] = b - e;
+      half[2][c] = b + e - f;
+    }
+#pragma GCC unroll 3
+    for (int r = 0; r < 3; ++r) {
+      const float a = half[r][0], b = half[r][1], e = half[r][2], f = half[r][3];
+      w[(3 * r) * w_step + j] = a + b + e;
+      w[(3 * r + 1) * w_step + j] = b - e;
+      w[(3 * r + 2) * w_step + j] = b + e - f;
+    }
+  }
+}
+
 /// A convolution whose windows are the squares: 4 x 4, two apart.
 Conv squares_of(const Conv& c) {
   Conv s = c;
@@ -265,6 +315,119 @@ class Forward3x3 {
   const Windows windows_;
 };
 
+/// The same of its outputs' gradients: 2 x 2.
+Conv gradient_squares_of(const Conv& c) {
+  Conv s = squares_of(c);
+  s.in = c.out;
+  s.size = c.out_size;
+  s.kernel = {1, 2, 2};
+  s.padding = {0, 0, 0};
+  return s;
+}
+
+/// Sums of products of transformed dy (out, squares) and x (squares, in): 16 products, whose C is
+/// transformed into 3 x 3 taps at last.
+class WeightSums3x3 {
+ public:
+  WeightSums3x3(const Conv& c, const float* x, const float* dy, int64_t first_block,
+                int64_t last_block)
+      : c_(c),
+        tiles_(f32_tiles()),
+        squares_(squares_of(c)),
+        gradients_(gradient_squares_of(c)),
+        x_(squares_, Windows::Order::pixels, x, 0),
+        dy_(gradients_, Windows::Order::pixels, dy, 0),
+        first_block_(first_block),
+        channels_(std::min(c.in, last_block * kBlock) - first_block * kBlock),
+        v_row_(ceil_div(channels_, kStrip) * kStrip),
+        v_size_(kTogether * v_row_ + kLine),
+        d_size_(kTogether * kOutputs + kLine),
+        m_size_(kOutputs * v_row_ + kLine),
+        v_(kElements * v_size_),
+        d_(kElements * d_size_),
+        packed_(tiles_.rows * kTogether + tiles_.slack),
+        m_(kElements * m_size_) {}
+
+  void run(int64_t first, int64_t last, float* to) {
+    for (int64_t o = 0; o < c_.out; o += kOutputs) {
+      const int64_t outputs = std::min(kOutputs, c_.out - o);
+      for (int64_t at = first; at < last; at += kTogether) {
+        const int64_t count = std::min(kTogether, last - at);
+        transform<kElements>(x_, first_block_, channels_, at, count, v_.data(), v_row_, v_size_);
+        transform<4>(dy_, o / kBlock, outputs, at, count, d_.data(), kOutputs, d_size_);
+        multiply(outputs, count, at > first);
+      }
+      for (int64_t i = 0; i < outputs; ++i) write(i, to + (o + i) * c_.in * kTaps);
+    }
+  }
+
+ private:
+  static constexpr int64_t kTaps = 9, kBlock = Windows::kChannels, kStrip = 32;
+  static constexpr int64_t kOutputs = 128;  // channels of dy that are summed together
+  static constexpr int64_t kTogether = 64;  // squares whose products are summed together
+  static_assert(kOutputs % kBlock == 0);
+
+  /// to[element * size + square * row + channel] for some channels, from a block on, and squares.
+  template <int64_t kFrom>
+  void transform(const Windows& from, int64_t first_block, int64_t channels, int64_t first,
+                 int64_t count, float* to, int64_t row, int64_t size) const {
+    constexpr int64_t kAtOnce = 16;                        // squares
+    constexpr int64_t kStep = kAtOnce * kBlock + kLine;    // per element
+    constexpr int64_t kPerBlock = kBlock * kFrom;          // columns of the windows
+    alignas(64) float squares[kFrom * kStep];
+    const int64_t column = first_block * kPerBlock;
+    Windows::Part part(from, first, count, column, channels * kFrom);
+    for (int64_t c = 0; c < channels; c += kBlock) {
+      const int64_t width = std::min(kBlock, channels - c);
+      for (int64_t s = 0; s < count; s += kAtOnce) {
+        const int64_t some = std::min(kAtOnce, count - s);
+        for (int64_t t = 0; t < kFrom; ++t) {
+          part.choose(column + c * kFrom + t * width, width);
+          part.copy(first + s, some, squares + t * kStep, kBlock);
+        }
+        simd([=, d = &squares[0], v = to + s * row + c] {
+          for (int64_t i = 0; i < some; ++i)
+            if constexpr (kFrom == 4)
+              transform_gradients(d + i * kBlock, kStep, v + i * row, size, kBlock);
+            else
+              transform_squares(d + i * kBlock, kStep, v + i * row, size, kBlock);
+        });
+      }
+    }
+  }
+
+  void multiply(int64_t outputs, int64_t count, bool add) const {
+    const int64_t tiles = ceil_div(outputs, tiles_.rows);
+    for (int64_t e = 0; e < kElements; ++e)
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t row = outputs * t / tiles, rows = outputs * (t + 1) / tiles - row;
+        tiles_.pack_a(d_.data() + e * d_size_ + row, kOutputs, false, rows, count, packed_.data());
+        for (int64_t j = 0; j < v_row_; j += tiles_.columns)
+          tiles_.tile(rows, tiles_.columns, count, packed_.data(), v_.data() + e * v_size_ + j,
+                      v_row_, m_.data() + e * m_size_ + row * v_row_ + j, v_row_, add);
+      }
+  }
+
+  void write(int64_t output, float* to) const {
+    for (int64_t c = 0; c < channels_; c += kBlock) {
+      const int64_t width = std::min(kBlock, channels_ - c);
+      simd([=, m = m_.data() + output * v_row_ + c, step = m_size_,
+            w = to + (first_block_ * kBlock + c) * kTaps] {
+        transform_taps(m, step, w, width, width);
+      });
+    }
+  }
+
+  const Conv& c_;
+  const F32Tiles& tiles_;
+  const Conv squares_, gradients_;
+  const Windows x_, dy_;
+  const int64_t first_block_, channels_;
+  const int64_t v_row_;                    // numbers per square
+  const int64_t v_size_, d_size_, m_size_;  // of an element of all squares or outputs
+  Scratch<float> v_, d_, packed_, m_;
+};
+
 }  // namespace
 
 bool winograd_takes(const Conv& c) {
@@ -289,6 +452,13 @@ void conv_input_winograd(const Conv& c, const float* dy, const float* w, float* 
   std::swap(turned.size, turned.out_size);
   for (size_t a = 1; a < 3; ++a) turned.padding[a] = c.kernel[a] - 1 - c.padding[a];
   Forward3x3(turned, dy, {w, kTaps, c.in * kTaps, true}, nullptr, dx).run();
+}
+
+int64_t winograd_squares(const Conv& c) { return c.batch * squares_of(c).out_plane(); }
+
+void weight_panel_winograd(const Conv& c, const float* x, const float* dy, int64_t first_block,
+                           int64_t last_block, int64_t first, int64_t last, float* to) {
+  WeightSums3x3(c, x, dy, first_block, last_block).run(first, last, to);
 }
 
 }  // namespace tern::kernels

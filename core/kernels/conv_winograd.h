@@ -15,4 +15,11 @@ bool winograd_takes(const Conv& c);
 void conv_winograd(const Conv& c, const float* x, const float* w, const float* bias, float* y);
 void conv_input_winograd(const Conv& c, const float* dy, const float* w, float* dx);
 
+/// The sums over squares first, ..., last - 1 of dw's channels in some blocks of
+/// Windows::kChannels: to (out, features), in the order of Windows::Order::pixels.
+/// REQUIRES: winograd_takes(c).
+int64_t winograd_squares(const Conv& c);
+void weight_panel_winograd(const Conv& c, const float* x, const float* dy, int64_t first_block,
+                           int64_t last_block, int64_t first, int64_t last, float* to);
+
 }  // namespace tern::kernels
