@@ -241,12 +241,12 @@ void conv_input_grad(const Conv& c, const T* dy, const T* w, T* dx) {
 }
 
 template <class T>
-void conv_weight_grad(const Conv& c, const T* x, const T* dy, T* dw) {
+void conv_weight_grad(const Conv& c, Elements<T> x, const T* dy, T* dw) {
   tern::detail::CountFlops counted(2 * c.work());
-  if (c.depthwise()) return weight_grad_depthwise(c, x, dy, dw);
+  if (c.depthwise()) return weight_grad_depthwise(c, numbers(x), dy, dw);
   if constexpr (std::is_same_v<T, float>)
     if (by_tiles<T>() && c.work() > 0) return conv_weight_products(c, x, dy, dw);
-  weight_grad_by_products(c, x, dy, dw);
+  weight_grad_by_products(c, numbers(x), dy, dw);
 }
 
 template void conv(const Conv&, const float*, const float*, const float*, float*);
@@ -257,7 +257,7 @@ template void add_columns(const Conv&, const float*, float*);
 template void add_columns(const Conv&, const double*, double*);
 template void conv_input_grad(const Conv&, const float*, const float*, float*);
 template void conv_input_grad(const Conv&, const double*, const double*, double*);
-template void conv_weight_grad(const Conv&, const float*, const float*, float*);
+template void conv_weight_grad(const Conv&, Factor, const float*, float*);
 template void conv_weight_grad(const Conv&, const double*, const double*, double*);
 
 }  // namespace tern::kernels

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 
+#include "tern/core/kernels/matrix.h"
+
 namespace tern::kernels {
 
 struct Conv {
@@ -36,9 +38,9 @@ void conv(const Conv& c, const T* x, const T* w, const T* bias, T* y);
 template <class T>
 void conv_input_grad(const Conv& c, const T* dy, const T* w, T* dx);
 
-/// The gradient by w from x and dy.
+/// The gradient by w from x and dy. Only if matmul_precision() is bf16 may x be stored as bfloat16.
 template <class T>
-void conv_weight_grad(const Conv& c, const T* x, const T* dy, T* dw);
+void conv_weight_grad(const Conv& c, Elements<T> x, const T* dy, T* dw);
 
 /// columns (batch, in * taps, out_plane): the element that each tap of each channel reads for each
 /// output, 0 for padding. The inverse sums these elements back into x.

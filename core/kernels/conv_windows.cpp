@@ -94,6 +94,7 @@ Windows::Part::Part(const Windows& w, int64_t first_row, int64_t rows, int64_t f
     : c_(w.c_),
       w_(w),
       planes_(w.order_ == Order::planes),
+      in_place_(reads_in_place()),
       first_row_(first_row),
       pictures_((planes_ ? (first_column + columns - 1) : (first_row + rows - 1)) / c_.out_plane() -
                 (planes_ ? first_column : first_row) / c_.out_plane() + 1),
@@ -110,8 +111,21 @@ Windows::Part::Part(const Windows& w, int64_t first_row, int64_t rows, int64_t f
         return planes_ ? plan(first_column, columns) : plan(first_row, rows);
       }()) {
   set_places(rows);
-  const int64_t from = w.first_channel_ + first_channel_;
-  w.x_.at((first_picture_ * c_.in + from) * c_.plane()).visit([&](auto x) { hold(x); });
+  const Factor x =
+      w.x_.at((first_picture_ * c_.in + w.first_channel_ + first_channel_) * c_.plane());
+  data_ = in_place_ ? static_cast<const float*>(x.data) : held_.data();
+  if (!in_place_) x.visit([&](auto from) { hold(from); });
+}
+
+/// Whether no window reaches beyond a picture, and runs of columns are whole vectors: copies read
+/// nothing behind them then.
+bool Windows::Part::reads_in_place() const {
+  const Conv::Sizes ones{1, 1, 1};
+  if (!planes_ || w_.x_.bf16 || c_.stride != ones) return false;
+  for (size_t a = 0; a < 3; ++a)
+    if (c_.padding[a] != 0 || c_.out_size[a] - 1 + (c_.kernel[a] - 1) * c_.dilation[a] >= c_.size[a])
+      return false;
+  return (c_.out_size == c_.size ? c_.plane() : c_.out_width()) % 8 == 0;
 }
 
 /// Decides what is held and where; returns how many numbers that takes.
@@ -122,6 +136,15 @@ int64_t Windows::Part::plan(int64_t first_output, int64_t outputs) {
   const int64_t width_reach = (c_.kernel[2] - 1) * c_.dilation[2] + 1;
   const int64_t plane = c_.out_plane(), heights = c_.out_size[1], width = c_.out_width();
   first_picture_ = first_output / plane;
+  if (in_place_) {
+    row_ = c_.width();
+    depth_ = c_.size[1] * row_;
+    plane_ = phase_ = c_.plane();
+    picture_size_ = c_.in * plane_;
+    for (int64_t i = 0; i < pictures_; ++i)
+      picture_.data()[i] = {0, 0, c_.size[0], c_.size[1], i * picture_size_};
+    return 0;
+  }
   int64_t most_depths = 0, most_heights = 0;
   for (int64_t i = 0; i < pictures_; ++i) {
     const int64_t start = (first_picture_ + i) * plane;
@@ -305,7 +328,7 @@ void Windows::Part::choose(int64_t column, int64_t width) {
 
 void Windows::Part::copy(int64_t row, int64_t rows, float* to, int64_t stride) const {
   const int64_t* place = place_.data() + (row - first_row_);
-  const float* held = held_.data();
+  const float* held = data_;
   const Run* run = run_.data();
   const int64_t runs = runs_, width = width_;
   // Runs of one size, whose copies are a few instructions.

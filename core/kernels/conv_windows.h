@@ -43,7 +43,8 @@ class Windows {
 };
 
 /// Some rows and columns, ready to be packed. Holds what they read of the pictures with zeros
-/// around it, so that packing needs no bounds: small enough for the second cache.
+/// around it, so that packing needs no bounds: small enough for the second cache. Where there is
+/// nothing to add, x is read in place.
 class Windows::Part {
  public:
   Part(const Windows& w, int64_t first_row, int64_t rows, int64_t first_column, int64_t columns);
@@ -67,6 +68,7 @@ class Windows::Part {
     int64_t origin;           ///< where the padded element (0, 0, left_) would lie
   };
 
+  bool reads_in_place() const;
   int64_t plan(int64_t first_output, int64_t outputs);
   void set_places(int64_t rows);
   int64_t of_tap(int64_t tap) const;
@@ -81,7 +83,7 @@ class Windows::Part {
 
   const Conv& c_;
   const Windows& w_;
-  const bool planes_;
+  const bool planes_, in_place_;
   const int64_t first_row_;
   int64_t first_channel_ = 0, channels_ = 0;  // held, within the group
   int64_t first_picture_ = 0;
@@ -94,6 +96,7 @@ class Windows::Part {
   Scratch<Picture> picture_;
   Scratch<int64_t> place_;  // of each row
   Scratch<float> held_;
+  const float* data_;  // held_, or x itself
   std::array<Run, kMostColumns> run_;
   int64_t runs_ = 0, width_ = 0;
 };

@@ -1,6 +1,6 @@
 // Convolutions. y(x, w), dx(dy, w) and dw(x, dy) are each linear in both arguments, and the
 // gradients of each are the other two. So they are three ops, and derivatives of any order work.
-// Patch embeddings and 1x1 kernels are computed as matrix products.
+// Patch embeddings are computed as matrix products.
 #include "tern/core/ops/conv.h"
 
 #include "tern/core/kernels/conv.h"
@@ -9,6 +9,7 @@
 #include "tern/core/ops/einsum.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/padding.h"
+#include "tern/core/ops/saved_operand.h"
 #include "tern/core/tape/record.h"
 
 namespace tern {
@@ -31,13 +32,24 @@ Dims but_channels(const ConvCall& c) {
   return axes;
 }
 
+// What the gradient by w needs of x: rounded if products read it so.
+SavedOperand save_windows(const ConvCall& c, const Tensor& x) {
+  return c.depthwise() ? SavedOperand(save(x)) : save_operand(x);
+}
+
 // dw(x, dy):  dx = input_grad(dy, ddw),  d(dy) = x * ddw
-Tensor weight_grad(const ConvCall& c, const Tensor& x, const Tensor& dy) {
+Tensor weight_grad(const ConvCall& c, const Operand& input, const Tensor& dy) {
+  const Tensor x = input.tensor();  // undefined if rounded: then nothing is recorded
   Op op(name_of(c, kWeightGrad), x, dy);
-  Fresh dw(c.weight_shape(), x.dtype());
-  Tensor xc = x.detach().contiguous(), d = dy.detach().contiguous();
-  dispatch_float(x.dtype(), name_of(c, kConvNames), [&]<class T>() {
-    kernels::conv_weight_grad(c, xc.data<T>(), d.data<T>(), dw.data<T>());
+  Fresh dw(c.weight_shape(), dy.dtype());
+  Operand xc = input;
+  if (!input.rounded())
+    xc = x.detach().contiguous();
+  else if (!input.layout().is_contiguous())
+    xc = input.widened().contiguous();
+  Tensor d = dy.detach().contiguous();
+  dispatch_float(dy.dtype(), name_of(c, kConvNames), [&]<class T>() {
+    kernels::conv_weight_grad(c, xc.elements<T>(), d.data<T>(), dw.data<T>());
   });
   auto vjp = [c, x = save(x), dy = save(dy)](const Tensor& ddw, const Wants& wants) {
     Gradients g(2);
@@ -54,13 +66,6 @@ Tensor weight_grad(const ConvCall& c, const Tensor& x, const Tensor& dy) {
 Tensor convolve_patches(const ConvCall& c, const Tensor& x, const Tensor& w, const Tensor& b) {
   Tensor y = linear(detail::to_patches(c, x), reshape(w, {c.out, c.in * c.taps()}), b);
   return reshape(transpose(y, 1, 2), c.output_shape());
-}
-
-// 1x1: y (out, H W) = W (out, in) x (in, H W) for every image.
-Tensor convolve_points(const ConvCall& c, const Tensor& x, const Tensor& w, const Tensor& b) {
-  Tensor y = matmul(reshape(w, {c.out, c.in}), reshape(x, {c.batch, c.in, c.plane()}));
-  if (b.defined()) y = y + unsqueeze(b, 1);
-  return reshape(y, c.output_shape());
 }
 
 void check_weight(const char* op, const Tensor& x, const Tensor& w, const Tensor& b,
@@ -126,9 +131,7 @@ Tensor any_conv(const Tensor& x, const Tensor& w, const Tensor& b, const ConvOpt
   c.out = w.size(0);
   c.groups = o.groups;
   detail::set_output_size(name, c);
-  const bool touching = detail::are_patches(c) && c.groups == 1;
-  if (touching && c.taps() == 1) return convolve_points(c, x, w, b);
-  if (touching) return convolve_patches(c, x, w, b);
+  if (detail::are_patches(c) && c.groups == 1 && c.taps() > 1) return convolve_patches(c, x, w, b);
   return detail::convolve(c, x, w, b);
 }
 
@@ -152,11 +155,11 @@ Tensor convolve(const ConvCall& c, const Tensor& x, const Tensor& w, const Tenso
                   y.data<T>());
   });
   Tensor none;
-  auto vjp = [c, x = save(w.requires_grad() ? x : none), w = save(x.requires_grad() ? w : none)](
-                 const Tensor& dy, const Wants& wants) {
+  auto vjp = [c, x = save_windows(c, w.requires_grad() ? x : none),
+              w = save(x.requires_grad() ? w : none)](const Tensor& dy, const Wants& wants) {
     Gradients g(3);
     if (wants[0]) g[0] = conv_input_grad(c, dy, w.get());
-    if (wants[1]) g[1] = weight_grad(c, x.get(), dy);
+    if (wants[1]) g[1] = weight_grad(c, x.operand(), dy);
     if (wants[2]) g[2] = sum(dy, but_channels(c));
     return g;
   };
