@@ -14,6 +14,7 @@ struct Conv {
   using Sizes = std::array<int64_t, 3>;
   int64_t batch = 0, in = 0, out = 0, groups = 1;
   Sizes size = {1, 1, 1}, out_size = {1, 1, 1};
+  bool winograd = true;  ///< allowed where it is faster
   Sizes kernel = {1, 1, 1}, stride = {1, 1, 1}, padding = {0, 0, 0}, dilation = {1, 1, 1};
 
   int64_t in_group() const { return in / groups; }

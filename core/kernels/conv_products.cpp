@@ -66,8 +66,7 @@ struct Forward {
     p.ldc = channel_step;
     p.conv = &factors;
     PanelDone done;
-    if (bias)
-      done = [&, from = bias + group * m](const Panel& panel) { add_bias(p, from, panel); };
+    if (bias) done = [&, from = bias + group * m](const Panel& panel) { add_bias(p, from, panel); };
     if (!shared) {
       multiply_alone(p);
       if (done) done({0, m, columns, columns});
@@ -226,10 +225,8 @@ float flushed(float x) { return std::fabs(x) < 0x1p-126f ? x * 0.f : x; }
 
 void conv_products(const Conv& c, Factor x, const float* w, const float* bias, float* y) {
   if (!x.bf16 && !in_bf16() && winograd_takes(c)) return conv_winograd(c, numbers(x), w, bias, y);
-  Forward{c,    x,
-          w,    bias,
-          y,    c.out_plane(),
-          ColumnPlaces::planes(c.out_plane(), c.out * c.out_plane())}
+  Forward{
+      c, x, w, bias, y, c.out_plane(), ColumnPlaces::planes(c.out_plane(), c.out * c.out_plane())}
       .run();
 }
 
@@ -273,17 +270,19 @@ void conv_weight_products(const Conv& c, Factor x, const float* dy, float* dw) {
   const Windows windows(c, Windows::Order::pixels, x, 0);
   for (int64_t j = 0; j < features; ++j) place.data()[j] = windows.feature_of(j);
   const bool flush = in_bf16() && cut.splits > 1;
-  parallel_for(c.out, 1 + kGrainOfWeights / (cut.splits * features), [&](int64_t begin, int64_t end) {
-    for (int64_t o = begin; o < end; ++o) {
-      float* sum = sums.data() + o * features;
-      for (int64_t s = 1; s < cut.splits; ++s)
-        simd([=, from = sum + s * size] {
-          for (int64_t j = 0; j < features; ++j) sum[j] += from[j];
-          for (int64_t j = 0; flush && j < features; ++j) sum[j] = flushed(sum[j]);
-        });
-      for (int64_t j = 0; j < features; ++j) dw[o * features + place.data()[j]] = sum[j];
-    }
-  });
+  parallel_for(c.out, 1 + kGrainOfWeights / (cut.splits * features),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t o = begin; o < end; ++o) {
+                   float* sum = sums.data() + o * features;
+                   for (int64_t s = 1; s < cut.splits; ++s)
+                     simd([=, from = sum + s * size] {
+                       for (int64_t j = 0; j < features; ++j) sum[j] += from[j];
+                       for (int64_t j = 0; flush && j < features; ++j) sum[j] = flushed(sum[j]);
+                     });
+                   for (int64_t j = 0; j < features; ++j)
+                     dw[o * features + place.data()[j]] = sum[j];
+                 }
+               });
 }
 
 }  // namespace tern::kernels

@@ -123,7 +123,8 @@ bool Windows::Part::reads_in_place() const {
   const Conv::Sizes ones{1, 1, 1};
   if (!planes_ || w_.x_.bf16 || c_.stride != ones) return false;
   for (size_t a = 0; a < 3; ++a)
-    if (c_.padding[a] != 0 || c_.out_size[a] - 1 + (c_.kernel[a] - 1) * c_.dilation[a] >= c_.size[a])
+    if (c_.padding[a] != 0 ||
+        c_.out_size[a] - 1 + (c_.kernel[a] - 1) * c_.dilation[a] >= c_.size[a])
       return false;
   return (c_.out_size == c_.size ? c_.plane() : c_.out_width()) % 8 == 0;
 }
@@ -192,8 +193,7 @@ int64_t Windows::Part::of_tap(int64_t tap) const {
   const int64_t d = tap / area * c_.dilation[0];
   const int64_t h = tap % area / c_.kernel[2] * c_.dilation[1];
   const int64_t w = tap % c_.kernel[2] * c_.dilation[2];
-  const int64_t column =
-      planes_ ? w % c_.stride[2] * phase_ + w / c_.stride[2] : w * unit_;
+  const int64_t column = planes_ ? w % c_.stride[2] * phase_ + w / c_.stride[2] : w * unit_;
   return d * depth_ + h * row_ + column;
 }
 
@@ -237,7 +237,8 @@ void Windows::Part::hold(const T* x) const {
       for (int64_t h = p.height; h < p.height + p.heights; ++h) {
         if (!is_read(h, c_.kernel[1], c_.stride[1], c_.dilation[1])) continue;
         const int64_t from_d = d - c_.padding[0], from_h = h - c_.padding[1];
-        const bool inside = from_d >= 0 && from_d < c_.size[0] && from_h >= 0 && from_h < c_.size[1];
+        const bool inside =
+            from_d >= 0 && from_d < c_.size[0] && from_h >= 0 && from_h < c_.size[1];
         const T* from = x + (from_d * c_.size[1] + from_h) * c_.width();
         float* to = held_.data() + p.origin + d * depth_ + h * row_;
         if (!inside)

@@ -219,8 +219,7 @@ class Forward3x3 {
         for (int64_t d = 0; d < depths_; ++d) {
           const int64_t first = depth(d), count = depth(d + 1) - first;
           Scratch<float> block(rows * count + tiles_.slack);
-          tiles_.pack_a(transformed.data() + e * step + first, in, true, rows, count,
-                        block.data());
+          tiles_.pack_a(transformed.data() + e * step + first, in, true, rows, count, block.data());
           std::copy_n(block.data(), rows * count, packed(row(tile), rows, e) + rows * first);
         }
     });
@@ -252,8 +251,7 @@ class Forward3x3 {
     }
   }
 
-  void multiply(int64_t row, int64_t rows, int64_t element, const float* strip,
-                float* sums) const {
+  void multiply(int64_t row, int64_t rows, int64_t element, const float* strip, float* sums) const {
     const float* a = packed(row, rows, element);
     for (int64_t d = 0; d < depths_; ++d) {
       const int64_t first = depth(d), count = depth(d + 1) - first;
@@ -287,8 +285,8 @@ class Forward3x3 {
     for (int64_t i = 0; i < count;) {
       const int64_t at = (first + i) % plane, h = at / wide * 2, w = at % wide * 2;
       const int64_t run = std::min(wide - at % wide, count - i);
-      float* y = y_ + ((first + i) / plane * c_.out + channel) * c_.out_plane() +
-                 h * c_.out_width() + w;
+      float* y =
+          y_ + ((first + i) / plane * c_.out + channel) * c_.out_plane() + h * c_.out_width() + w;
       const bool odd = w + 2 * run > c_.out_width();  // the last column is beyond the picture
       for (int64_t r = 0; r < 2 && h + r < c_.out_size[1]; ++r, y += c_.out_width())
         simd([=, even = outputs + 2 * r * kSquares + i] {
@@ -371,9 +369,9 @@ class WeightSums3x3 {
   template <int64_t kFrom>
   void transform(const Windows& from, int64_t first_block, int64_t channels, int64_t first,
                  int64_t count, float* to, int64_t row, int64_t size) const {
-    constexpr int64_t kAtOnce = 16;                        // squares
-    constexpr int64_t kStep = kAtOnce * kBlock + kLine;    // per element
-    constexpr int64_t kPerBlock = kBlock * kFrom;          // columns of the windows
+    constexpr int64_t kAtOnce = 16;                      // squares
+    constexpr int64_t kStep = kAtOnce * kBlock + kLine;  // per element
+    constexpr int64_t kPerBlock = kBlock * kFrom;        // columns of the windows
     alignas(64) float squares[kFrom * kStep];
     const int64_t column = first_block * kPerBlock;
     Windows::Part part(from, first, count, column, channels * kFrom);
@@ -423,7 +421,7 @@ class WeightSums3x3 {
   const Conv squares_, gradients_;
   const Windows x_, dy_;
   const int64_t first_block_, channels_;
-  const int64_t v_row_;                    // numbers per square
+  const int64_t v_row_;                     // numbers per square
   const int64_t v_size_, d_size_, m_size_;  // of an element of all squares or outputs
   Scratch<float> v_, d_, packed_, m_;
 };
@@ -433,7 +431,8 @@ class WeightSums3x3 {
 bool winograd_takes(const Conv& c) {
   constexpr int64_t kLeastChannels = 32, kLeastSquares = 64;
   const Conv::Sizes kernel{1, 3, 3}, ones{1, 1, 1};
-  if (c.kernel != kernel || c.stride != ones || c.dilation != ones || c.groups != 1) return false;
+  if (!c.winograd || c.kernel != kernel || c.stride != ones || c.dilation != ones || c.groups != 1)
+    return false;
   if (c.out_size[0] != 1 || c.in < kLeastChannels || c.out < kLeastChannels) return false;
   // At odd edges squares reach beyond the picture.
   const int64_t squares = squares_of(c).out_plane();

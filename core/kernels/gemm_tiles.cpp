@@ -313,8 +313,8 @@ void multiply_tiles_together(const Product<float>& p, const PanelDone& done) {
 const F32Tiles& f32_tiles() {
   return with_unit([]<class Unit>(Unit) -> const F32Tiles& {
     using K = Float32<Unit>;
-    static constexpr F32Tiles kTiles{K::kRows, K::kColumns, K::kMaxDepth, K::kLanes, K::pack_a,
-                                     K::tile};
+    static constexpr F32Tiles kTiles{K::kRows,  K::kColumns, K::kMaxDepth,
+                                     K::kLanes, K::pack_a,   K::tile};
     return kTiles;
   });
 }

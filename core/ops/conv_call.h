@@ -2,6 +2,7 @@
 // its gradients. Inside of core only.
 #pragma once
 
+#include "tern/core/base/conv_method.h"
 #include "tern/core/kernels/conv.h"
 #include "tern/core/ops/conv.h"
 #include "tern/core/tensor/tensor.h"
@@ -49,6 +50,7 @@ template <class Size>
 ConvCall windows_of(const Tensor& x, Size kernel, Size stride, Size padding, Size dilation) {
   ConvCall c;
   c.axes = kAxes<Size>;
+  c.winograd = conv_method() == ConvMethod::winograd;
   c.batch = x.size(0);
   c.in = x.size(1);
   for (int a = 0; a < c.axes; ++a) c.size[static_cast<size_t>(3 - c.axes + a)] = x.size(2 + a);

@@ -1,0 +1,18 @@
+#include "tern/core/base/conv_method.h"
+
+namespace tern {
+namespace {
+
+thread_local ConvMethod current_method = ConvMethod::winograd;
+
+}  // namespace
+
+ConvMethod conv_method() { return current_method; }
+
+ConvMethodScope::ConvMethodScope(ConvMethod method) : before_(current_method) {
+  current_method = method;
+}
+
+ConvMethodScope::~ConvMethodScope() { current_method = before_; }
+
+}  // namespace tern

@@ -1,0 +1,336 @@
+// Convolutions of f32 are computed apart from those of f64 (windows packed for products,
+// Winograd's filtering), which are columns times weights: so the one is tried against the other, in
+// shapes drawn at random. The same shapes have the same bits on any number of threads.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tern/core/base/bf16_way.h"
+#include "tern/core/base/conv_method.h"
+#include "tern/core/base/matmul_backend.h"
+#include "tern/core/base/precision.h"
+#include "tern/core/base/rng.h"
+#include "tern/core/base/threads.h"
+#include "tern/core/ops/conv.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
+#include "tern/tests/support/same_bits.h"
+
+namespace tern::test_conv_products {
+namespace {
+
+using Three = std::array<int64_t, 3>;
+
+/// A convolution over `axes` axes; sizes of absent ones are not used.
+struct Example {
+  int axes = 2;
+  int64_t batch = 1, in = 1, out = 1, groups = 1;
+  Three size{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
+
+  Shape shape(int64_t first, int64_t second, const Three& sizes) const {
+    Shape s{first, second};
+    for (int a = 3 - axes; a < 3; ++a) s.push_back(sizes[static_cast<size_t>(a)]);
+    return s;
+  }
+  std::string text() const {
+    std::string t = fmt::format("{} axes, batch {}, {} -> {} channels, {} groups;", axes, batch, in,
+                                out, groups);
+    for (int a = 3 - axes; a < 3; ++a) {
+      const auto i = static_cast<size_t>(a);
+      t += fmt::format(" size {} kernel {} stride {} padding {} dilation {};", size[i], kernel[i],
+                       stride[i], padding[i], dilation[i]);
+    }
+    return t;
+  }
+  Tensor operator()(const Tensor& x, const Tensor& w, const Tensor& b) const {
+    if (axes == 1)
+      return conv1d(
+          x, w, b,
+          {.stride = stride[2], .padding = padding[2], .dilation = dilation[2], .groups = groups});
+    if (axes == 2)
+      return conv2d(x, w, b,
+                    {.stride = {stride[1], stride[2]},
+                     .padding = {padding[1], padding[2]},
+                     .dilation = {dilation[1], dilation[2]},
+                     .groups = groups});
+    return conv3d(x, w, b,
+                  {.stride = {stride[0], stride[1], stride[2]},
+                   .padding = {padding[0], padding[1], padding[2]},
+                   .dilation = {dilation[0], dilation[1], dilation[2]},
+                   .groups = groups});
+  }
+};
+
+int64_t between(int64_t first, int64_t last, Rng& rng) {
+  return randint(first, last + 1, {1}, rng).item<int64_t>();
+}
+
+Example any(Rng& rng) {
+  Example e;
+  e.axes = static_cast<int>(between(1, 3, rng));
+  e.batch = between(0, 5, rng);
+  e.groups = between(0, 3, rng) == 0 ? between(2, 3, rng) : 1;
+  e.in = e.groups * between(1, e.groups > 1 ? 6 : 40, rng);
+  e.out = e.groups * between(1, e.groups > 1 ? 6 : 40, rng);
+  for (size_t a = static_cast<size_t>(3 - e.axes); a < 3; ++a) {
+    e.kernel[a] = between(1, 5, rng);
+    e.stride[a] = between(1, 3, rng);
+    e.dilation[a] = between(1, 2, rng);
+    e.padding[a] = between(0, 3, rng);
+    const int64_t least = (e.kernel[a] - 1) * e.dilation[a] + 1 - 2 * e.padding[a];
+    e.size[a] = std::max({int64_t{1}, least, between(1, e.axes == 3 ? 9 : 20, rng)});
+  }
+  return e;
+}
+
+/// Shapes that ConvMethod::winograd takes.
+Example three_by_three(Rng& rng) {
+  Example e;
+  e.batch = between(2, 4, rng);
+  e.in = between(32, 70, rng);
+  e.out = between(32, 70, rng);
+  for (size_t a = 1; a < 3; ++a) {
+    e.kernel[a] = 3;
+    e.padding[a] = between(0, 3, rng);
+    e.size[a] = between(10, 23, rng);
+  }
+  return e;
+}
+
+/// y, and the gradients by x, w and the bias.
+struct Results {
+  Tensor all[4];
+};
+
+struct Inputs {
+  Tensor x, w, b, dy;
+  explicit Inputs(const Example& e, Rng& rng)
+      : x(randn(e.shape(e.batch, e.in, e.size), rng)),
+        w(randn(e.shape(e.out, e.in / e.groups, e.kernel), rng)),
+        b(randn({e.out}, rng)),
+        dy(randn(e(x, w, b).shape(), rng)) {}
+};
+
+Results run(const Example& e, const Inputs& in, DType type = DType::f32) {
+  const Tensor x = in.x.to(type).clone().set_requires_grad();
+  const Tensor w = in.w.to(type).clone().set_requires_grad();
+  const Tensor b = in.b.to(type).clone().set_requires_grad();
+  const Tensor y = e(x, w, b);
+  backward(y, {.gradient = in.dy.to(type)});
+  return {{y.detach(), x.grad(), w.grad(), b.grad()}};
+}
+
+/// The largest difference, in parts of the largest number.
+double difference(const Tensor& a, const Tensor& b) {
+  if (a.numel() == 0) return 0;
+  const double most = max(abs(b)).item<double>();
+  return max(abs(a.to(DType::f64) - b)).item<double>() / (most > 0 ? most : 1);
+}
+
+double deviation(const Tensor& a, const Tensor& b) {
+  return std::sqrt(mean(square(a.to(DType::f64) - b)).item<double>());
+}
+
+class ThreadsScope {
+ public:
+  ThreadsScope() : before_(num_threads()) {}
+  ~ThreadsScope() { set_num_threads(before_); }
+  ThreadsScope(const ThreadsScope&) = delete;
+  ThreadsScope& operator=(const ThreadsScope&) = delete;
+
+ private:
+  int before_;
+};
+
+void check_threads(const Example& e, const Inputs& in, const Results& one,
+                   std::initializer_list<int> threads) {
+  for (int n : threads) {
+    CAPTURE(n);
+    set_num_threads(n);
+    const Results again = run(e, in);
+    for (int i = 0; i < 4; ++i) {
+      CAPTURE(i);
+      CHECK(test::same_bits(one.all[i], again.all[i]));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("conv: f32 is f64 rounded, whatever the shape, and has its bits on any threads") {
+  const ThreadsScope threads;
+  Rng rng(3);
+  for (int i = 0; i < 300; ++i) {
+    const Example e = i % 4 == 0 ? three_by_three(rng) : any(rng);
+    CAPTURE(e.text());
+    const Inputs in(e, rng);
+    set_num_threads(1);
+    const Results one = run(e, in), exact = run(e, in, DType::f64);
+    for (int k = 0; k < 4; ++k) {
+      CAPTURE(k);
+      CHECK(difference(one.all[k], exact.all[k]) < 3e-6);
+    }
+    if (i % 3 == 0) check_threads(e, in, one, {2, 3, 7, 16, 64});
+  }
+}
+
+TEST_CASE("conv: large ones, whose tasks share weights, have the same bits on any threads") {
+  const ThreadsScope threads;
+  const std::vector<Example> examples{
+      {.batch = 5,
+       .in = 40,
+       .out = 72,
+       .size = {1, 25, 31},
+       .kernel = {1, 3, 3},
+       .padding = {0, 1, 1}},
+      {.batch = 3, .in = 600, .out = 64, .size = {1, 9, 9}, .kernel = {1, 1, 1}},
+      {.batch = 3,
+       .in = 64,
+       .out = 600,
+       .size = {1, 9, 9},
+       .kernel = {1, 3, 3},
+       .padding = {0, 1, 1}},
+      {.batch = 4,
+       .in = 64,
+       .out = 96,
+       .size = {1, 17, 17},
+       .kernel = {1, 3, 3},
+       .stride = {1, 2, 2},
+       .padding = {0, 1, 1}},
+      {.axes = 1,
+       .batch = 3,
+       .in = 64,
+       .out = 48,
+       .size = {1, 1, 700},
+       .kernel = {1, 1, 5},
+       .padding = {0, 0, 8},
+       .dilation = {1, 1, 4}},
+  };
+  Rng rng(4);
+  for (const Example& e : examples) {
+    CAPTURE(e.text());
+    const Inputs in(e, rng);
+    set_num_threads(1);
+    const Results one = run(e, in), exact = run(e, in, DType::f64);
+    for (int k = 0; k < 4; ++k) {
+      CAPTURE(k);
+      CHECK(difference(one.all[k], exact.all[k]) < 3e-6);
+    }
+    check_threads(e, in, one, {2, 3, 7, 16, 64});
+  }
+}
+
+TEST_CASE("conv: Winograd's filtering is at most three times as far from f64 as direct sums") {
+  Rng rng(5);
+  for (int64_t channels : {32, 64, 256}) {
+    CAPTURE(channels);
+    const Example e{.batch = 2,
+                    .in = channels,
+                    .out = channels,
+                    .size = {1, 16, 16},
+                    .kernel = {1, 3, 3},
+                    .padding = {0, 1, 1}};
+    const Inputs in(e, rng);
+    const Results exact = run(e, in, DType::f64), winograd = run(e, in);
+    const ConvMethodScope scope(ConvMethod::direct);
+    const Results direct = run(e, in);
+    for (int k = 0; k < 3; ++k) {
+      CAPTURE(k);
+      CHECK_FALSE(test::same_bits(winograd.all[k], direct.all[k]));
+      CHECK(deviation(winograd.all[k], exact.all[k]) <= 3 * deviation(direct.all[k], exact.all[k]));
+    }
+  }
+}
+
+TEST_CASE("conv: a gradient is computed by the method of its op") {
+  Rng rng(6);
+  const Example e{.batch = 2,
+                  .in = 32,
+                  .out = 32,
+                  .size = {1, 16, 16},
+                  .kernel = {1, 3, 3},
+                  .padding = {0, 1, 1}};
+  const Inputs in(e, rng);
+  auto gradient = [&](ConvMethod of_op, ConvMethod of_gradient) {
+    const Tensor w = in.w.clone().set_requires_grad();
+    Tensor y;
+    {
+      const ConvMethodScope scope(of_op);
+      y = e(in.x, w, {});
+    }
+    const ConvMethodScope scope(of_gradient);
+    backward(y, {.gradient = in.dy});
+    return w.grad();
+  };
+  const Tensor direct = gradient(ConvMethod::direct, ConvMethod::direct);
+  CHECK(test::same_bits(direct, gradient(ConvMethod::direct, ConvMethod::winograd)));
+  CHECK_FALSE(test::same_bits(direct, gradient(ConvMethod::winograd, ConvMethod::direct)));
+}
+
+TEST_CASE("conv: in bf16 every way gives the same bits, those of rounded operands") {
+  const ThreadsScope threads;
+  Rng rng(7);
+  for (int i = 0; i < 40; ++i) {
+    Example e = i % 4 == 0 ? three_by_three(rng) : any(rng);
+    e.groups = 1;  // depthwise ones stay f32
+    CAPTURE(e.text());
+    if (e.in == 1) continue;
+    const Inputs in(e, rng);
+    const MatmulPrecisionScope precision(MatmulPrecision::bf16);
+    set_num_threads(1);
+    const Results one = run(e, in);
+    // Rounded operands, their sums exact.
+    auto rounded = [](const Tensor& t) {
+      std::vector<float> v = t.to_vector<float>();
+      for (float& x : v) {
+        uint32_t bits = std::bit_cast<uint32_t>(x);
+        bits = (bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u;
+        x = std::bit_cast<float>(bits);
+      }
+      return tensor<float>(v, t.shape());
+    };
+    Inputs exact_in = in;
+    exact_in.x = rounded(in.x);
+    exact_in.w = rounded(in.w);
+    exact_in.dy = rounded(in.dy);
+    const Results exact = run(e, exact_in, DType::f64);
+    for (int k = 1; k < 3; ++k) CHECK(difference(one.all[k], exact.all[k]) < 1e-5);
+    for (Bf16Way way : bf16_ways())
+      for (int n : {1, 7}) {
+        if (way == Bf16Way::portable && n > 1) continue;
+        CAPTURE(to_string(way));
+        const Bf16WayScope scope(way);
+        set_num_threads(n);
+        const Results again = run(e, in);
+        for (int k = 0; k < 4; ++k) CHECK(test::same_bits(one.all[k], again.all[k]));
+      }
+  }
+}
+
+TEST_CASE("conv: a NaN reaches the windows that hold it alone, with both methods") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Rng rng(8);
+  const int64_t size = 16, at = 5;
+  Tensor x = randn({3, 32, size, size}, rng);
+  const Tensor w = randn({32, 32, 3, 3}, rng);
+  x[1][7][at][at] = nan;
+  for (ConvMethod method : {ConvMethod::direct, ConvMethod::winograd}) {
+    const ConvMethodScope scope(method);
+    const Tensor y = conv2d(x, w, {}, {.padding = 1});
+    const std::vector<float> v = y.to_vector<float>();
+    size_t i = 0;
+    for (int64_t picture = 0; picture < 3; ++picture)
+      for (int64_t channel = 0; channel < 32; ++channel)
+        for (int64_t r = 0; r < size; ++r)
+          for (int64_t c = 0; c < size; ++c, ++i) {
+            const bool held = std::abs(r - at) <= 1 && std::abs(c - at) <= 1;
+            CHECK(std::isnan(v[i]) == (picture == 1 && held));
+          }
+  }
+}
+
+}  // namespace tern::test_conv_products
