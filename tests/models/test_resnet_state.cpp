@@ -6,6 +6,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/models/resnet.h"
 #include "tern/tests/models/resnet_forms.h"
+#include "tern/tests/support/data_files.h"
 #include "tern/tests/support/model_checks.h"
 
 namespace tern::test_resnet_state {
@@ -31,7 +32,28 @@ bool close(const Tensor& got, const Tensor& want) {
   return got.defined() && test::close(got.to(DType::f64), want.to(DType::f64), 1e-9, 1e-10);
 }
 
+ResNet evaluated(const std::string& path) {
+  Rng rng(0);
+  const NamedTensors state = load_safetensors(path).tensors;
+  models::ResNet model(models::resnet_options_of(state), rng);
+  nn::load_state_dict(model, state);
+  nn::set_training(model, false);
+  return model;
+}
+
 }  // namespace
+
+TEST_CASE("resnet: a file of weights says which model it is") {
+  const test::TempDir dir;
+  Rng rng(3);
+  models::ResNetOptions o = test::tiny_resnet();
+  o.block = ResNetBlockKind::bottleneck;
+  ResNet model(o, rng);
+  nn::set_training(model, false);
+  nn::save_weights(dir / "weights.safetensors", model);
+  const Tensor images = randn({2, 3, 32, 32}, rng);
+  CHECK(same(evaluated(dir / "weights.safetensors")(images), model(images)));
+}
 
 TEST_CASE("resnet: torchvision's states load; logits, gradients and statistics are its own, f64") {
   const SafeTensors file =
