@@ -99,7 +99,7 @@ TEST_CASE("train_cifar resnets: the data choose the side, weights to start from 
   CHECK(net.fc->weight.shape() == Shape{10, 512});
   for (const auto& [name, t] : state)
     if (name == "layer4.1.conv2.weight")
-      CHECK(net.stages[3][1].conv2.weight.to_vector<float>() == t.to_vector<float>());
+      CHECK(net.stages[3][1].conv2.weight.tensor().to_vector<float>() == t.to_vector<float>());
   o.form.side = 64;
   CHECK_THROWS_WITH_AS(make_model(o),
                        doctest::Contains("its conv1.weight is (64, 3, 7, 7), the model's is "
@@ -129,7 +129,7 @@ TEST_CASE("train_cifar resnets: the report shows class activation maps, and no p
   one_epoch(t);
   const ReportData d = report_data(t, describe(t, "data"), data.class_names);
   CHECK(d.run.facts.at(0).second ==
-        "narrow, 9,130 weights: 2 basic blocks in 2 stages of 8 to 16 channels, behind a stem for "
+        "narrow, 5,266 weights: 2 basic blocks in 2 stages of 8 to 16 channels, behind a stem for "
         "small pictures");
   CHECK(d.after.maps.empty());
   CHECK(d.patch == 0);
