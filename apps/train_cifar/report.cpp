@@ -291,10 +291,10 @@ std::string picture_maps(const ReportData& d) {
       heads = true;
       scale.high = std::max(scale.high, max(m.values).item());
     }
-  std::string scales = heads ? "All heads have the scale below" : "";
-  if (!own.empty())
-    scales += fmt::format("{}{} has its own, from the least to the most of its patches",
-                          heads ? "; " : "", escape_html(own));
+  const std::string range = ", from the least to the most of its patches";
+  std::string scales = "Each map has its own scale" + range;
+  if (heads) scales = "All heads have the scale below";
+  if (heads && !own.empty()) scales += "; " + escape_html(own) + " has its own" + range;
   BarTicks ticks;
   for (const double value : {0.0, even, scale.high / 2, scale.high})
     ticks.emplace_back(scale.shade(value), fmt::format("{:.3g} %", 100 * value));

@@ -137,7 +137,7 @@ TEST_CASE("train_cifar resnets: the report shows class activation maps, and no p
   CHECK(d.patches.maps[0].values.shape() == Shape{4, 1, 16, 16});
   const std::string page = make_report(d);
   CHECK(page.find(">Class activation</h2>") != page.npos);
-  CHECK(page.find("Predicted class has its own, from the least to the most") != page.npos);
+  CHECK(page.find("Each map has its own scale, from the least to the most") != page.npos);
   CHECK(page.find("What the model sees") == page.npos);
   CHECK(page.find("All heads") == page.npos);
 }
