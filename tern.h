@@ -107,6 +107,7 @@
 #include "tern/models/gpt.h"
 #include "tern/models/heatmaps.h"
 #include "tern/models/ntm.h"
+#include "tern/models/resnet.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
 #include "tern/models/vit.h"

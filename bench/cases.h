@@ -55,6 +55,7 @@ std::vector<Case> bahdanau_cases();
 std::vector<Case> ntm_cases();
 std::vector<Case> transformer_cases();
 std::vector<Case> vit_cases();
+std::vector<Case> resnet_cases();
 std::vector<Case> gpt_cases();
 
 std::vector<Case> all_cases();

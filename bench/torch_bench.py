@@ -31,6 +31,16 @@ class Vision(nn.Module):
         return s.head(F.gelu(s.fc(s.norm(s.blocks(x))[:, 0])))
 def enc(d, h, f, drop=0.1): return nn.TransformerEncoderLayer(d, h, f, drop, 'gelu', batch_first=True, norm_first=True)
 
+class ResBlock(nn.Module):
+    def __init__(s, i, o):
+        super().__init__(); c = lambda a, k, t: nn.Sequential(nn.Conv2d(a, o, k, t, k//2, bias=False), nn.BatchNorm2d(o))
+        s.a = c(i, 3, 1 + (i != o)); s.b = c(o, 3, 1); s.d = c(i, 1, 2) if i != o else nn.Identity()
+    def forward(s, x): return F.relu(s.b(F.relu(s.a(x))) + s.d(x))
+def resnet18():   # with the stem for pictures of 32 x 32
+    w = (64, 64, 128, 256, 512)
+    blocks = [b for i, o in zip(w, w[1:]) for b in (ResBlock(i, o), ResBlock(o, o))]
+    return nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+
 class Seq2SeqT(nn.Module):
     def __init__(s, V, d, h, f, L, drop=.1):
         super().__init__(); s.e = nn.Embedding(V, d); s.t = nn.Transformer(d, h, L, L, f, drop, batch_first=True); s.o = nn.Linear(d, V); s.d = d
@@ -100,6 +110,7 @@ def cases():
     yield 'gmlp-4m/b32', gm(512, 3), lambda: img(32), ce, 32
     yield 'gmlp-51m/b32', gm(1024, 8), lambda: img(32), ce, 32
     yield 'vit-tiny-p4/b64', lambda: Vision(4, 32, 192, lambda n: [enc(192, 3, 768) for _ in range(12)]), lambda: img(64), ce, 64
+    yield 'resnet18/b64', resnet18, lambda: img(64), ce, 64
     def seq(B, S, T, V): return lambda: (torch.randint(4, V, (B, S)), torch.randint(4, V, (B, T)))
     sce = lambda m, a, b: F.cross_entropy(m(a, b).flatten(0, 1), b.flatten(), label_smoothing=.1)
     yield 'transformer-d256-l3/b64x24', lambda: Seq2SeqT(8000, 256, 8, 512, 3), seq(64, 24, 24, 8000), sce, 64*24

@@ -1,31 +1,11 @@
 // Loads ViTs from timm's states.
-#include <algorithm>
 #include <cmath>
 
+#include "tern/models/state_shapes.h"
 #include "tern/models/vit.h"
 
 namespace tern::models {
 namespace {
-
-Tensor find_tensor(const NamedTensors& state, const std::string& name) {
-  auto it =
-      std::find_if(state.begin(), state.end(), [&](const auto& t) { return t.first == name; });
-  return it == state.end() ? Tensor() : it->second;
-}
-
-// The tensor with this name, if there is one; checks its number of axes.
-Tensor find_tensor(const NamedTensors& state, const std::string& name, int axes) {
-  Tensor t = find_tensor(state, name);
-  check(!t.defined() || t.ndim() == axes, "vit: {} has {} axes in a ViT, not the shape {}", name,
-        axes, t.defined() ? t.shape() : Shape{});
-  return t;
-}
-
-Tensor need(const NamedTensors& state, const std::string& name, int axes) {
-  Tensor t = find_tensor(state, name, axes);
-  check(t.defined(), "vit: the state has no {}; is it one of timm's VisionTransformer?", name);
-  return t;
-}
 
 // The side of a square of this many patches; 0 if it is not a square.
 int64_t side_of(int64_t patches) {
@@ -42,8 +22,8 @@ int64_t usual_heads(int64_t dim) {
   return dim / 64;
 }
 
-void read_positions(const NamedTensors& state, VitOptions& o) {
-  const Tensor positions = find_tensor(state, "pos_embed", 3);
+void read_positions(const StateShapes& state, VitOptions& o) {
+  const Tensor positions = state.find("pos_embed", 3);
   o.positions = positions.defined() ? VitPositions::learned : VitPositions::none;
   if (!positions.defined()) return;
   const int64_t tokens = positions.size(1), prefix = o.class_token + o.registers;
@@ -56,9 +36,10 @@ void read_positions(const NamedTensors& state, VitOptions& o) {
 
 }  // namespace
 
-VitOptions vit_options_of(const NamedTensors& state, int64_t heads) {
+VitOptions vit_options_of(const NamedTensors& tensors, int64_t heads) {
+  const StateShapes state{tensors, "vit", "timm's VisionTransformer"};
   VitOptions o;
-  const Tensor patches = need(state, "patch_embed.proj.weight", 4);
+  const Tensor patches = state.need("patch_embed.proj.weight", 4);
   check(patches.size(2) == patches.size(3), "vit: the patches are {} x {}, not square",
         patches.size(2), patches.size(3));
   o.dim = patches.size(0);
@@ -66,22 +47,21 @@ VitOptions vit_options_of(const NamedTensors& state, int64_t heads) {
   o.patch = patches.size(2);
   o.heads = heads ? heads : usual_heads(o.dim);
   o.layers = 0;
-  while (find_tensor(state, fmt::format("blocks.{}.norm1.weight", o.layers)).defined()) ++o.layers;
-  o.mlp_dim = need(state, "blocks.0.mlp.fc1.weight", 2).size(0);
-  o.qkv_bias = find_tensor(state, "blocks.0.attn.qkv.bias").defined();
-  o.layer_scale = find_tensor(state, "blocks.0.ls1.gamma").defined() ? 1 : 0;
-  o.class_token = find_tensor(state, "cls_token").defined();
-  const Tensor registers = find_tensor(state, "reg_token", 3);
+  while (state.find(fmt::format("blocks.{}.norm1.weight", o.layers)).defined()) ++o.layers;
+  o.mlp_dim = state.need("blocks.0.mlp.fc1.weight", 2).size(0);
+  o.qkv_bias = state.find("blocks.0.attn.qkv.bias").defined();
+  o.layer_scale = state.find("blocks.0.ls1.gamma").defined() ? 1 : 0;
+  o.class_token = state.find("cls_token").defined();
+  const Tensor registers = state.find("reg_token", 3);
   o.registers = registers.defined() ? registers.size(1) : 0;
   read_positions(state, o);
-  o.norm_pre = find_tensor(state, "norm_pre.weight").defined();
-  const bool pooled = find_tensor(state, "fc_norm.weight").defined();
+  o.norm_pre = state.find("norm_pre.weight").defined();
+  const bool pooled = state.find("fc_norm.weight").defined();
   o.pooling = pooled || !o.class_token ? VitPooling::average : VitPooling::token;
-  o.final_norm = pooled                                        ? VitFinalNorm::pooled
-                 : find_tensor(state, "norm.weight").defined() ? VitFinalNorm::tokens
-                                                               : VitFinalNorm::none;
-  const Tensor hidden = find_tensor(state, "fc_1.weight", 2),
-               head = find_tensor(state, "head.weight", 2);
+  o.final_norm = pooled                                ? VitFinalNorm::pooled
+                 : state.find("norm.weight").defined() ? VitFinalNorm::tokens
+                                                       : VitFinalNorm::none;
+  const Tensor hidden = state.find("fc_1.weight", 2), head = state.find("head.weight", 2);
   o.fc_dim = hidden.defined() ? hidden.size(0) : 0;
   o.classes = head.defined() ? head.size(0) : 0;
   return o;

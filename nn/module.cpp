@@ -1,5 +1,6 @@
 #include "tern/nn/module.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "tern/core/base/rng.h"
@@ -96,7 +97,13 @@ LoadStateReport load_state_dict(const Slots& walked, const std::string& op,
         "history without a word; give its detach(), put a NoGradGuard around it, or run the "
         "module with it by nn::WeightsInstead",
         op, name);
-  return load_state(op, targets(walked), state, options);
+  NamedTensors wanted = targets(walked);
+  std::erase_if(wanted, [&](const auto& target) {
+    return is_batch_count(target.first) &&
+           std::none_of(state.begin(), state.end(),
+                        [&](const auto& given) { return given.first == target.first; });
+  });
+  return load_state(op, wanted, state, options);
 }
 
 NamedTensors generator_state(const Slots& walked) {

@@ -215,7 +215,12 @@ NamedTensors state_dict(const M& m, std::string_view prefix = "") {
   return detail::state_dict(detail::walk(m, prefix));
 }
 
-/// Writes `state` into the model. Errors: see tern::load_state.
+/// Whether this is the name of a batch norm's count of batches. Files that PyTorch before 0.4.1
+/// wrote have none.
+inline bool is_batch_count(std::string_view name) { return name.ends_with("num_batches_tracked"); }
+
+/// Writes `state` into the model. Errors: see tern::load_state. A count of batches may be missing,
+/// as in PyTorch: the model keeps its own.
 template <class M>
 LoadStateReport load_state_dict(M& m, const NamedTensors& state,
                                 const LoadStateOptions& options = {}) {

@@ -64,7 +64,7 @@ BatchNorm::BatchNorm(int64_t channels, const BatchNormConfig& c)
 Tensor BatchNorm::normalise(const Tensor& x) const {
   const bool tracked = running_mean.defined();
   double share = momentum.value_or(0);
-  if (training && tracked) {
+  if (training && tracked && !recomputing()) {
     NoGradGuard no_grad;
     add_(num_batches_tracked, ones({}, DType::i64));
     if (!momentum) share = 1 / num_batches_tracked.tensor().item();

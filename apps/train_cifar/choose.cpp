@@ -41,8 +41,8 @@ bool can_be_made(const TrainOptions& o) {
 // What the model was made for, or else what suits the pictures, which patches must tile.
 int64_t side_for(TrainOptions o, const std::string& kind) {
   if (const auto run = run_of_weights(o.init)) return run->form.side;
-  const int64_t own = find_classifier(o.model).side;
-  if (own > datasets::kImageSide || !o.init.empty()) return own;
+  const ClassifierEntry& model = find_classifier(o.model);
+  if ((model.side > datasets::kImageSide && !model.any_side) || !o.init.empty()) return model.side;
   o.form.side =
       kind.empty() ? datasets::kImageSide : datasets::usual_side(o.data, kind, folder_reading(o));
   if (!can_be_made(o)) o.form.side += 4;  // of 28 patches of 8

@@ -47,8 +47,30 @@ void add_family(std::vector<ClassifierEntry>& all, const std::vector<std::string
   }
 }
 
+// ResNets take pictures of any size; those of torchvision and timm are for 224 x 224.
+void add_resnets(std::vector<ClassifierEntry>& all) {
+  constexpr int64_t kSide = 224;
+  for (const auto& [name, o] : models::resnet_configurations())
+    all.push_back({name,
+                   o,
+                   o.dropout,
+                   kSide,
+                   recipe_of(name, kSide),
+                   true,
+                   {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}});
+}
+
+// Up to here a ResNet's usual stem would leave too little of a picture.
+constexpr int64_t kSmallSide = 64;
+
 models::Gmlp model_of(const models::GmlpOptions& o, Rng& rng) { return {o, rng}; }
 models::Vit model_of(const models::VitOptions& o, Rng& rng) { return {o, rng}; }
+models::ResNet model_of(const models::ResNetOptions& o, Rng& rng) { return {o, rng}; }
+
+void fit(auto& options, const PictureForm& form) { options.image = form.side; }
+void fit(models::ResNetOptions& options, const PictureForm& form) {
+  options.small_pictures = form.side <= kSmallSide;
+}
 
 [[noreturn]] void fail_misfit(const std::string& path, const ImageClassifier& model,
                               const std::string& why) {
@@ -74,7 +96,16 @@ void check_model_name(const std::string& path, const SafeTensors& file,
         fmt::format("{}: these are the weights of {}, not of {}", path, said->second, model.name));
 }
 
-bool is_head(const std::string& name) { return name == "head.weight" || name == "head.bias"; }
+bool is_head(const std::string& name) {
+  return name == "head.weight" || name == "head.bias" || name == "fc.weight" || name == "fc.bias";
+}
+
+// Of the head in these; 0: there is none.
+int64_t classes_of(const NamedTensors& state) {
+  for (const auto& [name, t] : state)
+    if (is_head(name) && name.ends_with(".weight") && t.ndim() > 0) return t.size(0);
+  return 0;
+}
 
 // What makes a file not that of a model, without their heads; empty if nothing does. Positions of
 // tokens may be resized.
@@ -82,7 +113,7 @@ std::string first_misfit(const NamedTensors& model, const SafeTensors& file) {
   std::set<std::string> known;
   for (const auto& [name, own] : model) {
     known.insert(name);
-    if (is_head(name)) continue;
+    if (is_head(name) || nn::is_batch_count(name)) continue;
     const Tensor found = file.find(name);
     if (!found.defined()) return fmt::format("it has no {}", name);
     if (found.shape() != own.shape() && name != "pos_embed")
@@ -101,6 +132,7 @@ const std::vector<ClassifierEntry>& classifiers() {
     std::vector<ClassifierEntry> all;
     add_family(all, models::gmlp_names(), models::gmlp_options);
     add_family(all, models::vit_names(), models::vit_options);
+    add_resnets(all);
     return all;
   }();
   return kAll;
@@ -111,7 +143,7 @@ ImageClassifier ClassifierEntry::make(double p, Rng& rng, nn::Recompute recomput
   auto build = [&](auto o) -> ImageClassifier {
     o.dropout = p;
     o.recompute = recompute;
-    o.image = form.side;
+    fit(o, form);
     o.channels = form.channels;
     o.classes = form.classes;
     return {name, form, model_of(o, rng)};
@@ -166,8 +198,7 @@ std::string start_from(const std::string& path, ImageClassifier& model) {
   const NamedTensors own = nn::state_dict(model);
   if (const std::string misfit = first_misfit(own, file); !misfit.empty())
     fail_misfit(path, model, misfit);
-  const Tensor head = file.find("head.weight");
-  const int64_t known = head.defined() && head.ndim() > 0 ? head.size(0) : 0;
+  const int64_t known = classes_of(file.tensors);
   const int64_t classes = model.form.classes;
   if (known != classes) {
     std::erase_if(file.tensors, [](const auto& named) { return is_head(named.first); });

@@ -9,6 +9,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/models/gmlp.h"
+#include "tern/models/resnet.h"
 #include "tern/models/vit.h"
 
 namespace tern::apps::train_cifar {
@@ -17,7 +18,7 @@ namespace tern::apps::train_cifar {
 struct ImageClassifier {
   std::string name;
   PictureForm form;
-  std::variant<models::Gmlp, models::Vit> network;
+  std::variant<models::Gmlp, models::Vit, models::ResNet> network;
 
   Tensor operator()(const Tensor& images) const {
     return std::visit([&](const auto& n) { return n(images); }, network);
@@ -28,10 +29,13 @@ struct ImageClassifier {
 /// A line of the table.
 struct ClassifierEntry {
   std::string name;
-  std::variant<models::GmlpOptions, models::VitOptions> options;
+  std::variant<models::GmlpOptions, models::VitOptions, models::ResNetOptions> options;
   double dropout = 0;                   ///< the model's own
   int64_t side = datasets::kImageSide;  ///< of the pictures that it is made for
   TrainOptions recipe = {};             ///< how it is trained where no flag says otherwise
+  bool any_side = false;                ///< without weights to start from the data choose the side
+  /// How weights from elsewhere for large pictures see these.
+  datasets::Normalization normalization = {{.5, .5, .5}, {.5, .5, .5}};
 
   ImageClassifier make(double dropout, Rng& rng, nn::Recompute recompute = nn::Recompute::none,
                        const PictureForm& form = {}) const;

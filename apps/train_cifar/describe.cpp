@@ -81,7 +81,12 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
           return std::ptrdiff_t{0};
       },
       t.model.network);
-  d.patch = std::visit([](const auto& n) { return n.patch_size(); }, t.model.network);
+  d.patch = std::visit(
+      [](const auto& n) -> int64_t {
+        if constexpr (requires { n.patch_size(); }) return n.patch_size();
+        return 0;
+      },
+      t.model.network);
   d.before = t.initial;
   d.after = t.heatmaps();
   if (e.images > 0) d.patches = t.patch_maps(std::min(kPictures, e.images));

@@ -209,7 +209,7 @@ void CifarProgram::load(const training::RunFolder* resumed) {
   if (const auto run = run_of_weights(config.init))
     data.form.normalization = run->form.normalization;
   else if (!config.init.empty() && config.form.side > datasets::kImageSide)
-    data.form.normalization = {{.5, .5, .5}, {.5, .5, .5}};  // timm's
+    data.form.normalization = find_classifier(config.model).normalization;
   config.form = data.form;
   config.class_names = data.class_names;
   try {

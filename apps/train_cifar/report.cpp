@@ -283,22 +283,26 @@ std::string picture_maps(const ReportData& d) {
   const double even = 1 / static_cast<double>(patches);
   PatchScale scale{0, kLeastDarkest * even};
   std::string own;  // the names of maps with scales of their own
+  bool heads = false;
   for (const models::PatchMap& m : d.patches.maps)
-    if (m.labels.empty())
+    if (m.labels.empty()) {
       own += (own.empty() ? "" : ", ") + m.title;
-    else
+    } else {
+      heads = true;
       scale.high = std::max(scale.high, max(m.values).item());
+    }
+  const std::string range = ", from the least to the most of its patches";
+  std::string scales = "Each map has its own scale" + range;
+  if (heads) scales = "All heads have the scale below";
+  if (heads && !own.empty()) scales += "; " + escape_html(own) + " has its own" + range;
   BarTicks ticks;
   for (const double value : {0.0, even, scale.high / 2, scale.high})
     ticks.emplace_back(scale.shade(value), fmt::format("{:.3g} %", 100 * value));
   std::string s = fmt::format(
       "<p>{} {}. The darker a patch, the more it counts; an even share of {} patches is {:.3g} %. "
-      "All heads have the scale below{}. A click on a map makes it large.</p>\n{}",
-      escape_html(d.patches.caption), d.shown, patches, 100 * even,
-      own.empty() ? ""
-                  : fmt::format("; {} has its own, from the least to the most of its patches",
-                                escape_html(own)),
-      color_bar(ticks, weight_color));
+      "{}. A click on a map makes it large.</p>\n{}",
+      escape_html(d.patches.caption), d.shown, patches, 100 * even, scales,
+      heads ? color_bar(ticks, weight_color) : "");
   for (int64_t i = 0; i < any.size(0); ++i) s += picture_section(d, i, scale);
   return s;
 }

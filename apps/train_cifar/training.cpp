@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tern/apps/common/board.h"
+#include "tern/apps/common/standard_streams.h"
 #include "tern/apps/train_cifar/report.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"
@@ -195,14 +196,22 @@ models::Heatmaps CifarTraining::heatmaps() const {
   NoGradGuard no_grad;
   nn::EvalScope evaluating(model);
   const Tensor image = first_images(options.hold_out > 0 ? held_set : test_set, form, 1);
-  return std::visit([&](const auto& n) { return n.heatmaps(image); }, model.network);
+  const auto found = [&](const auto& n) -> models::Heatmaps {
+    if constexpr (requires { n.heatmaps(image); }) return n.heatmaps(image);
+    return {};
+  };
+  return std::visit(found, model.network);
 }
 
 models::PatchMaps CifarTraining::patch_maps(int64_t images) const {
   NoGradGuard no_grad;
   nn::EvalScope evaluating(model);
-  const auto* const vit = std::get_if<models::Vit>(&model.network);
-  return vit ? vit->patch_maps(first_images(evaluated_set(), form, images)) : models::PatchMaps{};
+  const auto found = [&](const auto& n) -> models::PatchMaps {
+    if constexpr (requires(const Tensor& x) { n.patch_maps(x); })
+      return n.patch_maps(first_images(evaluated_set(), form, images));
+    return {};
+  };
+  return std::visit(found, model.network);
 }
 
 }  // namespace tern::apps::train_cifar

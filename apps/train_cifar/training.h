@@ -50,7 +50,7 @@ struct CifarTraining {
   bool test_best();
   /// What the report shows of the model now.
   models::Heatmaps heatmaps() const;
-  /// Of the first of evaluated_set(); a gMLP has none.
+  /// Of the first of evaluated_set(); none if the model has none.
   models::PatchMaps patch_maps(int64_t images) const;
 
   TrainOptions options;

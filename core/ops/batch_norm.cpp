@@ -54,7 +54,7 @@ Gradients fused_gradients(Consumed dy, const Tensor& x, const Tensor& weight, co
 
 // running = (1 - momentum) running + momentum batch; the variance is unbiased.
 void update(const Tensor& running, const Tensor& batch, double scale, double momentum) {
-  if (!running.defined()) return;
+  if (!running.defined() || recomputing()) return;
   NoGradGuard guard;
   if (momentum == 1)  // what was infinite would become NaN
     fill_(running, 0);

@@ -22,7 +22,7 @@ Tensor each_sample(const Tensor& t, int64_t samples) {
 
 /// Sets running to the mean over samples of the updated statistics.
 void gather_samples(const Tensor& running, const Tensor& each, int64_t samples) {
-  if (!running.defined() || samples == 0) return;
+  if (!running.defined() || samples == 0 || recomputing()) return;
   NoGradGuard guard;
   copy_(running, mean(reshape(each, {samples, running.numel()}), 0));
 }

@@ -116,6 +116,19 @@ class Ends {
   std::vector<char> lent_;
 };
 
+thread_local bool running_again = false;
+
+class AgainScope {
+ public:
+  AgainScope() : before_(std::exchange(running_again, true)) {}
+  ~AgainScope() { running_again = before_; }
+  AgainScope(const AgainScope&) = delete;
+  AgainScope& operator=(const AgainScope&) = delete;
+
+ private:
+  bool before_;
+};
+
 struct Recompute {
   Function fn;
   std::vector<Rng*> rngs;
@@ -144,6 +157,7 @@ struct Recompute {
   // Runs fn again with its first random numbers. `rest`: what else it used then.
   Replayed replay(std::span<const Tensor> args, const std::vector<Tensor>& rest) const {
     Rewound rewound(rngs, rngs_before);
+    const AgainScope again;
     const detail::SubstitutionScope weights(substitution);
     detail::DrawLog log = draws;
     detail::DrawScope scope(log, detail::DrawScope::Mode::replay);
@@ -233,6 +247,8 @@ struct Recompute {
 };
 
 }  // namespace
+
+bool recomputing() { return running_again; }
 
 Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs,
                   const CheckpointOptions& options) {

@@ -99,10 +99,14 @@ struct CheckpointOptions {
 ///
 /// The second run gets the random numbers (dropout) of the first, whatever the generators' state is
 /// by then; the generators advance once. Error if the second run draws more or fewer numbers, gives
-/// another shape or uses other parameters. What fn writes (running statistics of a batch norm) is
-/// written twice.
+/// another shape or uses other parameters. What fn writes is written twice, but for the running
+/// statistics of batch_norm and instance_norm.
 Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
                   const std::vector<Tensor>& inputs, const CheckpointOptions& options = {});
+
+/// Whether this thread runs a checkpoint's fn again. What fn counts or gathers it has counted when
+/// it ran first.
+bool recomputing();
 
 /// While it lives, this thread does not keep cheap results for the backward pass: those of
 /// layer_norm, rms_norm and group_norm; of linear with an activation whose gradient keeps its input

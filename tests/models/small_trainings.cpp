@@ -9,6 +9,7 @@
 #include "tern/models/gmlp.h"
 #include "tern/models/gpt.h"
 #include "tern/models/ntm.h"
+#include "tern/models/resnet.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
 #include "tern/models/vit.h"
@@ -69,6 +70,23 @@ std::vector<Tensor> train_vit(int steps) {
   const Tensor images = randn({67, 3, 12, 12}, rng), labels = randint(0, 10, {67}, rng);
   return trained(
       nn::named_parameters(model), [&] { return cross_entropy(model(images), labels); }, steps);
+}
+
+// Bottlenecks with groups, and their running statistics.
+std::vector<Tensor> train_resnet(int steps) {
+  Rng rng(12);
+  const models::ResNet model({.block = models::ResNetBlockKind::bottleneck,
+                              .layers = {1, 1},
+                              .classes = 10,
+                              .width = 24,
+                              .groups = 2,
+                              .width_per_group = 40},
+                             rng);
+  const Tensor images = randn({27, 3, 37, 30}, rng), labels = randint(0, 10, {27}, rng);
+  std::vector<Tensor> out = trained(
+      nn::named_parameters(model), [&] { return cross_entropy(model(images), labels); }, steps);
+  for (const auto& [name, t] : nn::named_buffers(model)) out.push_back(t.clone());
+  return out;
 }
 
 std::vector<Tensor> train_ntm(int steps) {
@@ -172,6 +190,7 @@ const std::vector<SmallTraining>& small_trainings() {
   static const std::vector<SmallTraining> all = {
       {"gMLP", train_gmlp, 4184469899634484859u},
       {"ViT", train_vit, 8530276904605593263u},
+      {"ResNet", train_resnet, 6672240124585689875u},
       {"NTM", train_ntm, 341417983483865229u},
       {"LSTM seq2seq", train_seq2seq, 8712726382773628239u},
       {"Bahdanau", train_bahdanau, 7383905163176851297u},

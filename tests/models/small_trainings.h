@@ -16,7 +16,7 @@ struct SmallTraining {
   std::vector<Tensor> (*run)(int steps);
   uint64_t hash;  ///< of run(10) in f32 with fused multiply-adds
 };
-/// gMLP, ViT, NTM, LSTM seq2seq, Bahdanau, Transformer, BERT, GPT-2 and Llama.
+/// gMLP, ViT, ResNet, NTM, LSTM seq2seq, Bahdanau, Transformer, BERT, GPT-2 and Llama.
 const std::vector<SmallTraining>& small_trainings();
 
 /// FNV-1a of all bytes.

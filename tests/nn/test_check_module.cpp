@@ -10,6 +10,7 @@
 #include "tern/models/gmlp.h"
 #include "tern/models/gpt.h"
 #include "tern/models/ntm.h"
+#include "tern/models/resnet.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
 #include "tern/models/vit.h"
@@ -284,6 +285,14 @@ Row vit(std::string name, models::VitOptions o) {
   return row<models::Vit>("Vit, " + name, [=](Rng& r) { return models::Vit(o, r); }, {2, 3, 8, 8});
 }
 
+Row resnet(std::string name, models::ResNetOptions o) {
+  o.layers = {1, 1};
+  o.classes = 3;
+  o.width = 4;
+  return row<models::ResNet>(
+      "ResNet, " + name, [=](Rng& r) { return models::ResNet(o, r); }, {2, 3, 8, 8}, kMixes);
+}
+
 Row ntm(std::string name, models::NtmOptions o) {
   o.inputs = 3;
   o.outputs = 2;
@@ -336,6 +345,8 @@ std::vector<Row> zoo() {
                                                           .pooling = VitPooling::average,
                                                           .norm_first = false,
                                                           .layer_scale = 0.1}),
+      resnet("basic, small pictures", {.small_pictures = true, .dropout = 0.1}),
+      resnet("bottlenecks with groups", {.block = ResNetBlockKind::bottleneck, .groups = 2}),
       ntm("an LSTM", {.start = NtmStart::learned}),
       ntm("several heads",
           {.controller = NtmController::feed_forward, .read_heads = 2, .write_heads = 2}),

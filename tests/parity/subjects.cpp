@@ -2,6 +2,7 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/models/gmlp.h"
+#include "tern/models/resnet.h"
 #include "tern/models/vit.h"
 #include "tern/nn/nn.h"
 
@@ -60,6 +61,12 @@ Subject vit_subject(const Reference& r, Rng& rng) {
   return s;
 }
 
+Subject resnet_subject(const Reference& r, Rng& rng) {
+  Subject s = make(r, models::ResNet(models::resnet_options_of(r.parameters), rng));
+  s.loss = class_loss;
+  return s;
+}
+
 Subject gmlp_timm_subject(const Reference& r, Rng& rng) {
   models::GmlpOptions o = models::gmlp_paper_form(r.param("stem.proj.weight").size(0), 0);
   o.image = r.inputs[0].size(2);
@@ -85,6 +92,7 @@ std::optional<Subject> layer_subject(const Reference& r, Rng& rng) {
   if (is("gmlp")) return gmlp_subject(r, rng);
   if (is("vit")) return vit_subject(r, rng);
   if (r.name.starts_with("gmlp_timm")) return gmlp_timm_subject(r, rng);
+  if (r.name.starts_with("resnet")) return resnet_subject(r, rng);
   return std::nullopt;
 }
 

@@ -8,6 +8,7 @@
 #include "tern/models/gmlp.h"
 #include "tern/models/gpt.h"
 #include "tern/models/ntm.h"
+#include "tern/models/resnet.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
 #include "tern/models/vit.h"
@@ -135,6 +136,13 @@ TEST_CASE("summary: the memory of a step of every model, as the allocator sees i
                      r);
         },
         Shape{32, 3, 32, 32});
+  }
+  SUBCASE("ResNet") {
+    check_model(
+        [](Rng& r) {
+          return ResNet({.layers = {1, 2}, .classes = 10, .width = 16, .small_pictures = true}, r);
+        },
+        Shape{16, 3, 32, 32});
   }
   SUBCASE("Ntm") {
     check_model(

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/program.h"
 #include "tern/tests/support/data_files.h"
 

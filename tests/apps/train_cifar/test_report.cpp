@@ -14,7 +14,7 @@ namespace tern::apps::train_cifar::test_report {
 namespace {
 
 // One epoch of one step, closed, and what the report is made of.
-ReportData trained(const std::variant<models::GmlpOptions, models::VitOptions>& options) {
+ReportData trained(const decltype(ClassifierEntry::options)& options) {
   Rng rng(1);
   TrainOptions o;
   o.epochs = 1;

@@ -11,6 +11,7 @@
 #include "tern/models/gmlp.h"
 #include "tern/models/gmlp_text.h"
 #include "tern/models/gpt.h"
+#include "tern/models/resnet.h"
 #include "tern/models/transformer.h"
 #include "tern/models/vit.h"
 #include "tern/optim/optim.h"
@@ -141,6 +142,59 @@ TEST_CASE("recompute: gMLP and ViT, whose last blocks finish one token") {
                            rng);
       },
       loss);
+}
+
+TEST_CASE("recompute: a ResNet's statistics move once a step") {
+  Rng data(1);
+  const Tensor images = randn({4, 3, 32, 32}, data);
+  const auto run = [&](Recompute recompute) {
+    Rng rng(2);
+    const models::ResNet model(
+        {.layers = {4}, .classes = 3, .width = 8, .small_pictures = true, .recompute = recompute},
+        rng);
+    trim_memory();
+    reset_peak_memory();
+    const int64_t before = memory_stats().live;
+    sum(square(model(images))).backward();
+    Trained out{{}, memory_stats().peak - before};
+    for (const Tensor& p : nn::parameters(model))
+      for (const float v : p.grad().to_vector<float>()) out.numbers.push_back(v);
+    for (const auto& named : nn::named_buffers(model))
+      for (const auto v : named.second.to_vector<double>())
+        out.numbers.push_back(static_cast<float>(v));
+    CHECK(model.stages[0][1].bn2.num_batches_tracked.tensor().item<int64_t>() == 1);
+    return out;
+  };
+  const Trained none = run(Recompute::none), full = run(Recompute::full);
+  CHECK(none.numbers == full.numbers);
+  CAPTURE(none.peak);
+  CAPTURE(full.peak);
+  CHECK(full.peak < none.peak - none.peak / 4);
+  CHECK(run(Recompute::selective).numbers == none.numbers);
+}
+
+TEST_CASE("recompute: running statistics of norms are those without a checkpoint") {
+  Rng rng(3);
+  const Tensor x = randn({3, 2, 5}, rng).set_requires_grad();
+  const auto run = [&](auto layer, bool twice) {
+    const auto fn = [&layer](std::span<const Tensor> in) { return layer(in[0]); };
+    const auto around = [&](std::span<const Tensor> in) { return checkpoint(fn, {in[0]}); };
+    const Tensor y = twice ? checkpoint(around, {x}) : layer(x);
+    CHECK_FALSE(recomputing());
+    sum(square(y)).backward();
+    std::vector<std::vector<double>> out;
+    for (const auto& named : nn::named_buffers(layer)) {
+      const Tensor& t = named.second;
+      out.push_back(t.template to_vector<double>());
+    }
+    return out;
+  };
+  const nn::BatchNorm1d batch(2);
+  CHECK(run(batch, true) == run(batch, false));
+  const nn::BatchNorm1d mean_of_all(2, {.momentum = std::nullopt});
+  CHECK(run(mean_of_all, true) == run(mean_of_all, false));
+  const nn::InstanceNorm1d each(2, {.track_running_stats = true});
+  CHECK(run(each, true) == run(each, false));
 }
 
 TEST_CASE("recompute: fused formulas whose inputs are kept are made again, others kept") {
