@@ -9,6 +9,7 @@
 #include "tern/core/base/cpp20.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/conv_method.h"
 #include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/out_of_memory.h"
 #include "tern/core/base/precision.h"
