@@ -95,8 +95,7 @@ void settings(Settings& s, TrainOptions& o) {
   s.group(Group::model);
   s.text("init", o.init, "DIR|FILE",
          "weights to start from: tern's, or timm's or torchvision's of a model here; a head for "
-         "other "
-         "classes is left out")
+         "other classes is left out")
       .says(!o.init.empty(), "weights from {}", o.init);
 }
 
