@@ -196,32 +196,45 @@ template <class V, int kVectors, class T>
                                             T start, T* y) {
   constexpr int kLanes = sizeof(V) / sizeof(T);
   V sum[kVectors];
-#pragma GCC unroll 8
+#pragma GCC unroll 10
   for (int v = 0; v < kVectors; ++v) sum[v] = start + V{};
   for (int64_t k = 0; k < taps; ++k) {
     const T* from = x + at[k];
     asm("" : "+r"(from));  // or g++ computes an address for each vector
     const T weight = w[k];
-#pragma GCC unroll 8
+#pragma GCC unroll 10
     for (int v = 0; v < kVectors; ++v) {
       V cells;
       load(cells, from + v * kLanes);
       sum[v] += weight * cells;
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 10
   for (int v = 0; v < kVectors; ++v) store(y + v * kLanes, sum[v]);
 }
 
-/// The same for n cells and some beyond.
+/// The same for `vectors` of them, at most kMost.
+template <class V, int kMost, class T>
+[[gnu::always_inline]] inline void sum_few(int64_t vectors, const T* x, const T* w,
+                                           const int64_t* at, int64_t taps, T start, T* y) {
+  if (vectors == kMost) return sum_taps<V, kMost>(x, w, at, taps, start, y);
+  if constexpr (kMost > 1) sum_few<V, kMost - 1>(vectors, x, w, at, taps, start, y);
+}
+
+/// The same for n cells and those that fill the last vector.
 template <class V, class T>
-[[gnu::always_inline]] inline void sum_taps(int64_t n, const T* x, const T* w, const int64_t* at,
-                                            int64_t taps, T start, T* y) {
+[[gnu::always_inline]] inline void sum_cells(int64_t n, const T* x, const T* w, const int64_t* at,
+                                             int64_t taps, T start, T* y) {
   constexpr int64_t kLanes = sizeof(V) / sizeof(T);
-  int64_t q = 0;
-  for (; q + 8 * kLanes <= n; q += 8 * kLanes) sum_taps<V, 8>(x + q, w, at, taps, start, y + q);
-  for (; q + 3 * kLanes <= n; q += 4 * kLanes) sum_taps<V, 4>(x + q, w, at, taps, start, y + q);
-  for (; q < n; q += kLanes) sum_taps<V, 1>(x + q, w, at, taps, start, y + q);
+  constexpr int kMost = 10;  // and a weight: most processors have 16 registers
+  int64_t left = ceil_div(n, kLanes);
+  for (int64_t blocks = ceil_div(left, kMost); blocks > 0; --blocks) {
+    const int64_t vectors = left / blocks;  // about equal blocks, none of which is short
+    sum_few<V, kMost>(vectors, x, w, at, taps, start, y);
+    x += vectors * kLanes;
+    y += vectors * kLanes;
+    left -= vectors;
+  }
 }
 
 /// Memory for the cells of a Flat: of `copies` planes of x and of two phases of y. What no element
@@ -278,12 +291,17 @@ struct Depthwise {
       for (size_t j = 0; j < f.y.size(); ++j) {
         const Flat::Output& out = f.y[j];
         const int64_t taps = std::ssize(out.index);
-        for (int64_t k = 0; k < taps; ++k)
-          weights[k] = w[plane * copies() * c.taps() + out.index[static_cast<size_t>(k)]];
+        const T* of_taps = w + plane * copies() * c.taps();
+        if (taps < copies() * c.taps()) {
+          for (int64_t k = 0; k < taps; ++k)
+            weights[k] = of_taps[out.index[static_cast<size_t>(k)]];
+          of_taps = weights;
+        }
         const bool odd = pairs && j % 2 == 1;
         T* here = cells.y.data() + (odd ? f.cells : 0);
-        sum_taps<V>(f.outputs, cells.x.data(), weights, out.at.data(), taps,
-                    bias ? bias[plane] : T(0), here);
+        for (int64_t q = 0; q < f.images * f.pitch[0]; q += f.sweep.pitch)
+          sum_cells<V>(f.sweep.cells, cells.x.data() + q, of_taps, out.at.data(), taps,
+                       bias ? bias[plane] : T(0), here + q);
         if (!pairs)
           copy_out(f, out.runs.data(), f.y_step.data(), to, here, there);
         else if (odd)
@@ -295,7 +313,7 @@ struct Depthwise {
 
   void run() const {
     if (c.batch == 0 || c.in == 0) return;
-    const FlatPieces pieces(c, way, copies());
+    const FlatPieces pieces(c, way, copies(), 512);
     const int64_t work = c.work() / (pieces.size() * c.in) + 1;
     parallel_for(pieces.size() * c.in, 1 + kGrainTaps / work, [&](int64_t first, int64_t last) {
       std::optional<Cells<T>> cells;
@@ -326,16 +344,16 @@ template <class V, int kTaps, class T>
 #pragma GCC unroll 16
   for (int k = 0; k < kTaps; ++k) {
     from[k] = x + at[k];
-#pragma GCC unroll 8
+#pragma GCC unroll 10
     for (int v = 0; v < kVectors; ++v) sum[k][v] = V{};
   }
   for (int64_t q = 0; q < n; q += kSumLanes) {
     V factor[kVectors];
-#pragma GCC unroll 8
+#pragma GCC unroll 10
     for (int v = 0; v < kVectors; ++v) load(factor[v], y + q + v * kLanes);
 #pragma GCC unroll 16
     for (int k = 0; k < kTaps; ++k)
-#pragma GCC unroll 8
+#pragma GCC unroll 10
       for (int v = 0; v < kVectors; ++v) {
         V cells;
         load(cells, from[k] + q + v * kLanes);
@@ -417,34 +435,42 @@ struct DepthwiseWeights {
     }
   }
 
+  /// Adds to dw (out, taps) what part `part` of the pieces gives for some channels. Piece by piece:
+  /// channels stand side by side in memory.
+  void add_part(const FlatPieces& pieces, int64_t part, int64_t parts, int64_t first_channel,
+                int64_t last_channel, double* dw) const {
+    std::optional<Cells<T>> cells;
+    std::vector<T> sums(static_cast<size_t>(c.taps()));
+    int64_t piece = part * pieces.size() / parts, made = piece;
+    for (; piece < (part + 1) * pieces.size() / parts; ++piece) {
+      if (!cells || !pieces.alike(piece, made)) cells.emplace(pieces.flat(made = piece), 1);
+      auto go = [
+        this, at = &*cells, image = pieces.first_image(piece), first_channel, last_channel,
+        room = sums.data(),
+        dw
+      ]<class V>() __attribute__((always_inline)) {
+        for (int64_t channel = first_channel; channel < last_channel; ++channel)
+          add<V>(*at, image, channel, room, dw + channel * c.out_group() * c.taps());
+      };
+      with_vectors<T>(go);
+    }
+  }
+
   void run(T* dw) const {
     const int64_t size = c.out * c.taps();
     std::fill_n(dw, size, T(0));
     if (c.batch == 0 || size == 0) return;
     constexpr int64_t kTasks = 64;  // enough for as many threads
-    const FlatPieces pieces(c, FlatWay::forward, 1);
+    const FlatPieces pieces(c, FlatWay::forward, 1, 1024);
     const int64_t parts = std::min(pieces.size(), ceil_div(kTasks, c.in));
     Scratch<double> partial(parts * size);
     std::fill_n(partial.data(), parts * size, 0.0);
     const int64_t work = c.work() / (parts * c.in) + 1;
     parallel_for(parts * c.in, 1 + kGrainTaps / work, [&](int64_t first, int64_t last) {
-      std::optional<Cells<T>> cells;
-      std::vector<T> sums(static_cast<size_t>(c.taps()));
-      int64_t made = 0;
-      for (int64_t task = first; task < last; ++task) {
-        const int64_t part = task / c.in, channel = task % c.in;
-        double* to = partial.data() + part * size + channel * c.out_group() * c.taps();
-        const int64_t end = (part + 1) * pieces.size() / parts;
-        for (int64_t piece = part * pieces.size() / parts; piece < end; ++piece) {
-          if (!cells || !pieces.alike(piece, made)) cells.emplace(pieces.flat(made = piece), 1);
-          auto go = [
-            this, at = &*cells, image = pieces.first_image(piece), channel, room = sums.data(),
-            to
-          ]<class V>() __attribute__((always_inline)) {
-            add<V>(*at, image, channel, room, to);
-          };
-          with_vectors<T>(go);
-        }
+      for (int64_t end; first < last; first = end) {
+        end = std::min(last, (first / c.in + 1) * c.in);
+        add_part(pieces, first / c.in, parts, first % c.in, (end - 1) % c.in + 1,
+                 partial.data() + first / c.in * size);
       }
     });
     parallel_for(size, 1 << 12, [&](int64_t first, int64_t last) {

@@ -7,9 +7,9 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kCells = 4096;    // of a piece, about: they stay in the first caches
-constexpr int64_t kFewCells = 512;  // of several images: enough to be computed in vectors
-constexpr int64_t kBeyond = 16;     // cells that a vector may touch beyond the last
+constexpr int64_t kCells = 4096;  // of a piece, about: they stay in the first caches
+constexpr int64_t kLanes = 8;     // of vectors, mostly
+constexpr int64_t kBeyond = 16;   // cells that a vector may touch beyond the last
 
 int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -ceil_div(-a, b); }
 
@@ -85,8 +85,14 @@ Flat::Flat(const Conv& c, FlatWay way, const Conv::Sizes& begin, const Conv::Siz
   pitch[2] = a[2].pitch;
   pitch[1] = pitch[2] * a[1].pitch;
   pitch[0] = pitch[1] * a[0].pitch;
-  outputs = (images - 1) * pitch[0] + (a[0].outputs - 1) * pitch[1] +
-            (a[1].outputs - 1) * pitch[2] + a[2].outputs;
+  const int64_t alone =
+      (a[0].outputs - 1) * pitch[1] + (a[1].outputs - 1) * pitch[2] + a[2].outputs;
+  outputs = (images - 1) * pitch[0] + alone;
+  // Between images there are cells in vain, and images alone begin and end in shorter blocks.
+  if (pitch[0] * 4 > ceil_div(alone, kLanes) * kLanes * 5)
+    sweep = {alone, pitch[0]};
+  else
+    sweep = {outputs, images * pitch[0]};
   const int64_t reach = a[0].reach * pitch[1] + a[1].reach * pitch[2] + a[2].reach;
   cells = ceil_div(outputs + reach, kBeyond) * kBeyond + kBeyond;
   y_phases = std::ssize(a[2].y);
@@ -110,7 +116,7 @@ Flat::Flat(const Conv& c, FlatWay way, const Conv::Sizes& begin, const Conv::Siz
         for (const FlatAxis::Tap& w : a[2].taps) add(copy, d, h, w);
 }
 
-FlatPieces::FlatPieces(const Conv& c, FlatWay way, int64_t copies)
+FlatPieces::FlatPieces(const Conv& c, FlatWay way, int64_t copies, int64_t few)
     : conv_(&c), way_(way), copies_(copies) {
   const Conv::Sizes& sizes = way == FlatWay::forward ? c.out_size : c.size;
   while (axis_ < 2 && sizes[axis_] == 1) ++axis_;
@@ -118,7 +124,7 @@ FlatPieces::FlatPieces(const Conv& c, FlatWay way, int64_t copies)
   const int64_t room = std::max<int64_t>(kCells / copies, 1);
   const int64_t size = static_cast<int64_t>(std::max<size_t>(one.x.size(), 1)) * one.cells;
   bands_ = std::clamp<int64_t>(ceil_div(size, room), 1, sizes[axis_]);
-  if (bands_ == 1) images_ = std::clamp<int64_t>(kFewCells / size, 1, c.batch);
+  if (bands_ == 1) images_ = std::clamp<int64_t>(few / size, 1, c.batch);
   chunks_ = ceil_div(c.batch, images_);
   images_ = ceil_div(c.batch, chunks_);
 }

@@ -57,16 +57,20 @@ struct Flat {
   std::array<int64_t, 3> x_step, y_step;
   int64_t images, pitch[3];  ///< pitch: cells between images, slices and rows
   int64_t outputs;           ///< cells from the first output to the last one
-  int64_t cells;             ///< cells of a phase of x, with those that vectors touch beyond
-  std::vector<Part> x;       ///< phases of depths, of heights and, fastest, of widths
-  std::vector<Output> y;     ///< the same
-  int64_t y_phases;          ///< of widths
+  struct {
+    int64_t cells, pitch;
+  } sweep;                ///< so many cells are computed together: those of an image, or all
+  int64_t cells;          ///< cells of a phase of x, with those that vectors touch beyond
+  std::vector<Part> x;    ///< phases of depths, of heights and, fastest, of widths
+  std::vector<Output> y;  ///< the same
+  int64_t y_phases;       ///< of widths
 };
 
 /// A box of the outputs of some images, as parts of the whole work whose planes fit the cache.
 class FlatPieces {
  public:
-  FlatPieces(const Conv& c, FlatWay way, int64_t copies);
+  /// `few`: cells of several images that are worth a piece.
+  FlatPieces(const Conv& c, FlatWay way, int64_t copies, int64_t few);
 
   int64_t size() const { return bands_ * chunks_; }
   int64_t first_image(int64_t piece) const { return piece % chunks_ * images_; }
