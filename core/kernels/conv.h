@@ -57,9 +57,4 @@ void gather_patches(const Conv& c, const T* x, T* patches);
 template <class T>
 void scatter_patches(const Conv& c, const T* patches, T* x);
 
-/// For each window of the batch * in planes: the position of the largest element in its plane, the
-/// first of equals, or the first NaN. Padding does not count.
-template <class T>
-void max_pool_positions(const Conv& c, const T* x, int64_t* positions);
-
 }  // namespace tern::kernels

@@ -1,4 +1,4 @@
-// Convolutions with one input channel per group, computed tap by tap over whole rows.
+// Convolutions with one input channel per group, computed directly.
 // Inside of core only.
 #pragma once
 

@@ -2,6 +2,7 @@
 
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/kernels/conv_taps.h"
 #include "tern/core/kernels/scratch.h"
 
 namespace tern::kernels {
@@ -13,6 +14,36 @@ constexpr int64_t kPoolingGrain = 16384;  // elements per thread, at least
 template <class T>
 [[gnu::always_inline]] inline bool better(T v, T old) {
   return (v > old) | ((v != v) & (old == old));
+}
+
+/// Calls fn(tap, offset in the plane) for each tap that reads the input.
+template <class Fn>
+[[gnu::always_inline]] inline void each_tap(const Conv& c, int64_t out_row, Fn fn) {
+  for (int64_t kd = 0; kd < c.kernel[0]; ++kd)
+    for (int64_t kh = 0; kh < c.kernel[1]; ++kh)
+      for (int64_t kw = 0; kw < c.kernel[2]; ++kw) {
+        const Tap t = tap_at(c, out_row, kd, kh, kw);
+        if (t.row >= 0) fn(t, t.row * c.width() + t.first);
+      }
+}
+
+/// `largest` is memory for a row of the output.
+template <class T>
+[[gnu::always_inline]] inline void max_plane(const Conv& c, const T* x, T* largest,
+                                             int64_t* positions) {
+  for (int64_t r = 0; r < c.out_rows(); ++r) {
+    int64_t* best = positions + r * c.out_width();
+    for (int64_t j = 0; j < c.out_width(); ++j) best[j] = -1;
+    each_tap(c, r, [&](const Tap& t, int64_t at) {
+#pragma omp simd
+      for (int64_t j = t.begin; j < t.end; ++j) {
+        const T v = x[at + j * c.stride[2]], old = largest[j];
+        const bool wins = (best[j] < 0) | better(v, old);
+        largest[j] = wins ? v : old;
+        best[j] = wins ? at + j * c.stride[2] : best[j];
+      }
+    });
+  }
 }
 
 /// largest[j], best[j]: the maximum of column j over the rows of a window, and its position.
@@ -72,6 +103,19 @@ template <class T>
 }  // namespace
 
 template <class T>
+void max_pool_positions(const Conv& c, const T* x, int64_t* positions) {
+  parallel_for(c.batch * c.in, 1 + kPoolingGrain / (c.out_plane() * c.taps() + 1),
+               [&](int64_t first, int64_t last) {
+                 Scratch<T> row(c.out_width());
+                 std::fill(row.data(), row.data() + c.out_width(), T(0));
+                 simd([=, largest = row.data()] {
+                   for (int64_t p = first; p < last; ++p)
+                     max_plane(c, x + p * c.plane(), largest, positions + p * c.out_plane());
+                 });
+               });
+}
+
+template <class T>
 void adaptive_max_positions(const AdaptivePool& pool, int64_t planes, const T* x,
                             int64_t* positions) {
   parallel_for(planes, 1 + kPoolingGrain / (pool.plane() + 1), [&](int64_t first, int64_t last) {
@@ -84,6 +128,8 @@ void adaptive_max_positions(const AdaptivePool& pool, int64_t planes, const T* x
   });
 }
 
+template void max_pool_positions(const Conv&, const float*, int64_t*);
+template void max_pool_positions(const Conv&, const double*, int64_t*);
 template void adaptive_max_positions(const AdaptivePool&, int64_t, const float*, int64_t*);
 template void adaptive_max_positions(const AdaptivePool&, int64_t, const double*, int64_t*);
 

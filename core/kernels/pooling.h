@@ -1,11 +1,18 @@
-// Maxima over windows of different sizes. Inside of core only.
+// Maxima over windows, and over windows of different sizes. Inside of core only.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "tern/core/kernels/conv.h"
+
 namespace tern::kernels {
+
+/// For each window of the batch * in planes: the position of the largest element in its plane, the
+/// first of equals, or the first NaN. Padding does not count.
+template <class T>
+void max_pool_positions(const Conv& c, const T* x, int64_t* positions);
 
 /// Cuts the planes (depth, height, width) of contiguous x into out_size windows: for an axis of n
 /// cut into m, window i is from floor(i * n / m) to ceil((i + 1) * n / m).

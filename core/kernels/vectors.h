@@ -1,6 +1,6 @@
-// Vectors of 4, 8 and 16 f32 numbers: loads, stores and the transposition of a square block. They
-// are for code that must stay in registers; loops for simd() are the rule (base/simd.h). Templates,
-// inlined into functions with a target. They take vectors by reference: by value these are not
+// Vectors of 4, 8 and 16 f32 numbers: loads, stores (of vectors of any numbers) and the
+// transposition of a square block. They are for code that must stay in registers; loops for simd()
+// are the rule (base/simd.h). Templates, inlined into functions with a target. They take vectors by reference: by value these are not
 // passed alike at all targets. Inside of core only.
 #pragma once
 
@@ -24,12 +24,12 @@ struct [[gnu::packed, gnu::may_alias]] AnyPlace {
 };
 static_assert(alignof(AnyPlace<Vector16>) == 1 && sizeof(AnyPlace<Vector16>) == sizeof(Vector16));
 
-template <class V>
-[[gnu::always_inline]] inline void load(V& v, const float* p) {
+template <class V, class T>
+[[gnu::always_inline]] inline void load(V& v, const T* p) {
   v = reinterpret_cast<const AnyPlace<V>*>(p)->vector;
 }
-template <class V>
-[[gnu::always_inline]] inline void store(float* p, const V& v) {
+template <class V, class T>
+[[gnu::always_inline]] inline void store(T* p, const V& v) {
   reinterpret_cast<AnyPlace<V>*>(p)->vector = v;
 }
 
