@@ -2,11 +2,15 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "tern/core/base/rng.h"
 #include "tern/core/io/state.h"
+#include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/nn/module.h"
 #include "tern/nn/recompute.h"
 #include "tern/optim/optim.h"
 
@@ -18,10 +22,16 @@ struct Workload {
   std::function<Tensor()> loss;  ///< one forward pass
 };
 
+/// The model's loss over random classes (of 10) of x (B, ...).
+template <class Model>
+Workload classify(std::shared_ptr<Model> model, const Tensor& x, Rng& rng) {
+  const Tensor classes = randint(0, 10, {x.size(0)}, rng);
+  return {nn::named_parameters(*model), [=] { return cross_entropy((*model)(x), classes); }};
+}
+
 struct Case {
   std::string name;
-  int64_t items;  ///< per step: images, or tokens
-  double gflop;   ///< of the matrix products of a step; PyTorch may compute more
+  int64_t items;                                ///< per step: images, or tokens
   std::function<Workload(nn::Recompute)> make;  ///< models without blocks pass that by
   bool step_in_backward = false;  ///< each weight as its gradient is complete, which is then freed
 };
@@ -55,8 +65,13 @@ std::vector<Case> bahdanau_cases();
 std::vector<Case> ntm_cases();
 std::vector<Case> transformer_cases();
 std::vector<Case> vit_cases();
-std::vector<Case> resnet_cases();
 std::vector<Case> gpt_cases();
+std::vector<Case> resnet_cases();
+std::vector<Case> mobilenet_cases();
+std::vector<Case> unet_cases();
+std::vector<Case> convnext_cases();
+std::vector<Case> tcn_cases();
+std::vector<Case> lstm_lm_cases();
 
 std::vector<Case> all_cases();
 

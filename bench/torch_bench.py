@@ -1,11 +1,13 @@
 """Times one training step of the benchmark models in PyTorch eager: what tern is compared with.
 
-usage: torch_bench.py [--threads 2] [--only NAME or part of it] [--compile] [--bf16] [--reps 9]
+usage: torch_bench.py [--threads 2] [--only NAME or part of it] [--compile] [--bf16] [--reps 9] [--channels-last]
+--channels-last: the networks of 2-d convolutions alone, in the memory layout that keeps a pixel's channels together.
 Prints the sgemm peak, then a JSON line per model: median/min ms per step, items/s, GEMM GFLOP/step, GFLOP/s, peak memory.
 Weights are random; AdamW lr 1e-3; forward+backward+step.
 """
 import argparse, json, math, resource, subprocess, sys, time
 import torch, torch.nn as nn, torch.nn.functional as F
+from torch_networks import picture_cases, sequence_cases
 
 class SGU(nn.Module):
     def __init__(s, d_ffn, n):
@@ -30,16 +32,6 @@ class Vision(nn.Module):
         x = s.drop(torch.cat((s.cls.expand(x.shape[0], -1, -1), x), 1) + s.pos)
         return s.head(F.gelu(s.fc(s.norm(s.blocks(x))[:, 0])))
 def enc(d, h, f, drop=0.1): return nn.TransformerEncoderLayer(d, h, f, drop, 'gelu', batch_first=True, norm_first=True)
-
-class ResBlock(nn.Module):
-    def __init__(s, i, o):
-        super().__init__(); c = lambda a, k, t: nn.Sequential(nn.Conv2d(a, o, k, t, k//2, bias=False), nn.BatchNorm2d(o))
-        s.a = c(i, 3, 1 + (i != o)); s.b = c(o, 3, 1); s.d = c(i, 1, 2) if i != o else nn.Identity()
-    def forward(s, x): return F.relu(s.b(F.relu(s.a(x))) + s.d(x))
-def resnet18():   # with the stem for pictures of 32 x 32
-    w = (64, 64, 128, 256, 512)
-    blocks = [b for i, o in zip(w, w[1:]) for b in (ResBlock(i, o), ResBlock(o, o))]
-    return nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
 class Seq2SeqT(nn.Module):
     def __init__(s, V, d, h, f, L, drop=.1):
@@ -110,7 +102,6 @@ def cases():
     yield 'gmlp-4m/b32', gm(512, 3), lambda: img(32), ce, 32
     yield 'gmlp-51m/b32', gm(1024, 8), lambda: img(32), ce, 32
     yield 'vit-tiny-p4/b64', lambda: Vision(4, 32, 192, lambda n: [enc(192, 3, 768) for _ in range(12)]), lambda: img(64), ce, 64
-    yield 'resnet18/b64', resnet18, lambda: img(64), ce, 64
     def seq(B, S, T, V): return lambda: (torch.randint(4, V, (B, S)), torch.randint(4, V, (B, T)))
     sce = lambda m, a, b: F.cross_entropy(m(a, b).flatten(0, 1), b.flatten(), label_smoothing=.1)
     yield 'transformer-d256-l3/b64x24', lambda: Seq2SeqT(8000, 256, 8, 512, 3), seq(64, 24, 24, 8000), sce, 64*24
@@ -118,6 +109,8 @@ def cases():
     yield 'bahdanau-h256/b64x24', lambda: Bahdanau(8000, 256, 256), seq(64, 24, 24, 8000), sce, 64*24
     yield 'gpt2-124m/b4x64', GPT2, lambda: (torch.randint(0, 50257, (4, 64)), torch.randint(0, 50257, (4, 64))), lambda m, x, y: F.cross_entropy(m(x).flatten(0, 1), y.flatten()), 4*64
     yield 'ntm-copy/b16xT41', lambda: NTM(), lambda: ((torch.rand(16, 41, 9) > .5).float(), (torch.rand(16, 41, 8) > .5).float()), lambda m, x, y: F.binary_cross_entropy_with_logits(m(x), y), 16
+    yield from picture_cases()
+    yield from sequence_cases()
 
 def gemm_peak(dtype):
     """Best product of the PyTorch build at hand, GFLOP/s: the roof that its own steps stand under."""
@@ -130,9 +123,10 @@ def peak_rss_mb():
     return next(int(l.split()[1]) for l in open('/proc/self/status') if l.startswith('VmHWM')) // 1024
 
 def step_time(name, mk, data, loss, items, a):
-    torch.manual_seed(0); m = mk(); params = sum(p.numel() for p in m.parameters())
+    layout = (lambda t: t.to(memory_format=torch.channels_last)) if a.channels_last else lambda t: t
+    torch.manual_seed(0); m = layout(mk()); params = sum(p.numel() for p in m.parameters())
     opt = torch.optim.AdamW(m.parameters(), 1e-3, fused=True); f = torch.compile(m) if a.compile else m
-    batch = data(); ts = []
+    batch = [layout(t) if t.dim() == 4 else t for t in data()]; ts = []
     for r in range(a.reps+3):
         t = time.perf_counter(); opt.zero_grad(set_to_none=True)
         with torch.autocast('cpu', torch.bfloat16, enabled=a.bf16): L = loss(f, *batch)
@@ -145,12 +139,13 @@ def step_time(name, mk, data, loss, items, a):
 
 def main():
     ap = argparse.ArgumentParser(); ap.add_argument('--threads', type=int, default=2); ap.add_argument('--only'); ap.add_argument('--compile', action='store_true'); ap.add_argument('--bf16', action='store_true'); ap.add_argument('--reps', type=int, default=9)
-    a = ap.parse_args(); torch.set_num_threads(a.threads); names = [c[0] for c in cases()]
+    ap.add_argument('--channels-last', action='store_true')
+    a = ap.parse_args(); torch.set_num_threads(a.threads); names = [c[0] for c in (picture_cases if a.channels_last else cases)()]
     if a.only in names:
         step_time(*next(c for c in cases() if c[0] == a.only), a); return
-    print(json.dumps(dict(sgemm_peak_gflops=round(gemm_peak(torch.bfloat16 if a.bf16 else torch.float32)), torch=torch.__version__, threads=a.threads)), flush=True)
+    if not a.channels_last: print(json.dumps(dict(sgemm_peak_gflops=round(gemm_peak(torch.bfloat16 if a.bf16 else torch.float32)), torch=torch.__version__, threads=a.threads)), flush=True)
     for name in names:                                    # a process a model
         if not a.only or a.only in name:
-            subprocess.run([sys.executable, __file__, '--threads', str(a.threads), '--reps', str(a.reps), '--only', name] + ['--compile']*a.compile + ['--bf16']*a.bf16)
+            subprocess.run([sys.executable, __file__, '--threads', str(a.threads), '--reps', str(a.reps), '--only', name] + ['--compile']*a.compile + ['--bf16']*a.bf16 + ['--channels-last']*a.channels_last)
 
 if __name__ == '__main__': main()

@@ -23,16 +23,6 @@ Sizes sizes(int64_t batch, int64_t tokens, int64_t vocab, const char* preset) {
   return {batch, tokens, vocab, o};
 }
 
-// Multiplications of the forward pass; each product has two more of its size in the backward.
-double transformer_gflop(const Sizes& s) {
-  double d = s.options.layer.dim, ffn = s.options.layer.ffn, t = s.tokens;
-  double rows = s.batch * s.tokens;
-  double attention = rows * (4 * d * d + 2 * t * d), network = rows * 2 * d * ffn;
-  double layers = s.options.encoder_layers * (attention + network) +
-                  s.options.decoder_layers * (2 * attention + network);
-  return 3 * 2 * (layers + rows * d * s.vocab) / 1e9;
-}
-
 Workload make_transformer(Sizes s, nn::Recompute recompute) {
   Rng rng(0);
   s.options.layer.recompute = recompute;
@@ -44,8 +34,7 @@ Workload make_transformer(Sizes s, nn::Recompute recompute) {
 }
 
 Case transformer_case(const char* name, const Sizes& s) {
-  return {name, s.batch * s.tokens, transformer_gflop(s),
-          [s](nn::Recompute r) { return make_transformer(s, r); }};
+  return {name, s.batch * s.tokens, [s](nn::Recompute r) { return make_transformer(s, r); }};
 }
 
 }  // namespace

@@ -292,10 +292,12 @@ bool change_resumed(TrainingProgram& program, const TrainFlags& flags, Facts& mo
   check(flags.epochs == 0 || o.length.steps == 0,
         "--epochs {}: the length of this run is counted in steps, {} of them; give --steps",
         flags.epochs, o.length.steps);
-  check(flags.steps == 0 || o.length.steps > 0,
-        "--steps {}: the length of this run is not counted in steps", flags.steps);
+  const int64_t steps = flags.steps.value_or(o.length.steps);
+  check((steps > 0) == (o.length.steps > 0),
+        "--steps {}: the length of this run is {}counted in steps", steps,
+        o.length.steps > 0 ? "" : "not ");
   o.epochs = resumed_epochs(o.schedule, o.epochs, flags.epochs);
-  o.length.steps = resumed_epochs(o.schedule, o.length.steps, flags.steps, "steps");
+  o.length.steps = resumed_epochs(o.schedule, o.length.steps, steps, "steps");
   more = more_facts(o);
   int64_t& patience = o.epoch_end.patience;
   if (!flags.patience || *flags.patience == patience) return false;
@@ -439,7 +441,7 @@ Command train_command(TrainFlags& flags, TrainingOptions& options, Command comma
   train.check = [&flags, &options, more, check = command.check](const Given& given) {
     flags.command_line = given.text();
     flags.epochs = given("--epochs") ? options.epochs : 0;
-    flags.steps = given("--steps") ? options.length.steps : 0;
+    if (given("--steps")) flags.steps = options.length.steps;
     if (given("--patience")) flags.patience = options.epoch_end.patience;
     flags.warmup_given = given("--warmup");
     flags.world = make_world(options);

@@ -29,7 +29,8 @@ struct TrainFlags {
   NetworkFlags network = {};             ///< for dry_run
   int threads = 0;                       ///< 0: all cores
   std::string command_line;              ///< as it was given
-  int64_t epochs = 0, steps = 0;         ///< --epochs and --steps, if they were given
+  int64_t epochs = 0;                    ///< --epochs, if it was given
+  std::optional<int64_t> steps = {};     ///< --steps, if it was given
   std::optional<int64_t> patience = {};  ///< --patience, if it was given
   bool warmup_given = false;
   /// The ranks that mpirun started. None: train() makes it.

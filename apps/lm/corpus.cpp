@@ -16,6 +16,7 @@
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/grammar.h"
 #include "tern/core/base/error.h"
+#include "tern/data/loading/hidden.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/text_reader.h"
 #include "tern/data/text/unicode.h"
@@ -41,9 +42,6 @@ std::string ending_of(const std::string& name) {
   return dot == small.npos ? "" : small.substr(dot);
 }
 
-/// Whether a name is hidden: folders such as .git, and files that a Mac leaves beside others.
-bool is_hidden(const std::string& name) { return name.starts_with('.') || name == "__MACOSX"; }
-
 /// Skips the files `named`, which the flags name themselves.
 FolderFiles files_of(const std::string& folder, const std::vector<std::string>& named = {}) {
   FolderFiles found;
@@ -54,7 +52,7 @@ FolderFiles files_of(const std::string& folder, const std::vector<std::string>& 
     std::error_code no_file;
     const std::string name = at->path().filename().string();
     const bool is_file = at->is_regular_file(no_file);
-    if (is_hidden(name)) {
+    if (datasets::is_hidden(name)) {
       if (is_file)
         ++found.others["hidden"];
       else

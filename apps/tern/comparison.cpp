@@ -123,7 +123,7 @@ std::string chart(const Runs& runs, const std::string& title, bool percent, cons
   std::vector<ChartAxis> axes;
   size_t filled = 0;
   for (const Axis axis : kAxes) {
-    axes.push_back({axis == Axis::epochs  ? "epoch"
+    axes.push_back({axis == Axis::epochs  ? word_of(runs)
                     : axis == Axis::steps ? "step"
                                           : unit.name,
                     axis != Axis::time,
@@ -296,7 +296,10 @@ std::string comparison_page(const std::vector<Run>& runs) {
   const Groups groups = groups_of(runs);
   const bool closed =
       std::any_of(runs.begin(), runs.end(), [](const Run& run) { return !run.log.epochs.empty(); });
-  const size_t chosen = closed ? 0 : 2;  // in their first epoch runs have steps alone
+  Runs all;
+  for (const Run& run : runs) all.push_back(&run);
+  // In their first epoch runs have steps alone, and those with --eval-steps count them.
+  const bool epochs = closed && word_of(all) == "epoch";
   std::vector<Section> sections;
   for (const auto& [name, group] : groups)
     sections.push_back(
@@ -305,11 +308,12 @@ std::string comparison_page(const std::vector<Run>& runs) {
                            scores(group), curves(group), group.size() > 1 ? " that differ" : "",
                            settings(group), what_they_are(group))});
   return html_page(title,
-                   fmt::format("<h1>{}</h1>\n<p>Numbers are those of each run's best epoch, or of "
+                   fmt::format("<h1>{0}</h1>\n<p>Numbers are those of each run's best {1}, or of "
                                "its last one if none was chosen. A run with a hold-out is tested "
-                               "once, at its end, with the weights of its best epoch.</p>\nCurves "
-                               "over {}{}",
-                               escape_html(title), axis_choice({"epochs", "time", "steps"}, chosen),
+                               "once, at its end, with the weights of its best {1}.</p>\nCurves "
+                               "over {2}{3}",
+                               escape_html(title), word_of(all),
+                               axis_choice({word_of(all, "s"), "time", "steps"}, epochs ? 0 : 2),
                                sections_with_contents(sections)),
                    kGenerator);
 }

@@ -31,6 +31,16 @@ std::pair<std::string, std::string> setting_of(const Run& run, const std::string
   return {};
 }
 
+// Whether it was evaluated after so many steps, not at the end of each epoch.
+bool by_steps(const Run& run) {
+  const std::string every = setting_of(run, "eval_steps").second;
+  return !every.empty() && every != "0";
+}
+
+bool all_by_steps(const Runs& runs) {
+  return std::all_of(runs.begin(), runs.end(), [](const Run* run) { return by_steps(*run); });
+}
+
 // The flag of a setting, by the first run that has it.
 std::string flag_in(const Runs& runs, const std::string& name) {
   for (const Run* run : runs)
@@ -106,27 +116,33 @@ std::string epochs_of(const Run& run) {
   return more ? fmt::format("{} of {}", done, run.record.epochs) : fmt::format("{}", done);
 }
 
-// What a run is and cost, by the headings of their columns.
-std::vector<std::pair<const char*, std::string>> costs_of(const Run& run) {
+// The epoch or step that the run's scores are of, and what it was chosen by.
+std::string chosen_text(const Runs& runs, const Run& run) {
+  const training::EpochRecord* chosen = run.best_epoch();
+  if (!chosen) return "-";
+  const std::string& by = run.record.best.metric;
+  const char* const mark = by_steps(run) && !all_by_steps(runs) ? "step " : "";
+  return mark + training::grouped(by_steps(run) ? chosen->steps : chosen->epoch) +
+         (by.empty() ? "" : " by " + metric_text(by).title());
+}
+
+// What one of the runs is and cost, by the headings of their columns.
+std::vector<std::pair<std::string, std::string>> costs_of(const Runs& runs, const Run& run) {
   const std::vector<training::EpochRecord>& epochs = run.log.epochs;
   int64_t steps = run.log.steps.empty() ? 0 : run.log.steps.back().step;
   if (!epochs.empty()) steps = std::max(steps, epochs.back().steps);
   const double speed = median_speed(epochs);
-  const training::EpochRecord* chosen = run.best_epoch();
-  const std::string& by = run.record.best.metric;
   auto or_none = [](const std::string& text) { return text.empty() ? "-" : text; };
-  return {{"weights", run.record.weights > 0 ? short_count(run.record.weights) : "-"},
-          {"precision", or_none(setting_of(run, "precision").second)},
-          {"speed",
-           speed > 0 ? fmt::format("{} {}/s", training::grouped(std::llround(speed)), run.log.unit)
-                     : "-"},
-          {"time", training::clock_time(seconds_of(run))},
-          {"epochs", epochs_of(run)},
-          {"steps", steps > 0 ? training::grouped(steps) : "-"},
-          {"epoch of the scores",
-           chosen ? fmt::format("{}{}", chosen->epoch,
-                                by.empty() ? "" : " by " + metric_text(by).title())
-                  : "-"}};
+  return {
+      {"weights", run.record.weights > 0 ? short_count(run.record.weights) : "-"},
+      {"precision", or_none(setting_of(run, "precision").second)},
+      {"speed", speed > 0
+                    ? fmt::format("{} {}/s", training::grouped(std::llround(speed)), run.log.unit)
+                    : "-"},
+      {"time", training::clock_time(seconds_of(run))},
+      {word_of(runs, "s"), epochs_of(run)},
+      {"steps", steps > 0 ? training::grouped(steps) : "-"},
+      {all_by_steps(runs) ? "step of the scores" : "epoch of the scores", chosen_text(runs, run)}};
 }
 
 }  // namespace
@@ -135,6 +151,13 @@ double seconds_of(const Run& run) {
   double seconds = 0;
   for (const training::EpochRecord& e : run.log.epochs) seconds += e.seconds;
   return seconds;
+}
+
+std::string word_of(const Runs& runs, const char* ending) {
+  if (std::none_of(runs.begin(), runs.end(), [](const Run* run) { return by_steps(*run); }))
+    return std::string("epoch") + ending;
+  if (all_by_steps(runs)) return std::string("evaluation") + ending;
+  return fmt::format("epoch{0} or evaluation{0}", ending);
 }
 
 std::vector<std::string> metrics_of(const Runs& runs) {
@@ -184,7 +207,7 @@ std::string scores(const Runs& runs) {
                              : fmt::format("<td{}>{}</td>", v == best[i] ? " class=\"best\"" : "",
                                            text.write(v)));
     }
-    for (const auto& [name, text] : costs_of(run)) costs.push_back(heading ? name : text);
+    for (const auto& [name, text] : costs_of(runs, run)) costs.push_back(heading ? name : text);
     s += row(heading ? "run" : run.name, results, costs, training, heading ? "th" : "td");
   }
   return html_table(s, "scores") + notes_on(unlike);

@@ -14,6 +14,10 @@ using Runs = std::vector<const Run*>;
 /// What all closed epochs took.
 double seconds_of(const Run& run);
 
+/// What the runs count: "epoch", with --eval-steps "evaluation", or "epoch or evaluation", each word
+/// with this ending.
+std::string word_of(const Runs& runs, const char* ending = "");
+
 /// The metrics of these runs, in the order in which people compare them; those of training last.
 /// Runs of earlier versions have one that repeats another, of the best epoch so far. Of top-1 to
 /// top-5, the first and the last.

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "tern/core/base/terminal_text.h"
+#include "tern/core/io/file_kind.h"
 
 namespace tern::detail {
 namespace {
@@ -23,35 +23,26 @@ constexpr const char* kFromNumpy =
     "import sys, numpy; from safetensors.numpy import save_file; "
     "save_file(dict(numpy.load(sys.argv[1])), sys.argv[2])";
 
-struct Format {
-  std::string_view magic;  // a ? is any byte
-  std::string_view holds;  // somewhere in the first bytes
-  const char* name;
-  const char* python = "";  // converts argv[1] to argv[2]
+/// What to do with a file of this kind: a command of Python that converts argv[1] to argv[2], or
+/// words.
+struct Remedy {
+  FileKind kind;
+  const char* python = "";
+  const char* words = "";
 };
 
-constexpr Format kFormats[] = {
-    {"PK\3\4", ".npy", "an npz file of NumPy", kFromNumpy},
-    {"PK\3\4", ".pkl", "a PyTorch file", kFromTorch},
-    {"PK\3\4", "", "a zip archive"},
-    {"\x80\2", "", "a PyTorch file, or another pickle of Python", kFromTorch},
-    {"\x80\3", "", "a PyTorch file, or another pickle of Python", kFromTorch},
-    {"\x80\4", "", "a PyTorch file, or another pickle of Python", kFromTorch},
-    {"\x80\5", "", "a PyTorch file, or another pickle of Python", kFromTorch},
-    {"GGUF", "", "a GGUF file of llama.cpp"},
-    {"\x89HDF\r\n\x1a\n", "", "an HDF5 file, as Keras writes them"},
-    {"\x93NUMPY", "", "an npy file of NumPy, one array without a name"},
-    {"\x08?\x12", "", "an ONNX file"},
-    {"\x08?:", "", "an ONNX file"},
-    {"\x1f\x8b", "", "a gzip file (unpack it first)"},
-    {"version https://git-lfs", "", "a pointer of Git LFS (`git lfs pull` fetches the file)"},
-    {"{", "", "a text of JSON"},
+constexpr Remedy kRemedies[] = {
+    {.kind = FileKind::npz, .python = kFromNumpy},
+    {.kind = FileKind::torch_zip, .python = kFromTorch},
+    {.kind = FileKind::pickle, .python = kFromTorch},
+    {.kind = FileKind::gzip, .words = " (unpack it first)"},
+    {.kind = FileKind::git_lfs, .words = " (`git lfs pull` fetches the file)"},
 };
 
-bool begins_with(std::string_view bytes, std::string_view magic) {
-  return bytes.size() >= magic.size() &&
-         std::equal(magic.begin(), magic.end(), bytes.begin(),
-                    [](char m, char b) { return m == '?' || m == b; });
+Remedy remedy_for(FileKind kind) {
+  for (const Remedy& r : kRemedies)
+    if (r.kind == kind) return r;
+  return {kind};
 }
 
 }  // namespace
@@ -59,17 +50,16 @@ bool begins_with(std::string_view bytes, std::string_view magic) {
 std::string describe_foreign_file(const std::string& path, std::string_view bytes,
                                   const std::string& to) {
   if (bytes.size() > 8 && bytes[8] == '{') return "";  // behind the length of a safetensors header
-  for (const Format& f : kFormats) {
-    if (!begins_with(bytes, f.magic) || bytes.find(f.holds) == bytes.npos) continue;
-    const std::string what = fmt::format("this is {}; tern reads safetensors files", f.name);
-    if (!*f.python) return what;
-    return fmt::format(
-        "{}. To convert it:\n  python3 -c '{}' {} {}", what, f.python, shell_word(path),
-        shell_word(to.empty()
-                       ? std::filesystem::path(path).replace_extension(".safetensors").string()
-                       : to));
-  }
-  return "";
+  const FileKind kind = file_kind(bytes);
+  if (kind == FileKind::unknown) return "";
+  const Remedy remedy = remedy_for(kind);
+  const std::string what =
+      fmt::format("this is {}{}; tern reads safetensors files", name(kind), remedy.words);
+  if (!*remedy.python) return what;
+  return fmt::format(
+      "{}. To convert it:\n  python3 -c '{}' {} {}", what, remedy.python, shell_word(path),
+      shell_word(to.empty() ? std::filesystem::path(path).replace_extension(".safetensors").string()
+                            : to));
 }
 
 }  // namespace tern::detail

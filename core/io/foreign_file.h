@@ -1,14 +1,10 @@
 // Files of other formats that are taken for safetensors. Inside of core only.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace tern::detail {
-
-/// So many bytes of a file are enough to tell what it is.
-inline constexpr int64_t kFirstBytes = 512;
 
 /// Recognises the file at `path` by its first bytes and names the command that converts it, if
 /// there is one: "this is a PyTorch file, ...". Empty for unknown formats and for safetensors. `to`

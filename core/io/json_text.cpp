@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "tern/core/base/error.h"
 
@@ -14,8 +17,9 @@ size_t string_end(std::string_view text, size_t at) {
   return at + 1;
 }
 
-void check_limits(std::string_view text, const JsonLimits& limits) {
-  int64_t depth = 0, values = 1;
+/// Checks the limits. Returns the number of members in all objects, if the text is JSON.
+int64_t check_limits(std::string_view text, const JsonLimits& limits) {
+  int64_t depth = 0, values = 1, members = 0;
   for (size_t at = 0; at < text.size();) {
     const char c = text[at++];
     if (c == '"') at = string_end(text, at);
@@ -24,10 +28,36 @@ void check_limits(std::string_view text, const JsonLimits& limits) {
       check(++depth <= limits.depth, "byte {} of the JSON is {} levels deep; at most {}", at - 1,
             depth, limits.depth);
     }
+    members += c == ':';
     values += c == '[' || c == '{' || c == ',';
     check(values <= limits.values, "the JSON has more than {} values at byte {}", limits.values,
           at - 1);
   }
+  return members;
+}
+
+int64_t members_of(const nlohmann::json& value) {
+  int64_t members = value.is_object() ? std::ssize(value) : 0;
+  if (value.is_structured())
+    for (const nlohmann::json& inner : value) members += members_of(inner);
+  return members;
+}
+
+/// The first member that its object has twice. REQUIRES: there is one.
+std::string doubled_member(std::string_view text) {
+  using nlohmann::json;
+  std::vector<std::set<std::string>> open;  // the members of the objects around the place
+  std::string doubled;
+  const auto look = [&](int, json::parse_event_t event, json& value) {
+    if (event == json::parse_event_t::object_start) open.emplace_back();
+    if (event == json::parse_event_t::object_end) open.pop_back();
+    if (event == json::parse_event_t::key && doubled.empty() &&
+        !open.back().insert(value.get<std::string>()).second)
+      doubled = value.dump();
+    return true;
+  };
+  [[maybe_unused]] const json parsed = json::parse(text, look);
+  return doubled;
 }
 
 std::string_view after(std::string_view text, std::string_view mark) {
@@ -38,10 +68,13 @@ std::string_view after(std::string_view text, std::string_view mark) {
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const JsonLimits& limits) {
-  check_limits(text, limits);
+  const int64_t members = check_limits(text, limits);
   using nlohmann::json;
   try {
-    return json::parse(text);
+    json parsed = json::parse(text);
+    if (members_of(parsed) != members)  // the last one would count
+      fail(fmt::format("an object has the member {} twice", doubled_member(text)));
+    return parsed;
   } catch (const json::parse_error& e) {
     fail(detail::json_fault(text, e.byte, e.what()));
   } catch (const json::exception& e) {  // a number over the largest f64

@@ -16,7 +16,7 @@ struct JsonLimits {
 
 /// Parses a text. Checks depth and number of values before building anything, since trees are
 /// copied, written and compared recursively. Error with the byte position if a limit is exceeded,
-/// with line and column if it is not JSON.
+/// with line and column if it is not JSON, with the name if an object has a member twice.
 nlohmann::json parse_json(std::string_view text, const JsonLimits& limits = {});
 
 namespace detail {

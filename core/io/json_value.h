@@ -9,8 +9,7 @@
 //
 // Errors begin with the place of the value: "rope_scaling.factor: expected a number, got "4"". (The
 // caller adds the file's name.) The document remembers which members were read: a member that the
-// reader does not know may change the meaning of the file. Where a member stands twice, the last
-// one counts.
+// reader does not know may change the meaning of the file. A member that stands twice is an error.
 //
 // A value refers to its document, which must outlive it. A document belongs to one thread.
 #pragma once

@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "tern/core/io/atomic_file.h"
+#include "tern/core/io/file_kind.h"
 #include "tern/core/io/foreign_file.h"
 #include "tern/core/io/safetensors_header.h"
 #include "tern/core/io/safetensors_shards.h"
@@ -142,7 +143,7 @@ class Reader {
 
 // Reads the length (8 bytes) and the JSON. Sets `data` to the beginning of the tensors' bytes.
 SafeTensorsHeader read_header(const Reader& file, int64_t most, int64_t& data) {
-  std::string first(static_cast<size_t>(std::min(file.size(), detail::kFirstBytes)), '\0');
+  std::string first(static_cast<size_t>(std::min(file.size(), kFirstBytes)), '\0');
   file.read(0, first.data(), std::ssize(first));
   const std::string foreign = detail::describe_foreign_file(file.path(), first);
   check_io(foreign.empty(), "load_safetensors: {}: {}", file.path(), foreign);

@@ -9,6 +9,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/reading.h"
+#include "tern/core/io/file_kind.h"
 #include "tern/core/io/foreign_file.h"
 #include "tern/core/io/json_value.h"
 

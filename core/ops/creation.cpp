@@ -9,12 +9,34 @@
 
 namespace tern {
 
+namespace {
+
+void check_count(int64_t values, const Shape& shape) {
+  check(values == numel(shape), "tensor: {} values for shape {}, which has {} elements", values,
+        shape, numel(shape));
+}
+
+// Too large numbers become infinite in floating types; in others they are an error.
+Tensor tensor_of(std::span<const Scalar> numbers, const Shape& shape, DType dtype) {
+  Op op("tensor");
+  check_count(std::ssize(numbers), shape);
+  Fresh y(shape, dtype);
+  auto* to = static_cast<char*>(y.ref()->storage->data());
+  for (const Scalar& number : numbers) {
+    const std::array<char, 8> bytes = is_float(dtype) ? detail::wrapped_element(number, dtype)
+                                                      : detail::element("tensor", number, dtype);
+    std::memcpy(to, bytes.data(), static_cast<size_t>(item_size(dtype)));
+    to += item_size(dtype);
+  }
+  return op.not_differentiable(y);
+}
+
+}  // namespace
+
 template <class T>
 Tensor tensor(std::span<const T> values, const Shape& shape) {
   Op op("tensor");
-  check(static_cast<int64_t>(values.size()) == numel(shape),
-        "tensor: {} values for shape {}, which has {} elements", values.size(), shape,
-        numel(shape));
+  check_count(std::ssize(values), shape);
   Fresh y(shape, dtype_of<T>);
   if (!values.empty()) std::memcpy(y.data<T>(), values.data(), values.size_bytes());
   return op.not_differentiable(y);
@@ -35,11 +57,8 @@ Scalar as_integer(Scalar s) {
 
 }  // namespace
 
-Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype) {
-  Tensor t = tensor(std::span<const double>(values.begin(), values.size()), shape);
-  if (!is_float(dtype))
-    for (double v : values) detail::element("tensor", as_integer(v), dtype);
-  return t.to(dtype);
+Tensor tensor(std::initializer_list<Scalar> values, const Shape& shape, DType dtype) {
+  return tensor_of(std::span<const Scalar>(values.begin(), values.size()), shape, dtype);
 }
 
 NestedNumbers::NestedNumbers(std::initializer_list<NestedNumbers> list) : dtype_(DType::f32) {
@@ -65,16 +84,7 @@ Tensor tensor(std::initializer_list<NestedNumbers> values) {
 }
 
 Tensor detail::tensor_of(const NestedNumbers& values, DType dtype) {
-  Op op("tensor");
-  Fresh y(values.shape(), dtype);
-  auto* to = static_cast<char*>(y.ref()->storage->data());
-  for (const Scalar& number : values.numbers()) {
-    const std::array<char, 8> bytes = is_float(dtype) ? detail::wrapped_element(number, dtype)
-                                                      : detail::element("tensor", number, dtype);
-    std::memcpy(to, bytes.data(), static_cast<size_t>(item_size(dtype)));
-    to += item_size(dtype);
-  }
-  return op.not_differentiable(y);
+  return tern::tensor_of(values.numbers(), values.shape(), dtype);
 }
 
 Tensor scalar(Scalar value, DType dtype) {

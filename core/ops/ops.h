@@ -54,7 +54,7 @@ Tensor tensor(const std::vector<T>& values) {
   return tensor(values, {static_cast<int64_t>(values.size())});
 }
 /// f32, for literals: tensor({1, 2, 3, 4}, {2, 2}).
-Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype = DType::f32);
+Tensor tensor(std::initializer_list<Scalar> values, const Shape& shape, DType dtype = DType::f32);
 /// Nested lists: tensor({{1, 2}, {3, 4}}) is i64, tensor({1.5, 2}) is f32 because one number is
 /// floating, as in PyTorch; bools give u8. Error if the lists have different lengths.
 Tensor tensor(std::initializer_list<NestedNumbers> values);

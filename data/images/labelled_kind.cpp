@@ -7,10 +7,11 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/terminal_text.h"
+#include "tern/core/io/file_kind.h"
 #include "tern/data/images/detail/picture_splits.h"
 #include "tern/data/images/labelled_pictures.h"
 #include "tern/data/images/picture_folder.h"
-#include "tern/data/loading/detail/hidden.h"
+#include "tern/data/loading/hidden.h"
 #include "tern/data/loading/tar.h"
 
 namespace tern::datasets {
@@ -33,20 +34,18 @@ bool holds_mnist(const fs::path& folder) {
 void check_archive(const std::string& path) {
   ByteReader file(path);
   if (file.is_gzip()) return;
-  std::string first(static_cast<size_t>(std::min<int64_t>(*file.remaining(), 512)), '\0');
+  std::string first(static_cast<size_t>(std::min(*file.remaining(), kFirstBytes)), '\0');
   file.read_exactly(first.data(), std::ssize(first));
-  constexpr std::pair<std::string_view, const char*> kArchives[] = {
-      {"PK\3\4", "a zip archive; unpack it and give the folder: unzip"},
-      {"\xfd"
-       "7zXZ",
-       "packed by xz; unpack it and give the folder: tar xf"},
-      {"BZh", "packed by bzip2; unpack it and give the folder: tar xf"},
-      {"\x28\xb5\x2f\xfd", "packed by zstd; unpack it and give the folder: tar --zstd -xf"},
-      {"7z\xbc\xaf", "a 7z archive; unpack it and give the folder: 7z x"},
-      {"Rar!", "a rar archive; unpack it and give the folder: unrar x"}};
-  for (const auto& [magic, what] : kArchives)
-    check_io(!first.starts_with(magic), "{}: {} {}", path, what, shell_word(path));
-  check_io(!first.starts_with("\x89PNG") && !first.starts_with("\xff\xd8\xff"),
+  const FileKind kind = file_kind(first);
+  for (const auto& [archive, command] : {std::pair(FileKind::zip, "unzip"),
+                                         {FileKind::xz, "tar xf"},
+                                         {FileKind::bzip2, "tar xf"},
+                                         {FileKind::zstd, "tar --zstd -xf"},
+                                         {FileKind::seven_zip, "7z x"},
+                                         {FileKind::rar, "unrar x"}})
+    check_io(kind != archive, "{}: {}; unpack it and give the folder: {} {}", path, name(archive),
+             command, shell_word(path));
+  check_io(kind != FileKind::png && kind != FileKind::jpeg,
            "{}: is one picture; give a folder with a folder of pictures for each class", path);
   check_io(first.find('\0') != first.npos,
            "{}: a text or empty, no tar archive; give a folder with a folder of pictures for each "
@@ -65,7 +64,7 @@ int cifar_at(const std::string& path) {
       const std::string name = fs::path(member->name).filename().string();
       if (name == "train.bin" || name == "test.bin") return 100;
       if (name.starts_with("data_batch_") || name == "test_batch.bin") return 10;
-      pictures += !detail::is_hidden(member->name) && is_picture_file(name);
+      pictures += !is_hidden(member->name) && is_picture_file(name);
     }
     check_io(pictures == 0,
              "{}: an archive of {} pictures; unpack it and give the folder: tar xf {}", path,

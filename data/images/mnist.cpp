@@ -13,7 +13,6 @@ namespace fs = std::filesystem;
 namespace tern::datasets {
 namespace {
 
-constexpr int64_t kDeflateRatio = 1032;
 constexpr int64_t kMnistBuffer = 64 * 1024;
 
 uint32_t big_endian(const unsigned char* p) {
@@ -37,6 +36,15 @@ int64_t bytes_of(unsigned char type) {
   }
 }
 
+// Bytes that follow in the file. A packed file is unpacked once to count them: what its header says
+// of the array may be anything.
+int64_t bytes_left(const ByteReader& file) {
+  if (const auto left = file.remaining()) return *left;
+  ByteReader counter(file.path());
+  counter.drain();
+  return counter.position() - file.position();
+}
+
 // Reads the shape after the file's first four bytes and checks that it fits the file.
 Shape read_shape(ByteReader& file, int axes, int64_t item) {
   Shape shape;
@@ -45,13 +53,11 @@ Shape read_shape(ByteReader& file, int axes, int64_t item) {
     file.read_exactly(size.data(), 4);
     shape.push_back(big_endian(size.data()));
   }
-  const int64_t most =
-      file.remaining().value_or(static_cast<int64_t>(fs::file_size(file.path())) * kDeflateRatio);
   int64_t bytes = item;
   bool fits = true;
   for (int64_t size : shape)
     fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
-  if (!fits || (!shape.contains(0) && bytes > most))
+  if (!fits || (!shape.contains(0) && bytes > bytes_left(file)))
     file.fail(fmt::format("an array {} of {} bytes each cannot be in it", shape, item));
   return shape;
 }

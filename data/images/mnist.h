@@ -10,8 +10,8 @@ namespace tern::datasets {
 
 /// Loads an idx file, plain or gzip. u8, f32 and f64 stay; signed bytes and 16- and 32-bit integers
 /// become i64. IoError, before allocating anything, if the sizes do not match the file. Memory: at
-/// most eight times the array's bytes (signed bytes as i64). A plain file has these bytes; a gzip
-/// file can claim 1032 times its size.
+/// most eight times the array's bytes (signed bytes as i64), which the file really holds: a gzip
+/// file is unpacked twice, first to count them.
 Tensor load_idx(const std::string& path);
 
 struct Mnist {

@@ -9,7 +9,7 @@
 
 #include "tern/core/base/threads.h"
 #include "tern/core/tape/record.h"
-#include "tern/data/loading/detail/hidden.h"
+#include "tern/data/loading/hidden.h"
 
 namespace fs = std::filesystem;
 
@@ -35,7 +35,7 @@ bool is_one_of_kinds(const std::string& extension, std::initializer_list<const c
 void leave_alone(const fs::directory_entry& entry, UnusedFiles& unused) {
   const fs::path& path = entry.path();
   std::error_code no;
-  if (detail::is_hidden(path.filename().string()))
+  if (is_hidden(path.filename().string()))
     ++unused["hidden"];
   else if (entry.is_directory(no))
     ++unused["links to folders"];
@@ -97,9 +97,9 @@ std::vector<std::string> classes_in(const std::string& folder, UnusedFiles& unus
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (std::error_code no; it->is_directory(no) && !detail::is_hidden(name))
+    if (std::error_code no; it->is_directory(no) && !is_hidden(name))
       names.push_back(name);
-    else if (is_picture_file(it->path()) && !detail::is_hidden(name))
+    else if (is_picture_file(it->path()) && !is_hidden(name))
       ++unused["pictures outside the classes' folders"];
     else
       leave_alone(*it, unused);
@@ -151,7 +151,7 @@ FoundPictures find_pictures(const std::string& folder) {
   fs::recursive_directory_iterator it(folder, error), end;
   for (; !error && it != end; it.increment(error)) {
     std::error_code no;
-    const bool hidden = detail::is_hidden(it->path().filename().string());
+    const bool hidden = is_hidden(it->path().filename().string());
     if (hidden) it.disable_recursion_pending();
     if (!hidden && is_picture_file(it->path()) && it->is_regular_file(no))
       found.paths.push_back(it->path().string());

@@ -7,7 +7,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/data/images/picture_folder.h"
-#include "tern/data/loading/detail/hidden.h"
+#include "tern/data/loading/hidden.h"
 
 namespace tern::datasets {
 namespace {
@@ -125,7 +125,7 @@ std::vector<std::string> detail::folders_in(const std::string& path) {
   std::error_code error;
   for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (std::error_code no; it->is_directory(no) && !detail::is_hidden(name)) names.push_back(name);
+    if (std::error_code no; it->is_directory(no) && !is_hidden(name)) names.push_back(name);
   }
   check_io(!error, "{}: cannot be read: {}", path, error.message());
   std::sort(names.begin(), names.end());
@@ -137,10 +137,12 @@ detail::PictureSplits detail::find_splits(const std::string& path) {
   for (const std::string& name : folders_in(path)) all.push_back(look_at(path, name));
   const Folder* train = find_part(path, all, Part::train);
   const Folder* test = find_part(path, all, Part::test);
-  const Folder* validation = find_part(path, all, Part::validation);
-  if (!test) test = validation;
+  if (!test) test = find_part(path, all, Part::validation);
   const auto holds = [](const Folder* f) { return f && f->holds_classes(); };
-  const auto known = [&](const Folder& f) { return &f == train || &f == test || &f == validation; };
+  const auto known = [&](const Folder& f) {
+    return &f == train || &f == test ||
+           (f.part == Part::validation && (f.whole_word || f.holds_classes()));
+  };
   const bool only_parts = std::all_of(all.begin(), all.end(), known);
   if (!(train && test) && !(only_parts && (holds(train) || holds(test)))) {
     for (const Folder* part : {train, test})

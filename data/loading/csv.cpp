@@ -10,6 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "tern/core/base/utf8.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/io/state.h"
 #include "tern/core/ops/ops.h"
@@ -76,6 +77,14 @@ class Records {
   bool quoted(size_t field) const { return quoted_[field]; }
   int64_t line() const { return line_; }
   char separator() const { return static_cast<char>(separator_); }
+  /// Refuses a name that is not UTF-8; `what` it is comes first in the error.
+  void check_name(const std::string& what, const std::string& name) const {
+    if (const auto at = find_invalid_utf8(name))
+      fail(
+          fmt::format("{} '{}' is not valid UTF-8 (byte {} of it); convert the file, for example "
+                      "with iconv -f latin1 -t utf-8",
+                      what, shown(name), *at + 1));
+  }
   [[noreturn]] void fail(const std::string& what) const {
     fail_io(fmt::format("{}: line {}: {}", file_.file().path(), line_, what));
   }
@@ -239,9 +248,11 @@ struct Columns {
 Columns choose(const Records& file, const std::vector<std::string>& all, const CsvOptions& o) {
   Columns c{o.columns, {}, {}, all};
   std::unordered_map<std::string_view, size_t> places;
-  for (const std::string& name : all)
+  for (const std::string& name : all) {
+    file.check_name("the column", name);
     if (!places.emplace(name, places.size()).second)
       file.fail(fmt::format("two columns are called '{}'", shown(name)));
+  }
   const auto place_of = [&](const std::string& name) {
     const auto found = places.find(name);
     if (found == places.end())
@@ -281,6 +292,7 @@ class Codes {
     const std::string name(trimmed(field));
     auto found = codes_.find(name);
     if (found == codes_.end()) {
+      file.check_name(fmt::format("column '{}':", shown(category_.column)), name);
       if (name.empty())
         file.fail(
             fmt::format("column '{}': the name is missing; with \"\" among the names of "

@@ -1,7 +1,7 @@
 // Tables as text: values separated by commas (RFC 4180), tabs, semicolons or spaces, plain or gzip,
 // in UTF-8 or in UTF-16 with its mark. Columns are numbers, or text such as a class or a town.
-// Files are not trusted: an invalid or missing number, or a wrong number of fields, is an IoError
-// with file, line and column, which names the option that would read it.
+// Files are not trusted: an invalid or missing number, a name that is not UTF-8, or a wrong number
+// of fields is an IoError with file, line and column, which names the option that would read it.
 //
 // Memory: a number takes one element per byte of the text at most (",,," with `missing` set), and
 // three times that while the table grows. A new name in a column of text takes about 130 bytes. A

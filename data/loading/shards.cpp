@@ -5,8 +5,8 @@
 #include <set>
 
 #include "tern/core/ops/ops.h"
-#include "tern/data/loading/detail/hidden.h"
 #include "tern/data/loading/detail/printable.h"
+#include "tern/data/loading/hidden.h"
 #include "tern/data/loading/tar.h"
 
 namespace tern::datasets {
@@ -30,7 +30,7 @@ struct PartName {
 };
 std::optional<PartName> part_name(const std::string& member) {
   if (member.starts_with("__") && member.ends_with("__")) return std::nullopt;
-  if (detail::is_hidden(member)) return std::nullopt;
+  if (is_hidden(member)) return std::nullopt;
   const size_t slash = member.rfind('/'), file = slash == member.npos ? 0 : slash + 1;
   const size_t dot = member.find('.', file);
   if (dot == member.npos) return std::nullopt;

@@ -5,39 +5,41 @@
 #include <utility>
 
 #include "tern/core/base/error.h"
+#include "tern/core/io/file_kind.h"
 
 namespace tern::datasets {
 namespace {
 
 constexpr int64_t kTextBuffer = 64 << 10;
-constexpr size_t kTarMagic = 257;  // where "ustar" stands in the header of a tar archive
 
-struct OtherFile {
-  std::string_view magic;
-  const char* name;
-};
-constexpr OtherFile kOtherFiles[] = {
-    {"%PDF-", "a PDF file; convert it, for example with pdftotext FILE.pdf FILE.txt"},
-    {"PK\3\4", "a zip archive, as docx, xlsx, odt and epub files are; save it as plain text"},
-    {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", "a file of Word, Excel or Outlook; save it as plain text"},
-    {"{\\rtf", "an RTF file; save it as plain text"},
-    {"\x89PNG\r\n", "a PNG picture"},
-    {"\xFF\xD8\xFF", "a JPEG picture"},
-    {"GIF87a", "a GIF picture"},
-    {"GIF89a", "a GIF picture"},
-    {"\xFD"
-     "7zXZ",
-     "an xz file; unpack it with unxz"},
-    {"BZh91AY&SY", "a bzip2 file; unpack it with bunzip2"},
-    {"\x28\xB5\x2F\xFD", "a Zstandard file; unpack it with unzstd"},
-    {"7z\xBC\xAF\x27\x1C", "a 7z archive; unpack it"},
-    {"\x1f\x8b", "a gzip file; unpack it"},
-    {"SQLite format 3", "an SQLite database"},
-    {"\x7F"
-     "ELF",
-     "a program"},
-    {"version https://git-lfs", "a pointer of Git LFS; `git lfs pull` fetches the file"},
-};
+/// What to do with a file of this kind, behind its name.
+const char* remedy_for(FileKind kind) {
+  switch (kind) {
+    case FileKind::pdf:
+      return "; convert it, for example with pdftotext FILE.pdf FILE.txt";
+    case FileKind::zip:
+      return ", as docx, xlsx, odt and epub files are; save it as plain text";
+    case FileKind::office:
+    case FileKind::rtf:
+      return "; save it as plain text";
+    case FileKind::xz:
+      return "; unpack it with unxz";
+    case FileKind::bzip2:
+      return "; unpack it with bunzip2";
+    case FileKind::zstd:
+      return "; unpack it with unzstd";
+    case FileKind::tar:
+      return "; unpack it with tar -xf";
+    case FileKind::gzip:
+    case FileKind::seven_zip:
+    case FileKind::rar:
+      return "; unpack it";
+    case FileKind::git_lfs:
+      return "; `git lfs pull` fetches the file";
+    default:
+      return "";
+  }
+}
 
 constexpr std::string_view kUtf8Mark = "\xEF\xBB\xBF", kLittleMark = "\xFF\xFE",
                            kBigMark = "\xFE\xFF";
@@ -54,10 +56,8 @@ bool alternates(std::string_view bytes, size_t first) {
 }
 
 void refuse_other_files(const std::string& name, std::string_view bytes) {
-  for (const OtherFile& f : kOtherFiles)
-    check_io(!bytes.starts_with(f.magic), "{}: is no text but {}", name, f.name);
-  check_io(bytes.size() < kTarMagic || !bytes.substr(kTarMagic).starts_with("ustar"),
-           "{}: is no text but a tar archive; unpack it with tar -xf", name);
+  if (const FileKind kind = file_kind(bytes); kind != FileKind::unknown && kind != FileKind::json)
+    fail_io(fmt::format("{}: is no text but {}{}", name, tern::name(kind), remedy_for(kind)));
   for (const auto& [mark, code] : {std::pair(kLittle32, "le"), std::pair(kBig32, "be")})
     check_io(!bytes.starts_with(mark), "{}: is UTF-32; convert it with iconv -f utf-32 -t utf-8",
              name);

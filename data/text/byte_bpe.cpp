@@ -15,6 +15,7 @@
 #include "tern/data/text/detail/bpe_table.h"
 #include "tern/data/text/detail/byte_bpe_chunks.h"
 #include "tern/data/text/detail/limits.h"
+#include "tern/data/text/detail/token_ids.h"
 #include "tern/data/text/lines.h"
 #include "tern/data/text/unicode.h"
 
@@ -27,21 +28,12 @@ using Halves = std::pair<std::string, std::string>;  // the halves of a merge as
 /// The tokens by id; "" for unused ids.
 using Spellings = std::vector<std::string>;
 
-Spellings read_vocabulary(const std::string& path) {
+Spellings tokens_of(const std::string& path) {
   const JsonDocument file(read_text(path, {.max_bytes = detail::kMostTokenBytes}));
   check(file.root().is_object() && file.root().size() > 0,
         "it is not a JSON object of tokens with their ids");
-  Spellings tokens;
-  const int64_t most = std::min(detail::kMostTokens,
-                                2 * static_cast<int64_t>(file.root().size()) + detail::kMostHoles);
-  for (const auto& [token, number] : file.root().members()) {
-    const int64_t id = number.integer(0, most - 1);
-    check(!token.empty(), "the token of id {} is empty", id);
-    if (id >= std::ssize(tokens)) tokens.resize(id + 1);
-    check(tokens[id].empty(), "the tokens '{}' and '{}' have one id, {}", tokens[id], token, id);
-    tokens[id] = token;
-  }
-  return tokens;
+  check(!file.root().has(""), "one of its tokens is empty");
+  return detail::read_token_ids(file.root());
 }
 
 std::vector<Halves> read_merges(const std::string& path) {
@@ -173,7 +165,7 @@ ByteBpe ByteBpe::learn(std::span<const std::string> texts, const ByteBpeOptions&
 }
 
 ByteBpe ByteBpe::load(const std::string& vocab_path, const std::string& merges_path) {
-  Spellings tokens = reading(vocab_path, [&] { return read_vocabulary(vocab_path); });
+  Spellings tokens = reading(vocab_path, [&] { return tokens_of(vocab_path); });
   std::vector<Halves> merges = read_merges(merges_path);
   return reading(vocab_path + ", " + merges_path, [&] {
     return ByteBpe(std::make_shared<const Impl>(std::move(tokens), std::move(merges)));

@@ -95,20 +95,6 @@ std::string mapped(const char* what, std::string_view text, utf8proc_option_t fo
 
 }  // namespace
 
-std::optional<size_t> find_invalid_utf8(std::string_view text) {
-  char32_t c = 0;
-  for (size_t at = 0; at < text.size();) {
-    if ((text[at] & 0x80) == 0) {
-      ++at;
-      continue;
-    }
-    const size_t length = sequence_at(text, at, c);
-    if (length == 0) return at;
-    at += length;
-  }
-  return std::nullopt;
-}
-
 char32_t next_code_point(std::string_view text, size_t& at) {
   char32_t c = kReplacementCharacter;
   at += std::max<size_t>(1, sequence_at(text, at, c));

@@ -11,14 +11,15 @@
 #include <string_view>
 #include <vector>
 
+#include "tern/core/base/utf8.h"
+
 namespace tern::datasets {
 
 /// Replaces invalid UTF-8 bytes.
 inline constexpr char32_t kReplacementCharacter = 0xFFFD;
 
-/// The offset of the first byte outside valid UTF-8 (overlong forms and surrogates are invalid);
-/// nothing if all is valid.
-std::optional<size_t> find_invalid_utf8(std::string_view text);
+/// The offset of the first invalid byte, if there is one (core/base/utf8.h).
+using tern::find_invalid_utf8;
 
 /// The code point at text[at]; advances `at`. An invalid byte gives one kReplacementCharacter.
 /// REQUIRES: at < text.size().

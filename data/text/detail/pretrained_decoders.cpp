@@ -152,7 +152,11 @@ Decoder one_decoder(const JsonValue& part) {
     const Matcher find = read_pattern(part.at("pattern"));
     const std::string by = part.at("content").text();
     return [=](Tokens tokens) {
-      for (std::string& token : tokens) token = replace_matches({token}, find, by).text;
+      int64_t bytes = 0;
+      for (std::string& token : tokens) {
+        token = replace_matches({token}, find, by).text;
+        check_length(bytes += std::ssize(token));
+      }
       return tokens;
     };
   }

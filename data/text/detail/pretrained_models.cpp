@@ -7,6 +7,7 @@
 #include "tern/data/text/detail/limits.h"
 #include "tern/data/text/detail/pretrained_parts.h"
 #include "tern/data/text/detail/pretrained_unigram.h"
+#include "tern/data/text/detail/token_ids.h"
 #include "tern/data/text/detail/wordpiece_pieces.h"
 #include "tern/data/text/unicode.h"
 
@@ -17,15 +18,8 @@ using Ids = std::vector<int64_t>;
 using TokenIds = std::unordered_map<std::string, int64_t>;
 
 PretrainedModel read_vocabulary(const JsonValue& part) {
-  PretrainedModel model;
-  const std::vector<JsonMember> vocabulary = part.at("vocab").members();
-  const int64_t most = std::min(kMostTokens, 2 * std::ssize(vocabulary) + kMostHoles);
-  for (const auto& [token, number] : vocabulary) {
-    const int64_t id = number.integer(0, most - 1);
-    if (id >= std::ssize(model.tokens)) model.tokens.resize(static_cast<size_t>(id) + 1);
-    model.tokens[static_cast<size_t>(id)] = token;
-    model.ids.emplace(token, id);
-  }
+  PretrainedModel model{.tokens = read_token_ids(part.at("vocab")), .ids = {}, .encode = {}};
+  for (const auto& [token, id] : part.at("vocab").members()) model.ids.emplace(token, id.integer());
   return model;
 }
 
@@ -42,6 +36,11 @@ std::optional<int64_t> unknown_of(const PretrainedModel& model, const std::strin
   return id;
 }
 
+int64_t longest_word_of(const JsonValue& part) {
+  const JsonValue longest = part.find("max_input_chars_per_word");
+  return longest.is_null() ? 100 : longest.integer(0, kMostWordCharacters);
+}
+
 /// The longest pieces from the left; the whole word is unknown if one is missing.
 class WordPieces {
  public:
@@ -49,7 +48,7 @@ class WordPieces {
       : ids_(model.ids),
         prefix_(part.get("continuing_subword_prefix", "##")),
         unknown_(unknown_of(model, part.at("unk_token").text())),
-        longest_word_(part.get("max_input_chars_per_word", int64_t{100})) {
+        longest_word_(longest_word_of(part)) {
     for (const auto& [token, id] : ids_) longest_ = std::max(longest_, token.size());
     check(unknown_.has_value(), "WordPiece: its unknown token is empty");
   }
@@ -135,7 +134,8 @@ class Pairs {
   }
 
   Ids bytes_of(const std::string& token) const {
-    return byte_fallback_ ? byte_tokens(model_.ids, token) : Ids{};
+    if (!byte_fallback_) return {};
+    return byte_tokens(token, [&](const std::string& byte) { return find(model_.ids, byte); });
   }
 
   PretrainedModel model_;
@@ -153,12 +153,13 @@ std::string type_of_model(const JsonValue& part) {
 
 }  // namespace
 
-Ids byte_tokens(const std::unordered_map<std::string, int64_t>& ids, std::string_view text) {
+Ids byte_tokens(std::string_view text,
+                const std::function<std::optional<int64_t>(const std::string&)>& find) {
   Ids out;
   for (char c : text) {
-    const auto found = ids.find(fmt::format("<0x{:02X}>", static_cast<unsigned char>(c)));
-    if (found == ids.end()) return {};
-    out.push_back(found->second);
+    const auto id = find(fmt::format("<0x{:02X}>", static_cast<unsigned char>(c)));
+    if (!id) return {};
+    out.push_back(*id);
   }
   return out;
 }

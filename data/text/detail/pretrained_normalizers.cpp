@@ -15,12 +15,13 @@
 #include "tern/data/text/unicode.h"
 
 namespace tern::datasets::detail {
-namespace {
 
-void check_length(const std::string& text) {
-  check(std::ssize(text) <= kMostNormalBytes, "the normalizers make a text of more than {} bytes",
+void check_length(int64_t bytes) {
+  check(bytes <= kMostNormalBytes, "the parts of the tokenizer make a text of more than {} bytes",
         kMostNormalBytes);
 }
+
+namespace {
 
 std::string compatible(const std::string& text, int form) {
   utf8proc_uint8_t* out = nullptr;
@@ -229,7 +230,7 @@ Normalizer read_normalizer(const JsonValue& part) {
   return [all](Fragment text) {
     for (const Normalizer& n : all) {
       text = n(std::move(text));
-      check_length(text.text);
+      check_length(std::ssize(text.text));
     }
     return text;
   };
@@ -285,7 +286,7 @@ Fragment replace_matches(const Fragment& text, const Matcher& find, std::string_
     out.text += by;
     if (m.end <= text.first) out.first += by.size();
     at = m.end;
-    check_length(out.text);
+    check_length(std::ssize(out.text));
   }
   keep(text.text.size());
   return out;

@@ -22,6 +22,8 @@ struct Fragment {
   /// before it.
   size_t first = 0;
 };
+/// Error if a normalizer or decoder makes a text of more bytes than kMostNormalBytes.
+void check_length(int64_t bytes);
 /// A part of a fragment.
 Fragment fragment_of(const Fragment& whole, size_t begin, size_t size);
 

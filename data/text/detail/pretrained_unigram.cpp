@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
@@ -11,36 +12,68 @@ namespace tern::datasets::detail {
 namespace {
 
 constexpr double kUnknownPenalty = 10;
-constexpr size_t kMostPieceBytes = 1 << 24;  // of all pieces: each takes a node of the tree
+constexpr size_t kMostPieceBytes = 1 << 24;  // of all pieces: each may take a node of the trie
 
-/// Pieces by their bytes.
+/// Pieces by their bytes, in 9 bytes of memory per byte of the pieces at most. The children of a
+/// node stand side by side, in the order of their bytes, and so do those of its neighbours.
 class Trie {
  public:
-  void add(std::string_view piece, int64_t id) {
-    uint64_t node = 0;
-    for (char c : piece) {
-      const auto [next, fresh] = next_.try_emplace(key(node, c), leaves_.size());
-      if (fresh) leaves_.push_back(-1);
-      node = next->second;
+  explicit Trie(const std::unordered_map<std::string, int64_t>& ids) {
+    std::vector<std::pair<std::string_view, int64_t>> pieces(ids.begin(), ids.end());
+    std::sort(pieces.begin(), pieces.end());
+    std::vector<Range> level = {{0, pieces.size()}};  // the pieces below each node
+    bytes_.push_back('\0');
+    for (size_t depth = 0; !level.empty(); ++depth) {
+      std::vector<Range> next;
+      for (Range r : level) {
+        const bool ends = pieces[r.begin].first.size() == depth;
+        ids_.push_back(ends ? static_cast<int32_t>(pieces[r.begin++].second) : kNone);
+        first_.push_back(static_cast<uint32_t>(bytes_.size()));
+        while (r.begin < r.end) {
+          const char c = pieces[r.begin].first[depth];
+          size_t end = r.begin;
+          while (end < r.end && pieces[end].first[depth] == c) ++end;
+          bytes_.push_back(c);
+          next.push_back({r.begin, end});
+          r.begin = end;
+        }
+      }
+      level = std::move(next);
     }
-    leaves_[node] = id;
+    first_.push_back(static_cast<uint32_t>(bytes_.size()));
   }
   /// use(end, id) for all pieces that begin at text[at], shorter ones first.
   template <class Use>
   void each_prefix(std::string_view text, size_t at, Use use) const {
-    uint64_t node = 0;
-    for (; at < text.size(); ++at) {
-      const auto next = next_.find(key(node, text[at]));
-      if (next == next_.end()) return;
-      node = next->second;
-      if (leaves_[node] >= 0) use(at + 1, leaves_[node]);
-    }
+    for (size_t node = 0; at < text.size() && (node = child(node, text[at])) != 0; ++at)
+      if (ids_[node] != kNone) use(at + 1, int64_t{ids_[node]});
+  }
+  std::optional<int64_t> find(std::string_view piece) const {
+    std::optional<int64_t> found;
+    each_prefix(piece, 0, [&](size_t end, int64_t id) {
+      if (end == piece.size()) found = id;
+    });
+    return found;
   }
 
  private:
-  static uint64_t key(uint64_t node, char c) { return node << 8 | static_cast<unsigned char>(c); }
-  std::unordered_map<uint64_t, uint64_t> next_;
-  std::vector<int64_t> leaves_ = {-1};
+  struct Range {
+    size_t begin, end;
+  };
+  static constexpr int32_t kNone = -1;
+
+  /// 0, the root, if there is none.
+  size_t child(size_t node, char c) const {
+    const auto begin = bytes_.begin() + first_[node], end = bytes_.begin() + first_[node + 1];
+    const auto at = std::lower_bound(begin, end, c, [](char a, char b) {
+      return static_cast<unsigned char>(a) < static_cast<unsigned char>(b);
+    });
+    return at != end && *at == c ? static_cast<size_t>(at - bytes_.begin()) : 0;
+  }
+
+  std::vector<char> bytes_;      // of each node, level by level; the root's is none
+  std::vector<uint32_t> first_;  // its first child, and at the end the number of nodes
+  std::vector<int32_t> ids_;     // of the piece that ends at the node
 };
 
 /// Where the best way to a place comes from.
@@ -53,14 +86,12 @@ struct Best {
 class Unigram {
  public:
   Unigram(const PretrainedModel& model, const JsonValue& part)
-      : ids_(model.ids), byte_fallback_(part.get("byte_fallback", false)) {
+      : trie_(model.ids), byte_fallback_(part.get("byte_fallback", false)) {
     double lowest = HUGE_VAL;
     for (const JsonValue& entry : part.at("vocab").elements()) {
       scores_.push_back(entry.at(1).number());
       lowest = std::min(lowest, scores_.back());
     }
-    for (const auto& [token, id] : ids_)
-      if (!token.empty()) trie_.add(token, id);
     unknown_score_ = lowest - kUnknownPenalty;
     if (const JsonValue id = part.find("unk_id"); !id.is_null())
       unknown_ = id.integer(0, std::ssize(scores_) - 1);
@@ -109,20 +140,18 @@ class Unigram {
   }
 
   void append(std::string_view part, std::vector<int64_t>& to) const {
-    if (const auto found = ids_.find(std::string(part)); found != ids_.end()) {
-      to.push_back(found->second);
-      return;
-    }
+    if (const std::optional<int64_t> id = trie_.find(part)) return to.push_back(*id);
     const std::vector<int64_t> bytes =
-        byte_fallback_ ? byte_tokens(ids_, part) : std::vector<int64_t>{};
+        byte_fallback_
+            ? byte_tokens(part, [&](const std::string& token) { return trie_.find(token); })
+            : std::vector<int64_t>{};
     to.insert(to.end(), bytes.begin(), bytes.end());
     if (bytes.empty()) to.push_back(unknown_);
   }
 
-  std::unordered_map<std::string, int64_t> ids_;
+  Trie trie_;
   bool byte_fallback_;
   std::vector<double> scores_;
-  Trie trie_;
   double unknown_score_ = 0;
   int64_t unknown_ = -1;
 };

@@ -11,8 +11,9 @@ namespace tern::datasets::detail {
 /// Neighbouring unknowns become one token, or with byte_fallback their bytes.
 PretrainedModel read_unigram(const JsonValue& part);
 
-/// The tokens <0x00> to <0xFF> of a text's bytes; none if one of them is missing.
-std::vector<int64_t> byte_tokens(const std::unordered_map<std::string, int64_t>& ids,
-                                 std::string_view text);
+/// The tokens <0x00> to <0xFF> of a text's bytes; none if one of them is missing. `find` gives the
+/// id of a token, if there is one.
+std::vector<int64_t> byte_tokens(
+    std::string_view text, const std::function<std::optional<int64_t>(const std::string&)>& find);
 
 }  // namespace tern::datasets::detail

@@ -176,6 +176,25 @@ TEST_CASE("tern report: curves over epochs, time or steps") {
   CHECK(contains(loss, "<title>a 3: "));
 }
 
+TEST_CASE("tern report: runs with --eval-steps count steps and evaluations, not epochs") {
+  TempDir dir;
+  const std::string epochs = record_of("lm", "0.1");
+  std::string steps = epochs;
+  steps.replace(steps.find("\"lr\""), 0, "\"eval_steps\":\"10\",");
+  const std::string a = make_run(dir / "a", 3, "valid_loss", steps),
+                    b = make_run(dir / "b", 1, "valid_loss", epochs);
+  const std::string page = comparison_page(load_runs({a}));
+  CHECK_FALSE(contains(page, "epoch"));
+  CHECK(contains(page, "id=\"axis2\" checked"));
+  CHECK(contains(page, ">evaluation</text>"));
+  CHECK(contains(page, "<th>evaluations</th><th>steps</th><th>step of the scores</th>"));
+  CHECK(contains(page, "<td>3</td><td>30</td><td>20 by validation loss</td>"));
+  const std::string both = comparison_page(load_runs({a, b}));
+  CHECK(contains(both, "<th>epochs or evaluations</th>"));
+  CHECK(contains(both, "<td>3</td><td>30</td><td>step 20 by validation loss</td>"));
+  CHECK(contains(both, "<td>1</td><td>10</td><td>1 by validation loss</td>"));
+}
+
 TEST_CASE("tern report: runs of other programs, at work, of old; one alone") {
   TempDir dir;
   const std::string a = make_run(dir / "a", 1, "valid_loss", record_of("lm", "0.1"));

@@ -66,6 +66,9 @@ TEST_CASE("train_cifar: a length and evaluations in steps") {
   REQUIRE(train_classifier(flags("9", dir / "nine")) == 0);
   CHECK_THROWS_WITH_AS(train_classifier(parse({"--resume", dir / "run", "--epochs", "3"})),
                        doctest::Contains("is counted in steps, 7 of them; give --steps"), Error);
+  CHECK_THROWS_WITH_AS(train_classifier(parse({"--resume", dir / "run", "--steps", "0"})),
+                       doctest::Contains("--steps 0: the length of this run is counted in steps"),
+                       Error);
   test::check_counted_in_steps({dir / "run"}, {dir / "nine"}, [&] {
     return train_classifier(parse({"--resume", dir / "run", "--steps", "9"}));
   });

@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_value.h"
 
@@ -107,6 +110,84 @@ TEST_CASE("JSON that is none is refused with line and column") {
   CHECK(said("{\"a\": 1e400}") == "not JSON: number overflow parsing '1e400'");
   CHECK(said("{\"a\": tru}") == "not JSON at line 1, column 10: invalid literal");
   CHECK(said("{} {}") == "not JSON at line 1, column 4: unexpected '{'; expected end of input");
+}
+
+namespace {
+
+struct OddText {
+  std::string text;
+  bool python, tern;     // whether json.loads() of Python 3.11 and tern read it
+  const char* why = "";  // they differ
+};
+
+std::string nested(size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+
+std::vector<OddText> odd_texts() {
+  using namespace std::string_literals;
+  const char* const number = "JSON has no such number, and no setting can be it";
+  const char* const utf8 = "JSON is UTF-8 (RFC 8259), which has no halves of characters";
+  return {
+      {"\xEF\xBB\xBF{\"a\": 1}", true, true},
+      {"3", true, true},
+      {"[-0]", true, true},
+      {"[1e-400]", true, true},
+      {"[123456789012345678901234567890]", true, true},  // integer() refuses it
+      {R"(["\u0000"])", true, true},
+      {R"({"a": 1, "a": 2})", true, false, "one of the two values is not what was meant"},
+      {R"({"b": {"a": 1, "\u0061": 1}})", true, false, "the same"},
+      {"[NaN]", true, false, number},
+      {"[-Infinity]", true, false, number},
+      {"[1e400]", true, false, number},
+      {R"(["\ud800"])", true, false, utf8},
+      {"[\"\xED\xA0\x80\"]", true, false, utf8},
+      {"\xFF\xFE[\0]\0"s, true, false, "JSON is UTF-8; Python reads UTF-16, too"},
+      {nested(65), true, false, "no file is as deep, and trees are compared recursively"},
+      {nested(64), true, true},
+      {nested(100000), false, false},
+      {"[\"\xFF\"]", false, false},
+      {"[\"\xC0\xAF\"]", false, false},
+      {"[\"x\ny\"]", false, false},
+      {"[\"\t\"]", false, false},
+      {R"({"a": 1,})", false, false},
+      {"[1,]", false, false},
+      {"{'a': 1}", false, false},
+      {"{a: 1}", false, false},
+      {"[1] // x", false, false},
+      {"[/* x */ 1]", false, false},
+      {"[01]", false, false},
+      {"[+1]", false, false},
+      {"[.5]", false, false},
+      {"[1.]", false, false},
+      {"[-]", false, false},
+      {"[0x10]", false, false},
+      {"[True]", false, false},
+      {R"(["\x41"])", false, false},
+      {"[1]\0"s, false, false},
+      {"{} {}", false, false},
+      {"\f{}", false, false},
+      {"\xC2\xA0{}", false, false},
+      {"", false, false},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("odd JSON: read where Python's json reads it, or the table says why not") {
+  for (const OddText& odd : odd_texts()) {
+    CAPTURE(odd.text.substr(0, 60));
+    const std::string said = complaint(odd.text, [](const JsonValue&) {});
+    CAPTURE(said);
+    CHECK(said.empty() == odd.tern);
+    CHECK((odd.python == odd.tern) == std::string(odd.why).empty());
+  }
+}
+
+TEST_CASE("JSON: a member that stands twice is named") {
+  auto said = [](const std::string& text) { return complaint(text, [](const JsonValue&) {}); };
+  CHECK(said(R"({"a": {"b": 1}, "c": [{"b": 1, "d": ":", "b": {}}]})") ==
+        "an object has the member \"b\" twice");
+  CHECK(said(R"({"a": {"b": {"c": 1}}, "a": 1})") == "an object has the member \"a\" twice");
+  CHECK(said(R"({"a:b": {"c": "d:e\":"}, "b": [{"a": 1}, {"a": 1}]})").empty());
 }
 
 }  // namespace tern::test_json_value

@@ -3,10 +3,12 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/io/json_value.h"
 #include "tern/core/io/safetensors.h"
+#include "tern/data/images/mnist.h"
 #include "tern/data/loading/csv.h"
 #include "tern/data/loading/gzip.h"
 #include "tern/data/loading/npy.h"
@@ -155,6 +157,21 @@ TEST_CASE(
   CHECK(memory_stats().peak - before == 0);
   CHECK(load_npz(path, {.ratio = 2000}).at(0).second.numel() == 80'000'000);
   CHECK_THROWS_AS(load_npz(path, {.ratio = 0}), Error);
+}
+
+TEST_CASE("limits: an idx file takes memory only for what really comes out of it") {
+  TempDir dir;
+  // 1.5 GiB in a file of 2 MB: deflate could pack so many zeros.
+  std::string bytes("\0\0\x08\1\x60\0\0\0", 8);
+  std::mt19937 random(0);
+  for (int i = 0; i < 2'000'000; ++i) bytes += static_cast<char>(random());
+  const std::string path = write_file(dir / "claims.gz", test::gzip(bytes));
+  trim_memory();
+  reset_peak_memory();
+  const int64_t before = memory_stats().live;
+  CHECK(
+      contains(io_error([&] { load_idx(path); }), "an array (1610612736) of 1 bytes each cannot"));
+  CHECK(memory_stats().peak - before == 0);
 }
 
 TEST_CASE("limits: a table of very many columns is refused before their names take memory") {

@@ -158,8 +158,10 @@ TEST_CASE("safetensors: what is not one is refused, with the reason") {
   CHECK(complaint(folder, one(good)) == "");
   CHECK(complaint(folder, file_of("{}", "")) == "");
   CHECK(complaint(folder, file_of("{\"__metadata__\":{}}   ", "")) == "");
+  // Version 0.8.0 of the safetensors package refuses these files, too, but for those with a third
+  // text: why tern does not read what the package reads.
   struct Case {
-    std::string bytes, reason;
+    std::string bytes, reason, package_reads = {};
   };
   const std::string huge(8, '\x7f');
   const std::vector<Case> cases = {
@@ -168,7 +170,7 @@ TEST_CASE("safetensors: what is not one is refused, with the reason") {
       {huge + "{}", "over the limit"},
       {file_of("{}", "").substr(0, 9), "truncated"},
       {file_of("", ""), "start with '{'"},
-      {file_of(" {}", ""), "start with '{'"},
+      {file_of(" {}", ""), "start with '{'", "the format's own text wants that, as a signature"},
       {file_of("[]", ""), "start with '{'"},
       {file_of("{\"a\"", ""), "the header is not JSON at line 1"},
       {file_of("{} {}", ""), "the header is not JSON at line 1"},
@@ -179,10 +181,11 @@ TEST_CASE("safetensors: what is not one is refused, with the reason") {
       {file_of("{\"a\":{}}", ""), "needs dtype"},
       {file_of("{\"a\":{\"dtype\":{}}}", ""), "unexpected object"},
       {file_of("{\"__metadata__\":{\"a\":1}}", ""), "unexpected number"},
-      {file_of("{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", ""), "twice"},
-      {file_of("{\"a\":{" + good + "},\"a\":{" + good + "}}", kEight), "twice: a"},
+      {file_of("{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", ""), "twice",
+       "one of the values is lost, and the format forbids it"},
+      {file_of("{\"a\":{" + good + "},\"a\":{" + good + "}}", kEight), "twice: a", "the same"},
       {one(good + ",\"dtype\":\"F32\""), "twice: dtype"},
-      {one(good + ",\"more\":1"), "unknown key: more"},
+      {one(good + ",\"more\":1"), "unknown key: more", "it may say how to read the bytes"},
       {one(R"("dtype":"F32","shape":[2])"), "needs dtype"},
       {one(R"("dtype":"Q4","shape":[2],"data_offsets":[0,8])"), "unknown type 'Q4'"},
       {one(R"("dtype":7,"shape":[2],"data_offsets":[0,8])"), "unexpected number"},
@@ -190,8 +193,8 @@ TEST_CASE("safetensors: what is not one is refused, with the reason") {
       {one(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"), "negative"},
       {one(R"("dtype":"F32","shape":[2.5],"data_offsets":[0,8])"), "not an integer"},
       {one(R"("dtype":"F32","shape":[[2]],"data_offsets":[0,8])"), "unexpected list"},
-      {one(R"("dtype":"F32","shape":[1,1,1,1,1,1,1,1,1,1,1,1,2],"data_offsets":[0,8])"),
-       "too long"},
+      {one(R"("dtype":"F32","shape":[1,1,1,1,1,1,1,1,1,1,1,1,2],"data_offsets":[0,8])"), "too long",
+       "tensors have at most 12 axes"},
       {one(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"), "needs 12 bytes"},
       {one(R"("dtype":"F32","shape":[1],"data_offsets":[0,8])"), "needs 4 bytes"},
       {one(R"("dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8])"), "too large"},

@@ -198,6 +198,15 @@ TEST_CASE("picture sets: a third part is said, and one part alone is taken") {
   CHECK(p.test.size() == 2);
   CHECK(p.remarks == Names{(dir / "all/val") + " was not used, with 4 pictures"});
 
+  // With a test set, any number of others is left out; without, they are equals.
+  for (const char* part : {"train", "test", "val", "eval"})
+    write_classes(dir / fmt::format("four/{}", part), {"cat", "dog"}, 1);
+  CHECK(load_labelled_pictures(dir / "four", 8).remarks ==
+        Names{(dir / "four/eval") + " was not used, with 2 pictures",
+              (dir / "four/val") + " was not used, with 2 pictures"});
+  fs::remove_all(dir / "four/test");
+  CHECK(test::contains(refusal(dir / "four"), "eval and val may both be the test pictures"));
+
   fs::create_directories(dir / "one");
   fs::rename(dir / "all/train", dir / "one/Train");
   const LabelledPictures one = load_labelled_pictures(dir / "one", 8);
@@ -294,11 +303,11 @@ TEST_CASE("picture sets: another archive or a text is called by its name, with w
       {std::string("\xfd"
                    "7zXZ\0",
                    6),
-       "packed by xz; unpack it and give the folder: tar xf '"},
-      {"BZh91AY", "packed by bzip2"},
-      {"\x28\xb5\x2f\xfd", "packed by zstd"},
-      {"Rar!\x1a", "a rar archive"},
-      {"7z\xbc\xaf\x27", "a 7z archive"},
+       "an xz file; unpack it and give the folder: tar xf '"},
+      {"BZh91AY&SY", "a bzip2 file"},
+      {"\x28\xb5\x2f\xfd", "a Zstandard file"},
+      {"Rar!\x1a\7", "a rar archive"},
+      {"7z\xbc\xaf\x27\x1c", "a 7z archive"},
       {"\x89PNG\r\n\x1a\n", "is one picture"},
       {"cat,dog\n", "a text or empty, no tar archive"},
       {std::string(5000, 'x'), "a text or empty, no tar archive"},

@@ -107,6 +107,7 @@ TEST_CASE("npy: damage is an IoError with file and byte, and takes no memory") {
   auto text = [&](const std::string& dictionary) {
     return damage(path, npy_of(dictionary) + "12345678", false);
   };
+  // NumPy (2.4) refuses what is refused here, and reads what is read, but where a comment says so.
   const std::string whole = "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }\n";
   CHECK(text(whole) == "");
   CHECK(contains(text("{'descr': '<f8', 'shape': (1,), }"), "fortran_order or shape is missing"));
@@ -118,10 +119,11 @@ TEST_CASE("npy: damage is an IoError with file and byte, and takes no memory") {
   CHECK(contains(text("{'descr': '<f8', 'fortran_order': True, 'shape': (1,)} x"),
                  "follows its end"));
   CHECK(contains(text("{'descr': '<f8"), "a string without its end"));
-  const std::string many = "1,1,1,1,1,1,1,1,1,1,1,1,1";
+  const std::string many = "1,1,1,1,1,1,1,1,1,1,1,1,1";  // NumPy reads 64 axes
   CHECK(contains(text("{'descr': '<f8', 'fortran_order': True, 'shape': (" + many + ")}"),
                  "more than 12 axes"));
   const std::string huge = "{'descr': '<f8', 'fortran_order': False, 'shape': (";
+  // NumPy reads (0, 5) and ignores the bytes behind it: they say that the shape is not true.
   for (const char* shape : {"4611686018427387904, 4)}",
                             "9223372036854775807, 9223372036854775807)}", "2,)}", "0, 5)}", ")}, "})
     CHECK(contains(text(huge + shape), "x.npy: "));
@@ -159,6 +161,7 @@ TEST_CASE("npy: damage is an IoError with file and byte, and takes no memory") {
   }
 }
 
+// NumPy 2.4 refuses these, too, but where a comment says so.
 TEST_CASE("npz: checksums, members that overlap or claim too much, and foreign members") {
   TempDir dir;
   const std::string path = dir / "x.npz";
@@ -173,13 +176,15 @@ TEST_CASE("npz: checksums, members that overlap or claim too much, and foreign m
   broken.replace(whole.find("b.npy"), 5, "b.txt");
   const size_t second = broken.rfind("b.npy");
   broken.replace(second, 5, "b.txt");
+  // NumPy gives the bytes of such a member, where an array is expected.
   CHECK(contains(damage(path, broken, true), "\"b.txt\" is not an npy file"));
   broken = whole;
   broken.replace(broken.rfind("b.npy"), 5, "a.npy");
   CHECK(contains(damage(path, broken, true), "\"a.npy\" is there twice"));
   CHECK(contains(damage(path, "PK", true), "is not a zip archive"));
   CHECK(contains(damage(path, std::string(100, 'x'), true), "end record is missing"));
-  // The size of the first member in the directory, as of a bomb.
+  // The size of the first member in the directory, as of a bomb. NumPy does not look at it, and
+  // takes memory by the shape.
   broken = whole;
   const size_t central = broken.find("PK\x01\x02");
   const size_t size = broken.find(std::string("\x01\0\x18\0", 4), central) + 4;

@@ -118,6 +118,17 @@ TEST_CASE(
   CHECK_THROWS_AS(load("a\n1\n", {.decimal = ';'}), Error);
 }
 
+TEST_CASE("odd tables: names that are not UTF-8 are refused, as pandas refuses the file") {
+  CHECK(contains(refused("a,Stra\xDF"
+                         "e\n1,2\n"),
+                 "line 1: the column 'Stra\xDF"
+                 "e' is not valid UTF-8 (byte 5 of it); convert the file"));
+  CHECK(contains(refused("x,town\n1,Ulm\n2,K\xF6ln\n", {.categories = {"town"}}),
+                 "line 3: column 'town': 'K\xF6ln' is not valid UTF-8 (byte 2 of it)"));
+  // Bytes of a column that nobody reads are not looked at.
+  CHECK(load("x,town\n1,K\xF6ln\n", {.columns = {"x"}}).values.item() == 1);
+}
+
 TEST_CASE("odd tables: columns of text become codes in the order of their names") {
   // pd.Categorical(pd.read_csv(f, skipinitialspace=True)["species"]).codes and .categories
   const std::string text =

@@ -1,11 +1,13 @@
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "tern/core/base/error.h"
 #include "tern/data/text/detail/pretrained_parts.h"
 #include "tern/data/text/pretrained_tokenizer.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/heap_calls.h"
 
 namespace tern::test_pretrained_tokenizer {
 using namespace tern::datasets;
@@ -146,6 +148,8 @@ TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
        }},
       {"model.vocab.zz: 1e+77 is not an integer",
        [](json& f) { f["model"]["vocab"]["zz"] = 1e77; }},
+      {"model.max_input_chars_per_word: it is 1001",
+       [](json& f) { f["model"]["max_input_chars_per_word"] = 1001; }},
       {"1.8e+77 is not an integer",
        [](json& f) { f["model"]["max_input_chars_per_word"] = 1.8e77; }},
       {"18446744073709551615 is not an integer",
@@ -194,6 +198,35 @@ TEST_CASE("pretrained tokenizers: normalizers cannot make texts of any length") 
   for (int i = 0; i < 20; ++i) file["normalizer"]["normalizers"].push_back(longer);
   const auto t = load(dir, file);
   CHECK_THROWS_WITH_AS(t.encode("a"), doctest::Contains("more than 268435456 bytes"), Error);
+}
+
+TEST_CASE("pretrained tokenizers: neither can decoders, however many tokens share the text") {
+  const TempDir dir;
+  json file = read_json(kFolder + "plain.json");
+  const int64_t id = file["model"]["vocab"].begin().value();
+  const std::string token = file["model"]["vocab"].begin().key(), mega(1 << 20, 'x');
+  file["decoder"] = {{"type", "Replace"}, {"pattern", {{"String", token}}}, {"content", mega}};
+  const auto t = load(dir, file);
+  CHECK(t.decode(Ids(2, id)) == mega + mega);
+  CHECK_THROWS_WITH_AS(t.decode(Ids(257, id)), doctest::Contains("more than 268435456 bytes"),
+                       Error);
+}
+
+TEST_CASE("pretrained tokenizers: the pieces of a Unigram model take no memory apiece") {
+  const TempDir dir;
+  json file = read_json(kFolder + "unigram.json");
+  std::mt19937 random(0);
+  for (int i = 0; i < 500; ++i) {
+    std::string piece(2000, ' ');
+    for (char& c : piece) c = static_cast<char>('a' + random() % 26);
+    file["model"]["vocab"].push_back({piece, -1.0});
+  }
+  const std::string path = write_file(dir / "tokenizer.json", file.dump());
+  const int64_t before = test::heap_calls;
+  const auto t = PretrainedTokenizer::load(path);
+  CHECK(test::heap_calls - before < 100'000);  // for a million nodes
+  const std::string last = file["model"]["vocab"].back()[0];
+  CHECK(t.encode(last + last).size() < t.encode(last.substr(1)).size());
 }
 
 TEST_CASE("pretrained tokenizers: bytes as text, as the standard of Unicode has it") {

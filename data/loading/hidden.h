@@ -1,10 +1,10 @@
-// Recognises names of hidden files, which are not data. Inside of data only.
+// Recognises names of hidden files, which are not data. Inside of tern only.
 #pragma once
 
 #include <algorithm>
 #include <string_view>
 
-namespace tern::datasets::detail {
+namespace tern::datasets {
 
 /// Whether a path has a name that begins with a dot (.git, .ipynb_checkpoints, the ._1.jpg that a
 /// Mac writes beside 1.jpg), or __MACOSX, as a Mac's archives have it. "." and ".." are no names.
@@ -18,4 +18,4 @@ inline bool is_hidden(std::string_view path) {
   return false;
 }
 
-}  // namespace tern::datasets::detail
+}  // namespace tern::datasets

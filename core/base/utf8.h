@@ -1,0 +1,14 @@
+// Checks text from outside. Inside of tern only; data/text/unicode.h has more.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace tern {
+
+/// The offset of the first byte outside valid UTF-8 (overlong forms and surrogates are invalid);
+/// nothing if the text is valid.
+std::optional<size_t> find_invalid_utf8(std::string_view text);
+
+}  // namespace tern
