@@ -305,9 +305,9 @@ TEST_CASE("augment: the same generator, the same picture") {
   }
   CHECK(different.size() == 50);
   CHECK(augmented(x, AugmentOptions::named("none"), 1) == augmented(x, {}, 2));
-  CHECK_THROWS_WITH_AS(AugmentOptions::named("weak"),
-                       "augment: unknown name \"weak\"; there are none, standard and strong",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      AugmentOptions::named("weak"),
+      "augment: unknown name \"weak\"; there are none, translate, standard and strong", Error);
 }
 
 TEST_CASE("augment: RandAugment draws all its operations") {

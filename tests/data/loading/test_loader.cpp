@@ -15,6 +15,7 @@
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/data/images/image_loader.h"
 
