@@ -3,12 +3,15 @@
 #include <algorithm>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/io/safetensors.h"
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/pooling.h"
 #include "tern/models/airbench.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/support/model_checks.h"
+#include "tern/train/learner.h"
+#include "tern/train/schedule.h"
 
 namespace tern::test_airbench {
 using models::Airbench, models::AirbenchOptions;
@@ -132,6 +135,46 @@ TEST_CASE("airbench: a batch of evaluation is independent, running statistics fo
   CHECK(test::close(m.blocks[0].norm1.running_mean.tensor(), mean * 0.4, 1e-4, 1e-6));
   nn::set_training(m, false);
   CHECK(test::close(narrow(m(x), 0, 1, 2), m(narrow(x, 0, 1, 2)), 1e-5, 1e-6));
+}
+
+TEST_CASE("airbench: the published training, step by step, as in PyTorch") {
+  const SafeTensors file = load_safetensors(
+      TERN_SOURCE_DIR "/tests/reference/airbench.safetensors");  // make_airbench.py
+  const auto state_at = [&](const std::string& place) {
+    NamedTensors state;
+    for (const auto& [name, t] : file.tensors)
+      if (name.starts_with(place)) state.emplace_back(name.substr(place.size()), t);
+    return state;
+  };
+  Rng rng(0);
+  Airbench m({.image = 9, .channels = 1, .widths = {9, 10}, .classes = 3}, rng);
+  m.whiten(file.find("images"));
+  CHECK(test::close(m.whitening.weight.tensor().detach(), file.find("start.whitening.weight")));
+  nn::load_state_dict(m, state_at("start."));
+  // The rates of a mean over 8 images of a recipe for 1024 (apps/train_cifar/classifier.cpp).
+  const double lr = 1.5 * 8 / 1024, decay = 0.0153 / 11.5;
+  optim::Sgd sgd(optim::scale_norm_biases(nn::named_parameters(m), 64, lr, decay),
+                 {.lr = lr, .momentum = 0.85, .weight_decay = decay, .nesterov = true});
+  training::Learner learner(m, sgd,
+                            {.schedule = training::make_schedule({.name = "triangle"}, 12),
+                             .lookahead = optim::LookaheadOptions{.total = 12}});
+  const auto losses = file.find("losses").to_vector<double>();
+  for (int64_t step = 0; step < 12; ++step) {
+    m.train_whitening_bias(step < 7);
+    const Tensor loss =
+        cross_entropy(m(narrow(file.find("images"), 0, 8 * step, 8)),
+                      narrow(file.find("labels"), 0, 8 * step, 8), {.label_smoothing = 0.2});
+    CHECK(loss.item() == doctest::Approx(losses[static_cast<size_t>(step)]).epsilon(2e-6));
+    learner.backward(loss);
+    learner.step();
+  }
+  const NamedTensors end = state_at("end.");
+  for (const auto& [name, t] : nn::state_dict(m)) {
+    const auto same =
+        std::find_if(end.begin(), end.end(), [&, n = name](const auto& e) { return e.first == n; });
+    REQUIRE(same != end.end());
+    CHECK_MESSAGE(test::close(t, same->second, 1e-4, 1e-5), name);
+  }
 }
 
 }  // namespace tern::test_airbench
