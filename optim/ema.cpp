@@ -48,7 +48,9 @@ void Ema::check_in_training() const {
 void Ema::pull() {
   check_in_training();
   NoGradGuard no_grad;
-  for (size_t i = 0; i < weights_.size(); ++i) copy_(weights_[i].second, averages_[i].second);
+  for (size_t i = 0; i < weights_.size(); ++i)
+    if (const Tensor& average = averages_[i].second; is_float(average.dtype()))
+      copy_(weights_[i].second, average);
 }
 
 void Ema::check_held() const {

@@ -26,7 +26,7 @@ class Ema {
   void update();
   /// The same with a decay in [0, 1] for this update alone.
   void update(double decay);
-  /// Gives the weights the values of the averages.
+  /// Gives the weights the values of the averages; integers stay.
   void pull();
   /// Exchanges the weights with the average; a second call puts them back. An update, or a step of
   /// an optimizer, in between is an Error. Allocates nothing. EmaScope does both.
