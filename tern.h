@@ -100,6 +100,7 @@
 #include "tern/dist/shared_work.h"
 #include "tern/dist/step_plan.h"
 #include "tern/dist/world.h"
+#include "tern/models/airbench.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/bert.h"
 #include "tern/models/gmlp.h"

@@ -1,10 +1,13 @@
 #include "tern/nn/init.h"
 
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/ops/conv.h"
+#include "tern/core/ops/linalg.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
@@ -51,6 +54,21 @@ void orthonormalize(Rows& rows, Rng& rng) {
       for (double& v : rows[i]) v /= length;
     }
   }
+}
+
+// E[p p^T] over all patches p (C KH KW) of the images, in f64.
+Tensor second_moments(const Tensor& images, Size2 kernel) {
+  constexpr int64_t kAtOnce = 64;  // pictures, whose patches take C KH KW times the memory
+  const int64_t size = images.size(1) * kernel[0] * kernel[1];
+  Tensor sum = zeros({size, size}, DType::f64);
+  int64_t patches = 0;
+  for (int64_t i = 0; i < images.size(0); i += kAtOnce) {
+    const Tensor some = narrow(images, 0, i, std::min(kAtOnce, images.size(0) - i));
+    const Tensor p = unfold(some.to(DType::f64), {.kernel = kernel});  // (b, n, patches)
+    sum = sum + tern::sum(matmul(p, transpose(p, 1, 2)), 0);
+    patches += p.size(0) * p.size(2);
+  }
+  return sum / static_cast<double>(patches);
 }
 
 }  // namespace
@@ -146,6 +164,38 @@ void orthogonal(const Tensor& w, Rng& rng, double gain) {
     }
   });
   copy_(w, values);
+}
+
+void dirac(const Tensor& w, int64_t groups) {
+  check(w.ndim() >= 3 && w.ndim() <= 5, "dirac: needs a weight (O, I, k...), the shape is {}",
+        w.shape());
+  check(groups > 0 && w.size(0) % groups == 0, "dirac: {} groups do not divide {} channels", groups,
+        w.size(0));
+  NoGradGuard no_grad;
+  fill_(w, 0);
+  const int64_t outputs = w.size(0) / groups, same = std::min(outputs, w.size(1));
+  Tensor middle = w;
+  while (middle.ndim() > 2) middle = select(middle, 2, middle.size(2) / 2);  // (O, I)
+  for (int64_t g = 0; g < groups; ++g)
+    fill_(diagonal(narrow(narrow(middle, 0, g * outputs, same), 1, 0, same)), 1);
+}
+
+void whitening(const Tensor& w, const Tensor& images, double eps) {
+  check(w.ndim() == 4 && w.size(0) == 2 * w.size(1) * w.size(2) * w.size(3),
+        "whitening: needs a weight (2 C KH KW, C, KH, KW), the shape is {}", w.shape());
+  check(images.ndim() == 4 && images.size(0) > 0 && images.size(1) == w.size(1) &&
+            images.size(2) >= w.size(2) && images.size(3) >= w.size(3),
+        "whitening: needs images (B, {}, H, W) of at least {} x {}, the shape is {}", w.size(1),
+        w.size(2), w.size(3), images.shape());
+  NoGradGuard no_grad;
+  const auto [values, vectors] = linalg::eigh(second_moments(images, {w.size(2), w.size(3)}));
+  Tensor filters =
+      flip(transpose(vectors / sqrt(clamp(values, 0, std::nullopt) + eps), 0, 1), {0});  // in rows
+  const Tensor largest = gather(filters, 1, argmax(abs(filters), 1, true));
+  filters = where(lt(largest, 0), -filters, filters);
+  check(all(isfinite(filters)).item<bool>(),
+        "whitening: with eps {} there is no filter for a direction in which no patch goes", eps);
+  copy_(w, reshape(cat({filters, -filters}, 0), w.shape()));
 }
 
 Fans fans(const Shape& shape) {

@@ -51,6 +51,19 @@ double gain(Nonlinearity nonlinearity, double a = 0.01);
 /// orthonormal if there are at most as many as columns, else its columns. Saxe et al. 2013.
 void orthogonal(const Tensor& w, Rng& rng, double gain = 1);
 
+/// A convolution that passes its input on: in each group output channel i is input channel i, for as
+/// many as there are, and all other weights are 0. w (O, I/groups, k...) with one to three k; the
+/// input is not shifted if they are odd.
+void dirac(const Tensor& w, int64_t groups = 1);
+
+/// Filters that whiten the patches of images (Page 2018, "How to Train Your ResNet"; Jordan 2024,
+/// arXiv:2404.00498). images (B, C, H, W), w (2 n, C, KH, KW) with n = C KH KW. The first n filters
+/// are the eigenvectors of E[p p^T] over all patches p of the images, the largest eigenvalue first,
+/// each divided by sqrt(eigenvalue + eps): with eps 0 their outputs on these images have the second
+/// moments of the identity. The others are their negatives, so that an activation loses nothing.
+/// The larger element of each filter is positive, which LAPACK leaves open.
+void whitening(const Tensor& w, const Tensor& images, double eps = 5e-4);
+
 struct Fans {
   int64_t in, out;
 };

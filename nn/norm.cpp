@@ -58,6 +58,7 @@ GroupNorm::GroupNorm(int64_t g, int64_t channels, const NormOptions& o) : groups
 BatchNorm::BatchNorm(int64_t channels, const BatchNormConfig& c)
     : eps(c.eps), momentum(c.momentum) {
   start({channels}, {.affine = c.affine}, weight, bias);
+  if (!c.scale) weight = Parameter();
   track(c.track_running_stats, channels, running_mean, running_var, num_batches_tracked);
 }
 

@@ -40,6 +40,19 @@ Ema::Ema(const NamedTensors& weights, const EmaOptions& options) : options_(opti
   }
 }
 
+void Ema::check_in_training() const {
+  check(!swapped_, "Ema: update while the averages are swapped in; swap() them out first");
+  check_held();
+}
+
+void Ema::pull() {
+  check_in_training();
+  NoGradGuard no_grad;
+  for (size_t i = 0; i < weights_.size(); ++i)
+    if (const Tensor& average = averages_[i].second; is_float(average.dtype()))
+      copy_(weights_[i].second, average);
+}
+
 void Ema::check_held() const {
   for (const auto& [name, t] : weights_)
     check(
@@ -50,12 +63,16 @@ void Ema::check_held() const {
 }
 
 void Ema::update() {
-  check(!swapped_, "Ema: update while the averages are swapped in; swap() them out first");
-  check_held();
-  NoGradGuard no_grad;
   auto t = static_cast<double>(updates_ + 1);
   double decay = options_.decay;
   if (options_.warmup) decay = std::min(decay, (1 + t) / (10 + t));
+  update(decay);
+}
+
+void Ema::update(double decay) {
+  check(decay >= 0 && decay <= 1, "Ema: the decay must lie in [0, 1], it is {}", decay);
+  check_in_training();
+  NoGradGuard no_grad;
   std::vector<Cut> cuts;
   for (size_t i = 0; i < weights_.size(); ++i) {
     const Tensor& average = averages_[i].second;

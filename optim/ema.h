@@ -24,6 +24,10 @@ class Ema {
  public:
   explicit Ema(const NamedTensors& weights, const EmaOptions& options = {});
   void update();
+  /// The same with a decay in [0, 1] for this update alone.
+  void update(double decay);
+  /// Gives the weights the values of the averages; integers stay.
+  void pull();
   /// Exchanges the weights with the average; a second call puts them back. An update, or a step of
   /// an optimizer, in between is an Error. Allocates nothing. EmaScope does both.
   void swap();
@@ -37,6 +41,7 @@ class Ema {
 
  private:
   void check_held() const;
+  void check_in_training() const;
   void exchange() noexcept;
   friend class EmaScope;
 

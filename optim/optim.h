@@ -7,6 +7,7 @@
 #include "tern/optim/clip.h"
 #include "tern/optim/ema.h"
 #include "tern/optim/lion.h"
+#include "tern/optim/lookahead.h"
 #include "tern/optim/muon.h"
 #include "tern/optim/optimizer.h"
 #include "tern/optim/rmsprop.h"

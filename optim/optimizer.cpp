@@ -29,6 +29,30 @@ ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay
   return groups;
 }
 
+ParameterGroups scale_norm_biases(const ParameterGroups& groups, double factor, double lr,
+                                  double weight_decay) {
+  check(factor > 0, "scale_norm_biases: the factor must be positive, it is {}", factor);
+  std::unordered_set<std::string> products;  // the modules whose weight is a matrix or more
+  for (const ParameterGroup& g : groups.list)
+    for (const auto& [name, p] : g.parameters)
+      if (p.ndim() > 1 && name.ends_with("weight"))
+        products.insert(name.substr(0, name.size() - std::string_view("weight").size()));
+  const auto is_norms = [&](const std::string& name) {
+    const std::string module = name.substr(0, name.rfind('.') + 1);
+    return name == module + "bias" && !products.contains(module);
+  };
+  std::vector<ParameterGroup> out;
+  for (const ParameterGroup& g : groups.list) {
+    ParameterGroup others{{}, g.lr, g.weight_decay},
+        biases{{}, factor * g.lr.value_or(lr), g.weight_decay.value_or(weight_decay) / factor};
+    for (const auto& p : g.parameters)
+      (is_norms(p.first) ? biases : others).parameters.push_back(p);
+    for (ParameterGroup* part : {&others, &biases})
+      if (!part->parameters.empty()) out.push_back(std::move(*part));
+  }
+  return out;
+}
+
 Optimizer::Optimizer(Traits traits, std::vector<Settings> groups)
     : traits_(traits), groups_(std::move(groups)) {
   for (const Settings& s : groups_) check_rates(s);

@@ -61,6 +61,7 @@ Learner::Learner(nn::ModuleRef model, optim::Optimizer& optimizer, LearnerOption
   if (options_.step_in_backward) steps_leaf_ = optimizer_.step_in_backward();
   if (options_.ema > 0)
     ema_.emplace(nn::state_dict(model_), optim::EmaOptions{.decay = options_.ema, .warmup = true});
+  if (options_.lookahead) lookahead_.emplace(nn::state_dict(model_), *options_.lookahead);
 }
 
 void Learner::check_loss(const Tensor& loss) {
@@ -201,8 +202,9 @@ void Learner::step() {
   optimizer_.step();
   optimizer_.zero_grad();
   if (world_) dist::send_to_all(*world_, "the weights of a step", updated);
-  if (ema_) ema_->update();
   ++steps_;
+  if (lookahead_) lookahead_->after(steps_);
+  if (ema_) ema_->update();
 }
 
 void Learner::shard_optimizer(dist::World& world) {
@@ -245,6 +247,7 @@ NamedTensors Learner::own_state() const {
   add("model.", nn::state_dict(model_));
   for (size_t i = 0; i < parameters_.size(); ++i) add("optimizer.", optimizer_.state_dict(i));
   if (ema_) add("ema.", ema_->state_dict());
+  if (lookahead_) add("lookahead.", lookahead_->state_dict());
   return all;
 }
 
@@ -252,6 +255,7 @@ void Learner::load_own_state(const NamedTensors& state) {
   nn::load_state_dict(model_, below("model.", state));
   optimizer_.load_state_dict(below("optimizer.", state));
   if (ema_) ema_->load_state_dict(below("ema.", state));
+  if (lookahead_) lookahead_->load_state_dict(below("lookahead.", state));
 }
 
 NamedTensors Learner::weights() const { return ema_ ? ema_->averages() : nn::state_dict(model_); }
@@ -280,6 +284,10 @@ Learner::Evaluation::Evaluation(Learner& learner) : mode_(learner.model_) {
 // The settings that come from the program. Loading a checkpoint notes those that differ.
 optim::NamedNumbers Learner::recipe() const {
   optim::NamedNumbers all = {{"clip", options_.clip}, {"ema", options_.ema}};
+  if (const auto& l = options_.lookahead)
+    all.insert(all.end(), {{"lookahead.every", static_cast<double>(l->every)},
+                           {"lookahead.decay", l->decay},
+                           {"lookahead.total", static_cast<double>(l->total)}});
   if (const auto& p = options_.plateau)
     all.insert(all.end(), {{"plateau.factor", p->factor},
                            {"plateau.patience", static_cast<double>(p->patience)},
@@ -320,6 +328,7 @@ void Learner::add_to(Checkpoint& checkpoint, const std::string& prefix) {
     checkpoint.add(
         prefix + "ema", [this] { return finite(kAverages, ema_->state_dict(), steps_); },
         [this](const NamedTensors& state) { ema_->load_state_dict(state); });
+  if (lookahead_) checkpoint.add(prefix + "lookahead", *lookahead_);
   if (plateau_) checkpoint.add(prefix + "plateau", *plateau_);
   checkpoint.add(
       prefix + "steps",

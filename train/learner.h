@@ -22,6 +22,7 @@
 #include "tern/nn/eval_scope.h"
 #include "tern/nn/module_ref.h"
 #include "tern/optim/ema.h"
+#include "tern/optim/lookahead.h"
 #include "tern/optim/optimizer.h"
 #include "tern/optim/schedule.h"
 
@@ -44,8 +45,10 @@ struct LearnerOptions {
   optim::Schedule schedule = {};  ///< factor of the learning rates by steps taken; none: 1
   /// Beside the schedule: a factor that falls when the metric given to report() stops improving.
   std::optional<optim::PlateauOptions> plateau = {};
-  double clip = 0;          ///< largest norm of all gradients together; 0: no bound
-  double ema = 0;           ///< decay of averaged weights, with a warm-up; 0: none are kept
+  double clip = 0;  ///< largest norm of all gradients together; 0: no bound
+  double ema = 0;   ///< decay of averaged weights, with a warm-up; 0: none are kept
+  /// Slow weights from which the training goes on every few steps.
+  std::optional<optim::LookaheadOptions> lookahead = {};
   bool check_graph = true;  ///< check before the first step: optim/training_graph.h
   /// The optimizer's state is made with the learner, before activations can leave gaps for it.
   bool allocate_state = true;
@@ -80,7 +83,7 @@ class Learner {
   /// first backward() calls it, and Loop does at the start of each epoch.
   void check_mode() const;
   /// Checks that the gradients are finite (Diverged names the first parameter whose is not), clips,
-  /// sets the learning rate, takes the step, clears the gradients, averages. Nothing has changed
+  /// sets the learning rate, takes the step, clears the gradients, looks ahead, averages. Nothing has changed
   /// where it throws Diverged.
   void step();
   /// For several learners that train together, as in a GAN: from now on backward() adds gradients
@@ -154,7 +157,7 @@ class Learner {
     std::optional<optim::EmaScope> averaged_;
   };
 
-  /// Adds model, generators, optimizer, averages, plateau and the number of steps as parts called
+  /// Adds model, generators, optimizer, averages, slow weights, plateau and the number of steps as parts called
   /// PREFIXmodel, PREFIXoptimizer, ... Saving throws Diverged if one of them is not
   /// finite.
   ///
@@ -186,6 +189,7 @@ class Learner {
   optim::Optimizer& optimizer_;
   LearnerOptions options_;
   std::optional<optim::Ema> ema_;
+  std::optional<optim::Lookahead> lookahead_;
   std::optional<optim::Plateau> plateau_;
   NamedTensors parameters_;
   std::string of_;                // " of critic" if there are other learners, else ""

@@ -26,7 +26,8 @@ template <class Kind>
 Made make(const OptimizerOptions& o, const optim::ParameterGroups& groups) {
   typename Kind::Options rule{};
   rule.lr = o.lr;
-  if constexpr (std::is_same_v<Kind, optim::Sgd>) rule.momentum = 0.9;
+  if constexpr (std::is_same_v<Kind, optim::Sgd>)
+    rule.momentum = o.momentum, rule.nesterov = o.nesterov;
   if (o.weight_decay) rule.weight_decay = *o.weight_decay;
   if constexpr (requires { rule.beta2; }) rule.beta2 = o.beta2.value_or(rule.beta2);
   if constexpr (requires { rule.state_bits; })

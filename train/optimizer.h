@@ -16,9 +16,11 @@ struct OptimizerOptions {
   std::optional<double> beta2 = {};         ///< none: the optimizer's own; see has_beta2()
   std::optional<double> weight_decay = {};  ///< none: the optimizer's own
   int state_bits = 32;                      ///< or 8: adam and adamw
+  double momentum = 0.9;                    ///< of sgd, and
+  bool nesterov = false;                    ///< its kind
 };
 
-/// adam, adamw, sgd (with a momentum of 0.9), rmsprop, adadelta, lion, lamb, adafactor, nadam,
+/// adam, adamw, sgd, rmsprop, adadelta, lion, lamb, adafactor, nadam,
 /// radam, muon. All other settings have their defaults. muon is optim::MuonWithAdamW on
 /// optim::muon_parameters, with one rate for both (MuonRate::match_rms_adamw).
 std::vector<std::string> optimizer_names();

@@ -7,17 +7,27 @@
 #include "tern/core/base/error.h"
 
 namespace tern::training {
+namespace {
+
+optim::Schedule triangle(int64_t rise, int64_t steps) {
+  const optim::Schedule fall = optim::linear_decay({.total = steps - rise, .last = 0.07});
+  if (rise == 0) return fall;
+  return optim::sequential({optim::cyclic({.base = 0.2, .up = rise}), fall}, {rise});
+}
+
+}  // namespace
 
 std::vector<std::string> schedule_names(bool with_noam) {
-  std::vector<std::string> names = {"constant",  "cosine", "linear",       "polynomial",
-                                    "one-cycle", "cyclic", "inverse-sqrt", "plateau"};
+  std::vector<std::string> names = {"constant",   "cosine",       "linear",
+                                    "polynomial", "one-cycle",    "cyclic",
+                                    "triangle",   "inverse-sqrt", "plateau"};
   if (with_noam) names.push_back("noam");
   return names;
 }
 
 bool depends_on_length(const std::string& name) {
   return name == "cosine" || name == "linear" || name == "polynomial" || name == "one-cycle" ||
-         name == "cyclic";
+         name == "cyclic" || name == "triangle";
 }
 
 optim::Schedule make_schedule(const ScheduleOptions& o, int64_t steps) {
@@ -34,6 +44,7 @@ optim::Schedule make_schedule(const ScheduleOptions& o, int64_t steps) {
   const double rise =
       o.warmup > 0 ? static_cast<double>(o.warmup) / static_cast<double>(steps) : 0.3;
   if (o.name == "one-cycle") return optim::one_cycle({.total = steps, .pct_start = rise});
+  if (o.name == "triangle") return triangle(o.warmup > 0 ? o.warmup : steps * 23 / 100, steps);
   if (o.name == "cyclic")
     return optim::cyclic({.up = o.warmup > 0 ? o.warmup : std::max<int64_t>(steps / 10, 1)});
   if (o.name == "polynomial")

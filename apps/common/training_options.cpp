@@ -51,6 +51,24 @@ void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits
       .only_if(o.weight_decay > 0, "--weight-decay is 0");
 }
 
+void add_details(Settings& s, TrainingOptions& o) {
+  OptimizerDetails& d = o.details;
+  const bool sgd = o.optimizer == "sgd";
+  const std::string why = o.optimizer + " has none";
+  s.group(Group::optimizer);
+  s.number("momentum", d.momentum, kShare, "momentum of sgd")
+      .only_if(sgd, why)
+      .says(sgd, "momentum {:g}{}", d.momentum, d.nesterov ? " (Nesterov)" : "");
+  s.toggle("nesterov", d.nesterov, "Nesterov's momentum for sgd").only_if(sgd, why);
+  s.number("norm_bias_lr", d.norm_bias_lr, kAboveZero,
+           "factor of the learning rate of the biases of norms; their weight decay stays as fast")
+      .says(d.norm_bias_lr != 1, "rate of norms' biases times {:g}", d.norm_bias_lr);
+  s.number("lookahead", d.lookahead, {0, 1e6},
+           "average the weights with earlier ones after every N steps and go on from the average; "
+           "the share of the earlier ones rises as the cube of the step to 0.95^N; 0: off")
+      .says(d.lookahead > 0, "lookahead every {} steps", d.lookahead);
+}
+
 void add_gradient(Settings& s, TrainingOptions& o) {
   s.group(Group::training);
   s.number("accumulate", o.accumulate, kCount,
@@ -165,6 +183,9 @@ void add_training_settings(Settings& s, TrainingOptions& o, const TrainingTraits
   counted_otherwise(s, o.length, {"epochs"}, {});
   if (Setting* const epochs = s.find("epochs")) epochs->phrase = describe_length(o);
   add_optimizer(s, o, traits);
+  if (traits.details)
+    s.inside(
+        "optimizer_details", [&] { add_details(s, o); }, true);
   add_gradient(s, o);
   s.inside(
       "memory_use", [&] { add_memory_settings(s, o.memory_use, traits.blocks); }, true);
@@ -201,6 +222,7 @@ void check_training_options(const TrainingOptions& o) {
         m.optimizer_bits);
   check(m.optimizer_bits == 32 || o.optimizer == "adam" || o.optimizer == "adamw",
         "--optimizer-bits is for adam and adamw; {} keeps 32", o.optimizer);
+  check(!o.details.nesterov || o.details.momentum > 0, "--nesterov needs a --momentum above 0");
   check(!m.step_in_backward || o.clip == 0,
         "--step-in-backward frees each gradient as soon as its weight is stepped, but --clip {:g} "
         "needs the norm of all of them before the first step; give --clip 0",
@@ -237,8 +259,11 @@ void check_held_out(const TrainingOptions& o, bool held_out, const char* remedy)
 }
 
 training::LearnerOptions learner_options(const TrainingOptions& o) {
+  std::optional<optim::LookaheadOptions> lookahead;
+  if (o.details.lookahead > 0) lookahead = {.every = o.details.lookahead};
   return {.clip = o.clip,
           .ema = o.ema,
+          .lookahead = lookahead,
           .allocate_state = !o.parallel.shard_optimizer,  // each rank its part, later
           .step_in_backward = o.memory_use.step_in_backward};
 }
@@ -256,6 +281,7 @@ training::LearnerOptions learner_options(const TrainingOptions& o, int64_t steps
   training::LearnerOptions options = learner_options(o);
   options.schedule = training::make_schedule(schedule_options(o, width), run_steps(o, steps));
   options.plateau = training::make_plateau(schedule_options(o, width), largest);
+  if (options.lookahead) options.lookahead->total = run_steps(o, steps);
   return options;
 }
 
@@ -264,10 +290,15 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& o,
   training::OptimizerOptions options{.name = o.optimizer,
                                      .lr = o.lr,
                                      .weight_decay = o.weight_decay,
-                                     .state_bits = static_cast<int>(o.memory_use.optimizer_bits)};
+                                     .state_bits = static_cast<int>(o.memory_use.optimizer_bits),
+                                     .momentum = o.details.momentum,
+                                     .nesterov = o.details.nesterov};
   if (o.beta2 > 0 && training::has_beta2(o.optimizer)) options.beta2 = o.beta2;
-  if (o.decay_all || o.weight_decay == 0) return training::make_optimizer(options, parameters);
-  return training::make_optimizer(options, optim::decay_groups(parameters, o.weight_decay));
+  optim::ParameterGroups groups = parameters;
+  if (!o.decay_all && o.weight_decay > 0) groups = optim::decay_groups(parameters, o.weight_decay);
+  if (o.details.norm_bias_lr != 1)
+    groups = optim::scale_norm_biases(groups, o.details.norm_bias_lr, o.lr, o.weight_decay);
+  return training::make_optimizer(options, groups);
 }
 
 void set_loop_options(training::LoopOptions& loop, const TrainingOptions& o) {

@@ -26,6 +26,16 @@ struct MemoryOptions {
   bool operator==(const MemoryOptions&) const = default;
 };
 
+/// What few recipes change of an optimizer.
+struct OptimizerDetails {
+  double momentum = 0.9;    ///< of sgd, and
+  bool nesterov = false;    ///< its kind
+  double norm_bias_lr = 1;  ///< optim::scale_norm_biases
+  int64_t lookahead = 0;    ///< optim::LookaheadOptions::every; 0: off
+
+  bool operator==(const OptimizerDetails&) const = default;
+};
+
 /// What happens at the end of an epoch.
 struct EpochEndOptions {
   int64_t patience = 0;          ///< training::LoopOptions
@@ -71,6 +81,7 @@ struct TrainingOptions {
   std::string precision = "f32";  ///< of matrix products
   std::string matmul = "tiles";   ///< what computes those in f32: tiles or blas
   std::string from = {};          ///< folder of a model to start from; empty: none
+  OptimizerDetails details = {};
   MemoryOptions memory_use = {};
   EpochEndOptions epoch_end = {};
   LengthOptions length = {};
@@ -83,6 +94,7 @@ struct TrainingTraits {
   bool noam = false;                    ///< the models have a width, which that schedule asks for
   bool blocks = true;                   ///< the models have blocks, which can be recomputed
   bool decay = true;                    ///< --beta2, --weight-decay and --decay-all
+  bool details = false;                 ///< the flags of OptimizerDetails
 };
 
 /// Lists all settings but the epochs: the program knows what an epoch is, and adds them itself,

@@ -71,7 +71,11 @@ void choose_length(TrainOptions& o, const GivenKeys& given, const LabelledPictur
   const int64_t images = std::max<int64_t>(trained_images(o, data.train.size()), 1);
   // About 16 steps an epoch, and as many epochs as show some 30,000 pictures.
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(images) / 16));
+  const auto batch = static_cast<double>(o.batch);
   if (!has(given, "batch")) o.batch = std::clamp<int64_t>(power, 8, 64);
+  if (o.optimizer == "sgd" &&
+      !has(given, "lr"))  // Goyal et al. 2017, "Accurate, Large Minibatch SGD"
+    o.lr *= static_cast<double>(o.batch) / batch;
   const bool length_given = has(given, "epochs") || has(given, "steps");
   if (!length_given) o.epochs = std::clamp<int64_t>(30'000 / images, 10, 100);
   if (!o.init.empty()) {  // weights that know pictures need less

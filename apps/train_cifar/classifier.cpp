@@ -25,7 +25,29 @@ TrainOptions deep_recipe() {
   return r;
 }
 
+// airbench94's, from the program beside arXiv:2404.00498. Its rates are for sums of losses and
+// 1024 (1 + 1 / (1 - momentum)) times as high; a mean over 1024 images has 11.5 / (1 + 1 / .15) =
+// 1.5. Its weight decay is a share a step, .0153 / (1 + 1 / .15): that over the rate is .0153 / 11.5.
+// It trains 9.9 epochs, 476 steps of full batches (--steps 476). Another --batch needs another --lr,
+// in proportion.
+TrainOptions airbench_recipe() {
+  TrainOptions r;
+  r.batch = 1024;
+  r.drop_last = true;
+  r.optimizer = "sgd";
+  r.details = {.momentum = 0.85, .nesterov = true, .norm_bias_lr = 64, .lookahead = 5};
+  r.lr = 1.5;
+  r.schedule = "triangle";
+  r.weight_decay = 0.0153 / 11.5;
+  r.label_smoothing = 0.2;
+  r.augment = "translate";
+  r.alternate_flips = true;
+  r.tta = "translate";
+  return r;
+}
+
 TrainOptions recipe_of(const std::string& name, int64_t side) {
+  if (name == "airbench94") return airbench_recipe();
   const bool deep =
       side > datasets::kImageSide || name == "gmlp-ti-p4" || name.find("vit") != std::string::npos;
   if (!deep) return {};
@@ -66,6 +88,7 @@ constexpr int64_t kSmallSide = 64;
 models::Gmlp model_of(const models::GmlpOptions& o, Rng& rng) { return {o, rng}; }
 models::Vit model_of(const models::VitOptions& o, Rng& rng) { return {o, rng}; }
 models::ResNet model_of(const models::ResNetOptions& o, Rng& rng) { return {o, rng}; }
+models::Airbench model_of(const models::AirbenchOptions& o, Rng& rng) { return {o, rng}; }
 
 void fit(auto& options, const PictureForm& form) { options.image = form.side; }
 void fit(models::ResNetOptions& options, const PictureForm& form) {
@@ -133,6 +156,7 @@ const std::vector<ClassifierEntry>& classifiers() {
     add_family(all, models::gmlp_names(), models::gmlp_options);
     add_family(all, models::vit_names(), models::vit_options);
     add_resnets(all);
+    add_family(all, models::airbench_names(), models::airbench_options);
     return all;
   }();
   return kAll;
@@ -142,7 +166,10 @@ ImageClassifier ClassifierEntry::make(double p, Rng& rng, nn::Recompute recomput
                                       const PictureForm& form) const {
   auto build = [&](auto o) -> ImageClassifier {
     o.dropout = p;
-    o.recompute = recompute;
+    if constexpr (requires { o.recompute; })
+      o.recompute = recompute;
+    else
+      check(recompute == nn::Recompute::none, "--recompute: {} has no blocks to recompute", name);
     fit(o, form);
     o.channels = form.channels;
     o.classes = form.classes;

@@ -8,6 +8,7 @@
 #include "tern/apps/train_cifar/config.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/io/safetensors.h"
+#include "tern/models/airbench.h"
 #include "tern/models/gmlp.h"
 #include "tern/models/resnet.h"
 #include "tern/models/vit.h"
@@ -18,7 +19,7 @@ namespace tern::apps::train_cifar {
 struct ImageClassifier {
   std::string name;
   PictureForm form;
-  std::variant<models::Gmlp, models::Vit, models::ResNet> network;
+  std::variant<models::Gmlp, models::Vit, models::ResNet, models::Airbench> network;
 
   Tensor operator()(const Tensor& images) const {
     return std::visit([&](const auto& n) { return n(images); }, network);
@@ -29,7 +30,9 @@ struct ImageClassifier {
 /// A line of the table.
 struct ClassifierEntry {
   std::string name;
-  std::variant<models::GmlpOptions, models::VitOptions, models::ResNetOptions> options;
+  std::variant<models::GmlpOptions, models::VitOptions, models::ResNetOptions,
+               models::AirbenchOptions>
+      options;
   double dropout = 0;                   ///< the model's own
   int64_t side = datasets::kImageSide;  ///< of the pictures that it is made for
   TrainOptions recipe = {};             ///< how it is trained where no flag says otherwise

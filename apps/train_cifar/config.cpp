@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tern/apps/train_cifar/classifier.h"
+#include "tern/apps/train_cifar/views.h"
 #include "tern/train/optimizer.h"
 
 namespace tern::apps::train_cifar {
@@ -35,8 +36,9 @@ void add_data(Settings& s, TrainOptions& o) {
   s.number("label_smoothing", o.label_smoothing, kShare,
            "share of each target that is spread over all classes")
       .says(o.label_smoothing > 0, "label smoothing {:g}", o.label_smoothing);
-  s.word("augment", o.augment, {"none", "standard", "strong"},
-         "changes of training images: standard crops and flips, strong adds RandAugment and cutout")
+  s.word("augment", o.augment, {"none", "translate", "standard", "strong"},
+         "changes of training images: translate moves by up to 2 pixels, reflects at the borders "
+         "and flips, standard crops and flips, strong adds RandAugment and cutout")
       .says(o.augment != "none", "augmentation {}{}", o.augment, o.flip ? "" : " without flips");
   s.toggle(
        "flip", o.flip,
@@ -45,10 +47,22 @@ void add_data(Settings& s, TrainOptions& o) {
        "suffer")
       .flag("--flip,!--no-flip")
       .came_later();
+  s.toggle("alternate_flips", o.alternate_flips,
+           "flips of --augment not at random: half of the images in even epochs, the others in odd "
+           "ones, so that two epochs show each image both ways")
+      .came_later()
+      .only_if(o.augment != "none" && o.flip, "there are no flips: see --augment and --flip")
+      .says(o.alternate_flips, "alternating flips");
   s.number("mixup", o.mixup, kAlpha, "alpha of mixup; 0: off")
       .says(o.mixup > 0, "mixup {:g}", o.mixup);
   s.number("cutmix", o.cutmix, kAlpha, "alpha of cutmix; 0: off")
       .says(o.cutmix > 0, "cutmix {:g}", o.cutmix);
+  s.word("tta", o.tta, view_names(),
+         "test-time augmentation: what the last test, --eval and --predict average the answers "
+         "over: mirror: an image and its mirror image; translate: these, and both moved by a pixel "
+         "(six times the work)")
+      .came_later()
+      .says(o.tta != "none", "tested with {}", views_text(views_named(o.tta)));
 }
 
 // What the model gets, and the names of its classes.
@@ -84,11 +98,15 @@ void settings(Settings& s, TrainOptions& o) {
   s.number("epochs", o.epochs, kCount, "passes over the training images")
       .says(true, "{} epoch{}", o.epochs, o.epochs == 1 ? "" : "s");
   s.number("batch", o.batch, kCount, "images per step").says(true, "batch {}", o.batch);
+  s.toggle("drop_last", o.drop_last,
+           "leave out the last batch of an epoch if it is not full, unless it is the only one")
+      .came_later()
+      .says(o.drop_last, "full batches alone");
   add_data(s, o);
   s.group(Group::model);
   s.number("dropout", o.dropout, kShare, "dropout of the model")
       .says(true, "dropout {:g}", o.dropout);
-  add_training_settings(s, o, {.optimizers = training::optimizer_names()});
+  add_training_settings(s, o, {.optimizers = training::optimizer_names(), .details = true});
   s.find("decay_all")->came_later([&o] { o.decay_all = true; });  // earlier versions knew no other
   s.inside(
       "pictures", [&] { add_form(s, o); }, true);

@@ -20,6 +20,9 @@ struct TrainOptions : TrainingOptions {
   double label_smoothing = 0;
   std::string augment = "none";
   bool flip = true;              ///< mirror pictures, where `augment` changes them
+  bool alternate_flips = false;  ///< datasets::AugmentOptions
+  bool drop_last = false;        ///< leave out the last batch of an epoch if it is not full
+  std::string tta = "none";      ///< views of a picture in the last test: view_names()
   bool exif_rotation = true;     ///< pictures in folders stand upright
   bool skip_damaged = false;     ///< leave out pictures in folders that cannot be read
   double mixup = 0, cutmix = 0;  ///< alpha of the Beta distribution; 0: off

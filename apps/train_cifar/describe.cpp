@@ -68,7 +68,8 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
                      facts, record, t.loop);
   if (t.options.hold_out == 0) d.run.best = 0;  // none was chosen
   d.held_out = t.options.hold_out > 0;
-  if (t.best_tested) d.tested = metrics_of(e, "valid");
+  if (t.best_tested) d.tested = metrics_of(e, d.held_out ? "valid" : "test");
+  if (t.best_tested) d.views = views_text(views_named(t.options.tta));
   d.ranks = static_cast<int>(e.ranks());
   if (d.held_out && !t.best_tested) d.shown = "Images held out";
   d.class_names = class_names;
@@ -99,9 +100,11 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
 
 std::vector<std::string> result_lines(const CifarTraining& t) {
   const Evaluation& e = *t.evaluation;
-  const std::string test = fmt::format("test loss {:.4f}, top-1 {:.2f} %", e.loss, 100 * e.top[0]);
+  const std::string views = t.best_tested ? views_text(views_named(t.options.tta)) : "";
+  const std::string test = fmt::format("test loss {:.4f}, top-1 {:.2f} %{}", e.loss, 100 * e.top[0],
+                                       views.empty() ? "" : " with " + views);
   const training::RunFolder& folder = t.loop.folder();
-  if (!t.best_tested)
+  if (t.options.hold_out == 0)
     return {fmt::format("last {} {}: {}, {}", t.loop.epoch_word(), t.loop.history().back().epoch,
                         test, folder.weights())};
   const training::EpochRecord& best = t.loop.best_epoch();

@@ -12,8 +12,8 @@ namespace {
 
 // Of a batch: its number of pictures, the sum of their losses, their labels, and the probabilities
 // of each one's classes.
-dist::Numbers score(const ImageClassifier& model, const datasets::Batch& batch) {
-  const Tensor logits = model(batch.images);
+dist::Numbers score(const ImageClassifier& model, const datasets::Batch& batch, Views views) {
+  const Tensor logits = logits_of(model, batch.images, views);
   const auto labels = batch.labels.to_vector<double>();
   const auto probabilities = softmax(logits, -1).to_vector<double>();
   dist::Numbers n = {static_cast<double>(labels.size()),
@@ -58,7 +58,8 @@ int64_t rank_of(const float* scores, int64_t classes, int64_t label) {
 
 std::optional<Evaluation> evaluate(const ImageClassifier& model,
                                    datasets::Loader<datasets::Batch>& batches,
-                                   const EvaluationProgress& progress, dist::World* world) {
+                                   const EvaluationProgress& progress, dist::World* world,
+                                   Views views) {
   NoGradGuard no_grad;
   int64_t done = 0;
   const auto scores =
@@ -67,7 +68,7 @@ std::optional<Evaluation> evaluate(const ImageClassifier& model,
                             const datasets::LoaderPosition place{.epoch = 0, .batch = i};
                             if (batches.position() != place) batches.seek(place);
                             const datasets::Batch batch = *batches.next();
-                            dist::Numbers n = score(model, batch);
+                            dist::Numbers n = score(model, batch, views);
                             done += batch.labels.size(0) * (world ? world->size() : 1);
                             if (progress && !progress(done)) return std::nullopt;
                             return n;

@@ -11,6 +11,7 @@
 
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/apps/train_cifar/images.h"
+#include "tern/apps/train_cifar/views.h"
 #include "tern/dist/world.h"
 #include "tern/train/metrics.h"
 
@@ -34,11 +35,11 @@ using EvaluationProgress = std::function<bool(int64_t done)>;
 
 /// Tests `model`, which should be in evaluation (nn::EvalScope), on an epoch of test_batches();
 /// nothing if `progress` stopped it. No graph is recorded. The ranks of `world` share the batches,
-/// with the same numbers as one process.
+/// with the same numbers as one process. The answers are those to `views`.
 std::optional<Evaluation> evaluate(const ImageClassifier& model,
                                    datasets::Loader<datasets::Batch>& batches,
                                    const EvaluationProgress& progress = {},
-                                   dist::World* world = nullptr);
+                                   dist::World* world = nullptr, Views views = Views::none);
 
 /// How many classes are likelier than `label`; `classes` where the scores are not numbers.
 int64_t rank_of(const float* scores, int64_t classes, int64_t label);

@@ -84,7 +84,7 @@ std::vector<Guesses> guess(const std::vector<std::string>& files, const ImageCla
       whole.push_back({{bytes, bytes->data() + i * form.numbers()}, 0});
   if (whole.empty()) return all;
   const datasets::Dataset<LabelledPicture> set(std::move(whole));
-  const Tensor logits = model(first_images(set, form, set.size()));
+  const Tensor logits = logits_of(model, first_images(set, form, set.size()), options.views);
   const auto p = softmax(logits, -1).to_vector<float>();
   const float* row = p.data();
   for (Guesses& g : all) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tern/apps/train_cifar/classifier.h"
+#include "tern/apps/train_cifar/views.h"
 
 namespace tern::apps::train_cifar {
 
@@ -20,6 +21,7 @@ struct Guesses {
 struct GuessOptions {
   int64_t top = 3;      ///< classes of a picture, if there are as many
   bool upright = true;  ///< datasets::DecodeOptions
+  Views views = Views::none;
 };
 
 /// The likeliest classes of pictures, by `model` in evaluation. A class without a name is its

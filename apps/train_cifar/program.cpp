@@ -38,6 +38,7 @@ void use_drawn_defaults(TrainOptions& o, const Given& given) {
   if (!given("--model") && o.init.empty())
     o.model = "gmlp-small";  // whose other defaults are gmlp-4m's
   if (!given("--epochs")) o.epochs = 6;
+  if (o.optimizer == "sgd") return;  // whose rates are others
   if (!given("--lr")) o.lr = 1e-3;
   if (given("--schedule") || given("--warmup")) return;
   o.schedule = "cosine";
@@ -45,10 +46,10 @@ void use_drawn_defaults(TrainOptions& o, const Given& given) {
 }
 
 void check_predict(const CifarFlags& f, const Given& given) {
-  given.check_beside(
-      "--predict",
-      {"--weights", "--format", "--top", "--skip-damaged", "--threads", "--precision", "--matmul"},
-      "nothing is trained");
+  given.check_beside("--predict",
+                     {"--weights", "--format", "--top", "--tta", "--skip-damaged", "--threads",
+                      "--precision", "--matmul"},
+                     "nothing is trained");
   check(!f.weights.empty(), "--predict needs --weights, the folder of a run or a file of weights");
 }
 
@@ -109,12 +110,13 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
                                   {"--data"});
   command.check = [&f, check_training = command.check](const Given& given) {
     f.model_given = given("--model");
+    if (given("--tta")) f.tta = f.options.tta;
     if (!f.predict.empty()) return check_predict(f, given);
     if (f.eval.empty()) return check_training(given);
-    given.check_beside(
-        "--eval",
-        {"--data", "--model", "--threads", "--limit", "--skip-damaged", "--precision", "--matmul"},
-        "nothing is trained");
+    given.check_beside("--eval",
+                       {"--data", "--model", "--tta", "--threads", "--limit", "--skip-damaged",
+                        "--precision", "--matmul"},
+                       "nothing is trained");
   };
   command.examples =
       "train_cifar --data cifar-10-binary.tar.gz --out runs/cifar\n"
@@ -301,7 +303,7 @@ training::Loop& CifarProgram::make_loop(training::LoopOptions options, bool resu
 
 bool CifarProgram::finish() {
   CifarTraining& t = *training;
-  if (config.hold_out > 0) {
+  if (config.hold_out > 0 || config.tta != "none") {
     if (!t.test_best()) return false;
     record_tested(t.loop, metrics_of(*t.evaluation, "test"));
     write_report();

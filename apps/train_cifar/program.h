@@ -18,12 +18,13 @@ namespace tern::apps::train_cifar {
 struct CifarFlags {
   TrainOptions options;
   TrainFlags train;
-  std::string eval;                  ///< weights that are only tested
-  std::vector<std::string> predict;  ///< pictures that are classified, and folders of them
-  std::string format = "text";       ///< how their classes are written
-  int64_t top = 3;                   ///< and how many of them
-  std::string weights;               ///< by these: a run's folder, or a file in it
-  bool model_given = false;          ///< --model
+  std::string eval;                     ///< weights that are only tested
+  std::vector<std::string> predict;     ///< pictures that are classified, and folders of them
+  std::string format = "text";          ///< how their classes are written
+  int64_t top = 3;                      ///< and how many of them
+  std::string weights;                  ///< by these: a run's folder, or a file in it
+  bool model_given = false;             ///< --model
+  std::optional<std::string> tta = {};  ///< --tta, if it was given
   /// Of a new run: these settings are the user's, the others are chosen by the data. None: all are
   /// as they are.
   std::optional<GivenKeys> given = {};

@@ -356,7 +356,11 @@ std::string make_report(const ReportData& d) {
   page.columns.insert(page.columns.end(), {{set + "_loss"}, {"lr"}});
   if (!d.tested.empty())
     page.more_results = {
-        {fmt::format("best {} ({}), test images", d.run.word, d.run.best), d.tested}};
+        {fmt::format("{}, test images{}",
+                     d.held_out ? fmt::format("best {} ({})", d.run.word, d.run.best)
+                                : "last " + d.run.word,
+                     d.views.empty() ? "" : " with " + d.views),
+         d.tested}};
   const bool chosen = d.held_out && d.tested.empty();
   page.answer = {top + "1", d.images, chosen ? "images held out" : "test images"};
   page.sections = {

@@ -21,9 +21,11 @@ struct ReportData {
   RunSummary run;         ///< "gmlp-4m on CIFAR-10"
   int ranks = 5;          ///< top-1 to top-5; of fewer classes fewer
   bool held_out = false;  ///< epochs are measured on images held out
-  /// What the best epoch's weights do on the test images, in the columns of those held out; empty
-  /// before the end, and where none are held out.
+  /// What the best epoch's weights (where none are held out, the last one's) do on the test images,
+  /// in the columns of those that epochs are measured on; empty before the end, and without --tta
+  /// where none are held out.
   training::Metrics tested = {};
+  std::string views = {};  ///< over which the answers of `tested` are means: views_text()
   std::string shown = "Test images";  ///< what the images below are
   std::vector<std::string> class_names;
   int64_t images = 0;                        ///< that the model as it is was measured on

@@ -18,12 +18,30 @@
 namespace tern::apps::train_cifar {
 namespace {
 
-datasets::LabelledLoaderOptions loader_options(const TrainOptions& o) {
+// Whether the last batch of an epoch is left out if it is not full.
+bool drops_last(const TrainOptions& o, int64_t images) { return o.drop_last && images >= o.batch; }
+
+datasets::LabelledLoaderOptions loader_options(const TrainOptions& o, int64_t images) {
   datasets::AugmentOptions augment = datasets::AugmentOptions::named(o.augment);
   augment.flip = augment.flip && o.flip;
-  return {.order = {.batch = o.batch, .seed = o.seed},
+  augment.alternate_flips = o.alternate_flips;
+  return {.order = {.batch = o.batch, .drop_last = drops_last(o, images), .seed = o.seed},
           .augment = augment,
           .mix = {.mixup = o.mixup, .cutmix = o.cutmix}};
+}
+
+// Gives a model the weights that it takes from training images, where it has such.
+ImageClassifier fitted(ImageClassifier model, const TrainOptions& o,
+                       const datasets::Dataset<LabelledPicture>& set) {
+  auto* const network = std::get_if<models::Airbench>(&model.network);
+  if (!network || !o.init.empty()) return model;
+  constexpr int64_t kPixels = 5000 * datasets::kImagePixels;  // of 5,000 pictures of CIFAR-10
+  const int64_t count =
+      std::clamp<int64_t>(kPixels / (model.form.side * model.form.side), 1, set.size());
+  std::vector<int64_t> some;  // from the whole set, which may be sorted by class
+  for (int64_t i = 0; i < count; ++i) some.push_back(i * set.size() / count);
+  network->whiten(first_images(set.subset(std::move(some)), model.form, count));
+  return model;
 }
 
 // One line on an epoch.
@@ -68,7 +86,8 @@ int64_t trained_images(const TrainOptions& o, int64_t images) {
 }
 
 int64_t total_steps(const TrainOptions& o, int64_t images) {
-  const int64_t batches = (trained_images(o, images) + o.batch - 1) / o.batch;
+  const int64_t trained = trained_images(o, images);
+  const int64_t batches = (trained + (drops_last(o, trained) ? 0 : o.batch - 1)) / o.batch;
   return o.epochs * ((batches + o.accumulate - 1) / o.accumulate);
 }
 
@@ -92,16 +111,18 @@ CifarTraining::CifarTraining(const TrainOptions& o, const LabelledPictures& data
       train_set(limited(data.train, form, o.limit)),
       held_set(hold_out(train_set, o.hold_out, o.seed)),
       test_set(limited(data.test, form, o.limit)),
-      loader(datasets::labelled_loader(train_set, form, loader_options(o))),
+      loader(datasets::labelled_loader(train_set, form, loader_options(o, train_set.size()))),
       evaluation_loader(test_batches(o.hold_out > 0 ? held_set : test_set, form)),
-      model(std::move(m)),
+      model(fitted(std::move(m), o, train_set)),
       optimizer(make_optimizer(o, nn::named_parameters(model))),
       learner(model, *optimizer, learner_options(o, total_steps(o, data.train.size()), 0, true)),
       initial(heatmaps()),
       loop(learner, loader,
-           {.loss = [this](
-                        const datasets::Batch& b,
-                        training::Means& means) { return training_loss(model, options, b, means); },
+           {.loss =
+                [this](const datasets::Batch& b, training::Means& means) {
+                  freeze_what_is_done();
+                  return training_loss(model, options, b, means);
+                },
             .evaluate = [this] { return evaluate_epoch(); },
             .weight =
                 [](const datasets::Batch& b) { return static_cast<double>(b.labels.size(0)); }},
@@ -140,6 +161,13 @@ training::LoopOptions CifarTraining::complete(training::LoopOptions o) {
   return o;
 }
 
+void CifarTraining::freeze_what_is_done() {
+  auto* const network = std::get_if<models::Airbench>(&model.network);
+  if (!network) return;
+  const int64_t epoch = learner.steps() / training::steps_per_epoch(loader, options.accumulate);
+  network->train_whitening_bias(epoch < network->options.whiten_bias_epochs);
+}
+
 // What the report shows: the model's maps, and which patches of some images count for it.
 void CifarTraining::add_pictures(training::EventWriter& events, int64_t step) {
   constexpr int64_t kPictures = 4;
@@ -157,13 +185,14 @@ void CifarTraining::add_pictures(training::EventWriter& events, int64_t step) {
     }
 }
 
-std::optional<Evaluation> CifarTraining::test(const std::string& label, dist::World* world) {
+std::optional<Evaluation> CifarTraining::test(const std::string& label, dist::World* world,
+                                              Views views) {
   training::Progress bar(label, "images", evaluated_set().size(), 0, loop.output());
   const auto progress = [&](int64_t done) {
     bar.update(done);
     return !training::interrupted();
   };
-  return evaluate(model, evaluation_loader, progress, world);
+  return evaluate(model, evaluation_loader, progress, world, views);
 }
 
 const datasets::Dataset<LabelledPicture>& CifarTraining::evaluated_set() const {
@@ -175,7 +204,7 @@ bool CifarTraining::test_best() {
   best_tested = true;
   evaluation_loader = test_batches(test_set, form);
   nn::EvalScope evaluating(model);
-  evaluation = test("testing");
+  evaluation = test("testing", nullptr, views_named(options.tta));
   return evaluation.has_value();
 }
 

@@ -42,11 +42,13 @@ struct CifarTraining {
 
   /// Tests the model as it is, with a progress bar, on this rank or shared by those of `world`;
   /// nothing if a signal stopped it.
-  std::optional<Evaluation> test(const std::string& label, dist::World* world = nullptr);
+  std::optional<Evaluation> test(const std::string& label, dist::World* world = nullptr,
+                                 Views views = Views::none);
   /// The set of `evaluation`: the images held out, if there are some, and else the test images.
   const datasets::Dataset<LabelledPicture>& evaluated_set() const;
-  /// After a run with --hold-out: gives the model the best epoch's weights and tests it. False if a
-  /// signal stopped it. The training cannot go on from there.
+  /// After a run with --hold-out or --tta: gives the model the best epoch's weights, the last one's
+  /// where none are held out, and tests it with the views of --tta. False if a signal stopped it.
+  /// The training cannot go on from there.
   bool test_best();
   /// What the report shows of the model now.
   models::Heatmaps heatmaps() const;
@@ -68,6 +70,7 @@ struct CifarTraining {
   training::Loop loop;
 
  private:
+  void freeze_what_is_done();
   std::optional<training::Metrics> evaluate_epoch();
   void add_pictures(training::EventWriter& events, int64_t step);
   training::LoopOptions complete(training::LoopOptions loop_options);

@@ -67,7 +67,8 @@ int evaluate_weights(const CifarFlags& f) {
   const std::string weights = weights_at("--eval", f.eval);
   const std::string name = f.model_given ? f.options.model : model_of_weights(weights);
   const std::optional<TrainOptions> run = config_beside(weights);
-  const TrainOptions o = run.value_or(TrainOptions{});
+  TrainOptions o = run.value_or(TrainOptions{});
+  o.tta = f.tta.value_or(o.tta);
   const LabelledPictures data = pictures_to_test(
       o, f.options.data, {.upright = o.exif_rotation, .skip_damaged = f.options.skip_damaged});
   check(o.class_names.empty() || o.class_names == data.class_names,
@@ -85,10 +86,11 @@ int evaluate_weights(const CifarFlags& f) {
   {
     training::Progress bar("testing", "images", test.size(), 0, stderr);
     datasets::Loader<datasets::Batch> batches = test_batches(test, model.form);
-    e = evaluate(model, batches, [&](int64_t done) {
+    const auto progress = [&](int64_t done) {
       bar.update(done);
       return true;
-    });
+    };
+    e = evaluate(model, batches, progress, nullptr, views_named(o.tta));
   }
   training::say(fmt::format("{} of {} on {} test images of {}{}", name, weights,
                             training::grouped(e->images), f.options.data, data.note),
@@ -118,8 +120,10 @@ int classify_pictures(const CifarFlags& f, std::ostream& out) {
     const std::vector<std::string> some(
         files.begin() + static_cast<std::ptrdiff_t>(i),
         files.begin() + static_cast<std::ptrdiff_t>(std::min(i + kAtOnce, files.size())));
-    for (const Guesses& g :
-         guess(some, model, run->class_names, {.top = f.top, .upright = run->exif_rotation})) {
+    for (const Guesses& g : guess(some, model, run->class_names,
+                                  {.top = f.top,
+                                  .upright = run->exif_rotation,
+                                  .views = views_named(f.tta.value_or(run->tta))})) {
       if (g.error.empty()) {
         out << for_standard_output(guess_line(g, f.format));
         continue;

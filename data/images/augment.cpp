@@ -74,8 +74,9 @@ void cut_out(float* image, int whole, int side, Rng& rng) {
 AugmentOptions AugmentOptions::named(std::string_view name) {
   if (name == "none") return {};
   if (name == "standard") return {.crop_padding = 4, .flip = true};
-  check(name == "strong", "augment: unknown name \"{}\"; there are none, standard and strong",
-        name);
+  if (name == "translate") return {.crop_padding = 2, .reflect = true, .flip = true};
+  check(name == "strong",
+        "augment: unknown name \"{}\"; there are none, translate, standard and strong", name);
   return {.crop_padding = 4, .flip = true, .randaugment = 2, .magnitude = 9, .cutout = 8};
 }
 
@@ -107,14 +108,16 @@ void normalize(const P& x, const Normalization& n, float* out) {
 
 template <class P>
 void augment(const P& x, const AugmentOptions& options, const Normalization& normalization,
-             Rng& rng, float* out) {
+             Rng& rng, float* out, std::optional<bool> mirrored) {
   const P* current = &x;
   P moved, changed;
   if (options.crop_padding > 0 || options.flip) {
     const int64_t places = 2 * options.crop_padding + 1;
     const int right = static_cast<int>(rng.below(places)) - options.crop_padding;
     const int down = static_cast<int>(rng.below(places)) - options.crop_padding;
-    moved = shift_flip(x, right, down, options.flip && (rng.next_u32() & 1));
+    const bool flip = mirrored ? *mirrored : options.flip && (rng.next_u32() & 1);
+    moved = options.reflect ? shift_flip_reflected(x, right, down, flip)
+                            : shift_flip(x, right, down, flip);
     current = &moved;
   }
   if (options.randaugment > 0) {
@@ -129,8 +132,9 @@ template Image rand_augment(const Image&, int, double, Rng&);
 template SquarePicture rand_augment(const SquarePicture&, int, double, Rng&);
 template void normalize(const Image&, const Normalization&, float*);
 template void normalize(const SquarePicture&, const Normalization&, float*);
-template void augment(const Image&, const AugmentOptions&, const Normalization&, Rng&, float*);
+template void augment(const Image&, const AugmentOptions&, const Normalization&, Rng&, float*,
+                      std::optional<bool>);
 template void augment(const SquarePicture&, const AugmentOptions&, const Normalization&, Rng&,
-                      float*);
+                      float*, std::optional<bool>);
 
 }  // namespace tern::datasets

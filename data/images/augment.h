@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "tern/core/base/rng.h"
@@ -22,12 +23,16 @@ struct Normalization {
 struct AugmentOptions {
   /// Black pixels added at each side, before a random crop of the picture's own size.
   int crop_padding = 0;
+  bool reflect = false;  ///< these pixels are the picture, reflected at its borders, not black
   bool flip = false;     ///< mirrored left to right with probability 1/2
+  /// With `flip`, in loaders: a random half of the pictures is mirrored in even epochs, the others
+  /// in odd ones, so that two epochs show each picture both ways (Jordan 2024, arXiv:2404.00498).
+  bool alternate_flips = false;
   int randaugment = 0;   ///< number of random RandAugment operations
   double magnitude = 9;  ///< their magnitude, 0 to 30
   int cutout = 0;        ///< side of a square set to 0 after normalisation
 
-  /// none | standard (crop of 4, flip) | strong (standard, 2 operations of magnitude 9, cutout of
+  /// none | translate (crop of 2, reflected, flip) | standard (crop of 4, flip) | strong (standard, 2 operations of magnitude 9, cutout of
   /// 8). Error for other names.
   static AugmentOptions named(std::string_view name);
 };
@@ -43,10 +48,11 @@ P rand_augment(const P& x, int count, double magnitude, Rng& rng);
 template <class P>
 void normalize(const P& x, const Normalization& normalization, float* out);
 
-/// Augments, normalises and writes a picture (3, S, S) to `out`.
+/// Augments, normalises and writes a picture (3, S, S) to `out`. `mirrored`: whether it is mirrored,
+/// where that is not left to chance.
 template <class P>
 void augment(const P& x, const AugmentOptions& options, const Normalization& normalization,
-             Rng& rng, float* out);
+             Rng& rng, float* out, std::optional<bool> mirrored = {});
 
 // ---- Mixing the images of a batch --------------------------------------------------------------
 /// alpha of the Beta(alpha, alpha) from which lambda is drawn; 0: off. If both are on, each batch

@@ -1,12 +1,19 @@
 #include "tern/data/images/image_loader.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "tern/core/tape/record.h"
 #include "tern/data/images/image_ops.h"
 
 namespace tern::datasets {
 namespace {
+
+std::optional<bool> mirrored(const AugmentOptions& o, const BatchPlan& plan, int64_t index) {
+  if (!o.flip || !o.alternate_flips) return std::nullopt;
+  const bool in_odd = plan.lasting_rng(index).next_u32() & 1, odd = plan.position.epoch % 2 == 1;
+  return in_odd == odd;
+}
 
 Batch make_batch(const Dataset<LabelledPicture>& data, const PictureForm& form,
                  const LabelledLoaderOptions& options, const BatchPlan& plan) {
@@ -18,7 +25,8 @@ Batch make_batch(const Dataset<LabelledPicture>& data, const PictureForm& form,
     check(picture.label >= 0 && picture.label < form.classes,
           "image_loader: the label is {}, there are {} classes", picture.label, form.classes);
     Rng rng = plan.sample_rng(index);
-    augment(picture, form, options.augment, rng, images.data<float>() + i * form.numbers());
+    augment(picture, form, options.augment, rng, images.data<float>() + i * form.numbers(),
+            mirrored(options.augment, plan, index));
     labels.data<int64_t>()[i] = picture.label;
   });
   std::copy(plan.indices.begin(), plan.indices.end(), indices.data<int64_t>());
@@ -41,15 +49,15 @@ Dataset<ImageSample> image_dataset(std::shared_ptr<const ImageSet> set) {
           }};
 }
 
-void augment(const LabelledPicture& x, const PictureForm& f, AugmentOptions o, Rng& rng,
-             float* out) {
+void augment(const LabelledPicture& x, const PictureForm& f, AugmentOptions o, Rng& rng, float* out,
+             std::optional<bool> mirrored) {
   SquarePicture picture(static_cast<size_t>(kImageChannels * f.side * f.side));
   for (auto to = picture.begin(); to != picture.end(); to += f.numbers())
     std::copy_n(x.bytes.get(), f.numbers(), to);  // grey in all three planes, which stay alike
   o.cutout = static_cast<int>(o.cutout * f.side / kImageSide);
-  if (f.channels == kImageChannels) return augment(picture, o, f.normalization, rng, out);
+  if (f.channels == kImageChannels) return augment(picture, o, f.normalization, rng, out, mirrored);
   std::vector<float> planes(picture.size());
-  augment(picture, o, f.normalization, rng, planes.data());
+  augment(picture, o, f.normalization, rng, planes.data(), mirrored);
   std::copy_n(planes.data(), f.numbers(), out);
 }
 

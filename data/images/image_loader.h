@@ -56,7 +56,7 @@ struct LabelledPicture {
 /// Augments, normalises and writes a picture (channels, side, side) to `out`. A cutout is as large
 /// a part of it as of one of 32 x 32.
 void augment(const LabelledPicture& picture, const PictureForm& form, AugmentOptions options,
-             Rng& rng, float* out);
+             Rng& rng, float* out, std::optional<bool> mirrored = {});
 
 struct LabelledLoaderOptions {
   LoaderOptions order = {};

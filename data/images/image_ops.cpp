@@ -125,6 +125,24 @@ P shift_flip(const P& x, int right, int down, bool flip, uint8_t fill) {
 }
 
 template <class P>
+P shift_flip_reflected(const P& x, int right, int down, bool flip) {
+  P y = black(x);
+  const int side = picture_side(x);
+  check(std::abs(right) < side && std::abs(down) < side,
+        "shift_flip_reflected: a picture of {0} x {0} cannot move by ({1}, {2})", side, right,
+        down);
+  const auto reflected = [side](int i) { return i < 0 ? -i : i < side ? i : 2 * side - 2 - i; };
+  for (int c = 0; c < kImageChannels; ++c)
+    for (int row = 0; row < side; ++row) {
+      const uint8_t* from = x.data() + (c * side + reflected(row - down)) * side;
+      uint8_t* out = y.data() + (c * side + row) * side;
+      for (int i = 0; i < side; ++i) out[i] = from[reflected(i - right)];
+      if (flip) std::reverse(out, out + side);
+    }
+  return y;
+}
+
+template <class P>
 P autocontrast(const P& x) {
   return look_up(x, [&](int c) {
     const auto plane = x.begin() + c * pixels_of(x);
@@ -215,6 +233,7 @@ P rotate(const P& x, double degrees, uint8_t fill) {
 }
 
 template Image shift_flip(const Image&, int, int, bool, uint8_t);
+template Image shift_flip_reflected(const Image&, int, int, bool);
 template Image autocontrast(const Image&);
 template Image equalize(const Image&);
 template Image posterize(const Image&, int);
@@ -226,6 +245,7 @@ template Image adjust_sharpness(const Image&, float);
 template Image affine(const Image&, const std::array<double, 6>&, uint8_t);
 template Image rotate(const Image&, double, uint8_t);
 template SquarePicture shift_flip(const SquarePicture&, int, int, bool, uint8_t);
+template SquarePicture shift_flip_reflected(const SquarePicture&, int, int, bool);
 template SquarePicture autocontrast(const SquarePicture&);
 template SquarePicture equalize(const SquarePicture&);
 template SquarePicture posterize(const SquarePicture&, int);

@@ -21,6 +21,11 @@ int picture_side(const SquarePicture& x);
 template <class P>
 P shift_flip(const P& x, int right, int down, bool flip, uint8_t fill = 0);
 
+/// The same, but what comes in from outside is the picture reflected at its border (c b | a b c d),
+/// as many pixels as it has but one. Error beyond that.
+template <class P>
+P shift_flip_reflected(const P& x, int right, int down, bool flip);
+
 /// Stretches each channel to 0 ... 255 (ImageOps.autocontrast).
 template <class P>
 P autocontrast(const P& x);

@@ -125,10 +125,12 @@ class BatchMaker {
     const Plan plan = plan_of(position.epoch);
     const int64_t begin = position.batch > 0 ? plan->ends[position.batch - 1] : 0;
     const int64_t size = plan->ends[position.batch] - begin;
-    const BatchPlan batch{
+    constexpr uint64_t kLasting = ~uint64_t{1};  // the stream of no epoch
+    BatchPlan batch{
         position,
         std::span(plan->order).subspan(static_cast<size_t>(begin), static_cast<size_t>(size)),
         Rng(options_.seed).stream(static_cast<uint64_t>(position.epoch))};
+    batch.lasting = Rng(options_.seed).stream(kLasting);
     return watching_ ? watched(batch) : made(batch);
   }
 

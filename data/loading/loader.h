@@ -73,8 +73,11 @@ struct BatchPlan {
   Rng random;                        ///< the epoch's generator
   int64_t block = 0, blocks = 1;     ///< which block of the batch this is (Loader::cut)
   std::span<const int64_t> batch = indices;  ///< of all blocks
+  Rng lasting = random;                      ///< the loader's generator, the same in all epochs
   /// The generator of the sample with this index, for this epoch.
   Rng sample_rng(int64_t index) const { return random.stream(0).stream(index); }
+  /// The generator of the sample with this index, the same in all epochs.
+  Rng lasting_rng(int64_t index) const { return lasting.stream(index); }
   /// The generator of this batch, or of this block of it, as a whole.
   Rng batch_rng() const {
     const Rng batch = random.stream(1).stream(position.batch);

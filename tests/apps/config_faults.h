@@ -72,8 +72,9 @@ void check_every_option(const std::string& text, Parse parse, const std::set<std
       config.erase(name);
     else
       config[at.parent_pointer()].erase(name);
-    const std::set<std::string> later = {"precision",  "memory_use", "epoch_end", "steps",
-                                         "eval_steps", "parallel",   "matmul",    "optimizer"};
+    const std::set<std::string> later = {"precision", "memory_use", "epoch_end",
+                                         "steps",     "eval_steps", "parallel",
+                                         "matmul",    "optimizer",  "optimizer_details"};
     if (!later.contains(name) && !more.contains(name))
       CHECK_MESSAGE(refusal(config, parse).find(name + " is missing") != std::string::npos, name);
   };

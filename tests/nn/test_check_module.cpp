@@ -5,6 +5,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/record.h"
+#include "tern/models/airbench.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/bert.h"
 #include "tern/models/gmlp.h"
@@ -275,6 +276,15 @@ Row pictures(std::string name, models::GmlpOptions options, nn::CheckModuleOptio
       "Gmlp, " + name, [=](Rng& r) { return models::Gmlp(options, r); }, {2, 3, 8, 8}, how);
 }
 
+Row airbench() {
+  return row<models::Airbench>(
+      "Airbench",
+      [](Rng& r) {
+        return models::Airbench({.image = 8, .widths = {4, 5}, .classes = 3, .dropout = 0.2}, r);
+      },
+      {3, 3, 8, 8}, kMixes);
+}
+
 Row vit(std::string name, models::VitOptions o) {
   o.image = 8;
   o.patch = 4;
@@ -339,6 +349,7 @@ std::vector<Row> zoo() {
                                                                   .attention_dropout = 0.1}),
       sentences<LstmSeq2Seq>("LstmSeq2Seq",
                              Seq2SeqOptions{.embed = 4, .hidden = 3, .dropout = 0.1}),
+      airbench(),
       vit("the defaults", {.dropout = 0.1, .drop_path = 0.2}),
       vit("averaged, registers, layer scale, post-norm", {.registers = 1,
                                                           .positions = VitPositions::sincos,

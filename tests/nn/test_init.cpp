@@ -5,6 +5,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/ops/conv.h"
 #include "tern/core/ops/ops.h"
 #include "tern/nn/init.h"
 
@@ -152,6 +153,68 @@ TEST_CASE("init: orthogonal rows or columns") {
       }
     }
   }
+}
+
+TEST_CASE("init: dirac passes the input on") {
+  Rng rng(1);
+  const Tensor x = randn({2, 4, 5, 6}, rng);
+  for (int64_t groups : {1, 2}) {
+    Tensor w = full({6, 4 / groups, 3, 5}, 7);
+    init::dirac(w, groups);
+    const Tensor y = conv2d(x, w, {}, {.padding = {1, 2}, .groups = groups});
+    for (int64_t o = 0; o < 6; ++o) {
+      const int64_t within = o % (6 / groups), in = o / (6 / groups) * (4 / groups) + within;
+      const Tensor want = within < 4 / groups ? select(x, 1, in) : zeros({2, 5, 6});
+      CHECK(select(y, 1, o).to_vector<float>() == want.to_vector<float>());
+    }
+  }
+  Tensor one = full({2, 2, 3}, 7);
+  init::dirac(one);
+  CHECK(one.to_vector<float>() == std::vector<float>{0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0});
+  Tensor part = full({3, 2, 1}, 7);
+  init::dirac(narrow(part, 0, 0, 2));
+  CHECK(part.to_vector<float>() == std::vector<float>{1, 0, 0, 1, 7, 7});
+  CHECK_THROWS_AS(init::dirac(zeros({2, 2})), Error);
+  CHECK_THROWS_AS(init::dirac(zeros({3, 2, 3}), 2), Error);
+}
+
+TEST_CASE("init: whitening filters, against the definition") {
+  Rng rng(2);
+  const Tensor images = cumsum(randn({70, 2, 4, 5}, rng), 3);  // neighbours are alike
+  const Tensor w = zeros({24, 2, 2, 3});
+  init::whitening(w, images, 0);
+  // E[y y^T] of the first filters, patch by patch.
+  std::vector<double> moments(12 * 12);
+  for (int64_t b = 0; b < 70; ++b)
+    for (int64_t i = 0; i < 3; ++i)
+      for (int64_t j = 0; j < 3; ++j) {
+        const Tensor patch = slice(images, {b, {}, {i, i + 2}, {j, j + 3}});
+        const auto y = sum(narrow(w, 0, 0, 12) * patch, {1, 2, 3}).to_vector<double>();
+        for (size_t k = 0; k < 144; ++k) moments[k] += y[k / 12] * y[k % 12] / (70 * 9);
+      }
+  for (size_t k = 0; k < 144; ++k)
+    CHECK(moments[k] == doctest::Approx(k / 12 == k % 12).epsilon(1e-4));
+  const auto v = w.to_vector<float>();
+  for (size_t k = 0; k < 144; ++k) CHECK(v[144 + k] == -v[k]);
+  // The largest eigenvalue first: the shortest filters.
+  double before = 0;
+  for (int64_t k = 0; k < 12; ++k) {
+    const double length = sum(square(select(w, 0, k))).item();
+    CHECK(length > before);
+    before = length;
+  }
+  const Tensor soft = zeros({24, 2, 2, 3});
+  init::whitening(soft, images, 0.5);
+  for (int64_t k = 0; k < 12; ++k) {  // 1 / (value + 0.5), where 1 / value is the squared length
+    const double value = 1 / sum(square(select(w, 0, k))).item();
+    CHECK(sum(square(select(soft, 0, k))).item() == doctest::Approx(1 / (value + 0.5)));
+  }
+  CHECK_THROWS_WITH_AS(init::whitening(zeros({23, 2, 2, 3}), images),
+                       doctest::Contains("(23, 2, 2, 3)"), Error);
+  CHECK_THROWS_WITH_AS(init::whitening(w, zeros({70, 3, 4, 5})), doctest::Contains("(B, 2, H, W)"),
+                       Error);
+  CHECK_THROWS_WITH_AS(init::whitening(w, ones({1, 2, 4, 5}), 0),
+                       doctest::Contains("no filter for a direction"), Error);
 }
 
 }  // namespace tern::test_init

@@ -239,8 +239,20 @@ TEST_CASE("train: the newer schedules by name, for runs of any length") {
   CHECK(make_schedule({.name = "cyclic", .warmup = 3}, 10)(6) == doctest::Approx(0.1));
   CHECK_THROWS_AS(make_schedule({.name = "one-cycle", .warmup = 20}, 20), Error);
   CHECK(fitting_warmup({.name = "one-cycle", .warmup = 100}, 20) == 5);
-  for (const char* name : {"polynomial", "one-cycle", "cyclic"}) CHECK(depends_on_length(name));
+  for (const char* name : {"polynomial", "one-cycle", "cyclic", "triangle"})
+    CHECK(depends_on_length(name));
   CHECK(schedule_names(false).size() + 1 == schedule_names(true).size());
+}
+
+TEST_CASE("train: the schedule triangle is airbench94's") {
+  const optim::Schedule s = make_schedule({.name = "triangle"}, 476);
+  for (int step = 0; step < 476; ++step) {  // get_lr of airbench94.py
+    const double up = step / 109., down = (step - 109) / 367.;
+    const double want = step < 109 ? 0.2 * (1 - up) + up : (1 - down) + 0.07 * down;
+    REQUIRE(s(step) == doctest::Approx(want).epsilon(1e-12));
+  }
+  CHECK(make_schedule({.name = "triangle", .warmup = 4}, 10)(2) == doctest::Approx(0.6));
+  CHECK(make_schedule({.name = "triangle"}, 3)(0) == 1);  // too short to rise
 }
 
 TEST_CASE("train: optimizers by name") {

@@ -241,6 +241,31 @@ TEST_CASE("augment: the standard pipeline gives every crop and mirror, and nothi
   CHECK(seen == expected);
 }
 
+TEST_CASE("augment: translate gives every reflected shift and mirror, and nothing else") {
+  const Image x = smooth_image();
+  const auto reflected = [](int i) { return i < 0 ? -i : i > 31 ? 62 - i : i; };
+  std::set<std::vector<float>> expected, seen;
+  for (int right = -2; right <= 2; ++right)
+    for (int down = -2; down <= 2; ++down)
+      for (bool flip : {false, true}) {
+        std::vector<float> y;
+        for (int c = 0; c < 3; ++c)
+          for (int row = 0; row < 32; ++row)
+            for (int col = 0; col < 32; ++col)
+              y.push_back(
+                  at(x, c, reflected(row - down), reflected((flip ? 31 - col : col) - right)));
+        expected.insert(y);
+      }
+  CHECK(expected.size() == 50);
+  for (uint64_t seed = 0; seed < 800; ++seed) {  // misses one of 50 with probability 5e-6
+    auto y = augmented(x, AugmentOptions::named("translate"), seed, kBytes);
+    for (float& v : y) v = std::round(v);
+    seen.insert(std::move(y));
+  }
+  CHECK(seen == expected);
+  CHECK_THROWS_WITH_AS(shift_flip_reflected(x, 0, 32, false), doctest::Contains("(0, 32)"), Error);
+}
+
 TEST_CASE("augment: cutout zeroes a square and leaves the rest") {
   const Image x = smooth_image();  // has no zero bytes
   bool whole = false, cut = false, rest_stays = true;
@@ -280,9 +305,9 @@ TEST_CASE("augment: the same generator, the same picture") {
   }
   CHECK(different.size() == 50);
   CHECK(augmented(x, AugmentOptions::named("none"), 1) == augmented(x, {}, 2));
-  CHECK_THROWS_WITH_AS(AugmentOptions::named("weak"),
-                       "augment: unknown name \"weak\"; there are none, standard and strong",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      AugmentOptions::named("weak"),
+      "augment: unknown name \"weak\"; there are none, translate, standard and strong", Error);
 }
 
 TEST_CASE("augment: RandAugment draws all its operations") {

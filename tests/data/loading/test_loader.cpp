@@ -15,6 +15,7 @@
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/data/images/image_loader.h"
 
@@ -356,6 +357,40 @@ TEST_CASE("image_loader: everything on gives the same for any number of workers"
       CHECK(sum == doctest::Approx(1).epsilon(1e-6));
     }
   }
+}
+
+TEST_CASE("image_loader: alternating flips show each image both ways in two epochs") {
+  const auto data = few_images(64);
+  auto options = [](bool alternate, int workers) {
+    return ImageLoaderOptions{
+        .order = {.batch = 16, .shuffle = false, .seed = 4, .workers = workers},
+        .augment = {.flip = true, .alternate_flips = alternate}};
+  };
+  const auto plain = batches(image_loader(data, {.order = {.batch = 16, .shuffle = false}}), 1);
+  const auto alternating = batches(image_loader(data, options(true, 0)), 4);
+  CHECK(same(batches(image_loader(data, options(true, 2)), 4), alternating));
+  int mirrored[4] = {};
+  for (size_t b = 0; b < 4; ++b)
+    for (int64_t i = 0; i < 16; ++i) {
+      const auto image = [&](const Batch& batch) { return select(batch.images, 0, i); };
+      const Tensor whole = image(plain[b]), turned = flip(whole, {-1});
+      for (size_t epoch = 0; epoch < 4; ++epoch) {
+        const Tensor seen = image(alternating[4 * epoch + b]);
+        const bool is_turned = same(seen, turned);
+        REQUIRE((is_turned || same(seen, whole)));
+        mirrored[epoch] += is_turned;
+        if (epoch > 0) CHECK(is_turned != same(image(alternating[4 * epoch - 4 + b]), turned));
+      }
+    }
+  CHECK((mirrored[0] > 16 && mirrored[0] < 48));  // of 64; misses with probability 5e-5
+  CHECK(mirrored[1] == 64 - mirrored[0]);
+  CHECK(mirrored[2] == mirrored[0]);
+  // At random they come out otherwise.
+  const auto random = batches(image_loader(data, options(false, 0)), 2);
+  bool both = true;
+  for (size_t b = 0; b < 4; ++b)
+    both = both && same(random[b].images, flip(random[4 + b].images, {-1}));
+  CHECK_FALSE(both);
 }
 
 TEST_CASE("loader: it knows how many samples the batch and its blocks have") {

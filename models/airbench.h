@@ -1,0 +1,86 @@
+// The small convolutional network of airbench94, which reaches 94 % on CIFAR-10 in a few seconds of
+// a large GPU ("94% on CIFAR-10 in 3.29 Seconds on a Single GPU", Jordan 2024, arXiv:2404.00498;
+// its form is that of tysam-code's hlb-CIFAR10 and of Page 2018, "How to Train Your ResNet"). B
+// images of S x S pixels.
+//
+//   image (B,3,S,S) -> whitening convolution of 2 x 2, GELU (B,24,S-1,S-1) -> three blocks of 64,
+//   256 and 256 channels (B,256,S',S') -> largest of each channel -> dropout -> head, times 1/9
+//
+//   block: conv 3 x 3, max pool of 2, norm, GELU; conv 3 x 3, norm, GELU
+//
+// A block halves the sides, rounded down: 31 -> 15 -> 7 -> 3 for pictures of 32. Convolutions of
+// blocks have padding 1 and no bias, and begin as the identity in their first channels (the others
+// as nn::Conv2d does). Norms are batch norms with a bias alone, and forget fast. The head has no
+// bias. The first weights are frozen: whiten() makes them of training images, and a training should
+// freeze the first bias too after `whiten_bias_epochs`. Dropout is not in the original.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tern/models/heatmaps.h"
+#include "tern/nn/nn.h"
+
+namespace tern::models {
+
+struct AirbenchOptions {
+  int64_t image = 32, channels = 3;  ///< size (height = width) and colour channels of the input
+  std::vector<int64_t> widths = {64, 256, 256};  ///< channels of the blocks
+  int64_t whiten_kernel = 2;
+  double norm_momentum = 0.4;  ///< weight of a batch in the running statistics: the paper's 1 - 0.6
+  double norm_eps = 1e-12;
+  double scale = 1.0 / 9;  ///< of the logits
+  int64_t classes = 10;
+  double dropout = 0;              ///< before the head
+  int64_t whiten_bias_epochs = 3;  ///< in which a training trains the first bias
+};
+
+/// airbench94. Error for another name.
+AirbenchOptions airbench_options(const std::string& name);
+std::vector<std::string> airbench_names();
+
+struct AirbenchBlock {
+  nn::Conv2d conv1;
+  nn::BatchNorm2d norm1;
+  nn::Conv2d conv2;
+  nn::BatchNorm2d norm2;
+
+  AirbenchBlock(int64_t in, int64_t out, const AirbenchOptions& options, Rng& rng);
+  Tensor operator()(const Tensor& x) const;
+  static void fields(auto& m, auto&& visit) {
+    visit("conv1", m.conv1);
+    visit("norm1", m.norm1);
+    visit("conv2", m.conv2);
+    visit("norm2", m.norm2);
+  }
+};
+
+/// Logits (B, classes) of images (B, channels, image, image).
+struct Airbench {
+  AirbenchOptions options;
+  nn::Conv2d whitening;  ///< its weight requires no gradient
+  std::vector<AirbenchBlock> blocks;
+  nn::Dropout dropout;
+  nn::Linear head;
+
+  /// Error for images so small that a block leaves nothing of them.
+  Airbench(const AirbenchOptions& options, Rng& rng);
+  Tensor operator()(const Tensor& images) const;
+  /// Sets the first weights by (normalised, not augmented) training images: nn::init::whitening.
+  /// Until then they are random. The paper takes 5,000 images.
+  void whiten(const Tensor& images);
+  /// Says whether the first bias is trained.
+  void train_whitening_bias(bool on);
+  // For reports, see heatmaps.h.
+  std::string summary() const;
+  int64_t patch_size() const { return 0; }
+  Heatmaps heatmaps(const Tensor&) const { return {}; }
+  static void fields(auto& m, auto&& visit) {
+    visit("whitening", m.whitening);
+    visit("blocks", m.blocks);
+    visit("dropout", m.dropout);
+    visit("head", m.head);
+  }
+};
+
+}  // namespace tern::models
