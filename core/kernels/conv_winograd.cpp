@@ -343,6 +343,7 @@ class WeightSums3x3 {
         m_size_(kOutputs * v_row_ + kLine),
         v_(kElements * v_size_),
         d_(kElements * d_size_),
+        elements_(kElements * kStep),
         packed_(tiles_.rows * kTogether + tiles_.slack),
         m_(kElements * m_size_) {}
 
@@ -364,33 +365,28 @@ class WeightSums3x3 {
   static constexpr int64_t kOutputs = 128;  // channels of dy that are summed together
   static constexpr int64_t kTogether = 64;  // squares whose products are summed together
   static_assert(kOutputs % kBlock == 0);
+  static constexpr int64_t kStep = kTogether * kBlock + kLine;  // of an element in elements_
 
   /// to[element * size + square * row + channel] for some channels, from a block on, and squares.
   template <int64_t kFrom>
   void transform(const Windows& from, int64_t first_block, int64_t channels, int64_t first,
                  int64_t count, float* to, int64_t row, int64_t size) const {
-    constexpr int64_t kAtOnce = 16;                      // squares
-    constexpr int64_t kStep = kAtOnce * kBlock + kLine;  // per element
-    constexpr int64_t kPerBlock = kBlock * kFrom;        // columns of the windows
-    alignas(64) float squares[kFrom * kStep];
+    constexpr int64_t kPerBlock = kBlock * kFrom;  // columns of the windows
     const int64_t column = first_block * kPerBlock;
     Windows::Part part(from, first, count, column, channels * kFrom);
     for (int64_t c = 0; c < channels; c += kBlock) {
       const int64_t width = std::min(kBlock, channels - c);
-      for (int64_t s = 0; s < count; s += kAtOnce) {
-        const int64_t some = std::min(kAtOnce, count - s);
-        for (int64_t t = 0; t < kFrom; ++t) {
-          part.choose(column + c * kFrom + t * width, width);
-          part.copy(first + s, some, squares + t * kStep, kBlock);
-        }
-        simd([=, d = &squares[0], v = to + s * row + c] {
-          for (int64_t i = 0; i < some; ++i)
-            if constexpr (kFrom == 4)
-              transform_gradients(d + i * kBlock, kStep, v + i * row, size, kBlock);
-            else
-              transform_squares(d + i * kBlock, kStep, v + i * row, size, kBlock);
-        });
+      for (int64_t t = 0; t < kFrom; ++t) {
+        part.choose(column + c * kFrom + t * width, width);
+        part.copy(first, count, elements_.data() + t * kStep, kBlock);
       }
+      simd([=, d = elements_.data(), v = to + c] {
+        for (int64_t i = 0; i < count; ++i)
+          if constexpr (kFrom == 4)
+            transform_gradients(d + i * kBlock, kStep, v + i * row, size, kBlock);
+          else
+            transform_squares(d + i * kBlock, kStep, v + i * row, size, kBlock);
+      });
     }
   }
 
@@ -423,7 +419,7 @@ class WeightSums3x3 {
   const int64_t first_block_, channels_;
   const int64_t v_row_;                     // numbers per square
   const int64_t v_size_, d_size_, m_size_;  // of an element of all squares or outputs
-  Scratch<float> v_, d_, packed_, m_;
+  Scratch<float> v_, d_, elements_, packed_, m_;
 };
 
 }  // namespace
