@@ -228,31 +228,31 @@ void Windows::Part::set_places(int64_t rows) {
 
 template <class T>
 void Windows::Part::hold(const T* x) const {
-  const int64_t blocks = planes_ ? channels_ : ceil_div(channels_, kChannels);
-  const int64_t each = planes_ ? 1 : kChannels;
-  for (int64_t i = 0; i < pictures_; ++i, x += c_.in * c_.plane()) {
-    const Picture& p = picture_.data()[i];
-    for (int64_t d = p.depth; d < p.depth + p.depths; ++d) {
-      if (!is_read(d, c_.kernel[0], c_.stride[0], c_.dilation[0])) continue;
-      for (int64_t h = p.height; h < p.height + p.heights; ++h) {
-        if (!is_read(h, c_.kernel[1], c_.stride[1], c_.dilation[1])) continue;
-        const int64_t from_d = d - c_.padding[0], from_h = h - c_.padding[1];
-        const bool inside =
-            from_d >= 0 && from_d < c_.size[0] && from_h >= 0 && from_h < c_.size[1];
-        const T* from = x + (from_d * c_.size[1] + from_h) * c_.width();
-        float* to = held_.data() + p.origin + d * depth_ + h * row_;
-        if (!inside)
-          for (int64_t block = 0; block < blocks; ++block)
-            std::fill_n(to + block * plane_, row_, 0.f);
-        else if (planes_)
-          hold_rows(from, to);
-        else
-          for (int64_t block = 0; block < blocks; ++block)
-            hold_pixels(from + block * each * c_.plane(), std::min(each, channels_ - block * each),
-                        to + block * plane_);
+  // Planes are read one after the other, or one block of them beside each other.
+  const int64_t blocks = planes_ ? 1 : ceil_div(channels_, kChannels);
+  const int64_t filled = planes_ ? channels_ : 1;
+  for (int64_t i = 0; i < pictures_; ++i, x += c_.in * c_.plane())
+    for (int64_t block = 0; block < blocks; ++block) {
+      const Picture& p = picture_.data()[i];
+      const T* planes = x + block * kChannels * c_.plane();
+      for (int64_t d = p.depth; d < p.depth + p.depths; ++d) {
+        if (!is_read(d, c_.kernel[0], c_.stride[0], c_.dilation[0])) continue;
+        for (int64_t h = p.height; h < p.height + p.heights; ++h) {
+          if (!is_read(h, c_.kernel[1], c_.stride[1], c_.dilation[1])) continue;
+          const int64_t from_d = d - c_.padding[0], from_h = h - c_.padding[1];
+          const bool inside =
+              from_d >= 0 && from_d < c_.size[0] && from_h >= 0 && from_h < c_.size[1];
+          const T* from = planes + (from_d * c_.size[1] + from_h) * c_.width();
+          float* to = held_.data() + p.origin + block * plane_ + d * depth_ + h * row_;
+          if (!inside)
+            for (int64_t k = 0; k < filled; ++k) std::fill_n(to + k * plane_, row_, 0.f);
+          else if (planes_)
+            hold_rows(from, to);
+          else
+            hold_pixels(from, std::min(kChannels, channels_ - block * kChannels), to);
+        }
       }
     }
-  }
   std::fill_n(held_.data() + pictures_ * picture_size_, kSlack, 0.f);
 }
 

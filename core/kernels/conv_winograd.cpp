@@ -29,15 +29,15 @@ struct Weights {
   bool turned;
 };
 
-/// u[e * step + j] = element e of G g G^T, with tap t of filter j at g[t * step + j], for j < n.
-[[gnu::always_inline]] inline void transform_weights(const float* g, float* u, int64_t step,
-                                                     int64_t n) {
+/// u[e * step + j] = element e of G g G^T, with tap t of filter j at g[t * tap + j], for j < n.
+[[gnu::always_inline]] inline void transform_weights(const float* g, int64_t tap, float* u,
+                                                     int64_t step, int64_t n) {
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     float half[4][3];
 #pragma GCC unroll 3
     for (int c = 0; c < 3; ++c) {
-      const float a = g[c * step + j], b = g[(3 + c) * step + j], d = g[(6 + c) * step + j];
+      const float a = g[c * tap + j], b = g[(3 + c) * tap + j], d = g[(6 + c) * tap + j];
       half[0][c] = a;
       half[1][c] = .5f * (a + d + b);
       half[2][c] = .5f * (a + d - b);
@@ -203,17 +203,23 @@ class Forward3x3 {
   void pack_weights() const {
     constexpr int64_t kTaps = 9;
     parallel_blocks(row_tiles_, 20 * kElements * c_.out * c_.in, [&](int64_t tile) {
-      const int64_t rows = row(tile + 1) - row(tile), in = c_.in, step = rows * in;
-      Scratch<float> taps(kTaps * step), transformed(kElements * step);
-      for (int64_t j = 0; j < in; ++j)
-        for (int64_t r = 0; r < rows; ++r) {
+      const int64_t rows = row(tile + 1) - row(tile), in = c_.in, step = rows * in + kLine;
+      Scratch<float> transformed(kElements * step);
+      alignas(64) float taps[kTaps * kLine] = {}, elements[kElements * kLine];
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t j = 0; j < in; j += kLine) {
+          const int64_t count = std::min<int64_t>(kLine, in - j);
           const float* g = w_.data + (row(tile) + r) * w_.row + j * w_.col;
-          float* to = taps.data() + r * in + j;
-          for (int64_t t = 0; t < kTaps; ++t) to[t * step] = g[w_.turned ? kTaps - 1 - t : t];
+          for (int64_t i = 0; i < count; ++i, g += w_.col)
+#pragma GCC unroll 9
+            for (int64_t t = 0; t < kTaps; ++t) taps[t * kLine + i] = g[t];
+          // Turned around, the last tap is the first.
+          simd([from = w_.turned ? &taps[(kTaps - 1) * kLine] : &taps[0],
+                tap = w_.turned ? -kLine : kLine,
+                to = &elements[0]] { transform_weights(from, tap, to, kLine, kLine); });
+          for (int64_t e = 0; e < kElements; ++e)
+            std::copy_n(elements + e * kLine, count, transformed.data() + e * step + r * in + j);
         }
-      simd([=, from = taps.data(), to = transformed.data()] {
-        transform_weights(from, to, step, step);
-      });
       // Packing writes beyond the end, where another thread's tile may be.
       for (int64_t e = 0; e < kElements; ++e)
         for (int64_t d = 0; d < depths_; ++d) {
@@ -343,6 +349,7 @@ class WeightSums3x3 {
         m_size_(kOutputs * v_row_ + kLine),
         v_(kElements * v_size_),
         d_(kElements * d_size_),
+        elements_(kElements * kStep),
         packed_(tiles_.rows * kTogether + tiles_.slack),
         m_(kElements * m_size_) {}
 
@@ -364,33 +371,28 @@ class WeightSums3x3 {
   static constexpr int64_t kOutputs = 128;  // channels of dy that are summed together
   static constexpr int64_t kTogether = 64;  // squares whose products are summed together
   static_assert(kOutputs % kBlock == 0);
+  static constexpr int64_t kStep = kTogether * kBlock + kLine;  // of an element in elements_
 
   /// to[element * size + square * row + channel] for some channels, from a block on, and squares.
   template <int64_t kFrom>
   void transform(const Windows& from, int64_t first_block, int64_t channels, int64_t first,
                  int64_t count, float* to, int64_t row, int64_t size) const {
-    constexpr int64_t kAtOnce = 16;                      // squares
-    constexpr int64_t kStep = kAtOnce * kBlock + kLine;  // per element
-    constexpr int64_t kPerBlock = kBlock * kFrom;        // columns of the windows
-    alignas(64) float squares[kFrom * kStep];
+    constexpr int64_t kPerBlock = kBlock * kFrom;  // columns of the windows
     const int64_t column = first_block * kPerBlock;
     Windows::Part part(from, first, count, column, channels * kFrom);
     for (int64_t c = 0; c < channels; c += kBlock) {
       const int64_t width = std::min(kBlock, channels - c);
-      for (int64_t s = 0; s < count; s += kAtOnce) {
-        const int64_t some = std::min(kAtOnce, count - s);
-        for (int64_t t = 0; t < kFrom; ++t) {
-          part.choose(column + c * kFrom + t * width, width);
-          part.copy(first + s, some, squares + t * kStep, kBlock);
-        }
-        simd([=, d = &squares[0], v = to + s * row + c] {
-          for (int64_t i = 0; i < some; ++i)
-            if constexpr (kFrom == 4)
-              transform_gradients(d + i * kBlock, kStep, v + i * row, size, kBlock);
-            else
-              transform_squares(d + i * kBlock, kStep, v + i * row, size, kBlock);
-        });
+      for (int64_t t = 0; t < kFrom; ++t) {
+        part.choose(column + c * kFrom + t * width, width);
+        part.copy(first, count, elements_.data() + t * kStep, kBlock);
       }
+      simd([=, d = elements_.data(), v = to + c] {
+        for (int64_t i = 0; i < count; ++i)
+          if constexpr (kFrom == 4)
+            transform_gradients(d + i * kBlock, kStep, v + i * row, size, kBlock);
+          else
+            transform_squares(d + i * kBlock, kStep, v + i * row, size, kBlock);
+      });
     }
   }
 
@@ -423,7 +425,7 @@ class WeightSums3x3 {
   const int64_t first_block_, channels_;
   const int64_t v_row_;                     // numbers per square
   const int64_t v_size_, d_size_, m_size_;  // of an element of all squares or outputs
-  Scratch<float> v_, d_, packed_, m_;
+  Scratch<float> v_, d_, elements_, packed_, m_;
 };
 
 }  // namespace
