@@ -322,10 +322,8 @@ struct Depthwise {
         const int64_t piece = task / c.in, channel = task % c.in;
         if (!cells || !pieces.alike(piece, made))
           cells.emplace(pieces.flat(made = piece), copies());
-        auto go = [
-          this, at = &*cells, image = pieces.first_image(piece), channel, room = weights.data()
-        ]<class V>() __attribute__((always_inline)) {
-          planes<V>(*at, image, channel, room);
+        auto go = [&]<class V>() __attribute__((always_inline)) {
+          planes<V>(*cells, pieces.first_image(piece), channel, weights.data());
         };
         with_vectors<T>(go);
       }
@@ -435,22 +433,20 @@ struct DepthwiseWeights {
     }
   }
 
-  /// Adds to dw (out, taps) what part `part` of the pieces gives for some channels. Piece by piece:
-  /// channels stand side by side in memory.
+  /// dw (out, taps) of part `part` of the pieces, for some channels. Piece by piece: channels stand
+  /// side by side in memory.
   void add_part(const FlatPieces& pieces, int64_t part, int64_t parts, int64_t first_channel,
                 int64_t last_channel, double* dw) const {
     std::optional<Cells<T>> cells;
     std::vector<T> sums(static_cast<size_t>(c.taps()));
+    const int64_t weights = c.out_group() * c.taps();
+    std::fill(dw + first_channel * weights, dw + last_channel * weights, 0.0);
     int64_t piece = part * pieces.size() / parts, made = piece;
     for (; piece < (part + 1) * pieces.size() / parts; ++piece) {
       if (!cells || !pieces.alike(piece, made)) cells.emplace(pieces.flat(made = piece), 1);
-      auto go = [
-        this, at = &*cells, image = pieces.first_image(piece), first_channel, last_channel,
-        room = sums.data(),
-        dw
-      ]<class V>() __attribute__((always_inline)) {
+      auto go = [&]<class V>() __attribute__((always_inline)) {
         for (int64_t channel = first_channel; channel < last_channel; ++channel)
-          add<V>(*at, image, channel, room, dw + channel * c.out_group() * c.taps());
+          add<V>(*cells, pieces.first_image(piece), channel, sums.data(), dw + channel * weights);
       };
       with_vectors<T>(go);
     }
@@ -458,13 +454,14 @@ struct DepthwiseWeights {
 
   void run(T* dw) const {
     const int64_t size = c.out * c.taps();
-    std::fill_n(dw, size, T(0));
-    if (c.batch == 0 || size == 0) return;
+    if (c.batch == 0 || size == 0)
+      return parallel_for(size, 1 << 14, [&](int64_t first, int64_t last) {
+        std::fill(dw + first, dw + last, T(0));
+      });
     constexpr int64_t kTasks = 64;  // enough for as many threads
     const FlatPieces pieces(c, FlatWay::forward, 1, 1024);
     const int64_t parts = std::min(pieces.size(), ceil_div(kTasks, c.in));
     Scratch<double> partial(parts * size);
-    std::fill_n(partial.data(), parts * size, 0.0);
     const int64_t work = c.work() / (parts * c.in) + 1;
     parallel_for(parts * c.in, 1 + kGrainTaps / work, [&](int64_t first, int64_t last) {
       for (int64_t end; first < last; first = end) {

@@ -45,14 +45,12 @@ struct LayerNormBackward {
 template <class T>
 void layer_norm_backward(const LayerNormBackward<T>& norm);
 
-/// The mean and biased variance of every channel.
+/// y = (x - mean) rstd weight + bias of every channel, with its mean and biased variance over the
+/// batch and rstd = 1 / sqrt(var + eps), which are results too. All but x and y have shape
+/// (channels).
 template <class T>
-void channel_statistics(const T* x, T* mean, T* var, int64_t batch, int64_t channels, int64_t size);
-
-/// y = (x - mean) rstd weight + bias; all but x and y have shape (channels).
-template <class T>
-void batch_norm(const T* x, const T* mean, const T* rstd, const T* weight, const T* bias, T* y,
-                int64_t batch, int64_t channels, int64_t size);
+void batch_norm(const T* x, const T* weight, const T* bias, double eps, T* y, T* mean, T* var,
+                T* rstd, int64_t batch, int64_t channels, int64_t size);
 
 /// As layer_norm_backward, but per channel; dx may be dy.
 template <class T>

@@ -1,7 +1,7 @@
 // Normalisation of channels over the batch (Ioffe & Szegedy 2015).
 #include "tern/core/kernels/normalise.h"
 #include "tern/core/ops/composed.h"
-#include "tern/core/ops/elementwise.h"
+#include "tern/core/ops/fused.h"
 #include "tern/core/ops/reduction.h"
 
 namespace tern {
@@ -68,15 +68,15 @@ Tensor normalise_batch(const Tensor& x, const Tensor& running_mean, const Tensor
                        const Tensor& weight, const Tensor& bias, const BatchNormOptions& options) {
   Op op("batch_norm", x, weight, bias);
   const Sizes s(x);
-  Fresh y(x.shape(), x.dtype()), mean(s.channels, x.dtype()), var(s.channels, x.dtype());
-  Tensor m = not_differentiable(mean), v = not_differentiable(var), rstd;
+  Fresh y(x.shape(), x.dtype()), mean(s.channels, x.dtype()), var(s.channels, x.dtype()),
+      rstds(s.channels, x.dtype());
   dispatch_float(x.dtype(), "batch_norm", [&]<class T>() {
-    kernels::channel_statistics(x.data<T>(), mean.data<T>(), var.data<T>(), s.batch, s.channels,
-                                s.rest);
-    rstd = rsqrt(v + options.eps);
-    kernels::batch_norm(x.data<T>(), m.data<T>(), rstd.data<T>(), weight.data<T>(), bias.data<T>(),
-                        y.data<T>(), s.batch, s.channels, s.rest);
+    kernels::batch_norm(x.data<T>(), weight.data<T>(), bias.data<T>(), options.eps, y.data<T>(),
+                        mean.data<T>(), var.data<T>(), rstds.data<T>(), s.batch, s.channels,
+                        s.rest);
   });
+  Tensor m = not_differentiable(mean), v = not_differentiable(var);
+  Tensor rstd = not_differentiable(rstds);
   const double count = static_cast<double>(s.batch * s.rest);
   if (count > 0) {
     update(running_mean, m, 1, options.momentum);
@@ -125,7 +125,9 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
     check(running_mean.defined() && running_var.defined(),
           "batch_norm: not training, so it needs running_mean and running_var");
     Tensor scale = w * rsqrt(running_var + options.eps);
-    return x * by_channel(scale, x) + by_channel(b - running_mean * scale, x);
+    return fused(
+        "batch_norm", [](auto x, auto scale, auto shift) { return x * scale + shift; }, x,
+        by_channel(scale, x), by_channel(b - running_mean * scale, x));
   }
   check(Sizes(x).batch * Sizes(x).rest != 1,
         "batch_norm: training needs more than one value per channel, got {}", x.shape());
