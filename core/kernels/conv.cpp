@@ -1,5 +1,6 @@
-// Convolution as matrix products. For some output rows of one image, the elements that each output
-// reads become the columns of a matrix:
+// Chooses among the forms of a convolution, and has the one for f64 and for products by BLAS: for
+// some output rows of one image, the elements that each output reads become the columns of a matrix
+// in memory.
 //   columns (in * taps, rows * out_width);   y = W columns,  dcolumns = W^T dy,  dW = dy columns^T
 #include "tern/core/kernels/conv.h"
 
