@@ -44,6 +44,12 @@ template <class T>
   return std::bit_cast<float>(reads_as_zero(bits) ? bits & 0x80000000u : nearest_bf16(bits) << 16);
 }
 
+/// A sum as bf16 products give it: zero if it is below the smallest normal number.
+[[gnu::always_inline]] inline float flushed(float x) {
+  constexpr float kLeast = 0x1p-126f;
+  return x < kLeast && x > -kLeast ? x * 0.f : x;
+}
+
 /// y[i] = x[i].
 void widen(const Bf16* x, float* y, int64_t n);
 

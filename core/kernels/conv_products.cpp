@@ -6,13 +6,13 @@
 // tap.
 #include "tern/core/kernels/conv_products.h"
 
-#include <cmath>
 #include <numeric>
 
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/kernels/bf16_elements.h"
 #include "tern/core/kernels/conv_windows.h"
 #include "tern/core/kernels/conv_winograd.h"
 #include "tern/core/kernels/gemm_bf16.h"
@@ -217,9 +217,6 @@ void weight_panel(const Conv& c, Factor x, const float* dy, const WeightCut& cut
   p.conv = &factors;
   multiply_alone(p);
 }
-
-/// Replaces numbers below the smallest normal one by zero, like all sums of bf16 products.
-float flushed(float x) { return std::fabs(x) < 0x1p-126f ? x * 0.f : x; }
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 #include "tern/core/kernels/gemm.h"
 
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 
 #include "tern/core/base/ceil_div.h"
@@ -11,6 +10,7 @@
 #include "tern/core/base/products.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/kernels/bf16_elements.h"
 #include "tern/core/kernels/gemm_bf16.h"
 #include "tern/core/kernels/gemm_plan.h"
 #include "tern/core/kernels/gemm_tiles.h"
@@ -35,13 +35,6 @@ Offset locate(const BatchAxes& axes, int64_t i) {
     o.c += index * axes.c[k];
   }
   return o;
-}
-
-/// Replaces numbers below the smallest normal one by zero.
-template <class T>
-T flushed(T x) {
-  constexpr T kLeast = std::numeric_limits<T>::min();
-  return x < kLeast && x > -kLeast ? x * T(0) : x;
 }
 
 template <class T>

@@ -102,8 +102,6 @@ struct Rounded {
 };
 
 /// Element by element, with the library's fused multiply-add.
-float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.f, x) : x; }
-
 struct Plain : Rounded<4, 16> {
   struct Scope {};
 
