@@ -271,9 +271,9 @@ TEST_CASE("numbers: what is stored must fit") {
   CHECK_THROWS_WITH_AS(where(mask, 300, u), doctest::Contains("ask for DType::i64"), Error);
   CHECK_THROWS_WITH_AS(tensor({1, 300}, {2}, DType::u8), doctest::Contains("tensor: 300"), Error);
   CHECK(tensor({-1, 2.5}, {2}, DType::u8).to_vector<int64_t>() == Ints{255, 2});
-  for (auto make : {+[] { return tensor({-1.0}, {1}, DType::u8); },
-                    +[] { return tensor({-1.0}, DType::u8); },
-                    +[] { return full({1}, -1.0, DType::u8); }})
+  for (auto make :
+       {+[] { return tensor({-1.0}, {1}, DType::u8); }, +[] { return tensor({-1.0}, DType::u8); },
+        +[] { return full({1}, -1.0, DType::u8); }})
     CHECK_THROWS_WITH_AS(make(), doctest::Contains("-1 does not fit u8"), Error);
   CHECK(tensor({INT64_MAX}, {1}, DType::i64).item<int64_t>() == INT64_MAX);  // exact
   CHECK((f + 1e39).to_vector<double>() == std::vector<double>{kInf, kInf});
