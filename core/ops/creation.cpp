@@ -16,8 +16,9 @@ void check_count(int64_t values, const Shape& shape) {
         shape, numel(shape));
 }
 
-// Too large numbers become infinite in floating types; in others they are an error.
-Tensor tensor_of(std::span<const Scalar> numbers, const Shape& shape, DType dtype) {
+}  // namespace
+
+Tensor detail::tensor_of(std::span<const Scalar> numbers, const Shape& shape, DType dtype) {
   Op op("tensor");
   check_count(std::ssize(numbers), shape);
   Fresh y(shape, dtype);
@@ -30,8 +31,6 @@ Tensor tensor_of(std::span<const Scalar> numbers, const Shape& shape, DType dtyp
   }
   return op.not_differentiable(y);
 }
-
-}  // namespace
 
 template <class T>
 Tensor tensor(std::span<const T> values, const Shape& shape) {
@@ -58,7 +57,7 @@ Scalar as_integer(Scalar s) {
 }  // namespace
 
 Tensor tensor(std::initializer_list<Scalar> values, const Shape& shape, DType dtype) {
-  return tensor_of(std::span<const Scalar>(values.begin(), values.size()), shape, dtype);
+  return detail::tensor_of(std::span<const Scalar>(values.begin(), values.size()), shape, dtype);
 }
 
 NestedNumbers::NestedNumbers(std::initializer_list<NestedNumbers> list) : dtype_(DType::f32) {
@@ -84,7 +83,7 @@ Tensor tensor(std::initializer_list<NestedNumbers> values) {
 }
 
 Tensor detail::tensor_of(const NestedNumbers& values, DType dtype) {
-  return tern::tensor_of(values.numbers(), values.shape(), dtype);
+  return tensor_of(values.numbers(), values.shape(), dtype);
 }
 
 Tensor scalar(Scalar value, DType dtype) {

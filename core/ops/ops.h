@@ -37,6 +37,11 @@ namespace tern {
 
 class Rng;
 
+namespace detail {
+/// Too large numbers become infinite in floating types; in others they are an Error.
+Tensor tensor_of(std::span<const Scalar> numbers, const Shape& shape, DType dtype);
+}  // namespace detail
+
 // ---- Creation --------------------------------------------------------------------------------
 /// The elements in row-major order. Their number must match the shape.
 template <class T>
@@ -55,6 +60,10 @@ Tensor tensor(const std::vector<T>& values) {
 }
 /// f32, for literals: tensor({1, 2, 3, 4}, {2, 2}).
 Tensor tensor(std::initializer_list<Scalar> values, const Shape& shape, DType dtype = DType::f32);
+template <std::same_as<std::initializer_list<double>> List>  // for variables: no braces match it
+Tensor tensor(const List& values, const Shape& shape, DType dtype = DType::f32) {
+  return detail::tensor_of(std::vector<Scalar>(values.begin(), values.end()), shape, dtype);
+}
 /// Nested lists: tensor({{1, 2}, {3, 4}}) is i64, tensor({1.5, 2}) is f32 because one number is
 /// floating, as in PyTorch; bools give u8. Error if the lists have different lengths.
 Tensor tensor(std::initializer_list<NestedNumbers> values);

@@ -12,7 +12,7 @@ namespace tern::test_autograd {
 namespace {
 
 Tensor leaf(std::initializer_list<double> values, const Shape& shape) {
-  Tensor t = tensor(std::vector<double>(values), shape);
+  Tensor t = tensor(values, shape, DType::f64);
   t.set_requires_grad();
   return t;
 }
