@@ -138,8 +138,8 @@ TEST_CASE("airbench: a batch of evaluation is independent, running statistics fo
 }
 
 TEST_CASE("airbench: the published training, step by step, as in PyTorch") {
-  const SafeTensors file = load_safetensors(
-      TERN_SOURCE_DIR "/tests/reference/airbench.safetensors");  // make_airbench.py
+  const SafeTensors file =
+      load_safetensors(TERN_SOURCE_DIR "/tests/reference/airbench/steps.safetensors");
   const auto state_at = [&](const std::string& place) {
     NamedTensors state;
     for (const auto& [name, t] : file.tensors)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Steps of airbench94's training in PyTorch, on a small form of its network: airbench.safetensors.
+"""Steps of airbench94's training in PyTorch, on a small form of its network: steps.safetensors.
 
 Network, optimizer, rate, Lookahead and views are those of legacy/airbench94.py of
 https://github.com/KellerJordan/cifar10-airbench (Jordan 2024, arXiv:2404.00498), with one colour
@@ -121,5 +121,5 @@ lookahead(1.0)
 
 out |= {"end." + k: v for k, v in state().items()}
 out["losses"] = torch.tensor(losses, dtype=torch.float64)
-save_file({k: v.contiguous() for k, v in out.items()}, os.path.join(os.path.dirname(os.path.abspath(__file__)), "airbench.safetensors"))
+save_file({k: v.contiguous() for k, v in out.items()}, os.path.join(os.path.dirname(os.path.abspath(__file__)), "steps.safetensors"))
 print(losses)
