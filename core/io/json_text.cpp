@@ -22,6 +22,8 @@ int64_t check_limits(std::string_view text, const JsonLimits& limits) {
   int64_t depth = 0, values = 1, members = 0;
   for (size_t at = 0; at < text.size();) {
     const char c = text[at++];
+    // nlohmann's parser takes it for the end of the text.
+    if (c == '\0') fail(detail::json_fault(text, at, "a zero byte"));
     if (c == '"') at = string_end(text, at);
     if (c == ']' || c == '}') --depth;
     if (c == '[' || c == '{') {

@@ -124,6 +124,10 @@ SafeTensorsHeader parse_safetensors_header(std::string_view text, std::string& e
     error = "the header does not start with '{'";
     return header;
   }
+  if (const size_t zero = text.find('\0'); zero != text.npos) {  // the parser would end there
+    error = fmt::format("the header is {}", json_fault(text, zero + 1, "a zero byte"));
+    return header;
+  }
   Handler handler(text, header, error, most);
   bool ok = json::sax_parse(text, &handler);
   if (!ok && error.empty()) error = "the header is not valid JSON";

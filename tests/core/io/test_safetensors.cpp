@@ -172,6 +172,8 @@ TEST_CASE("safetensors: what is not one is refused, with the reason") {
       {file_of("", ""), "start with '{'"},
       {file_of(" {}", ""), "start with '{'", "the format's own text wants that, as a signature"},
       {file_of("[]", ""), "start with '{'"},
+      {file_of(std::string("{}\0", 3), ""),
+       "the header is not JSON at line 1, column 3: a zero byte"},
       {file_of("{\"a\"", ""), "the header is not JSON at line 1"},
       {file_of("{} {}", ""), "the header is not JSON at line 1"},
       {file_of("{\"a\xff\":{}}", ""), "the header is not JSON at line 1"},
