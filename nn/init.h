@@ -51,9 +51,9 @@ double gain(Nonlinearity nonlinearity, double a = 0.01);
 /// orthonormal if there are at most as many as columns, else its columns. Saxe et al. 2013.
 void orthogonal(const Tensor& w, Rng& rng, double gain = 1);
 
-/// A convolution that passes its input on: in each group output channel i is input channel i, for as
-/// many as there are, and all other weights are 0. w (O, I/groups, k...) with one to three k; the
-/// input is not shifted if they are odd.
+/// A convolution that passes its input on: in each group output channel i is input channel i, for
+/// as many as there are, and all other weights are 0. w (O, I/groups, k...) with one to three k;
+/// the input is not shifted if they are odd.
 void dirac(const Tensor& w, int64_t groups = 1);
 
 /// Filters that whiten the patches of images (Page 2018, "How to Train Your ResNet"; Jordan 2024,

@@ -1,5 +1,5 @@
-// Lookahead (Zhang et al. 2019, arXiv:1907.08610): slow weights follow the trained ones, and from time
-// to time the training goes on from them.
+// Lookahead (Zhang et al. 2019, arXiv:1907.08610): slow weights follow the trained ones, and from
+// time to time the training goes on from them.
 #pragma once
 
 #include "tern/optim/ema.h"

@@ -110,8 +110,8 @@ struct ParameterGroups {
 ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay);
 
 /// Gives the biases of norms groups of their own, with `factor` times the rate and a weight decay
-/// divided by it, so that they decay as fast as before. A bias is a norm's if it is called "bias" or
-/// "NAME.bias" and the weight beside it has one axis or is missing. `lr` and `weight_decay` are
+/// divided by it, so that they decay as fast as before. A bias is a norm's if it is called "bias"
+/// or "NAME.bias" and the weight beside it has one axis or is missing. `lr` and `weight_decay` are
 /// those of groups that have none.
 ParameterGroups scale_norm_biases(const ParameterGroups& groups, double factor, double lr,
                                   double weight_decay);

@@ -83,8 +83,8 @@ class Learner {
   /// first backward() calls it, and Loop does at the start of each epoch.
   void check_mode() const;
   /// Checks that the gradients are finite (Diverged names the first parameter whose is not), clips,
-  /// sets the learning rate, takes the step, clears the gradients, looks ahead, averages. Nothing has changed
-  /// where it throws Diverged.
+  /// sets the learning rate, takes the step, clears the gradients, looks ahead, averages. Nothing
+  /// has changed where it throws Diverged.
   void step();
   /// For several learners that train together, as in a GAN: from now on backward() adds gradients
   /// only to this learner's parameters. The gradients of `others`, parameters of other learners
@@ -157,8 +157,8 @@ class Learner {
     std::optional<optim::EmaScope> averaged_;
   };
 
-  /// Adds model, generators, optimizer, averages, slow weights, plateau and the number of steps as parts called
-  /// PREFIXmodel, PREFIXoptimizer, ... Saving throws Diverged if one of them is not
+  /// Adds model, generators, optimizer, averages, slow weights, plateau and the number of steps as
+  /// parts called PREFIXmodel, PREFIXoptimizer, ... Saving throws Diverged if one of them is not
   /// finite.
   ///
   /// Also adds settings. Loading restores which parameters are frozen, which modules are in

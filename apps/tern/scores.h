@@ -14,8 +14,8 @@ using Runs = std::vector<const Run*>;
 /// What all closed epochs took.
 double seconds_of(const Run& run);
 
-/// What the runs count: "epoch", with --eval-steps "evaluation", or "epoch or evaluation", each word
-/// with this ending.
+/// What the runs count: "epoch", with --eval-steps "evaluation", or "epoch or evaluation", each
+/// word with this ending.
 std::string word_of(const Runs& runs, const char* ending = "");
 
 /// The metrics of these runs, in the order in which people compare them; those of training last.

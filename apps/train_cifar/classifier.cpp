@@ -27,9 +27,9 @@ TrainOptions deep_recipe() {
 
 // airbench94's, from the program beside arXiv:2404.00498. Its rates are for sums of losses and
 // 1024 (1 + 1 / (1 - momentum)) times as high; a mean over 1024 images has 11.5 / (1 + 1 / .15) =
-// 1.5. Its weight decay is a share a step, .0153 / (1 + 1 / .15): that over the rate is .0153 / 11.5.
-// It trains 9.9 epochs, 476 steps of full batches (--steps 476). Another --batch needs another --lr,
-// in proportion.
+// 1.5. Its weight decay is a share a step, .0153 / (1 + 1 / .15): that over the rate is .0153 /
+// 11.5. It trains 9.9 epochs, 476 steps of full batches (--steps 476). Another --batch needs
+// another --lr, in proportion.
 TrainOptions airbench_recipe() {
   TrainOptions r;
   r.batch = 1024;

@@ -10,10 +10,10 @@ namespace tern {
 enum class MatmulBackend : int {
   /// Tern's own code. Every element is summed in order of k, each place by one fused multiply-add,
   /// in blocks that depend on the shape alone. Two exceptions. A product of a vector and a matrix
-  /// that is contiguous along k, as in linear() of one row, adds up 16 sums; sum i covers the places
-  /// k with k % 16 = i. Convolutions with 3 x 3 kernels have a form of their own (conv_method.h).
-  /// So results have the same bits on every x86-64-v3 processor (AVX2 or AVX-512) and on aarch64,
-  /// for any number of threads. An x86-64 processor without FMA uses BLAS instead.
+  /// that is contiguous along k, as in linear() of one row, adds up 16 sums; sum i covers the
+  /// places k with k % 16 = i. Convolutions with 3 x 3 kernels have a form of their own
+  /// (conv_method.h). So results have the same bits on every x86-64-v3 processor (AVX2 or AVX-512)
+  /// and on aarch64, for any number of threads. An x86-64 processor without FMA uses BLAS instead.
   tiles = 0,
   /// The BLAS library that tern is linked to. Bits depend on the library, on the kernels that it
   /// chooses for the processor, and not on the number of threads.

@@ -1,4 +1,4 @@
-// Checks text from outside. Inside of tern only; data/text/unicode.h has more.
+// Checks text from outside; data/text/unicode.h has more.
 #pragma once
 
 #include <cstddef>

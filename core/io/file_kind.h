@@ -53,8 +53,8 @@ enum class FileKind {
   json,
 };
 
-/// The kind of a file that begins with these bytes. No text begins as one of them but JSON, and what
-/// Git LFS leaves in place of a file.
+/// The kind of a file that begins with these bytes. No text begins as one of them but JSON, and
+/// what Git LFS leaves in place of a file.
 FileKind file_kind(std::string_view first_bytes);
 
 /// "a zip archive". REQUIRES: not unknown.

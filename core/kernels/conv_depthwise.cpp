@@ -373,8 +373,8 @@ template <class V, int kTaps, class T>
   if constexpr (kTaps > 1) dot_few_taps<V, kTaps - 1>(n, x, at, taps, y, sums);
 }
 
-/// As dot_taps for tap k of the kernel, from the planes in memory: without cells that are padding or
-/// lie between rows, where something that is not finite times 0 is NaN.
+/// As dot_taps for tap k of the kernel, from the planes in memory: without cells that are padding
+/// or lie between rows, where something that is not finite times 0 is NaN.
 template <class T>
 T exact_dot(const Conv& c, const Flat& f, int64_t k, const T* x, const T* dy) {
   const int64_t area = c.kernel[1] * c.kernel[2];

@@ -2,9 +2,9 @@
 // without bounds: output cell q sums w[k] * x[q + at[k]]. Inside of core only.
 //
 // The cells of a plane stand row after row in one array, with zeros between the rows for the
-// padding. A row's zeros serve the end of this row and the beginning of the next. Some cells between
-// the rows of outputs hold sums that mean nothing, and are not copied out. Several images stand one
-// after the other like slices of a depth.
+// padding. A row's zeros serve the end of this row and the beginning of the next. Some cells
+// between the rows of outputs hold sums that mean nothing, and are not copied out. Several images
+// stand one after the other like slices of a depth.
 //   With stride s an axis of x is cut into phases: cell m of phase f is element m s + f of the
 // padded axis, so tap k reads phase k dilation mod s, k dilation / s cells further on.
 //   The gradient by x is the same with the sides exchanged: elements of dx are cut into phases, and
@@ -40,8 +40,8 @@ struct FlatAxis {
 /// Which of its arrays an axis, a box of them or a whole plane is read from and computed into.
 enum class FlatWay { forward, input_grad };
 
-/// The phases of x (the array that is read) and y (the one computed) of a box of y, for some images.
-/// `copies` planes of x, each with weights of its own, are summed into one of y.
+/// The phases of x (the array that is read) and y (the one computed) of a box of y, for some
+/// images. `copies` planes of x, each with weights of its own, are summed into one of y.
 struct Flat {
   struct Part {
     std::array<FlatRun, 3> runs;

@@ -10,6 +10,7 @@
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/conv_windows.h"
+#include "tern/core/kernels/even_panels.h"
 #include "tern/core/kernels/matrix.h"
 #include "tern/core/kernels/scratch.h"
 
@@ -448,47 +449,6 @@ void multiply_sharing_b(const Product<float>& product, const PanelDone& done) {
       });
     }
 }
-
-/// Cuts tiles x strips into panels for many threads: about as many panels for each thread, of about
-/// the same size, and close to squares, which read least.
-class EvenPanels {
- public:
-  int64_t rows = 1, columns = 1;  ///< panels of a column, and of a row
-
-  EvenPanels(int64_t tiles, int64_t tile_rows, int64_t strips, int64_t strip_columns,
-             int64_t threads)
-      : tiles_(tiles),
-        tile_rows_(tile_rows),
-        strips_(strips),
-        strip_columns_(strip_columns),
-        threads_(threads) {
-    for (int64_t each = 1; each <= 3; ++each) {
-      const int64_t panels = each * threads;
-      for (int64_t height : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16})
-        if (height <= tiles) consider(ceil_div(tiles, height), panels / ceil_div(tiles, height));
-      for (int64_t c : {1, 2, 3, 4, 6, 8, 12, 16})
-        if (c <= strips) consider(panels / c, c);
-    }
-  }
-
- private:
-  void consider(int64_t r, int64_t c) {
-    constexpr double kReads = 16;  // what reading an element costs, in multiplications
-    r = std::clamp<int64_t>(r, 1, tiles_);
-    c = std::clamp<int64_t>(c, 1, strips_);
-    const auto height = static_cast<double>(ceil_div(tiles_, r) * tile_rows_);
-    const auto width = static_cast<double>(ceil_div(strips_, c) * strip_columns_);
-    const double time = static_cast<double>(ceil_div(r * c, threads_)) *
-                        (height * width + kReads * (height + width));
-    if (best_ > 0 && time >= best_) return;
-    best_ = time;
-    rows = r;
-    columns = c;
-  }
-
-  int64_t tiles_, tile_rows_, strips_, strip_columns_, threads_;
-  double best_ = 0;
-};
 
 /// Multiplies some row tiles by some strips, all of them packed.
 template <TileKind K>

@@ -1,7 +1,7 @@
 // Vectors of 4, 8 and 16 f32 numbers: loads, stores (of vectors of any numbers) and the
 // transposition of a square block. They are for code that must stay in registers; loops for simd()
-// are the rule (base/simd.h). Templates, inlined into functions with a target. They take vectors by reference: by value these are not
-// passed alike at all targets. Inside of core only.
+// are the rule (base/simd.h). Templates, inlined into functions with a target. They take vectors by
+// reference: by value these are not passed alike at all targets. Inside of core only.
 #pragma once
 
 #include <cstddef>

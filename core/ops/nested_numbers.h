@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -45,6 +46,8 @@ class NestedNumbers {
 
 namespace detail {
 
+/// Too large numbers become infinite in floating types; in others they are an Error.
+Tensor tensor_of(std::span<const Scalar> numbers, const Shape& shape, DType dtype);
 Tensor tensor_of(const NestedNumbers& values, DType dtype);
 
 }  // namespace detail

@@ -37,11 +37,6 @@ namespace tern {
 
 class Rng;
 
-namespace detail {
-/// Too large numbers become infinite in floating types; in others they are an Error.
-Tensor tensor_of(std::span<const Scalar> numbers, const Shape& shape, DType dtype);
-}  // namespace detail
-
 // ---- Creation --------------------------------------------------------------------------------
 /// The elements in row-major order. Their number must match the shape.
 template <class T>

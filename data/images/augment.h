@@ -32,8 +32,8 @@ struct AugmentOptions {
   double magnitude = 9;  ///< their magnitude, 0 to 30
   int cutout = 0;        ///< side of a square set to 0 after normalisation
 
-  /// none | translate (crop of 2, reflected, flip) | standard (crop of 4, flip) | strong (standard, 2 operations of magnitude 9, cutout of
-  /// 8). Error for other names.
+  /// none | translate (crop of 2, reflected, flip) | standard (crop of 4, flip) | strong (standard,
+  /// 2 operations of magnitude 9, cutout of 8). Error for other names.
   static AugmentOptions named(std::string_view name);
 };
 
@@ -48,8 +48,8 @@ P rand_augment(const P& x, int count, double magnitude, Rng& rng);
 template <class P>
 void normalize(const P& x, const Normalization& normalization, float* out);
 
-/// Augments, normalises and writes a picture (3, S, S) to `out`. `mirrored`: whether it is mirrored,
-/// where that is not left to chance.
+/// Augments, normalises and writes a picture (3, S, S) to `out`. `mirrored`: whether it is
+/// mirrored, where that is not left to chance.
 template <class P>
 void augment(const P& x, const AugmentOptions& options, const Normalization& normalization,
              Rng& rng, float* out, std::optional<bool> mirrored = {});

@@ -30,9 +30,34 @@ const char* converter_of(FileKind kind) {
       return "git lfs pull";
     case FileKind::gzip:
       return "gunzip FILE";
-    default:
-      return "";
+    case FileKind::unknown:
+    case FileKind::npz:
+    case FileKind::npy:
+    case FileKind::torch_zip:
+    case FileKind::pickle:
+    case FileKind::gguf:
+    case FileKind::hdf5:
+    case FileKind::onnx:
+    case FileKind::zip:
+    case FileKind::xz:
+    case FileKind::bzip2:
+    case FileKind::zstd:
+    case FileKind::seven_zip:
+    case FileKind::rar:
+    case FileKind::tar:
+    case FileKind::png:
+    case FileKind::jpeg:
+    case FileKind::video:
+    case FileKind::photoshop:
+    case FileKind::office:
+    case FileKind::rtf:
+    case FileKind::sqlite:
+    case FileKind::program:
+    case FileKind::apple_double:
+    case FileKind::json:
+      break;
   }
+  return "";
 }
 
 }  // namespace

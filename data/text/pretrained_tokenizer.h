@@ -17,11 +17,11 @@
 // may be cut and normalised differently.
 //
 // Memory: a file has at most 256 MiB of text, plain or unpacked from gzip, and 2^23 values of JSON,
-// each of which takes up to a hundred bytes while it loads. Beside its tokens, a Unigram model takes
-// at most 9 bytes per byte of its pieces, of which there may be 16 MiB. A small file can leave up to
-// three million ids unused, 32 bytes each. Normalizers and decoders make at most 256 MiB of
-// a text. WordPiece's max_input_chars_per_word is at most 1000: its time grows with the third power
-// of that.
+// each of which takes up to a hundred bytes while it loads. Beside its tokens, a Unigram model
+// takes at most 9 bytes per byte of its pieces, of which there may be 16 MiB. A small file can
+// leave up to three million ids unused, 32 bytes each. Normalizers and decoders make at most 256
+// MiB of a text. WordPiece's max_input_chars_per_word is at most 1000: its time grows with the
+// third power of that.
 #pragma once
 
 #include <cstdint>

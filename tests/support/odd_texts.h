@@ -76,8 +76,8 @@ inline std::vector<NoText> no_texts() {
       {std::string("PK\3\4\x14\0\6\0", 8), "is no text but a zip archive, as docx"},
       {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1 of Word", "is no text but a file of Word"},
       {"{\\rtf1\\ansi hello}", "is no text but an RTF file"},
-      {"\x89PNG\r\n\x1a\n", "is no text but a PNG picture"},
-      {"\xFF\xD8\xFF\xE0 JFIF", "is no text but a JPEG picture"},
+      {"\x89PNG\r\n\x1a\n", "is no text but a PNG file"},
+      {"\xFF\xD8\xFF\xE0 JFIF", "is no text but a JPEG file"},
       {std::string("\xFD"
                    "7zXZ\0",
                    6),

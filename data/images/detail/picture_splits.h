@@ -18,8 +18,8 @@ std::vector<std::string> folders_in(const std::string& path);
 /// Finds the parts of the set in a folder by their usual names in any case: train, training,
 /// trainset; test, testing, testset; val, valid, validation, valset, dev, eval; or these as a word
 /// of a name, as in seg_train. If there are test/ and validation folders, test/ is the test set.
-/// Without parts, the folder itself is `train`. Without a training set, `train` is empty. IoError if
-/// folders may be parts or classes.
+/// Without parts, the folder itself is `train`. Without a training set, `train` is empty. IoError
+/// if folders may be parts or classes.
 PictureSplits find_splits(const std::string& path);
 
 }  // namespace tern::datasets::detail

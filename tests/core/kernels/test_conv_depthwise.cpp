@@ -1,6 +1,7 @@
-// Depthwise convolutions against loops over every tap: geometries drawn at random, elements that are
-// not finite, and bits on any number of threads.
+// Depthwise convolutions against loops over every tap: geometries drawn at random, elements that
+// are not finite, and bits on any number of threads.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cmath>
