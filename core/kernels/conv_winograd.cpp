@@ -344,9 +344,10 @@ class WeightSums3x3 {
         first_block_(first_block),
         channels_(std::min(c.in, last_block * kBlock) - first_block * kBlock),
         v_row_(ceil_div(channels_, kStrip) * kStrip),
+        d_row_(std::min(ceil_div(c.out, kBlock) * kBlock, kOutputs)),
         v_size_(kTogether * v_row_ + kLine),
-        d_size_(kTogether * kOutputs + kLine),
-        m_size_(kOutputs * v_row_ + kLine),
+        d_size_(kTogether * d_row_ + kLine),
+        m_size_(d_row_ * v_row_ + kLine),
         v_(kElements * v_size_),
         d_(kElements * d_size_),
         elements_(kElements * kStep),
@@ -359,7 +360,7 @@ class WeightSums3x3 {
       for (int64_t at = first; at < last; at += kTogether) {
         const int64_t count = std::min(kTogether, last - at);
         transform<kElements>(x_, first_block_, channels_, at, count, v_.data(), v_row_, v_size_);
-        transform<4>(dy_, o / kBlock, outputs, at, count, d_.data(), kOutputs, d_size_);
+        transform<4>(dy_, o / kBlock, outputs, at, count, d_.data(), d_row_, d_size_);
         multiply(outputs, count, at > first);
       }
       for (int64_t i = 0; i < outputs; ++i) write(i, to + (o + i) * c_.in * kTaps);
@@ -401,7 +402,7 @@ class WeightSums3x3 {
     for (int64_t e = 0; e < kElements; ++e)
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t row = outputs * t / tiles, rows = outputs * (t + 1) / tiles - row;
-        tiles_.pack_a(d_.data() + e * d_size_ + row, kOutputs, false, rows, count, packed_.data());
+        tiles_.pack_a(d_.data() + e * d_size_ + row, d_row_, false, rows, count, packed_.data());
         for (int64_t j = 0; j < v_row_; j += tiles_.columns)
           tiles_.tile(rows, tiles_.columns, count, packed_.data(), v_.data() + e * v_size_ + j,
                       v_row_, m_.data() + e * m_size_ + row * v_row_ + j, v_row_, add);
@@ -423,7 +424,7 @@ class WeightSums3x3 {
   const Conv squares_, gradients_;
   const Windows x_, dy_;
   const int64_t first_block_, channels_;
-  const int64_t v_row_;                     // numbers per square
+  const int64_t v_row_, d_row_;             // numbers per square
   const int64_t v_size_, d_size_, m_size_;  // of an element of all squares or outputs
   Scratch<float> v_, d_, elements_, packed_, m_;
 };

@@ -349,7 +349,6 @@ std::vector<Row> zoo() {
                                                                   .attention_dropout = 0.1}),
       sentences<LstmSeq2Seq>("LstmSeq2Seq",
                              Seq2SeqOptions{.embed = 4, .hidden = 3, .dropout = 0.1}),
-      airbench(),
       vit("the defaults", {.dropout = 0.1, .drop_path = 0.2}),
       vit("averaged, registers, layer scale, post-norm", {.registers = 1,
                                                           .positions = VitPositions::sincos,
@@ -384,6 +383,7 @@ std::vector<Row> zoo() {
          nn::check_module(Bert(options, rng), call,
                           {ids({2, 5}, 11, rng), randint(0, 2, {2, 5}, rng), lengths({5, 3})});
        }},
+      airbench(),
   };
 }
 
