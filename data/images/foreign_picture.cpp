@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <utility>
 
 #include "tern/core/io/file_kind.h"
 #include "tern/data/images/detail/decode.h"
@@ -8,55 +9,25 @@
 namespace tern::datasets {
 namespace {
 
+constexpr std::pair<FileKind, const char*> kConverters[] = {
+    {FileKind::webp, "mogrify -format png FILE (of ImageMagick)"},
+    {FileKind::bmp, "mogrify -format png FILE (of ImageMagick)"},
+    {FileKind::tiff, "mogrify -format png FILE (of ImageMagick)"},
+    {FileKind::jpeg_2000, "mogrify -format png FILE (of ImageMagick)"},
+    {FileKind::gif, "mogrify -format png 'FILE[0]' (of ImageMagick)"},
+    {FileKind::avif, "heif-convert FILE FILE.png (of libheif)"},
+    {FileKind::heic, "heif-convert FILE FILE.png (of libheif)"},
+    {FileKind::heif, "heif-convert FILE FILE.png (of libheif)"},
+    {FileKind::jpeg_xl, "djxl FILE FILE.png (of libjxl)"},
+    {FileKind::pdf, "pdftoppm -png FILE FILE (of poppler)"},
+    {FileKind::git_lfs, "git lfs pull"},
+    {FileKind::gzip, "gunzip FILE"},
+};
+
 /// The command that makes a PNG file of it; "" if there is none.
 const char* converter_of(FileKind kind) {
-  switch (kind) {
-    case FileKind::webp:
-    case FileKind::bmp:
-    case FileKind::tiff:
-    case FileKind::jpeg_2000:
-      return "mogrify -format png FILE (of ImageMagick)";
-    case FileKind::gif:
-      return "mogrify -format png 'FILE[0]' (of ImageMagick)";
-    case FileKind::avif:
-    case FileKind::heic:
-    case FileKind::heif:
-      return "heif-convert FILE FILE.png (of libheif)";
-    case FileKind::jpeg_xl:
-      return "djxl FILE FILE.png (of libjxl)";
-    case FileKind::pdf:
-      return "pdftoppm -png FILE FILE (of poppler)";
-    case FileKind::git_lfs:
-      return "git lfs pull";
-    case FileKind::gzip:
-      return "gunzip FILE";
-    case FileKind::unknown:
-    case FileKind::npz:
-    case FileKind::npy:
-    case FileKind::torch_zip:
-    case FileKind::pickle:
-    case FileKind::gguf:
-    case FileKind::hdf5:
-    case FileKind::onnx:
-    case FileKind::zip:
-    case FileKind::xz:
-    case FileKind::bzip2:
-    case FileKind::zstd:
-    case FileKind::seven_zip:
-    case FileKind::rar:
-    case FileKind::tar:
-    case FileKind::png:
-    case FileKind::jpeg:
-    case FileKind::video:
-    case FileKind::photoshop:
-    case FileKind::office:
-    case FileKind::rtf:
-    case FileKind::sqlite:
-    case FileKind::program:
-    case FileKind::apple_double:
-    case FileKind::json:
-      break;
-  }
+  for (const auto& [known, text] : kConverters)
+    if (known == kind) return text;
   return "";
 }
 

@@ -12,33 +12,26 @@ namespace {
 
 constexpr int64_t kTextBuffer = 64 << 10;
 
+constexpr std::pair<FileKind, const char*> kAdvice[] = {
+    {FileKind::pdf, "; convert it, for example with pdftotext FILE.pdf FILE.txt"},
+    {FileKind::zip, ", as docx, xlsx, odt and epub files are; save it as plain text"},
+    {FileKind::office, "; save it as plain text"},
+    {FileKind::rtf, "; save it as plain text"},
+    {FileKind::xz, "; unpack it with unxz"},
+    {FileKind::bzip2, "; unpack it with bunzip2"},
+    {FileKind::zstd, "; unpack it with unzstd"},
+    {FileKind::tar, "; unpack it with tar -xf"},
+    {FileKind::gzip, "; unpack it"},
+    {FileKind::seven_zip, "; unpack it"},
+    {FileKind::rar, "; unpack it"},
+    {FileKind::git_lfs, "; `git lfs pull` fetches the file"},
+};
+
 /// What to do with a file of this kind, behind its name.
 const char* remedy_for(FileKind kind) {
-  switch (kind) {
-    case FileKind::pdf:
-      return "; convert it, for example with pdftotext FILE.pdf FILE.txt";
-    case FileKind::zip:
-      return ", as docx, xlsx, odt and epub files are; save it as plain text";
-    case FileKind::office:
-    case FileKind::rtf:
-      return "; save it as plain text";
-    case FileKind::xz:
-      return "; unpack it with unxz";
-    case FileKind::bzip2:
-      return "; unpack it with bunzip2";
-    case FileKind::zstd:
-      return "; unpack it with unzstd";
-    case FileKind::tar:
-      return "; unpack it with tar -xf";
-    case FileKind::gzip:
-    case FileKind::seven_zip:
-    case FileKind::rar:
-      return "; unpack it";
-    case FileKind::git_lfs:
-      return "; `git lfs pull` fetches the file";
-    default:
-      return "";
-  }
+  for (const auto& [known, text] : kAdvice)
+    if (known == kind) return text;
+  return "";
 }
 
 constexpr std::string_view kUtf8Mark = "\xEF\xBB\xBF", kLittleMark = "\xFF\xFE",
