@@ -449,9 +449,10 @@ TEST_CASE("train_cifar: the folder of an earlier version, without a configuratio
   SafeTensors saved = training::load_checkpoint(run.checkpoint());
   nlohmann::json older =
       nlohmann::json::parse(training::checkpoint_text(saved, "options", run.checkpoint()));
-  for (const char* later : {"memory_use", "epoch_end", "optimizer", "hold_out", "precision",
-                            "accumulate", "beta2", "decay_all", "parallel", "matmul",
-                            "exif_rotation", "flip", "skip_damaged", "steps", "eval_steps"})
+  for (const char* later :
+       {"memory_use", "epoch_end", "optimizer", "hold_out", "precision", "accumulate", "beta2",
+        "decay_all", "parallel", "matmul", "exif_rotation", "flip", "skip_damaged", "steps",
+        "eval_steps", "alternate_flips", "drop_last", "tta", "optimizer_details"})
     older.erase(later);
   CHECK(older.erase("pictures") == 1);
   CHECK(older.size() == 18);

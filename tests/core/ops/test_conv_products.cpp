@@ -225,6 +225,7 @@ TEST_CASE("conv: large ones, whose tasks share weights, have the same bits on an
 }
 
 TEST_CASE("conv: Winograd's filtering is at most three times as far from f64 as direct sums") {
+  const MatmulBackendScope tiles(MatmulBackend::tiles);
   Rng rng(5);
   for (int64_t channels : {32, 64, 256}) {
     CAPTURE(channels);
@@ -247,6 +248,7 @@ TEST_CASE("conv: Winograd's filtering is at most three times as far from f64 as 
 }
 
 TEST_CASE("conv: a gradient is computed by the method of its op") {
+  const MatmulBackendScope tiles(MatmulBackend::tiles);
   Rng rng(6);
   const Example e{.batch = 2,
                   .in = 32,
