@@ -169,11 +169,11 @@ TEST_CASE("airbench: the published training, step by step, as in PyTorch") {
     learner.step();
   }
   const NamedTensors end = state_at("end.");
-  for (const auto& [name, t] : nn::state_dict(m)) {
+  for (const auto& own : nn::state_dict(m)) {
     const auto same =
-        std::find_if(end.begin(), end.end(), [&, n = name](const auto& e) { return e.first == n; });
+        std::find_if(end.begin(), end.end(), [&](const auto& e) { return e.first == own.first; });
     REQUIRE(same != end.end());
-    CHECK_MESSAGE(test::close(t, same->second, 1e-4, 1e-5), name);
+    CHECK_MESSAGE(test::close(own.second, same->second, 1e-4, 1e-5), own.first);
   }
 }
 
