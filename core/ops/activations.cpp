@@ -54,7 +54,7 @@ struct Mish {
   T df(const T& dy, const T& x) const {
     using C = Constant<T>;
     T s = steady_sigmoid(x), r = steady_sigmoid(-x), square = r * r, sum = C(1) + square;
-    T rest = where(gt(x, C(0)), C(1) - square, s * (C(1) + r));  // 1 - r^2 with its digits
+    T rest = where(gt(x, C(0)), C(1) - square, s * (C(1) + r));  // 1 - r^2 without cancellation
     return dy * ((rest + C(4) * x * s * square / sum) / sum);
   }
 };
@@ -147,7 +147,7 @@ struct Softshrink {
   template <class T>
   T f(T x) const {
     const T l = static_cast<T>(lambda);
-    return x > l ? x - l : x < -l ? x + l : x - x;  // NaN stays
+    return x > l ? x - l : x < -l ? x + l : x - x;  // keeps NaN
   }
   template <class T>
   T df(const T& dy, const T& x) const {

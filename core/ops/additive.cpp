@@ -1,3 +1,5 @@
+// The fused op, whose kernels visit every pair of a query and a key, and its composed definition,
+// which stores all tanh values (B, Q, S, H) and serves second derivatives.
 #include "tern/core/ops/additive.h"
 
 #include "tern/core/kernels/additive.h"
@@ -11,7 +13,7 @@ kernels::AdditiveSize size_of(const Tensor& q, const Tensor& k) {
   return {q.size(0), q.size(1), k.size(1), q.size(2)};
 }
 
-// Adds in place to the gradient of k gathered from other queries.
+// All gradients in one pass. If other uses of k have left a gradient, adds to it in place.
 Gradients fused(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& w,
                 const Wants& wants) {
   Tensor d = dy.contiguous(), gathered = wants.accumulator(1);

@@ -1,4 +1,5 @@
-// Nonzero elements, and indexing by several tensors at once.
+// nonzero, masked_select, meshgrid, and x[i, j, ...] by index tensors. These become one index of
+// the rows of a matrix (indexed axes, other axes).
 #include "tern/core/kernels/indexing.h"
 #include "tern/core/ops/indexing.h"
 #include "tern/core/ops/memory.h"

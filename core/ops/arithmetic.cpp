@@ -1,4 +1,4 @@
-// Sum, difference, product, quotient.
+// The structs (elementwise.h) of add, sub, mul, div and neg, with their gradients.
 #include "tern/core/kernels/arithmetic.h"
 
 #include "tern/core/ops/elementwise.h"
@@ -95,7 +95,7 @@ struct NegOp {
   Tensor df(const Tensor& dy) const { return neg(dy); }
 };
 
-// Converts both sides of a quotient to floats: as u8 the number would wrap around.
+// Gives the number of a quotient the floating type of the result: as u8 it would wrap around.
 Tensor divisible(const Tensor& other, Scalar s) {
   return scalar(s, detail::float_of(other.dtype()));
 }

@@ -1,3 +1,5 @@
+// Attention as one op. The kernels read q, k and v in place, also as parts of a joint projection.
+// Second derivatives: attention_composed.cpp.
 #include "tern/core/kernels/attention.h"
 
 #include <algorithm>
@@ -29,7 +31,7 @@ Operand with_matrices(const Operand& x) {
   return clone(x.rounded() ? x.widened() : x.tensor().detach());
 }
 
-/// The heads in an input, without copying.
+/// The heads in an input: a view, unless BLAS needs a copy.
 Operand heads_of(const HeadsOf& part, const std::vector<Operand>& inputs) {
   const Operand& x = inputs[static_cast<size_t>(part.input)];
   const Layout heads = part.layout(x.layout());
@@ -150,7 +152,7 @@ struct GradientMemory {
       const DType dtype = call.inputs[i].dtype();
       inputs.emplace_back();
       if (!wants[static_cast<int>(i)]) continue;
-      // Like x, if x has its heads inside of tokens.
+      // In the memory order of x, if x stores all heads of a token together.
       if (!call.packed() && x.strides[1] < x.strides[2])
         inputs.back() = heads_last(x.shape, dtype);
       else
@@ -189,9 +191,9 @@ struct AttentionVjp {
   std::vector<SavedOperand> inputs;
   Saved bias;
   Tensor kept;
-  Saved lengths, allowed;  ///< the mask in `rest`, so that a write to it is found
+  Saved lengths, allowed;  ///< the mask in `rest`, to detect writes to it
 
-  /// Here the bias is the last input.
+  /// The call on these operands, of which the last is the bias.
   AttentionCall call_on(std::vector<Operand> inputs_and_bias) const {
     AttentionCall call = rest;
     call.inputs = std::move(inputs_and_bias);

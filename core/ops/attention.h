@@ -12,7 +12,7 @@ namespace tern {
 class Rng;
 
 /// Which keys a query sees. A query sees a key if every given member allows it. A query without
-/// keys gives zeros, and no gradient comes from it. nn/mask.h creates and joins masks.
+/// keys gives zeros and passes no gradient. nn/mask.h creates and joins masks.
 struct AttentionMask {
   /// i64 (B) or (B, T): the queries of example b, or its query t, see keys 0 ... lengths - 1.
   Tensor lengths = {};
@@ -59,8 +59,8 @@ Tensor self_attention(const Tensor& qkv, const HeadCounts& counts,
 Tensor cross_attention(const Tensor& q, const Tensor& kv, const HeadCounts& counts,
                        const AttentionOptions& options = {});
 
-/// The mask as one u8 tensor that broadcasts to (B, H, T, S). Undefined if all keys are seen. From
-/// a bias only -inf counts.
+/// The mask as one u8 tensor that broadcasts to (B, H, T, S). Undefined if all keys are seen. Of a
+/// bias, only elements of -inf count.
 Tensor seen_keys(const AttentionMask& mask, const Shape& scores);
 
 }  // namespace tern

@@ -31,7 +31,7 @@ struct AttentionCall {
   AttentionCall without_inputs() const;
 };
 
-/// Error unless the mask fits scores of shape (B, H, T, S); it names the values.
+/// Error, with the values, unless the mask fits scores of shape (B, H, T, S).
 void check_mask(const AttentionMask& mask, const Shape& scores);
 
 /// Dropout's factors (B, H, T, S): 0 or 1 / (1 - p).

@@ -1,3 +1,5 @@
+// A sparse linear map along one axis as an op, whose backward pass applies the transposed map; and
+// the map of adaptive mean pooling.
 #include "tern/core/ops/axis_map.h"
 
 #include <memory>

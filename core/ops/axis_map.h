@@ -8,9 +8,9 @@
 
 namespace tern::detail {
 
-/// Maps axis `axis` of x, which must not be empty, to `out` elements. The map is made only after
-/// the memory for both was allocated, and not at all for an empty result. The gradient is the same
-/// op with the transposed map, to any order.
+/// Maps axis `axis` of x, which must not be empty, to `out` elements. Calls make() only once the
+/// result has its memory, and not at all if x or the result has no elements. The gradient is the
+/// same op with the transposed map, to any order.
 Tensor map_axis(const char* op, const Tensor& x, int axis, int64_t out,
                 const std::function<kernels::AxisMap()>& make);
 

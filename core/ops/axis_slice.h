@@ -1,4 +1,4 @@
-// What slice(x, {...}) takes of one axis. In Python and here:
+// The part of one axis that slice(x, {...}) takes. In Python and here:
 //
 //   x[:, 1:3, 2]        slice(x, {{}, {1, 3}, 2})
 //   x[-1, ::2]          slice(x, {-1, {{}, {}, 2}})
@@ -15,8 +15,8 @@ namespace tern {
 
 class AxisSlice {
  public:
-  /// Where a range starts or ends: a position, negative from the end of the axis, or {} for the
-  /// end of the axis itself.
+  /// Where a range starts or ends. A negative position counts from the end of the axis. {} stands
+  /// for the end of the axis itself, like an omitted number in Python.
   struct End {
     End() = default;
     template <std::integral Int>
@@ -26,13 +26,13 @@ class AxisSlice {
 
   /// The whole axis.
   AxisSlice() = default;
-  /// One index, without the axis.
+  /// One index; the result lacks the axis.
   template <std::integral Int>
   AxisSlice(Int index) : start(index), is_index(true) {}  // NOLINT: implicit on purpose
   /// Python's start:end:step.
   AxisSlice(End from, End to, int64_t by = 1) : start(from), end(to), step(by) {}
 
-  End start, end;  ///< an index is in `start`
+  End start, end;  ///< if is_index, `start` is the index
   int64_t step = 1;
   bool is_index = false;
 };

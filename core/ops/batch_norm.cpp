@@ -34,7 +34,7 @@ Gradients composed_gradients(const Tensor& dy, const Tensor& x, const Tensor& we
     return composed::batch_norm(in[0], in[1], {}, eps);
   };
   Gradients g = detail::composed_gradients(fn, {x, weight}, dy);
-  g.push_back(sum(dy, other_axes(x)));  // of the bias
+  g.push_back(sum(dy, other_axes(x)));  // bias
   return g;
 }
 
@@ -56,7 +56,7 @@ Gradients fused_gradients(Consumed dy, const Tensor& x, const Tensor& weight, co
 void update(const Tensor& running, const Tensor& batch, double scale, double momentum) {
   if (!running.defined() || recomputing()) return;
   NoGradGuard guard;
-  if (momentum == 1)  // what was infinite would become NaN
+  if (momentum == 1)  // 0 * infinity would be NaN
     fill_(running, 0);
   else
     mul_(running, 1 - momentum);
@@ -104,7 +104,7 @@ void check_arguments(const Tensor& x, std::initializer_list<const Tensor*> of_ch
 
 }  // namespace
 
-// The same as a layer_norm over the other axes.
+// Statistics are over all axes except the channels'.
 Tensor composed::batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   const Dims axes = other_axes(x);
   Tensor centred = x - mean(x, axes, true);

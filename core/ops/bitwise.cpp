@@ -1,4 +1,5 @@
-// Bitwise logic and shifts of integers.
+// Bitwise logic and shifts of integers, without gradients. A shift by all bits or more is computed
+// apart, since C++ leaves it undefined.
 #include "tern/core/ops/elementary.h"
 #include "tern/core/ops/elementwise.h"
 

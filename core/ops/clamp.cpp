@@ -1,4 +1,5 @@
-// clamp, minimum, maximum, nan_to_num.
+// clamp, minimum, maximum, hardtanh, relu6 and nan_to_num: their NaN rules, their gradients at the
+// bounds, and bounds that the integer types cannot hold.
 #include <algorithm>
 #include <limits>
 
@@ -45,7 +46,7 @@ struct Clamp {
   template <class T>
   T f(T x) const {
     T lo = low.as<T>(), hi = high.as<T>();
-    T y = x < lo ? lo : x;  // NaN stays
+    T y = x < lo ? lo : x;  // keeps NaN
     return y > hi ? hi : y;
   }
   // On an open side infinity counts as inside. NaN is never inside.
@@ -58,7 +59,7 @@ struct Clamp {
   }
 };
 
-/// The result with a NaN bound.
+/// The op for a NaN bound: every element becomes NaN.
 struct AllNan {
   static constexpr const char* kName = "clamp";
   static constexpr bool kIntegers = true;
@@ -136,7 +137,7 @@ struct NanToNum {
 
 bool is_nan(std::optional<Scalar> s) { return s && std::isnan(s->value); }
 
-// Refuses a bound for u8 that would become the result but does not fit.
+// Refuses a bound that would become the result although u8 cannot hold it.
 void check_u8_bound(const char* op, std::optional<Scalar> bound, bool lower) {
   if (!bound || !bound->is_integer) return;
   const bool fits = lower ? bound->integer <= 255 : bound->integer >= 0;
@@ -144,13 +145,13 @@ void check_u8_bound(const char* op, std::optional<Scalar> bound, bool lower) {
         bound->integer, lower ? "lower" : "upper");
 }
 
-// minimum or maximum with a number.
+// minimum (if `smaller`) or maximum of a tensor and a number.
 Tensor best_of(const char* op, const Tensor& a, Scalar b, bool smaller) {
   check_defined(op, a);
   const bool wraps = a.dtype() == DType::u8 && b.is_integer && (b.integer < 0 || b.integer > 255);
   if (wraps) {
     check_u8_bound(op, b, !smaller);
-    return a.clone();  // the number never wins
+    return a.clone();  // the number is never chosen
   }
   return smaller ? minimum(a, scalar_for(a, b)) : maximum(a, scalar_for(a, b));
 }

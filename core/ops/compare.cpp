@@ -1,4 +1,4 @@
-// Comparison and logic: u8 tensors of 0 and 1.
+// Comparisons, tests of numbers (isnan, isinf, ...) and logic. All give u8 tensors of 0 and 1.
 #include <cmath>
 #include <functional>
 #include <limits>

@@ -30,7 +30,7 @@ void check_types(const char* op, const Tensor& a, const Tensor& b) {
 
 Tensor joined(const Tensor& re, const Tensor& im) { return stack({re, im}, -1); }
 
-// For a product that is linear in both operands.
+// The complex product, given a real product that is linear in both operands.
 template <class Product>
 Tensor bilinear(const char* op, const Tensor& a, const Tensor& b, const Product& product) {
   const Parts x(op, a), y(op, b);

@@ -32,14 +32,14 @@ Dims but_channels(const ConvCall& c) {
   return axes;
 }
 
-// What the gradient by w needs of x: rounded if products read it so.
+// Keeps x for the gradient of w. Depthwise kernels need it unrounded.
 SavedOperand save_windows(const ConvCall& c, const Tensor& x) {
   return c.depthwise() ? SavedOperand(save(x)) : save_operand(x);
 }
 
 // dw(x, dy):  dx = input_grad(dy, ddw),  d(dy) = x * ddw
 Tensor weight_grad(const ConvCall& c, const Operand& input, const Tensor& dy) {
-  const Tensor x = input.tensor();  // undefined if rounded: then nothing is recorded
+  const Tensor x = input.tensor();  // undefined if rounded; then nothing is recorded
   Op op(name_of(c, kWeightGrad), x, dy);
   Fresh dw(c.weight_shape(), dy.dtype());
   Operand xc = input;
@@ -185,7 +185,7 @@ Tensor conv_input_grad(const ConvCall& c, const Tensor& dy, const Tensor& w) {
 
 }  // namespace detail
 
-// Multiplies every window of every channel by the weights and sums.
+// Multiplies the windows of all channels by the weights, then sums.
 Tensor composed::conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& o) {
   Tensor p = pad(x, {o.padding[1], o.padding[1], o.padding[0], o.padding[0]}, o.padding_mode);
   p = windows(p, 2, w.size(2), o.stride[0], o.dilation[0]);

@@ -13,7 +13,7 @@ struct ConvOptions {
   Size stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
   PaddingMode padding_mode = PaddingMode::zeros;  ///< how the padding is filled
-  /// PyTorch's padding = "same": pads so that the output keeps the input's size (the odd one goes
+  /// PyTorch's padding = "same": pads so that the output keeps the input's size (an odd one goes
   /// to the end). Requires stride 1 and padding 0.
   bool same_padding = false;
 };

@@ -1,3 +1,5 @@
+// Output sizes of convolutions and pooling, and the ops to_patches and from_patches, each the
+// gradient of the other.
 #include "tern/core/ops/conv_call.h"
 
 #include "tern/core/ops/ops.h"
@@ -37,7 +39,6 @@ bool are_patches(const ConvCall& c) {
   return c.kernel == c.stride && c.padding == none && c.dilation == ones;
 }
 
-// The gradient is from_patches.
 Tensor to_patches(const ConvCall& c, const Tensor& x) {
   Op op("to_patches", x);
   Fresh y(Shape{c.batch, c.out_plane(), c.in * c.taps()}, x.dtype());

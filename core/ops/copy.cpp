@@ -1,4 +1,4 @@
-// Copies, conversions and in-place writes.
+// cast, clone, copy_, fill_ and the in-place arithmetic: add_, mul_, +=, -=, *=, /=.
 #include "tern/core/kernels/copy.h"
 
 #include <cmath>
@@ -85,7 +85,7 @@ void update(const char* op, const char* result, const Tensor& x, const Tensor& y
   });
 }
 
-// Where a gradient is recorded, the operators' errors say what to write instead.
+// Refuses an operator that a gradient would have to record. The error says what to write instead.
 void check_unrecorded(const char* op, char sign, const Tensor& x, const Tensor& y) {
   check_defined(op, x, y);
   check(!recording({x, y}),

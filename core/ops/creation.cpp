@@ -48,7 +48,7 @@ template Tensor tensor(std::span<const uint8_t>, const Shape&);
 
 namespace {
 
-// Turns 3.0 into the integer 3. Leaves fractions and numbers outside of i64 as they are.
+// Turns 3.0 into the integer 3. Keeps fractions and numbers outside of i64.
 Scalar as_integer(Scalar s) {
   const bool whole = s.value == std::floor(s.value) && detail::holds(DType::i64, s);
   return s.is_integer || !whole ? s : Scalar(static_cast<int64_t>(s.value));
@@ -89,7 +89,7 @@ Tensor detail::tensor_of(const NestedNumbers& values, DType dtype) {
 Tensor scalar(Scalar value, DType dtype) {
   Op op("scalar");
   Fresh y({}, dtype);
-  const bool floating = is_float(dtype);  // too large numbers become infinite here
+  const bool floating = is_float(dtype);  // floats: too large numbers become infinite
   std::array<char, 8> bytes =
       floating ? detail::wrapped_element(value, dtype) : detail::element("scalar", value, dtype);
   std::memcpy(y.ref()->storage->data(), bytes.data(), static_cast<size_t>(item_size(dtype)));
@@ -162,7 +162,8 @@ Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
           dtype);
   if (!is_float(dtype) && y.numel() > 0) {
     detail::element("arange", start, dtype);
-    // The last element fits, but its distance may not: computed modulo 2^64, as in the kernel.
+    // The last element may fit i64 although its distance from `start` does not. So it is computed
+    // modulo 2^64, as in the kernel.
     const uint64_t way = static_cast<uint64_t>(y.numel() - 1) * static_cast<uint64_t>(step.integer);
     detail::element("arange", static_cast<int64_t>(static_cast<uint64_t>(start.integer) + way),
                     dtype);

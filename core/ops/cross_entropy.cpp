@@ -125,7 +125,7 @@ Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
       return detail::composed_gradients(fn, {kept[0].get()}, dy)[0];
     }
     Tensor d = dy.contiguous();
-    // Overwrites the logits, the largest tensor, if nobody else needs them.
+    // Overwrites the logits, the largest tensor, if no one else holds them.
     const Tensor own = wants.last() ? kept[0].consume() : Tensor();
     const Tensor logits = own.defined() ? own : kept[0].get();
     Fresh dx = own.defined() ? Fresh::adopt(own) : Fresh(logits.shape(), d.dtype());
@@ -141,7 +141,7 @@ Tensor row_losses(const Tensor& logits, const RowTargets& targets) {
 
 using RowLosses = Tensor (*)(const Tensor& logits, const RowTargets& targets);
 
-// Targets that are probabilities. Their gradient is recorded if they need one.
+// The loss for targets that are probabilities. If these need a gradient, public ops compute it.
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& target,
                           const CrossEntropyOptions& options, RowLosses losses_of) {
   check(

@@ -31,7 +31,7 @@ Tensor class_weights(const char* op, const Tensor& weight, int64_t classes, DTyp
 /// i64 targets as (rows). Error if one is neither a class nor `ignore`.
 Tensor class_indices(const char* op, const Tensor& target, int64_t classes, int64_t ignore);
 
-/// Error unless it lies in [0, 1].
+/// Error unless the value lies in [0, 1].
 void check_label_smoothing(const char* op, double smoothing);
 
 /// The sum of the target classes' weights.

@@ -1,4 +1,5 @@
-// Connectionist temporal classification: checks, the fused op, reductions.
+// Connectionist temporal classification: checks of targets and lengths, the fused op on (T, N, C)
+// with its gradient, reductions.
 #include "tern/core/kernels/ctc.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 
 using Lengths = std::vector<int64_t>;
 
-// The targets of the log probabilities. None of these has a gradient.
+// The targets of all samples. They have no gradient.
 struct Spelling {
   Tensor targets;  // i64, contiguous
   Lengths starts, input_lengths, target_lengths;
@@ -47,7 +48,8 @@ void check_lengths(const Tensor& x, const Lengths& inputs, const Lengths& target
   }
 }
 
-// Where each target begins: in rows of a padded (N, S), or one after the other.
+// The position where each target begins: padded (N, S) has one row per target; in a vector they
+// follow each other.
 Lengths starts_of(const Tensor& targets, const Lengths& lengths) {
   Lengths starts;
   int64_t total = 0;
@@ -63,7 +65,7 @@ Lengths starts_of(const Tensor& targets, const Lengths& lengths) {
   return starts;
 }
 
-// In parallel_blocks, so that a ShapeOnlyScope, where targets may read as 0, skips the check.
+// Uses parallel_blocks, which a ShapeOnlyScope skips: targets may read as 0 there.
 void check_symbols(const Spelling& s, int64_t classes) {
   const int64_t* y = s.targets.data<int64_t>();
   parallel_blocks(std::ssize(s.starts), s.targets.numel(), [&](int64_t n) {

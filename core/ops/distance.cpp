@@ -1,4 +1,5 @@
-// Distances between points: cdist.
+// cdist: Euclidean distances as an op whose gradient is two matrix products; other norms by public
+// ops when a gradient is recorded.
 #include "tern/core/kernels/distance.h"
 
 #include <cmath>
@@ -19,7 +20,7 @@ Gradients euclidean_gradients(const Tensor& dy, const Tensor& a, const Tensor& b
   return g;
 }
 
-// For operands with the same batch. Records a gradient only for p = 2.
+// The distances of operands with the same batch. The recorded gradient is that of p = 2.
 Tensor distances(const Tensor& a, const Tensor& b, double p) {
   Op op("cdist", a, b);
   const Tensor x = a.detach().contiguous(), z = b.detach().contiguous();

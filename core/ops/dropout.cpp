@@ -1,3 +1,5 @@
+// Dropout of single elements. Only a random key is kept: backward computes the mask again from it.
+// Dropout of channels: dropout_channels.cpp.
 #include "tern/core/ops/dropout.h"
 
 #include <algorithm>

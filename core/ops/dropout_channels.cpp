@@ -1,4 +1,4 @@
-// Dropout of whole channels.
+// dropout1d, 2d and 3d: a dropout mask (N, C, 1, ...), broadcast over the spatial axes.
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/conv_call.h"
 #include "tern/core/ops/ops.h"

@@ -16,7 +16,7 @@ using detail::Names;
 using detail::Pattern;
 using detail::PatternAxis;
 
-/// The sizes of all pieces: given, numbers, or inferred from an axis.
+/// The size of every piece: given by the caller, a number in the pattern, or inferred from an axis.
 class PatternSizes {
  public:
   PatternSizes(const Pattern& pattern, const Shape& shape, const AxisSizes& given)
@@ -88,7 +88,7 @@ Tensor reduce_axes(const Tensor& x, const Dims& axes, ReduceOp op) {
   fail_unhandled("ReduceOp", op);
 }
 
-/// What a pattern may do besides reordering.
+/// The changes that a pattern may make besides reordering.
 struct Rules {
   std::optional<ReduceOp> reduces = std::nullopt;
   bool repeats = false;
@@ -108,7 +108,7 @@ void check_rules(const Pattern& pattern, const Rules& rules) {
 Tensor apply(const char* op, const Tensor& x, std::string_view text, const AxisSizes& given,
              const Rules& rules) {
   Pattern pattern(op, text);
-  check_rules(pattern, rules);  // '...' may stand for no axis, but must be on both sides
+  check_rules(pattern, rules);  // also checks a '...' without axes
   pattern.expand_ellipsis(x.ndim());
   const PatternSizes sizes(pattern, x.shape(), given);
 

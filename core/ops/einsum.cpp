@@ -1,6 +1,6 @@
 // einsum by public ops: diagonals and early sums, then pairs of operands, each as one batched
-// matrix product. Axes are only renamed and reordered, as views. The kernel folds axes in line, so
-// most contractions copy nothing and write their result in the wanted order.
+// matrix product. Axes are only renamed and reordered, as views. The kernel merges axes that are
+// adjacent in memory, so most contractions copy nothing and write their result in the wanted order.
 #include "tern/core/ops/einsum.h"
 
 #include <algorithm>
@@ -54,7 +54,8 @@ Tensor arrange(const Labelled& x, const Labels& wanted) {
   return t.shape() == shape ? t : view(t, shape);
 }
 
-/// Takes diagonals, drops axes that broadcast and sums axes that nothing else has.
+/// Takes diagonals, drops axes that broadcast and sums axes that neither the output nor another
+/// operand has.
 Labelled prepare(const EinsumEquation& eq, size_t i, const Tensor& tensor) {
   Labelled x{tensor, eq.inputs[i]};
   for (size_t a = 0; a < x.labels.size(); ++a)
@@ -85,14 +86,14 @@ bool takes(const Labelled& x, Label row, Label col) {
   return kernels::blas_takes(x.size(row), x.size(col), {x.stride(row), x.stride(col)});
 }
 
-constexpr Label kNone = 63;  // no operand has it: an axis of size 1
+constexpr Label kNone = 63;  // an axis of size 1 that no operand has
 
-/// The row, column and summed axis of a product. The other axes are batch or further sums.
+/// The row, column and summed axis of a product. Other axes are batch axes or further sums.
 struct Roles {
   Label m = kNone, n = kNone, k = kNone;
 };
 
-/// Chooses rows and summed axis that need the fewest copies; of equals the largest.
+/// Chooses the row axis and the summed axis that need the fewest copies; among equals, the largest.
 Roles choose_roles(const Labelled& a, const Labelled& b, Label n, const Labels& rows,
                    const Labels& sums) {
   Roles best;

@@ -17,14 +17,14 @@ namespace tern {
 Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
 
 struct EinsumStep {
-  std::vector<int> operands;  ///< positions among the remaining operands; appends its result
+  std::vector<int> operands;  ///< positions among the remaining operands; the result is appended
   std::string equation;       ///< what the step computes
   double flops;               ///< multiplications and additions
   int64_t size;               ///< number of elements of its result
 };
 struct EinsumPath {
   std::vector<EinsumStep> steps;
-  double flops = 0;        ///< of all steps together
+  double flops = 0;        ///< total of all steps
   double naive_flops = 0;  ///< of a single loop over all indices
 };
 /// The order that einsum chooses for operands of these shapes, with the cost of each step.

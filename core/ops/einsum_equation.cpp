@@ -1,3 +1,5 @@
+// The parser of equations such as "b n d, m n -> b m d", which assigns a label to every axis and a
+// size to every label; and the sizes and costs of sets of labels.
 #include "tern/core/ops/einsum_equation.h"
 
 #include <algorithm>
@@ -165,7 +167,7 @@ class Parser {
   std::optional<Term> output_;
   EinsumEquation eq_;
   LabelSet seen_ = 0;
-  int ellipsis_ = 0;  ///< the most axes that it stands for
+  int ellipsis_ = 0;  ///< the largest number of axes that it stands for
 };
 
 }  // namespace

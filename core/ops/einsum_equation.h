@@ -42,8 +42,8 @@ struct EinsumEquation {
 /// Parses an equation for operands of these shapes. Errors name the place in the equation.
 EinsumEquation parse_einsum(std::string_view equation, const std::vector<Shape>& shapes);
 
-/// The order einsum chooses: pairs i < j of positions among the remaining operands; appends
-/// results.
+/// The order that einsum chooses: pairs i < j of positions among the remaining operands. The result
+/// of each pair is appended to them.
 std::vector<std::pair<int, int>> contraction_order(const EinsumEquation& equation);
 
 /// Writes "bnd,mn->bmd", with the ellipsis as "...".

@@ -16,7 +16,7 @@ constexpr size_t kMaxExhaustive = 8;
 
 using Pair = std::pair<int, int>;
 
-/// As an integer; the largest integer if it does not fit.
+/// Converts n to an integer, at most the largest one.
 int64_t elements(double n) {
   return n < 0x1p63 ? static_cast<int64_t>(n) : std::numeric_limits<int64_t>::max();
 }
@@ -38,7 +38,7 @@ class Exhaustive {
     for (size_t set = 1; set < best_.size(); ++set) solve(set);
   }
 
-  /// Pairs of positions among the remaining operands; appends results.
+  /// Pairs of positions among the remaining operands; each result is appended to them.
   std::vector<Pair> path() {
     std::vector<size_t> left(n_);
     for (size_t i = 0; i < n_; ++i) left[i] = size_t{1} << i;
@@ -99,7 +99,7 @@ LabelSet kept(const Problem& p, const std::vector<LabelSet>& left, size_t i, siz
   return (left[i] | left[j]) & keep;
 }
 
-/// Always contracts the pair that shrinks the operands most; of equals the cheaper one.
+/// Always contracts the pair that shrinks the operands most; among equals, the cheaper one.
 std::vector<Pair> greedy_path(const Problem& p) {
   std::vector<LabelSet> left = p.labels;
   std::vector<Pair> out;

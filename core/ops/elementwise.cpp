@@ -1,3 +1,5 @@
+// The parts of elementwise ops that are no templates: type promotion, numbers as tensors, and the
+// call of a compiled kernel.
 #include "tern/core/ops/elementwise.h"
 
 #include <cstring>
@@ -29,7 +31,7 @@ Tensor single(const std::array<char, 8>& bytes, DType type) {
 }  // namespace
 
 Tensor scalar_for(const Tensor& other, Scalar s) {
-  if (!other.defined()) return scalar(s);  // the op reports it by name
+  if (!other.defined()) return scalar(s);  // the op reports the undefined tensor
   const DType type = type_for(other, s);
   return single(wrapped_element(s, type), type);
 }

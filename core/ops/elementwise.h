@@ -51,7 +51,7 @@ Tensor stored_scalar(const char* op, Scalar s, DType type);
 /// x).
 Tensor readable(const Tensor& x);
 
-/// out = f(in...) in one pass, for an op that is compiled.
+/// out = f(in...) in one pass, with f already compiled for its types.
 void map(const char* op, const Fresh& out, const kernels::ElementwiseOp& f,
          std::initializer_list<std::reference_wrapper<const Tensor>> in);
 
@@ -77,7 +77,7 @@ Tensor unary_gradient(const Formula& op, Consumed dy, const Tensor& kept) {
     if (grad_enabled()) return op.df(dy.get(), kept);
     Fresh dx = dy.reuse();
     dispatch_float(dx.dtype(), Formula::kName, [&]<class T>() {
-      // Without always_inline clang calls the longest formulas in the loop.
+      // Without always_inline, clang does not inline the longest formulas into the loop.
       auto df = [op](T d, T k) __attribute__((always_inline)) { return op.df(d, k); };
       map<T, T, T>(Formula::kName, dx, df, dy.get(), kept);
     });
@@ -113,8 +113,8 @@ Tensor unary(const Tensor& x, const Formula& formula) {
 /// Which inputs the gradient of a binary op reads.
 enum class Needs { nothing, a, b, both };
 
-/// df(dy, a, b): in one pass over memory if it reads both a and b. Else, or if recorded, by ops on
-/// Tensors.
+/// df(dy, a, b). If it reads both a and b and is not recorded, it runs in one pass over memory.
+/// Otherwise it runs as ops on Tensors.
 template <Needs kNeeds, class Df>
 Tensor binary_gradient(const char* name, Df df, Consumed dy, const Tensor& a, const Tensor& b) {
   if constexpr (kNeeds != Needs::both) {
@@ -130,11 +130,11 @@ Tensor binary_gradient(const char* name, Df df, Consumed dy, const Tensor& a, co
   }
 }
 
-/// The result of a binary op, not computed so far: broadcast, in the promoted type, which is made
+/// Memory for the result of a binary op: the broadcast shape and the promoted type, which is made
 /// floating unless `integers`.
 Fresh binary_result(const char* name, const Tensor& a, const Tensor& b, bool integers);
 
-/// What a binary op keeps of its inputs for the gradients that they need.
+/// The inputs that a binary op keeps: those that a wanted gradient reads.
 struct KeptInputs {
   Saved a, b;
 };
@@ -163,7 +163,7 @@ Tensor binary(const Tensor& a, const Tensor& b, const Formula& formula) {
     auto dfb = [op](const auto& d, const auto& p, const auto& q) { return op.dfb(d, p, q); };
     Gradients g(2);
     if (wants[0]) {
-      Consumed last = wants[1] ? dy : std::move(dy);  // a second handle keeps dy from reuse
+      Consumed last = wants[1] ? dy : std::move(dy);  // a second handle prevents reuse
       g[0] = binary_gradient<Formula::kNeedsA>(Formula::kName, dfa, std::move(last), u, v);
     }
     if (wants[1])

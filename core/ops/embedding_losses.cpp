@@ -1,4 +1,4 @@
-// Distances and angles between rows, and losses built from them.
+// cosine_similarity and pairwise_distance, and the cosine embedding and triplet margin losses.
 #include "tern/core/ops/loss_parts.h"
 #include "tern/core/ops/losses.h"
 #include "tern/core/tape/record.h"

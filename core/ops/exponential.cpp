@@ -1,4 +1,4 @@
-// Exponentials, logarithms, fixed powers.
+// exp, log, sqrt, square, reciprocal and variants. The structs with their gradients are in unary.h.
 #include "tern/core/ops/unary.h"
 
 namespace tern {

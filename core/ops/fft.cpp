@@ -1,5 +1,5 @@
 // rfft and irfft. Both are linear. Each is the other's adjoint, except that an inverse transform
-// counts frequencies with a separate mirror image twice.
+// counts frequencies that have a mirror image twice.
 #include "tern/core/ops/fft.h"
 
 #include <cmath>

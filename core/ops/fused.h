@@ -155,7 +155,7 @@ class Vjp {
   }
 
   Gradients operator()(Consumed dy, const Wants& wants) const {
-    // For each input the first one with the same slope.
+    // same[k]: the first input with the same slope as input k.
     std::array<size_t, kInputs> same;
     std::array<bool, kInputs> computed{};
     Gradients g(kInputs);
@@ -175,7 +175,7 @@ class Vjp {
   }
 
  private:
-  // Inputs that no slope reads were not kept: any number will do for them.
+  // An input that no slope reads was not kept: 1 takes its place.
   Tensor input(size_t k, DType type) const {
     Tensor x = kept_[k].get();
     return x.defined() ? x : scalar(1, type);

@@ -13,7 +13,7 @@
 
 namespace tern::detail::fusion {
 
-// Words for numbers. Argument-dependent lookup finds those for Tensors and sketches.
+// The words for numbers. Argument-dependent lookup finds those for Tensors and sketches.
 using formula::Constant, formula::Number;
 using formula::eq, formula::ge, formula::gt, formula::le, formula::logical_and,
     formula::logical_not, formula::logical_or, formula::lt, formula::maximum, formula::minimum,
@@ -121,7 +121,7 @@ template <class V, class A, class B, class RuleA, class RuleB, class Both>
   return r;
 }
 
-/// For words whose slopes add up.
+/// The same for words whose slopes add up.
 template <class V, class A, class B, class RuleA, class RuleB>
 [[gnu::always_inline]] inline auto join(const V& y, const A& a, const B& b, RuleA rule_a,
                                         RuleB rule_b) {

@@ -1,3 +1,5 @@
+// gradcheck and gradgradcheck (tape/autograd.h): compare gradients with central differences of a
+// weighted sum of all outputs.
 #include <algorithm>
 #include <cmath>
 
@@ -91,7 +93,7 @@ void compare(const char* name, const MultiFunction& fn, const std::vector<Tensor
     if (grads[k].defined()) got = grads[k].to_vector<double>();
     const size_t parts = options.most > 0 ? static_cast<size_t>(options.most) : got.size();
     const size_t step = parts ? (got.size() + parts - 1) / parts : 1;
-    // Varies the offset by step, so that not all elements come from one column of a matrix.
+    // Varies the offset within a step, so that not all elements come from one column of a matrix.
     for (size_t first = 0, turn = 0; first < got.size(); first += step, ++turn) {
       const size_t i = std::min(got.size() - 1, first + turn % step);
       double want = central_difference(fn, inputs, wanted[k], static_cast<int64_t>(i), options.eps);
@@ -115,7 +117,7 @@ void gradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs,
 void gradgradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs,
                    const GradcheckOptions& options) {
   Tensor y = fn(inputs);
-  std::vector<Tensor> all = inputs;  // and, last, the incoming gradient
+  std::vector<Tensor> all = inputs;  // followed by the incoming gradient
   all.push_back(weights_like(y, 1).set_requires_grad());
   auto gradients = [&](const std::vector<Tensor>& x) {
     EnableGradGuard on;

@@ -1,3 +1,5 @@
+// The hook is an op: its forward pass is a view of x. Its backward pass calls the function and
+// checks the result.
 #include "tern/core/ops/gradient_hook.h"
 
 #include <utility>

@@ -16,8 +16,8 @@ namespace tern {
 /// x gets what fn returns; an undefined tensor leaves the gradient unchanged. A hook on x in
 /// PyTorch sees all uses of x; fn sees only uses of the returned view.
 ///
-/// With create_graph the work of fn is recorded, otherwise not. Its exceptions leave backward(). It
-/// runs in each pass over the graph, and never if nothing is recorded. It may keep the gradient.
+/// The ops of fn are recorded only with create_graph. Its exceptions propagate out of backward().
+/// It runs in each pass over the graph, and never if nothing is recorded. It may keep the gradient.
 /// Writing to the gradient is an Error, as is returning another shape or type.
 Tensor on_gradient(const Tensor& x, std::function<Tensor(const Tensor& gradient)> fn);
 

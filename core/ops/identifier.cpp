@@ -1,3 +1,5 @@
+// Classifies characters by utf8proc's general categories and the exceptions of XID_Start and
+// XID_Continue. No text is normalised.
 #include "tern/core/ops/identifier.h"
 
 #include <utf8proc.h>
@@ -17,7 +19,8 @@ bool among(int32_t c, const std::array<Range, N>& ranges) {
 }
 
 // Unicode's XID_Start and XID_Continue are general categories with these exceptions (UAX 31):
-// former letters, and characters that would not stay identifiers when normalised.
+// characters that older versions classed as letters, and characters whose normal form is no
+// identifier.
 constexpr std::array<Range, 3> kStarts = {{{0x1885, 0x1886}, {0x2118, 0x2118}, {0x212e, 0x212e}}};
 constexpr std::array<Range, 4> kContinues = {
     {{0xb7, 0xb7}, {0x387, 0x387}, {0x1369, 0x1371}, {0x19da, 0x19da}}};

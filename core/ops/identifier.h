@@ -1,4 +1,4 @@
-// Python's rule for identifiers, for patterns. Inside of core only.
+// Python's rule for identifiers, which names in patterns follow. Inside of core only.
 #pragma once
 
 #include <string_view>

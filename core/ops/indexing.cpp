@@ -33,7 +33,7 @@ void add_into(const Access& access, const Tensor& sum, const Tensor& index, cons
 
 Tensor add_at(const Access& access, const Shape& shape, const Tensor& index, const Tensor& source);
 
-// Adds the gradient to what x has gathered, if allowed.
+// x[..., index, ...]. Backward adds to the accumulated gradient of x in place, if allowed.
 Tensor read_at(const Access& access, const Tensor& x, const Tensor& index) {
   Op op(access.name, x);
   Fresh y(index.shape(), x.dtype());

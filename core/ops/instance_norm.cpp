@@ -1,4 +1,4 @@
-// Normalises each channel of each sample: batch_norm of N*C channels of one sample.
+// Normalises each channel of each sample, as a batch_norm of one sample with N*C channels.
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"

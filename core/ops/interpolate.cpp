@@ -18,10 +18,10 @@ constexpr const char* kInterpolate = "interpolate";
 constexpr const char* kInterpolateModes[] = {"nearest", "nearest_exact", "linear", "bilinear",
                                              "bicubic", "trilinear",     "area"};
 
-/// One axis: its sizes, and how to compute positions.
+/// One axis: its sizes, and where output elements lie between input elements.
 struct Axis {
   int64_t in, out;
-  double scale_factor;  ///< 0: positions come from the sizes
+  double scale_factor;  ///< 0: the sizes give the positions
   bool align_corners;
 
   /// Input elements per output element.
@@ -67,7 +67,7 @@ double cubic(double d, double a) {
   return d < 2 ? (((d - 5) * d + 8) * d - 4) * a : 0;
 }
 
-/// Adds terms, some of which may fall on the same edge element.
+/// Adds one output's terms. Those outside of the input fall on the edge element and are summed.
 void add_clamped(const Axis& axis, int64_t first, const std::vector<double>& weights,
                  AxisMap& map) {
   double sum = 0;
@@ -178,15 +178,15 @@ Axis axis_of(const Tensor& x, int a, const InterpolateOptions& o) {
   return axis;
 }
 
-/// Whether an axis is unchanged. As in PyTorch, a factor that changes no size still moves the
-/// points of bicubic, and of nearest except with two axes.
+/// Whether an axis can be skipped. As in PyTorch, a factor that keeps the size still shifts the
+/// positions of bicubic, and those of nearest unless there are two axes.
 bool stays(const Axis& axis, int axes, const InterpolateOptions& o) {
   if (axis.in != axis.out) return false;
   if (o.mode == Interpolation::bicubic) return o.antialias;
   return o.mode != Interpolation::nearest || axes == 2;
 }
 
-// Moves r by r neighbours: (..., C, r, r, H, W) <-> (..., C, H, r, W, r).
+// Checks for both directions of (..., C, r, r, H, W) <-> (..., C, H, r, W, r).
 void check_shuffle(const char* op, const Tensor& x, int64_t r) {
   check_defined(op, x);
   check(x.ndim() >= 3, "{}: needs (..., channels, height, width), got {}", op, x.shape());
@@ -206,7 +206,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
     axes.push_back(axis_of(x, a, o));
     shape[a + 2] = axes.back().out;
   }
-  if (o.mode == Interpolation::area)  // so that (i + 1) * in fits
+  if (o.mode == Interpolation::area)  // (i + 1) * in must fit
     for (const Axis& axis : axes)
       checked_product(kInterpolate, axis.in, checked_sum(kInterpolate, axis.out, 1));
   numel(shape);

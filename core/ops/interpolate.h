@@ -29,8 +29,8 @@ class ScaleFactor {
 };
 
 struct InterpolateOptions {
-  Dims size = {};                 ///< of the output: one for all spatial axes or one for each; or
-  ScaleFactor scale_factor = {};  ///< output sizes are floor(input * factor)
+  Dims size = {};                 ///< output sizes: one for all spatial axes or one for each
+  ScaleFactor scale_factor = {};  ///< or this instead: output sizes are floor(input * factor)
   Interpolation mode = Interpolation::nearest;
   /// true: the corner elements' centres of input and output coincide; false (default): their outer
   /// edges do. Only for linear, bilinear, bicubic and trilinear.

@@ -1,5 +1,5 @@
 // Joining and moving blocks: cat, stack, pad, roll, repeat, tile, repeat_interleave. Results are
-// written part by part, in whole runs.
+// written part by part, in contiguous runs.
 #include <utility>
 
 #include "tern/core/base/threads.h"
@@ -50,7 +50,7 @@ Tensor repeated(const char* op, const Tensor& x, const Dims& counts) {
   while (whole.ndim() < counts.size()) whole = unsqueeze(whole, 0);
   Shape apart, stretched, result;
   const bool fits = 2 * counts.size() <= kMaxDims;
-  bool used = false;  // if too many axes: whether this call has repeated one
+  bool used = false;  // with too many axes: whether this call has repeated one
   Dims rest = Dims::filled(counts.size(), 1);
   for (int i = 0; i < counts.size(); ++i) {
     const int64_t size = whole.shape()[i];

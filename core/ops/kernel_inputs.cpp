@@ -1,3 +1,4 @@
+// Broadcasts layouts with stride 0, without copies, and plans the loops over them.
 #include "tern/core/ops/kernel_inputs.h"
 
 #include <array>

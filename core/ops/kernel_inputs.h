@@ -1,4 +1,4 @@
-// Converts the tensors of an op into what kernels take.
+// Converts the tensors of an op into the addresses, layouts and loops that kernels take.
 #pragma once
 
 #include <array>

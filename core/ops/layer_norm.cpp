@@ -22,12 +22,13 @@ Dims axes_of(const Norm& norm) {
 Tensor composed_norm(const Norm& norm, const Tensor& x, const Tensor& weight) {
   const Dims axes = axes_of(norm);
   Tensor centred = norm.centred ? x - mean(x, axes, true) : x;
-  if (norm.centred) centred = centred - mean(centred, axes, true);  // the mean was rounded
+  if (norm.centred) centred = centred - mean(centred, axes, true);  // removes the mean's rounding
   Tensor y = centred * rsqrt(mean(square(centred), axes, true) + norm.eps);
   return weight.defined() ? y * weight : y;
 }
 
-/// The distance between rows of x, each of `given` contiguous axes; nothing if it varies.
+/// The distance between rows of x, which are its last `given` axes. Nothing if the distance varies
+/// or rows are not contiguous.
 std::optional<int64_t> row_stride(const Layout& x, int given) {
   const int first = x.ndim() - given;
   if (x.numel() == 0) return 0;
@@ -49,7 +50,7 @@ std::optional<int64_t> row_stride(const Layout& x, int given) {
   return stride.value_or(step);
 }
 
-/// REQUIRES: x has a row_stride().
+/// The kernel's pass. REQUIRES: x has a row_stride().
 detail::NormResult forward(const Norm& norm, const Tensor& x, const detail::NormWeights& w) {
   detail::NormResult r(norm, x.shape(), x.dtype());
   const int64_t stride = *row_stride(x.layout(), norm.shape.size());
@@ -61,7 +62,7 @@ detail::NormResult forward(const Norm& norm, const Tensor& x, const detail::Norm
 Tensor normalise(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   Op op(norm.name, x, weight, bias);
   check_norm(norm, x, weight, bias);
-  // Rows at a constant distance, as in half of the channels, are read in place.
+  // Rows at a constant distance, such as half of the channels, are read in place.
   const Tensor c = row_stride(x.layout(), norm.shape.size()) ? x : x.contiguous();
   const detail::NormWeights w = weights_of(norm, x.dtype(), weight, bias);
   const detail::NormResult r = forward(norm, c, w);
@@ -124,7 +125,7 @@ void detail::recompute_norm(const Norm& norm, const Fresh& y, const Tensor& x,
 Gradients detail::SavedNorm::recorded(const Tensor& dy) const {
   auto fn = [&](const std::vector<Tensor>& in) { return composed_norm(norm_, in[0], in[1]); };
   Gradients g = detail::composed_gradients(fn, {x_.get(), weight_.get()}, dy);
-  g.push_back(dy);  // of the bias
+  g.push_back(dy);  // bias
   return g;
 }
 
@@ -197,7 +198,7 @@ Tensor composed::group_norm(const Tensor& x, int64_t groups, const Tensor& weigh
   return bias.defined() ? y + reshape(bias, of_channels) : y;
 }
 
-// A layer_norm of every group without weights, then the channels' weight and bias.
+// Normalises every group without weights, then applies the channels' weight and bias.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
                   double eps) {
   check_defined("group_norm", x);

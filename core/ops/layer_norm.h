@@ -12,7 +12,7 @@ namespace tern::detail {
 struct Norm {
   const char* name;
   bool centred;
-  Shape shape;  // of the normalised last axes
+  Shape shape;  // sizes of the normalised last axes
   double eps;
 
   int64_t size() const { return numel(shape); }
@@ -53,11 +53,11 @@ struct NormResult {
 class SavedNorm {
  public:
   SavedNorm(const Norm& norm, const Tensor& x, const NormWeights& weights, const NormResult& r);
-  /// By public ops, so that they can be differentiated again.
+  /// Computes them by public ops, so that they can be differentiated again.
   Gradients recorded(const Tensor& dy) const;
-  /// Computes them in one pass. `shares`: the gradients of weight and bias are wanted. The gradient
-  /// of x is added to `sum` if given. Otherwise it is a result, and `dropped` gets its part that
-  /// `mask` keeps.
+  /// Computes them in one pass. `shares`: the gradients of weight and bias are wanted. If `sum` is
+  /// given, the gradient of x is added to it. Otherwise it is returned, and `dropped` receives it
+  /// with `mask` applied.
   Gradients fused(Consumed dy, bool shares, const Tensor& sum, const Fresh* dropped = nullptr,
                   const kernels::DropMask& mask = {}) const;
 
@@ -67,11 +67,11 @@ class SavedNorm {
   Tensor mean_, rstd_;
 };
 
-/// In blocks that recompute (recompute.h): keeps x instead of its norm y.
+/// In a RecomputeScope (tape/autograd.h): keeps x instead of its norm y.
 void recompute_norm(const Norm& norm, const Fresh& y, const Tensor& x, const NormWeights& w);
 
-/// The gathered gradient of input 0 if it can be added to in place, as in pre-norm blocks, which
-/// also pass x on.
+/// The accumulated gradient of input 0, if it exists and may be added to in place. It exists in
+/// pre-norm blocks, where the residual sum also reads x.
 Tensor gathered(const Wants& wants);
 
 /// The norm by public ops.

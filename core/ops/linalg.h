@@ -1,6 +1,7 @@
 // Linear algebra: PyTorch's torch.linalg, on LAPACK. Matrices are the last two axes of f32 or f64
 // tensors (..., m, n). All axes before them are a batch; batches broadcast. Threads share the
-// matrices of a batch, LAPACK uses one each: their number does not change results.
+// matrices of a batch, and LAPACK uses one thread per matrix. So results do not depend on the
+// number of threads.
 //
 // Errors name the op and the matrix's place in the batch: no inverse, no Cholesky factor, NaN or
 // infinite elements. Gradients go to second order unless an op says otherwise.
@@ -34,8 +35,7 @@ struct TriangularOptions {
   bool unitriangular = false;  ///< treat the diagonal as ones, without reading it
 };
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& options);
-/// At a singular matrix the gradient is the cofactors' and there is no second derivative (an
-/// error).
+/// At a singular matrix the gradient consists of cofactors, and a second derivative is an error.
 Tensor det(const Tensor& a);
 struct [[nodiscard]] Slogdet {
   Tensor sign;       ///< -1, 0 or 1

@@ -1,3 +1,4 @@
+// Names of matrices in a batch, checks for infinities, and right sides of linear systems.
 #include "tern/core/ops/linalg_call.h"
 
 namespace tern::detail {

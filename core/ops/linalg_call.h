@@ -47,19 +47,19 @@ inline Matrices square_matrices(const char* op, const Tensor& a) {
   return all;
 }
 
-/// matmul in full precision, whatever the precision of other products.
+/// matmul in full precision, whatever MatmulPrecision other products use.
 inline Tensor product(const Tensor& a, const Tensor& b) {
   MatmulPrecisionScope full(MatmulPrecision::f32);
   return matmul(a, b);
 }
 
-/// A copy in LAPACK's column-major order: its (m, n) is a tensor (..., n, m).
+/// A copy in LAPACK's column-major order: a matrix (m, n) becomes a tensor (..., n, m).
 inline Tensor by_columns(const Tensor& a) { return transposed(a.detach()).clone(); }
 
 /// "matrix (0, 2) of (3, 4, 5, 5)".
 std::string place_of(int64_t matrix, const Shape& shape);
 
-/// Error for the first matrix of the batch that failed; `why` makes the reason.
+/// Error for the first matrix of the batch that failed; `why` turns LAPACK's info into the reason.
 template <class Why>
 void check_done(const char* op, const kernels::lapack::Failure& f, const Shape& shape, Why why) {
   if (f.matrix >= 0) fail(fmt::format("{}: {} {}", op, place_of(f.matrix, shape), why(f.info)));

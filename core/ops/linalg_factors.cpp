@@ -54,8 +54,8 @@ Tensor or_zeros(const Tensor& t, const Tensor& like) {
   return t.defined() ? t : zeros(like.shape(), like.dtype());
 }
 
-// For a with at least as many rows as columns: M = r dr^T - dq^T q, da = (dq + q (tril(M) + tril(M,
-// -1)^T)) r^-T.
+// For a with no fewer rows than columns: M = r dr^T - dq^T q,
+// da = (dq + q (tril(M) + tril(M, -1)^T)) r^-T.
 Tensor tall_gradient(const Tensor& q, const Tensor& r, const Tensor& dq, const Tensor& dr) {
   Tensor mixed = product(r, transposed(dr)) - product(transposed(dq), q);
   Tensor sum = dq + product(q, tril(mixed) + transposed(tril(mixed, -1)));
@@ -74,7 +74,7 @@ Tensor qr_gradient(const Tensor& a, const Qr& f, const Tensor& dq_or_none,
   return cat({dx, product(f.q, dv)}, -1);
 }
 
-// The same by differentiable factors: for gradients, and only with full rank.
+// Least squares by qr(), which has a gradient. Needs full rank.
 Tensor least_squares(const Tensor& a, const Tensor& b) {
   if (a.size(-2) >= a.size(-1)) {
     const Qr f = qr(a);
@@ -121,7 +121,7 @@ Tensor lstsq_matrices(const Tensor& a, const Tensor& b, const Matrices& all,
 
 }  // namespace
 
-// Row-major, the lower triangle is LAPACK's upper one.
+// The lower triangle in row-major order is LAPACK's upper one.
 Tensor cholesky(const Tensor& a, bool upper) {
   Op op("linalg::cholesky", a);
   const Matrices all = detail::square_matrices("linalg::cholesky", a);
@@ -153,7 +153,7 @@ Qr qr(const Tensor& a, QrMode mode) {
     refused =
         "linalg::qr: QrMode::complete of more rows than columns has no gradient; ask for "
         "reduced";
-  // If recorded, the backward pass recomputes the factors: their history is then that of a.
+  // A recorded backward pass recomputes the factors from a, so that gradients flow through them.
   auto gradient = [refused, a = save(a), q = not_differentiable(f.q), r = not_differentiable(f.r)](
                       const Tensor& dq, const Tensor& dr) {
     check(!refused, "{}", refused ? refused : "");

@@ -67,7 +67,7 @@ void for_each_diagonal(const Tensor& a, const Matrices& all, Fn fn) {
   });
 }
 
-// For each element along the last axis the product of the others.
+// For each element, the product of the others along the last axis.
 Tensor product_of_others(const Tensor& s) {
   const int64_t n = s.size(-1);
   Tensor y = ones(s.shape(), s.dtype());
@@ -106,7 +106,7 @@ Tensor inv(const Tensor& a) {
     auto one = [=](int64_t i) {
       std::vector<int> pivots(static_cast<size_t>(n));
       T *own = lu + i * n * n, *end = own + n * n;
-      // getri leaves zeros in place of NaN.
+      // With NaN in the matrix, getri would give zeros.
       if (std::any_of(own, end, [](T v) { return std::isnan(v); })) {
         std::fill(own, end, std::numeric_limits<T>::quiet_NaN());
         return 0;

@@ -20,7 +20,7 @@ struct Parts {
   Fresh u, s, vh;
 };
 
-// Row-major a is LAPACK's a^T = vh^T s u^T: its u is our vh, row-major, and vice versa.
+// LAPACK reads row-major a as a^T = vh^T s u^T. Its u is our vh, row-major, and vice versa.
 Parts decompose(const Tensor& a, const Matrices& all, char job) {
   const int m = all.m, n = all.n, k = std::min(m, n);
   const bool none = job == 'N';
@@ -49,8 +49,8 @@ Parts decompose(const Tensor& a, const Matrices& all, char job) {
   return p;
 }
 
-// b_j - b_i, with ones on the diagonal. Refuses equal b: their vectors are not unique, since any
-// rotation of them works too.
+// b_j - b_i, with ones on the diagonal. Refuses equal b, whose vectors are not unique: any rotation
+// of them is valid too.
 Tensor differences(const char* op, const Tensor& b, const char* what) {
   const Tensor e = unsqueeze(b, -2) - unsqueeze(b, -1);
   const int64_t n = b.size(-1);
@@ -99,7 +99,7 @@ Svd svd(const Tensor& a, bool full_matrices) {
   const Parts p = decompose(a, all, full_matrices ? 'A' : 'S');
   const Svd values{not_differentiable(p.u), not_differentiable(p.s), not_differentiable(p.vh)};
   const bool more = full_matrices && all.m != all.n;
-  // If recorded, the backward pass recomputes the factors: their history is then that of a.
+  // A recorded backward pass recomputes the factors from a, so that gradients flow through them.
   auto gradient = [a = save(a), values, more, k = std::min(all.m, all.n)](
                       const Tensor& du, const Tensor& ds, const Tensor& dvh) {
     check(!more || ds.defined(),
@@ -122,8 +122,8 @@ Tensor svdvals(const Tensor& a) {
   return singular_values(a, all);
 }
 
-// da = v (diag(dw) + v^T dv / (w_j - w_i)) v^T, its symmetric part. Row-major, one triangle is
-// LAPACK's other one.
+// da = v (diag(dw) + v^T dv / (w_j - w_i)) v^T, its symmetric part. A triangle in
+// row-major order is LAPACK's other one.
 Eigh eigh(const Tensor& a, Triangle triangle) {
   Op op("linalg::eigh", a);
   const Matrices all = detail::square_matrices("linalg::eigh", a);

@@ -27,7 +27,7 @@ struct Identity {
   }
 };
 
-/// Calls fn with an activation's formulas.
+/// Calls fn with the struct of an activation.
 template <class Fn>
 decltype(auto) with_activation(Activation a, Fn&& fn) {
   switch (a) {
@@ -73,8 +73,8 @@ Tensor activate(Activation a, const Tensor& x) {
   fail_unhandled("Activation", a);
 }
 
-/// Applies dropout in place and adds the residual, if any. This is a separate pass over y, since a
-/// product's panels would cut through groups of random words.
+/// Applies dropout in place and adds the residual, if any. This is a separate pass over y, because
+/// the panels of the product would split groups of random words.
 void drop(const Fresh& y, const Tensor& residual, const kernels::DropMask& mask) {
   const Tensor passed = residual.defined() ? residual.detach().contiguous() : residual;
   dispatch_float(y.dtype(), "linear", [&]<class T>() {
@@ -124,14 +124,13 @@ Fresh activated(Activation a, const Tensor& x) {
   return y;
 }
 
-/// What was dropped, and whether `kept` already shows it.
+/// The dropout mask, and whether `kept` already contains it.
 struct Dropping {
   Mask mask;
-  bool in_kept = false;  ///< kept is the result itself: 0 where dropped, of a ReLU
+  bool in_kept = false;  ///< kept is the result of a ReLU, 0 where dropped
 };
 
-/// dy act'(x W^T + b), with dropped dy. dbias (undefined: not wanted) receives its sum over the
-/// rows.
+/// dy act'(x W^T + b), after dropout of dy. dbias, if not null, receives its sum over the rows.
 Tensor fused_gradient(Activation a, Consumed dy, const Operand& kept, const Dropping& dropping,
                       const Fresh* dbias) {
   dy.make_contiguous();
@@ -191,7 +190,7 @@ struct LinearVjp {
       dp = dropping.mask ? detail::masked("dropout", std::move(dy), *dropping.mask)
                          : std::move(dy).take();
     }
-    if (wants[2] && !g[2].defined()) g[2] = dp;  // summed by the engine
+    if (wants[2] && !g[2].defined()) g[2] = dp;  // the engine sums it over the rows
     if (wants[1]) g[1] = gradient_product(wants, 1, transposed(dp), x.operand(), w_layout);
     if (wants[0]) g[0] = gradient_product(wants, 0, dp, w.operand(), x_layout);
     return g;
@@ -265,7 +264,7 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
   detail::check_dropout("linear", options.dropout, options.rng);
   if (const auto hooks = detail::hooks_of(w); !hooks.empty())
     return hooked(x, w, b, options, hooks);
-  if (options.dropout == 1) {  // nothing is left
+  if (options.dropout == 1) {  // drops everything
     Tensor y = dropout(linear(x, w, b, {.activation = options.activation}), 1, *options.rng);
     return residual.defined() ? y + residual : y;
   }
@@ -279,8 +278,8 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
   const Mask mask = detail::draw_mask(options.dropout, options.rng);
   const bool active = activation != Activation::none;
   const bool record_it = op.recording();
-  // If an activation's gradient needs its output, it can use y unless a residual is added. For ReLU
-  // that holds with dropout too: y is 0 where dy does not pass.
+  // A gradient that reads the activation's output can read y, unless a residual is added. With
+  // dropout this holds for ReLU only: y is 0 wherever dy is blocked.
   const Keep keep = kept_by(activation);
   const bool in_y = !residual.defined() && (!mask || activation == Activation::relu);
   std::optional<Fresh> kept;
@@ -297,7 +296,7 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
   if (active || x.requires_grad()) vjp.w = save_operand(w);
   if (active) vjp.b = save(b);
   Saved whole;
-  if (activation == Activation::relu) {  // its gradient only asks what is 0
+  if (activation == Activation::relu) {  // its gradient only reads which elements are 0
     vjp.kept = SavedOperand(kept ? *kept : y);
   } else {
     if (kept)

@@ -37,7 +37,7 @@ struct Head {
   }
 };
 
-/// d(sum of scale * losses); undefined where not wanted.
+/// Gradients of sum(scale * losses). Undefined where not wanted.
 struct Slopes {
   Tensor x, weight, bias;
 };
@@ -97,7 +97,7 @@ Slopes fresh_slopes(const Head& head, bool x, bool weight, bool bias) {
           bias ? zeros({head.weight.size(0)}, type) : Tensor()};
 }
 
-/// slope * factor, which is one number; in place if `last`.
+/// slope * factor; factor has one element. In place if `last`.
 Tensor scaled(Tensor& slope, const Tensor& factor, bool last) {
   if (!slope.defined()) return {};
   const auto by = factor.item();
@@ -107,7 +107,7 @@ Tensor scaled(Tensor& slope, const Tensor& factor, bool last) {
   return out;
 }
 
-/// The inputs as kept for the backward pass, and constants.
+/// The inputs, as kept for the backward pass, and the constants of the loss.
 struct Kept {
   SavedOperand x;
   Saved weight, bias;
@@ -124,7 +124,7 @@ struct Kept {
   }
 };
 
-// The weight of each loss is known only in backward: computes the logits a second time.
+// Only backward knows the weight of each loss, so it computes the logits a second time.
 struct LossesVjp {
   Kept kept;
 
@@ -213,7 +213,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   check_defined(kName, x, weight, target);
   check_arguments(x, weight, bias, target);
   detail::check_label_smoothing(kName, options.label_smoothing);
-  if (!detail::hooks_of(weight).empty())  // hooks change logits
+  if (!detail::hooks_of(weight).empty())  // hooks change the logits
     return of_logits(linear(x, weight, bias), target, options, cross_entropy);
   const int64_t classes = weight.size(0);
   const RowTargets targets{detail::class_indices(kName, target, classes, options.ignore_index),

@@ -1,5 +1,5 @@
-// The gradient of a scan is a scan in the other direction. A recorded backward pass uses public
-// ops, so that it can be differentiated again. Any other computes all gradients in one pass.
+// linear_scan: its gradient is a scan in the other direction. A recorded backward pass uses public
+// ops, so that it can be differentiated again. Otherwise one pass computes all gradients.
 #include "tern/core/ops/linear_scan.h"
 
 #include "tern/core/kernels/linear_scan.h"
@@ -27,7 +27,7 @@ bool broadcasts_to(const Shape& from, const Shape& to) {
   return fits;
 }
 
-// h as h_{t-1}: shifted by one step in scan order, with `start` in front.
+// h_{t-1} from h_t: shifts h by one step in scan order and puts `start` in front.
 Tensor delayed(const Tensor& h, const Tensor& start, int axis, bool reverse) {
   const int64_t n = h.size(axis);
   return reverse ? cat({narrow(h, axis, 1, n - 1), start}, axis)

@@ -63,8 +63,8 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
   return reduced(where(lt(a, beta), square(d) * (0.5 / beta), a - 0.5 * beta), reduction);
 }
 
-// -[pos y log sigmoid(x) + (1 - y) log(1 - sigmoid(x))] = (1 - y) softplus(x) + pos y softplus(-x),
-// of which no term cancels another, nor in the gradient (1 - y) sigmoid(x) - pos y sigmoid(-x).
+// -[pos y log sigmoid(x) + (1 - y) log(1 - sigmoid(x))] = (1 - y) softplus(x) + pos y softplus(-x).
+// No digits cancel in this sum of positive terms. Gradient: (1 - y) sigmoid(x) - pos y sigmoid(-x).
 Tensor bce_with_logits(const Tensor& logits, const Tensor& target, const BceOptions& options) {
   check_defined("bce_with_logits", logits, target);
   check_same_shape("bce_with_logits", logits, target);
@@ -81,7 +81,7 @@ Tensor kl_div(const Tensor& log_probs, const Tensor& target, const KlDivOptions&
   Tensor losses;
   if (options.log_target) {
     losses = exp(target) * (target - log_probs);
-  } else {  // target 0: neither logarithm counts or has a gradient
+  } else {  // where the target is 0, neither logarithm counts
     Tensor none = le(target, 0);
     Tensor log_target = log(masked_fill(target, none, 1));
     losses = masked_fill(target, none, 0) * (log_target - masked_fill(log_probs, none, 0));

@@ -1,3 +1,5 @@
+// Matrix products with broadcast leading axes, through the GEMM kernel. Each gradient is another
+// product, summed to the leading axes of its input and stored in that input's memory order.
 #include "tern/core/ops/matmul.h"
 
 #include <algorithm>
@@ -65,8 +67,8 @@ void run(const Operand& a, const Operand& b, const Layout& c, DType dtype, void*
     dispatch_float(dtype, "matmul", go);
 }
 
-/// How often each product is summed: the sizes of axes that c lacks and along which neither a nor b
-/// moves. for_blas() folds them in both, so the kernel does not see them.
+/// How often c contains the same product: the sizes of axes that c lacks and along which a and b
+/// are both constant. for_blas() reduces these axes to size 1, so the kernel does not see them.
 int64_t repeats(const Layout& a, const Layout& b, const Layout& c) {
   int64_t times = 1;
   const int axes = std::max(a.ndim(), b.ndim());
@@ -97,7 +99,7 @@ Fresh fresh_in_order(const Shape& shape, const Dims& memory, DType dtype) {
   return Fresh::view(not_differentiable(Fresh(ordered, dtype)), l);
 }
 
-/// The memory order of the axes of `like`, if the innermost is one of the last two.
+/// The memory order of the axes of `like`, or nothing unless the innermost is one of the last two.
 Dims memory_order(const Layout& like) {
   auto reach = [&](int64_t axis) {
     const int i = static_cast<int>(axis);
@@ -153,15 +155,15 @@ Tensor matmul_to(const Operand& a, const Operand& b, const Shape& batch, const D
   Fresh c = fresh_in_order(shape, memory, a.dtype());
   void* out = dispatch(c.dtype(), [&]<class T>() -> void* { return c.data<T>(); });
   run(a, b, c.layout(), c.dtype(), out, 0);
-  // Computes the product once and scales it: one rounding per element for the whole axis, so the
-  // bits depend on nothing else, and the axis costs nothing.
+  // Computes the product once and scales it. The repeated axes cost nothing and round each element
+  // once, so the bits do not depend on an order of summation.
   if (int64_t times = repeats(la, lb, c.layout()); times > 1) {
     NoGradGuard guard;
     mul_(not_differentiable(c), times);
   }
-  // Keeps only needed elements; shapes and strides of both are kept.
+  // Keeps the elements that a wanted gradient reads, and the layouts of both operands.
   Tensor none;
-  const Tensor &x = a.tensor(), &y = b.tensor();  // undefined ones are not recorded
+  const Tensor &x = a.tensor(), &y = b.tensor();  // undefined if rounded; these are not recorded
   auto vjp = [x = save_operand(y.requires_grad() ? x : none),
               y = save_operand(x.requires_grad() ? y : none), la,
               lb](const Tensor& dy, const Wants& wants) {

@@ -7,17 +7,18 @@
 namespace tern {
 
 /// a (..., M, K) times b (..., K, N) with leading axes broadcast, then summed to the leading axes
-/// `batch`, which may lack or have size 1 where a and b have more. This is sum_to(matmul(a, b))
-/// without the intermediate result; its gradients have the same form. `memory` lists the result's
-/// axes in memory order, innermost (one of the last two) last; empty means row-major.
+/// `batch`. Axes that are missing or of size 1 in `batch` are summed over. This is sum_to(matmul(a,
+/// b)) without the intermediate result; its gradients have the same form. `memory` lists the
+/// result's axes in memory order, innermost (one of the last two) last; empty means row-major.
 Tensor matmul_to(const Operand& a, const Operand& b, const Shape& batch, const Dims& memory = {});
 
 /// c += a b, summed to c's leading axes. Not recorded. The rows of c are contiguous.
 void add_matmul(const Tensor& c, const Operand& a, const Operand& b);
 
-/// The gradient a b of input `input`, whose layout is `like`. It is added to the input's gathered
-/// gradient if possible (then the result is undefined). Otherwise it is a new tensor in the input's
-/// memory order, so that the gradient of a transposed view is contiguous for the original.
+/// The gradient a b of input `input`, whose layout is `like`. It is added to the input's
+/// accumulated gradient if possible (then the result is undefined). Otherwise it is a new tensor in
+/// the input's memory order, so that the gradient of a transposed view is contiguous for the
+/// original.
 Tensor gradient_product(const Wants& wants, int input, const Operand& a, const Operand& b,
                         const Layout& like);
 

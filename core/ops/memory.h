@@ -1,4 +1,4 @@
-// For ops that pass raw memory to kernels, or that build their result by in-place writes.
+// Helpers of ops that pass raw memory to kernels, or that build their result by in-place writes.
 // Inside of core only.
 #pragma once
 

@@ -1,3 +1,5 @@
+// One step of a Neural Turing Machine's memory as a fused op, the same step by public ops, and the
+// joining and splitting of states.
 #include "tern/core/ops/ntm.h"
 
 #include "tern/core/kernels/ntm.h"
@@ -49,7 +51,7 @@ struct NtmVjp {
   }
 };
 
-/// One head of the composed definition: reads its parameters one after the other.
+/// Reads the heads' parameters one after the other, for the composed definition.
 class HeadNumbers {
  public:
   explicit HeadNumbers(const Tensor& heads) : heads_(heads) {}

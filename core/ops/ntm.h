@@ -8,7 +8,7 @@
 // Addressing, from memory X and the head's last weighting w:
 //   content        c(n) = softmax_n(softplus(beta') cos(k, X(n)))
 //   interpolation  c <- sigma(g') c + (1 - sigma(g')) w
-//   shift          c(n) <- sum_j softmax(s')(j) c(n - j), around the ends
+//   shift          c(n) <- sum_j softmax(s')(j) c(n - j), circular
 //   sharpening     w'(n) = c(n)^gamma / sum, gamma = 1 + softplus(gamma')
 // Every head addresses the memory of the previous step. Then the heads write one after the other,
 //   X(n) <- X(n) (1 - w(n) sigma(e')) + w(n) tanh(a'),
@@ -22,9 +22,10 @@
 
 namespace tern {
 
-/// Which stages of addressing are used. A stage that is off passes its input on. Without content
-/// that input is the last weighting, and there is nothing to interpolate; without interpolation it
-/// is the content weighting. Unused stages keep their parameters, with gradient 0.
+/// Which stages of addressing are used. A stage that is off passes its input on. Without the
+/// content stage, the shift starts from the last weighting, and interpolation has no effect.
+/// Without interpolation, it starts from the content weighting. The parameters of unused stages
+/// stay in the row, with gradient 0.
 struct [[nodiscard]] NtmAddressing {
   bool content = true, interpolation = true, shift = true, sharpening = true;
 };
@@ -38,13 +39,13 @@ struct [[nodiscard]] NtmMemory {
   int64_t heads() const { return reads + writes; }
   /// Numbers of parameters per row, for all heads; writing heads come first.
   int64_t parameters() const { return heads() * (width + 2 * shift + 4) + writes * 2 * width; }
-  /// Numbers of the state per row.
+  /// Size of the state per row.
   int64_t state() const { return reads * width + heads() * locations + locations * width; }
 };
 
 /// A state split into its parts.
 struct NtmParts {
-  Tensor reads;    ///< (B, R, M) what was read last
+  Tensor reads;    ///< (B, R, M) the last reads
   Tensor weights;  ///< (B, H, N) the last weightings, writing heads first
   Tensor memory;   ///< (B, N, M)
 };

@@ -1,4 +1,5 @@
-// Medians, quantiles, elements of a given rank: finds an index; the gradient goes to its element.
+// Medians, quantiles and elements of a given rank. All find indices and gather, so gradients go to
+// the chosen elements.
 #include <cmath>
 
 #include "tern/core/ops/elementary.h"
@@ -16,7 +17,7 @@ ValuesIndices elements_along(const Tensor& x, int axis, const Tensor& index, boo
   return {squeeze(values, axis), squeeze(index, axis)};
 }
 
-// Applies fn to x with an axis added if it has none.
+// Applies fn to x, which has no axes, as a vector of one element.
 template <class Fn>
 ValuesIndices without_axes(const Tensor& x, const Fn& fn) {
   ValuesIndices line = fn(reshape(x, {1}));
@@ -33,8 +34,8 @@ struct Ranks {
 };
 
 // For x of type `type`. Ranks are computed in f64, as in PyTorch: f32 has too few digits for the
-// weight between two elements. Unlike in PyTorch, an f32 q whose rank is an integer within rounding
-// means this integer: 0.1f of 11 elements is element 1, not a little more.
+// weight between two elements. Unlike in PyTorch, the rank of an f32 q is rounded to an integer if
+// it differs only by rounding: 0.1f of 11 elements is element 1, not a little more.
 Ranks ranks_of(const Tensor& q, int64_t n, DType type, QuantileInterpolation interpolation) {
   Tensor rank = q.to(DType::f64) * (n - 1);
   if (q.dtype() == DType::f32) {
@@ -65,7 +66,7 @@ Tensor at_ranks(const Tensor& sorted, const Tensor& ranks) {
   return gather(sorted, -1, where(expand(nan, shape), sorted.size(-1) - 1, index));
 }
 
-// Equal infinities stay what they are: lerp would subtract them.
+// Equal infinities need no lerp, which would subtract them.
 Tensor between(const Tensor& below, const Tensor& above, const Tensor& weight) {
   const Tensor same = logical_and(eq(below, above), isinf(below));
   return where(same, below, lerp(where(same, 0, below), where(same, 0, above), weight));

@@ -1,4 +1,4 @@
-// Outer products, traces, diagonals.
+// outer, trace and diag_embed, the inverse of diagonal(). All work for every dtype.
 #include "tern/core/ops/linalg_call.h"
 #include "tern/core/ops/memory.h"
 

@@ -1,3 +1,5 @@
+// Packs weights and rows for the kernels of f32, bf16 and int8 products (kernels/gemm_packed.h,
+// gemm_bf16_packed.h, gemm_int8.h) and lets threads share strips of outputs.
 #include "tern/core/ops/packed_linear.h"
 
 #include "tern/core/base/threads.h"
@@ -143,7 +145,7 @@ void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float*
       kernels::multiply_bf16_strips(kernels::bf16_packing(way_), part, x.packed_.data(),
                                     data_.data<uint8_t>(), y + column, count, part_end);
     } else {
-      // Only read: the const_cast is for a struct that rounding fills, too.
+      // The product only reads x. The const_cast serves a struct that quantize_rows() also fills.
       const kernels::Int8Rows rows{const_cast<int8_t*>(x.rounded_.data()),
                                    const_cast<float*>(x.scales_.data()),
                                    const_cast<int32_t*>(x.begin_.data())};

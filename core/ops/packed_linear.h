@@ -7,7 +7,7 @@
 //   rows.assign(x, 64, up.inputs(), PackedType::int8);
 //   up(rows, y, {.activation = Activation::relu});
 //
-// f32: every output is one sum in the order of the inputs, each place by one fused multiply-add.
+// f32: every output is one sum in the order of the inputs, with one fused multiply-add per input.
 // bf16: W and x are rounded and summed as in MatmulPrecision::bf16 (base/precision.h), without
 // cutting long sums. So with `none` and `relu` y has the bits of linear() where linear() does not
 // cut a sum. In f32 this needs at least two rows and two outputs: linear() with one row or one
@@ -33,8 +33,8 @@ enum class PackedType { f32, bf16, int8 };
 /// Rows of x in the form that packed products read. Reassigning reuses the memory.
 class PackedRows {
  public:
-  /// x (rows, k), contiguous. f32, and PackedLinear::some() in bf16, read x in place, so it must
-  /// live as long as this is used.
+  /// x (rows, k), contiguous. f32, and PackedLinear::some() in bf16, read x in place, so x must
+  /// outlive all uses of this object.
   void assign(const float* x, int64_t rows, int64_t k, PackedType type);
   int64_t rows() const { return rows_; }
 
@@ -56,7 +56,7 @@ struct PackedLinearOptions {
   const float* residual = nullptr;
 };
 
-/// Whether some() will be called.
+/// Whether some() will be called, which needs a second copy of the weights.
 enum class Shortlists { no, yes };
 
 class PackedLinear {
@@ -78,8 +78,9 @@ class PackedLinear {
   /// Only the outputs first .. first + count; y (rows, count). `first` is a multiple of 32.
   void columns(const PackedRows& x, int64_t first, int64_t count, float* y) const;
 
-  /// y[i] = output list[i] of row `row`: fast for few of many outputs. In f32 and bf16 it sums in
-  /// another order than the functions above. REQUIRES: Shortlists::yes; valid outputs.
+  /// y[i] = output list[i] of row `row`: faster than all outputs if the list is short. In f32 and
+  /// bf16 it sums in another order than the functions above. REQUIRES: Shortlists::yes; valid
+  /// outputs.
   void some(const PackedRows& x, int64_t row, const int64_t* list, int64_t count, float* y) const;
 
  private:
@@ -88,7 +89,7 @@ class PackedLinear {
 
   int64_t inputs_ = 0, outputs_ = 0;
   PackedType type_ = PackedType::f32;
-  Bf16Way way_ = Bf16Way::portable;  // the way that bf16 is packed for
+  Bf16Way way_ = Bf16Way::portable;  // the bf16 kernels that it is packed for
   Tensor data_;                      // strips of 32 outputs
   Tensor rows_;                      // (N, K) for shortlists: f32, bf16 words as bytes, or
                                      // rounded numbers + 128

@@ -1,3 +1,5 @@
+// reflect, replicate and circular padding, axis by axis, as linear maps (integers: index_select);
+// and pad_sequence.
 #include "tern/core/ops/padding.h"
 
 #include "tern/core/ops/axis_map.h"
@@ -9,7 +11,7 @@ namespace {
 
 constexpr const char* kPaddingModes[] = {"zeros", "reflect", "replicate", "circular"};
 
-/// The element at position i of an axis of n that extends to both sides.
+/// The element that position i shows, on an axis of n elements extended to both sides.
 int64_t source(PaddingMode mode, int64_t i, int64_t n) {
   if (mode == PaddingMode::replicate) return std::clamp<int64_t>(i, 0, n - 1);
   if (mode == PaddingMode::circular) return i < 0 ? i + n : i >= n ? i - n : i;
@@ -53,7 +55,7 @@ Tensor pad_axis(const Tensor& x, int axis, int64_t left, int64_t right, PaddingM
   shape[axis] = n + left + right;
   if (!is_float(x.dtype())) {
     if (x.numel() == 0) return reshape(x, shape);
-    // An Error if there are too many elements, before the indices are listed.
+    // Throws if there are too many elements, before it builds the list of indices.
     static_cast<void>(empty(shape, x.dtype()));
     std::vector<int64_t> index;
     for (int64_t i = -left; i < n + right; ++i) index.push_back(source(mode, i, n));

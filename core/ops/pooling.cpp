@@ -1,3 +1,5 @@
+// Max pooling finds positions and gathers them, which gives the gradient. Average pooling is a
+// convolution with ones. Adaptive averages are linear maps, axis by axis.
 #include "tern/core/ops/pooling.h"
 
 #include "tern/core/kernels/pooling.h"
@@ -22,7 +24,7 @@ void check_pixels(const char* op, const Tensor& x) {
     check(x.size(a) > 0, "{}: the planes of {} have no elements", op, x.shape());
 }
 
-/// The windows of each channel separately.
+/// The windows, with every channel as a group of its own.
 template <class Size>
 ConvCall geometry(const char* op, const Tensor& x, Size kernel, Size stride, Size padding,
                   Size dilation, bool ceil_mode) {
@@ -42,7 +44,7 @@ ConvCall geometry(const char* op, const Tensor& x, Size kernel, Size stride, Siz
   return c;
 }
 
-// With dilation all elements of a window that begins in the padding may miss a short axis.
+// With dilation, a window that begins in the padding may skip all elements of a short axis.
 void check_windows(const char* op, const ConvCall& c) {
   for (size_t i = 0; i < 3; ++i)
     for (int64_t w = 0; w < c.out_size[i] && w * c.stride[i] < c.padding[i]; ++w) {
@@ -77,7 +79,7 @@ ValuesIndices max_pool(const Tensor& x, const MaxPoolOptions<Size>& o) {
   return elements_at(x, positions, c.output_shape());
 }
 
-/// How many elements window i of an axis counts.
+/// The number of elements of window i along an axis that the mean counts.
 double counted(const ConvCall& c, size_t axis, int64_t i, bool include_pad) {
   const int64_t pad = c.padding[axis], size = c.size[axis];
   const int64_t begin = i * c.stride[axis] - pad;
@@ -113,7 +115,7 @@ bool counts_all(const ConvCall& c, bool include_pad) {
   return all;
 }
 
-// A convolution of each channel with a kernel of ones.
+// Convolves each channel with a kernel of ones.
 template <class Size>
 Tensor avg_pool(const Tensor& x, const AvgPoolOptions<Size>& o) {
   const char* name = kAvgPool[detail::kAxes<Size> - 1];
@@ -130,7 +132,7 @@ Tensor avg_pool(const Tensor& x, const AvgPoolOptions<Size>& o) {
   return sums / divisors(c, o.count_include_pad, x.dtype());
 }
 
-/// The sizes of kernel, input and output.
+/// The sizes of input and output.
 template <size_t n>
 kernels::AdaptivePool adaptive(const char* op, const Tensor& x, const OutputSize<n>& size) {
   detail::check_space(op, x, static_cast<int>(n));

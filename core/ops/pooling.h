@@ -14,7 +14,7 @@ template <class Size>
 struct MaxPoolOptions {
   Size kernel = 2;
   Size stride = 0;         ///< 0: the kernel's size
-  Size padding = 0;        ///< at most half of the kernel; never chosen as the maximum
+  Size padding = 0;        ///< at most half of the kernel; never the maximum
   Size dilation = 1;       ///< between the elements of a window
   bool ceil_mode = false;  ///< also counts windows that begin inside but end outside
 };
@@ -39,7 +39,7 @@ struct AvgPoolOptions {
   Size padding = 0;
   bool ceil_mode = false;
   bool count_include_pad = true;                 ///< padding counts in the mean
-  std::optional<int64_t> divisor_override = {};  ///< divides the sums by this, not 0
+  std::optional<int64_t> divisor_override = {};  ///< divides the sums by this; must not be 0
 };
 using AvgPool1dOptions = AvgPoolOptions<int64_t>;
 using AvgPool2dOptions = AvgPoolOptions<Size2>;

@@ -1,3 +1,5 @@
+// Checks of index tensors, with the bad index and its position in the error; views of indices and
+// sources; and the call of the scatter kernel.
 #include "tern/core/ops/positions.h"
 
 #include "tern/core/ops/memory.h"

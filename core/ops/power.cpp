@@ -1,4 +1,5 @@
-// Powers, and division that rounds down.
+// pow, and floor_divide and remainder as in Python. Integers follow rules of their own: powers wrap
+// around, and division by zero is an error.
 #include "tern/core/kernels/copy.h"
 #include "tern/core/kernels/division.h"
 #include "tern/core/ops/unary.h"
@@ -25,14 +26,14 @@ struct Power {
     else
       return pow(a, b);
   }
-  // b a^(b-1); 0 for b = 0, whatever a is.
+  // b a^(b-1), and 0 for b = 0 with any a.
   template <class T>
   T dfa(const T& dy, const T& a, const T& b) const {
     using C = Constant<T>;
     auto flat = eq(b, C(0));
     return where(flat, C(0), dy * (b * pow(a, where(flat, C(1), b - C(1)))));
   }
-  // a^b log a; 0 for a = 0 and non-negative b.
+  // a^b log a, and 0 for a = 0 with non-negative b.
   template <class T>
   T dfb(const T& dy, const T& a, const T& b) const {
     using C = Constant<T>;
@@ -89,7 +90,7 @@ struct Remainder {
   static Tensor floor_quotient(const Tensor& a, const Tensor& b) { return floor_divide(a, b); }
 };
 
-// Refuses integer division by zero.
+// Checks that no integer is divided by zero, then applies op.
 template <class Op>
 Tensor divide(const Tensor& a, const Tensor& b, const Op& op) {
   check_defined(Op::kName, a, b);

@@ -22,7 +22,7 @@ void check_multinomial(const Tensor& w, int64_t n, bool replacement) {
   check(n >= 1, "multinomial: draws {} indices, less than 1", n);
   check(w.size(-1) > 0, "multinomial: no weights to draw by in shape {}", w.shape());
   if (w.numel() == 0) return;
-  // Asks whether any is invalid: in a ShapeOnlyScope every answer reads as 0.
+  // Every check asks for invalid elements, because in a ShapeOnlyScope every answer reads as 0.
   check(any(logical_or(logical_not(isfinite(w)), lt(w, 0))).item<int>() == 0,
         "multinomial: weights must be finite and not negative");
   const Tensor counts = sum(ne(w, 0), -1);
@@ -90,7 +90,7 @@ Tensor rand_like(const Tensor& x, Rng& rng) {
   return uniform(x.shape(), 0, 1, rng, x.dtype());
 }
 
-// Without replacement: the largest log(u) / w, with u uniform in (0, 1).
+// Without replacement: the indices of the n largest log(u) / w, with u uniform in (0, 1].
 Tensor multinomial(const Tensor& weights, int64_t n, Rng& rng, bool replacement) {
   check_defined("multinomial", weights);
   NoGradGuard guard;
@@ -103,13 +103,14 @@ Tensor multinomial(const Tensor& weights, int64_t n, Rng& rng, bool replacement)
                 n)
         .indices;
   }
-  // Measures against the last sum. A weight of 0 takes no room.
+  // With replacement: the running sums divide [0, total) in proportion to the weights. A weight of
+  // 0 gets an empty part.
   Tensor sums = cumsum(w / amax(w, -1, true), -1);
   Shape shape = w.shape();
   shape[shape.size() - 1] = n;
   Tensor u = uniform(shape, 0, 1, rng, DType::f64) * narrow(sums, -1, w.size(-1) - 1, 1);
   Tensor drawn = searchsorted(sums, u, true);
-  // If rounded up to the whole sum: the last nonzero weight.
+  // If u was rounded up to the total, this is the last nonzero weight.
   Tensor last = searchsorted(sums, narrow(sums, -1, w.size(-1) - 1, 1), false);
   return minimum(drawn, last);
 }

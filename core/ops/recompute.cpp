@@ -1,3 +1,5 @@
+// checkpoint() of tape/autograd.h: the backward pass runs the function again, with the random
+// numbers of its first run, instead of keeping its graph.
 #include <algorithm>
 #include <utility>
 
@@ -21,8 +23,8 @@ Tensor as_leaf(const Tensor& t) {
   return leaf;
 }
 
-// What fn, run after `since`, used besides its inputs: parameters of modules, and captured results
-// of ops.
+// The tensors with a gradient that fn, run after `since`, used besides its inputs: parameters of
+// modules, and captured results of ops.
 std::vector<Tensor> other_sources(const Tensor& out, std::span<const Tensor> inputs,
                                   uint64_t since) {
   std::vector<Tensor> others;
@@ -71,8 +73,8 @@ class Rewound {
   std::vector<Rng> now_;
 };
 
-/// Ends of a segment: its inputs, where its gradients stop. They start with the gradients that the
-/// inputs have gathered, so that additions have the same order, and bits, as without a segment. The
+/// The inputs of a segment, where its gradients stop. They start with the accumulated gradients of
+/// the inputs, so that additions have the same order, and bits, as without a segment. The
 /// destructor returns the gradients to the inputs.
 class Ends {
  public:
@@ -151,10 +153,11 @@ struct Recompute {
  private:
   struct Replayed {
     Tensor y;
-    uint64_t since;  // where its part of the tape begins
+    uint64_t since;  // where the tape of this run begins
   };
 
-  // Runs fn again with its first random numbers. `rest`: what else it used then.
+  // Runs fn again with the random numbers of its first run. `rest`: the tensors that it used then
+  // besides its inputs.
   Replayed replay(std::span<const Tensor> args, const std::vector<Tensor>& rest) const {
     Rewound rewound(rngs, rngs_before);
     const AgainScope again;
@@ -179,7 +182,7 @@ struct Recompute {
     return {y, since};
   }
 
-  // A separate segment: its gradients end at copies of the inputs.
+  // Differentiates a separate segment, whose gradients end at copies of the inputs.
   Gradients slopes(const std::vector<Tensor>& args, const std::vector<Tensor>& rest,
                    const Tensor& dy) const {
     EnableGradGuard on;
@@ -196,13 +199,13 @@ struct Recompute {
     return out;
   }
 
-  // Parameters gather the segment's gradients directly, and inputs continue to gather.
+  // Accumulates the segment's gradients directly in parameters and inputs.
   Gradients gathered_slopes(const std::vector<Tensor>& args, const std::vector<Tensor>& rest,
                             Consumed dy, const Wants& wants) const {
     EnableGradGuard on;
     Ends ends(args, wants);
     auto [y, since] = replay(ends.tensors(), rest);
-    std::vector<Tensor> results;  // captured by fn; their gathered gradients are passed on
+    std::vector<Tensor> results;  // captured by fn; their gradients are passed on
     for (const Tensor& t : rest)
       if (!t.is_leaf()) results.push_back(t);
     std::vector<Tensor> before;
@@ -223,7 +226,7 @@ struct Recompute {
     return out;
   }
 
-  // For higher derivatives: each gradient is a function of the inputs and dy, as a checkpoint.
+  // For higher derivatives: each gradient is a function of the inputs and dy, itself a checkpoint.
   Gradients recorded_slopes(std::vector<Tensor> args, const std::vector<Tensor>& rest,
                             const Tensor& dy, const Wants& wants) const {
     std::vector<Tensor> leaves = args;
@@ -256,7 +259,7 @@ Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs,
   Op op("checkpoint", inputs);
   Recompute recompute{fn, options.rngs, {}, detail::Ref(detail::substituting)};
   for (const Rng* rng : options.rngs) recompute.rngs_before.push_back(*rng);
-  // Records the first pass only to find what fn uses; its graph is freed at once.
+  // Records the first run only to find what fn uses. Its graph is freed at once.
   std::vector<Tensor> args;
   for (const Tensor& t : inputs) args.push_back(as_leaf(t));
   const uint64_t since = detail::tape_position();

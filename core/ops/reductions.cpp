@@ -1,4 +1,5 @@
-// Sums, means, largest and smallest elements, any and all.
+// sum, sum_to, mean, max, min, amax, amin, any and all, each one call of a reduction kernel. Others
+// are built from these in statistics.cpp.
 #include <algorithm>
 
 #include "tern/core/kernels/reduction.h"
@@ -31,7 +32,8 @@ namespace {
 
 using detail::Reduced;
 
-// The sum of x over `axes` divided by `divisor`, viewed as `shape` with as many elements.
+// The sum of x over `axes` divided by `divisor`, in `shape`, which has the same number of
+// elements.
 Fresh sum_over(const Tensor& x, const Dims& axes, const Shape& shape, double divisor) {
   Fresh y(shape, is_float(x.dtype()) ? x.dtype() : DType::i64);
   dispatch(x.dtype(), [&]<class T>() {
@@ -41,7 +43,7 @@ Fresh sum_over(const Tensor& x, const Dims& axes, const Shape& shape, double div
   return y;
 }
 
-// The axes to sum to get from `from` to `to`, which broadcasts to `from`.
+// The axes of `from` to sum over for a result of shape `to`, which broadcasts to `from`.
 Dims stretched_axes(const Shape& from, const Shape& to) {
   const int added = from.size() - to.size();
   check(added >= 0, "sum_to: shape {} has more axes than {}", to, from);
@@ -127,7 +129,8 @@ Tensor amin(const Tensor& x, const Dims& axes, bool keepdim) {
   return best<End::smallest>("amin", x, axes, keepdim);
 }
 
-// ne() gives 0 and 1. For empty reductions the u8 maximum is 0 and the minimum 255.
+// any is the largest and all the smallest element of ne(x, 0), which gives 0 and 1. The largest of
+// no elements is 0. The smallest would be 255, so all() returns ones.
 Tensor any(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("any", x);
   check_defined("any", x);

@@ -1,3 +1,5 @@
+// Sums of a residual and dropout(x), alone and with a norm, in one pass. Gradients of the norm are
+// those of layer_norm.h. Rare cases use the single ops.
 #include "tern/core/ops/residual.h"
 
 #include "tern/core/ops/composed.h"
@@ -12,7 +14,7 @@ using detail::Norm;
 using kernels::DropMask;
 using Mask = std::optional<DropMask>;
 
-/// The gradients of residual + dropped x: first x, then residual.
+/// The gradients of residual + dropout(x): first x, then residual.
 Gradients sum_gradients(const char* name, const Mask& mask, const Tensor& dy, const Wants& wants) {
   Gradients g(2);
   if (wants[0]) g[0] = mask ? detail::masked(name, Consumed(dy), *mask) : dy;
@@ -20,7 +22,7 @@ Gradients sum_gradients(const char* name, const Mask& mask, const Tensor& dy, co
   return g;
 }
 
-/// Gives the sum its own history, since second derivatives go through it.
+/// Gives the sum a history of its own, because second derivatives pass through it.
 Tensor with_history(const char* name, const Fresh& sum, const Tensor& x, const Tensor& residual,
                     const Mask& mask) {
   if (!recording({x, residual})) return not_differentiable(sum);
@@ -49,7 +51,7 @@ Tensor stretched(const Tensor& residual, const Tensor& x) {
   return residual.shape() == x.shape() ? residual : expand(residual, x.shape());
 }
 
-/// The passes of an op in this file, up to its results.
+/// The forward pass of an op in this file.
 struct AddNorm {
   Norm norm;
   Tensor x, residual;  // contiguous
@@ -87,7 +89,7 @@ Tensor norm_by_op(const Norm& norm, const Tensor& x, const Tensor& weight, const
                       : rms_norm(x, norm.shape, weight, norm.eps);
 }
 
-/// The rare cases: everything is dropped, or x is expanded.
+/// The rare cases that single ops compute: everything is dropped, or x is expanded.
 bool by_ops(const Norm& norm, const Tensor& x, const Tensor& residual, const AddNormOptions& o) {
   return o.dropout == 1 || stretches(norm.name, x, residual);
 }
@@ -120,7 +122,7 @@ Tensor normalised(const Norm& norm, const Tensor& x, const Tensor& residual, con
       if (mask && wants[0]) dx.emplace(dy.get().shape(), dy.get().dtype());
       g = saved.fused(std::move(dy), wants[2] || wants[3], {}, dx ? &*dx : nullptr,
                       mask.value_or(DropMask()));
-      of_sum = {dx ? not_differentiable(*dx) : g[0], g[0]};  // unwanted ones are ignored later
+      of_sum = {dx ? not_differentiable(*dx) : g[0], g[0]};  // the engine ignores unwanted ones
     }
     return Gradients{of_sum[0], of_sum[1], g[1], g[2]};
   };

@@ -2,10 +2,10 @@
 // after it, in one pass over memory.
 //
 //   y = layer_norm(residual + dropout(x))           post-norm: add_layer_norm
-//   s = residual + dropout(x), y = layer_norm(s)    pre-norm, s goes on: sum_and_layer_norm
+//   s = residual + dropout(x), y = layer_norm(s)    pre-norm, s is used again: sum_and_layer_norm
 //
 // Values, random numbers and gradients equal those of the single ops, to the bit. The backward pass
-// needs the sum, as in layer_norm; of dropout only the generator's key is kept. If x is the output
+// needs the sum, as in layer_norm; dropout keeps only the generator's key. If x is the output
 // of a linear layer, linear() itself can do both (LinearOptions).
 //
 // x (..., N...) and residual have one shape (or the residual broadcasts to x's) and are f32 or f64.

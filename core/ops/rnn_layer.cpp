@@ -40,7 +40,7 @@ struct Layer {
   }
 };
 
-/// Describes every step; for h, c and gates only step `time` is valid.
+/// The memory of all steps. h, c and gates are in order of time, which `reverse` walks backwards.
 template <class T>
 struct Sequence {
   const Layer& layer;
@@ -97,7 +97,7 @@ void backward(const Sequence<T>& s, const T* dy_h, const T* dy_c, T* dgates, T* 
   }
 }
 
-/// The same by public ops, step by step.
+/// The layer by public ops, step by step.
 Tensor composed_layer(const Layer& l, const std::vector<Tensor>& in) {
   const RnnWeights w{in[1], in[2], in[3], in[4]};
   const bool lstm = l.kind == RnnKind::lstm;
@@ -138,7 +138,8 @@ Tensor input_gates(const Layer& l, const Tensor& x, const RnnWeights& w) {
   return gates;
 }
 
-/// Calls add(sum) on input `input`'s gathered gradient, or on zeros, which it then returns.
+/// Calls add(sum) on the accumulated gradient of input `input`. If there is none, calls it on zeros
+/// and returns these.
 template <class Add>
 Tensor gathered(const Wants& wants, int input, const Tensor& like, Add add) {
   if (!wants[input]) return {};
@@ -156,11 +157,11 @@ struct LayerVjp {
   Layer layer;
   Saved x, w_ih, w_hh, b_ih, b_hh, h0, c0, y;
   Tensor gates;   // activated, (TB, width)
-  Saved lengths;  // those in `layer`, to notice if they are overwritten
+  Saved lengths;  // those in `layer`, to detect writes to them
 
   template <class T>
   Sequence<T> sequence() const {
-    // Backward only reads them; Sequence is for both directions.
+    // Backward only reads the states and gates. The const_cast serves a struct of both passes.
     auto read = [](const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; };
     T* h = const_cast<T*>(y.get().data<T>());
     return {layer,
@@ -172,7 +173,7 @@ struct LayerVjp {
             h + layer.steps * layer.batch * layer.hidden};
   }
 
-  // D (TB, width); dh and dc receive the gradients of h0 and c0.
+  // Returns D (TB, width). dh and dc receive the gradients of h0 and c0.
   Tensor gate_gradients(const Tensor& dy, const Fresh& dh, const Fresh& dc) const {
     Tensor d = dy.contiguous();
     Fresh dgates(gates.shape(), d.dtype());
