@@ -111,9 +111,9 @@ Tensor reshape(const Tensor& x, const Shape& shape);      ///< a view where poss
 Tensor transpose(const Tensor& x, int64_t a, int64_t b);  ///< swaps two axes
 Tensor permute(const Tensor& x, const Dims& axes);        ///< axis i of the result is axes[i]
 Tensor expand(const Tensor& x, const Shape& shape);       ///< -1 keeps a size
-Tensor squeeze(const Tensor& x);                          ///< all axes of size 1
-Tensor squeeze(const Tensor& x, int64_t axis);            ///< if its size is 1
-Tensor unsqueeze(const Tensor& x, int64_t axis);          ///< a new axis of size 1
+Tensor squeeze(const Tensor& x);                          ///< removes all axes of size 1
+Tensor squeeze(const Tensor& x, int64_t axis);            ///< removes an axis of size 1
+Tensor unsqueeze(const Tensor& x, int64_t axis);          ///< adds an axis of size 1
 /// Python's x[start:end:step] along an axis. Ends are clamped, negative ends count from the end.
 /// step may be negative; the default ends are then Python's.
 Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start,
@@ -124,7 +124,7 @@ Tensor slice(const Tensor& x, const std::vector<AxisSlice>& axes);
 inline Tensor slice(const Tensor& x, std::initializer_list<AxisSlice> axes) {
   return slice(x, std::vector<AxisSlice>(axes));
 }
-/// narrow: x[start : start + length] along an axis. select: one index of it, without the axis.
+/// narrow: x[start : start + length] along an axis. select: one index; the result lacks the axis.
 Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t length);
 Tensor select(const Tensor& x, int64_t axis, int64_t index);
 Tensor flatten(const Tensor& x, int64_t first = 0, int64_t last = -1);  ///< joins axes
@@ -154,7 +154,7 @@ inline Tensor repeat(const Tensor& x, std::initializer_list<int64_t> counts) {
   return repeat(x, Dims(counts.begin(), counts.end()));
 }
 inline Tensor repeat(const Tensor& x, int64_t count) { return repeat(x, Dims(count)); }
-/// As repeat, but counts may be fewer than the axes; they are then those of the last axes.
+/// As repeat, but `counts` may be shorter than the axes: it then belongs to the last ones.
 Tensor tile(const Tensor& x, const Dims& counts);
 Tensor tril(const Tensor& x, int64_t diagonal = 0);  ///< 0 above the diagonal
 Tensor triu(const Tensor& x, int64_t diagonal = 0);  ///< 0 below it
@@ -219,9 +219,9 @@ inline Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
 inline Tensor operator/(Scalar a, const Tensor& b) { return div(a, b); }
 Tensor neg(const Tensor& x);
 inline Tensor operator-(const Tensor& x) { return neg(x); }
-// In place, as add_ and mul_: all handles on x and its views see the change (x[0] += 1). Not
-// recorded: where a gradient is recorded this is an error, write `x = x + y` there. /= needs
-// floats.
+// In place, as add_ and mul_: all handles on x and its views see the change (x[0] += 1). These are
+// not recorded. If a gradient would have to record them, they are an error: write `x = x + y`. /=
+// needs floats.
 const Tensor& operator+=(const Tensor& x, const Tensor& y);
 const Tensor& operator-=(const Tensor& x, const Tensor& y);
 const Tensor& operator*=(const Tensor& x, const Tensor& y);
@@ -257,7 +257,7 @@ Tensor elu(const Tensor& x, double alpha = 1);            ///< x > 0 ? x : alpha
 Tensor mish(const Tensor& x);                             ///< x tanh(log(1 + e^x)) (Misra 2019)
 Tensor hardswish(const Tensor& x);    ///< x min(max(x + 3, 0), 6) / 6 (Howard et al. 2019)
 Tensor log_sigmoid(const Tensor& x);  ///< log(1 / (1 + e^-x)), without overflow
-/// min(max(x, low), high); relu6 is that of 0 and 6 (Krizhevsky 2010). Gradients are clamp's.
+/// min(max(x, low), high); relu6 uses 0 and 6 (Krizhevsky 2010). Gradients are those of clamp.
 Tensor hardtanh(const Tensor& x, double low = -1, double high = 1);
 Tensor relu6(const Tensor& x);
 Tensor hardsigmoid(const Tensor& x);  ///< min(max(x + 3, 0), 6) / 6
@@ -293,8 +293,8 @@ Tensor stddev(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bo
 /// The largest (smallest) element of all. NaN propagates. Equal elements share the gradient.
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
-/// Along one axis: values and indices. The indices are argmax's. Only the elements that they point
-/// to get a gradient.
+/// Along one axis: values and indices, which are those of argmax. Only the elements at the indices
+/// get a gradient.
 ValuesIndices max(const Tensor& x, int64_t axis, bool keepdim = false);
 ValuesIndices min(const Tensor& x, int64_t axis, bool keepdim = false);
 /// Over any axes: amax(x, {0, 1}). NaN propagates. Equal elements share the gradient.
@@ -354,8 +354,8 @@ struct InstanceNormOptions {
   bool use_input_stats = true;  ///< false: normalises by the running statistics
   double momentum = 0.1, eps = 1e-5;
 };
-/// As batch_norm for each sample alone (Ulyanov et al. 2016). x (N, C, ...) with at least one
-/// spatial axis. Running statistics (C), if defined, are updated by the means over the samples.
+/// As batch_norm, with statistics of each sample (Ulyanov et al. 2016). x (N, C, ...) with at least
+/// one spatial axis. Running statistics (C), if defined, are updated by the means over the samples.
 Tensor instance_norm(const Tensor& x, const Tensor& running_mean = {},
                      const Tensor& running_var = {}, const Tensor& weight = {},
                      const Tensor& bias = {}, const InstanceNormOptions& options = {});
@@ -368,7 +368,7 @@ Tensor dropout3d(const Tensor& x, double p, Rng& rng);
 struct EmbeddingOptions {
   /// This row gets no gradient. Negative: from the end, so -1 is the last row.
   std::optional<int64_t> padding_idx = {};
-  /// padding_idx counted from 0, for a table of so many rows. Error if it is not one of them.
+  /// padding_idx counted from 0, for a table of `rows` rows. Error if it is out of range.
   std::optional<int64_t> padding_row(int64_t rows) const;
 };
 /// i64 index (any shape), weight (V, D) -> shape + (D,).

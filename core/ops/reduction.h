@@ -10,7 +10,7 @@ struct Reduced {
   Reduced(const char* op, const Tensor& x, const Dims& axes, bool keepdim);
   Dims axes;      ///< ascending; empty only for zero-dimensional tensors
   Shape kept;     ///< with size 1 for reduced axes: broadcasts to x
-  Shape out;      ///< of the result
+  Shape out;      ///< shape of the result
   int64_t count;  ///< number of elements reduced to one
 
   /// Reshapes a tensor of shape `out` to `kept`.

@@ -47,8 +47,8 @@ struct RnnLayerOptions {
 /// A layer over whole sequences x (T, B, C), time first. Returns the state after every step, at
 /// that step's time: (T, B, H), or for an LSTM (2, T, B, H) with h and c.
 /// With lengths, row b reads only steps 0 ... lengths[b] - 1, in reverse too. At the other times
-/// its state does not change: it stays the last one, or in reverse the first. So every row's final
-/// state is at time T - 1 (in reverse: 0).
+/// its state does not change: it keeps the last one, or in reverse the initial one. So the final
+/// state of every row is at time T - 1 (in reverse: 0).
 ///
 /// One matrix product covers the inputs of all steps. Each step then takes one product and one
 /// pass. The gradient of each weight is one product.

@@ -14,7 +14,7 @@ using detail::Keep;
 using detail::Needs;
 using detail::unary;
 
-/// Piecewise constant functions, with gradient 0.
+/// Piecewise constant functions, whose gradient is 0.
 struct Flat {
   static constexpr bool kIntegers = true;
   static constexpr Keep kKeep = Keep::nothing;

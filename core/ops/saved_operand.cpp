@@ -1,3 +1,5 @@
+// When the last other owner of an operand releases it, its elements are rounded to bf16 here. Uses
+// other than products convert them back to f32.
 #include "tern/core/ops/saved_operand.h"
 
 #include <thread>
@@ -20,7 +22,8 @@ namespace {
 kernels::Bf16* words(const Ref<Storage>& s) { return static_cast<kernels::Bf16*>(s->data()); }
 float* floats(const Ref<Storage>& s) { return static_cast<float*>(s->data()); }
 
-/// Memory allocated here is attributed to the module that needs it, not to the last owner's.
+/// Attributes memory allocated here to the module that needs it, not to the module that released
+/// the operand.
 class RoundingScope : public OpScope {
  public:
   explicit RoundingScope(const std::string& module)
@@ -42,7 +45,7 @@ std::string module_at_work() {
 
 Tensor Operand::widened() const {
   if (!rounded()) return tensor_.detach();
-  // All rounded elements; the layout gives this operand's place in them.
+  // Converts all elements of the storage. The layout selects those of this operand.
   Fresh all({static_cast<int64_t>(bf16_->size() / sizeof(kernels::Bf16))}, DType::f32);
   kernels::widen(words(bf16_), all.data<float>(), all.numel());
   return not_differentiable(Fresh::view(not_differentiable(all), layout_));
@@ -64,7 +67,8 @@ void RoundedElements::inherit(Storage* storage) noexcept {
 
 bool RoundedElements::round(const Storage& f32) noexcept try {
   const RoundingScope scope(module_);
-  // Results in a ShapeOnlyScope read as 0, and converting address space is pointless.
+  // Does not round real elements in a ShapeOnlyScope, where the result would read as 0, nor mere
+  // address space outside of one.
   if (is_reserved(f32.data()) != (reserving != nullptr)) return false;
   const auto n = static_cast<int64_t>(f32.size() / sizeof(float));
   Ref<Storage> bf16(new Storage(static_cast<size_t>(n) * sizeof(kernels::Bf16)));
@@ -76,7 +80,7 @@ bool RoundedElements::round(const Storage& f32) noexcept try {
 }
 
 RoundedElements::Found RoundedElements::find() {
-  for (;; std::this_thread::yield()) {  // while another thread is about to inherit them
+  for (;; std::this_thread::yield()) {  // waits while another thread is about to call inherit()
     const std::lock_guard lock(mutex_);
     if (!storage_) return left_;
     if (Ref<Storage> f32 = Ref<Storage>::if_alive(storage_)) {
@@ -98,7 +102,7 @@ RoundedElements::Found RoundedElements::find_f32() {
       return {std::move(f32),
               {},
               left_.version,
-              left_.lent_at};  // useless outside of this ShapeOnlyScope
+              left_.lent_at};  // not kept: valid only in this ShapeOnlyScope
     left_ = {std::move(f32), {}, left_.version, left_.lent_at};
   }
   return left_;
@@ -107,7 +111,7 @@ RoundedElements::Found RoundedElements::find_f32() {
 }  // namespace detail
 
 bool SavedOperand::round(const TensorImpl& x) {
-  const bool leaf = x.node() && x.node()->is_leaf();  // its model holds it
+  const bool leaf = x.node() && x.node()->is_leaf();  // its model keeps it in f32 anyway
   if (x.dtype != DType::f32 || leaf || matmul_precision() != MatmulPrecision::bf16 ||
       (x.node() && x.storage->recomputation()))
     return false;
@@ -116,7 +120,7 @@ bool SavedOperand::round(const TensorImpl& x) {
   if (!heir)
     heir =
         x.storage->propose_heir(Ref<Heir>(new RoundedElements(x.storage.get(), module_at_work())));
-  auto* elements = static_cast<RoundedElements*>(heir.get());  // there is no other kind of heir
+  auto* elements = static_cast<RoundedElements*>(heir.get());  // every Heir is a RoundedElements
   rounding_ = {x.layout, x.node(), Ref<RoundedElements>(elements), x.storage->version()};
   return true;
 }

@@ -1,6 +1,6 @@
-// What matrix products keep of their operands for the backward pass. Products in bf16 round their
-// operands (base/precision.h). So once nobody else holds an operand, it is rounded early and kept
-// in half the memory; gradients keep the same bits. Inside of core only.
+// How matrix products keep their operands for the backward pass. Products in bf16 round their
+// operands (base/precision.h). So once an operand has no other owner, it is rounded early and kept
+// in half the memory. Gradients have the same bits. Inside of core only.
 #pragma once
 
 #include <mutex>
@@ -25,11 +25,11 @@ class Operand {
   const Tensor& tensor() const { return tensor_; }
   const Layout& layout() const { return rounded() ? layout_ : tensor_.layout(); }
   DType dtype() const { return rounded() ? DType::f32 : tensor_.dtype(); }
-  /// The same elements with another layout. REQUIRES: rounded().
+  /// A view of the same elements with another layout. REQUIRES: rounded().
   Operand seen(const Layout& layout) const { return {layout, bf16_}; }
-  /// As a tensor without history.
+  /// The elements as a tensor without history, converted to f32 if rounded.
   Tensor widened() const;
-  /// T is the type of dtype().
+  /// The elements for a kernel. T is the type of dtype().
   template <class T>
   kernels::Elements<T> elements() const {
     if constexpr (std::is_same_v<T, float>)
@@ -45,16 +45,16 @@ class Operand {
 
 namespace detail {
 
-/// The elements of a storage that products read: f32 while somebody else holds them, then bfloat16.
+/// The elements of a storage that products read: f32 while they have another owner, then bfloat16.
 class RoundedElements final : public Heir {
  public:
-  /// `module`: the module that needs them, for memory reports.
+  /// `module` needs the elements; memory reports name it.
   RoundedElements(Storage* storage, std::string module)
       : storage_(storage), module_(std::move(module)) {}
   void inherit(Storage* storage) noexcept override;
 
   struct Found {
-    Ref<Storage> f32, bf16;  ///< one of the two
+    Ref<Storage> f32, bf16;  ///< one of the two is set
     uint64_t version = 0;    ///< the last version of the f32 elements
     uint64_t lent_at = 0;    ///< their Storage::lent_at()
   };
@@ -66,21 +66,21 @@ class RoundedElements final : public Heir {
   bool round(const Storage& f32) noexcept;
 
   std::mutex mutex_;
-  Storage* storage_;  // until inherit() is called
+  Storage* storage_;  // null once inherit() was called
   const std::string module_;
-  Found left_;  // from then on
+  Found left_;  // valid once inherit() was called
 };
 
 }  // namespace detail
 
-/// An operand kept for the backward pass of a product, rounded to matmul_precision(). Where there
-/// is nothing to round it is a Saved. get() fails if the elements were overwritten since.
+/// An operand kept for the backward pass of a product, rounded to matmul_precision(). It is a Saved
+/// if there is nothing to round. get() fails if the elements were overwritten since.
 class SavedOperand {
  public:
   SavedOperand() = default;  ///< holds nothing; get() gives an undefined tensor
   explicit SavedOperand(const Tensor& input);
   explicit SavedOperand(const Fresh& output);
-  explicit SavedOperand(Saved whole) : saved_(std::move(whole)) {}  ///< is never rounded
+  explicit SavedOperand(Saved whole) : saved_(std::move(whole)) {}  ///< never rounded
 
   /// For products. If the caller records, the operand has its history and is never rounded.
   Operand operand() const;

@@ -10,10 +10,11 @@ namespace tern {
 /// with a floating number (2.0 too) gives f32. Numbers that the dtype cannot hold:
 /// - An op that stores the number (full, fill_, scalar, tensor, arange, linspace, pad, masked_fill,
 ///   where) throws; so do clamp, minimum and maximum if the number would be a result. Fractions are
-///   truncated, and u8 takes -255 to -1 as 1 to 255, as in PyTorch.
+///   truncated, and u8 turns -255 ... -1 into 1 ... 255, as in PyTorch.
 /// - Comparisons, floor_divide and remainder use the number's value: no u8 is greater than 300.
 /// - add, sub and mul wrap around, as integers always do.
-/// - f32 takes too large numbers as infinity, unless they are stored (scalar and tensor allow it).
+/// - f32 turns numbers beyond its range into infinity. Of the ops that store a number, only scalar
+///   and tensor do so too; the others throw.
 struct Scalar {
   template <class T>
   requires std::is_arithmetic_v<T> Scalar(T v)  // NOLINT: implicit on purpose

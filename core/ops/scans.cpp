@@ -1,4 +1,5 @@
-// Cumulative products and extremes along an axis.
+// cumprod, cummax and cummin. The gradient of cumprod divides by the factors, or multiplies by
+// doubling if one of them is 0.
 #include "tern/core/kernels/scan.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/memory.h"
@@ -17,8 +18,8 @@ struct Lines {
   int64_t n, inner, outer;
 };
 
-// By doubling: after step k each element is the product of the 2^k elements up to it.
-// Differentiable even at zeros, but takes log n passes.
+// The running products by doubling: after step k each element is the product of the 2^k elements up
+// to it. Differentiable at zeros too, but takes log n passes.
 Tensor cumprod_by_doubling(const Tensor& x, int axis) {
   Tensor y = x;
   for (int64_t step = 1; step < x.size(axis); step *= 2) {

@@ -39,8 +39,8 @@ Fresh combined(const char* op, Combine how, const Tensor& x, const ScatterOperan
 
 Tensor product(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
 
-// A factor's gradient is dy times the product of the others: y / s if s is not 0. If one source is
-// 0, that is the product without it; if two are, it is 0.
+// A factor's gradient is dy times the product of the others, which is y / s if s is not 0. If only
+// one source is 0, its gradient is the product without it. If two are, all gradients are 0.
 Gradients product_gradients(const Tensor& dy, const Tensor& x, const Tensor& s, const Tensor& y,
                             int axis, const Tensor& index, const Wants& wants) {
   Gradients g(2);

@@ -2,8 +2,8 @@
 //
 // Each view is a struct that turns the layout of the whole into that of the part:
 //   y = x[part]      dx = 0; dx[part] += dy      ddy = ddx[part]
-// so one pair of ops serves all views, to any order. If x has gathered a gradient already (from
-// other pieces of a split), dy is added to its part instead of to new zeros.
+// so one pair of ops serves all views, to any order. If x already has a gradient (from other pieces
+// of a split), dy is added to its part instead of to new zeros.
 #include <fmt/format.h>
 
 #include "tern/core/ops/memory.h"
@@ -32,7 +32,7 @@ struct Item {
 /// Ranges and indices of several axes at once.
 struct Block {
   static constexpr const char* kName = "slice";
-  std::vector<Range> ranges;  ///< of different axes, ascending
+  std::vector<Range> ranges;  ///< one per sliced axis, in ascending order of axes
   std::vector<bool> dropped;  ///< whether the axis of a range is removed
   Layout operator()(const Layout& whole) const {
     Layout part = whole;
@@ -68,7 +68,7 @@ void add_part(const Tensor& whole, const Part& part, const Tensor& dy) {
   add_(unrecorded(whole, part), dy);
 }
 
-// Windows overlap, but the j-th elements of all windows do not.
+// Adds the j-th elements of all windows at once: windows overlap, but these elements do not.
 void add_part(const Tensor& whole, const Windows& part, const Tensor& dy) {
   Tensor windows = unrecorded(whole, part);
   for (int64_t j = 0; j < part.size; ++j) add_(select(windows, -1, j), select(dy, -1, j));
@@ -105,12 +105,12 @@ int64_t from_end(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
 Range range_of(int axis, int64_t n, std::optional<int64_t> start, std::optional<int64_t> end,
                int64_t step) {
   check(step != 0, "slice: step must not be 0");
-  int64_t low = step > 0 ? 0 : -1, high = low + n;  // range of the ends
+  int64_t low = step > 0 ? 0 : -1, high = low + n;  // the valid ends
   int64_t first = std::clamp(from_end(start.value_or(step > 0 ? 0 : n - 1), n), low, high);
   int64_t last = end ? std::clamp(from_end(*end, n), low, high) : (step > 0 ? high : low);
   int64_t span = step > 0 ? last - first : first - last;
   if (span <= 0) return {axis, 0, 0, 1};
-  // Unsigned, since |step| of the lowest step overflows int64_t.
+  // Unsigned, because the magnitude of the lowest int64_t overflows int64_t.
   uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
   int64_t length = static_cast<int64_t>(static_cast<uint64_t>(span - 1) / stride) + 1;
   return {axis, first, length, length > 1 ? step : 1};

@@ -12,14 +12,14 @@ namespace {
 
 enum class Form { plain, logarithm };
 
-// A mask for the kernels, expanded to the shape of x, with contiguous rows.
+// The kernels' form of a mask from fit_mask().
 kernels::RowMask row_mask(const Tensor& mask) {
   if (!mask.defined() || mask.numel() == 0) return {};
   Layout rows = erase_axis(mask.layout(), mask.ndim() - 1);
   return {mask.data<uint8_t>(), kernels::plan_loops(rows.shape, {&rows})};
 }
 
-// `mask` in the shape of x, with a contiguous last axis; may be undefined.
+// `mask` expanded to the shape of x, with a contiguous last axis. Undefined if `mask` is.
 Tensor fit_mask(const char* op, const Tensor& mask, const Tensor& x) {
   if (!mask.defined()) return {};
   check(mask.dtype() == DType::u8, "{}: a mask is u8 (0: left out), got {}", op, mask.dtype());
@@ -59,13 +59,13 @@ Tensor along_last(const char* name, const Tensor& x, const Tensor& mask) {
   });
   if constexpr (kForm == Form::plain) {
     return op.record(y, {c}, [y = save(y)](Consumed dy) {
-      return gradient<kForm>(std::move(dy), y.get());  // 0 where y is 0
+      return gradient<kForm>(std::move(dy), y.get());  // masked elements have y = 0, so dx = 0
     });
   } else {
     return op.record(y, {c}, [y = save(y), mask = save(mask)](Consumed dy) {
       Tensor m = mask.get();
       if (!m.defined()) return gradient<kForm>(std::move(dy), y.get());
-      // Gradients of masked elements do not count.
+      // Masked elements pass no gradient.
       return gradient<kForm>(Consumed(masked_fill(dy, eq(m, 0), 0)), y.get());
     });
   }

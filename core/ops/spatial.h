@@ -1,4 +1,4 @@
-// Sizes along the spatial axes, and ways to fill what lies outside of a tensor.
+// Sizes along the spatial axes, and ways to fill positions outside of a tensor.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// Reductions built from others: variance, norms, products, running sums.
+// Reductions built from others: var, std, prod, norm, logsumexp and cumsum. Variances are computed
+// in double for every type.
 #include <cmath>
 
 #include "tern/core/kernels/reduction.h"
@@ -13,8 +14,8 @@ namespace {
 using detail::map;
 using detail::Reduced;
 
-// One axis: multiplies halves until one element is left. Zeros need no special case, and
-// derivatives of any order are those of mul.
+// The product along one axis: multiplies halves until one element is left. Zeros need no special
+// case, and derivatives of any order are those of mul.
 Tensor prod_over(const Tensor& x, int axis) {
   Tensor y = x, rest;
   while (y.size(axis) > 1) {
@@ -34,7 +35,7 @@ Tensor norm_gradient(const Tensor& dy, const Tensor& x, const Tensor& y, double 
                      const Dims& axes) {
   if (p == 0) return detail::zero_gradient(expand(dy, x.shape()));
   if (p == 1) return dy * sign(x);
-  if (std::isinf(p)) {  // the largest elements share it
+  if (std::isinf(p)) {  // the largest elements share the gradient
     Tensor equals = eq(abs(x), y).to(x.dtype());
     return sign(x) * equals * (dy / sum(equals, axes, true));
   }
@@ -58,7 +59,7 @@ Tensor centred(const Tensor& x, const Dims& axes) {
   return shifted - mean(shifted, axes, true);
 }
 
-// n - correction, at least 0.
+// n - correction, but at least 0.
 double divisor_of(const Reduced& r, int64_t correction) {
   return std::max(static_cast<double>(r.count) - static_cast<double>(correction), 0.0);
 }
@@ -69,7 +70,7 @@ Fresh spread(const char* op, const Tensor& x, const Reduced& r, int64_t correcti
   check(is_float(x.dtype()), "{}: needs a floating tensor, got {}; convert with .to(DType::f32)",
         op, x.dtype());
   NoGradGuard guard;
-  Fresh d(x.shape(), DType::f64);  // as `centred`, then its squares
+  Fresh d(x.shape(), DType::f64);  // first x - first_of(x), then the squares of x - mean
   auto difference = [](double v, double other) { return v - other; };
   map<double, double, double>(op, d, difference, x, first_of(x, r.axes));
   Tensor shifted = not_differentiable(d);
@@ -92,7 +93,7 @@ Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) 
   });
 }
 
-// d std / dx = (x - mean) / ((n - correction) std), and 0 where std is 0, which is exact if all
+// d std / dx = (x - mean) / ((n - correction) std), and 0 where std is 0. std is exactly 0 if all
 // elements are equal, however their mean is rounded.
 Tensor std(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
   Op op("std", x);
@@ -116,7 +117,7 @@ Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
   Reduced r("prod", x, axes, keepdim);
   Tensor y = is_float(x.dtype()) ? x : x.to(DType::i64);
   if (r.count == 0) return sum(y, r.axes, keepdim) + 1;
-  // In f64: equal factors all round the same way, so that the error doubles at every halving.
+  // Computes in f64: equal factors all round the same way, so the error doubles at every halving.
   if (is_float(x.dtype()) && r.count > 1) y = y.to(DType::f64);
   for (int64_t axis : r.axes) y = prod_over(y, static_cast<int>(axis));
   if (is_float(x.dtype())) y = y.to(x.dtype());
@@ -174,7 +175,7 @@ Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
     return Fresh::adopt(reshape(log(sum(exp(x - m), r.axes, true)) + m, r.out));
   }();
   return op.record(y, [r, x = save(x), y = save(y)](const Tensor& dy) {
-    Tensor top = r.broadcastable(y.get());  // if -inf, all of x is, without a gradient
+    Tensor top = r.broadcastable(y.get());  // where -inf, all of x is -inf and gets no gradient
     return r.broadcastable(dy) * exp(x.get() - masked_fill(top, eq(top, -kInfinity), 0));
   });
 }

@@ -46,7 +46,7 @@ inline double atan(double x) { return std::atan(x); }
   const double a = vmath::abs(static_cast<double>(y)), b = vmath::abs(static_cast<double>(x));
   const double most = a > b ? a : b, least = a > b ? b : a;
   double ratio = most == 0 ? 0.0 : least / most;
-  ratio = least == most && most > 0 ? 1.0 : ratio;  // both may be infinite
+  ratio = least == most && most > 0 ? 1.0 : ratio;  // inf / inf is NaN
   double angle = atan_to_one(ratio);
   angle = a > b ? pi / 2 - angle : angle;
   angle = std::signbit(x) ? pi - angle : angle;
@@ -189,7 +189,7 @@ struct LogAddExp {
   static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
   template <class T>
   T f(T a, T b) const {
-    const T most = maximum(a, b), apart = a == b ? T(0) : -vmath::abs(a - b);  // equal infinities
+    const T most = maximum(a, b), apart = a == b ? T(0) : -vmath::abs(a - b);  // inf - inf is NaN
     return most + log1p(exp(apart));
   }
   template <class T>

@@ -1,4 +1,4 @@
-// Windows of images as columns (im2col), and the inverse (col2im); each is the other's gradient.
+// Windows of images as columns (im2col) and back (col2im). Each is the other's gradient.
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/conv_call.h"
 #include "tern/core/ops/ops.h"

@@ -1,4 +1,4 @@
-// unique, bincount, searchsorted, histogram.
+// unique (by sorting rows), bincount (a scatter_add), searchsorted and histogram.
 #include <cmath>
 #include <numeric>
 
@@ -12,7 +12,7 @@ namespace {
 
 Tensor list_of(const std::vector<int64_t>& v) { return tensor(v); }
 
-// Keeps the order of the other axes, which decides the order of slices.
+// Moves one axis and keeps the order of the others, which decides how slices compare.
 Tensor move_axis(const Tensor& x, int from, int to) {
   Dims order;
   for (int i = 0; i < x.ndim(); ++i)
@@ -21,7 +21,7 @@ Tensor move_axis(const Tensor& x, int from, int to) {
   return permute(x, order);
 }
 
-// Sorts the groups by their first rows.
+// Sorts the groups by the position of their first row.
 void order_by_first(kernels::Groups& groups) {
   const size_t n = groups.first.size();
   std::vector<int64_t> order(n), place(n);
@@ -130,7 +130,7 @@ Tensor searchsorted(const Tensor& given, const Tensor& values, bool right) {
         given.shape(), values.shape());
   DType type = detail::promote("searchsorted", given.dtype(), values.dtype());
   if (is_float(given.dtype()) != is_float(values.dtype()))
-    type = DType::f64;  // f32 misses integers
+    type = DType::f64;  // f32 cannot hold all integers
   const Tensor sorted = given.detach().to(type).contiguous();
   const Tensor wanted = values.detach().to(type).contiguous();
   Fresh y(values.shape(), DType::i64);

@@ -121,7 +121,7 @@ Tensor squeeze(const Tensor& x, int64_t axis) {
 Tensor unsqueeze(const Tensor& x, int64_t axis) {
   check_defined("unsqueeze", x);
   int a = normalize_axis("unsqueeze", axis, x.ndim() + 1);
-  int64_t stride = 1;  // one element allows any stride; this one lets neighbouring axes merge
+  int64_t stride = 1;  // any stride is valid; this one lets adjacent axes merge
   if (a < x.ndim() && __builtin_mul_overflow(x.shape()[a], x.strides()[a], &stride)) stride = 1;
   return reshaped("unsqueeze", x, insert_axis(x.layout(), a, 1, stride));
 }

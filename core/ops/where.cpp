@@ -1,4 +1,5 @@
-// Selection by a mask.
+// where, masked_fill, tril and triu: all are `where` with a mask. Gradients pass to the chosen
+// operand.
 #include "tern/core/kernels/create.h"
 #include "tern/core/ops/elementwise.h"
 
@@ -14,11 +15,11 @@ void check_mask(const char* op, const Tensor& mask) {
         op, mask.dtype());
 }
 
-// 1 on and below (lower) or on and above (upper) a diagonal of the last two axes of x.
+// A mask of the last two axes of x: 1 on a diagonal and below it (`lower`) or above it.
 Tensor triangle(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   check(x.ndim() >= 2, "{}: needs at least 2 axes, the shape is {}", op, x.shape());
   Fresh mask({x.size(-2), x.size(-1)}, DType::u8);
-  if (mask.numel() > 0)  // with no columns there may be more rows than a loop can walk
+  if (mask.numel() > 0)  // rows of no elements may be too many for a loop
     kernels::triangle(mask.data<uint8_t>(), x.size(-2), x.size(-1), diagonal, lower);
   return not_differentiable(mask);
 }

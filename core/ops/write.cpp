@@ -1,3 +1,5 @@
+// Numbers as elements of a dtype, copies between layouts and types, and the checks that every
+// in-place op makes.
 #include "tern/core/ops/write.h"
 
 #include <cmath>
