@@ -152,7 +152,7 @@ struct GradientMemory {
       const DType dtype = call.inputs[i].dtype();
       inputs.emplace_back();
       if (!wants[static_cast<int>(i)]) continue;
-      // In the memory order of x, if x stores all heads of a token together.
+      // Keeps the memory order of x if x stores all heads of a token together.
       if (!call.packed() && x.strides[1] < x.strides[2])
         inputs.back() = heads_last(x.shape, dtype);
       else
@@ -193,7 +193,7 @@ struct AttentionVjp {
   Tensor kept;
   Saved lengths, allowed;  ///< the mask in `rest`, to detect writes to it
 
-  /// The call on these operands, of which the last is the bias.
+  /// Builds the call from the inputs and, as the last operand, the bias.
   AttentionCall call_on(std::vector<Operand> inputs_and_bias) const {
     AttentionCall call = rest;
     call.inputs = std::move(inputs_and_bias);

@@ -50,7 +50,7 @@ struct HeadCounts {
   int64_t heads = 1, kv_heads = 0;
 };
 
-/// As attention, for a joint projection: qkv (B, T, (H + 2 G) D) holds the channels of q, then k,
+/// attention() for a joint projection: qkv (B, T, (H + 2 G) D) holds the channels of q, then k,
 /// then v -> (B, T, H D). All three share one gradient tensor.
 Tensor self_attention(const Tensor& qkv, const HeadCounts& counts,
                       const AttentionOptions& options = {});
@@ -59,8 +59,8 @@ Tensor self_attention(const Tensor& qkv, const HeadCounts& counts,
 Tensor cross_attention(const Tensor& q, const Tensor& kv, const HeadCounts& counts,
                        const AttentionOptions& options = {});
 
-/// The mask as one u8 tensor that broadcasts to (B, H, T, S). Undefined if all keys are seen. Of a
-/// bias, only elements of -inf count.
+/// The mask as one u8 tensor that broadcasts to (B, H, T, S). Undefined if all keys are seen. A
+/// bias hides a key only where it is -inf.
 Tensor seen_keys(const AttentionMask& mask, const Shape& scores);
 
 }  // namespace tern

@@ -1,5 +1,5 @@
-// Attention by public ops, for second derivatives and for attention_with_weights under a tape.
-// Also the checks of masks and the layout of heads within joint projections.
+// Attention by public ops, for second derivatives and for attention_with_weights if recorded. Also
+// the checks of masks and the layout of heads within joint projections.
 #include <limits>
 
 #include "tern/core/ops/attention_call.h"

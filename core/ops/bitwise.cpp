@@ -1,5 +1,5 @@
-// Bitwise logic and shifts of integers, without gradients. A shift by all bits or more is computed
-// apart, since C++ leaves it undefined.
+// Bitwise logic and shifts of integers, without gradients. A shift by all bits or more is a
+// separate case, because C++ leaves it undefined.
 #include "tern/core/ops/elementary.h"
 #include "tern/core/ops/elementwise.h"
 

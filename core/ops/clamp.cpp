@@ -49,7 +49,7 @@ struct Clamp {
     T y = x < lo ? lo : x;  // keeps NaN
     return y > hi ? hi : y;
   }
-  // On an open side infinity counts as inside. NaN is never inside.
+  // An infinite x is inside if that side is open. NaN is never inside.
   template <class T>
   T df(const T& dy, const T& x) const {
     using C = Constant<T>;

@@ -68,8 +68,8 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b = {},
 
 namespace detail {
 
-/// The gradients of fn by `inputs`, recorded so that they can be differentiated again. fn gets a
-/// view of each input, so that one input may be computed from another.
+/// The gradients of fn with respect to `inputs`, recorded so that they can be differentiated again.
+/// fn gets a view of each input, so that one input may be computed from another.
 template <class Fn>
 Gradients composed_gradients(const Fn& fn, const std::vector<Tensor>& inputs, const Tensor& dy) {
   std::vector<Tensor> args, wanted;

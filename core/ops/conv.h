@@ -13,7 +13,7 @@ struct ConvOptions {
   Size stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
   PaddingMode padding_mode = PaddingMode::zeros;  ///< how the padding is filled
-  /// PyTorch's padding = "same": pads so that the output keeps the input's size (an odd one goes
+  /// PyTorch's padding = "same": pads so that the output keeps the input's size (an odd pad goes
   /// to the end). Requires stride 1 and padding 0.
   bool same_padding = false;
 };
@@ -43,8 +43,8 @@ using ConvTranspose1dOptions = ConvTransposeOptions<int64_t>;
 using ConvTranspose2dOptions = ConvTransposeOptions<Size2>;
 using ConvTranspose3dOptions = ConvTransposeOptions<Size3>;
 
-/// The gradient of a convolution with these options (except output_padding) by its input: x (B, C,
-/// L), w (C, O/groups, K), b (O) or undefined -> (B, O, L') with
+/// The gradient, with respect to its input, of a convolution with these options (except
+/// output_padding): x (B, C, L), w (C, O/groups, K), b (O) or undefined -> (B, O, L') with
 /// L' = (L-1)*stride - 2*padding + dilation*(K-1) + output_padding + 1.
 Tensor conv_transpose1d(const Tensor& x, const Tensor& w, const Tensor& b = {},
                         const ConvTranspose1dOptions& options = {});

@@ -66,7 +66,7 @@ void set_output_size(const char* op, ConvCall& c, bool ceil_mode = false);
 
 /// y = x * w + b; x (B, C, ...), w (O, C/groups, ...), b (O) or undefined.
 Tensor convolve(const ConvCall& c, const Tensor& x, const Tensor& w, const Tensor& b);
-/// Its gradient by x: the transposed convolution.
+/// Its gradient with respect to x: the transposed convolution.
 Tensor conv_input_grad(const ConvCall& c, const Tensor& dy, const Tensor& w);
 
 /// Whether windows tile the input without overlap, gaps or padding.

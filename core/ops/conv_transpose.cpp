@@ -1,4 +1,4 @@
-// Transposed convolutions: the gradient of a convolution by its input, as a function of dy.
+// Transposed convolutions: the gradient of a convolution with respect to its input.
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/conv_call.h"
 #include "tern/core/ops/ops.h"

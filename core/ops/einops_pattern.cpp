@@ -1,5 +1,5 @@
-// A parser for patterns such as "b (h w) -> b h w". It keeps the position of every piece for error
-// messages; expand_ellipsis() later replaces "..." by one piece per axis.
+// A parser for patterns such as "b (h w) -> b h w". Errors name the position. expand_ellipsis()
+// later replaces "..." by one piece per axis.
 #include "tern/core/ops/einops_pattern.h"
 
 #include <algorithm>

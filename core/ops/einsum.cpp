@@ -1,6 +1,6 @@
 // einsum by public ops: diagonals and early sums, then pairs of operands, each as one batched
-// matrix product. Axes are only renamed and reordered, as views. The kernel merges axes that are
-// adjacent in memory, so most contractions copy nothing and write their result in the wanted order.
+// matrix product. Axes are only renamed and reordered, as views. The kernel merges axes whose
+// strides allow it, so most contractions copy nothing and write their result in the wanted order.
 #include "tern/core/ops/einsum.h"
 
 #include <algorithm>

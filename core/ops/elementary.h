@@ -47,7 +47,7 @@ Tensor isinf(const Tensor& x);  ///< u8
 Tensor bitwise_and(const Tensor& a, const Tensor& b);
 Tensor bitwise_or(const Tensor& a, const Tensor& b);
 Tensor bitwise_xor(const Tensor& a, const Tensor& b);
-// For masks: (x > 0) & (x < 1).
+// These combine masks: (x > 0) & (x < 1).
 inline Tensor operator&(const Tensor& a, const Tensor& b) { return bitwise_and(a, b); }
 inline Tensor operator|(const Tensor& a, const Tensor& b) { return bitwise_or(a, b); }
 inline Tensor operator^(const Tensor& a, const Tensor& b) { return bitwise_xor(a, b); }

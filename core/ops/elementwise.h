@@ -66,7 +66,7 @@ void map(const char* op, const Fresh& out, const F& f, const Tensors&... in) {
 /// that second derivatives are zeros instead of an error.
 Tensor zero_gradient(const Tensor& dy);
 
-/// What a unary op keeps for df: df(dy), df(dy, x) or df(dy, y).
+/// The tensor that a unary op keeps for df: df(dy), df(dy, x) or df(dy, y).
 enum class Keep { nothing, input, output };
 
 template <class Formula>

@@ -1,4 +1,4 @@
-// exp, log, sqrt, square, reciprocal and variants. The structs with their gradients are in unary.h.
+// exp, log, sqrt, square, reciprocal and variants. The structs that fused() shares are in unary.h.
 #include "tern/core/ops/unary.h"
 
 namespace tern {

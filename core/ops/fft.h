@@ -27,7 +27,7 @@ Tensor rfft(const Tensor& x, const Options& options = {});
 /// which is even. As PyTorch, it ignores the imaginary parts of frequency 0 and, for even n, n / 2.
 Tensor irfft(const Tensor& spectrum, const Options& options = {});
 
-/// The frequencies k / (n d) of rfft's bins, for samples at distance d.
+/// The frequencies k / (n d) of rfft's bins, for samples d apart.
 Tensor rfftfreq(int64_t n, double d = 1, DType dtype = DType::f32);
 
 }  // namespace tern::fft

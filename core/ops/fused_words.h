@@ -250,7 +250,7 @@ template <class V>
   return Condition<V>{logical_not(a.is), a.type};
 }
 
-/// a where the condition holds, else b; the slopes likewise.
+/// a and its slopes where the condition holds, else b and its slopes.
 template <class V, Operand A, Operand B>
 [[gnu::always_inline]] inline auto where(const Condition<V>& c, const A& a, const B& b) {
   using C = Constant<V>;

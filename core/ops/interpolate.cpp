@@ -36,7 +36,7 @@ struct Axis {
   }
 };
 
-// In f32, as in PyTorch for every type: its rounding decides which of two neighbours is taken.
+// Computes in f32, as PyTorch does for every type: rounding decides between two neighbours.
 void nearest_map(const Axis& axis, bool exact, AxisMap& map) {
   const float step = axis.scale_factor > 0
                          ? static_cast<float>(1 / axis.scale_factor)

@@ -1,4 +1,4 @@
-// lerp(a, b, weight) with a number or a tensor as weight: a and b are exact at weights 0 and 1.
+// lerp(a, b, weight) with a number or a tensor as weight: exactly a at 0 and b at 1.
 #include "tern/core/ops/elementary.h"
 #include "tern/core/ops/elementwise.h"
 

@@ -77,7 +77,7 @@ struct [[nodiscard]] Eigh {
   Tensor eigenvalues;   ///< (..., n), ascending
   Tensor eigenvectors;  ///< (..., n, n), in columns; gradients need distinct eigenvalues
 };
-/// For symmetric a; only the given triangle is read.
+/// a is symmetric; only the given triangle is read.
 Eigh eigh(const Tensor& a, Triangle triangle = Triangle::lower);
 Tensor eigvalsh(const Tensor& a, Triangle triangle = Triangle::lower);
 

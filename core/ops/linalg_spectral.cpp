@@ -122,8 +122,8 @@ Tensor svdvals(const Tensor& a) {
   return singular_values(a, all);
 }
 
-// da = v (diag(dw) + v^T dv / (w_j - w_i)) v^T, its symmetric part. A triangle in
-// row-major order is LAPACK's other one.
+// da = v (diag(dw) + v^T dv / (w_j - w_i)) v^T, its symmetric part. A triangle in row-major order
+// is LAPACK's other one.
 Eigh eigh(const Tensor& a, Triangle triangle) {
   Op op("linalg::eigh", a);
   const Matrices all = detail::square_matrices("linalg::eigh", a);

@@ -21,7 +21,7 @@ constexpr const char* kName = "linear_cross_entropy";
 // Logits per block: small compared to the weight, but enough rows for fast products.
 constexpr int64_t kBlockElements = int64_t{1} << 22, kLeastRows = 128;
 
-/// Splits the rows into blocks of nearly equal size, by the shape alone.
+/// Splits the rows into blocks of nearly equal size. Depends on the shape only.
 int64_t block_rows(int64_t rows, int64_t classes) {
   const int64_t most = std::max(kLeastRows, kBlockElements / std::max<int64_t>(classes, 1));
   const int64_t blocks = std::max<int64_t>(1, (rows + most - 1) / most);
@@ -115,7 +115,7 @@ struct Kept {
   CrossEntropyOptions options;
 
   Head head() const { return {x.get(), weight.get(), bias.get()}; }
-  /// For second derivatives.
+  /// The gradients by public ops, for second derivatives.
   Gradients composed(const Tensor& dy) const {
     auto fn = [&](const std::vector<Tensor>& in) {
       return composed::linear_cross_entropy(in[0], in[1], in[2], targets.index, options);

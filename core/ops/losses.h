@@ -1,4 +1,4 @@
-// More losses, beside those of ops.h. Names, arguments, defaults and reductions are
+// Losses that ops.h lacks. Names, arguments, defaults and reductions are
 // torch.nn.functional's. Unless said otherwise, both tensors have the same shape, and every
 // floating input gets a gradient, to second order.
 #pragma once
@@ -95,8 +95,8 @@ struct CtcOptions {
 /// in a vector of sum(target_lengths) elements; or a vector for (T, C). input_lengths (each <= T)
 /// and target_lengths have one entry per sample. Errors name the sample. A target too long for its
 /// input has an infinite loss and a NaN gradient, unless zero_infinity.
-/// The gradient is the true derivative by log_probs. PyTorch adds exp(log_probs), a difference that
-/// vanishes behind log_softmax. There is no second derivative (Error).
+/// The gradient is the true derivative with respect to log_probs. PyTorch adds exp(log_probs), a
+/// difference that vanishes behind log_softmax. There is no second derivative (Error).
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets,
                 const std::vector<int64_t>& input_lengths,
                 const std::vector<int64_t>& target_lengths, const CtcOptions& options = {});

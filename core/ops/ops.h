@@ -112,7 +112,7 @@ Tensor transpose(const Tensor& x, int64_t a, int64_t b);  ///< swaps two axes
 Tensor permute(const Tensor& x, const Dims& axes);        ///< axis i of the result is axes[i]
 Tensor expand(const Tensor& x, const Shape& shape);       ///< -1 keeps a size
 Tensor squeeze(const Tensor& x);                          ///< removes all axes of size 1
-Tensor squeeze(const Tensor& x, int64_t axis);            ///< removes an axis of size 1
+Tensor squeeze(const Tensor& x, int64_t axis);            ///< removes the axis if its size is 1
 Tensor unsqueeze(const Tensor& x, int64_t axis);          ///< adds an axis of size 1
 /// Python's x[start:end:step] along an axis. Ends are clamped, negative ends count from the end.
 /// step may be negative; the default ends are then Python's.
@@ -154,7 +154,7 @@ inline Tensor repeat(const Tensor& x, std::initializer_list<int64_t> counts) {
   return repeat(x, Dims(counts.begin(), counts.end()));
 }
 inline Tensor repeat(const Tensor& x, int64_t count) { return repeat(x, Dims(count)); }
-/// As repeat, but `counts` may be shorter than the axes: it then belongs to the last ones.
+/// As repeat, but `counts` may have fewer entries than x has axes. They belong to the last axes.
 Tensor tile(const Tensor& x, const Dims& counts);
 Tensor tril(const Tensor& x, int64_t diagonal = 0);  ///< 0 above the diagonal
 Tensor triu(const Tensor& x, int64_t diagonal = 0);  ///< 0 below it
@@ -219,9 +219,9 @@ inline Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
 inline Tensor operator/(Scalar a, const Tensor& b) { return div(a, b); }
 Tensor neg(const Tensor& x);
 inline Tensor operator-(const Tensor& x) { return neg(x); }
-// In place, as add_ and mul_: all handles on x and its views see the change (x[0] += 1). These are
-// not recorded. If a gradient would have to record them, they are an error: write `x = x + y`. /=
-// needs floats.
+// In place, as add_ and mul_: all handles on x and its views see the change (x[0] += 1). They
+// are not recorded: in grad mode it is an error if x or the operand requires a gradient. Write
+// `x = x + y` there. /= needs floats.
 const Tensor& operator+=(const Tensor& x, const Tensor& y);
 const Tensor& operator-=(const Tensor& x, const Tensor& y);
 const Tensor& operator*=(const Tensor& x, const Tensor& y);
@@ -306,7 +306,7 @@ Tensor prod(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 /// (sum |x|^p)^(1/p); p may be 0, 1, 2, any number, or infinity.
 Tensor norm(const Tensor& x, double p = 2, const Dims& axes = {}, bool keepdim = false);
 /// log sum e^x. Its gradient is softmax, which is 0 / 0 in a line that is all -inf. There PyTorch
-/// gives NaN. Here the gradient is 0, so that masked elements do not spoil the others' gradients.
+/// gives NaN. Here the gradient is 0, so that masked lines do not turn other gradients into NaN.
 Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim = false);
 Tensor cumsum(const Tensor& x, int64_t axis);                              ///< running sums
 Tensor any(const Tensor& x, const Dims& axes = {}, bool keepdim = false);  ///< u8

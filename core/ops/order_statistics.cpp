@@ -33,9 +33,10 @@ struct Ranks {
   Tensor below, above, weight;
 };
 
-// For x of type `type`. Ranks are computed in f64, as in PyTorch: f32 has too few digits for the
-// weight between two elements. Unlike in PyTorch, the rank of an f32 q is rounded to an integer if
-// it differs only by rounding: 0.1f of 11 elements is element 1, not a little more.
+// The ranks of quantiles q among n elements of type `type`. They are computed in f64, as in
+// PyTorch: f32 has too few digits for the weight between two elements. Unlike in PyTorch, the rank
+// of an f32 q is rounded to an integer if it differs only by rounding: 0.1f of 11 elements is
+// element 1, not a little more.
 Ranks ranks_of(const Tensor& q, int64_t n, DType type, QuantileInterpolation interpolation) {
   Tensor rank = q.to(DType::f64) * (n - 1);
   if (q.dtype() == DType::f32) {

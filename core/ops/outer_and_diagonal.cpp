@@ -1,4 +1,5 @@
-// outer, trace and diag_embed, the inverse of diagonal(). All work for every dtype.
+// outer, trace and diag_embed, for every dtype: a product of views, a sum of a diagonal view, and a
+// copy into one.
 #include "tern/core/ops/linalg_call.h"
 #include "tern/core/ops/memory.h"
 

@@ -56,7 +56,7 @@ struct PackedLinearOptions {
   const float* residual = nullptr;
 };
 
-/// Whether some() will be called, which needs a second copy of the weights.
+/// Whether some() will be called. It needs the weights a second time, row by row.
 enum class Shortlists { no, yes };
 
 class PackedLinear {

@@ -67,8 +67,8 @@ void RoundedElements::inherit(Storage* storage) noexcept {
 
 bool RoundedElements::round(const Storage& f32) noexcept try {
   const RoundingScope scope(module_);
-  // Does not round real elements in a ShapeOnlyScope, where the result would read as 0, nor mere
-  // address space outside of one.
+  // Does not round real elements in a ShapeOnlyScope, where the result would read as 0, nor
+  // reserved address space outside of one.
   if (is_reserved(f32.data()) != (reserving != nullptr)) return false;
   const auto n = static_cast<int64_t>(f32.size() / sizeof(float));
   Ref<Storage> bf16(new Storage(static_cast<size_t>(n) * sizeof(kernels::Bf16)));

@@ -59,7 +59,7 @@ class RoundedElements final : public Heir {
     uint64_t lent_at = 0;    ///< their Storage::lent_at()
   };
   Found find();
-  /// As find, but converts bfloat16 elements back to f32 for good.
+  /// The same, but permanently converts bfloat16 elements back to f32.
   Found find_f32();
 
  private:
@@ -82,9 +82,9 @@ class SavedOperand {
   explicit SavedOperand(const Fresh& output);
   explicit SavedOperand(Saved whole) : saved_(std::move(whole)) {}  ///< never rounded
 
-  /// For products. If the caller records, the operand has its history and is never rounded.
+  /// The operand for a product. If the caller records, it has its history and is never rounded.
   Operand operand() const;
-  /// For other uses: rounded elements are converted to f32 for good.
+  /// The operand for other uses. Permanently converts rounded elements to f32.
   Tensor get() const;
 
  private:

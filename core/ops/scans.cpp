@@ -1,5 +1,5 @@
-// cumprod, cummax and cummin. The gradient of cumprod divides by the factors, or multiplies by
-// doubling if one of them is 0.
+// cumprod, cummax and cummin. The gradient of cumprod divides by the factors, or, if one of them is
+// 0, differentiates a product by doubling.
 #include "tern/core/kernels/scan.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/memory.h"

@@ -36,7 +36,7 @@ class SpatialSize {
 using Size2 = SpatialSize<2>;
 using Size3 = SpatialSize<3>;
 
-/// What surrounds an axis a b c d. zeros: 0 0 | a b c d | 0 0, reflect: c b | a b c d | c b,
+/// How an axis a b c d is extended. zeros: 0 0 | a b c d | 0 0, reflect: c b | a b c d | c b,
 /// replicate: a a | a b c d | d d, circular: c d | a b c d | a b.
 enum class PaddingMode { zeros, reflect, replicate, circular };
 

@@ -21,7 +21,7 @@ using std::numbers::pi;
 [[gnu::always_inline]] inline float tan(float x) { return vmath::sin(x) / vmath::cos(x); }
 inline double tan(double x) { return std::tan(x); }
 
-/// For 0 <= a <= 1, in double precision. Cephes' atan (Moshier).
+/// The arctangent for 0 <= a <= 1, in double precision. Method: Cephes' atan (Moshier).
 [[gnu::always_inline]] inline double atan_to_one(double a) {
   const bool far = a > 0.66;
   const double x = far ? (a - 1) / (a + 1) : a, z = x * x;

@@ -19,7 +19,7 @@ void check_mask(const char* op, const Tensor& mask) {
 Tensor triangle(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   check(x.ndim() >= 2, "{}: needs at least 2 axes, the shape is {}", op, x.shape());
   Fresh mask({x.size(-2), x.size(-1)}, DType::u8);
-  if (mask.numel() > 0)  // rows of no elements may be too many for a loop
+  if (mask.numel() > 0)  // without columns there may be too many rows for a loop
     kernels::triangle(mask.data<uint8_t>(), x.size(-2), x.size(-1), diagonal, lower);
   return not_differentiable(mask);
 }
