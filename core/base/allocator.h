@@ -29,7 +29,7 @@ void trim_memory();
 void set_memory_cap(int64_t bytes);
 
 namespace detail {
-/// Sets the listener; null: none. Error if another one is set.
+/// Sets the listener, or removes it (null). Error if another one is set.
 void listen_to_allocations(AllocationListener* listener);
 
 /// Allocates a block of at least `bytes` bytes, aligned to 64 bytes. Sets `bytes` to what the block

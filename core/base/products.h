@@ -9,7 +9,7 @@ namespace tern {
 /// no fused multiply-adds.
 bool products_by_blas();
 
-/// The precision and what computes it: "f32 by tiles", "f32 by BLAS", "bf16 by AVX512_BF16".
+/// The precision and the code in use: "f32 by tiles", "f32 by BLAS", "bf16 by AVX512_BF16".
 std::string products_in_use();
 
 }  // namespace tern
