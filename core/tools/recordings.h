@@ -33,9 +33,9 @@ struct Divergence {
   /// In the order of the first file: outputs in forward order, then gradients in backward order,
   /// then gradients of parameters.
   std::vector<Comparison> compared;
-  std::vector<std::string> only_first, only_second, other_shapes;  ///< what could not be compared
+  std::vector<std::string> only_first, only_second, other_shapes;  ///< entries not compared
 
-  /// The first entry that differs; null: none.
+  /// The first entry that differs, or null.
   const Comparison* first() const;
   std::string report() const;
 };
