@@ -1,5 +1,5 @@
-// bfloat16 tiles by AMX. TDPBF16PS sums the lower halves of pairs (even k) and the upper halves
-// (odd k) separately, so the numbers of a pair are neighbours.
+// Tiles of bf16 products by AMX. TDPBF16PS sums the lower halves of pairs (even k) and the upper
+// halves (odd k) separately, so the numbers of a pair are neighbours.
 #include "tern/core/kernels/gemm_bf16_ways.h"
 
 #if defined(__x86_64__)
@@ -37,7 +37,7 @@ template <int kBands, int kStrips>
                                                           float* c, int64_t ldc, bool add) {
   constexpr int kBRow = kColumns * 4;
   const int64_t c_row = ldc * 4;
-  // Prefetches rows of a new C, a few per step: they are far away.
+  // Prefetches rows of a new C, a few per step, since they are not in the near caches.
   const int64_t at_once = ceil_div(16 * kBands * kBf16Group, depth);
   const float* coming = c;
   const float* const end = add ? c : c + 16 * kBands * ldc;
@@ -79,7 +79,7 @@ template <int kBands, int kStrips>
 }
 
 using AmxTile = void (*)(int64_t, int64_t, const uint16_t*, const uint16_t*, float*, int64_t, bool);
-/// [bands of 16 rows - 1][strips of 16 columns - 1]
+/// Indexed by [bands of 16 rows - 1][strips of 16 columns - 1].
 constexpr AmxTile kAmxTiles[2][2] = {{amx_tile<1, 1>, amx_tile<1, 2>},
                                      {amx_tile<2, 1>, amx_tile<2, 2>}};
 
@@ -96,7 +96,7 @@ struct AmxPairs : Pairs</*kInOrder=*/true, 32, 512, /*kLooksAhead=*/false> {
   }
 };
 
-/// A few rows times a column-major matrix (a linear layer's weights): computed as C^T = B^T A^T, so
+/// Multiplies a few rows by a column-major matrix (a linear layer's weights), as C^T = B^T A^T, so
 /// that B is packed in its own order.
 constexpr int64_t kFewRows = 16;
 void multiply_few_rows(const Product<float>& p) {

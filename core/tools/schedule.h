@@ -11,8 +11,8 @@
 
 namespace tern::detail {
 
-/// Seconds until the last part has ended. If `own_parts`, thread p takes part p, and also part p + N
-/// and so on if there are that many. Otherwise a free thread takes the next part, in order.
+/// Seconds until the last part has ended. If `own_parts`, thread p takes parts p, p + N, p + 2 N
+/// and so on. Otherwise a free thread takes the next part, in order.
 inline double makespan(std::span<const double> parts, int threads, bool own_parts) {
   std::vector<double> busy(static_cast<size_t>(std::max(threads, 1)));
   if (own_parts) {
