@@ -143,7 +143,7 @@ class Cache {
     return p;
   }
 
-  // How much may be cached when `need` bytes more are live.
+  // The number of bytes that may be cached once `need` more bytes are live.
   int64_t room(int64_t need) const {
     const int64_t high = std::max(high_water_, stats_.live + need);
     return std::max<int64_t>(0, high / 4 * 5 + kSlack - stats_.live - need);
@@ -197,7 +197,7 @@ class Cache {
   SpinLock mutex_;
   detail::Arena arena_;
   std::map<std::size_t, Blocks> free_;  // small blocks by size
-  int64_t small_ = 0;                   // bytes of these
+  int64_t small_ = 0;                   // bytes of free small blocks
   MemoryStats stats_;                   // without `cached`
   int64_t cap_ = 0;
   int64_t high_water_ = 0;

@@ -12,7 +12,7 @@ namespace tern::detail {
 struct ControlGroup {
   std::string folder;  ///< where its files are
   std::string name;    ///< "/user.slice"
-  int version;         ///< of control groups: 1 or 2
+  int version;         ///< version of control groups: 1 or 2
 };
 
 /// Calls visit for the process's group and for the groups around it that have this controller

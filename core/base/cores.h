@@ -1,4 +1,4 @@
-// How many threads are worth starting on this machine, and where they run. Inside of tern only.
+// The number of threads worth starting on this machine, and their placement. Inside of tern only.
 #pragma once
 
 #include <string>

@@ -34,7 +34,7 @@ class DrawScope {
   void drawn(const RngState& begin, uint64_t position);
   /// Whether draws leave the generators unchanged.
   bool replays() const;
-  /// After a replay: Error if it drew less than the log has.
+  /// Call it after a replay. Error if the replay drew fewer numbers than the log has.
   void check_finished() const;
 
  private:

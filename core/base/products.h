@@ -1,4 +1,4 @@
-// Which code computes the matrix products of f32 tensors on this thread.
+// Tells which code computes the matrix products of f32 tensors on this thread.
 #pragma once
 
 #include <string>

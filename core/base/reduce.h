@@ -9,8 +9,8 @@
 namespace tern::kernels {
 
 /// The number of partial sums in a sum of floating-point numbers, at every vector level. Term i is
-/// added to partial sum i % 16. The compiler's own reduction would have as many partial sums as fit
-/// the registers, and so other bits at each level.
+/// added to partial sum i % 16. In a reduction by the compiler this number would depend on the
+/// registers, and so each level would give other bits.
 constexpr int kSumLanes = 16;
 
 template <class A>

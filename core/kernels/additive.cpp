@@ -1,5 +1,5 @@
-// Scores of additive attention and their gradients, one query row at a time. Each example sums its
-// part of dw on its own; the parts are added in order.
+// Scores of additive attention and their gradients, query by query. Each example sums its part of
+// dw on its own; the parts are added in order.
 #include "tern/core/kernels/additive.h"
 
 #include <algorithm>

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kGrainTaps = 1 << 17;  // multiplications per thread, at least
 
-/// The vector of T with so many bytes.
+/// The vector of T that has kBytes bytes.
 template <class T, int kBytes>
 struct VectorOf {
   typedef T Type __attribute__((vector_size(kBytes)));

@@ -2,8 +2,8 @@
 //   y   (out, outputs)  = w (out, features) x windows of x (features, outputs)
 //   dx  (in, inputs)    = w, taps turned around (in, features) x windows of dy (features, inputs)
 //   dw  (out, features) = dy (out, outputs) x windows of x (outputs, features)
-// With a stride s, dx falls into s phases along each axis, each a convolution of dy with every s-th
-// tap.
+// With a stride s, dx is divided into s phases along each axis. Each phase is a convolution of dy
+// with every s-th tap.
 #include "tern/core/kernels/conv_products.h"
 
 #include <numeric>

@@ -14,7 +14,7 @@ namespace {
 using namespace bf16;
 
 /// Configures all eight tile registers with 16 rows of 64 bytes. In static memory, since the
-/// intrinsics do not tell compilers what they read.
+/// intrinsics do not tell compilers that they read it.
 struct alignas(64) TileConfig {
   uint8_t palette = 1, start = 0, reserved[14] = {};
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};

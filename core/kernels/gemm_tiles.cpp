@@ -1,7 +1,7 @@
 // f32 tiles of matrix products. A tile of C stays in registers. For each k the loop loads one row
 // of B and multiplies it by each element of a column of A. Uses the compiler's vector type instead
-// of a loop for simd(), since the tile must stay in registers. A tile has as many rows and columns
-// as the registers of a vector unit hold. No element's sum depends on that.
+// of a loop for simd(), since the tile must stay in registers. The registers of a vector unit
+// determine the rows and columns of a tile. No element's sum depends on them.
 #include "tern/core/kernels/gemm_tiles.h"
 
 #include <algorithm>
@@ -187,7 +187,7 @@ struct Avx2 {
   }
 };
 #else
-/// For NEON, which has 32 registers.
+/// The unit for NEON, which has 32 registers.
 struct Baseline {
   using V = Vector4;
   static constexpr int kRows = 12, kVectors = 2;

@@ -53,7 +53,7 @@ void dgelsy_(const int* m, const int* n, const int* nrhs, double* a, const int* 
 namespace tern::kernels::lapack {
 namespace {
 
-/// Of the two routines, the one for T.
+/// Returns the routine for T.
 template <class T, class Single, class Double>
 auto pick(Single single, Double twofold) {
   if constexpr (std::is_same_v<T, float>)

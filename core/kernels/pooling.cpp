@@ -91,7 +91,7 @@ template <class T>
       max_of_columns(p, x, d, h, largest, best);
       for (int64_t w = 0; w < width; ++w) {
         int64_t m = p.begin(2, w);
-        // Of equal columns, chooses the one whose maximum is in the earlier row.
+        // If columns are equal, chooses the one whose maximum is in the earlier row.
         for (int64_t j = m + 1; j < p.end(2, w); ++j) {
           const bool equal = (largest[j] == largest[m]) |
                              ((largest[j] != largest[j]) & (largest[m] != largest[m]));

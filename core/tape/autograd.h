@@ -48,7 +48,7 @@ class EnableGradGuard {
 
 struct BackwardOptions {
   Tensor gradient = {};       ///< d(something) / d(loss); required unless loss has one element
-  bool retain_graph = false;  ///< keep what the nodes saved, to run backward again
+  bool retain_graph = false;  ///< keep the tensors that nodes saved, to run backward again
   /// Called once for each leaf that the loss depends on, as soon as its grad() is complete: no
   /// remaining VJP reads the leaf or adds to its gradient. The function may write to the leaf and
   /// free its gradient. Uses: an optimizer that steps inside backward, gradient buckets for
@@ -92,7 +92,7 @@ struct CheckpointOptions {
 /// Gradients reach the inputs and everything else that fn uses (parameters, captured results).
 ///
 /// fn is copied and must give the same results again. Capture by value whatever changes before
-/// backward, above all loop variables. Capture by reference only what lives until then (a module):
+/// backward, above all loop variables. Capture by reference only what exists until then (a module):
 ///
 ///   for (size_t i = 0; i < blocks.size(); ++i)  // not [&]: i is gone by then
 ///     x = checkpoint([&blocks, i](std::span<const Tensor> in) { return blocks[i](in[0]); }, {x});

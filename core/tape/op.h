@@ -122,11 +122,11 @@ class ModuleScope : private detail::ErrorPlace {
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// Before the op's kernel runs. May throw.
+  /// Called before the op's kernel runs. May throw.
   virtual void begin(const OpScope&) {}
   /// Called for each result. `result` is a tensor of an op (index 0, 1, ... if it has several), or
-  /// a VJP's gradient of input `index`. If that gradient was added in place to what the input had
-  /// gathered, `result` is the sum. May throw.
+  /// a VJP's gradient of input `index`. If the VJP added that gradient in place to the gathered
+  /// gradient of the input, `result` is the sum. May throw.
   virtual void made(const OpScope&, [[maybe_unused]] const Tensor& result,
                     [[maybe_unused]] int index) {}
   /// Called when the op is done or has thrown. Follows every begin() that did not throw, in reverse

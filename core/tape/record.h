@@ -150,7 +150,8 @@ class Saved {
 
 namespace detail {
 
-/// Error if something overwrote what an op saved. `lent_at`: Storage::lent_at() of the elements.
+/// Error if a tensor that an op saved was overwritten. `lent_at`: Storage::lent_at() of its
+/// elements.
 void check_saved_version(const Shape& shape, uint64_t saved, uint64_t now, uint64_t lent_at);
 
 /// Whether a RecomputeScope is open in this thread.

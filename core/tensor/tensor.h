@@ -1,9 +1,9 @@
 // Tensor: a handle on a strided array. Copies of a handle share the elements, as in PyTorch. Ops
 // are in ops.h, gradients in autograd.h.
 //
-// Threads may use different tensors at the same time, and may read one tensor at the same time.
-// Only one thread at a time may build a graph or run it backward. The graphs of several threads may
-// share leaves (backward() in autograd.h).
+// Threads may use different tensors at the same time, and may read one tensor at the same time. Two
+// threads must not build one graph, or run it backward, at the same time. The graphs of several
+// threads may share leaves (backward() in autograd.h).
 #pragma once
 
 #include <iosfwd>

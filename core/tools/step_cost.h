@@ -35,7 +35,7 @@ struct TrainingStep {
 
 enum class MemoryKind {
   weights,      ///< parameters and buffers
-  optimizer,    ///< lives from step to step: optimizer state, averages
+  optimizer,    ///< kept from step to step: optimizer state, averages
   gradients,    ///< of the parameters
   batch,        ///< the inputs
   activations,  ///< made by forward, kept for backward
