@@ -6,7 +6,9 @@
 //     Acc step(Acc a, In x) const;          // adds one element
 //     Acc merge(Acc a, Acc b) const;        // combines two parts
 //     Out finish(Acc a) const;
-//   }; Inside of core only.
+//   };
+//
+// Inside of core only.
 #pragma once
 
 #include <algorithm>
