@@ -63,8 +63,8 @@ std::vector<Node*> nodes_of(const std::vector<Tensor>& tensors) {
   return nodes;
 }
 
-/// One backward pass. Nodes with a pending gradient wait in a heap, newest first: when a node comes
-/// up, everything made from its output has run.
+/// One backward pass. Nodes with a pending gradient wait in a heap, newest first. When a node is
+/// taken from the heap, all nodes made from its output have run.
 class Engine {
  public:
   using OnReady = std::function<void(const Tensor&)>;

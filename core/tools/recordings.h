@@ -26,7 +26,8 @@ struct Comparison {
   double first = 0, second = 0;  ///< the elements there
   bool differs = false;
 
-  /// "output of up (3, 8): largest difference 0.5, 0.3 of the largest element, at (0, 2): 1 and 1.5"
+  /// "output of up (3, 8): largest difference 0.5, 0.3 of the largest element, at (0, 2): 1 and
+  /// 1.5".
   std::string line() const;
 };
 
