@@ -6,7 +6,7 @@
 
 namespace tern::detail {
 
-/// Hears of every block, from any thread, one call at a time.
+/// Receives the allocation and release of every block, from any thread, one call after another.
 class AllocationListener {
  public:
   virtual ~AllocationListener() = default;

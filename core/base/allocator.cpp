@@ -1,3 +1,5 @@
+// The caching allocator: size buckets for small blocks, an arena for large ones, one spin lock, and
+// the memory cap. An optional listener receives every block.
 #include "tern/core/base/allocator.h"
 
 #include <malloc.h>
@@ -23,7 +25,7 @@ constexpr std::size_t kAlign = 64;
 // Cached and live bytes together stay below peak live bytes * 5/4 + kSlack, so that batches of
 // varying size cannot grow the cache without limit.
 constexpr int64_t kSlack = int64_t{16} << 20;
-// No machine has more; sums and products of sizes up to here fit 63 bits.
+// The largest request: more than any machine has, and its sums and products fit 63 bits.
 constexpr std::size_t kMost = std::size_t{1} << 56;
 
 // Blocks of at least this size come from the arena.
@@ -40,7 +42,7 @@ std::size_t taken(std::size_t bytes) {
 }
 
 // The critical section takes less than 100 nanoseconds, and the threads of a parallel loop arrive
-// together: a mutex would put them to sleep for much longer.
+// together. A mutex would put them to sleep for much longer.
 class SpinLock {
  public:
   void lock() {
@@ -141,7 +143,7 @@ class Cache {
     return p;
   }
 
-  // How much may be cached when `need` bytes more are live.
+  // The number of bytes that may be cached once `need` more bytes are live.
   int64_t room(int64_t need) const {
     const int64_t high = std::max(high_water_, stats_.live + need);
     return std::max<int64_t>(0, high / 4 * 5 + kSlack - stats_.live - need);
@@ -195,7 +197,7 @@ class Cache {
   SpinLock mutex_;
   detail::Arena arena_;
   std::map<std::size_t, Blocks> free_;  // small blocks by size
-  int64_t small_ = 0;                   // bytes of these
+  int64_t small_ = 0;                   // bytes of free small blocks
   MemoryStats stats_;                   // without `cached`
   int64_t cap_ = 0;
   int64_t high_water_ = 0;

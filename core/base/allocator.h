@@ -13,7 +13,7 @@ namespace tern {
 
 struct MemoryStats {
   int64_t live = 0;          ///< bytes that tensors use (rounded up to their buckets, or to pages)
-  int64_t peak = 0;          ///< the most `live` has been since reset_peak_memory()
+  int64_t peak = 0;          ///< the largest `live` since reset_peak_memory()
   int64_t cached = 0;        ///< bytes kept for reuse
   int64_t system_calls = 0;  ///< number of blocks ever requested from the system
 };
@@ -29,11 +29,11 @@ void trim_memory();
 void set_memory_cap(int64_t bytes);
 
 namespace detail {
-/// Sets the listener; null: none. Error if another one is set.
+/// Sets the listener, or removes it (null). Error if another one is set.
 void listen_to_allocations(AllocationListener* listener);
 
-/// Allocates a block of at least `bytes` bytes, aligned to 64 bytes. Sets `bytes` to what the block
-/// takes, which may be more than the caller may use.
+/// Allocates a block of at least `bytes` bytes, aligned to 64 bytes. Sets `bytes` to the size of
+/// the block, which may be more than the caller may use.
 void* allocate(std::size_t& bytes);
 void deallocate(void* p, std::size_t bytes) noexcept;
 }  // namespace detail

@@ -1,3 +1,5 @@
+// The arena for large blocks: best-fit search over free lists by size class, merging with free
+// neighbours, and growth by mmap directly behind the last stretch where possible.
 #include "tern/core/base/arena.h"
 
 #include <sys/mman.h>
@@ -10,8 +12,8 @@ namespace tern::detail {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-// How many free stretches of a class a search looks at: a program that frees ten thousand blocks of
-// nearly the same size must not search them all at every allocation.
+// The number of free stretches of a class that a search looks at. A program that frees ten thousand
+// blocks of nearly the same size must not search them all at every allocation.
 constexpr int kLooked = 64;
 
 char* map(void* at, std::size_t bytes, int how) {
@@ -20,8 +22,8 @@ char* map(void* at, std::size_t bytes, int how) {
   return p == MAP_FAILED ? nullptr : static_cast<char*>(p);
 }
 
-// An address with room for consecutive blocks; nullptr lets the system choose (addresses may be
-// scarce, by `ulimit -v`).
+// An address with room for consecutive blocks. nullptr lets the system choose, since `ulimit -v`
+// may make addresses scarce.
 char* roomy_place() {
   for (int bits = 40; bits >= 34; bits -= 2) {
     const std::size_t bytes = std::size_t{1} << bits;
@@ -73,7 +75,7 @@ void Arena::link_after(Stretch* before, Stretch* s) noexcept {
   (s->after ? s->after->before : last_) = s;
 }
 
-// The header between them disappears.
+// Removes the header between two stretches.
 void Arena::join(Stretch* before, Stretch* after) noexcept {
   if (before) before->after = after;
   (after ? after->before : last_) = before;
@@ -90,7 +92,7 @@ Arena::Stretch* Arena::best_of(std::size_t of_class, std::size_t size) const noe
   return best;
 }
 
-// The first class from `from` on with a free stretch, or kClasses.
+// The first class, beginning with `from`, that has a free stretch, or kClasses.
 std::size_t Arena::next_class(std::size_t from) const noexcept {
   for (std::size_t word = from / 64; word < occupied_.size(); ++word) {
     std::uint64_t bits = occupied_[word];
@@ -131,10 +133,10 @@ void* Arena::append(char* at, std::size_t bytes) noexcept {
 }
 
 void* Arena::grow(std::size_t size) noexcept {
-  // After the last stretch, which may be free itself.
+  // Tries to extend behind the last stretch, which may be free itself.
   if (last_) {
     const std::size_t had = last_->free ? last_->bytes : 0;
-    if (had >= size) {  // one that the search skipped
+    if (had >= size) {  // a stretch that the search skipped
       unlist(last_);
       return cut(last_, size);
     }

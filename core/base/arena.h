@@ -1,11 +1,11 @@
 // Large blocks: cut from system memory, and merged with free neighbours when freed, so that memory
-// freed in one size serves another. (With one free list per size a training step kept a fifth more
+// freed in one size serves another. (With one free list per size, a training step kept a fifth more
 // than its peak use.) Inside of core only.
 //
-// A block is cut from the smallest free stretch that holds it. Among stretches of the same size the
-// last freed is taken, since it may still be in the caches. No heap memory is used: a cache line
-// before each block links it to its neighbours. Not thread-safe. Blocks still in use at the end
-// stay valid.
+// A block is cut from the smallest free stretch that holds it. Among stretches of the same size,
+// the arena takes the one freed last, since it may still be in the caches. The arena uses no heap
+// memory: a cache line before each block links it to its neighbours. Not thread-safe. Blocks that
+// outlive the arena stay valid.
 #pragma once
 
 #include <array>

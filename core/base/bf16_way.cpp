@@ -1,3 +1,5 @@
+// Detects the processor's bf16 instructions by CPUID (and asks Linux for AMX's tile registers), and
+// keeps the way that is in use.
 #include "tern/core/base/bf16_way.h"
 
 #include <atomic>

@@ -19,7 +19,7 @@ std::string to_string(Bf16Way way);
 /// The ways that this processor has, fastest last. Leaves out ways above the vector level in use
 /// (cpu.h).
 std::vector<Bf16Way> bf16_ways();
-/// The way in use: the fastest, or the one of a Bf16WayScope.
+/// The way in use: the fastest one, or the one that a Bf16WayScope sets.
 Bf16Way bf16_way();
 /// Its name, with a remark if it is slower than f32.
 std::string bf16_products();

@@ -1,3 +1,4 @@
+// Joins the details of the processor, BLAS, threads and compiler into one line.
 #include "tern/core/base/build_info.h"
 
 #include <fmt/core.h>

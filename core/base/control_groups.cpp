@@ -1,3 +1,5 @@
+// Reads the control groups of this process (versions 1 and 2) from /proc/self/cgroup, and finds
+// their files by /proc/self/mountinfo.
 #include "tern/core/base/control_groups.h"
 
 #include <algorithm>
@@ -23,7 +25,7 @@ bool lists(const std::string& words, const std::string& word) {
   return ("," + words + ",").find("," + word + ",") != words.npos;
 }
 
-/// The mounts of a controller of version 1; with no controller those of version 2.
+/// The mounts of a controller of version 1, or without a controller those of version 2.
 std::vector<Mount> mounts_of(const fs::path& root, const std::string& controller) {
   std::vector<Mount> mounts;
   std::ifstream in(root / "proc/self/mountinfo");
@@ -40,8 +42,8 @@ std::vector<Mount> mounts_of(const fs::path& root, const std::string& controller
   return mounts;
 }
 
-/// Visits a group and those around it, as far as the mount has them. A container may see its own
-/// group as the mount's top and yet another name in /proc/self/cgroup: then that top alone.
+/// Visits a group and the groups around it, as far as the mount has them. A container may see its
+/// own group as the mount's top, but another name in /proc/self/cgroup. Then visits only that top.
 void visit_up(const Mount& mount, const std::string& group, int version,
               const std::function<void(const ControlGroup&)>& visit) {
   fs::path below = fs::path(group).lexically_relative(mount.top);

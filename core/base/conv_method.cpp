@@ -1,3 +1,4 @@
+// The convolution method of each thread, in a thread-local variable.
 #include "tern/core/base/conv_method.h"
 
 namespace tern {

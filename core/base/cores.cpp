@@ -1,3 +1,5 @@
+// Counts the processors and cores that this process may use (affinity mask, OpenMP places, CPU
+// quotas of control groups) and binds threads to OpenMP's places.
 #include "tern/core/base/cores.h"
 
 #include <dlfcn.h>
@@ -16,8 +18,9 @@
 namespace tern::detail {
 namespace {
 
-// Processors whose time the control groups allow: a quota of 250 ms of every 100 ms is two whole
-// ones. A third thread would be stopped in the middle of a loop, and the others would wait for it.
+// The number of whole processors in the CPU quota of the control groups: a quota of 250 ms per
+// 100 ms is two. A third thread would be stopped in the middle of a loop, and the others would wait
+// for it.
 int quota_of_groups(const std::string& root) {
   int64_t least = std::numeric_limits<int>::max();
   visit_control_groups(root, "cpu", [&](const ControlGroup& group) {
@@ -28,7 +31,7 @@ int quota_of_groups(const std::string& root) {
       std::getline(in, line);
       quota = leading_number(line);
       period = leading_number(line.substr(std::min(line.find(' '), line.size())));
-    } else {  // a quota of -1 is none
+    } else {  // a quota of -1 means no limit
       quota = number_in_file(group.folder + "/cpu.cfs_quota_us");
       period = number_in_file(group.folder + "/cpu.cfs_period_us");
     }
@@ -37,8 +40,8 @@ int quota_of_groups(const std::string& root) {
   return static_cast<int>(std::max<int64_t>(least, 1));
 }
 
-/// OpenMP's places. A program of clang has GNU's OpenMP beside LLVM's if OpenBLAS uses that. GNU's
-/// then binds the main thread first, and all that LLVM's sees is this one place.
+/// OpenMP's places. A program compiled by clang has GNU's OpenMP library beside LLVM's if OpenBLAS
+/// uses GNU's. GNU's then binds the main thread first, and LLVM's sees only this one place.
 struct Places {
   int (*count)() = omp_get_num_places;
   int (*size)(int place) = omp_get_place_num_procs;
@@ -79,7 +82,7 @@ void add_place(int place, std::vector<int>& processors) {
 
 void run_on(const std::vector<int>& processors) {
   if (processors.empty()) return;
-  omp_get_max_threads();  // LLVM's library binds a thread by itself, once: here rather than later
+  omp_get_max_threads();  // LLVM's library binds a thread at its first call: here, not later
   const int most = *std::max_element(processors.begin(), processors.end()) + 1;
   cpu_set_t* const set = CPU_ALLOC(most);
   if (!set) return;
@@ -90,7 +93,7 @@ void run_on(const std::vector<int>& processors) {
   CPU_FREE(set);
 }
 
-// What the kernel lets this thread run on.
+// The processors that the kernel lets this thread run on.
 std::vector<int> own_processors() {
   std::vector<int> allowed;
   // The kernel refuses a set that is too small for its processors.
@@ -133,7 +136,7 @@ void leave_place() {
 
 Cores usable_cores(const std::vector<int>& allowed, const std::string& root) {
   const int quota = quota_of_groups(root);
-  std::set<std::string> cores;  // each by the list of its processors: "0,64"
+  std::set<std::string> cores;  // a core is named by the list of its processors: "0,64"
   for (int processor : allowed) {
     std::string siblings;
     std::ifstream in(fmt::format("{}/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list",

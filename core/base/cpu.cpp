@@ -1,3 +1,5 @@
+// Detects the processor's name and vector level, and makes OpenBLAS choose kernels that match it.
+// OpenBLAS's functions are looked up at run time, since any BLAS may be linked.
 #include "tern/core/base/cpu.h"
 
 #include <dlfcn.h>
@@ -103,7 +105,7 @@ bool switch_kernels(const OpenBlas& blas, const std::string& wanted) {
   return ok;
 }
 
-/// The first caller does the work, others wait for it.
+/// The first caller does the work; other callers wait for it.
 const std::string& blas_kernels() {
   static const std::string kernels = detail::guard_blas();
   return kernels;

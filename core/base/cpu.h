@@ -5,7 +5,7 @@
 
 namespace tern {
 
-/// Vector units that tern compiles code for; each includes the previous ones.
+/// Vector units that tern compiles code for. Each includes the previous ones.
 enum class VectorLevel : int {
   kBaseline = 0,  // available on every processor of the architecture (SSE2, NEON)
   kAvx2 = 1,      // x86-64-v3: AVX2, FMA, BMI
@@ -21,8 +21,8 @@ struct CpuInfo {
 };
 
 namespace detail {
-/// The processor, determined once. The vector level counts only what the operating system has
-/// enabled. (Not in namespace tern, since programs have a cpu() of their own.)
+/// The processor, determined once. The vector level includes only units that the operating system
+/// has enabled. (Not in namespace tern, since programs have a cpu() of their own.)
 const CpuInfo& cpu();
 
 /// The level that simd() uses: one load, no guard. kBaseline until core's static initialisation.
@@ -56,8 +56,8 @@ VectorLevel openblas_level(const std::string& corename);
 /// OpenBLAS chooses kernels by the processor's model number, and falls back to SSE3 kernels for
 /// unknown models. If its choice is weaker than the processor, the first call sets
 /// OPENBLAS_CORETYPE and makes OpenBLAS choose again. If that fails, it warns once on standard
-/// error and says what to do. It leaves the user's own OPENBLAS_CORETYPE alone, and any BLAS other
-/// than OpenBLAS.
+/// error and says what to do. It does not change the user's own OPENBLAS_CORETYPE, nor any BLAS
+/// other than OpenBLAS.
 ///
 /// REQUIRES: no other thread is inside a BLAS call during the first call.
 void blas_ready();

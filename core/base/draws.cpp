@@ -1,3 +1,5 @@
+// Recording and replay of random draws. Scopes nest: an inner scope that records passes its draws
+// on to the outer scope, which records or replays them.
 #include "tern/core/base/draws.h"
 
 #include "tern/core/base/error.h"

@@ -1,3 +1,4 @@
+// Prints element types to streams.
 #include "tern/core/base/dtype.h"
 
 #include <ostream>

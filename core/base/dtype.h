@@ -20,7 +20,7 @@ namespace tern {
 /// the same code.
 enum class DType : uint8_t { f32, f64, i64, u8 };
 
-// A switch over DType has no default, so that the compiler finds the places that miss a new type.
+// A switch over DType has no default, so that the compiler finds each switch that lacks a new type.
 
 constexpr std::string_view name(DType t) {
   switch (t) {

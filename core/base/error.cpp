@@ -1,3 +1,5 @@
+// Throws errors, each with the innermost place in the user's model as a prefix. The list of places
+// is thread-local.
 #include "tern/core/base/error.h"
 
 #include "tern/core/base/out_of_memory.h"

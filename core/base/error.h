@@ -29,8 +29,9 @@ class IoError : public Error {
 
 namespace detail {
 
-/// The place in the user's model where this thread works (an op's scope, tape/op.h). While it
-/// lives, errors of fail() and check() begin with where() of the innermost place that has text.
+/// The place in the user's model where this thread works (an op's scope, tape/op.h). While such an
+/// object exists, errors of fail() and check() begin with where() of the innermost place that has
+/// text.
 class ErrorPlace {
  public:
   ErrorPlace(const ErrorPlace&) = delete;
@@ -51,7 +52,7 @@ class ErrorPlace {
 [[noreturn]] void fail_io(const std::string& message);
 
 namespace detail {
-// Not in the templates below, since those are compiled at every check.
+// Kept out of the templates below, since those are compiled for every call of check.
 [[noreturn]] void fail_formatted(fmt::string_view message, fmt::format_args args);
 [[noreturn]] void fail_io_formatted(fmt::string_view message, fmt::format_args args);
 }  // namespace detail
@@ -70,8 +71,8 @@ void check_io(bool ok, fmt::format_string<Args...> message, Args&&... args) {
     detail::fail_io_formatted(message, fmt::make_format_args(args...));
 }
 
-/// For the end of a switch that handles every value of an enum and has no default (so that the
-/// compiler finds the places that miss a new value): fail_unhandled("DType", t).
+/// Ends a switch that handles every value of an enum and has no default (so that the compiler finds
+/// each switch that lacks a new value): fail_unhandled("DType", t).
 [[noreturn]] void fail_unhandled(const char* type, int value);
 template <class Enum>
 [[noreturn]] void fail_unhandled(const char* type, Enum value) {

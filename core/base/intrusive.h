@@ -36,7 +36,7 @@ class Ref {
   T* operator->() const { return p_; }
   T& operator*() const { return *p_; }
   explicit operator bool() const { return p_ != nullptr; }
-  /// A pointer to an object whose memory exists but whose last pointer may be gone; then null.
+  /// A pointer to an object whose memory still exists. Null if its last pointer is gone.
   static Ref if_alive(T* p) {
     int64_t n = p->count.load(std::memory_order_relaxed);
     while (n > 0 && !p->count.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) {

@@ -1,3 +1,5 @@
+// Layout arithmetic of the view ops: view, expand, permute, slice, diagonal, unfold. No function
+// touches elements.
 #include "tern/core/base/layout.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Where a tensor's elements lie in its storage: shape, strides and offset, in elements. Pure
+// The places of a tensor's elements in its storage: shape, strides and offset, in elements. Pure
 // integer arithmetic; each view op is one of these functions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// The matmul backend of each thread, in a thread-local variable, and the backends' names.
 #include "tern/core/base/matmul_backend.h"
 
 #include "tern/core/base/error.h"

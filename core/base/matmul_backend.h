@@ -1,22 +1,24 @@
-// What computes f32 matrix products.
+// The choice of the code that computes f32 matrix products: tern's own, or BLAS.
 #pragma once
 
 #include <string>
 
 namespace tern {
 
-/// What computes matmul, linear, einsum, convolutions, recurrent layers and attention on f32
-/// tensors. Products in bf16 (precision.h) and of i64 are always tern's own, those in f64 BLAS's.
+/// The code that computes matmul, linear, einsum, convolutions, recurrent layers and attention on
+/// f32 tensors. Products in bf16 (precision.h) and of i64 always use tern's own code, products of
+/// f64 tensors always BLAS.
 enum class MatmulBackend : int {
-  /// Tern's own code. Every element is summed in order of k, each place by one fused multiply-add,
-  /// in blocks that depend on the shape alone. Two exceptions. A product of a vector and a matrix
-  /// that is contiguous along k, as in linear() of one row, adds up 16 sums; sum i covers the
-  /// places k with k % 16 = i. Convolutions with 3 x 3 kernels have a form of their own
-  /// (conv_method.h). So results have the same bits on every x86-64-v3 processor (AVX2 or AVX-512)
-  /// and on aarch64, for any number of threads. An x86-64 processor without FMA uses BLAS instead.
+  /// Tern's own code. Every element is summed in order of k, with one fused multiply-add per k, in
+  /// blocks that depend only on the shape. So results have the same bits on every x86-64-v3
+  /// processor (AVX2 or AVX-512) and on aarch64, for any number of threads. Two cases sum in
+  /// another order, also a fixed one. A product of a vector and a matrix that is contiguous along
+  /// k, as in linear() of one row, adds up 16 sums; sum i covers the k with k % 16 = i.
+  /// Convolutions with 3 x 3 kernels have a method of their own (conv_method.h). An x86-64
+  /// processor without FMA uses BLAS instead.
   tiles = 0,
-  /// The BLAS library that tern is linked to. Bits depend on the library, on the kernels that it
-  /// chooses for the processor, and not on the number of threads.
+  /// The BLAS library that tern is linked to. Bits depend on the library and on the kernels that it
+  /// chooses for the processor, but not on the number of threads.
   blas = 1,
 };
 

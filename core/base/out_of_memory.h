@@ -14,7 +14,7 @@ class OutOfMemory : public Error {
   using Error::Error;
 };
 
-/// Throws it; the text begins with the place in the user's model, as in fail().
+/// Throws OutOfMemory. The text begins with the place in the user's model, as in fail().
 [[noreturn]] void fail_memory(const std::string& message);
 
 }  // namespace tern

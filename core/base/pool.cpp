@@ -1,3 +1,5 @@
+// Free lists for small objects: one list per size class and thread. Larger objects, and objects
+// freed after their thread's lists are gone, use the heap.
 #include "tern/core/base/pool.h"
 
 #include <array>
@@ -20,8 +22,8 @@ struct FreeLists {
   ~FreeLists();
 };
 
-// Set when this thread's lists are gone: objects released later (by other thread-local destructors)
-// go directly to the heap.
+// Set when this thread's lists are destroyed. Objects released later (by other thread-local
+// destructors) go directly to the heap.
 thread_local bool closed = false;
 thread_local FreeLists lists;
 

@@ -1,3 +1,4 @@
+// The matmul precision of each thread, in a thread-local variable, and the precisions' names.
 #include "tern/core/base/precision.h"
 
 #include "tern/core/base/error.h"

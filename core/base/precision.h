@@ -10,19 +10,19 @@ namespace tern {
 enum class MatmulPrecision : int {
   f32 = 0,
   /// Operands are rounded to bfloat16 (8 bits of mantissa, f32's range; to nearest, ties to even;
-  /// below 1.2e-38 to zero) and summed in f32. Results have the same bits on every x86-64
-  /// processor, for any number of threads and any place of an element in its matrix. With (x) for x
-  /// rounded, element (i, j) is
-  ///   s = 0 (or the element of C). For every 32 places of k, the last ones padded with zeros:
+  /// below 1.2e-38 to zero) and products are summed in f32. Results have the same bits on every
+  /// x86-64 processor, for any number of threads and any place of an element in its matrix. With
+  /// (x) for x rounded, element (i, j) is
+  ///   s = 0 (or the element of C). For every 32 values of k, the last ones padded with zeros:
   ///   s += even + odd, where even is the sum of (a_ik)(b_kj) over the even k and odd over the odd
   ///   ones, each from 0 by fused multiply-adds in order of k.
   /// Every result below 1.2e-38 becomes zero. If few elements have long sums, the sums are cut into
-  /// parts, by the shape alone, and the parts added in order. This is what the matrix unit of Intel
-  /// processors (AMX) computes. Elsewhere dot products of pairs (AVX512_BF16) or fused
-  /// multiply-adds give the same. Only the payload of a NaN may differ. Operands that the backward
-  /// passes of matmul, linear, einsum and attention need are kept as bfloat16 once nobody else
-  /// holds them. Time against f32: a fifth with AMX, half with AVX512_BF16, up to 1.6 with
-  /// multiply-adds. As torch.set_float32_matmul_precision("medium").
+  /// parts that depend only on the shape, and the parts are added in order. This order follows the
+  /// matrix unit of Intel processors (AMX). On other processors, dot products of pairs
+  /// (AVX512_BF16) or fused multiply-adds give the same bits. Only the payload of a NaN may differ.
+  /// Operands that the backward passes of matmul, linear, einsum and attention need are kept as
+  /// bfloat16 once no other owner holds them. Time relative to f32: a fifth with AMX, half with
+  /// AVX512_BF16, up to 1.6 with multiply-adds. As torch.set_float32_matmul_precision("medium").
   bf16 = 1,
 };
 

@@ -1,3 +1,4 @@
+// Whether BLAS or tern computes f32 products: BLAS if the user chose it or the processor lacks FMA.
 #include "tern/core/base/products.h"
 
 #include "tern/core/base/bf16_way.h"

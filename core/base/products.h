@@ -1,4 +1,4 @@
-// Which code computes the matrix products of f32 tensors on this thread.
+// Tells which code computes the matrix products of f32 tensors on this thread.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace tern {
 /// no fused multiply-adds.
 bool products_by_blas();
 
-/// The precision and what computes it: "f32 by tiles", "f32 by BLAS", "bf16 by AVX512_BF16".
+/// The precision and the code in use: "f32 by tiles", "f32 by BLAS", "bf16 by AVX512_BF16".
 std::string products_in_use();
 
 }  // namespace tern

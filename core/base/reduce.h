@@ -8,19 +8,19 @@
 
 namespace tern::kernels {
 
-/// Sums of floating numbers have so many running values, at every vector level: term i is added to
-/// number i % 16. A reduction of the compiler's would have as many as the registers hold, and so
-/// other bits at each level.
+/// The number of partial sums in a sum of floating-point numbers, at every vector level. Term i is
+/// added to partial sum i % 16. In a reduction by the compiler this number would depend on the
+/// registers, and so each level would give other bits.
 constexpr int kSumLanes = 16;
 
 template <class A>
 struct LaneSum {
   A lane[kSumLanes] = {};
-  /// Adds halves upon halves.
+  /// The sum of the lanes: adds the upper half to the lower half until one number is left.
   [[gnu::always_inline]] inline A total() {
     typedef A Eight __attribute__((vector_size(8 * sizeof(A))));
     typedef A Four __attribute__((vector_size(4 * sizeof(A))));
-    asm("" : "+m"(lane));  // or clang would fill registers in the order of the sums below
+    asm("" : "+m"(lane));  // else clang fills registers in the order of the sums below
     Eight a, b;
     __builtin_memcpy(&a, lane, sizeof a);
     __builtin_memcpy(&b, lane + 8, sizeof b);
@@ -57,8 +57,8 @@ template <class A, class T>
   return lane_sum<A>(n, [x](int64_t i) { return x[i]; });
 }
 
-/// f(0) + ... + f(n-1) for f returning T. Sums blocks in T and their sums in double: about as fast
-/// as a sum in T and, for long rows, about as accurate as one in double.
+/// f(0) + ... + f(n-1) for f returning T. Sums blocks in T, and adds their sums in double. About as
+/// fast as a sum in T and, for long rows, about as accurate as a sum in double.
 template <class T, class F>
 [[gnu::always_inline]] inline double blocked_sum(int64_t n, F f) {
   constexpr int64_t kBlock = 512;
@@ -71,8 +71,8 @@ template <class T, class F>
   return total;
 }
 
-/// The best of x; pick(new, old) returns the better of two. Keeps 32 running values, so that it
-/// vectorises.
+/// The best element of x. pick(new, old) returns the better of two. Keeps 32 running values, so
+/// that the loop is vectorised.
 template <class T, class Pick>
 [[gnu::always_inline]] inline T best_of(const T* x, int64_t n, T start, Pick pick) {
   constexpr int kLanes = 32;

@@ -1,4 +1,4 @@
-// Recognises memory of a ShapeOnlyScope (shape_only.h). Inside of core only.
+// Tells memory of a ShapeOnlyScope (shape_only.h) from real memory. Inside of core only.
 #pragma once
 
 namespace tern::detail {

@@ -1,3 +1,5 @@
+// Random numbers from Philox blocks: single draws, and fills with uniform, normal and Bernoulli
+// numbers by groups of 64 blocks.
 #include "tern/core/base/rng.h"
 
 #include <algorithm>
@@ -26,7 +28,7 @@ uint64_t derive(uint64_t key, uint64_t i, uint32_t purpose) {
   return w[0] | uint64_t{w[1]} << 32;
 }
 
-// Not inlined: three of four draws need no new block and stay short.
+// Not inlined, so that the three of four draws that need no new block stay short.
 [[gnu::noinline]] std::array<uint32_t, 4> block_at(uint64_t key, uint64_t number) {
   return kernels::philox({static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32), 0, 0},
                          key);
@@ -48,7 +50,7 @@ constexpr int kPerGroup = sizeof(T) == 8 ? 2 * kPhiloxGroup : 4 * kPhiloxGroup;
          static_cast<double>(static_cast<int32_t>(w1 >> 5)) * 0x1p-53;
 }
 
-/// In (0, 1], for a logarithm: 31 and a half bits; the smallest number is 2^-32.
+/// A number in (0, 1], for a logarithm. It has 31 and a half bits; the smallest value is 2^-32.
 [[gnu::always_inline]] inline float positive_unit(uint32_t w) {
   return (static_cast<float>(static_cast<int32_t>(w >> 1)) + 0.5f) * 0x1p-31f;
 }
@@ -59,7 +61,8 @@ template <class T>
   return v < high ? v : low;  // the sum may round up to high
 }
 
-/// [low, high). If its width overflows, the bounds are halved and every number drawn is doubled.
+/// The range [low, high). If its width overflows, the bounds are halved and every drawn number is
+/// doubled.
 template <class T>
 struct Range {
   T low, width, high, scale = 1;
@@ -95,7 +98,7 @@ struct Uniform {
   }
 };
 
-/// Box and Muller: r = sqrt(-2 log u0), (r cos(2 pi u1), r sin(2 pi u1)).
+/// The Box-Muller method: r = sqrt(-2 log u0), (r cos(2 pi u1), r sin(2 pi u1)).
 struct Normal {
   double mean, std;
   template <class T>
@@ -124,8 +127,8 @@ struct Normal {
 };
 
 struct Bernoulli {
-  uint32_t last;     // words up to this one give 1,
-  uint8_t possible;  // unless p is 0
+  uint32_t last;     // words up to this value give 1
+  uint8_t possible;  // 0 if p is 0, else 1
   [[gnu::always_inline]] void operator()(const PhiloxGroup& g, uint8_t* x) const {
     for (int w = 0; w < 4; ++w)
       for (int b = 0; b < kPhiloxGroup; ++b)
@@ -133,7 +136,7 @@ struct Bernoulli {
   }
 };
 
-/// Groups [begin, end) of the n numbers; the last group may be incomplete.
+/// Fills groups [begin, end) of the n numbers. The last group may be incomplete.
 template <class T, class Distribution>
 void fill_groups(T* x, int64_t n, int64_t begin, int64_t end, uint64_t key, uint64_t first,
                  Distribution distribution) {
@@ -177,8 +180,8 @@ Rng::Rng(uint64_t seed) : key_(derive(0, seed, kForSeed)) {}
 
 Rng Rng::stream(uint64_t i) const { return Rng(State{derive(key_, i, kForStream), 0}); }
 
-// Every draw goes through here: draw(key, position) advances the position. An open scope of this
-// thread records it, or replays the words of an earlier pass (draws.h).
+// Makes every draw: draw(key, position) advances the position. An open scope of this thread records
+// the draw, or replays the words of an earlier pass (draws.h).
 template <class Draw>
 [[gnu::noinline]] auto Rng::draw(Draw draw) {
   detail::DrawScope* scope = detail::draw_scope;

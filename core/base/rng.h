@@ -25,11 +25,11 @@ class Rng {
   State state() const { return {key_, position_}; }
   bool operator==(const Rng& o) const { return state() == o.state(); }
 
-  /// Generator i derived from this one's seed. It is independent of this one, of every other i, and
-  /// of how many numbers were drawn.
+  /// Generator i, derived from this one's seed. It is independent of this one and of every other i,
+  /// and does not depend on how many numbers were drawn.
   Rng stream(uint64_t i) const;
 
-  /// A new generator, independent of this one; each call returns another.
+  /// A new generator, independent of this one. Each call returns a different one.
   Rng split();
 
   uint32_t next_u32();

@@ -1,3 +1,5 @@
+// Lists of sizes and axes: insertion, printing, element counts checked for overflow, axis numbers,
+// and NumPy's broadcasting rule.
 #include "tern/core/base/shape.h"
 
 #include <algorithm>

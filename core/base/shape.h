@@ -81,10 +81,10 @@ using Shape = Dims;
 using Strides = Dims;
 
 /// The number of elements. Error if a size is negative, or if the product of the nonzero sizes
-/// exceeds 63 bits: so strides and partial products fit too, even for empty shapes.
+/// exceeds 63 bits. So strides and partial products fit too, even for empty shapes.
 int64_t numel(const Shape& shape);
 
-/// a * b and a + b. Error that names `op` if the result exceeds 63 bits.
+/// a * b and a + b. If the result exceeds 63 bits, the error names `op`.
 int64_t checked_product(const char* op, int64_t a, int64_t b);
 int64_t checked_sum(const char* op, int64_t a, int64_t b);
 

@@ -1,3 +1,5 @@
+// Address space for ops that run without arithmetic: chunks of unbacked mappings, each owned by one
+// scope, whose blocks are handed out in order.
 #include "tern/core/base/shape_only.h"
 
 #include <sys/mman.h>
@@ -26,10 +28,10 @@ namespace {
 
 using detail::Reservation;
 
-constexpr std::size_t kChunk = std::size_t{1} << 38;  // of address space: there are 2^47
+constexpr std::size_t kChunk = std::size_t{1} << 38;  // bytes; the address space has 2^47
 constexpr std::size_t kLeast = std::size_t{1} << 26;
 
-/// A mapping whose blocks are handed out in order, starting over once all were returned.
+/// A mapping whose blocks are handed out in order. It starts over once all blocks were returned.
 struct Chunk {
   char* base;
   std::size_t size, used;
@@ -54,7 +56,7 @@ void* map(std::size_t bytes) {
   return p;
 }
 
-// Smaller if the address space is limited (ulimit -v).
+// A chunk of at least `bytes`, smaller than kChunk if the address space is limited (ulimit -v).
 Chunk new_chunk(std::size_t bytes, Reservation* owner) {
   for (std::size_t size = std::max(bytes, kChunk);; size = std::max(bytes, size / 4)) {
     if (void* p = map(size)) return {static_cast<char*>(p), size, 0, 0, owner};

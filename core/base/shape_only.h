@@ -1,11 +1,11 @@
-// Runs ops without arithmetic (PyTorch's "meta" device, JAX's eval_shape), to see what a program
-// would create and keep, before it computes or allocates anything.
+// Runs ops without arithmetic (PyTorch's "meta" device, JAX's eval_shape), to see which tensors a
+// program would create and keep, before it computes or allocates anything.
 //
 //   ShapeOnlyScope scope;
 //   models::Gmlp model(options, rng);              // 50 million weights, no memory
 //   Tensor y = model(empty({512, 3, 32, 32}));     // checks shapes and types as usual
 //   backward(sum(y));                              // the whole tape runs
-//   scope.peak_bytes();                            // what it would have needed
+//   scope.peak_bytes();                            // the memory that it would have needed
 //
 // In the scope, for its thread only:
 // - Tensors and working memory get address space instead of memory, in blocks of the allocator's
@@ -40,7 +40,7 @@ bool release(void* p, std::size_t bytes) noexcept;
 /// real zeros once touched. Error if the system refuses address space.
 class ShapeOnlyScope {
  public:
-  /// `listener` hears of the blocks of this scope, as long as the scope lives; null: none.
+  /// `listener` receives the blocks of this scope until the scope ends. Null: no listener.
   explicit ShapeOnlyScope(detail::AllocationListener* listener = nullptr);
   ~ShapeOnlyScope();
   ShapeOnlyScope(const ShapeOnlyScope&) = delete;

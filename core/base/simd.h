@@ -13,12 +13,13 @@
 // assembly of g++ 12 and clang 14:
 //  1. Capture by value ([=]) and return results. g++ does not vectorise a loop that accumulates
 //     into a variable captured by reference, or a reduction over pointers captured by reference.
-//  2. Call only [[gnu::always_inline]] inline functions (those of vmath.h are) or small lambdas.
-//     g++ inlines the rest by `flatten`, clang only its first level.
-//  3. Sums: lane_sum, each_lane of base/reduce.h. A plain float sum stays scalar, since the
-//     compiler may not reorder it; `#pragma omp simd reduction(+ : s)` has other bits per level.
-//  4. Largest and smallest: max_of, min_of of base/reduce.h. Without fast-math clang cannot
-//     vectorise reduction(max : m) on floats, and warns.
+//  2. Call only [[gnu::always_inline]] inline functions (as those of vmath.h) or small lambdas. Of
+//     other calls, g++ inlines all levels by `flatten`, clang only the first level.
+//  3. For sums use lane_sum or each_lane of base/reduce.h. A plain float sum stays scalar, since
+//     the compiler may not reorder it. `#pragma omp simd reduction(+ : s)` has other bits at each
+//     level.
+//  4. For the largest and smallest use max_of and min_of of base/reduce.h. Without fast-math clang
+//     cannot vectorise reduction(max : m) on floats, and warns.
 //  5. No parallel_for, allocation or exception inside: put simd() inside the body of parallel_for,
 //     around the loops.
 //  6. Use ?: instead of branches that store, so that the loop can be vectorised.

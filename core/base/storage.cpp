@@ -1,3 +1,4 @@
+// The end of a storage: its heir takes it over, or it is deleted. The first proposed heir wins.
 #include "tern/core/base/storage.h"
 
 namespace tern::detail {
@@ -6,13 +7,13 @@ Ref<Heir> Storage::propose_heir(Ref<Heir> proposed) {
   Heir* found = nullptr;
   if (!heir_.compare_exchange_strong(found, proposed.get(), std::memory_order_acq_rel))
     return Ref<Heir>(found);
-  proposed->count.fetch_add(1, std::memory_order_relaxed);  // held by heir_
+  proposed->count.fetch_add(1, std::memory_order_relaxed);  // heir_ holds it
   return proposed;
 }
 
 Ref<Heir> Storage::take_heir() {
   Ref<Heir> heir(heir_.exchange(nullptr, std::memory_order_acq_rel));
-  if (heir) heir->count.fetch_sub(1, std::memory_order_relaxed);  // held by heir_
+  if (heir) heir->count.fetch_sub(1, std::memory_order_relaxed);  // heir_ held it
   return heir;
 }
 

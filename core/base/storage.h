@@ -1,6 +1,6 @@
 // The buffer of a tensor: 64-byte aligned, reference-counted, with a version number. It may know
-// how to recompute its elements (Recomputation), and who takes it over when its last owner lets go
-// (Heir).
+// how to recompute its elements (Recomputation), and which object takes it over when its last owner
+// lets go (Heir).
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@ namespace tern::detail {
 
 class Storage;
 
-/// Recomputes the elements of a storage, to the last bit. Kept instead of the elements in a
-/// RecomputeScope (core/tape/autograd.h).
+/// Recomputes the elements of a storage, to the last bit. In a RecomputeScope
+/// (core/tape/autograd.h) the tape keeps it instead of the elements.
 class Recomputation : public Counted {
  public:
   Recomputation() = default;
@@ -64,7 +64,8 @@ class Storage : public Counted, public pool::Pooled {
     ++version_;
     recomputation_ = {};
   }
-  /// Swaps elements with `other`, as if both had been written. Nobody may use either meanwhile.
+  /// Swaps elements with `other`, as if both had been written. REQUIRES: no other thread uses
+  /// either meanwhile.
   void exchange(Storage& other) {
     std::swap(size_, other.size_);
     std::swap(bytes_, other.bytes_);
@@ -72,7 +73,7 @@ class Storage : public Counted, public pool::Pooled {
     bump_version();
     other.bump_version();
   }
-  /// How to recompute the current elements; null: unknown.
+  /// A way to recompute the current elements, or null.
   const Ref<Recomputation>& recomputation() const { return recomputation_; }
   void set_recomputation(Ref<Recomputation> recomputation) {
     recomputation_ = std::move(recomputation);
@@ -83,12 +84,12 @@ class Storage : public Counted, public pool::Pooled {
   Ref<Heir> heir() const { return Ref<Heir>(heir_.load(std::memory_order_acquire)); }
   Ref<Heir> take_heir();
 
-  /// Whether a parameter had these elements once and now has others (nn::to). Training or averaging
+  /// Whether a parameter once had these elements and now has others (nn::to). Training or averaging
   /// these elements would have no effect.
   bool retired() const { return retired_; }
   void retire() { retired_ = true; }
-  /// Whether other values are here temporarily (averages during an evaluation): the elements must
-  /// not be trained.
+  /// Whether the buffer temporarily holds other values (averages during an evaluation). Meanwhile
+  /// the elements must not be trained.
   bool lent() const { return lent_; }
   /// REQUIRES: the caller has just exchanged the elements and incremented the version.
   void lend(bool on) {
@@ -114,7 +115,7 @@ class Storage : public Counted, public pool::Pooled {
 
 void dispose(Storage* s);
 
-/// Whether nobody else holds the storage, as an owner or as its heir.
+/// Whether this is the only owner of the storage, and no other object holds its heir.
 bool held_once(const Ref<Storage>& s);
 
 inline Recomputation::~Recomputation() = default;

@@ -1,3 +1,4 @@
+// Replaces control characters by visible ones (with utf8proc), and quotes words for a shell.
 #include "tern/core/base/terminal_text.h"
 
 #include <utf8proc.h>

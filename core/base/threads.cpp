@@ -1,3 +1,5 @@
+// The thread pool: how loops are cut into parts, how threads take parts, wait and wake, and the
+// number of threads.
 #include "tern/core/base/threads.h"
 
 #include <fmt/core.h>
@@ -23,15 +25,15 @@
 #include "tern/core/base/precision.h"
 
 // Why we have our own pool and no OpenMP team:
-//   - While they wait, libgomp and LLVM's libomp spin for milliseconds, and only environment
+//   - Waiting threads of libgomp and LLVM's libomp spin for milliseconds, and only environment
 //     variables that are read before main() change that. On a busy machine the spinning takes time
 //     from threads that have work.
 //   - libgomp ends threads if a region has fewer parts than the previous one, and later starts new
 //     ones.
-//   - A late thread (it slept, or another process has its core) must not delay the others: here any
-//     thread computes parts that nobody has begun.
-// OpenMP still gives the places of OMP_PLACES, and keeps OpenBLAS on the calling thread. The number
-// of threads is not asked of it: that is 1 within a BlasScope.
+//   - A late thread (it slept, or another process has its core) must not delay the others. Here any
+//     thread computes parts that no thread has begun.
+// OpenMP still gives the places of OMP_PLACES, and keeps OpenBLAS on the calling thread. We do not
+// ask it for the number of threads, which is 1 within a BlasScope.
 
 namespace tern {
 namespace {
@@ -39,23 +41,24 @@ namespace {
 using detail::RangeFn;
 
 constexpr int kMaxThreads = 1024;
-/// How long a thread spins before it sleeps: longer than most gaps between two loops of a training
-/// step. With 25 microseconds the Turing machine's short steps took 1.2 times as long.
+/// The time that a thread spins before it sleeps: longer than most gaps between two loops of a
+/// training step. With 25 microseconds the Turing machine's short steps took 1.2 times as long.
 constexpr std::chrono::microseconds kSpin{100};
-/// Up to this number of threads a loop has a part for each `grain` elements. More threads gain more
-/// than the loop costs them: for them it is cut from half a grain on, into eighths at most.
+/// Up to this number of threads, a loop has one part per `grain` elements. For more threads, loops
+/// of more than half a grain are cut too, into parts of an eighth of a grain or more: with many
+/// threads the gain exceeds the cost of a loop.
 constexpr int64_t kFewThreads = 4;
 constexpr int64_t kHalf = 2, kFiner = 8;
-/// How many threads a thread wakes before it begins to work; each of them wakes as many.
+/// The number of threads that each thread wakes before it begins to work.
 constexpr int kWakes = 4;
 
-std::atomic<int> chosen_threads{0};  // by the user; 0: none
-std::atomic<int> sharing{1};         // processes
-std::atomic<bool> pool_lost{false};  // forked: the pool's threads exist in the parent only
+std::atomic<int> chosen_threads{0};  // the user's number; 0: the default
+std::atomic<int> sharing{1};         // processes that share the cores
+std::atomic<bool> pool_lost{false};  // after a fork: only the parent has the pool's threads
 thread_local int serial_depth = 0;
 
-// The number of OMP_NUM_THREADS, or the first of several ("4,2"). 0 where there is none: OpenMP's
-// libraries warn of other text and ignore it.
+// The number in OMP_NUM_THREADS, or the first of several ("4,2"). 0 if there is none. OpenMP's
+// libraries warn of other text and ignore it, and so does this function, without a warning.
 int omp_chosen() {
   static const int chosen = [] {
     const char* const text = std::getenv("OMP_NUM_THREADS");
@@ -82,7 +85,7 @@ void pause() {
 #endif
 }
 
-/// Waits until done() is true; returns false if it is not before `end`.
+/// Waits until done() is true. Returns false if that does not happen before `end`.
 template <class F>
 bool spin_until(std::chrono::steady_clock::time_point end, F done) {
   do {
@@ -94,11 +97,11 @@ bool spin_until(std::chrono::steady_clock::time_point end, F done) {
   return false;
 }
 
-/// One parallel loop: its parts, and who took them. Lives on the caller's stack.
+/// One parallel loop: its parts, and which of them are taken. Lives on the caller's stack.
 class Region {
  public:
   enum class Order {
-    kOwn,   // thread p takes part p, which its cache may hold; others take it if p is late
+    kOwn,   // thread p takes part p, whose data its cache may hold; others take it if p is late
     kNext,  // every thread takes the next part
   };
 
@@ -155,23 +158,23 @@ class Region {
   const Order order_;
   const MatmulPrecision precision_ = matmul_precision();
   const MatmulBackend backend_ = matmul_backend();
-  std::atomic<int64_t> begun_{0};  // parts
+  std::atomic<int64_t> begun_{0};  // number of parts
   std::array<std::atomic<uint64_t>, kMaxThreads / 64> taken_{};
   std::atomic_flag failed_ = ATOMIC_FLAG_INIT;
-  std::exception_ptr error_;  // the first; a part must not throw
+  std::exception_ptr error_;  // the first exception of a part
 };
 
-/// How a thread that calls loops shows its region to the pool. Never freed: workers may look at it
-/// at any time, and another thread of the user's reuses it.
+/// Shows the region of a thread that calls loops to the pool. Never freed: workers may look at it
+/// at any time. Another user thread reuses it later.
 struct Slot {
   alignas(64) std::atomic<Region*> region{nullptr};
-  std::atomic<int> threads{0};             // of the region; 0: none
+  std::atomic<int> threads{0};             // of the region; 0: no region
   alignas(64) std::atomic<int> inside{0};  // workers that hold `region`
   std::atomic<bool> taken{true};
   Slot* next = nullptr;
 };
 
-/// Keeps OpenBLAS, and nested parallel loops, on this thread.
+/// Keeps OpenBLAS and nested parallel loops on this thread.
 class InRegion {
  public:
   InRegion() : omp_threads_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -184,8 +187,8 @@ class InRegion {
   int omp_threads_;
 };
 
-/// The threads that wait for regions. Worker i is thread i of a region; the caller is thread 0.
-/// They live as long as the process and are never joined.
+/// The worker threads. Worker i is thread i of a region; the caller is thread 0. Workers live as
+/// long as the process and are never joined.
 class Pool {
  public:
   static Pool& instance() {
@@ -225,9 +228,9 @@ class Pool {
     return std::chrono::steady_clock::now() + kSpin;
   }
 
-  /// Starts the workers for `threads` threads, all at once, so that no later step starts one.
+  /// Starts all missing workers of `threads` threads at once, so that no later step starts one.
   void start(int threads) {
-    // With more threads than cores a spinning thread takes time from working ones.
+    // If there are more threads than processors, a spinning thread takes time from working ones.
     const bool spins = threads <= processors_;
     if (spins_.load(std::memory_order_relaxed) != spins) spins_.store(spins);
     if (threads_.load(std::memory_order_acquire) >= threads) return;
@@ -265,7 +268,7 @@ class Pool {
     return slot;
   }
 
-  /// Wakes those threads of a region that thread `self` has to wake.
+  /// Wakes the threads of a region that thread `self` must wake: kWakes of them, as in a tree.
   void wake(int self, int threads) {
     const int end = std::min(threads, (self + 1) * kWakes + 1);
     for (int i = self * kWakes + 1; i < end; ++i) {
@@ -292,7 +295,7 @@ class Pool {
     }
   }
 
-  /// Works on the slot's region if it has one that wants thread `self`; returns whether it did.
+  /// Works on the slot's region if that includes thread `self`. Returns whether it had work.
   bool help(Slot& slot, int self) {
     if (slot.threads.load() <= self) return false;
     bool worked = false;
@@ -309,7 +312,7 @@ class Pool {
   std::atomic<uint32_t> published_{0};  // counts regions; waiting threads watch it
   std::atomic<Slot*> slots_{nullptr};
   std::atomic<bool> spins_{true};
-  std::atomic<int> threads_{1};  // existing threads, with the caller
+  std::atomic<int> threads_{1};  // existing threads, including the caller
   const int processors_ = cores().processors;
   std::mutex starting_;
   std::array<Worker, kMaxThreads> workers_;  // by thread; 0 is unused

@@ -1,5 +1,5 @@
-// One pool of threads for all of tern; its threads live as long as the process. A waiting thread
-// spins briefly, then sleeps. Results never depend on the number of threads. Either every element
+// One pool of threads for all of tern. Its threads live as long as the process. A waiting thread
+// spins briefly, then sleeps. Results never depend on the number of threads: either every element
 // is computed on its own (parallel_for), or the caller fixes the partition and combines partial
 // results in a fixed order (parallel_blocks). In a ShapeOnlyScope (shape_only.h) no loop runs.
 #pragma once
@@ -16,14 +16,14 @@ namespace tern {
 /// Sets the number of threads for the whole process; 1 <= n <= 1024.
 void set_num_threads(int n);
 
-/// The number of threads. Default: OMP_NUM_THREADS, else one for each core that this process may
-/// use: by its affinity mask (taskset, cpusets, mpirun), and by the CPU quota of its control groups
-/// (containers, Slurm). Hyperthreads of a core count once: a virtual machine whose two processors
-/// are hyperthreads of one core gets one thread.
+/// The number of threads. Default: OMP_NUM_THREADS, else one thread per core that this process may
+/// use according to its affinity mask (taskset, cpusets, mpirun) and the CPU quota of its control
+/// groups (containers, Slurm). Hyperthreads of a core count once: a virtual machine whose two
+/// processors are hyperthreads of one core gets one thread.
 int num_threads();
 
-/// Several processes of one job share these cores: the default number of threads is divided among
-/// them. Changes nothing if OMP_NUM_THREADS or set_num_threads() chose the number.
+/// Tells tern that several processes of one job share these cores: divides the default number of
+/// threads among them. Changes nothing if OMP_NUM_THREADS or set_num_threads() chose the number.
 void share_cores(int processes);
 
 /// Whether parallel_for would run serially: inside a parallel loop or a SerialScope, and in a child
@@ -41,8 +41,8 @@ class SerialScope {
 };
 
 namespace detail {
-/// While in scope, num_threads() is n. A default that it replaces is a default again afterwards,
-/// which share_cores() divides.
+/// While in scope, num_threads() is n. If it replaces the default, the default applies again
+/// afterwards, and share_cores() divides it.
 class ThreadCountScope {
  public:
   explicit ThreadCountScope(int n);
@@ -60,9 +60,9 @@ void parallel_blocks(int64_t nblocks, void* context, RangeFn fn);
 }  // namespace detail
 
 /// Calls fn(begin, end) on ranges that cover [0, n), in parallel if n > grain. Ranges must not wait
-/// for each other: a thread may run several in turn. There is one range for each `grain` elements,
-/// and at most one per thread. More than four threads share loops of more than half a grain, too:
-/// in ranges of an eighth of a grain or longer. Choose `grain` so that a range takes about 10
+/// for each other: a thread may run several in turn. There is one range per `grain` elements, and
+/// at most one per thread. More than four threads also share loops of more than half a grain, in
+/// ranges of an eighth of a grain or more. Choose `grain` so that a range takes about 10
 /// microseconds. If grain >= 64, ranges start at multiples of 64. Then an element's place in the
 /// vector body or in the tail of a loop does not depend on the number of threads. Rethrows the
 /// first exception of fn after all ranges have ended.

@@ -1,3 +1,4 @@
+// Validates UTF-8 with utf8proc; ASCII bytes are skipped one by one.
 #include "tern/core/base/utf8.h"
 
 #include <utf8proc.h>

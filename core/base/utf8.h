@@ -1,4 +1,4 @@
-// Checks text from outside; data/text/unicode.h has more.
+// Checks that text is valid UTF-8. data/text/unicode.h has more functions for Unicode text.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 namespace tern {
 
 /// The offset of the first byte outside valid UTF-8 (overlong forms and surrogates are invalid);
-/// nothing if the text is valid.
+/// nullopt if the text is valid.
 std::optional<size_t> find_invalid_utf8(std::string_view text);
 
 }  // namespace tern

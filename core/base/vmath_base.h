@@ -1,4 +1,4 @@
-// Shared by the functions of vmath.h: bits of floating numbers, polynomials, rounding.
+// Helpers of the functions of vmath.h: bits of floating-point numbers, polynomials, rounding.
 #pragma once
 
 #include <bit>

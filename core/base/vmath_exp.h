@@ -60,13 +60,14 @@ template <class T>
   return from_bits<T>((static_cast<BitsOf<T>>(3 * kBias<T> + shift) - x.biased) << kMantissa<T>);
 }
 
-/// Arguments below give 0, above infinity. Between them n stays in range.
+/// Arguments below kExpLow give 0, arguments above kExpHigh give infinity. Between them n stays in
+/// range.
 template <class T>
 constexpr T kExpLow = sizeof(T) == 4 ? T(-104) : T(-746);
 template <class T>
 constexpr T kExpHigh = sizeof(T) == 4 ? T(89) : T(710);
 
-/// P in tanh(a) = a + a z P(z), z = a^2, for a <= kTanhNear.
+/// P(z) in tanh(a) = a + a z P(z), z = a^2, for a <= kTanhNear.
 [[gnu::always_inline]] inline float tanh_near(float z) {
   return poly(z, -0.33333298563957214f, 0.13332240283489227f, -0.05385340377688408f,
               0.021305684000253677f, -0.007412669714540243f, 0.0015860948478803039f);
@@ -80,7 +81,7 @@ constexpr T kExpHigh = sizeof(T) == 4 ? T(89) : T(710);
               -1.2316189890439184e-06);
 }
 
-/// Above this, rounding 2 / (e^2a + 1) costs less accuracy than a z P(z) does below.
+/// Above this, rounding 2 / (e^2a + 1) costs less accuracy than rounding a z P(z) does below it.
 template <class T>
 constexpr T kTanhNear = T(0.8);
 
@@ -93,7 +94,7 @@ template <class T>
   x = x > detail::kExpHigh<T> ? detail::kExpHigh<T> : x;
   const detail::Reduced<T> e = detail::reduce_exp(x);
   const T y = T(1) + (e.high + detail::exp_rest(e));
-  // As two factors: n may exceed the range of exponents.
+  // Two factors, since n may exceed the range of exponents.
   const BitsOf<T> half = e.biased >> 1;
   return y * from_bits<T>(half << kMantissa<T>) * from_bits<T>((e.biased - half) << kMantissa<T>);
 }

@@ -19,7 +19,7 @@ template <class T>
   const U one = std::bit_cast<U>(T(1));
   const U root = std::bit_cast<U>(T(0.70710678118654752440));
   U u = to_bits(x) + (one - root);
-  // The exponent as a number: put into the low bits of 2^mantissa, which is then subtracted.
+  // Converts the exponent to a number: puts it into the low bits of 2^mantissa and subtracts that.
   const T power = T(U{1} << kMantissa<T>);
   T k = from_bits<T>((u >> kMantissa<T>) | std::bit_cast<U>(power)) - (power + T(kBias<T>));
   U mantissa = u & ((U{1} << kMantissa<T>)-1);

@@ -31,9 +31,9 @@ namespace detail {
   const double bounded = abs(e) >= 0x1p24 ? 0.0 : e;
   const double shifted = bounded + kRounder<double>;
   const uint64_t whole = mask(shifted - kRounder<double> == bounded);
-  const uint64_t sign = whole & to_bits(b) & (to_bits(shifted) << 63);  // if y is odd
+  const uint64_t sign = whole & to_bits(b) & (to_bits(shifted) << 63);  // of x if y is odd
   double r = exp(e * log(a));
-  // Also for y = inf, where e * log(a) would be NaN.
+  // 1^y and (-1)^y. This includes y = inf, where e * log(a) would be NaN.
   r = detail::select(mask(a == 1.0) & mask(e == e), 1.0, r);
   r = from_bits<double>(to_bits(r) | sign);
   r = detail::select(mask(b < 0.0) & mask(a < kInf<double>) & ~whole, kNan<double>, r);

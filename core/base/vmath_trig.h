@@ -101,8 +101,8 @@ struct QuarterRest {
   return {to_bits(shifted), rest * 1.57079632679489661923};
 }
 
-/// sin(q pi/2 + r) for an integer q in the low bits of `quarters`. In double, since r is double.
-/// The minimax polynomials have errors of 1e-8 and 4e-10.
+/// sin(q pi/2 + r) for an integer q in the low bits of `quarters`. Computed in double, since r is
+/// double. The minimax polynomials have errors of 1e-8 and 4e-10.
 [[gnu::always_inline]] inline float sin_quarters(uint64_t quarters, double r) {
   const double z = r * r;
   const double s =

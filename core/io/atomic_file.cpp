@@ -1,3 +1,5 @@
+// Writes files by a temporary file in the same folder, fsync and rename. Also appends to files and
+// removes the temporary files of ended processes.
 #include "tern/core/io/atomic_file.h"
 
 #include <fcntl.h>
@@ -49,7 +51,8 @@ void write_all(int fd, const char* at, int64_t count, const std::string& path) {
 
 bool is_gone(pid_t process) { return ::kill(process, 0) != 0 && errno == ESRCH; }
 
-// Cuts the number off the end of "name.4711", leaving "name". Empty if there is none.
+// Cuts the number off the end of "name.4711", leaving "name", and returns it. Empty if there is no
+// number.
 std::string_view cut_number(std::string_view& name) {
   const size_t point = name.find_last_not_of("0123456789");
   if (point == std::string_view::npos || name[point] != '.') return {};
@@ -58,7 +61,7 @@ std::string_view cut_number(std::string_view& name) {
   return number;
 }
 
-// The process that wrote the temporary file "name.process.count.tmp"; nothing for other names.
+// The process that wrote the temporary file "name.process.count.tmp"; nullopt for other names.
 std::optional<pid_t> writer_of(std::string_view name) {
   if (!name.ends_with(".tmp")) return {};
   name.remove_suffix(4);
@@ -83,8 +86,8 @@ AtomicFile::AtomicFile(std::string path)
   struct stat info = {};
   bool exists = ::stat(path_.c_str(), &info) == 0;
   check_io(!exists || S_ISREG(info.st_mode), "write: {} is not a regular file", path_);
-  // A unique name per writer, so that no two mix their bytes. An existing file, of a process that
-  // is gone or a link that somebody made, is left alone.
+  // A unique name per writer, so that no two mix their bytes. An existing file stays as it is: it
+  // may belong to an ended process, or be a link.
   static std::atomic<uint64_t> counter{0};
   folder_ = Descriptor(open_folder(folder_of(path_)));
   if (folder_ < 0) fail_write(path_, "cannot create a file there");
@@ -117,7 +120,7 @@ void AtomicFile::commit() {
 
 int detail::open_regular_file(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-  // Errors for a link, a pipe without a reader or a socket, and a folder.
+  // These errors mean a link, a pipe without a reader or a socket, and a folder.
   const bool other = fd < 0 && (errno == ELOOP || errno == ENXIO || errno == EISDIR);
   if (fd < 0 && !other) fail_write(path, "cannot be opened");
   struct stat info = {};

@@ -19,7 +19,7 @@ class WriteError : public IoError {
 
 namespace detail {
 
-/// An open file or folder, closed at its end. -1: none.
+/// Owns an open file or folder and closes it. -1: no file.
 class Descriptor {
  public:
   explicit Descriptor(int opened = -1) : fd_(opened) {}

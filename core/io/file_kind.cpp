@@ -1,3 +1,4 @@
+// The first bytes of known file formats, in a table that is searched in order, and their names.
 #include "tern/core/io/file_kind.h"
 
 #include <algorithm>
@@ -12,9 +13,9 @@ using std::string_view_literals::operator""sv;
 struct Row {
   FileKind kind;
   const char* name;
-  std::string_view magic;       // a ? is any byte
-  size_t at = 0;                // where the magic stands
-  std::string_view holds = {};  // somewhere in the first bytes
+  std::string_view magic;       // a ? matches any byte
+  size_t at = 0;                // offset of the magic
+  std::string_view holds = {};  // must occur somewhere in the first bytes
 };
 
 constexpr Row kRows[] = {

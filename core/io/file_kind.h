@@ -1,4 +1,4 @@
-// What a file is by its first bytes. Inside of tern only.
+// Recognises the format of a file by its first bytes. Inside of tern only.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace tern {
 
-/// So many bytes of a file are enough to tell what it is.
+/// The number of first bytes that file_kind() looks at.
 inline constexpr int64_t kFirstBytes = 512;
 
 enum class FileKind {
@@ -53,8 +53,8 @@ enum class FileKind {
   json,
 };
 
-/// The kind of a file that begins with these bytes. No text begins as one of them but JSON, and
-/// what Git LFS leaves in place of a file.
+/// The kind of a file that begins with these bytes. Of the known kinds, only JSON and the pointers
+/// of Git LFS are text.
 FileKind file_kind(std::string_view first_bytes);
 
 /// "a zip archive". REQUIRES: not unknown.

@@ -1,3 +1,4 @@
+// For each foreign file format, the Python command or the advice that an error gives.
 #include "tern/core/io/foreign_file.h"
 
 #include <fmt/format.h>
@@ -10,8 +11,8 @@
 namespace tern::detail {
 namespace {
 
-// Weights alone or in the dictionary of a checkpoint. Copies, because tensors in a safetensors file
-// share no memory. weights_only: nothing in the file is run.
+// Converts plain weights, or those in the dictionary of a checkpoint. Copies them, because tensors
+// in a safetensors file share no memory. With weights_only, PyTorch runs no code of the file.
 constexpr const char* kFromTorch =
     "import sys, torch; from safetensors.torch import save_file; "
     "d = torch.load(sys.argv[1], map_location=\"cpu\", weights_only=True); "
@@ -23,8 +24,7 @@ constexpr const char* kFromNumpy =
     "import sys, numpy; from safetensors.numpy import save_file; "
     "save_file(dict(numpy.load(sys.argv[1])), sys.argv[2])";
 
-/// What to do with a file of this kind: a command of Python that converts argv[1] to argv[2], or
-/// words.
+/// Help for a file of this kind: Python code that converts argv[1] to argv[2], or words.
 struct Remedy {
   FileKind kind;
   const char* python = "";
@@ -49,7 +49,7 @@ Remedy remedy_for(FileKind kind) {
 
 std::string describe_foreign_file(const std::string& path, std::string_view bytes,
                                   const std::string& to) {
-  if (bytes.size() > 8 && bytes[8] == '{') return "";  // behind the length of a safetensors header
+  if (bytes.size() > 8 && bytes[8] == '{') return "";  // safetensors: the header after its length
   const FileKind kind = file_kind(bytes);
   if (kind == FileKind::unknown) return "";
   const Remedy remedy = remedy_for(kind);

@@ -1,4 +1,4 @@
-// Files of other formats that are taken for safetensors. Inside of core only.
+// Error texts for files of other formats where safetensors are expected. Inside of core only.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace tern::detail {
 
 /// Recognises the file at `path` by its first bytes and names the command that converts it, if
 /// there is one: "this is a PyTorch file, ...". Empty for unknown formats and for safetensors. `to`
-/// is the file that the command writes; if empty, one beside `path` with another ending.
+/// is the file that the command writes; by default `path` with the ending .safetensors.
 std::string describe_foreign_file(const std::string& path, std::string_view first_bytes,
                                   const std::string& to = "");
 

@@ -1,3 +1,5 @@
+// Parses JSON with nlohmann's library, after a scan that checks depth and number of values. Refuses
+// members that occur twice, and says the line and column of a fault.
 #include "tern/core/io/json_text.h"
 
 #include <algorithm>
@@ -22,7 +24,7 @@ int64_t check_limits(std::string_view text, const JsonLimits& limits) {
   int64_t depth = 0, values = 1, members = 0;
   for (size_t at = 0; at < text.size();) {
     const char c = text[at++];
-    // nlohmann's parser takes it for the end of the text.
+    // nlohmann's parser would end the text here.
     if (c == '\0') fail(detail::json_fault(text, at, "a zero byte"));
     if (c == '"') at = string_end(text, at);
     if (c == ']' || c == '}') --depth;
@@ -45,10 +47,10 @@ int64_t members_of(const nlohmann::json& value) {
   return members;
 }
 
-/// The first member that its object has twice. REQUIRES: there is one.
+/// The first member that occurs twice in its object. REQUIRES: there is one.
 std::string doubled_member(std::string_view text) {
   using nlohmann::json;
-  std::vector<std::set<std::string>> open;  // the members of the objects around the place
+  std::vector<std::set<std::string>> open;  // the members of the enclosing objects
   std::string doubled;
   const auto look = [&](int, json::parse_event_t event, json& value) {
     if (event == json::parse_event_t::object_start) open.emplace_back();
@@ -74,7 +76,7 @@ nlohmann::json parse_json(std::string_view text, const JsonLimits& limits) {
   using nlohmann::json;
   try {
     json parsed = json::parse(text);
-    if (members_of(parsed) != members)  // the last one would count
+    if (members_of(parsed) != members)  // the parser keeps only the last of two
       fail(fmt::format("an object has the member {} twice", doubled_member(text)));
     return parsed;
   } catch (const json::parse_error& e) {

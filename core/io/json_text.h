@@ -1,5 +1,5 @@
-// Parses JSON from outside; json_value.h reads the values. Inside of tern only, since the values
-// are nlohmann's.
+// Parses untrusted JSON. json_value.h reads the values. Inside of tern only, since the values are
+// nlohmann's.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct JsonLimits {
 };
 
 /// Parses a text. Checks depth and number of values before building anything, since trees are
-/// copied, written and compared recursively. Error with the byte position if a limit is exceeded,
-/// with line and column if it is not JSON, with the name if an object has a member twice.
+/// copied, written and compared recursively. An Error gives the byte position if a limit is
+/// exceeded, line and column if the text is not JSON, and the name if a member occurs twice.
 nlohmann::json parse_json(std::string_view text, const JsonLimits& limits = {});
 
 namespace detail {

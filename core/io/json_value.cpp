@@ -1,3 +1,5 @@
+// Reads values of a JSON tree with checks, and tracks which members were read, so that a reader can
+// refuse members that it does not know.
 #include "tern/core/io/json_value.h"
 
 #include <fmt/format.h>
@@ -13,13 +15,13 @@ namespace tern {
 
 using nlohmann::json;
 
-// Remembers by address which values were read: the tree does not change. Searches for the place of
-// a value only for an error.
+// Remembers the addresses of the values that were read; the tree does not change. Searches for the
+// place of a value only for an error.
 struct JsonDocument::Impl {
   json tree;
   std::unordered_set<const json*> read;     // members
   std::unordered_set<const json*> walked;   // objects whose members are all read
-  std::unordered_set<const json*> ignored;  // members, with what they hold
+  std::unordered_set<const json*> ignored;  // members, including their contents
 };
 
 namespace {
@@ -37,7 +39,7 @@ void each_inside(const json& value, const std::string& place, Visit visit) {
     for (size_t i = 0; i < value.size(); ++i) visit(value[i], fmt::format("{}[{}]", place, i));
 }
 
-/// Whether `wanted` is inside of `value`; if so, `place` becomes its place.
+/// Whether `value` contains `wanted`. If so, sets `place` to the place of `wanted`.
 bool find_place(const json& value, const json* wanted, std::string& place) {
   if (&value == wanted) return true;
   const std::string here = place;

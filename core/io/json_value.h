@@ -1,4 +1,4 @@
-// JSON from outside, read value by value. Inside of tern only.
+// Untrusted JSON, read value by value. Inside of tern only.
 //
 //   const JsonDocument file(text);
 //   const JsonValue config = file.root();
@@ -9,7 +9,7 @@
 //
 // Errors begin with the place of the value: "rope_scaling.factor: expected a number, got "4"". (The
 // caller adds the file's name.) The document remembers which members were read: a member that the
-// reader does not know may change the meaning of the file. A member that stands twice is an error.
+// reader does not know may change the meaning of the file. A member that occurs twice is an error.
 //
 // A value refers to its document, which must outlive it. A document belongs to one thread.
 #pragma once
@@ -37,13 +37,13 @@ class JsonValue {
   bool is_list() const;
   bool is_object() const;
 
-  // The value as this type. Error if it has another. An integer has no fraction and fits into 64
-  // bits.
+  // The value as this type. Error if it has another type. An integer has no fraction and fits into
+  // 64 bits.
   const std::string& text() const;
   bool boolean() const;
   double number() const;
   int64_t integer() const;
-  /// The same. Error unless it is from `least` to `most`.
+  /// The same. Error unless the value is from `least` to `most`.
   int64_t integer(int64_t least, int64_t most = std::numeric_limits<int64_t>::max()) const;
   std::vector<int64_t> integers() const;
   template <class T>
@@ -61,7 +61,7 @@ class JsonValue {
   /// The same, but null if the member is missing.
   JsonValue find(std::string_view key) const;
   bool has(std::string_view key) const;
-  /// `otherwise` if the member is missing or null.
+  /// The value of a member, or `otherwise` if the member is missing or null.
   template <class T>
   T get(std::string_view key, const T& otherwise) const {
     const JsonValue member = find(key);
@@ -73,15 +73,15 @@ class JsonValue {
   /// All members of an object, and all elements of a list.
   std::vector<JsonMember> members() const;
   std::vector<JsonValue> elements() const;
-  /// Element `i` of a list. Error if there is none.
+  /// Element `i` of a list. Error if the list is shorter.
   JsonValue at(size_t i) const;
   size_t size() const;
 
-  /// Counts these members as read, with all that they hold. `keys` are separated by spaces.
+  /// Counts these members and all their contents as read. `keys` are separated by spaces.
   void ignore(std::string_view keys) const;
   /// Throws Error with the place of this value in front.
   [[noreturn]] void fail(const std::string& reason) const;
-  /// The value as JSON without spaces, its members sorted by name. shown(): the first characters.
+  /// The value as JSON without spaces, its members sorted by name.
   std::string dump() const;
   /// The first characters of dump(), for errors.
   std::string shown() const;
@@ -110,13 +110,13 @@ class JsonDocument {
   JsonDocument& operator=(const JsonDocument&) = delete;
 
   JsonValue root() const;
-  /// The places of the unread members: "vocab_size", "rope_scaling.type", "tokens[3].content". An
-  /// unread member stands for all that it contains.
+  /// The places of the unread members: "vocab_size", "rope_scaling.type", "tokens[3].content". The
+  /// contents of an unread member are not listed.
   std::vector<std::string> unread() const;
   /// Error if there are unread members other than `harmless` ones.
   void refuse_unread(const std::vector<std::string>& harmless = {}) const;
-  /// Returns the names of unread outermost members. Error if others are unread: a reader must know
-  /// all members of an object that it uses.
+  /// Returns the names of the unread outermost members. Error if inner members are unread: a reader
+  /// must know all members of an object that it uses.
   std::vector<std::string> refuse_unread_inside() const;
 
  private:

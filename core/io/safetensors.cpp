@@ -1,3 +1,5 @@
+// Reads safetensors files (one file or shards), with checks of sizes, offsets and shapes before any
+// allocation, and writes them. safetensors_header.cpp parses the header.
 #include "tern/core/io/safetensors.h"
 
 #include <fcntl.h>
@@ -58,7 +60,8 @@ void widen_integer(const std::byte* from, void* to, int64_t n) {
   widen<From, int64_t>(from, to, n, [](From v) { return static_cast<int64_t>(v); });
 }
 
-// A type of the file: its size there, our type, and the conversion (null: same bytes).
+// An element type of the format: its size in the file, our type, and the conversion (null: same
+// bytes).
 struct FileType {
   std::string_view name;
   int64_t size;
@@ -92,7 +95,7 @@ const FileType* find_file_type(std::string_view name) {
   return nullptr;
 }
 
-// A file that is read in pieces; every failure names it.
+// A file that is read in pieces. Every error names it.
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {
@@ -297,8 +300,8 @@ SafeTensors load_file(const std::string& path, int64_t most) {
   return out;
 }
 
-// The index and the shards must agree on every tensor. A tensor in no shard, or in another one than
-// the index says, is an error.
+// The index and the shards must agree on every tensor. It is an error if a tensor is in no shard,
+// or not in the shard that the index names.
 SafeTensors load_shards(const std::string& index, int64_t most) {
   std::map<std::string, std::string> places = detail::read_shard_index(index);
   std::set<std::string> files;

@@ -21,27 +21,27 @@ struct SafeTensors {
   Tensor find(const std::string& name) const;
 };
 
-/// Memory beside the elements: metadata takes about ten times its text in the header, which has at
-/// most 100 MB. An index of shards has at most 64 MiB, and takes about twenty times its text while
-/// it is read.
+/// Limits of the memory that a file may take beside its elements. Metadata takes about ten times
+/// its text in the header, which has at most 100 MB. An index of shards has at most 64 MiB, and
+/// takes about twenty times its text while it is read.
 struct SafeTensorsLimits {
   int64_t tensors = 100'000;  ///< each takes about a kilobyte beside its elements
 };
 
 /// Reads a whole file. If it does not exist, but PATH.index.json does, reads the shards that this
 /// index names. Files are not trusted: sizes, offsets, overlaps, shapes, types and `limits` are
-/// checked before tensors are allocated. IoError names the file and the fault, and for a missing
-/// file the other files of weights beside it. F16 and BF16 become f32; BOOL becomes u8; I8, I16,
-/// I32, U16 and U32 become i64, which takes up to eight times their size.
+/// checked before tensors are allocated. An IoError names the file and the fault; for a missing
+/// file also the other files of weights in its folder. F16 and BF16 become f32; BOOL becomes u8;
+/// I8, I16, I32, U16 and U32 become i64, which takes up to eight times their size.
 SafeTensors load_safetensors(const std::string& path, const SafeTensorsLimits& limits = {});
 
-/// How many bytes load_safetensors() would read: the size of the file, or of all its shards.
-/// IoError if a file is missing.
+/// The number of bytes that load_safetensors() would read: the size of the file, or of all its
+/// shards. IoError if a file is missing.
 int64_t safetensors_bytes(const std::string& path);
 
 /// Writes a temporary file beside `path`, syncs and renames it, so that `path` always has the whole
-/// old or the whole new content. Calls `begun` once the folder is open; from then on the file goes
-/// there, even if the folder is moved. If `begun` throws, nothing is written.
+/// old or the whole new content. Calls `begun` when the folder is open; from then on the file goes
+/// into this folder, even if it is moved. If `begun` throws, nothing is written.
 void save_safetensors(const std::string& path, const SafeTensors& content,
                       const std::function<void()>& begun = {});
 

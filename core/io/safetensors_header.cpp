@@ -1,3 +1,5 @@
+// Parses the header of a safetensors file with a SAX handler, which accepts only the form that the
+// format allows, and formats headers.
 #include "tern/core/io/safetensors_header.h"
 
 #include <nlohmann/json.hpp>
@@ -105,8 +107,8 @@ class Handler {
   std::string_view text_;
   SafeTensorsHeader& out_;
   std::string& error_;
-  int64_t most_;                          // tensors
-  int depth_ = 0;                         // of objects
+  int64_t most_;                          // the limit on tensors
+  int depth_ = 0;                         // number of enclosing objects
   bool metadata_ = false;                 // inside __metadata__
   std::vector<int64_t>* list_ = nullptr;  // the list being read
   std::string key_;
@@ -124,7 +126,7 @@ SafeTensorsHeader parse_safetensors_header(std::string_view text, std::string& e
     error = "the header does not start with '{'";
     return header;
   }
-  if (const size_t zero = text.find('\0'); zero != text.npos) {  // the parser would end there
+  if (const size_t zero = text.find('\0'); zero != text.npos) {  // the parser would stop there
     error = fmt::format("the header is {}", json_fault(text, zero + 1, "a zero byte"));
     return header;
   }
@@ -135,7 +137,7 @@ SafeTensorsHeader parse_safetensors_header(std::string_view text, std::string& e
 }
 
 std::string format_safetensors_header(const SafeTensorsHeader& header) {
-  // Strings are quoted by the library, which refuses what is not UTF-8.
+  // The library quotes strings and refuses invalid UTF-8.
   auto quote = [](const std::string& s) {
     try {
       return json(s).dump();

@@ -1,4 +1,5 @@
-// The header of a safetensors file: JSON with the places of tensors. Inside of core only.
+// The header of a safetensors file: JSON with the types, shapes and offsets of tensors.
+// Inside of core only.
 #pragma once
 
 #include <map>
@@ -23,8 +24,8 @@ struct SafeTensorsHeader {
 };
 
 /// Parses the JSON without building a tree, and accepts only the form that the format allows:
-/// checks depth, types, keys and duplicates while reading. On failure `error` says what is wrong at
-/// which byte of `json`; otherwise it is empty. More than `most` tensors are an error.
+/// checks depth, types, keys and duplicates while reading. On failure `error` names the fault and
+/// its position in `json`; otherwise it is empty. More than `most` tensors are an error.
 SafeTensorsHeader parse_safetensors_header(std::string_view json, std::string& error,
                                            int64_t most = INT64_MAX);
 

@@ -1,3 +1,4 @@
+// Reads the index of sharded safetensors, and lists the files of weights beside a missing one.
 #include "tern/core/io/safetensors_shards.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Matches tensors by name, lists everything that does not fit in one error, and copies or moves the
+// elements.
 #include "tern/core/io/state.h"
 
 #include <algorithm>
@@ -10,10 +12,10 @@
 namespace tern {
 namespace {
 
-/// How many names a list in an error shows.
+/// The number of names that a list in an error shows.
 constexpr size_t kShown = 8;
 
-// Levenshtein's distance: insertions, deletions and replacements.
+// The Levenshtein distance: the number of insertions, deletions and replacements.
 size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -82,7 +84,7 @@ std::string complaint(const Match& m, const NamedTensors& targets, bool strict) 
   append_list(text, "of another form", m.unfit);
   if (!strict) return text;
   append_list(text, "missing", m.missing);
-  // A nearest name that `state` already has would not help: searches the missing ones first.
+  // A suggested name that `state` already has would not help: searches the missing names first.
   std::vector<std::string> names = m.missing;
   if (names.empty())
     for (const auto& target : targets) names.push_back(target.first);
@@ -106,12 +108,13 @@ bool whole(const Tensor& t) {
   return t.is_contiguous() && t.layout().offset == 0 && detail::held_once(t.ref()->storage);
 }
 
-// If the source is a view of more elements, the rest would stay in memory with the target.
+// Whether two tensors have storages of the same size. (If the source were a view of more elements,
+// the rest would stay in memory with the target.)
 bool as_large(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.ref()->storage->bytes() == b.ref()->storage->bytes();
 }
 
-// Copies, or moves elements that only the two of them hold.
+// Copies the elements, or with `take` swaps them, if only these two tensors hold them.
 void put(const Tensor& to, const Tensor& from, bool take) {
   const bool own = take && from.ref().use_count() == 1;
   if (own && as_large(to, from) && whole(to) && whole(from))
@@ -124,10 +127,10 @@ void put(const Tensor& to, const Tensor& from, bool take) {
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates) {
   std::string best;
-  size_t limit = name.size() / 2 + 1;  // farther names are not typing errors
+  size_t limit = name.size() / 2 + 1;  // names at this distance are not typing errors
   for (const std::string& candidate : candidates) {
     const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
-    if (longer - shorter >= limit) continue;  // the distance is no less
+    if (longer - shorter >= limit) continue;  // a lower bound of the distance
     size_t distance = edit_distance(name, candidate);
     if (distance < limit) {
       limit = distance;

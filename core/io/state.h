@@ -1,4 +1,4 @@
-// State by name, as models, optimizers and averages save and load it.
+// Loads state by name, as models, optimizers and averages save it.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ namespace tern {
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 struct LoadStateOptions {
-  /// false: names on one side only are reported, not refused. It is still an Error if no name
+  /// false: names that only one side has are reported, not refused. It is still an Error if no name
   /// matches.
   bool strict = true;
-  /// Moves elements of `state` that nobody else holds, if type and layout allow it, instead of
+  /// Moves elements of `state` that have no other owner, if type and layout allow it, instead of
   /// copying them. So a large model is not in memory twice. Do not use `state` afterwards.
   bool take = false;
 };

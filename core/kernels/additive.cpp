@@ -1,3 +1,5 @@
+// Scores of additive attention and their gradients, query by query. Each example sums its part of
+// dw on its own; the parts are added in order.
 #include "tern/core/kernels/additive.h"
 
 #include <algorithm>
@@ -11,7 +13,7 @@
 namespace tern::kernels {
 namespace {
 
-// One query and one key: adds d to dq and dk, ds t to dw.
+// For one query and one key: adds d to dq and dk, and ds t to dw.
 template <class T>
 [[gnu::always_inline]] inline void gradient_row(const T* q, const T* k, const T* w, T ds, T* dq,
                                                 T* dk, T* dw, int64_t n) {

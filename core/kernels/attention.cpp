@@ -1,3 +1,5 @@
+// Attention forward and backward by tiles: cuts heads into tasks, packs keys and values once per
+// run of tiles, and joins the steps of attention_tile.h with products.
 #include "tern/core/kernels/attention.h"
 
 #include <algorithm>
@@ -19,8 +21,8 @@ int64_t head_cost(const AttentionSizes& s) {
   return s.queries * s.keys * (s.dim + s.value_dim + 32);
 }
 
-/// Calls fn(first, last) for ranges of [0, n), one task each; an item costs `cost` multiplications.
-/// Many threads take smaller tasks, so that each has some.
+/// Calls fn(first, last) for ranges that cover [0, n), one task per range. An item costs `cost`
+/// multiplications. With more threads the tasks are smaller, so that each thread gets some.
 template <class Fn>
 void in_tasks(int64_t n, int64_t cost, Fn&& fn) {
   constexpr int64_t kTaskCost = 1 << 20, kLeastCost = 1 << 18;
@@ -57,11 +59,11 @@ class HeadForward {
   HeadForward(const AttentionInputs<T>& in, const Heads<T>& out, const Heads<T>& weights, T* kept)
       : in_(in), tiling_(in.size), out_(out), weights_(weights), kept_(kept) {}
 
-  /// Each task is a run of tiles of one head.
+  /// Computes all heads. Each task is a run of tiles of one head.
   void run() const {
     const AttentionSizes& s = in_.size;
     const int64_t heads = s.batch * s.heads, count = tiling_.count;
-    // Few tasks, since each packs its head's keys, but enough for all threads to finish together.
+    // Few tasks, since each packs its head's keys, but enough that all threads finish together.
     const int64_t wanted = int64_t{8} * num_threads();
     const int64_t runs = std::clamp<int64_t>(ceil_div(wanted, heads), 1, count);
     in_tasks(heads * runs, head_cost(s) / runs, [&](int64_t begin, int64_t end) {
@@ -79,7 +81,7 @@ class HeadForward {
     const AttentionSizes& s = in_.size;
     const int64_t b = head / s.heads, g = head % s.heads / (s.heads / s.kv_heads);
     const bool several = tiling_.count > 1;
-    int64_t seen = s.keys;  // by these tiles
+    int64_t seen = s.keys;  // number of keys that these tiles see
     if (several) {
       seen = 0;
       const int64_t end = std::min(last * tiling_.rows, s.queries);
@@ -184,8 +186,8 @@ class HeadBackward {
                              .ldc = dq_.row});
   }
 
-  // to (keys, columns) += x^T y, or = for the first tile of its sums. x (rows, keys), y (rows,
-  // columns).
+  // to (keys, columns) += x^T y, or = for the first tile of a key/value head. x (rows, keys), y
+  // (rows, columns).
   void add_keys(const Tile& tile, int64_t g, bool first, Matrix<T> x, Matrix<T> y, int64_t columns,
                 const Heads<T>& to) const {
     if (!to.data) return;

@@ -31,17 +31,17 @@ struct HeadOperands {
 
 struct AttentionSizes {
   int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, dim = 0, value_dim = 0;
-  /// Multiplications and additions of q k^T and of p v, including what a causal mask hides.
+  /// Multiplications and additions of q k^T and of p v, including those that a causal mask hides.
   int64_t score_flops() const { return 2 * batch * heads * queries * keys * dim; }
   int64_t value_flops() const { return 2 * batch * heads * queries * keys * value_dim; }
 };
 
-/// Drops probabilities: random word i of the generator with this key decides about one probability;
-/// which one depends only on the sizes. `first` / 2^32 is the probability of 0.
+/// Drops probabilities. Each random word of the generator with this key decides about one
+/// probability; which one depends only on the sizes. `first` / 2^32 is the probability of 0.
 struct AttentionDropout {
   uint64_t key = 0;
   uint32_t first = 0;  ///< 0: nothing is dropped
-  double scale = 1;    ///< factor on the others
+  double scale = 1;    ///< factor on the probabilities that are kept
 };
 
 /// Query t of example b and head h sees key s if s < lengths[b, t], and s <= t + offset if causal,
@@ -68,7 +68,7 @@ struct AttentionInputs {
 template <class T>
 void attention(const AttentionInputs<T>& in, const Heads<T>& out, const Heads<T>& weights, T* kept);
 
-/// m is dropout's factor:
+/// With dropout's factor m:
 ///   dv = (m p)^T dout,  dp = m (dout v^T),  ds = p (dp - sum_s p dp),
 ///   dq = scale ds k,    dk = scale ds^T q,  dbias = ds
 /// Results without data are not computed. Results have column stride 1.

@@ -1,3 +1,5 @@
+// The row loops of attention on one tile: scores with masks and bias, softmax and its
+// recomputation, dropout, and the softmax's gradient.
 #include "tern/core/kernels/attention_tile.h"
 
 #include <algorithm>
@@ -17,8 +19,8 @@ constexpr int64_t kChunk = 16;
 template <class T>
 constexpr T kNone = -std::numeric_limits<T>::infinity();
 
-/// In bf16 a log-sum-exp loses fewer digits than the products do. It is kept so that a training's
-/// results keep their bits.
+/// Whether a row keeps its log-sum-exp instead of maximum and factor. In bf16 it loses fewer digits
+/// than the products do, and results keep the bits of earlier versions.
 bool takes_log_sums() { return matmul_precision() == MatmulPrecision::bf16; }
 
 /// The numbers kept for a row of scores (attention.h).
@@ -27,14 +29,14 @@ struct RowSoftmax {
   T shift, factor;
 };
 
-/// Replaces x[0, n) by softmax(scale x), where -inf gives 0 and a row of -inf gives zeros, and x[n,
-/// end) by 0. x has room for n rounded up to whole vectors. Returns the argument of
+/// Replaces x[0, n) by softmax(scale x) and x[n, end) by 0. Scores of -inf give 0, and a row of
+/// -inf gives zeros. x has room for n rounded up to whole vectors. Returns the argument of
 /// softmax_row_again or softmax_row_of_log_sum.
 template <class T>
 [[gnu::always_inline]] inline RowSoftmax<T> softmax_row(T* x, int64_t n, int64_t end, T scale,
                                                         bool by_log_sum) {
   const int64_t padded = ceil_div(n, kChunk) * kChunk;
-  if (!(scale > T(0))) {  // otherwise scaling can wait: the largest stays the largest
+  if (!(scale > T(0))) {  // a positive scale can wait: the largest score stays the largest
     for (int64_t j = 0; j < n; ++j) x[j] *= scale;
     scale = 1;
   }
@@ -75,7 +77,7 @@ template <class T>
   for (int64_t j = n; j < end; ++j) x[j] = 0;
 }
 
-/// The same softmax from its log-sum-exp, which is less precise the larger the scores are.
+/// The same softmax from its log-sum-exp. It is less precise for larger scores.
 template <class T>
 [[gnu::always_inline]] inline void softmax_row_of_log_sum(T* x, int64_t n, int64_t end, T scale,
                                                           T log_sum) {
@@ -88,8 +90,8 @@ template <class T>
   for (int64_t j = n; j < end; ++j) x[j] = 0;
 }
 
-/// Adds the bias and hides keys. Returns the factor that the scores still need: all of `scale` if
-/// nothing is added, so that hidden keys give the same bits as keys beyond a length.
+/// Adds the bias and hides keys. Returns the factor that the scores still need. Without a bias that
+/// is all of `scale`, so that hidden keys give the same bits as keys beyond a length.
 template <class T>
 T add_masks(const AttentionInputs<T>& in, const Tile& tile, const TilePanels<T>& panels,
             int64_t ld) {

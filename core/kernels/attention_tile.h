@@ -1,5 +1,5 @@
 // The steps of attention on one tile: probabilities, dropout, the softmax's gradient. Panels hold a
-// tile's rows, `ld` apart; elements behind a tile's last key are undefined. Inside of core only.
+// tile's rows, `ld` apart. Elements after a tile's last key are undefined. Inside of core only.
 #pragma once
 
 #include "tern/core/base/philox.h"
@@ -33,11 +33,11 @@ template <class T>
 struct TilePanels {
   T* p;             ///< probabilities
   T* d;             ///< gradient of p (backward only)
-  T* factors;       ///< of dropout: (rows, keys), contiguous
+  T* factors;       ///< dropout's factors (rows, keys), contiguous
   int64_t* counts;  ///< (rows): query i sees only keys in [0, counts[i])
 };
 
-/// Working memory for one tile at a time.
+/// Working memory for one tile.
 template <class T>
 class TileMemory {
  public:
@@ -61,13 +61,13 @@ class TileMemory {
 template <class T>
 int64_t reach(const AttentionInputs<T>& in, int64_t b, int64_t t);
 
-/// Sets tile.keys and panels.counts. Computes panels.p and, unless null, what backward needs of
-/// every row. `keys` is k^T. REQUIRES: a BlasScope is held.
+/// Sets tile.keys and panels.counts, and computes panels.p. `kept`, unless null, receives the two
+/// numbers per row that backward needs (attention.h). `keys` is k^T. REQUIRES: a BlasScope is held.
 template <class T>
 void probabilities(const AttentionInputs<T>& in, const SharedFactor<T>& keys, const Tiling& tiling,
                    Tile& tile, const TilePanels<T>& panels, T* kept);
 
-/// Recomputes panels.p from what was kept, without maxima and sums.
+/// Recomputes panels.p from the kept numbers, without maxima and sums.
 template <class T>
 void probabilities_again(const AttentionInputs<T>& in, const SharedFactor<T>& keys,
                          const Tiling& tiling, Tile& tile, const TilePanels<T>& panels,

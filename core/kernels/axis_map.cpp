@@ -1,3 +1,5 @@
+// Applies a sparse linear map along one axis, in three forms: by rows if inner > 1; by gathers if
+// all outputs have similar numbers of terms; else by lists of terms.
 #include "tern/core/kernels/axis_map.h"
 
 #include <algorithm>
@@ -40,7 +42,7 @@ template <class T>
   }
 }
 
-/// For rows that are neighbours: vectors run along them.
+/// For inner > 1: vectors run along the rows of `inner` elements.
 template <class T>
 void map_rows(const AxisMap& map, int64_t outer, int64_t inner, const T* x, T* y) {
   const int64_t out = map.out(), terms = std::ssize(map.index) / std::max<int64_t>(out, 1) + 1;
@@ -83,7 +85,7 @@ struct Columns {
   std::vector<T> weight;
 };
 
-/// For elements that are neighbours: vectors gather the elements that outputs read.
+/// For inner = 1: vectors gather the elements that the outputs read.
 template <class T>
 void map_elements(const AxisMap& map, const Columns<T>& c, int64_t outer, const T* x, T* y) {
   parallel_for(outer, 1 + kShare / (c.out * c.terms + 1), [&](int64_t first, int64_t last) {
@@ -107,7 +109,7 @@ void map_elements(const AxisMap& map, const Columns<T>& c, int64_t outer, const 
   });
 }
 
-/// The same if a few outputs have most of the terms.
+/// For inner = 1 if a few outputs have most of the terms.
 template <class T>
 void map_lists(const AxisMap& map, int64_t outer, const T* x, T* y) {
   const int64_t out = map.out();

@@ -23,7 +23,7 @@ struct AxisMap {
   }
   /// Ends the current output.
   void next() { starts.push_back(static_cast<int64_t>(index.size())); }
-  /// The gradient: in[j] = sum of weight * out[i].
+  /// The map of the gradient: in[j] = sum of weight * out[i].
   AxisMap transposed() const;
 };
 

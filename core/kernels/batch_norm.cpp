@@ -1,3 +1,5 @@
+// Batch norm and its gradient: two sums per channel in double, then one pass that writes. With few
+// channels, images are divided among threads too, and their sums are added in order.
 #include <algorithm>
 
 #include "tern/core/base/ceil_div.h"
@@ -15,13 +17,13 @@ struct Sums {
   double first, second;
 };
 
-/// Calls sums(channel, first image, last image) and finish(channel, its Sums), then
-/// write(channel, first image, last image), in parallel over the channels. With few of them images
-/// are divided, too: by the shape alone, and their sums are added in order.
+/// Calls sums(channel, first image, last image) and finish(channel, its Sums), then write(channel,
+/// first image, last image), in parallel over the channels. With few channels the images are
+/// divided too. The division depends only on the shape, and the sums are added in order.
 template <class AddUp, class Finish, class Write>
 void each_channel(int64_t batch, int64_t channels, int64_t size, AddUp sums, Finish finish,
                   Write write) {
-  constexpr int64_t kTasks = 64, kWork = 1 << 14;  // enough threads; elements of one, at least
+  constexpr int64_t kTasks = 64, kWork = 1 << 14;  // number of tasks; elements per thread, at least
   const int64_t parts =
       std::clamp<int64_t>(kTasks / std::max<int64_t>(channels, 1), 1, std::max<int64_t>(batch, 1));
   const int64_t elements = std::max<int64_t>(ceil_div(batch, parts) * size, 1);
@@ -60,8 +62,8 @@ void each_channel(int64_t batch, int64_t channels, int64_t size, AddUp sums, Fin
 
 }  // namespace
 
-// Sums of x - x[0] and of its square give the variance in one pass: x[0] is off the mean by at most
-// sqrt(n) deviations, so that what cancels in double is far below the result.
+// Sums of x - x[0] and of its square give the variance in one pass. x[0] differs from the mean by
+// at most sqrt(n) standard deviations, so the cancellation error in double is far below the result.
 template <class T>
 void batch_norm(const T* x, const T* weight, const T* bias, double eps, T* y, T* mean, T* var,
                 T* rstd, int64_t batch, int64_t channels, int64_t size) {

@@ -1,3 +1,4 @@
+// Converts arrays between f32 and stored bfloat16, in vector code on all threads.
 #include "tern/core/kernels/bf16_elements.h"
 
 #include "tern/core/base/simd.h"

@@ -8,9 +8,9 @@
 
 namespace tern::kernels {
 
-/// y[i] = x[i] as bf16 products round it: to nearest, ties to even. Numbers below 1.2e-38, which
-/// products read as zero, become the smallest number, which products read as zero too. So it stays
-/// known whether an element is 0.
+/// y[i] = x[i] as bf16 products round it: to nearest, ties to even. Products read numbers below
+/// 1.2e-38 as zero. Such numbers become the smallest number, which products also read as zero. So a
+/// stored element is 0 only if x[i] is 0.
 void round_to_bf16(const float* x, Bf16* y, int64_t n);
 
 /// The nearest f32 whose lower half is 0 (ties to even), as its upper half. A NaN stays a NaN.

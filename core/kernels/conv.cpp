@@ -1,6 +1,6 @@
-// Chooses among the forms of a convolution, and has the one for f64 and for products by BLAS: for
-// some output rows of one image, the elements that each output reads become the columns of a matrix
-// in memory.
+// Chooses among the methods of a convolution. Also holds the method for f64 and for products by
+// BLAS: for some output rows of one image, it writes the elements that each output reads to the
+// columns of a matrix in memory.
 //   columns (in * taps, rows * out_width);   y = W columns,  dcolumns = W^T dy,  dW = dy columns^T
 #include "tern/core/kernels/conv.h"
 
@@ -19,9 +19,9 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kTasks = 64;                     // enough for as many threads
+constexpr int64_t kTasks = 64;                     // enough for 64 threads
 constexpr int64_t kMaxColumns = int64_t{1} << 17;  // elements per block of columns: fits the cache
-constexpr int64_t kMinWidth = 256;  // fewer columns do not justify packing the weights
+constexpr int64_t kMinWidth = 256;  // columns per block, at least: else packing weights costs more
 
 /// Some channels of a group for some output rows of one image.
 struct Block {
@@ -60,7 +60,7 @@ void fill_columns(const Conv& c, const T* x, const Block& block, T* columns) {
   }
 }
 
-/// Adds columns back to where fill_columns read them.
+/// Adds columns back to the elements that fill_columns read.
 template <class T>
 void add_columns(const Conv& c, const T* columns, const Block& block, T* x) {
   const int64_t width = c.out_width(), stride = c.stride[2], area = c.kernel[1] * c.kernel[2];
@@ -106,7 +106,7 @@ void conv_by_products(const Conv& c, const T* x, const T* w, const T* bias, T* y
   });
 }
 
-/// How many parts of a group's channels have enough columns for a fast product each.
+/// The largest number of parts of a group's channels that have enough columns for a fast product.
 int64_t most_parts(const Conv& c) {
   constexpr int64_t kLeastColumns = 128;
   return std::clamp<int64_t>(c.in_group() * c.taps() / kLeastColumns, 1,
@@ -139,10 +139,11 @@ void input_grad_by_products(const Conv& c, const T* dy, const T* w, T* dx) {
   });
 }
 
-/// How the weight gradient is cut: channels of a group, and images whose sums are added last.
+/// The division of the weight gradient: into parts of a group's channels, and into chunks of
+/// images, whose sums are added last.
 struct WeightTasks {
-  int64_t parts, step;     // of channels
-  int64_t chunks, images;  // of images
+  int64_t parts, step;     // number of parts, channels per part
+  int64_t chunks, images;  // number of chunks, images per chunk
 
   explicit WeightTasks(const Conv& c) {
     parts = std::min(most_parts(c), ceil_div(kTasks, c.groups));

@@ -1,6 +1,7 @@
 // Convolutions of contiguous arrays: x (batch, in, size), w (out, in / groups, kernel), y (batch,
-// out, out_size). Sizes are {depth, height, width}, with 1 for absent axes. Work is divided by the
-// shape alone, so results do not depend on the number of threads. Inside of core only.
+// out, out_size). Sizes are {depth, height, width}, with 1 for absent axes. The division of work
+// depends only on the shape, so results do not depend on the number of threads.
+// Inside of core only.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@ struct Conv {
   using Sizes = std::array<int64_t, 3>;
   int64_t batch = 0, in = 0, out = 0, groups = 1;
   Sizes size = {1, 1, 1}, out_size = {1, 1, 1};
-  bool winograd = true;  ///< allowed where it is faster
+  bool winograd = true;  ///< whether Winograd's method is allowed where it is faster
   Sizes kernel = {1, 1, 1}, stride = {1, 1, 1}, padding = {0, 0, 0}, dilation = {1, 1, 1};
 
   int64_t in_group() const { return in / groups; }
@@ -35,7 +36,7 @@ struct Conv {
 template <class T>
 void conv(const Conv& c, const T* x, const T* w, const T* bias, T* y);
 
-/// The gradient by x from dy: the transposed convolution.
+/// The gradient by x from dy, which is the transposed convolution.
 template <class T>
 void conv_input_grad(const Conv& c, const T* dy, const T* w, T* dx);
 

@@ -1,6 +1,6 @@
-// One input channel per group. A thread copies planes of a channel, of one image or several, into
-// cells (conv_flat.h) and computes vectors of outputs over all taps in registers. This file is
-// compiled with fused multiply-adds: each output is a sum of them in the order of the taps.
+// Convolutions with one input channel per group. A thread copies planes of a channel, of one image
+// or several, into cells (conv_flat.h) and computes vectors of outputs over all taps in registers.
+// This file is compiled with fused multiply-adds: each output is a sum of them in tap order.
 #include "tern/core/kernels/conv_depthwise.h"
 
 #include <algorithm>
@@ -21,14 +21,14 @@ namespace {
 
 constexpr int64_t kGrainTaps = 1 << 17;  // multiplications per thread, at least
 
-/// The vector of T with so many bytes.
+/// The vector of T that has kBytes bytes.
 template <class T, int kBytes>
 struct VectorOf {
   typedef T Type __attribute__((vector_size(kBytes)));
 };
 
-/// Calls run.operator()<V>() with vectors V of T as long as the registers, compiled for them. It
-/// must be always_inline.
+/// Calls run.operator()<V>() with vectors V of T that fill a register, compiled for the processor.
+/// run must be always_inline.
 template <class T, class Run>
 void with_vectors(const Run& run) {
 #if defined(__x86_64__)
@@ -47,7 +47,7 @@ template <int kCount, class T>
   __builtin_memcpy(to, from, kCount * sizeof(T));
 }
 
-/// to[i] = from[2 * i] for i < kCount. Reads nothing after the last of these.
+/// to[i] = from[2 * i] for i < kCount. Reads no element after from[2 * kCount - 2].
 template <int kCount, class T>
 [[gnu::always_inline]] inline void take_even(const T* from, T* to) {
   typename VectorOf<T, kCount * sizeof(T)>::Type low, high, even;
@@ -77,27 +77,27 @@ template <int kCount, class T>
   store(to + kCount, high);
 }
 
-/// Calls few.operator()<8>(i), <4> or <1> so that all i < n have their turn: the last ones twice
-/// where they do not fill a vector.
+/// Calls few.operator()<kCount>(i) for vectors of elements i, ... that cover [0, n). The last
+/// vector may overlap the one before it. REQUIRES: n >= kCount, or n = 0.
 template <int kCount, class Few>
 [[gnu::always_inline]] inline void in_vectors(int64_t n, Few few) {
   for (int64_t i = 0; i + kCount < n; i += kCount) few.template operator()<kCount>(i);
   if (n > 0) few.template operator()<kCount>(n - kCount);
 }
 
-/// Images, slices and rows of an array in memory are so far apart.
+/// The distances in memory between images, slices and rows of an array.
 struct Distances {
   Distances(int64_t channels, const Conv::Sizes& size)
       : plane(size[0] * size[1] * size[2]), step{channels * plane, size[1] * size[2], size[2]} {}
   int64_t plane, step[3];
 };
 
-/// Calls row.operator()<8>(first element of the row in memory, its cell), or <4> or <1>, for each
-/// row of a phase: the number of elements that a row of `length` takes at a time.
+/// Calls row.operator()<kCount>(first element of the row in memory, its cell) for each row of a
+/// phase. kCount, the number of elements per vector, is 8, 4 or 1: the largest that fits `length`.
 template <class Row>
 [[gnu::always_inline]] inline void each_row(const Flat& f, const FlatRun* run, const int64_t* step,
                                             const Distances& apart, int64_t length, Row row) {
-  const FlatRun d = run[0], h = run[1];  // locals, which what row() stores cannot change
+  const FlatRun d = run[0], h = run[1];  // locals, which the stores of row() cannot change
   const int64_t images = f.images, image_cells = f.pitch[0], image_step = apart.step[0];
   const int64_t slice_cells = f.pitch[1], slice_step = step[0] * apart.step[1];
   const int64_t row_cells = f.pitch[2], row_step = step[1] * apart.step[2];
@@ -164,8 +164,8 @@ template <class T>
     });
 }
 
-/// Copies the two phases of rows with stride 2, the even one of which begins: its elements precede
-/// those of the odd one.
+/// Copies the two phases of rows with stride 2. Cell i of the even phase precedes cell i of the odd
+/// phase.
 template <class T>
 [[gnu::always_inline]] inline void copy_pairs_out(const Flat& f, const FlatRun* even,
                                                   const FlatRun* odd, const int64_t* step,
@@ -190,7 +190,7 @@ template <class T>
   });
 }
 
-/// y[q] = start + sum over k of w[k] * x[q + at[k]] for the cells of kVectors vectors.
+/// y[q] = start + sum over k of w[k] * x[q + at[k]] for the cells q of kVectors vectors.
 template <class V, int kVectors, class T>
 [[gnu::always_inline]] inline void sum_taps(const T* x, const T* w, const int64_t* at, int64_t taps,
                                             T start, T* y) {
@@ -200,7 +200,7 @@ template <class V, int kVectors, class T>
   for (int v = 0; v < kVectors; ++v) sum[v] = start + V{};
   for (int64_t k = 0; k < taps; ++k) {
     const T* from = x + at[k];
-    asm("" : "+r"(from));  // or g++ computes an address for each vector
+    asm("" : "+r"(from));  // else g++ computes an address for each vector
     const T weight = w[k];
 #pragma GCC unroll 10
     for (int v = 0; v < kVectors; ++v) {
@@ -213,7 +213,7 @@ template <class V, int kVectors, class T>
   for (int v = 0; v < kVectors; ++v) store(y + v * kLanes, sum[v]);
 }
 
-/// The same for `vectors` of them, at most kMost.
+/// The same for `vectors` <= kMost vectors.
 template <class V, int kMost, class T>
 [[gnu::always_inline]] inline void sum_few(int64_t vectors, const T* x, const T* w,
                                            const int64_t* at, int64_t taps, T start, T* y) {
@@ -221,15 +221,15 @@ template <class V, int kMost, class T>
   if constexpr (kMost > 1) sum_few<V, kMost - 1>(vectors, x, w, at, taps, start, y);
 }
 
-/// The same for n cells and those that fill the last vector.
+/// The same for n cells, rounded up to whole vectors.
 template <class V, class T>
 [[gnu::always_inline]] inline void sum_cells(int64_t n, const T* x, const T* w, const int64_t* at,
                                              int64_t taps, T start, T* y) {
   constexpr int64_t kLanes = sizeof(V) / sizeof(T);
-  constexpr int kMost = 10;  // and a weight: most processors have 16 registers
+  constexpr int kMost = 10;  // sums in registers, beside a weight: most processors have 16
   int64_t left = ceil_div(n, kLanes);
   for (int64_t blocks = ceil_div(left, kMost); blocks > 0; --blocks) {
-    const int64_t vectors = left / blocks;  // about equal blocks, none of which is short
+    const int64_t vectors = left / blocks;  // blocks of about equal size
     sum_few<V, kMost>(vectors, x, w, at, taps, start, y);
     x += vectors * kLanes;
     y += vectors * kLanes;
@@ -237,8 +237,8 @@ template <class V, class T>
   }
 }
 
-/// Memory for the cells of a Flat: of `copies` planes of x and of two phases of y. What no element
-/// is written to stays 0.
+/// Memory for the cells of a Flat: of `copies` planes of x and of two phases of y. Cells that hold
+/// no element stay 0.
 template <class T>
 struct Cells {
   Cells(Flat layout, int64_t copies)
@@ -262,7 +262,7 @@ template <class T>
             cells + static_cast<int64_t>(i) * f.cells);
 }
 
-/// The forward pass, or the gradient by x with y for dx and x for dy.
+/// The forward pass, or the gradient by x. In the gradient x stands for dy and y for dx.
 template <class T>
 struct Depthwise {
   const Conv& c;
@@ -271,10 +271,11 @@ struct Depthwise {
   T* y;
 
   bool forward() const { return way == FlatWay::forward; }
-  int64_t copies() const { return forward() ? 1 : c.out_group(); }   // planes of x for one of y
-  int64_t targets() const { return forward() ? c.out_group() : 1; }  // planes of y from one of x
+  int64_t copies() const { return forward() ? 1 : c.out_group(); }   // planes of x per plane of y
+  int64_t targets() const { return forward() ? c.out_group() : 1; }  // planes of y per plane of x
 
-  /// Planes of y of a channel for the images from `image` on. `weights` is memory for w.
+  /// Computes the planes of y of a channel for the images from `image` on. `weights` is working
+  /// memory for w.
   template <class V>
   [[gnu::always_inline]] inline void planes(const Cells<T>& cells, int64_t image, int64_t channel,
                                             T* weights) const {
@@ -331,8 +332,8 @@ struct Depthwise {
   }
 };
 
-/// sums[k] = sum over q < n of x[q + at[k]] * y[q], in lanes as in LaneSum. y is 0 up to the next
-/// multiple of kSumLanes.
+/// sums[k] = sum over q < n of x[q + at[k]] * y[q], in lanes as in LaneSum. REQUIRES: y is 0 from n
+/// to the next multiple of kSumLanes.
 template <class V, int kTaps, class T>
 [[gnu::always_inline]] inline void dot_taps(int64_t n, const T* x, const int64_t* at, const T* y,
                                             T* sums) {
@@ -373,8 +374,8 @@ template <class V, int kTaps, class T>
   if constexpr (kTaps > 1) dot_few_taps<V, kTaps - 1>(n, x, at, taps, y, sums);
 }
 
-/// As dot_taps for tap k of the kernel, from the planes in memory: without cells that are padding
-/// or lie between rows, where something that is not finite times 0 is NaN.
+/// As dot_taps for tap k of the kernel, but reads the planes in memory. Leaves out cells that are
+/// padding or lie between rows: there a product of 0 and an infinity or NaN would be NaN.
 template <class T>
 T exact_dot(const Conv& c, const Flat& f, int64_t k, const T* x, const T* dy) {
   const int64_t area = c.kernel[1] * c.kernel[2];
@@ -399,14 +400,14 @@ T exact_dot(const Conv& c, const Flat& f, int64_t k, const T* x, const T* dy) {
   return sum;
 }
 
-/// The gradient by w. Sums of T over a piece, and of pieces in double.
+/// The gradient by w. Sums over a piece in T, and the pieces' sums in double.
 template <class T>
 struct DepthwiseWeights {
   const Conv& c;
   const T *x, *dy;
 
-  /// Adds to dw (out_group, taps) what the images from `image` on give. `sums` is memory for the
-  /// taps.
+  /// Adds the gradient of the images from `image` on to dw (out_group, taps). `sums` is working
+  /// memory for the taps.
   template <class V>
   [[gnu::always_inline]] inline void add(const Cells<T>& cells, int64_t image, int64_t channel,
                                          T* sums, double* dw) const {
@@ -433,8 +434,8 @@ struct DepthwiseWeights {
     }
   }
 
-  /// dw (out, taps) of part `part` of the pieces, for some channels. Piece by piece: channels stand
-  /// side by side in memory.
+  /// Computes dw (out, taps) of part `part` of the pieces, for some channels. Loops over channels
+  /// inside each piece, since the channels of an image are neighbours in memory.
   void add_part(const FlatPieces& pieces, int64_t part, int64_t parts, int64_t first_channel,
                 int64_t last_channel, double* dw) const {
     std::optional<Cells<T>> cells;
@@ -458,7 +459,7 @@ struct DepthwiseWeights {
       return parallel_for(size, 1 << 14, [&](int64_t first, int64_t last) {
         std::fill(dw + first, dw + last, T(0));
       });
-    constexpr int64_t kTasks = 64;  // enough for as many threads
+    constexpr int64_t kTasks = 64;  // enough for 64 threads
     const FlatPieces pieces(c, FlatWay::forward, 1, 1024);
     const int64_t parts = std::min(pieces.size(), ceil_div(kTasks, c.in));
     Scratch<double> partial(parts * size);

@@ -1,3 +1,5 @@
+// Plans the cell layout of conv_flat.h: phases, taps and pitches along each axis, and the division
+// of a batch into pieces that fit the cache.
 #include "tern/core/kernels/conv_flat.h"
 
 #include <algorithm>
@@ -7,13 +9,14 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kCells = 4096;  // of a piece, about: they stay in the first caches
-constexpr int64_t kLanes = 8;     // of vectors, mostly
+constexpr int64_t kCells = 4096;  // cells of a piece, about: they stay in the first caches
+constexpr int64_t kLanes = 8;     // typical number of lanes of a vector
 constexpr int64_t kBeyond = 16;   // cells that a vector may touch beyond the last
 
 int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -ceil_div(-a, b); }
 
-/// Cells of the elements [low, high), where cell 0 is `first` and there are `cells`.
+/// The cells that hold elements in [low, high), of `cells` cells, the first of which holds element
+/// `first`.
 FlatRun run_within(int64_t first, int64_t step, int64_t low, int64_t high, int64_t cells) {
   auto cell = [&](int64_t element) {  // the first cell at or after the element
     return std::clamp<int64_t>(-floor_div(first - element, step), 0, cells);
@@ -22,7 +25,7 @@ FlatRun run_within(int64_t first, int64_t step, int64_t low, int64_t high, int64
   return {first, begin, std::max(begin, cell(high))};
 }
 
-/// The phase with this remainder: its place in `known`, where it is added if it is new.
+/// The index of the phase with this remainder in `known`. Adds it if it is new.
 size_t phase_of(std::vector<int64_t>& known, int64_t remainder) {
   const auto at = std::find(known.begin(), known.end(), remainder);
   const size_t place = static_cast<size_t>(at - known.begin());
@@ -88,7 +91,8 @@ Flat::Flat(const Conv& c, FlatWay way, const Conv::Sizes& begin, const Conv::Siz
   const int64_t alone =
       (a[0].outputs - 1) * pitch[1] + (a[1].outputs - 1) * pitch[2] + a[2].outputs;
   outputs = (images - 1) * pitch[0] + alone;
-  // Between images there are cells in vain, and images alone begin and end in shorter blocks.
+  // One sweep over all images computes useless cells between them. A sweep per image ends in a
+  // shorter block of vectors.
   if (pitch[0] * 4 > ceil_div(alone, kLanes) * kLanes * 5)
     sweep = {alone, pitch[0]};
   else

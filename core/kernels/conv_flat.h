@@ -1,14 +1,14 @@
-// Planes laid out so that every tap of a convolution reads vectors at one distance from the output,
-// without bounds: output cell q sums w[k] * x[q + at[k]]. Inside of core only.
+// Planes laid out so that every tap of a convolution reads vectors at a fixed distance from the
+// output, without bounds: output cell q sums w[k] * x[q + at[k]]. Inside of core only.
 //
 // The cells of a plane stand row after row in one array, with zeros between the rows for the
-// padding. A row's zeros serve the end of this row and the beginning of the next. Some cells
-// between the rows of outputs hold sums that mean nothing, and are not copied out. Several images
-// stand one after the other like slices of a depth.
+// padding. The zeros after a row serve the end of this row and the beginning of the next. Some
+// cells between the rows of outputs hold meaningless sums, which are not copied out. Several images
+// stand one after the other, like slices of a depth.
 //   With stride s an axis of x is cut into phases: cell m of phase f is element m s + f of the
-// padded axis, so tap k reads phase k dilation mod s, k dilation / s cells further on.
-//   The gradient by x is the same with the sides exchanged: elements of dx are cut into phases, and
-// each phase sums over those taps that reach it.
+// padded axis. So tap k reads phase k dilation mod s, k dilation / s cells further on.
+//   The gradient by x works the same with the sides exchanged: elements of dx are cut into phases,
+// and each phase sums over the taps that reach it.
 #pragma once
 
 #include <array>
@@ -26,28 +26,29 @@ struct FlatRun {
 
 struct FlatAxis {
   struct Tap {
-    int64_t index, shift;  ///< in the kernel; in cells
-    std::size_t x, y;      ///< phases
+    int64_t index, shift;  ///< index in the kernel; shift in cells
+    std::size_t x, y;      ///< phases of x and y
   };
   int64_t outputs = 1;  ///< cells of an output phase
   int64_t pitch = 1;    ///< distance between rows (slices, images) in units of this axis
   int64_t reach = 0;    ///< the largest shift
   int64_t x_step = 1, y_step = 1;
   std::vector<FlatRun> x, y;  ///< by phase
-  std::vector<Tap> taps;      ///< without those that read nothing but padding
+  std::vector<Tap> taps;      ///< without taps that read only padding
 };
 
-/// Which of its arrays an axis, a box of them or a whole plane is read from and computed into.
+/// The direction of a computation: from x to y, or from dy to dx.
 enum class FlatWay { forward, input_grad };
 
-/// The phases of x (the array that is read) and y (the one computed) of a box of y, for some
-/// images. `copies` planes of x, each with weights of its own, are summed into one of y.
+/// The cell layout for computing a box of y, for some images: the phases of x (the array that is
+/// read) and of y (the array that is computed). `copies` planes of x, each with weights of its own,
+/// are summed into one plane of y.
 struct Flat {
   struct Part {
     std::array<FlatRun, 3> runs;
   };
   struct Output : Part {
-    /// Of the taps that reach this phase, in order: the place in w and that in the cells of x.
+    /// For the taps that reach this phase, in order: the index in w, and the offset in x's cells.
     std::vector<int64_t> index, at;
   };
 
@@ -59,17 +60,18 @@ struct Flat {
   int64_t outputs;           ///< cells from the first output to the last one
   struct {
     int64_t cells, pitch;
-  } sweep;                ///< so many cells are computed together: those of an image, or all
-  int64_t cells;          ///< cells of a phase of x, with those that vectors touch beyond
-  std::vector<Part> x;    ///< phases of depths, of heights and, fastest, of widths
-  std::vector<Output> y;  ///< the same
-  int64_t y_phases;       ///< of widths
+  } sweep;                ///< cells that are computed together: those of one image, or all
+  int64_t cells;          ///< cells of a phase of x, including those that vectors touch beyond it
+  std::vector<Part> x;    ///< phases of depths, heights and widths; widths vary fastest
+  std::vector<Output> y;  ///< in the same order
+  int64_t y_phases;       ///< number of phases of widths
 };
 
-/// A box of the outputs of some images, as parts of the whole work whose planes fit the cache.
+/// The division of the whole work into pieces whose planes fit the cache. A piece is a box of the
+/// outputs of some images.
 class FlatPieces {
  public:
-  /// `few`: cells of several images that are worth a piece.
+  /// `few`: the number of cells up to which several images form one piece.
   FlatPieces(const Conv& c, FlatWay way, int64_t copies, int64_t few);
 
   int64_t size() const { return bands_ * chunks_; }
@@ -86,7 +88,7 @@ class FlatPieces {
   const Conv* conv_;
   FlatWay way_;
   int64_t copies_;
-  std::size_t axis_ = 0;  ///< which is cut into bands
+  std::size_t axis_ = 0;  ///< the axis that is cut into bands
   int64_t bands_ = 1, chunks_ = 1, images_ = 1;
 };
 

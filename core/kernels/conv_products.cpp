@@ -1,9 +1,9 @@
-// One product for all pictures of a batch:
+// Convolutions and their gradients as one product for all pictures of a batch:
 //   y   (out, outputs)  = w (out, features) x windows of x (features, outputs)
 //   dx  (in, inputs)    = w, taps turned around (in, features) x windows of dy (features, inputs)
 //   dw  (out, features) = dy (out, outputs) x windows of x (outputs, features)
-// With a stride s, dx falls into s phases along each axis, each a convolution of dy with every s-th
-// tap.
+// With a stride s, dx is divided into s phases along each axis. Each phase is a convolution of dy
+// with every s-th tap.
 #include "tern/core/kernels/conv_products.h"
 
 #include <numeric>
@@ -23,7 +23,7 @@ namespace tern::kernels {
 namespace {
 
 constexpr double kWorthSharing = 2e6;      // multiplications and additions of a group
-constexpr int64_t kColumnsAlone = 256;     // of a product that one thread computes
+constexpr int64_t kColumnsAlone = 256;     // columns of a product that one thread computes
 constexpr int64_t kGrainOfWeights = 4096;  // weights moved per thread
 constexpr int64_t kGrainOfZeros = 16384;   // zeros written per thread
 
@@ -31,8 +31,8 @@ bool in_bf16() { return matmul_precision() == MatmulPrecision::bf16; }
 
 void multiply_alone(const Product<float>& p) { in_bf16() ? multiply_bf16(p) : multiply_tiles(p); }
 
-/// y = w * windows of x. `places`: where y's columns lie, from a group's first channel on; rows are
-/// channels, `channel_step` apart. w (groups, out_group, features).
+/// y = w * windows of x. `places`: the places of y's columns, relative to a group's first channel.
+/// Rows are channels, `channel_step` apart. w (groups, out_group, features).
 struct Forward {
   const Conv& c;
   Factor x;
@@ -95,8 +95,8 @@ struct Forward {
   }
 };
 
-/// The places of one axis of dx that are `phase`, phase + stride, ...: outputs of a convolution of
-/// dy by the taps tap, tap + tap_step, ..., the last first.
+/// The elements phase, phase + stride, ... of one axis of dx. They are the outputs of a convolution
+/// of dy with the taps tap, tap + tap_step, ... in reverse order.
 struct PhaseAxis {
   int64_t size, taps, tap, tap_step;
   int64_t dilation, padding;
@@ -113,7 +113,8 @@ struct PhaseAxis {
   }
 };
 
-/// For one phase of dx: (groups, in_group, out_group, taps of the phase, the last first).
+/// The weights for one phase of dx: to (groups, in_group, out_group, taps of the phase in reverse
+/// order).
 void turn_weights(const Conv& c, const std::array<PhaseAxis, 3>& axes, const float* w, float* to) {
   const auto& [d, h, wide] = axes;
   const int64_t taps = d.taps * h.taps * wide.taps, in = c.in_group(), out = c.out_group();
@@ -124,7 +125,7 @@ void turn_weights(const Conv& c, const std::array<PhaseAxis, 3>& axes, const flo
       for (int64_t k = wide.taps - 1; k >= 0; --k)
         *next++ = ((d.tap + i * d.tap_step) * c.kernel[1] + h.tap + j * h.tap_step) * c.kernel[2] +
                   wide.tap + k * wide.tap_step;
-  constexpr int64_t kTogether = 8;  // channels: that many rows are written at a time
+  constexpr int64_t kTogether = 8;  // channels whose rows are written together
   const int64_t row = out * taps;
   const int64_t grain = 1 + kGrainOfWeights / (kTogether * row + 1);
   parallel_for(ceil_div(c.in, kTogether), grain, [&](int64_t begin, int64_t end) {
@@ -166,11 +167,12 @@ void input_phase(const Conv& c, const std::array<PhaseAxis, 3>& axes,
   Forward{turned, dy, weights.data(), nullptr, to, c.plane(), places}.run();
 }
 
-/// The axis's phases that dx has elements of.
+/// The number of phases of an axis that have elements.
 int64_t phases_of(const Conv& c, size_t axis) { return std::min(c.stride[axis], c.size[axis]); }
 
-/// How the weight gradient is cut: into panels of some blocks of channels, and into parts of the
-/// sums. Parts by the shape alone; panels change no bit.
+/// The division of the weight gradient: into panels of some blocks of channels, and into parts of
+/// the sums. The parts depend only on the shape. Panels may depend on the number of threads, since
+/// they do not change any bit.
 struct WeightCut {
   bool winograd;
   int64_t blocks, panels, splits;
@@ -191,10 +193,10 @@ struct WeightCut {
   int64_t first_block(int64_t panel) const { return blocks * panel / panels; }
 };
 
-/// Part `split` of the sums of one panel: to (out_group, features).
+/// Computes part `split` of the sums of one panel: to (out_group, features).
 void weight_panel(const Conv& c, Factor x, const float* dy, const WeightCut& cut, int64_t group,
                   int64_t panel, int64_t split, float* to) {
-  constexpr int64_t kUnit = 64;  // sums are cut at its multiples
+  constexpr int64_t kUnit = 64;  // sums are cut at multiples of this
   if (cut.winograd) {
     const int64_t squares = winograd_squares(c);
     return weight_panel_winograd(c, numbers(x), dy, cut.first_block(panel),
@@ -262,7 +264,7 @@ void conv_weight_products(const Conv& c, Factor x, const float* dy, float* dw) {
     weight_panel(c, x, dy, cut, group, panel, split,
                  sums.data() + split * size + group * c.out_group() * features);
   });
-  // Adds the parts in order, and puts channels and taps in theirs.
+  // Adds the parts in order, and puts channels and taps in the order of w.
   Scratch<int64_t> place(features);
   const Windows windows(c, Windows::Order::pixels, x, 0);
   for (int64_t j = 0; j < features; ++j) place.data()[j] = windows.feature_of(j);

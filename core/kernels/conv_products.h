@@ -1,7 +1,7 @@
 // Convolutions of f32 as matrix products of our own tiles, in f32 or bf16 (matmul_precision()). The
-// windows of the pictures are one operand, which exists only where it is packed
-// (conv_windows.h). An element has the same bits on any number of threads and at any vector level.
-// REQUIRES, for all: bf16 products, or not products_by_blas(). Inside of core only.
+// windows of the pictures are one operand, which exists only where it is packed (conv_windows.h).
+// Results have the same bits on any number of threads and at any vector level.
+// REQUIRES, for all functions: bf16 products, or not products_by_blas(). Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/conv.h"

@@ -1,3 +1,5 @@
+// Copies the parts of pictures that windows read into memory with zeros around them, and packs rows
+// and columns of the window matrix from there.
 #include "tern/core/kernels/conv_windows.h"
 
 #include "tern/core/base/ceil_div.h"
@@ -26,7 +28,7 @@ template <>
   load(v, from);
 }
 
-/// to[i] = from[2 * i] for begin <= i < end. Reads nothing between `end` and the next element.
+/// to[i] = from[2 * i] for begin <= i < end. Reads no element after from[2 * end - 2].
 [[gnu::always_inline]] inline void take_every_other(const float* from, float* to, int64_t begin,
                                                     int64_t end) {
   auto eight = [=](int64_t i) {
@@ -67,7 +69,7 @@ template <class T>
     for (int64_t j = 0; j < columns; ++j) to[j * stride + i] = widened(from[i * step + j]);
 }
 
-/// Copies `count` numbers in whole vectors: reads and writes up to 7 more.
+/// Copies `count` numbers in whole vectors. Reads and writes up to 7 numbers more.
 [[gnu::always_inline]] inline void copy_vectors(const float* from, float* to, int64_t count) {
   for (int64_t j = 0; j < count; j += 8) {
     Vector8 x;
@@ -101,7 +103,7 @@ Windows::Part::Part(const Windows& w, int64_t first_row, int64_t rows, int64_t f
       picture_(pictures_),
       place_(rows),
       held_([&] {
-        // Channels, in whole blocks in the order of pixels.
+        // The channels that are held: in the order of pixels, whole blocks of them.
         const int64_t per_channel = planes_ ? c_.taps() : kChannels * c_.taps();
         const int64_t together = planes_ ? 1 : kChannels;
         const int64_t from = planes_ ? first_row : first_column;
@@ -117,8 +119,8 @@ Windows::Part::Part(const Windows& w, int64_t first_row, int64_t rows, int64_t f
   if (!in_place_) x.visit([&](auto from) { hold(from); });
 }
 
-/// Whether no window reaches beyond a picture, and runs of columns are whole vectors: copies read
-/// nothing behind them then.
+/// Whether no window reaches beyond a picture, and runs of columns are whole vectors, so that
+/// copies read nothing after them.
 bool Windows::Part::reads_in_place() const {
   const Conv::Sizes ones{1, 1, 1};
   if (!planes_ || w_.x_.bf16 || c_.stride != ones) return false;
@@ -129,7 +131,7 @@ bool Windows::Part::reads_in_place() const {
   return (c_.out_size == c_.size ? c_.plane() : c_.out_width()) % 8 == 0;
 }
 
-/// Decides what is held and where; returns how many numbers that takes.
+/// Decides which elements are held and where. Returns how many numbers that takes.
 int64_t Windows::Part::plan(int64_t first_output, int64_t outputs) {
   const auto& [stride_d, stride_h, stride_w] = c_.stride;
   const int64_t depth_reach = (c_.kernel[0] - 1) * c_.dilation[0] + 1;
@@ -161,7 +163,7 @@ int64_t Windows::Part::plan(int64_t first_output, int64_t outputs) {
     most_depths = std::max(most_depths, p.depths);
     most_heights = std::max(most_heights, p.heights);
   }
-  // Of one row of outputs, only the columns that are read.
+  // If all outputs are in one row, only the columns that they read are held.
   int64_t q0 = 0, q1 = width - 1;
   const int64_t last_output = first_output + outputs - 1;
   if (first_output / width == last_output / width) {
@@ -187,7 +189,7 @@ int64_t Windows::Part::plan(int64_t first_output, int64_t outputs) {
   return pictures_ * picture_size_ + kSlack;
 }
 
-/// Where the element of a tap lies, from that of tap 0.
+/// The distance of the element that a tap reads from the element that tap 0 reads.
 int64_t Windows::Part::of_tap(int64_t tap) const {
   const int64_t area = c_.kernel[1] * c_.kernel[2];
   const int64_t d = tap / area * c_.dilation[0];
@@ -197,7 +199,7 @@ int64_t Windows::Part::of_tap(int64_t tap) const {
   return d * depth_ + h * row_ + column;
 }
 
-/// Where the first output of a row of outputs reads tap 0, if that column is held.
+/// The position that the first output of a row of outputs reads with tap 0, if that column is held.
 int64_t Windows::Part::of_output_row(const Picture& p, int64_t row) const {
   const int64_t d = row / c_.out_size[1] * c_.stride[0];
   const int64_t h = row % c_.out_size[1] * c_.stride[1];
@@ -228,7 +230,8 @@ void Windows::Part::set_places(int64_t rows) {
 
 template <class T>
 void Windows::Part::hold(const T* x) const {
-  // Planes are read one after the other, or one block of them beside each other.
+  // In the order of planes, channels are held one after the other; in the order of pixels, the
+  // channels of a block are held side by side.
   const int64_t blocks = planes_ ? 1 : ceil_div(channels_, kChannels);
   const int64_t filled = planes_ ? channels_ : 1;
   for (int64_t i = 0; i < pictures_; ++i, x += c_.in * c_.plane())
@@ -256,7 +259,8 @@ void Windows::Part::hold(const T* x) const {
   std::fill_n(held_.data() + pictures_ * picture_size_, kSlack, 0.f);
 }
 
-/// A row of every plane: padded columns left_ ... of `from`, phase by phase of the stride.
+/// Holds a row of every plane: padded columns left_ ... of `from`, one phase of the stride after
+/// the other.
 template <class T>
 void Windows::Part::hold_rows(const T* from, float* to) const {
   const int64_t step = c_.stride[2];
@@ -283,7 +287,7 @@ void Windows::Part::hold_rows(const T* from, float* to) const {
   }
 }
 
-/// A row of `channels` planes, column by column.
+/// Holds a row of `channels` planes, column by column.
 template <class T>
 void Windows::Part::hold_pixels(const T* from, int64_t channels, float* to) const {
   const int64_t first = left_ - c_.padding[2];
@@ -332,7 +336,7 @@ void Windows::Part::copy(int64_t row, int64_t rows, float* to, int64_t stride) c
   const float* held = data_;
   const Run* run = run_.data();
   const int64_t runs = runs_, width = width_;
-  // Runs of one size, whose copies are a few instructions.
+  // If all runs have the same size, a copy is a few instructions.
   auto equal = [=](int64_t count) {
     for (int64_t r = 0; r < runs; ++r)
       if (run[r].count != count) return false;
@@ -349,8 +353,8 @@ void Windows::Part::copy(int64_t row, int64_t rows, float* to, int64_t stride) c
   if (equal(16)) return copy_equal.template operator()<16>();
   if (equal(8)) return copy_equal.template operator()<8>();
   if (equal(4)) return copy_equal.template operator()<4>();
-  // Whole vectors: what they write too much is overwritten by the next ones. The last row ends
-  // where it must.
+  // Copies whole vectors. The next ones overwrite the numbers that are written too much. The last
+  // row is copied exactly.
   simd([=] {
     for (int64_t i = 0; i + 1 < rows; ++i) {
       float* row_to = to + i * stride;

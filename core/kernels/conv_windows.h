@@ -1,5 +1,5 @@
-// What the outputs of a convolution read, as a matrix that exists only where it is packed for a
-// product. In two orders:
+// The elements that the outputs of a convolution read, as a matrix that exists only where it is
+// packed for a product. It has two orders:
 //   Order::planes  rows (channel, tap), columns (picture, output): for y and gradients by x
 //   Order::pixels  rows (picture, output), columns (tap, channel): for gradients by w
 // Inside of core only.
@@ -16,16 +16,17 @@ namespace tern::kernels {
 class Windows {
  public:
   enum class Order { planes, pixels };
-  /// For the in_group() channels of x from `first_channel` on. Outside of a picture are zeros, on
-  /// all sides, whatever c's padding and out_size say: a padding may be negative.
+  /// The windows of the in_group() channels of x from `first_channel` on. Elements outside of a
+  /// picture are zeros, on all sides and for any padding and out_size of c. A padding may be
+  /// negative.
   Windows(const Conv& c, Order order, Factor x, int64_t first_channel)
       : c_(c), order_(order), x_(x), first_channel_(first_channel) {}
 
   int64_t features() const { return c_.in_group() * c_.taps(); }
   int64_t outputs() const { return c_.batch * c_.out_plane(); }
 
-  /// In Order::pixels columns go through blocks of kChannels channels, there through the taps, and
-  /// there through the channels. The place of a column among features (channel, tap).
+  /// The index of a column of Order::pixels among the features (channel, tap). Columns are ordered
+  /// by block of kChannels channels, then by tap, then by channel.
   int64_t feature_of(int64_t column) const;
   static constexpr int64_t kChannels = 16;
 
@@ -42,14 +43,14 @@ class Windows {
   const int64_t first_channel_;
 };
 
-/// Some rows and columns, ready to be packed. Holds what they read of the pictures with zeros
-/// around it, so that packing needs no bounds: small enough for the second cache. Where there is
-/// nothing to add, x is read in place.
+/// Some rows and columns, ready to be packed. Holds the elements of the pictures that they read,
+/// with zeros around them, so that packing needs no bounds. A part should fit the second cache. If
+/// no zeros are needed, x is read in place.
 class Windows::Part {
  public:
   Part(const Windows& w, int64_t first_row, int64_t rows, int64_t first_column, int64_t columns);
 
-  /// Chooses the columns for copy(): `width` <= 32 from `column` on.
+  /// Chooses the columns for copy(): `width` columns (at most 32) from `column` on.
   void choose(int64_t column, int64_t width);
   /// to[i * stride + j] = element (row + i, j of the chosen columns) for i < rows; zeros for j >=
   /// width. REQUIRES: width <= stride, which is 8, 16 or 32.
@@ -57,15 +58,15 @@ class Windows::Part {
 
  private:
   static constexpr int64_t kMostColumns = 32;
-  /// `count` neighbours in memory: chosen columns from `to` on.
+  /// `count` neighbouring elements, from offset `from` on: the chosen columns from `to` on.
   struct Run {
     int64_t from, to, count;
   };
-  /// What is held of a picture. Places are those of padded coordinates.
+  /// The part of a picture that is held, in padded coordinates.
   struct Picture {
-    int64_t depth, height;    ///< the first that are held
-    int64_t depths, heights;  ///< how many
-    int64_t origin;           ///< where the padded element (0, 0, left_) would lie
+    int64_t depth, height;    ///< the first depth and height that are held
+    int64_t depths, heights;  ///< the numbers of held depths and heights
+    int64_t origin;           ///< the offset that the padded element (0, 0, left_) would have
   };
 
   bool reads_in_place() const;
@@ -85,26 +86,27 @@ class Windows::Part {
   const Windows& w_;
   const bool planes_, in_place_;
   const int64_t first_row_;
-  int64_t first_channel_ = 0, channels_ = 0;  // held, within the group
+  int64_t first_channel_ = 0, channels_ = 0;  // held channels, within the group
   int64_t first_picture_ = 0;
   int64_t left_ = 0, columns_ = 0;        // padded columns that are held
   int64_t phase_ = 0;                     // planes: held columns of each phase of the stride
   int64_t unit_ = 1;                      // pixels: numbers per column
   int64_t row_ = 0, depth_ = 0;           // sizes of a row of a picture and of a depth
-  int64_t plane_ = 0, picture_size_ = 0;  // the same of a channel (or block of them), of a picture
+  int64_t plane_ = 0, picture_size_ = 0;  // sizes of a channel (pixels: of a block), of a picture
   const int64_t pictures_;
   Scratch<Picture> picture_;
-  Scratch<int64_t> place_;  // of each row
+  Scratch<int64_t> place_;  // offset of each row
   Scratch<float> held_;
   const float* data_;  // held_, or x itself
   std::array<Run, kMostColumns> run_;
   int64_t runs_ = 0, width_ = 0;
 };
 
-/// Columns of a matrix that lie in pictures. Column (picture, depth, row, column) is `column * step
-/// + row * row_step + depth * depth_step + picture * picture_step` elements behind the first.
+/// The places in memory of a matrix's columns that lie in pictures. Column (picture, depth, row,
+/// column) is `column * step + row * row_step + depth * depth_step + picture * picture_step`
+/// elements after the first column.
 struct ColumnPlaces {
-  int64_t plane = 0, height = 1, width = 0;  ///< columns per picture; rows per depth; of a row
+  int64_t plane = 0, height = 1, width = 0;  ///< columns per picture, rows per depth, row length
   int64_t step = 1, row_step = 0, depth_step = 0, picture_step = 0;
 
   int64_t of(int64_t column) const {
@@ -112,7 +114,7 @@ struct ColumnPlaces {
     return column / plane * picture_step + row / height * depth_step + row % height * row_step +
            at % width * step;
   }
-  /// How many columns from this one on are `step` apart.
+  /// The number of columns, from this one on, that are `step` apart.
   int64_t run(int64_t column) const { return width - column % plane % width; }
 
   /// Planes of `plane` contiguous elements.
@@ -121,12 +123,12 @@ struct ColumnPlaces {
   }
 };
 
-/// What a product with windows reads and writes.
+/// The operands of a product with windows, beside its matrices.
 struct ConvFactors {
   const Windows* windows = nullptr;
   int64_t row = 0, column = 0;  ///< B begins at this row and column of the windows
-  ColumnPlaces a = {};          ///< A's columns, counted like the windows' rows; plane 0: strides
-  ColumnPlaces c = {};          ///< C's columns, counted like the windows'; plane 0: contiguous
+  ColumnPlaces a = {};          ///< of A's columns, which match windows' rows; plane 0: strided
+  ColumnPlaces c = {};          ///< of C's columns, which match windows'; plane 0: contiguous
 };
 
 }  // namespace tern::kernels

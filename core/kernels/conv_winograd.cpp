@@ -1,6 +1,7 @@
-// Outputs are computed in squares of 2 x 2, each from a square of 4 x 4 inputs d and the 3 x 3
-// weights g of a channel:  Y = A^T [ sum over channels (G g G^T) * (B^T d B) ] A  (* by elements).
-// The sums are 16 matrix products, one for each element of a square: weights (out, in) x squares
+// Winograd's method for 3 x 3 convolutions. It computes outputs in squares of 2 x 2, each from a
+// square of 4 x 4 inputs d and the 3 x 3 weights g of a channel:
+//   Y = A^T [ sum over channels (G g G^T) * (B^T d B) ] A   (* by elements)
+// The sums are 16 matrix products, one per element of a square: weights (out, in) x squares
 // (in, squares).
 #include "tern/core/kernels/conv_winograd.h"
 
@@ -16,13 +17,13 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kSquares = 128;    // that a task takes
-constexpr int64_t kElements = 16;    // of a square of inputs, and of transformed weights
-constexpr int64_t kTilesAtOnce = 4;  // row tiles between two passes over the squares
+constexpr int64_t kSquares = 128;    // squares per task
+constexpr int64_t kElements = 16;    // elements of a square of inputs, and of transformed weights
+constexpr int64_t kTilesAtOnce = 4;  // row tiles per pass over the squares
 constexpr int64_t kLine = 16;        // numbers in a line of the caches
 
-/// The weights of outputs x inputs of a convolution: those of output i and input j begin at
-/// data + i * row + j * col, turned around if `turned`.
+/// The weights of a convolution. The 3 x 3 weights of output i and input j begin at data + i * row
+/// + j * col. If `turned`, their order is reversed.
 struct Weights {
   const float* data;
   int64_t row, col;
@@ -152,7 +153,7 @@ struct Weights {
   }
 }
 
-/// A convolution whose windows are the squares: 4 x 4, two apart.
+/// A convolution whose windows are the squares: 4 x 4 elements, two apart.
 Conv squares_of(const Conv& c) {
   Conv s = c;
   s.kernel = {1, 4, 4};
@@ -180,7 +181,7 @@ class Forward3x3 {
     pack_weights();
     const int64_t all = c_.batch * squares_.out_plane(), chunks = ceil_div(all, kSquares);
     const int64_t groups = ceil_div(row_tiles_, kTilesAtOnce);
-    // For many threads tasks take some of the outputs alone.
+    // If there are more threads than chunks, a task computes only some of the output channels.
     const int64_t parts = std::clamp<int64_t>(ceil_div(num_threads(), chunks), 1, groups);
     parallel_blocks(chunks * parts, c_.work(), [&](int64_t task) {
       const int64_t first = task / parts * kSquares, part = task % parts;
@@ -190,12 +191,12 @@ class Forward3x3 {
   }
 
  private:
-  /// Numbers of a strip of one element of the squares. Strips that are a multiple of 4 KB apart
-  // would displace each other in the first cache.
+  /// The size in numbers of a strip for one element of the squares. The extra line avoids strips
+  /// that are a multiple of 4 KB apart, which would displace each other in the first cache.
   int64_t element_size() const { return c_.in * tiles_.columns + kLine; }
   int64_t row(int64_t tile) const { return c_.out * tile / row_tiles_; }
   int64_t depth(int64_t d) const { return depths_ == 1 ? d * c_.in : c_.in * d / depths_; }
-  /// Packed weights of a tile's rows for one element: blocks of k one after the other.
+  /// The packed weights of a tile's rows for one element, one block of k after the other.
   float* packed(int64_t row, int64_t rows, int64_t element) const {
     return packed_.data() + (row * kElements + element * rows) * c_.in;
   }
@@ -213,14 +214,14 @@ class Forward3x3 {
           for (int64_t i = 0; i < count; ++i, g += w_.col)
 #pragma GCC unroll 9
             for (int64_t t = 0; t < kTaps; ++t) taps[t * kLine + i] = g[t];
-          // Turned around, the last tap is the first.
+          // In reverse order the last tap comes first.
           simd([from = w_.turned ? &taps[(kTaps - 1) * kLine] : &taps[0],
                 tap = w_.turned ? -kLine : kLine,
                 to = &elements[0]] { transform_weights(from, tap, to, kLine, kLine); });
           for (int64_t e = 0; e < kElements; ++e)
             std::copy_n(elements + e * kLine, count, transformed.data() + e * step + r * in + j);
         }
-      // Packing writes beyond the end, where another thread's tile may be.
+      // Packs into a copy: packing writes beyond the end, where another thread's tile may be.
       for (int64_t e = 0; e < kElements; ++e)
         for (int64_t d = 0; d < depths_; ++d) {
           const int64_t first = depth(d), count = depth(d + 1) - first;
@@ -231,7 +232,7 @@ class Forward3x3 {
     });
   }
 
-  /// Squares first, ... for some groups of row tiles.
+  /// Computes squares first, ..., first + count - 1 for some groups of row tiles.
   void compute(int64_t first, int64_t count, int64_t first_group, int64_t last_group) const {
     const int64_t columns = tiles_.columns, strips = ceil_div(count, columns);
     const int64_t size = element_size();
@@ -266,9 +267,9 @@ class Forward3x3 {
     }
   }
 
-  /// v[strip][element][channel][square] of some squares.
+  /// Transforms some squares: v[strip][element][channel][square].
   void transform(int64_t first, int64_t count, float* v) const {
-    constexpr int64_t kChannels = 16;  // at a time
+    constexpr int64_t kChannels = 16;  // channels per step
     const int64_t columns = tiles_.columns, step = element_size();
     alignas(64) float squares[kChannels * kElements * 32];
     for (int64_t c = 0; c < c_.in; c += kChannels) {
@@ -319,7 +320,7 @@ class Forward3x3 {
   const Windows windows_;
 };
 
-/// The same of its outputs' gradients: 2 x 2.
+/// The same for the gradients of the outputs, whose squares are 2 x 2.
 Conv gradient_squares_of(const Conv& c) {
   Conv s = squares_of(c);
   s.in = c.out;
@@ -329,8 +330,8 @@ Conv gradient_squares_of(const Conv& c) {
   return s;
 }
 
-/// Sums of products of transformed dy (out, squares) and x (squares, in): 16 products, whose C is
-/// transformed into 3 x 3 taps at last.
+/// The gradient by w: 16 products of transformed dy (out, squares) and transformed x (squares, in).
+/// Their sums are transformed into 3 x 3 taps at the end.
 class WeightSums3x3 {
  public:
   WeightSums3x3(const Conv& c, const float* x, const float* dy, int64_t first_block,
@@ -372,9 +373,10 @@ class WeightSums3x3 {
   static constexpr int64_t kOutputs = 128;  // channels of dy that are summed together
   static constexpr int64_t kTogether = 64;  // squares whose products are summed together
   static_assert(kOutputs % kBlock == 0);
-  static constexpr int64_t kStep = kTogether * kBlock + kLine;  // of an element in elements_
+  static constexpr int64_t kStep = kTogether * kBlock + kLine;  // size of an element in elements_
 
-  /// to[element * size + square * row + channel] for some channels, from a block on, and squares.
+  /// Transforms some squares of some channels, from a block on:
+  /// to[element * size + square * row + channel].
   template <int64_t kFrom>
   void transform(const Windows& from, int64_t first_block, int64_t channels, int64_t first,
                  int64_t count, float* to, int64_t row, int64_t size) const {
@@ -425,7 +427,7 @@ class WeightSums3x3 {
   const Windows x_, dy_;
   const int64_t first_block_, channels_;
   const int64_t v_row_, d_row_;             // numbers per square
-  const int64_t v_size_, d_size_, m_size_;  // of an element of all squares or outputs
+  const int64_t v_size_, d_size_, m_size_;  // numbers per element, over all squares or outputs
   Scratch<float> v_, d_, elements_, packed_, m_;
 };
 
@@ -437,7 +439,7 @@ bool winograd_takes(const Conv& c) {
   if (!c.winograd || c.kernel != kernel || c.stride != ones || c.dilation != ones || c.groups != 1)
     return false;
   if (c.out_size[0] != 1 || c.in < kLeastChannels || c.out < kLeastChannels) return false;
-  // At odd edges squares reach beyond the picture.
+  // Squares reach beyond a picture of odd size: enough of their outputs must be inside.
   const int64_t squares = squares_of(c).out_plane();
   return c.batch * squares >= kLeastSquares && 10 * c.out_plane() >= 27 * squares;
 }

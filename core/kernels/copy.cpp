@@ -1,3 +1,5 @@
+// Strided copies with conversion, in runs. If the two arrays are contiguous along different axes,
+// the copy transposes tiles that fit the first cache.
 #include "tern/core/kernels/copy.h"
 
 #include <cstring>

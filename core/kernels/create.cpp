@@ -1,3 +1,4 @@
+// Fills new memory: ranges, identity, one-hot rows, triangles, random integers and permutations.
 #include "tern/core/kernels/create.h"
 
 #include <algorithm>

@@ -35,7 +35,8 @@ void triangle(uint8_t* x, int64_t rows, int64_t cols, int64_t diagonal, bool low
 /// The position of the first index outside [0, size); n if there is none.
 int64_t find_outside(const int64_t* index, int64_t n, int64_t size);
 
-/// n uniform integers in [low, high); and 0 to n - 1 in random order (Fisher and Yates).
+/// n uniform integers in [low, high), and the numbers 0 to n - 1 in random order (the Fisher-Yates
+/// shuffle).
 void random_integers(int64_t* x, int64_t n, int64_t low, int64_t high, Rng& rng);
 void random_permutation(int64_t* x, int64_t n, Rng& rng);
 

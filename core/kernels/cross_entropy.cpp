@@ -1,3 +1,4 @@
+// Cross entropy of rows and its gradient, for class indices or probabilities, with label smoothing.
 #include "tern/core/kernels/cross_entropy.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ template <class T>
   });
 }
 
-// The same with q as weight. Classes with q = 0 do not count, whatever their logit is.
+// The same with q as weight. Classes with q = 0 do not count, even if their logit is infinite.
 template <class T>
 [[gnu::always_inline]] inline double soft_loss(const T* x, const T* t, const T* weight, int64_t n,
                                                T max, double log_sum, double keep, double uniform) {

@@ -30,7 +30,7 @@ void cross_entropy_backward(const T* dloss, const T* x, const Targets<T>& target
 /// The first row whose index is neither `ignore` nor in [0, classes); -1 if none.
 int64_t first_outside(const int64_t* index, int64_t rows, int64_t classes, int64_t ignore);
 
-/// The sum of weight[index] over the rows that do not count as ignored.
+/// The sum of weight[index] over the rows that are not ignored.
 template <class T>
 double weight_of(const int64_t* index, const T* weight, int64_t rows, int64_t ignore);
 

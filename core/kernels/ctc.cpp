@@ -1,3 +1,4 @@
+// The forward and backward recursions of CTC in log space, one sample of the batch per task.
 #include "tern/core/kernels/ctc.h"
 
 #include <algorithm>
@@ -38,7 +39,7 @@ struct Sample {
   double log_prob(int64_t t, int64_t state) const {
     return static_cast<double>(log_probs[t * shape.samples * shape.classes + symbol(state)]);
   }
-  // Whether a path may go from state - 2 to state: over a blank between different symbols.
+  // Whether a path may go from state - 2 to state, skipping a blank between different symbols.
   bool skips(int64_t state) const {
     return state % 2 && state >= 3 && symbol(state) != symbol(state - 2);
   }

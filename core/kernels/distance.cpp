@@ -1,3 +1,4 @@
+// Distances of every point to all points of the other set. p = 1 and p = 2 are vector code.
 #include "tern/core/kernels/distance.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Applies a dropout mask that is drawn on the fly. Each random word decides about two elements.
 #include "tern/core/kernels/dropout.h"
 
 #include <algorithm>
@@ -13,10 +14,10 @@ namespace {
 constexpr int64_t kWords = 4 * kPhiloxGroup;
 static_assert(kDropGroup == 2 * kWords);
 
-/// Elements [begin, end) of the whole array; from[0] and to[0] are element `begin`. Random words
-/// cost more than their use, so each decides about two elements of its group: as it is, and with
-/// its halves swapped. Both have exactly the wanted probability. They are dependent only where the
-/// other half breaks a tie, in 2^-16 of the cases.
+/// Drops elements [begin, end) of the whole array; from[0] and to[0] are element `begin`. Random
+/// words cost more than their use, so each decides about two elements of its group: as it is, and
+/// with its halves swapped. Both decisions have exactly the wanted probability. They are dependent
+/// only where the other half breaks a tie, in 2^-16 of the cases.
 template <class T>
 [[gnu::always_inline]] inline void drop(const T* from, T* to, int64_t begin, int64_t end,
                                         uint64_t key, uint32_t first, T scale) {

@@ -24,8 +24,8 @@ template <class T>
 void dropout_range(const T* x, T* y, int64_t begin, int64_t end, const DropMask& mask);
 constexpr int64_t kDropGroup = 512;
 
-/// The number of rows of n elements (up to 32) to take at a time so that they end with a group, if
-/// possible.
+/// The number of rows of n elements (up to 32) to process together, so that they end with a group
+/// if possible.
 inline int64_t rows_of_groups(int64_t n) {
   int64_t rows = 1;
   while (rows < 32 && (rows * n % kDropGroup != 0 || rows * n < 2 * kDropGroup)) rows *= 2;

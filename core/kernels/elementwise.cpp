@@ -1,3 +1,5 @@
+// The driver of elementwise ops: long runs are computed in place; short, strided or converted runs
+// go through buffers of 512 elements.
 #include "tern/core/kernels/elementwise.h"
 
 #include "tern/core/base/threads.h"
@@ -7,7 +9,7 @@ namespace tern::kernels {
 namespace {
 
 constexpr int64_t kBlock = 512;   // elements of a staging buffer
-constexpr int64_t kLongRun = 64;  // from this length each run gets its own call of the op
+constexpr int64_t kLongRun = 64;  // runs of this length or more each get their own call of the op
 
 struct Pass {
   const Loops& loops;
@@ -38,7 +40,7 @@ class Worker {
   }
 
  private:
-  // Run by run; contiguous operands are used in place.
+  // Computes run by run. Contiguous operands are used in place.
   void long_runs(int64_t first, int64_t last) {
     bool staged = false;
     for (int k = 0; k <= inputs_; ++k) staged |= !plain(k);
@@ -69,7 +71,7 @@ class Worker {
     return stage_[i];
   }
 
-  // Blocks that span many short runs; strided operands are packed.
+  // Computes blocks that span many short runs. Strided operands are packed.
   void short_runs(int64_t first, int64_t last) {
     bool whole[kMaxOperands];
     for (int k = 0; k <= inputs_; ++k) whole[k] = plain(k) && without_gaps(k);

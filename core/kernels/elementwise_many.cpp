@@ -1,3 +1,5 @@
+// The driver of elementwise ops with several results: packs operands that are not plain, each by
+// its own loops, into buffers of 256 elements.
 #include "tern/core/kernels/elementwise_many.h"
 
 #include <algorithm>
@@ -43,7 +45,7 @@ class ManyWorker {
     pass_.block(pass_.op, out, in, n);
   }
 
-  // n elements of input k from element `at` on: in place, or packed.
+  // A pointer to n elements of input k, from element `at` on: in place, or packed.
   const void* input(size_t k, int64_t at, int64_t n) {
     const Source& s = sources_[k];
     if (s.plain) return s.data + at * size_;

@@ -31,14 +31,15 @@ using ManyBlock = void (*)(const void* op, void* const* out, const void* const* 
 struct ManyPass {
   const Shape& shape;
   DType type;                  ///< of the results and of the computation
-  std::span<void* const> out;  ///< null: not wanted
+  std::span<void* const> out;  ///< null results are not wanted
   std::span<const ManyInput> in;
   ManyBlock block;
   const void* op;
 };
 void run(const ManyPass& pass);
 
-/// Computes element i. On its own, since g++ does not vectorise a loop with an array in it.
+/// Computes element i. A separate function, since g++ does not vectorise a loop that contains an
+/// array.
 template <class T, size_t kOut, size_t kIn, class Op, size_t... J, size_t... K>
 [[gnu::always_inline]] inline void compute_one(const Op& op, const std::array<T*, kOut>& out,
                                                const std::array<const T*, kIn>& in, int64_t i,

@@ -1,4 +1,4 @@
-// The panels of a product on many threads. Inside of core only.
+// Chooses the panels of a product on many threads. Inside of core only.
 #pragma once
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 
 namespace tern::kernels {
 
-/// Cuts tiles x strips into panels for many threads: about as many panels for each thread, of about
-/// the same size, and close to squares, which read least.
+/// Cuts tiles x strips into panels for many threads. Threads get about equal numbers of panels, of
+/// about equal size, and the panels are close to squares, which read least.
 class EvenPanels {
  public:
-  int64_t rows = 1, columns = 1;  ///< panels of a column, and of a row
+  int64_t rows = 1, columns = 1;  ///< panels per column, and per row
 
   EvenPanels(int64_t tiles, int64_t tile_rows, int64_t strips, int64_t strip_columns,
              int64_t threads)
@@ -32,7 +32,7 @@ class EvenPanels {
 
  private:
   void consider(int64_t r, int64_t c) {
-    constexpr double kReads = 16;  // what reading an element costs, in multiplications
+    constexpr double kReads = 16;  // cost of reading an element, in multiplications
     r = std::clamp<int64_t>(r, 1, tiles_);
     c = std::clamp<int64_t>(c, 1, strips_);
     const auto height = static_cast<double>(ceil_div(tiles_, r) * tile_rows_);

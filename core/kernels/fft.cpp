@@ -1,3 +1,5 @@
+// Fourier transforms with kissfft. Lengths with a large prime factor use Bluestein's algorithm. Two
+// real lines share one complex transform.
 #include "tern/core/kernels/fft.h"
 
 #include <kissfft.hh>
@@ -12,7 +14,7 @@ namespace {
 
 using Complex = std::complex<double>;
 using Line = std::vector<Complex>;
-using Fft = kissfft<double>;  // one per thread: it has working memory
+using Fft = kissfft<double>;  // one per thread, since it has working memory
 
 constexpr int64_t kFftGrain = 4096;     // numbers per thread, at least
 constexpr int64_t kLargestFactor = 31;  // kissfft needs n p operations for a prime factor p
@@ -87,7 +89,8 @@ class Dft {
   std::optional<Chirp> chirp_;
 };
 
-// Two lines at a time, as real and imaginary part of one: fn(plan, line, number of lines).
+// Calls fn(plan, line, number of lines) for pairs of lines, which are the real and imaginary part
+// of one transform.
 template <class Fn>
 void for_each_pair(int64_t lines, int64_t n, bool inverse, Fn fn) {
   const Dft plan(n, inverse);

@@ -1,3 +1,5 @@
+// Computes a planned batch of products: one task per panel of C and part of the sums, or one large
+// product on all threads. The plan is made in gemm_plan.cpp.
 #include "tern/core/kernels/gemm.h"
 
 #include <algorithm>
@@ -100,7 +102,8 @@ class Run {
     if (done_ && p_.splits == 1) done_(out);
   }
 
-  // The last panel may be one row or column. It is summed like the other panels, not like a vector.
+  // The last panel may have one row or column. It is summed like the other panels, not like a
+  // product with a vector.
   void multiply_part(const Product<T>& part) const {
     if constexpr (std::is_same_v<T, float>)
       if (tiles_ && part.k > 0) return multiply_tiles(part);
@@ -109,7 +112,7 @@ class Run {
 
   // Adds the parts of the sums in order to the first part, which is in C.
   void combine() {
-    // Like all sums of such products (precision.h).
+    // Sums of bf16 products below the smallest normal number become zero (precision.h).
     constexpr bool kFlushes = std::is_same_v<T, float>;
     const bool flush = matmul_precision() == MatmulPrecision::bf16;
     const int64_t panels = p_.grid_rows * p_.grid_cols;
@@ -137,7 +140,7 @@ class Run {
 
   const GemmPlan& p_;
   const Gemm& g_;
-  bool tiles_;  // in f32
+  bool tiles_;  // whether multiply_tiles computes panels
   const Product<T>& whole_;
   const PanelDone& done_;
   Scratch<T> partial_;

@@ -1,3 +1,4 @@
+// Calls the bf16 product of the way in use (base/bf16_way.h), on one thread or on all.
 #include "tern/core/kernels/gemm_bf16.h"
 
 #include "tern/core/base/bf16_way.h"

@@ -6,10 +6,11 @@
 
 namespace tern::kernels {
 
-/// On this thread, for m, n, k >= 1. REQUIRES: blas_takes() A and B.
+/// Computes a product on this thread, for m, n, k >= 1. REQUIRES: blas_takes() A and B.
 void multiply_bf16(const Product<float>& p);
 
-/// On all threads, which share the packed B. Calls `done` on each panel when it is complete.
+/// Computes a product on all threads, which share packed operands. Calls `done` on each panel when
+/// it is complete.
 void multiply_bf16_together(const Product<float>& p, const PanelDone& done);
 
 }  // namespace tern::kernels

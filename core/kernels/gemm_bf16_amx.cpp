@@ -1,5 +1,5 @@
-// bfloat16 tiles by AMX. TDPBF16PS sums the lower halves of pairs (even k) and the upper halves
-// (odd k) separately, so the numbers of a pair are neighbours.
+// Tiles of bf16 products by AMX. TDPBF16PS sums the lower halves of pairs (even k) and the upper
+// halves (odd k) separately, so the numbers of a pair are neighbours.
 #include "tern/core/kernels/gemm_bf16_ways.h"
 
 #if defined(__x86_64__)
@@ -14,7 +14,7 @@ namespace {
 using namespace bf16;
 
 /// Configures all eight tile registers with 16 rows of 64 bytes. In static memory, since the
-/// intrinsics do not tell compilers what they read.
+/// intrinsics do not tell compilers that they read it.
 struct alignas(64) TileConfig {
   uint8_t palette = 1, start = 0, reserved[14] = {};
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -37,7 +37,7 @@ template <int kBands, int kStrips>
                                                           float* c, int64_t ldc, bool add) {
   constexpr int kBRow = kColumns * 4;
   const int64_t c_row = ldc * 4;
-  // Prefetches rows of a new C, a few per step: they are far away.
+  // Prefetches rows of a new C, a few per step, since they are not in the near caches.
   const int64_t at_once = ceil_div(16 * kBands * kBf16Group, depth);
   const float* coming = c;
   const float* const end = add ? c : c + 16 * kBands * ldc;
@@ -79,7 +79,7 @@ template <int kBands, int kStrips>
 }
 
 using AmxTile = void (*)(int64_t, int64_t, const uint16_t*, const uint16_t*, float*, int64_t, bool);
-/// [bands of 16 rows - 1][strips of 16 columns - 1]
+/// Indexed by [bands of 16 rows - 1][strips of 16 columns - 1].
 constexpr AmxTile kAmxTiles[2][2] = {{amx_tile<1, 1>, amx_tile<1, 2>},
                                      {amx_tile<2, 1>, amx_tile<2, 2>}};
 
@@ -96,7 +96,7 @@ struct AmxPairs : Pairs</*kInOrder=*/true, 32, 512, /*kLooksAhead=*/false> {
   }
 };
 
-/// A few rows times a column-major matrix (a linear layer's weights): computed as C^T = B^T A^T, so
+/// Multiplies a few rows by a column-major matrix (a linear layer's weights), as C^T = B^T A^T, so
 /// that B is packed in its own order.
 constexpr int64_t kFewRows = 16;
 void multiply_few_rows(const Product<float>& p) {

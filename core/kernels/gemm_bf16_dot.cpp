@@ -1,6 +1,6 @@
-// bfloat16 tiles by AVX512_BF16. VDPBF16PS adds both halves of a pair to one sum, the upper half
-// first. Even and odd k are summed separately (gemm_bf16.h). So the first eight pairs are (k + 2,
-// k) for the even places; the others are the same for the odd places.
+// Tiles of bf16 products by AVX512_BF16. VDPBF16PS adds both halves of a pair to one sum, the upper
+// half first. Even and odd k are summed separately (base/precision.h). So the first eight pairs
+// hold (k + 2, k) for even k, and the other eight for odd k.
 #include "tern/core/kernels/gemm_bf16_ways.h"
 
 #if defined(__x86_64__)
@@ -61,8 +61,8 @@ template <int kRows, int kVectors>
   }
 }
 
-/// The same, for rows of C that are so far apart that the first cache does not hold them beside A
-/// and B. Meanwhile the sums of many groups stay in one place.
+/// The same for rows of C that may be so far apart that the first cache does not hold them beside A
+/// and B. With many groups, the sums stay in contiguous memory until the end.
 template <int kRows, int kVectors>
 [[gnu::target("arch=x86-64-v4,avx512bf16,prfchw")]] void dot_tile(int64_t depth, const uint16_t* a,
                                                                   const uint16_t* b, float* c,

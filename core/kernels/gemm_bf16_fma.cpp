@@ -1,6 +1,6 @@
-// bfloat16 products by f32 multiply-adds, for processors without bfloat16 instructions. Packed
-// operands are rounded f32. In a group of 32 places of k the even ones come first, then the odd
-// ones. (Padding zeros would turn a sum of -0 into +0. To match that, short groups add 0.)
+// bf16 products by f32 multiply-adds, for processors without bfloat16 instructions. Packed operands
+// are rounded f32. In a group of 32 places of k, the even ones come first, then the odd ones. (In
+// the other ways padding zeros turn a sum of -0 into +0. To match that, short groups add 0.)
 #include <array>
 #include <cmath>
 
@@ -22,7 +22,7 @@ constexpr int64_t kHalf = kBf16Group / 2;
 /// The number of even places among the `depth` places of a group.
 int64_t even_places(int64_t depth) { return (depth + 1) / 2; }
 
-/// Tiles of up to kMaxRows x kWidth.
+/// Packing for tiles of up to kMaxRows x kWidth.
 template <int64_t kMaxRows, int64_t kWidth>
 struct Rounded {
   using Packed = float;
@@ -101,7 +101,7 @@ struct Rounded {
   }
 };
 
-/// Element by element, with the library's fused multiply-add.
+/// Computes element by element, with the C library's fused multiply-add.
 struct Plain : Rounded<4, 16> {
   struct Scope {};
 
@@ -167,7 +167,7 @@ template <class V, int kRows, int kVectors>
                                               float* c, int64_t ldc, bool add) {
   using S = Sums<V, kRows, kVectors>;
   constexpr int kColumns = S::kWidth * kVectors;
-  for (int r = 0; r < kRows && add; ++r)  // needed by the first group's sums
+  for (int r = 0; r < kRows && add; ++r)  // the first group's sums need it
     for (int v = 0; v < kVectors; ++v) __builtin_prefetch(c + r * ldc + v * S::kWidth, 1);
   for (int64_t k = 0; k < depth; k += kBf16Group, add = true) {
     const int64_t count = std::min(kBf16Group, depth - k);

@@ -1,3 +1,5 @@
+// Decoding's bf16 products with packed weights: chooses the way's packing, and ends rows with bias,
+// ReLU and residual.
 #include "tern/core/kernels/gemm_bf16_packed.h"
 
 #include "tern/core/base/simd.h"
@@ -20,8 +22,9 @@ void end_row(const float* sums, const float* bias, const float* residual, bool r
   });
 }
 
-/// Lane l sums places l, l + kLanes, ...; then halves are added repeatedly. Products of two
-/// bfloat16 numbers are exact, so fused multiply-adds give the same bits.
+/// Lane l sums places l, l + kLanes, ... Then the upper half of the lanes is added to the lower
+/// half until one is left. Products of two bfloat16 numbers are exact, so fused multiply-adds give
+/// the same bits.
 [[gnu::always_inline]] inline float dot(const Bf16* x, const Bf16* w, int64_t k) {
   constexpr int64_t kLanes = 32;
   float lane[kLanes] = {};

@@ -1,7 +1,7 @@
 // bf16 products with a matrix that is packed once (gemm_packed.h): y = f(x W^T + b) + residual.
-// Sums are those of MatmulPrecision::bf16 (base/precision.h), never cut. They are the same in every
-// way, and a row's sums do not depend on the other rows. Data packed for one way can only be read
-// by that way. Runs in the calling thread. Inside of core only.
+// Sums are those of MatmulPrecision::bf16 (base/precision.h), never cut. They have the same bits in
+// every way, and a row's sums do not depend on the other rows. Only the way that packed data can
+// read it. Runs in the calling thread. Inside of core only.
 #pragma once
 
 #include "tern/core/base/bf16_way.h"
@@ -17,9 +17,9 @@ struct Bf16Packing {
   int64_t (*bytes_of_strips)(int64_t n, int64_t k);
   /// x (rows, k), contiguous.
   void (*pack_rows)(const float* x, int64_t rows, int64_t k, void* packed);
-  /// w (n, k), contiguous; outputs behind n are undefined.
+  /// w (n, k), contiguous. Outputs beyond n are undefined.
   void (*pack_strips)(const float* w, int64_t n, int64_t k, void* packed);
-  /// sums (range.rows, outputs of whole strips first .. last), `stride` apart.
+  /// Computes sums (range.rows, outputs of whole strips first .. last). Rows are `stride` apart.
   void (*multiply)(const StripRange& range, const void* rows, const void* strips, float* sums,
                    int64_t stride);
 };

@@ -1,6 +1,6 @@
-// Packing of operands for bfloat16 tiles by AVX512_BF16 and AMX. Both take 32 places of k at a
-// time, packed as 16 pairs. A pair of A is a 32-bit word of a row; the same pair of 32 columns of B
-// is a row of 32 words. Inside of core only, for x86-64.
+// Packing of operands for bf16 tiles by AVX512_BF16 and AMX. Both process groups of 32 places of k,
+// packed as 16 pairs. A pair of A is a 32-bit word of a row. The same pair of 32 columns of B is a
+// row of 32 words. Inside of core only, for x86-64.
 #pragma once
 
 #include <immintrin.h>
@@ -17,7 +17,7 @@ inline constexpr int64_t kColumns = 2 * kLanes;
 
 inline int64_t groups_of(int64_t depth) { return ceil_div(depth, kBf16Group); }
 
-/// The places of a group that the halves of its 16 pairs hold.
+/// For each half of a group's 16 pairs, the place of k that it holds.
 struct PairOrder {
   std::array<int16_t, kBf16Group> place;  // lower half of pair 0, upper half of pair 0, ...
 };
@@ -38,7 +38,7 @@ constexpr PairOrder even_then_odd() {
   return o;
 }
 
-/// Interleaves 16-bit words, kCount of them with the next kCount.
+/// A permutation that interleaves kCount 16-bit words with the next kCount.
 template <int kCount>
 inline constexpr std::array<int16_t, 32> kByTurns = [] {
   std::array<int16_t, 32> t{};
@@ -52,13 +52,13 @@ inline __mmask16 first_lanes(int64_t n) {
   return static_cast<__mmask16>(n >= 16 ? 0xffff : (1u << std::max<int64_t>(n, 0)) - 1);
 }
 
-/// Rounds 32 numbers to bfloat16, the first 16 from `low`.
+/// Rounds 32 numbers to bfloat16. `low` holds the first 16.
 [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] inline __m512i rounded(
     __m512 low, __m512 high) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
-/// 32 numbers as bfloat16, 16 from each address: those in the masks `low` and `high`, else zeros.
+/// 32 numbers as bfloat16, 16 from each address. Numbers outside the masks `low` and `high` are 0.
 [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] inline __m512i words_of(
     const float* first, __mmask16 low, const float* second, __mmask16 high) {
   return rounded(_mm512_maskz_loadu_ps(low, first), _mm512_maskz_loadu_ps(high, second));
@@ -71,8 +71,8 @@ inline __mmask16 first_lanes(int64_t n) {
                          _mm512_maskz_loadu_epi16(static_cast<__mmask32>(high) << 16, before));
 }
 
-/// The first 8 numbers of each of four rows as bfloat16, row after row: those in the mask, else
-/// zeros.
+/// The first 8 numbers of each of four rows as bfloat16, row after row. Numbers outside the mask
+/// are 0.
 [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] inline __m512i words_of(
     const float* const (&row)[4], __mmask8 lanes) {
   __m512 low = _mm512_castps256_ps512(_mm256_maskz_loadu_ps(lanes, row[0]));
@@ -90,7 +90,7 @@ inline __mmask16 first_lanes(int64_t n) {
 }
 
 /// Packing for tiles of kMaxRows rows. kInOrder: the numbers of a pair are neighbours. kLooksAhead:
-/// prefetches B before packing it, which takes instructions.
+/// prefetches B before packing it, which costs instructions.
 template <bool kInOrder, int64_t kMaxRows, int64_t kDepth, bool kLooksAhead>
 struct Pairs {
   using Packed = uint16_t;
@@ -99,7 +99,7 @@ struct Pairs {
   static constexpr bool kReadsB = false, kTakesBf16 = true;
   static constexpr PairOrder kOrder = kInOrder ? in_order() : even_then_odd();
 
-  // A tile with fewer rows may read beyond them and ignore the result.
+  // A tile with fewer rows may read beyond them and ignores those results.
   static int64_t room_a(int64_t tiles, int64_t depth) {
     return (tiles * kRows + kLanes) * groups_of(depth) * kBf16Group;
   }
@@ -111,7 +111,7 @@ struct Pairs {
     return std::min(k, part(groups_of(k), depths, d) * kBf16Group);
   }
 
-  /// The 16 pairs of a row's `count` places from `from` on, then zeros.
+  /// The 16 pairs of a row: `count` places from `from` on, then zeros.
   template <class From>
   [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] static inline Vector row_of(
       const From* from, int64_t count) {
@@ -135,7 +135,7 @@ struct Pairs {
     return reinterpret_cast<Vector>(_mm512_permutexvar_epi16(turns, words));
   }
 
-  /// The 16 pairs of `columns` columns, of at most 16.
+  /// The 16 pairs of the first 16 of `columns` columns. Missing columns are 0.
   template <class From>
   [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] static inline void columns_of(
       const From* from, int64_t stride, int64_t count, int64_t columns, Vector* to) {
@@ -149,8 +149,8 @@ struct Pairs {
     }
   }
 
-  /// The 16 pairs of up to 8 columns, column by column. Two pairs share a vector until then: those
-  /// that hold four neighbouring places.
+  /// The 16 pairs of up to 8 columns, column by column. Before the transposition, two pairs that
+  /// hold four neighbouring places share a vector.
   template <class From>
   [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] static inline void
   few_columns_of(const From* from, int64_t stride, int64_t columns, Vector (&x)[8]) {
@@ -172,7 +172,7 @@ struct Pairs {
     if (sizeof(From) > 2) _mm_prefetch(reinterpret_cast<const char*>(from + kLanes), _MM_HINT_T0);
   }
 
-  /// Prefetches a place of each row, for the next strip.
+  /// Prefetches one place of each row, for the next strip.
   template <class From>
   [[gnu::always_inline]] static inline void soon_below(const From* from, int64_t stride,
                                                        int64_t count) {
@@ -186,8 +186,8 @@ struct Pairs {
   [[gnu::target("arch=x86-64-v4,avx512bf16")]] static void pack_a(const From* from, int64_t stride,
                                                                   bool by_rows, int64_t rows,
                                                                   int64_t depth, Packed* to) {
-    // How far ahead to prefetch. Tiles of few rows are packed faster than memory sends the next
-    // one: they fetch the one behind it.
+    // The prefetch distance. Tiles of few rows are packed faster than memory delivers the next
+    // tile, so they prefetch the tile after that.
     const int64_t further = kMaxRows <= 8 ? 2 * rows * stride : 2 * kBf16Group;
     for (int64_t k = 0; k < depth; k += kBf16Group, to += rows * kBf16Group) {
       const int64_t count = std::min(kBf16Group, depth - k);
@@ -243,7 +243,7 @@ struct Pairs {
   }
 };
 
-/// Runs run(c, ldc) on a copy of a part of C that is smaller than the tile to be written.
+/// Calls run(c, ldc) on a copy of a part of C that is smaller than the tile that run writes.
 template <int64_t kRows, class Run>
 void on_copy(int64_t rows, int64_t columns, float* c, int64_t ldc, bool add, Run run) {
   alignas(64) float whole[kRows * kColumns];

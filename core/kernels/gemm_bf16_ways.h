@@ -1,4 +1,5 @@
-// The ways of gemm_bf16.h, each in the file that compiles it. Inside of core only.
+// Declares the ways to compute bf16 products, each defined in the file that compiles it, and their
+// products with packed operands. Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/gemm_bf16.h"
@@ -13,7 +14,7 @@ namespace tern::kernels {
 
 constexpr int64_t kBf16Group = 32;  ///< places of k that are summed separately
 
-/// On all threads; if `done` is null, on this thread.
+/// Computes the product on all threads, or on this thread if `done` is null.
 template <TileKind K>
 void multiply_blocks(const Product<float>& p, const PanelDone* done) {
   if (done)
@@ -22,8 +23,8 @@ void multiply_blocks(const Product<float>& p, const PanelDone* done) {
     multiply_alone<K>(p);
 }
 
-/// Uses a kind of tiles on operands that are packed once. Goes through tiles of rows and strips of
-/// columns and takes all of k for each, in the same blocks as the other forms of the product.
+/// Uses a kind of tiles on operands that are packed once. For each tile of rows and strip of
+/// columns it sums over all of k, in the same blocks as the other forms of the product.
 template <TileKind K>
 struct PackedKind {
   using Packed = typename K::Packed;
@@ -104,12 +105,12 @@ struct PackedKind {
   }
 };
 
-/// The product as by multiply_blocks. REQUIRES: beta is 0 or 1.
+/// As multiply_blocks. REQUIRES: beta is 0 or 1.
 void run_portable(const Product<float>& p, const PanelDone* done);
 const Bf16Packing& packing_portable();
 #if defined(__x86_64__)
-/// Within it, sums below the smallest normal number become zero, and such operands are read as
-/// zero.
+/// While in scope, this thread's sums below the smallest normal number become zero, and operands
+/// below it are read as zero.
 struct FlushScope {
   FlushScope() : before(_mm_getcsr()) { _mm_setcsr(before | 0x8040); }
   ~FlushScope() { _mm_setcsr(before); }

@@ -16,11 +16,11 @@
 
 namespace tern::kernels {
 
-/// Where part i begins if n is cut into `parts`.
+/// The beginning of part i if n is cut into `parts`.
 inline int64_t part(int64_t n, int64_t parts, int64_t i) { return n * i / parts; }
 
 /// Packs rows of A and columns of B, `stride` apart, with `depth` places of k. by_rows: the
-/// elements of a row are neighbours in memory, else those of a column.
+/// elements of a row are neighbours in memory; otherwise the elements of a column are.
 template <class K, class From>
 concept Packs = requires(const From* from, int64_t stride, bool by_rows, int64_t count,
                          int64_t depth, typename K::Packed* to) {
@@ -28,8 +28,8 @@ concept Packs = requires(const From* from, int64_t stride, bool by_rows, int64_t
   K::pack_b(from, stride, by_rows, count, depth, to);
 };
 
-/// Prefetches packed A, 4 KB ahead of `at`. Processors see by themselves that a tile reads B, the
-/// longer stream, but not that it reads A.
+/// Prefetches packed A, 4 KB ahead of `at`. Processors prefetch B, the longer stream, by
+/// themselves, but not A.
 [[gnu::always_inline]] inline void fetch_a(const void* at) {
   __builtin_prefetch(static_cast<const char*>(at) + 4096);
 }
@@ -54,7 +54,7 @@ concept TileKind = requires(int64_t rows, int64_t columns, int64_t depth, int64_
   { K::kReadsB } -> std::same_as<const bool&>;
   { K::kTakesBf16 } -> std::same_as<const bool&>;
 
-  // Number of elements of Packed for n row tiles, and for a strip of columns, of a block of k.
+  // Number of elements of Packed for n row tiles of a block of k, and for a strip of columns of it.
   { K::room_a(n, depth) } -> std::same_as<int64_t>;
   { K::room_b(depth) } -> std::same_as<int64_t>;
   // Number of elements of Packed for a tile with this many rows.
@@ -65,7 +65,7 @@ concept TileKind = requires(int64_t rows, int64_t columns, int64_t depth, int64_
 
   // C = A B, or C += A B with `add`, for one tile. Rows of B are b_stride apart, rows of C ldc.
   K::tile(rows, columns, depth, a, b, /*b_stride=*/stride, c, /*ldc=*/stride, add);
-  // Each thread holds one while it calls tile().
+  // Each thread holds a Scope while it calls tile().
   typename K::Scope;
 
   requires Packs<K, float>;
@@ -148,9 +148,9 @@ struct Blocks : Product<float> {
     });
   }
 
-  /// Calls fn(first place, places) for all of `places` if they lie `along` memory. Otherwise calls
-  /// it for parts of them. All tiles or strips read a part's rows before the next part begins: this
-  /// follows the order of memory and is three times as fast as going down one tile after the other.
+  /// Calls fn(first place, number of places) once if `places` lie `along` memory, otherwise for
+  /// parts of them. All tiles or strips read a part's rows before the next part begins. This
+  /// follows the order of memory and is three times as fast as packing one tile after the other.
   template <class Fn>
   static void each_part(bool along, Range places, Fn fn) {
     const auto [begin, end] = places;
@@ -163,7 +163,7 @@ struct Blocks : Product<float> {
                 const Packed* strip_b, int64_t b_stride) const {
     const int64_t columns = width(strip);
     int64_t column = strip * K::kColumns;
-    bool apart = false;  // columns are not neighbours in memory
+    bool apart = false;  // whether columns are not neighbours in memory
     if (conv && conv->c.plane > 0) {
       column += conv->column;
       apart = conv->c.step != 1 || conv->c.run(column) < columns;
@@ -184,7 +184,7 @@ struct Blocks : Product<float> {
     }
   }
 
-  /// Some tiles of some strips.
+  /// The panel of some tiles and some strips.
   Panel panel(Range tiles, Range strips) const {
     const int64_t row0 = row(tiles.first), column = strips.first * K::kColumns;
     const int64_t stride = conv ? n : ldc;
@@ -202,7 +202,7 @@ struct Blocks : Product<float> {
       for (int64_t place = places.first; place < places.second;) {
         const int64_t column = conv->row + first(d) + place, rest = places.second - place;
         int64_t count = std::min(conv->a.run(column), rest);
-        if (count < rest && !K::kReadsB) count -= count % K::kGroup;  // packed in whole groups
+        if (count < rest && !K::kReadsB) count -= count % K::kGroup;  // packs whole groups
         if (count >= std::min(K::kGroup, rest)) {
           K::pack_a(first_row + conv->a.of(column), a.strides.row, true, rows, count,
                     to + K::size_a(rows, place));
@@ -274,7 +274,7 @@ void multiply_alone(const Product<float>& product) {
   using Packed = typename K::Packed;
   const Blocks<K> p(product);
   const int64_t blocks = ceil_div(p.tiles(), K::kBlockTiles);
-  // Read B unpacked if packing would cost more than it saves.
+  // Reads B unpacked if packing would cost more than it saves.
   constexpr int64_t kRowsInPlace = 28, kDepthInPlace = 128;
   const MatrixStrides b = p.b.strides;
   const bool in_place = K::kReadsB && !p.conv && b.col == 1 && (p.k == 1 || b.row >= p.n) &&
@@ -303,7 +303,7 @@ void multiply_alone(const Product<float>& product) {
     }
 }
 
-/// How many threads may take parts of a loop. Up to this number, few panels are enough.
+/// The number of threads that may take parts of a loop. Up to kFewThreads, few panels are enough.
 inline int64_t loop_threads() { return in_serial() ? 1 : num_threads(); }
 constexpr int64_t kFewThreads = 4;
 
@@ -317,7 +317,7 @@ struct Panels {
     rows = std::clamp<int64_t>(p.tiles() * K::kRows / kMinRows, 1, kPanels);
     rows = std::max(rows, ceil_div(p.tiles(), K::kBlockTiles));
     const int64_t threads = loop_threads();
-    if (threads > kFewThreads) rows = ceil_div(rows, threads) * threads;  // as many for each
+    if (threads > kFewThreads) rows = ceil_div(rows, threads) * threads;  // equal numbers
     rows = std::min(rows, p.tiles());
     columns = std::min(p.strips(), ceil_div(kPanels, rows));
   }
@@ -379,19 +379,19 @@ void multiply_strips(const Blocks<K>& p, Range strips, const SharedA<K>& a) {
   }
 }
 
-/// For an A with few rows, on all threads. They share the packed A; each packs the strips of B that
-/// it multiplies. So both are packed once, and B, the larger one, is in the second cache when
-/// needed.
+/// Computes a product with few rows of A on all threads. They share the packed A, and each packs
+/// the strips of B that it multiplies. So both are packed once, and B, the larger one, is in the
+/// second cache when needed.
 template <TileKind K>
 void multiply_sharing_a(const Product<float>& product, const PanelDone& done) {
-  constexpr int64_t kStripsAtOnce = 8, kTasks = 8;  // number of tasks: at least, or a multiple
+  constexpr int64_t kStripsAtOnce = 8, kTasks = 8;  // strips per task; least number of tasks
   constexpr int64_t kMostOfA = int64_t{1} << 19;    // most elements packed together
   const Blocks<K> p(product);
   SharedA<K> a{p.tiles(), 0, p.depths(), p.room_a(SharedA<K>::kTilesAtOnce), nullptr};
   const int64_t most = std::clamp<int64_t>(kMostOfA / (a.groups() * a.room), 1, p.depths());
   Scratch<typename K::Packed> packed_a(a.groups() * most * a.room);
   a.data = packed_a.data();
-  // As many for each thread.
+  // An equal number of tasks for each thread.
   const int64_t multiple = std::max<int64_t>(kTasks, loop_threads());
   const int64_t wanted = ceil_div(ceil_div(p.strips(), kStripsAtOnce), multiple) * multiple;
   const int64_t tasks = std::min(wanted, p.strips());
@@ -410,7 +410,7 @@ void multiply_sharing_a(const Product<float>& product, const PanelDone& done) {
   }
 }
 
-/// On all threads, which share the packed B.
+/// Computes the product on all threads, which share the packed B.
 template <TileKind K>
 void multiply_sharing_b(const Product<float>& product, const PanelDone& done) {
   constexpr int64_t kSharedStrips = 64;  // most strips of B packed together
@@ -450,7 +450,7 @@ void multiply_sharing_b(const Product<float>& product, const PanelDone& done) {
     }
 }
 
-/// Multiplies some row tiles by some strips, all of them packed.
+/// Multiplies some row tiles by some strips. Both are packed.
 template <TileKind K>
 void multiply_packed_panel(const Blocks<K>& p, Range tiles, Range strips, const SharedA<K>& a,
                            const SharedB<K>& b) {
@@ -468,8 +468,8 @@ void multiply_packed_panel(const Blocks<K>& p, Range tiles, Range strips, const 
     }
 }
 
-/// On many threads, which share both operands. Packing both before anything is multiplied allows
-/// panels of any size without packing anything twice.
+/// Computes the product on many threads, which share both operands. Packing both before any
+/// multiplication allows panels of any size without packing anything twice.
 template <TileKind K>
 class SharingBoth {
  public:
@@ -486,8 +486,8 @@ class SharingBoth {
     const EvenPanels panels(p_.tiles(), K::kRows, most, K::kColumns, threads_);
     const int64_t of_a = std::max<int64_t>(1, room() * p_.room_b() / (a_.groups() * a_.room));
     const int64_t depths = std::clamp<int64_t>(std::min(room() / most, of_a), 1, p_.depths());
-    // One block of memory: the allocator reads and writes beside every large one, which no cache
-    // holds.
+    // One block of memory for both: the allocator reads and writes a line beside every large block,
+    // which no cache holds.
     const int64_t size_b = most * depths * p_.room_b();
     Scratch<typename K::Packed> packed(size_b + a_.groups() * depths * a_.room);
     a_.data = packed.data() + size_b;
@@ -508,13 +508,13 @@ class SharingBoth {
   }
 
  private:
-  static constexpr int64_t kBlocksEach = 8;    // of packed B (64 KB in f32), for each thread
-  static constexpr int64_t kStripsAtOnce = 4;  // that a task packs, at most
+  static constexpr int64_t kBlocksEach = 8;    // blocks of packed B (64 KB in f32) per thread
+  static constexpr int64_t kStripsAtOnce = 4;  // most strips that a task packs
   static constexpr int64_t kPlacesAtOnce = 256;
   static_assert(kPlacesAtOnce % K::kGroup == 0);
   int64_t room() const { return kBlocksEach * threads_; }
 
-  /// In tasks for all threads, the larger ones first.
+  /// Packs in tasks for all threads, the larger ones first.
   void pack(const SharedB<K>& b, bool with_a) const {
     const int64_t pieces = ceil_div(p_.deepest, kPlacesAtOnce);
     const int64_t at_once =
@@ -559,12 +559,12 @@ class SharingBoth {
   SharedA<K> a_{};
 };
 
-/// On all threads. If they share A, a task takes all rows of its strips, which must stay in the
-/// second cache. If they share B, it is packed in wider pieces. Many threads share both. An
-/// element's bits are the same in all of them.
+/// Computes the product on all threads. If they share A, a task computes all rows of its strips,
+/// which must stay in the second cache. If they share B, it is packed in wider pieces. Many threads
+/// share both. All three forms give the same bits.
 template <TileKind K>
 void multiply_together(const Product<float>& p, const PanelDone& done) {
-  constexpr int64_t kManyStrips = 8;  // for each thread
+  constexpr int64_t kManyStrips = 8;  // per thread
   const int64_t threads = loop_threads();
   if (threads > kFewThreads) {
     SharingBoth<K> both(p, threads);

@@ -1,4 +1,5 @@
-// Compiled without fused multiply-adds (-ffp-contract=off), so that all ways scale alike.
+// int8 products: quantisation, packing, and tiles of each way. Compiled without fused multiply-adds
+// (-ffp-contract=off), so that all ways scale with the same bits.
 #include "tern/core/kernels/gemm_int8.h"
 
 #include <array>
@@ -21,9 +22,9 @@ namespace {
 constexpr int64_t kStripBytes = 4 * kStrip;  // four inputs of each output of a strip
 constexpr int kMaxRows = 12;                 // per tile
 
-/// One tile. Four inputs of a row are 4 bytes of q.
+/// The inputs and outputs of one tile. Four inputs of a row are 4 bytes of q.
 struct Piece {
-  int64_t quads;  ///< of inputs
+  int64_t quads;  ///< number of groups of four inputs
   const int8_t* q;
   int64_t q_stride;
   const int32_t* begin;
@@ -36,7 +37,7 @@ using Int8Tile = void (*)(const Piece&);
 template <int kRows>
 void tile_plain(const Piece& p) {
   for (int r = 0; r < kRows; ++r) {
-    // Unsigned, since intermediate sums may wrap around; the final one does not.
+    // Unsigned, since intermediate sums may wrap around. The final sum does not.
     uint32_t sum[kStrip];
     for (uint32_t& s : sum) s = static_cast<uint32_t>(p.begin[r]);
     const int8_t* q = p.q + r * p.q_stride;
@@ -107,8 +108,8 @@ template <int kRows>
   }
 }
 
-/// Eight outputs at a time, as two halves of four. Each sums the products of inputs 0, 1 and of 2,
-/// 3 separately, since vpmaddwd adds neighbours.
+/// Computes eight outputs per step, as two halves of four. Each output sums the products of inputs
+/// 0, 1 and of 2, 3 separately, since vpmaddwd adds neighbours.
 template <int kRows>
 [[gnu::target("avx2")]] void tile_avx2(const Piece& p) {
   for (int64_t column = 0; column < kStrip; column += 8) {
@@ -186,7 +187,7 @@ Tiles tiles_of(Int8Way way) {
   return (x + kWhole) - kWhole;
 }
 
-/// How the numbers of a row are rounded.
+/// Rounds the numbers of a row to integers, with the row's scale.
 struct Rounding {
   float scale, inverse;
 
@@ -199,7 +200,7 @@ struct Rounding {
   }
   [[gnu::always_inline]] inline int32_t operator()(float x) const {
     float v = x * inverse;
-    v = v < 127 ? v : 127;  // for NaN too, whose scale is NaN
+    v = v < 127 ? v : 127;  // also turns NaN into 127; the row's scale is then NaN
     v = v > -127 ? v : -127;
     return static_cast<int32_t>(nearest(v));
   }

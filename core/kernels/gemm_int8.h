@@ -16,16 +16,16 @@
 
 namespace tern::kernels {
 
-/// From slowest to fastest.
+/// The ways to compute int8 products, from slowest to fastest.
 enum class Int8Way : int {
   kPlain = 0,       ///< loops
   kAvx2 = 1,        ///< 16-bit products, added in pairs
   kAvxVnni = 2,     ///< vpdpbusd of 32 bytes
   kAvx512Vnni = 3,  ///< vpdpbusd of 64 bytes
 };
-/// Whether this processor has the way, within the level that simd() uses.
+/// Whether this processor has the way, within the vector level that simd() uses.
 bool int8_way_available(Int8Way way);
-/// The fastest available way; determined once per level.
+/// The fastest available way.
 Int8Way best_int8_way();
 
 /// The largest number of inputs whose sums always fit into 32 bits.
@@ -50,7 +50,7 @@ void quantize_rows(const float* x, int64_t rows, int64_t k, int64_t x_stride, co
 void multiply_int8(Int8Way way, const StripRange& range, const Int8Rows& x, const uint8_t* packed,
                    const float* w_scales, float* y, int64_t y_stride, const StripEnd& end);
 
-/// rows (n, int8_inputs(k)): the numbers that pack_int8 packed, still + 128.
+/// rows (n, int8_inputs(k)): the numbers that pack_int8 packed, as q_w + 128.
 void unpack_int8(const uint8_t* packed, int64_t n, int64_t k, uint8_t* rows);
 
 /// One row of x.

@@ -1,3 +1,5 @@
+// f32 products with packed weights: tiles for each vector unit, which keep one sum per output in
+// registers and end rows with bias, ReLU and residual.
 #include "tern/core/kernels/gemm_packed.h"
 
 #include <array>
@@ -22,7 +24,7 @@ struct Piece {
   StripEnd end;
 };
 
-/// y (kRows, kVectors * lanes) for the outputs from `column` on, one sum per register.
+/// Computes y (kRows, kVectors * lanes) for the outputs from `column` on, with one sum per lane.
 template <int kRows, int kVectors, class V>
 [[gnu::always_inline]] inline void tile(const Piece& p, int64_t column) {
   constexpr int64_t kLanes = sizeof(V) / sizeof(float);
@@ -107,7 +109,8 @@ Unit unit() {
   return {kBaselineTiles.data(), 4};
 }
 
-/// A strip with fewer than 32 outputs: computes a whole one elsewhere and copies `width` outputs.
+/// For a strip with fewer than 32 outputs: computes a whole strip elsewhere and copies `width`
+/// outputs.
 void run_narrow(Tile run, Piece p, int64_t rows, int64_t width) {
   alignas(64) float whole[12 * kStrip];
   float* y = std::exchange(p.y, whole);

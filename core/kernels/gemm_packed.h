@@ -1,6 +1,7 @@
-// Products with a matrix that is packed once and used many times, as in decoding. With W (n, k) in
-// strips of 32 outputs, y = f(x W^T + b) + residual. Each element is one sum in order of k, so a
-// row's bits do not depend on the other rows. Runs in the calling thread. Inside of core only.
+// Products with a matrix that is packed once and used many times, as in decoding:
+// y = f(x W^T + b) + residual, with W (n, k) in strips of 32 outputs. Each element is one sum in
+// order of k, so a row's bits do not depend on the other rows. Runs in the calling thread.
+// Inside of core only.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,8 @@ constexpr int64_t kStrip = 32;  ///< outputs per strip
 
 inline int64_t strips_of(int64_t n) { return (n + kStrip - 1) / kStrip; }
 
-/// Applied to a sum before it is stored. Arrays have one number per output; bias is padded to whole
-/// strips.
+/// The operations on a sum before it is stored. Arrays have one number per output. bias is padded
+/// to whole strips.
 struct StripEnd {
   const float* bias;
   bool relu = false;
@@ -29,15 +30,15 @@ struct StripRange {
   int64_t width(int64_t strip) const { return std::min(kStrip, n - strip * kStrip); }
 };
 
-/// Up to this many rows memory limits a product: it reads W once, and its tiles prefetch data
+/// Up to kMemoryBound rows, memory limits a product. It reads W once, and its tiles prefetch data
 /// kAhead bytes ahead.
 constexpr int64_t kMemoryBound = 4, kAhead = 4096;
 [[gnu::always_inline]] inline void fetch_ahead(const void* at) {
   __builtin_prefetch(static_cast<const char*>(at) + kAhead, 0, 2);
 }
 
-/// For more rows: prefetches part i of n of `bytes`. Between the tiles of a strip this loads the
-/// next strip, piece by piece, since packed weights rarely stay in the second cache.
+/// For more rows: prefetches part i of n of `bytes`. Calls between the tiles of a strip load the
+/// next strip piece by piece, since packed weights rarely stay in the second cache.
 inline void fetch_part(const void* data, int64_t bytes, int64_t i, int64_t n) {
   constexpr int64_t kLine = 64;
   const char* p = static_cast<const char*>(data);
@@ -51,7 +52,7 @@ void pack_strips(const float* w, int64_t n, int64_t k, float* packed);
 void multiply_strips(const StripRange& range, const float* x, int64_t x_stride, const float* packed,
                      float* y, int64_t y_stride, const StripEnd& end);
 
-/// y[i] = x (k) times row list[i] of w (n, k) + bias, summed in the order of vector code.
+/// y[i] = x (k) times row list[i] of w (n, k) + bias, summed in the order of lane_sum.
 void multiply_some(const float* x, const float* w, int64_t k, const float* bias,
                    const int64_t* list, int64_t count, float* y);
 

@@ -1,3 +1,5 @@
+// Folds batch axes into rows, columns or sums, and chooses panels, parts of sums and products per
+// task from estimated costs.
 #include "tern/core/kernels/gemm_plan.h"
 
 #include <algorithm>
@@ -15,8 +17,8 @@ struct Pair {
   int64_t x, y;
 };
 
-/// Whether an axis of `size` with strides `s`, outside or inside an axis of `length` with strides
-/// `t`, merges with it; if so, t becomes the merged axis's strides.
+/// Whether an axis of `size` with strides `s` merges with an axis of `length` with strides `t`, as
+/// the outer or the inner axis. If so, sets t to the strides of the merged axis.
 bool merge(int64_t size, Pair s, int64_t length, Pair& t) {
   if (length == 1) {
     t = s;
@@ -68,7 +70,7 @@ bool fold(Gemm& g, int i) {
   return true;
 }
 
-/// C^T = B^T A^T.
+/// Transposes the product: C^T = B^T A^T.
 void swap_sides(Gemm& g) {
   auto flip = [](MatrixStrides s) { return MatrixStrides{s.col, s.row}; };
   MatrixStrides a = flip(g.a);
@@ -79,7 +81,7 @@ void swap_sides(Gemm& g) {
   std::swap(g.batch.a, g.batch.b);
 }
 
-/// The column stride of an axis of size 1 is arbitrary; for C it must be 1.
+/// Sets C's column stride to 1 if there is one column, and removes batch axes of size 1.
 void tidy(Gemm& g) {
   if (g.n == 1) g.c.col = 1;
   for (int i = g.batch.sizes.size() - 1; i >= 0; --i)
@@ -108,8 +110,8 @@ double cost_of(const Gemm& g) {
 }
 
 /// The best number of tasks for a total cost. Each panel packs its part of A and B again, and BLAS
-/// packs more than our tiles do. With BLAS few large panels are faster than many, as long as every
-/// thread has one.
+/// packs more than our tiles do. With BLAS, few large panels are faster than many, as long as every
+/// thread has a panel.
 int64_t tasks_for(double cost, bool tiles) {
   if (cost < 4e6) return 1;
   if (cost < (tiles ? 12e6 : 32e6)) return 2;
@@ -117,8 +119,8 @@ int64_t tasks_for(double cost, bool tiles) {
   return tiles && cost > 2e9 ? 16 : 8;
 }
 
-/// The same for many threads, where tiles compute the panels: no bit of an element depends on its
-/// panel then. Tasks take 10 microseconds or more, and each thread has as many.
+/// The same for many threads if tiles compute the panels: then no bit depends on the panels. Tasks
+/// take 10 microseconds or more, and each thread gets an equal number of tasks.
 int64_t tasks_for_threads(double cost, int64_t wanted, int64_t threads) {
   constexpr int64_t kFewThreads = 4;
   constexpr double kTaskCost = 1e6;
@@ -128,7 +130,7 @@ int64_t tasks_for_threads(double cost, int64_t wanted, int64_t threads) {
   return std::max(ceil_div(wanted, threads) * threads, threads);
 }
 
-/// Chooses the grid of about `panels` panels that packs least: rows / m + columns / n is minimal.
+/// Chooses the grid of about `panels` panels that packs least, with minimal rows / m + columns / n.
 void cut_panels(GemmPlan& p, int64_t panels, bool tiles) {
   constexpr int64_t kMinRows = 16, kMinCols = 32, kMaxElements = int64_t{1} << 20;
   const Gemm& g = p.g;
@@ -155,8 +157,8 @@ void cut_panels(GemmPlan& p, int64_t panels, bool tiles) {
   p.grid_cols = ceil_div(g.n, p.cols);
 }
 
-/// Cuts long sums if there are too few panels for all threads: for up to 64 of them, if there are
-/// too few for some.
+/// Cuts long sums if there are at most half as many panels as `wanted` tasks. Then cuts them for up
+/// to 64 tasks, so that more threads have work too.
 void cut_sums(GemmPlan& p, double cost, int64_t wanted) {
   constexpr int64_t kMinLength = 128, kMaxPartial = int64_t{1} << 22;
   constexpr double kTaskCost = 1e6, kMostTasks = 64;
@@ -205,15 +207,15 @@ GemmPlan plan_gemm(const Gemm& gemm, bool tiles, int64_t threads) {
   const int64_t wanted = tasks_for(cost, tiles);
   cut_panels(p, ceil_div(wanted, p.batches), tiles);
   if (p.terms > 0 && g.k > 0) cut_sums(p, cost, wanted);
-  // Sums are cut by the shape alone; then panels by the threads, too.
+  // The sums were cut by the shape only. Panels may now be cut further by the number of threads.
   const int64_t finer = tasks_for_threads(cost, wanted, threads), tasks = p.batches * p.splits;
   if (tiles && finer > tasks * p.grid_rows * p.grid_cols) {
     GemmPlan cut = p;
     cut_panels(cut, ceil_div(finer, tasks), tiles);
     p = cut;
   }
-  // A task has several small products, so that distributing tasks costs little. Those with short
-  // sums are limited by writing C.
+  // A task has several small products, so that distributing tasks costs little. Writing C limits
+  // products with short sums.
   constexpr double kTaskCost = 1e6, kWrite = 32;
   if (p.grid_rows * p.grid_cols * p.splits == 1) {
     each = std::max(each, kWrite * static_cast<double>(g.m) * static_cast<double>(g.n));
@@ -221,7 +223,7 @@ GemmPlan plan_gemm(const Gemm& gemm, bool tiles, int64_t threads) {
       return std::clamp<int64_t>(static_cast<int64_t>(task / (each + 1000)), 1, p.batches);
     };
     p.group = grouped(kTaskCost);
-    // Shorter tasks where some threads would have none.
+    // Makes tasks shorter if some threads would have none.
     const int64_t groups = ceil_div(p.batches, p.group);
     if (groups >= 4 && groups < threads) p.group = grouped(kTaskCost / 4);
   }

@@ -1,5 +1,5 @@
 // Plans a batch of matrix products. Batch axes in line with rows, columns or sums are folded into
-// them. The rest is cut into panels. Sums are cut by the shape alone. Inside of core only.
+// them. The rest is cut into panels. Cuts of sums depend only on the shape. Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/gemm.h"
@@ -10,7 +10,7 @@ struct GemmPlan {
   Gemm g;                        ///< folded: the batch has only C's axes; C has column stride 1
   BatchAxes sums;                ///< axes over which products are summed
   bool swapped;                  ///< C was transposed: A and B are swapped
-  int64_t batches;               ///< number of products, a sum counts once
+  int64_t batches;               ///< number of products; a sum of products counts once
   int64_t terms;                 ///< number of products summed into one C
   int64_t rows, cols;            ///< size of a panel
   int64_t grid_rows, grid_cols;  ///< panels of one C
@@ -21,7 +21,7 @@ struct GemmPlan {
   int64_t units() const { return terms * k_blocks; }
 };
 
-/// `tiles`: multiply_tiles computes panels, not BLAS. Then panels may depend on `threads`, too,
+/// `tiles`: our own tiles compute the panels, not BLAS. Then panels may also depend on `threads`,
 /// which changes no bit.
 GemmPlan plan_gemm(const Gemm& gemm, bool tiles, int64_t threads = 1);
 

@@ -1,7 +1,7 @@
-// A tile of C stays in registers. For each k the loop loads one row of B and multiplies it by each
-// element of a column of A. Uses the compiler's vector type instead of a loop for simd(), since the
-// tile must stay in registers. A tile has as many rows and columns as the registers of a vector
-// unit hold; no element's sum depends on that.
+// f32 tiles of matrix products. A tile of C stays in registers. For each k the loop loads one row
+// of B and multiplies it by each element of a column of A. Uses the compiler's vector type instead
+// of a loop for simd(), since the tile must stay in registers. The registers of a vector unit
+// determine the rows and columns of a tile. No element's sum depends on them.
 #include "tern/core/kernels/gemm_tiles.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace tern::kernels {
 namespace {
 
 /// sum += A B for `depth` places of k, each by a fused multiply-add (this file is compiled with
-/// -ffp-contract=fast). A is stored column by column; a row of B starts every b_stride. Two places
-/// per iteration: the loop counter's instructions would displace multiplications.
+/// -ffp-contract=fast). A is stored column by column; rows of B are b_stride apart. Unrolled to two
+/// places per iteration, since the loop counter's instructions would displace multiplications.
 template <class V, int kRows, int kVectors>
 [[gnu::always_inline]] inline void accumulate(int64_t depth, const float* a, const float* b,
                                               int64_t b_stride, V (&sum)[kRows][kVectors]) {
@@ -35,8 +35,8 @@ template <class V, int kRows, int kVectors>
   }
 }
 
-/// C (kRows x kVectors vectors) = or += A B. Prefetches C shortly before its use: earlier, A and B
-/// would push it out of the first cache again.
+/// C (kRows x kVectors vectors) = or += A B. Prefetches C shortly before its use. If it were
+/// earlier, A and B would push C out of the first cache again.
 template <class V, int kRows, int kVectors>
 [[gnu::always_inline]] inline void multiply_tile(int64_t depth, const float* a, const float* b,
                                                  int64_t b_stride, float* c, int64_t ldc,
@@ -77,7 +77,7 @@ constexpr int64_t kPlacesAtOnce = 16;  // places of k that are packed together (
 constexpr int kLine = 16;              // numbers in a line of the caches
 
 /// Prefetches from[further], which is packed next and may lie beyond the end. Operands are read
-/// once, in many short rows: without prefetches packing waits for memory half of its time.
+/// once, in many short rows. Without prefetches, packing waits for memory half of its time.
 [[gnu::always_inline]] inline void soon(const float* from, int64_t further) {
   __builtin_prefetch(reinterpret_cast<const void*>(
       reinterpret_cast<uintptr_t>(from) + static_cast<uintptr_t>(further) * sizeof(float)));
@@ -105,8 +105,8 @@ template <class V>
     for (int64_t j = 0; j < kLanes; ++j) p.to[i * p.to_stride + j] = rows[j][i];
 }
 
-/// to[i * to_stride + j] = from[i * stride + j], as above, for j < to_width. Writes nothing after
-/// the last row, where the next tile may be stored already.
+/// to[i * to_stride + j] = from[i * stride + j] for j < to_width. Writes nothing after the last
+/// row, where the next tile may be stored already.
 template <class V>
 [[gnu::always_inline]] inline void pack_straight(Packing p, int64_t to_width) {
   constexpr int kLanes = kLanesOf<V>;
@@ -128,8 +128,8 @@ template <class V>
     for (int64_t j = 0; j < to_width; ++j) to[j] = from[std::min(j, p.width - 1)];
 }
 
-/// The same for a strip of B with all its columns: rows of kVectors vectors, stored one after the
-/// other. Reads nothing beyond a row.
+/// The same for a strip of B with all its columns, whose rows of kVectors vectors are stored one
+/// after the other. Reads nothing beyond a row.
 template <class V, int kVectors>
 [[gnu::always_inline]] inline void pack_whole(Packing p) {
   constexpr int kLanes = kLanesOf<V>;
@@ -144,8 +144,8 @@ template <class V, int kVectors>
   }
 }
 
-// The vector units: the size of a tile that fills their registers, and the code above compiled for
-// them.
+// The vector units. Each has the size of a tile that fills its registers, and compiles the code
+// above.
 #if defined(__x86_64__)
 struct Avx512 {
   using V = Vector16;
@@ -187,7 +187,7 @@ struct Avx2 {
   }
 };
 #else
-/// For NEON, which has 32 registers.
+/// The unit for NEON, which has 32 registers.
 struct Baseline {
   using V = Vector4;
   static constexpr int kRows = 12, kVectors = 2;
@@ -219,7 +219,7 @@ struct Float32 {
   using Packed = float;
   static constexpr int64_t kLanes = kLanesOf<typename Unit::V>;
   static constexpr int64_t kRows = Unit::kRows, kColumns = Unit::kVectors * kLanes;
-  static constexpr int64_t kMaxDepth = 512;  // C is read and written once per so many places of k
+  static constexpr int64_t kMaxDepth = 512;  // places of k per pass over C
   static constexpr int64_t kBlockTiles = 168 / kRows, kGroup = kPlacesAtOnce, kFewRows = 512;
   static constexpr bool kReadsB = true, kTakesBf16 = false;
   struct Scope {};
@@ -230,7 +230,7 @@ struct Float32 {
   static int64_t first_row(int64_t m, int64_t tiles, int64_t t) { return part(m, tiles, t); }
   static int64_t first_depth(int64_t k, int64_t depths, int64_t d) { return part(k, depths, d); }
 
-  /// The last rows first: their vectors may reach into the first rows of the next place.
+  /// Packs the last rows first: their vectors may reach into the first rows of the next place.
   static void pack_a(const float* from, int64_t stride, bool by_rows, int64_t rows, int64_t depth,
                      float* to) {
     for (int64_t r = (rows - 1) / kLanes * kLanes; r >= 0; r -= kLanes) {
@@ -269,7 +269,8 @@ struct Float32 {
   }
 };
 
-/// Blocks of k of maximal length: sums over some of the rows begin like those over all.
+/// Blocks of k have maximal length, so that sums over the first rows of B have the same blocks as
+/// sums over all rows.
 template <class Unit>
 struct Shared : Float32<Unit> {
   static int64_t first_depth(int64_t k, int64_t, int64_t d) {
@@ -277,20 +278,20 @@ struct Shared : Float32<Unit> {
   }
 };
 
-/// The blocks of B alone, for any number of rows.
+/// The blocks of only B, for any number of rows of A.
 template <class Unit>
 Blocks<Shared<Unit>> blocks_of(const Matrix<float>& b, int64_t rows, int64_t columns) {
   return Blocks<Shared<Unit>>({.n = columns, .k = rows, .b = b});
 }
 
-/// Packs block of k after block of k, and in each strip after strip.
+/// B packed by blocks of k, and in each block by strips.
 template <class Unit>
 SharedB<Shared<Unit>> packed_in(const PackedTiles& b) {
   const Blocks<Shared<Unit>> all = blocks_of<Unit>({}, b.rows, b.columns);
   return {0, all.strips(), 0, all.depths(), all.room_b(), all.strips() * all.room_b(), b.data};
 }
 
-/// Calls fn(vector unit) with that of the vector level in use.
+/// Calls fn with the vector unit of the vector level in use.
 template <class Fn>
 decltype(auto) with_unit(Fn fn) {
 #if defined(__x86_64__)

@@ -1,3 +1,4 @@
+// Gathers and scatters along an axis, checks indices, and lists nonzero elements.
 #include "tern/core/kernels/indexing.h"
 
 #include <atomic>
@@ -58,8 +59,8 @@ template <class T, class F>
 void scatter_items(const Loops& lines, const ScatterAxis& axis, T* to, const int64_t* index,
                    const T* from, int64_t skip, F combine) {
   const int64_t ts = lines.inner_stride(0), is = lines.inner_stride(1), fs = lines.inner_stride(2);
-  // Walks along the axis line by line, or over all lines step by step, whichever is closer in
-  // memory.
+  // Iterates along the axis line by line, or over all lines step by step: whichever has the smaller
+  // stride in memory.
   const bool line_by_line = std::abs(axis.from_stride) < std::abs(fs);
   auto add_steps = [&](const Offsets& at, int64_t count) {
     for (int64_t k = 0; k < axis.size; ++k) {

@@ -1,4 +1,4 @@
-// Reading and adding at positions given by another array. Index arrays are i64 and must have been
+// Reads and writes at positions that an index array gives. Index arrays are i64 and must have been
 // checked (first_out_of_range). Inside of core only.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace tern::kernels {
 /// loops is the index.
 int64_t first_out_of_range(const Loops& loops, const int64_t* index, int64_t size);
 
-/// An index value to skip: it reads zero, and nothing is added there.
+/// The value of `skip` if no index is skipped. A skipped index reads zero and writes nothing.
 constexpr int64_t kNoSkip = -1;
 
 /// to[i] = from[i + index[i] * stride]. Operands: to, index, from (with stride 0 along the indexed

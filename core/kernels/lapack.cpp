@@ -1,3 +1,5 @@
+// Declares the LAPACK routines of both precisions and calls the one for T, with working memory of
+// the size that the routine asks for.
 #include "tern/core/kernels/lapack.h"
 
 #include <cblas.h>
@@ -51,7 +53,7 @@ void dgelsy_(const int* m, const int* n, const int* nrhs, double* a, const int* 
 namespace tern::kernels::lapack {
 namespace {
 
-/// The one of the two routines that takes T.
+/// Returns the routine for T.
 template <class T, class Single, class Double>
 auto pick(Single single, Double twofold) {
   if constexpr (std::is_same_v<T, float>)
@@ -147,7 +149,7 @@ int syevd(bool vectors, bool upper, int n, T* a, T* w) {
 template <class T>
 int gelsy(int m, int n, int k, T* a, T* b, T rcond, int* rank) {
   int lda = leading(m), ldb = leading(std::max(m, n));
-  std::vector<int> columns(static_cast<size_t>(leading(n)));  // 0: LAPACK may move it
+  std::vector<int> columns(static_cast<size_t>(leading(n)));  // 0: LAPACK may move the column
   return with_work<T>([&](T* work, int length, int* info) {
     pick<T>(sgelsy_, dgelsy_)(&m, &n, &k, a, &lda, b, &ldb, columns.data(), &rcond, rank, work,
                               &length, info);

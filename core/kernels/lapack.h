@@ -33,8 +33,8 @@ int orgqr(int m, int n, int k, T* a, const T* tau);
 /// min(m, n) columns or rows, 'N' no vectors.
 template <class T>
 int gesdd(char job, int m, int n, T* a, T* s, T* u, int ldu, T* vt, int ldvt);
-/// The eigenvalues w of symmetric a, ascending; reads one triangle. Replaces a by the eigenvectors
-/// if they are wanted.
+/// The eigenvalues w of symmetric a, ascending. Reads one triangle. Replaces a by the eigenvectors
+/// if `vectors`.
 template <class T>
 int syevd(bool vectors, bool upper, int n, T* a, T* w);
 /// b (max(m, n), k) has m rows and is replaced by the shortest x (n, k) that minimises |a x - b|. a

@@ -1,3 +1,5 @@
+// Layer norm, RMS norm and their gradients, optionally fused with an addition and dropout. Sums of
+// dweight and dbias use fixed blocks of rows, which are added in order.
 #include <algorithm>
 
 #include "tern/core/base/ceil_div.h"
@@ -14,8 +16,8 @@ namespace {
 
 constexpr int64_t kLayerNormGrain = 1 << 14;  // elements per thread, at least
 
-/// How many rows have their parts of dweight and dbias summed in T: an even number from 8 to 32, so
-/// that 64 threads have about as many blocks each.
+/// The number of rows whose parts of dweight and dbias are summed in T: an even number from 8 to
+/// 32. It is chosen so that each of 64 threads has about the same number of blocks.
 int64_t rows_of_block(int64_t rows) {
   constexpr int64_t kThreads = 64, kLeast = 8, kMost = 32;
   const int64_t each = std::max<int64_t>(1, ceil_div(rows, kThreads * kMost));
@@ -26,7 +28,7 @@ int64_t norm_grain(int64_t n) {
   return std::max<int64_t>(1, kLayerNormGrain / std::max<int64_t>(n, 1));
 }
 
-// Sums over rows, in double if T may overflow although a result of f32 does not.
+// The sum of squares of a row around `centre`. Sums again in double if the sum in T is not finite.
 template <class T>
 [[gnu::always_inline]] inline double squares(const T* x, int64_t n, T centre) {
   const double s = blocked_sum<T>(n, [=](int64_t j) { return (x[j] - centre) * (x[j] - centre); });
@@ -72,7 +74,7 @@ void forward_rows(const LayerNormForward<T>& norm, int64_t begin, int64_t end) {
     forward_rows<false>(norm, begin, end);
 }
 
-// One row; adds its part of dweight and dbias to dw and db.
+// Computes dx of one row, and adds the row's part of dweight and dbias to dw and db.
 template <bool kCentred, bool kShares, class T>
 [[gnu::always_inline]] inline void backward_row(const T* dy, const T* x, const T* weight, T mean,
                                                 T rstd, T* dx, T* dw, T* db, int64_t n) {
@@ -102,7 +104,7 @@ template <class T>
   for (int64_t j = 0; j < n; ++j) to[j] += from[j];
 }
 
-// `row` is memory for one row, for adding to dx.
+// `row` is working memory for one row if the result is added to dx, else null.
 template <bool kCentred, bool kShares, class T>
 void backward_rows(const LayerNormBackward<T>& norm, T* dw, T* db, T* row, int64_t begin,
                    int64_t end) {

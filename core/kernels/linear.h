@@ -1,4 +1,4 @@
-// What linear does apart from its product: finishing a panel while it is in the cache, and the
+// The passes of linear around its product: finishing a panel while it is in the cache, and the
 // first pass of backward. Inside of core only.
 #pragma once
 
@@ -61,8 +61,8 @@ void activate(int64_t n, const T* x, T* y, F f) {
   });
 }
 
-/// Into how many ranges of columns to cut blocks of rows for many threads, so that each has as many
-/// tasks. A mask is drawn for whole rows.
+/// The number of ranges of columns to cut blocks of rows into, so that many threads get about equal
+/// numbers of tasks. With a mask it is 1, since masks are drawn for whole rows.
 inline int64_t column_ranges(int64_t n, int64_t blocks, bool mask) {
   constexpr int64_t kFewThreads = 4, kMostRanges = 4, kLeast = 128;
   const int64_t threads = num_threads();
@@ -96,7 +96,8 @@ void add_in_order(const T* sums, int64_t blocks, int64_t n, T* sum) {
 template <class T, class Kept, class F>
 void linear_gradient(int64_t rows, int64_t n, const T* dy, const Kept* kept, T* dpre, T* dbias,
                      const DropMask* mask, F df) {
-  // For 64 threads; rows of a mask are drawn in pairs or more.
+  // Enough blocks for 64 threads. Blocks have an even number of rows, since a mask is drawn for two
+  // rows or more.
   constexpr int64_t kMaxBlocks = 64, kMinRows = 8;
   const int64_t step = std::max(kMinRows, ceil_div(rows, 2 * kMaxBlocks) * 2);
   const int64_t blocks = ceil_div(rows, step);

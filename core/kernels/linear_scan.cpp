@@ -1,10 +1,10 @@
-// Lines (an index of outer and one of inner) are independent. They are computed side by side in
-// strips, with one vector loop per step. With few lines, time is cut into blocks too, in three
-// passes (Blelloch 1990, "Prefix Sums and Their Applications", 1.4, with blocks in place of single
-// steps):
-//   1. every block from a state of 0: its end s, and the product p of its factors;
-//   2. from block to block, the state at its start: the next start = p start + s;
-//   3. every block again, from its true start.
+// Linear recurrences and their gradients. Lines (an index of outer and one of inner) are
+// independent. They are computed side by side in strips, with one vector loop per step. With few
+// lines, time is cut into blocks too, in three passes (Blelloch 1990, "Prefix Sums and Their
+// Applications", 1.4, with blocks in place of single steps):
+//   1. Each block runs from a state of 0 and gives its end s and the product p of its factors.
+//   2. The starts of all blocks follow in order: next start = p start + s.
+//   3. Each block runs again from its true start.
 // All cuts depend only on the shape.
 #include "tern/core/kernels/linear_scan.h"
 
@@ -20,10 +20,10 @@
 namespace tern::kernels {
 namespace {
 
-constexpr int64_t kDirect = 16;    // this many neighbouring lines are read in place,
-constexpr int64_t kColumns = 64;   // in strips of this many;
-constexpr int64_t kGathered = 16;  // others are gathered, this many
-constexpr int64_t kTile = 64;      // and this many steps at a time
+constexpr int64_t kDirect = 16;    // from this many neighbouring lines on, lines are read in place
+constexpr int64_t kColumns = 64;   // lines per strip that is read in place
+constexpr int64_t kGathered = 16;  // lines per strip that is gathered into tiles
+constexpr int64_t kTile = 64;      // steps per tile
 constexpr int64_t kBlock = 512;    // steps per block
 constexpr int64_t kStrips = 16;    // with this many strips of lines, time is not cut
 
@@ -69,7 +69,7 @@ struct Cuts {
 };
 
 // The operands of a pass, factors first. If `start` (lines) is given, the last input is read one
-// step ahead, and start follows the last position.
+// step ahead, and at the last position `start` takes its place.
 template <class T, size_t kIn, size_t kOut>
 struct Operands {
   std::array<const T*, kIn> in;
@@ -77,8 +77,8 @@ struct Operands {
   const T* start = nullptr;
 };
 
-// Loads steps [first, first + kTile) of a chain's block into columns of tiles. Steps beyond its end
-// do not change the state: their factors are 1, everything else is 0.
+// Loads steps [first, first + kTile) of a chain's block into a column of the operands' tiles. Steps
+// beyond the end do not change the state: their factors are 1, everything else is 0.
 template <class T, size_t kIn, size_t kOut>
 void gather(const Cuts& cuts, const Operands<T, kIn, kOut>& x, int64_t chain, int64_t first,
             T* tiles) {
@@ -147,7 +147,7 @@ struct Forward {
   }
 };
 
-// One step of the gradient: x = dh; the state is passed on to the previous step.
+// One step of the gradient: x = dh. The result is the state for the previous step.
 struct Backward {
   template <class T>
   [[gnu::always_inline]] T operator()(T a, T x, T state) const {
@@ -185,9 +185,8 @@ void summarise(const Cuts& cuts, int64_t strip, const T* a, const T* x, Next nex
   for_each_run<T, 2, 0>(cuts, strip, {{a, x}, {}}, body);
 }
 
-// The state after a chain. If a factor is above 1 (or NaN), products may overflow or cancel
-// although single steps do not, and so may the sum from a state of 0: then the chain is computed
-// step by step.
+// The state after a chain. If a factor is above 1 (or NaN), the product and the sum from a state of
+// 0 may overflow or cancel although single steps do not. Then the chain is computed step by step.
 template <class T, class Next>
 T behind(const Cuts& cuts, int64_t chain, const T* a, const T* x, Next next,
          const Summaries<T>& known, T state) {

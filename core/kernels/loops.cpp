@@ -1,3 +1,4 @@
+// Plans strided loops by merging axes, and finds the offsets of a linear index.
 #include "tern/core/kernels/loops.h"
 
 namespace tern::kernels {

@@ -23,15 +23,15 @@ struct Loops {
   int64_t inner_stride(int operand) const { return strides[operand].back(); }
 };
 
-/// The loops over `shape` for operands of that shape (expanded to it if necessary). Ignores offsets
-/// of layouts: the data pointers include them.
+/// The loops over `shape` for operands of that shape (expanded to it if necessary). Ignores the
+/// layouts' offsets, which the data pointers include.
 Loops plan_loops(const Shape& shape, std::initializer_list<const Layout*> operands);
 
 /// The position of a run: each operand's element offset from its data pointer.
 using Offsets = std::array<int64_t, kMaxOperands>;
 
-/// The offsets of linear index `at` (row-major over the merged axes). Sets its index along each
-/// axis.
+/// The offsets of linear index `at` (row-major over the merged axes). Sets `index` to its index
+/// along each axis.
 Offsets seek(const Loops& loops, int64_t at, Dims& index);
 
 /// Calls body(offsets, count) for the parts of innermost runs that make up elements [first, last)

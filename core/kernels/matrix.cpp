@@ -1,3 +1,4 @@
+// The rule for matrices that BLAS can read in place.
 #include "tern/core/kernels/matrix.h"
 
 namespace tern::kernels {

@@ -41,7 +41,7 @@ struct Factor {
   }
 };
 
-/// A pointer to an operand's elements; f32 ones may be stored as bfloat16.
+/// A pointer to an operand's elements. f32 elements may be stored as bfloat16.
 template <class T>
 using Elements = std::conditional_t<std::is_same_v<T, float>, Factor, const T*>;
 
@@ -76,8 +76,8 @@ struct Product {
   T* c = nullptr;
   int64_t ldc = 0;
   T beta = 0;  ///< 0: ignores the old C
-  /// If not null, B is what a convolution reads, and says where columns of A and C lie. Only tiles
-  /// take such products.
+  /// If not null, B is the windows of a convolution (conv_windows.h), and `conv` gives the places
+  /// of columns of A and C. Only tiles take such products.
   const ConvFactors* conv = nullptr;
 };
 
@@ -86,13 +86,13 @@ struct Product {
 bool blas_takes(int64_t rows, int64_t cols, MatrixStrides strides);
 
 /// A finished part of C: `rows` contiguous runs of `cols` elements, `stride` apart, from C +
-/// offset. Of a convolution: as if its columns were contiguous.
+/// offset. For a convolution the offset counts as if C's columns were contiguous.
 struct Panel {
   int64_t offset, rows, cols, stride;
 };
 
 /// Called on each panel of C as soon as its sums are complete, while it is in the cache. Several
-/// threads call it at a time. Panels cover every element of C once.
+/// threads may call it at the same time. Panels cover every element of C once.
 using PanelDone = std::function<void(const Panel&)>;
 
 }  // namespace tern::kernels

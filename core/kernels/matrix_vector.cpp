@@ -1,3 +1,5 @@
+// Adds the product of an f32 matrix and a vector: by dot products if rows are contiguous, else
+// column by column in bands.
 #include "tern/core/kernels/matrix_vector.h"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 
 namespace tern::kernels {
 
-/// Calls put(j, row j . x) for m rows of n numbers, `stride` apart: four at a time, which read x
+/// Calls put(j, row j . x) for m rows of n numbers, `stride` apart. Groups of four rows read x
 /// once. For use inside simd().
 template <class T, class Put>
 [[gnu::always_inline]] inline void dot_rows(const T* rows, int64_t stride, const T* x, int64_t m,
@@ -33,7 +33,7 @@ template <class T, class Put>
   }
 }
 
-/// y += A x for A (rows, cols). Elements of x are x_stride apart, those of y y_stride. REQUIRES:
+/// y += A x for A (rows, cols). Elements of x are x_stride apart, elements of y y_stride. REQUIRES:
 /// blas_takes() A.
 void add_matrix_vector(const Matrix<float>& a, int64_t rows, int64_t cols, const float* x,
                        int64_t x_stride, float* y, int64_t y_stride);

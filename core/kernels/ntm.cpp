@@ -1,3 +1,5 @@
+// The forward step of a Neural Turing Machine's memory for a row of the batch: addressing of each
+// head, then writing, then reading.
 #include "tern/core/kernels/ntm.h"
 
 #include "tern/core/kernels/ntm_row.h"

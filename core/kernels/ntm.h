@@ -1,6 +1,6 @@
-// One step of a Neural Turing Machine's memory, forward and backward, one row of the batch at a
-// time. Equations: core/ops/ntm.h. Memory is stored as (M, N), slots last, so that all loops run
-// over slots. Inside of core only.
+// One step of a Neural Turing Machine's memory, forward and backward, row by row of the batch.
+// Equations: core/ops/ntm.h. Memory is stored as (M, N), slots last, so that all loops run over
+// slots. Inside of core only.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct NtmSize {
   int64_t heads() const { return writes + reads; }
   int64_t kernel() const { return 2 * shift + 1; }
   int64_t address() const { return width + kernel() + 3; }  ///< numbers per head for addressing
-  /// Where head h begins in a row of parameters. Writing heads come first.
+  /// The offset of head h in a row of parameters. Writing heads come first.
   int64_t head(int64_t h) const { return h * address() + (h < writes ? h : writes) * 2 * width; }
   int64_t parameters() const { return head(heads()); }
   /// A row of the state: last reads (R, M) | weightings (W + R, N) | memory (M, N).

@@ -1,10 +1,12 @@
+// The gradient of a Neural Turing Machine's step: each stage of addressing in reverse order, from
+// values that it recomputes.
 #include "tern/core/kernels/ntm_row.h"
 
 namespace tern::kernels {
 namespace ntm {
 namespace {
 
-// In all functions below d is a gradient that is overwritten.
+// In all functions below, d is a gradient that the function overwrites.
 
 /// r = sum_n w(n) M(n):  dw += M dr,  dM += dr w.
 template <class T>
@@ -23,7 +25,8 @@ void read_gradient(const NtmSize& s, const T* dr, const T* w, const T* memory, T
   });
 }
 
-/// write_memory from `from`:  dw += (a - M e) d,  de = -M w d,  da = w d,  dM = (1 - w e) d.
+/// For write_memory, with M = `from`:
+///   dw += (a - M e) d,  de = -M w d,  da = w d,  dM = (1 - w e) d.
 template <class T>
 void write_gradient(const NtmSize& s, const T* p, const T* w, const T* from, T* d, T* dw, T* dp) {
   simd([=, n = s.slots, m = s.width] {
@@ -45,7 +48,8 @@ void write_gradient(const NtmSize& s, const T* p, const T* w, const T* from, T* 
   });
 }
 
-/// d: gradient of the weights; becomes that of the sharpened input. Returns that of gamma.
+/// d: the gradient of the weights; becomes the gradient of sharpening's input. Returns the gradient
+/// of gamma.
 template <class T>
 T sharpen_gradient(T gamma, const T* w, const HeadTrace<T>& t, T* d, int64_t n) {
   return simd([=, log = t.log, shifted = t.shifted] {
@@ -58,7 +62,8 @@ T sharpen_gradient(T gamma, const T* w, const HeadTrace<T>& t, T* d, int64_t n) 
   });
 }
 
-/// d: gradient of shift's output; becomes that of its input. `padded` is scratch (S + N + S).
+/// d: the gradient of shift's output; becomes the gradient of its input. `padded` is scratch
+/// (S + N + S).
 template <class T>
 void shift_gradient(const NtmSize& s, const HeadTrace<T>& t, T* d, T* padded, T* dkernel) {
   const int64_t n = s.slots, shift = s.shift, count = s.kernel();
@@ -77,8 +82,8 @@ void shift_gradient(const NtmSize& s, const HeadTrace<T>& t, T* d, T* padded, T*
   });
 }
 
-/// d: gradient of interpolation's output; becomes that of the old weights. Writes the gradient of
-/// the content weighting to `to_content`. Returns that of the gate.
+/// d: the gradient of interpolation's output; becomes the gradient of the old weights. Writes the
+/// gradient of the content weighting to `to_content`. Returns the gradient of the gate.
 template <class T>
 T gate_gradient(T gate, const T* content, const T* old, T* d, T* to_content, int64_t n) {
   return simd([=] {
@@ -91,8 +96,9 @@ T gate_gradient(T gate, const T* content, const T* old, T* d, T* to_content, int
   });
 }
 
-/// d: gradient of the content weighting, overwritten. dp receives the gradients of key and beta. dM
-/// += the part by dot products, `by_norm` (N) += the part by norms: dM -= by_norm M.
+/// d: the gradient of the content weighting, overwritten. dp receives the gradients of key and
+/// beta. dM += the part from dot products. by_norm (N) += the part from norms, which the caller
+/// applies as dM -= by_norm M.
 template <class T>
 void content_gradient(const NtmSize& s, const T* p, const T* memory, const T* norms,
                       const HeadTrace<T>& t, T* d, T* dp, T* dmemory, T* by_norm) {
@@ -118,7 +124,8 @@ void content_gradient(const NtmSize& s, const T* p, const T* memory, const T* no
   });
 }
 
-/// All of a head's addressing. d: gradient of the new weights; becomes that of the old ones.
+/// The gradient of a head's addressing. d: the gradient of the new weights; becomes the gradient of
+/// the old weights.
 template <class T>
 void head_gradient(const NtmSize& s, const T* p, const T* w, const T* old, const T* memory,
                    const T* norms, const HeadTrace<T>& t, T* d, T* dp, T* dmemory, T* by_norm,
@@ -136,7 +143,7 @@ void head_gradient(const NtmSize& s, const T* p, const T* w, const T* old, const
   content_gradient<T>(s, p, memory, norms, t, padded, dp, dmemory, by_norm);
 }
 
-/// d: gradient of the next state; becomes that of the old state.
+/// d: the gradient of the next state; becomes the gradient of the old state.
 template <class T>
 void backward_row(const NtmSize& s, const T* heads, const T* state, const T* next, T* d, T* dheads,
                   T* scratch) {

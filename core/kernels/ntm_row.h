@@ -1,6 +1,6 @@
-// Shared by both passes of ntm.h, for one row: a head's addressing, with what it keeps for
-// backward, and writing. Each stage has its own simd(): in a single one g++ would duplicate the
-// loops for each stage that may be off, and leave some of them scalar. Inside of core only.
+// The code that both passes of ntm.h share, for one row: a head's addressing, with the values that
+// backward needs, and writing. Each stage has its own simd(): in a single one, g++ would duplicate
+// the loops for each stage that may be off, and leave some of them scalar. Inside of core only.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace tern::kernels::ntm {
 inline constexpr double kCosineEps = 1e-8;    // added to the product of norms
 inline constexpr double kSharpenEps = 1e-30;  // added to a weight before its logarithm
 
-/// What backward needs of one head's addressing, in scratch memory.
+/// The values of one head's addressing that backward needs, in scratch memory.
 template <class T>
 struct HeadTrace {
   T* cosine;   // (N)
@@ -88,7 +88,7 @@ void column_norms(const T* memory, T* norms, int64_t m, int64_t n) {
   });
 }
 
-/// The numbers of a head after its key.
+/// The parameters of a head that follow its key.
 template <class T>
 struct HeadNumbers {
   T beta, gate, gamma;
@@ -116,7 +116,7 @@ void match_content(const NtmSize& s, const T* key, T beta, const T* memory, cons
   });
 }
 
-/// Extends x (n), which begins S after `padded`, cyclically at both ends.
+/// Extends x (n), which begins at padded + shift, cyclically at both ends.
 template <class T>
 void wrap(T* padded, int64_t n, int64_t shift) {
   for (int64_t j = 1; j <= shift; ++j) {  // j may be larger than n
@@ -174,7 +174,8 @@ void write_memory(const NtmSize& s, const T* p, const T* w, const T* from, T* to
   });
 }
 
-/// Calls fn(row, scratch) for every row; a row reads and writes its memory about ten times.
+/// Calls fn(row, scratch) for every row, in parallel. A row reads and writes its memory about ten
+/// times.
 template <class T, class F>
 void for_each_row(const NtmSize& s, int64_t scratch_size, F fn) {
   const int64_t work = 10 * s.slots * (s.width + 8) * (1 + s.heads());

@@ -1,3 +1,4 @@
+// Copies non-overlapping windows to patches and back (conv.h), one row of a patch per copy.
 #include <algorithm>
 #include <type_traits>
 

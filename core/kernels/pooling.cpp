@@ -1,3 +1,5 @@
+// Positions of maxima over windows: tap by tap for fixed windows; for adaptive ones first per
+// column, then across columns.
 #include "tern/core/kernels/pooling.h"
 
 #include "tern/core/base/simd.h"
@@ -27,7 +29,7 @@ template <class Fn>
       }
 }
 
-/// `largest` is memory for a row of the output.
+/// Finds the positions for one plane. `largest` is working memory for a row of the output.
 template <class T>
 [[gnu::always_inline]] inline void max_plane(const Conv& c, const T* x, T* largest,
                                              int64_t* positions) {
@@ -70,7 +72,7 @@ template <class T>
     }
 }
 
-/// Whether window i equals the previous one, as happens where an axis gets longer.
+/// Whether window i equals the previous one, which happens if an axis gets longer.
 [[gnu::always_inline]] inline bool repeats(const AdaptivePool& p, size_t axis, int64_t i) {
   return i > 0 && p.begin(axis, i) == p.begin(axis, i - 1) && p.end(axis, i) == p.end(axis, i - 1);
 }
@@ -89,7 +91,7 @@ template <class T>
       max_of_columns(p, x, d, h, largest, best);
       for (int64_t w = 0; w < width; ++w) {
         int64_t m = p.begin(2, w);
-        // Of equal columns, the one whose maximum is in the earlier row.
+        // If columns are equal, chooses the one whose maximum is in the earlier row.
         for (int64_t j = m + 1; j < p.end(2, w); ++j) {
           const bool equal = (largest[j] == largest[m]) |
                              ((largest[j] != largest[j]) & (largest[m] != largest[m]));

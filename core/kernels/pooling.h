@@ -1,4 +1,4 @@
-// Maxima over windows, and over windows of different sizes. Inside of core only.
+// Positions of maxima over windows of equal size, and over adaptive windows. Inside of core only.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace tern::kernels {
 
-/// For each window of the batch * in planes: the position of the largest element in its plane, the
-/// first of equals, or the first NaN. Padding does not count.
+/// For each window of the batch * in planes: the position in its plane of the largest element, of
+/// the first of equals, or of the first NaN. Padding does not count.
 template <class T>
 void max_pool_positions(const Conv& c, const T* x, int64_t* positions);
 
@@ -27,8 +27,8 @@ struct AdaptivePool {
   }
 };
 
-/// For each window of each plane: the position of the largest element in its plane, the first of
-/// equals, or the first NaN.
+/// For each window of each plane: the position in its plane of the largest element, of the first of
+/// equals, or of the first NaN.
 template <class T>
 void adaptive_max_positions(const AdaptivePool& pool, int64_t planes, const T* x,
                             int64_t* positions);

@@ -1,3 +1,4 @@
+// Passes a product on to bf16 code, our own tiles, matrix-vector code or BLAS.
 #include "tern/core/kernels/product.h"
 
 #include <cblas.h>

@@ -7,19 +7,19 @@
 
 namespace tern::kernels {
 
-/// An empty sum gives beta C. T is float, double or int64_t (plain loops). Only if
+/// Computes p. An empty sum gives beta C. T is float, double or int64_t (plain loops). Only if
 /// matmul_precision() is bf16 may elements be stored as bfloat16. REQUIRES: blas_takes() A and B; a
 /// BlasScope is held (not for int64_t).
 template <class T>
 void multiply(const Product<T>& p);
 
-/// A B (k, n) for several products; each reads its first rows and columns. It is packed once if
-/// there are several products and our own tiles compute them. Otherwise multiply() reads it.
+/// A matrix B (k, n) for several products. Each reads B's first rows and columns. B is packed once
+/// if there are several products and our own tiles compute them. Otherwise multiply() reads it.
 template <class T>
 class SharedFactor {
  public:
   SharedFactor(const Matrix<T>& b, int64_t k, int64_t n, bool several);
-  /// Computes p with the first k rows and n columns of this as its B.
+  /// Computes p with the first k rows and n columns of this matrix as its B.
   void multiply(Product<T> p) const;
 
  private:

@@ -1,3 +1,5 @@
+// The operations of reductions (sum, mean, max, min, norm), the plan of kept and reduced axes, and
+// cumulative sums.
 #include "tern/core/kernels/reduction.h"
 
 #include <cmath>
@@ -35,7 +37,7 @@ struct Sum {
   }
 };
 
-// Reduces by Pick; the first NaN stays.
+// Keeps the better element by Pick. The first NaN stays.
 template <class T, class Pick>
 struct Best {
   using In = T;

@@ -21,14 +21,15 @@ ReducePlan plan_reduction(const Layout& x, const Dims& axes);
 
 // y has plan.kept.numel contiguous numbers. x points to the element at index 0, 0, ...
 
-/// Sums integers in int64_t and float in double. y = sum / divisor, a mean if that is the number of
-/// reduced elements. Integers are not divided.
+/// y = sum / divisor, which is a mean if divisor is the number of reduced elements. Sums integers
+/// in int64_t and floats in double. Does not divide integers.
 void sum(const ReducePlan& plan, const float* x, float* y, double divisor);
 void sum(const ReducePlan& plan, const double* x, double* y, double divisor);
 void sum(const ReducePlan& plan, const int64_t* x, int64_t* y, double divisor);
 void sum(const ReducePlan& plan, const uint8_t* x, int64_t* y, double divisor);
 
-/// NaN if there is one. For an empty reduction: the lowest (highest) value of the type.
+/// The largest (smallest) element; NaN if there is one. For an empty reduction: the lowest
+/// (highest) value of the type.
 template <class T>
 void max(const ReducePlan& plan, const T* x, T* y);
 template <class T>

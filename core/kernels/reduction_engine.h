@@ -1,12 +1,14 @@
-// The implementation of reduction.h, for an operation:
+// Reduces by rows or by columns (reduction.h), for any operation of this form:
 //
 //   struct Op {
 //     using In = ..., Acc = ..., Out = ...;
-//     Acc start() const;                    // of an empty reduction
+//     Acc start() const;                    // the value of an empty reduction
 //     Acc step(Acc a, In x) const;          // adds one element
 //     Acc merge(Acc a, Acc b) const;        // combines two parts
 //     Out finish(Acc a) const;
-//   }; Inside of core only.
+//   };
+//
+// Inside of core only.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +26,8 @@ namespace tern::kernels {
 constexpr int64_t kReduceBlock = 1 << 15;
 constexpr int64_t kReduceColumns = 512;
 
-/// Vector code for floats. Integers do with baseline code, which compiles in a third of the time.
+/// Runs f as vector code for floats. For integers baseline code is enough; it compiles in a third
+/// of the time.
 template <class In, class F>
 auto run_for(F f) {
   if constexpr (std::is_floating_point_v<In>)
@@ -33,7 +36,7 @@ auto run_for(F f) {
     return f();
 }
 
-/// Reduces n elements, `stride` apart, into 32 running values so that the loop vectorises.
+/// Reduces n elements, `stride` apart, into 32 running values, so that the loop is vectorised.
 template <class Op>
 [[gnu::always_inline]] inline typename Op::Acc reduce_run(Op op, const typename Op::In* x,
                                                           int64_t n, int64_t stride) {
@@ -54,7 +57,7 @@ template <class Op>
   return a;
 }
 
-/// Adds `rows` elements of column j to each acc[j].
+/// Adds `rows` elements of each column j to acc[j].
 template <class Op>
 [[gnu::always_inline]] inline void reduce_columns_run(Op op, const typename Op::In* x, int64_t rows,
                                                       int64_t row_stride, int64_t columns,
@@ -88,7 +91,7 @@ typename Op::Acc reduce_range(Op op, const Loops& reduced, const typename Op::In
   return a;
 }
 
-/// y[i] = the parts' results part[b * n + i], b < parts, merged in order.
+/// y[i] = the results part[b * n + i] of all parts b, merged in order.
 template <class Op>
 void merge_parts(Op op, const typename Op::Acc* part, int64_t parts, int64_t n,
                  typename Op::Out* y) {
@@ -110,7 +113,7 @@ void merge_parts(Op op, const typename Op::Acc* part, int64_t parts, int64_t n,
   });
 }
 
-/// For a contiguous reduced axis: computes each result on its own, long rows in parts.
+/// For a contiguous reduced axis: computes each result on its own. Long rows are cut into parts.
 template <class Op>
 void reduce_rows(const ReducePlan& plan, Op op, const typename Op::In* x, typename Op::Out* y) {
   using Acc = typename Op::Acc;

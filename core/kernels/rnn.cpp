@@ -1,3 +1,4 @@
+// Pointwise loops of tanh/ReLU, LSTM and GRU cells, forward and backward, row by row.
 #include "tern/core/kernels/rnn.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 namespace tern::kernels {
 namespace {
 
-/// Calls fn(row) for every row; a task has several rows if they are short.
+/// Calls fn(row) for every row, in parallel. A task has several rows if they are short.
 template <class F>
 void for_each_row(const StepRows& rows, F fn) {
   constexpr int64_t kGrain = 1 << 12;  // units per thread, at least

@@ -1,9 +1,9 @@
 // The pointwise part of recurrent cells: everything around the matrix product of a time step, in
 // one pass. B rows (sequences) of H units, contiguous; sigma is the logistic function.
 //
-// Every cell keeps what backward needs in the memory of its gates. A row of pre-activations becomes
-// a row of activations (`gates` and `activated` may be the same). The row's gradient `dgates` has
-// the same layout:
+// Every cell keeps the values that backward needs in the memory of its gates. A row of
+// pre-activations becomes a row of activations (`gates` and `activated` may be the same). The row's
+// gradient `dgates` has the same layout:
 //   tanh, relu  (B, H)   h
 //   LSTM        (B, 4H)  i | f | g | o
 //   GRU         (B, 4H)  r | z | q | n, where q = W_hn h + b_hn is not activated
@@ -16,7 +16,7 @@
 namespace tern::kernels {
 
 /// The rows of one time step. A row whose sequence has ended (time >= lengths[row]) keeps its
-/// state. Backward passes its state's gradient on; the gradient of its gates is 0.
+/// state. Backward passes the gradient of its state on; the gradient of its gates is 0.
 struct StepRows {
   int64_t batch, hidden;
   int64_t time = 0;
@@ -37,8 +37,8 @@ struct RnnStep {
 template <class T>
 void rnn_forward(const StepRows& rows, Squash squash, const RnnStep<T>& step);
 
-/// In: dh is the gradient of h' from later steps, dy (or null) that of the output. Out: dh is the
-/// gradient of h without the part dgates W_hh.
+/// Before the call, dh is the gradient of h' from later steps, and dy (or null) is the gradient of
+/// the output. After it, dh is the gradient of h without the part dgates W_hh.
 template <class T>
 struct RnnStepGradient {
   const T* new_h;
@@ -62,7 +62,7 @@ struct LstmStep {
 template <class T>
 void lstm_forward(const StepRows& rows, const LstmStep<T>& step);
 
-/// As RnnStepGradient. In: dc is the gradient of c'; out: that of c.
+/// As RnnStepGradient. Before the call, dc is the gradient of c'; after it, the gradient of c.
 template <class T>
 struct LstmStepGradient {
   const T* activated;
@@ -99,12 +99,12 @@ struct GruStepGradient {
 template <class T>
 void gru_backward(const StepRows& rows, const GruStepGradient<T>& step);
 
-/// Combines the rows r | z | n of a GRU's input and state, (B, 3H) each, to one row of gates: x_r +
-/// h_r | x_z + h_z | h_n | x_n.
+/// Combines the rows r | z | n of a GRU's input and state, (B, 3H) each, to one row of gates:
+/// x_r + h_r | x_z + h_z | h_n | x_n.
 template <class T>
 void gru_join(const StepRows& rows, const T* of_x, const T* of_h, T* gates);
 
-/// Splits the gates' gradient into those of input and state.
+/// Splits the gradient of the gates into the gradients of input and state.
 template <class T>
 void gru_part(const StepRows& rows, const T* dgates, T* dof_x, T* dof_h);
 

@@ -1,3 +1,4 @@
+// Cumulative products and extremes, in blocks of 64 neighbouring lines.
 #include "tern/core/kernels/scan.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace tern::kernels {
 namespace {
 
 constexpr int64_t kScanGrain = 16384;  // elements per thread, at least
-constexpr int64_t kPerTask = 64;       // processed side by side, in memory order
+constexpr int64_t kPerTask = 64;       // lines processed side by side, in memory order
 
 // Calls body(first element, columns) for blocks of neighbouring lines.
 template <class Body>
@@ -25,7 +26,7 @@ void for_each_block(int64_t outer, int64_t n, int64_t inner, Body body) {
   });
 }
 
-// Only NaN replaces NaN.
+// Whether `next` replaces `best`. Only NaN replaces NaN.
 template <class T>
 bool goes_on(bool largest, T next, T best) {
   if (next != next) return true;
@@ -36,7 +37,8 @@ bool goes_on(bool largest, T next, T best) {
 
 template <class T, class Out>
 void cumprod(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner) {
-  // In double: a rounding error stays in all later products, and equal factors round the same way.
+  // In double, since a rounding error stays in all later products, and with equal factors errors
+  // add up in one direction.
   using Product = std::conditional_t<std::is_floating_point_v<Out>, double, Out>;
   for_each_block(outer, n, inner, [=](int64_t at, int64_t columns) {
     Product product[kPerTask];

@@ -8,7 +8,7 @@
 
 namespace tern::kernels {
 
-/// n uninitialised numbers, 64-byte aligned; no memory for n = 0.
+/// n uninitialised numbers, 64-byte aligned. Takes no memory for n = 0.
 template <class T>
 class Scratch {
  public:

@@ -1,3 +1,4 @@
+// Binary search, grouping of equal rows by a stable sort, and histograms.
 #include "tern/core/kernels/search.h"
 
 #include <algorithm>

@@ -7,8 +7,9 @@
 
 namespace tern::kernels {
 
-/// to[i] = the number of elements in the line of values[i] that are less (right: not greater).
-/// Values are `lines` rows of m. Each has its own line of n in `sorted`, or all the first.
+/// to[i] = the number of elements in the sorted line of values[i] that are less than it (if
+/// `right`: not greater). values are `lines` rows of m. Each row has its own line of n elements in
+/// `sorted`, or all rows share the first line (one_line).
 template <class T>
 void searchsorted(const T* sorted, const T* values, int64_t* to, int64_t lines, int64_t n,
                   int64_t m, bool one_line, bool right);
@@ -22,8 +23,8 @@ struct Groups {
 template <class T>
 Groups equal_rows(const T* x, int64_t n, int64_t m);
 
-/// counts[bin] += weight (null: 1) for the bin of each x: edges[b] <= x < edges[b + 1]. The last
-/// bin includes its upper edge.
+/// counts[b] = the sum of weight (1 if null) over the x in bin b: edges[b] <= x < edges[b + 1]. The
+/// last bin includes its upper edge.
 template <class T>
 void histogram(const T* x, const T* weight, int64_t n, const T* edges, int64_t bins, T* counts);
 

@@ -1,3 +1,5 @@
+// Forward and backward of softmax and log-softmax. A row takes one pass for the largest number, one
+// for the sum, and one for the result.
 #include "tern/core/kernels/softmax.h"
 
 #include <algorithm>

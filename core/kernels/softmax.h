@@ -8,8 +8,8 @@
 
 namespace tern::kernels {
 
-/// Which elements count (those not 0): element j of row i is at the offset of element i in `rows`,
-/// plus j.
+/// The elements that count are those whose mask is not 0. The mask of element j of row i is at the
+/// offset of element i in `rows`, plus j.
 struct RowMask {
   const uint8_t* data = nullptr;  ///< null: all elements count
   Loops rows;

@@ -1,3 +1,4 @@
+// Sorts lines, fully or only the first elements, and finds the largest or smallest of each line.
 #include "tern/core/kernels/sort.h"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ bool below(T a, T b) {
   return a < b || (is_nan(b) && !is_nan(a));
 }
 
-// A total order, by value and then by position: makes any sorting algorithm stable.
+// A total order, by value and then by position. It makes any sorting algorithm stable.
 template <bool kDescending, class T>
 bool before(const Entry<T>& a, const Entry<T>& b) {
   bool ab = kDescending ? below(b.value, a.value) : below(a.value, b.value);
@@ -56,7 +57,7 @@ bool beats(T a, T b) {
   return (kGreatest ? a > b : a < b) || (is_nan(a) && !is_nan(b));
 }
 
-// Processes `lines` neighbouring lines at a time, in memory order.
+// The number of neighbouring lines that are processed together, in memory order.
 constexpr int64_t kLines = 64;
 
 template <bool kGreatest, class T>

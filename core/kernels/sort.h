@@ -1,4 +1,4 @@
-// Sorting along one axis. NaN sorts above every number; the order of equal elements is kept.
+// Sorting along one axis. NaN sorts above every number. Equal elements keep their order.
 // Inside of core only.
 #pragma once
 

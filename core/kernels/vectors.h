@@ -1,7 +1,7 @@
-// Vectors of 4, 8 and 16 f32 numbers: loads, stores (of vectors of any numbers) and the
-// transposition of a square block. They are for code that must stay in registers; loops for simd()
-// are the rule (base/simd.h). Templates, inlined into functions with a target. They take vectors by
-// reference: by value these are not passed alike at all targets. Inside of core only.
+// Vectors of 4, 8 and 16 f32 numbers, with the transposition of square blocks, and loads and stores
+// of vectors of any type. For code that must stay in registers; elsewhere use loops for simd()
+// (base/simd.h). All are templates that are inlined into functions with a target. They take vectors
+// by reference, since targets pass vectors by value differently. Inside of core only.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,9 @@ template <class V, class T>
 
 namespace shuffles {
 
-// Places of a shuffle of two vectors of n numbers. For each 16 bytes: every other number, or every
-// other pair. Halves of each 8 numbers. Every other 16 bytes of vectors of 16.
+// Indices for shuffles of two vectors of n numbers. single and pair interleave numbers, or pairs of
+// them, within each 16 bytes. half joins halves of each 8 numbers. four takes every other 16 bytes
+// of vectors of 16.
 template <bool kUpper>
 constexpr int single(int i, int n) {
   return i / 4 * 4 + i % 4 / 2 + (kUpper ? 2 : 0) + i % 2 * n;
@@ -66,8 +67,8 @@ template <auto kFrom, class V>
 
 }  // namespace shuffles
 
-/// Transposes the squares of kSide x kSide numbers that stand side by side in kSide vectors:
-/// x[i][j] = x[j][i] in each.
+/// Transposes squares of kSide x kSide numbers that stand side by side in kSide vectors: in each
+/// square the new x[i][j] is the old x[j][i].
 template <int kSide, class V>
 [[gnu::always_inline]] inline void transpose(V* x) {
   using namespace shuffles;  // NOLINT
@@ -104,7 +105,7 @@ template <int kSide, class V>
   }
 }
 
-/// The same for one square, of as many vectors as each has numbers.
+/// Transposes one square: the number of vectors equals the number of lanes.
 template <class V>
 [[gnu::always_inline]] inline void transpose(V* x) {
   transpose<kLanesOf<V>>(x);

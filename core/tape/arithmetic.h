@@ -1,4 +1,4 @@
-// The ops with which backward adds gradients. The tape declares them, ops/ defines them, ops.h
+// The ops that backward uses to add gradients. The tape declares them, ops/ defines them, ops.h
 // documents them. Inside of core only.
 #pragma once
 

@@ -17,7 +17,7 @@ class Rng;
 /// Whether this thread records operations.
 bool grad_enabled();
 
-/// While it lives, this thread records nothing.
+/// While one exists, this thread records nothing.
 ///
 /// In-place operations are never recorded. Without a NoGradGuard they are refused where a gradient
 /// would become wrong: on tensors that require a gradient, on tensors that share elements with one
@@ -34,7 +34,7 @@ class NoGradGuard {
   bool before_;
 };
 
-/// While it lives, this thread records operations again inside a NoGradGuard.
+/// While one exists, this thread records operations again inside a NoGradGuard.
 class EnableGradGuard {
  public:
   EnableGradGuard();
@@ -48,22 +48,22 @@ class EnableGradGuard {
 
 struct BackwardOptions {
   Tensor gradient = {};       ///< d(something) / d(loss); required unless loss has one element
-  bool retain_graph = false;  ///< keep what the nodes saved, to run backward again
-  /// Called once for each leaf that the loss depends on, as soon as its grad() is complete: nothing
-  /// that still runs reads the leaf or adds to its gradient. The function may write to the leaf and
-  /// free its gradient: an optimizer that steps inside backward, gradient buckets for several
-  /// machines, a log. (An op that saved w.detach() is not tracked. If it runs later, it finds its
-  /// elements overwritten, an Error.) The function is not recorded. Its exceptions leave
-  /// backward().
+  bool retain_graph = false;  ///< keep the tensors that nodes saved, to run backward again
+  /// Called once for each leaf that the loss depends on, as soon as its grad() is complete: no
+  /// remaining VJP reads the leaf or adds to its gradient. The function may write to the leaf and
+  /// free its gradient. Uses: an optimizer that steps inside backward, gradient buckets for
+  /// several machines, a log. (An op that saved w.detach() is not tracked. If its VJP runs later,
+  /// its elements have been overwritten, which is an Error.) The ops of the function are not
+  /// recorded. Its exceptions leave backward().
   std::function<void(const Tensor& leaf)> on_ready = {};
 };
 
 /// Adds d(loss) / d(leaf) to the grad() of every leaf that loss depends on.
 ///
-/// Several threads may do this for the same leaves at the same time, each with its own graph. No
-/// gradient is lost, but they are added in order of arrival, so the last bits may differ from run
-/// to run. While a pass with on_ready runs, a pass of another thread that reaches one of its leaves
-/// is an Error.
+/// Several threads may run backward for the same leaves at the same time, each with its own graph.
+/// No gradient is lost, but gradients are added in order of arrival, so the last bits may differ
+/// from run to run. While a pass with on_ready runs, a pass of another thread that reaches one of
+/// its leaves is an Error.
 void backward(const Tensor& loss, const BackwardOptions& options = {});
 
 struct GradOptions {
@@ -92,29 +92,30 @@ struct CheckpointOptions {
 /// Gradients reach the inputs and everything else that fn uses (parameters, captured results).
 ///
 /// fn is copied and must give the same results again. Capture by value whatever changes before
-/// backward, above all loop variables. Capture by reference only what lives until then (a module):
+/// backward, above all loop variables. Capture by reference only what exists until then (a module):
 ///
 ///   for (size_t i = 0; i < blocks.size(); ++i)  // not [&]: i is gone by then
 ///     x = checkpoint([&blocks, i](std::span<const Tensor> in) { return blocks[i](in[0]); }, {x});
 ///
 /// The second run gets the random numbers (dropout) of the first, whatever the generators' state is
-/// by then; the generators advance once. Error if the second run draws more or fewer numbers, gives
-/// another shape or uses other parameters. What fn writes is written twice, but for the running
-/// statistics of batch_norm and instance_norm.
+/// by then. The generators advance only once. Error if the second run draws more or fewer numbers,
+/// gives another shape or uses other parameters. Writes of fn happen twice, except those to the
+/// running statistics of batch_norm and instance_norm.
 Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
                   const std::vector<Tensor>& inputs, const CheckpointOptions& options = {});
 
-/// Whether this thread runs a checkpoint's fn again. What fn counts or gathers it has counted when
-/// it ran first.
+/// Whether this thread runs a checkpoint's fn for the second time. Code in fn that counts or
+/// gathers has done so in the first run.
 bool recomputing();
 
-/// While it lives, this thread does not keep cheap results for the backward pass: those of
-/// layer_norm, rms_norm and group_norm; of linear with an activation whose gradient keeps its input
-/// (gelu, silu) and without a residual; of fused formulas whose gradients keep all their inputs (a
-/// gate's product, SwiGLU). When backward first needs such a result, it recomputes it with the same
-/// bits from what the op keeps anyway. (Selective recomputation: Korthikanti et al. 2022, "Reducing
-/// Activation Recomputation in Large Transformer Models".) It does so even if somebody still holds
-/// the result. If the result was overwritten, derivatives use its original value.
+/// While one exists, this thread does not keep cheap results for the backward pass. These are the
+/// results of layer_norm, rms_norm and group_norm; of linear with an activation whose gradient
+/// keeps its input (gelu, silu) and without a residual; and of fused formulas whose gradients keep
+/// all their inputs (a gate's product, SwiGLU). When backward first needs such a result, it
+/// recomputes it with the same bits from tensors that the op keeps anyway. (Selective
+/// recomputation: Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer
+/// Models".) It does so even if the program still holds the result. If the result was overwritten,
+/// derivatives use its original value.
 class RecomputeScope {
  public:
   RecomputeScope();
@@ -136,8 +137,8 @@ struct GradcheckOptions {
 
 using TensorFunction = std::function<Tensor(const std::vector<Tensor>&)>;
 
-/// Compares the gradient of fn at `inputs` (f64; those that require a gradient) with central
-/// differences. Each output element is weighted by its own constant. Throws an Error that names the
+/// Compares the gradient of fn with central differences, for those of the f64 `inputs` that require
+/// a gradient. Each output element is weighted by its own constant. Throws an Error that names the
 /// input, the element and the difference.
 void gradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs,
                const GradcheckOptions& options = {});

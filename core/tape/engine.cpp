@@ -1,4 +1,5 @@
-// The backward pass.
+// The backward pass: a heap of nodes with pending gradients, newest first. Each node's VJP sends
+// gradients to its inputs, until they reach leaves or the inputs of grad().
 #include <algorithm>
 #include <atomic>
 #include <unordered_set>
@@ -62,8 +63,8 @@ std::vector<Node*> nodes_of(const std::vector<Tensor>& tensors) {
   return nodes;
 }
 
-/// One backward pass. Nodes with a pending gradient wait in a heap, newest first: when a node comes
-/// up, everything made from its output has run.
+/// One backward pass. Nodes with a pending gradient wait in a heap, newest first. When a node is
+/// taken from the heap, all nodes made from its output have run.
 class Engine {
  public:
   using OnReady = std::function<void(const Tensor&)>;
@@ -103,11 +104,11 @@ class Engine {
     std::push_heap(heap_.begin(), heap_.end(), older);
   }
 
-  // From now on calls `on_ready` for leaves of `root`: counts for every node how many gradients may
-  // come.
+  // Prepares calls of `on_ready` for the leaves of `root`: counts for every node the gradients that
+  // may still come.
   void count_for(Node* root, const OnReady& on_ready);
 
-  // A gradient that `node` waits for has come, or will never come.
+  // Notes that one gradient that `node` waits for has come, or will never come.
   void settle(Node* node);
 
   // Runs to the end. Calls `capture(node, gradient)` first with each node's full gradient.
@@ -152,8 +153,8 @@ class Engine {
         if (input) settle(input.get());
   }
 
-  // Passes the gradient of an input on to its node. Undefined: there is none, or the VJP added it
-  // in place.
+  // Passes the gradient of an input on to its node. An undefined `g` means that there is no
+  // gradient, or that the VJP added it in place.
   void pass_on(BackwardScope& op, const Node& node, int i, Tensor g) {
     Node* input = node.inputs[static_cast<size_t>(i)].get();
     if (!g.defined()) {
@@ -180,7 +181,8 @@ class Engine {
     return true;
   }
 
-  // An unknown leaf must not hold the pass: the pass holds it.
+  // Notes that this pass reached the leaf. The pass holds an unknown leaf, so that leaf must not
+  // hold the pass: a cycle would never be freed.
   void note(LeafNode& leaf) {
     std::lock_guard lock(leaf.gathering);
     leaf.check_may_gather();
@@ -204,7 +206,7 @@ class Engine {
   }
 
   std::vector<Node*> heap_;
-  std::vector<std::pair<Ref<Node>, int64_t>> counts_before_;  // of the pass that runs this
+  std::vector<std::pair<Ref<Node>, int64_t>> counts_before_;  // counts of the enclosing pass
   std::vector<Ref<LeafNode>> claimed_;                        // leaves that this pass hands over
   const OnReady* on_ready_ = nullptr;
   uint64_t run_ = next_run.fetch_add(1, std::memory_order_relaxed);
@@ -246,7 +248,7 @@ void Engine::settle(Node* node) {
   }
 }
 
-// The gradient to start from: the one given, or 1 for a single element.
+// The gradient of the output: `given`, or 1 for a single element.
 Tensor seed(const char* op, const Tensor& y, const Tensor& given) {
   check(y.requires_grad(), "{}: the output does not depend on anything that requires a gradient",
         op);
@@ -263,8 +265,8 @@ Tensor seed(const char* op, const Tensor& y, const Tensor& given) {
   return given;
 }
 
-/// A pass inside another pass's VJP (a checkpoint's) may meet leaves that the outer one has marked,
-/// or nodes with its pending gradients. This saves both and restores them at its end.
+/// A pass inside another pass's VJP (a checkpoint's) may meet leaves that the outer pass has
+/// marked, or nodes with its pending gradients. This class saves both and restores them at its end.
 class SetAside {
  public:
   SetAside() = default;
@@ -333,7 +335,7 @@ std::vector<Tensor> detail::grad_since(uint64_t since, const std::vector<Tensor>
         "grad: {} outputs, but {} gradients", outputs.size(), options.gradients.size());
   for (const Tensor& t : inputs)
     check(t.requires_grad(), "grad: an input of shape {} does not require a gradient", t.shape());
-  SetAside aside;  // put back after the engine is gone
+  SetAside aside;  // declared before the engine, so that it restores after the engine is gone
   Engine engine(/*to_leaves=*/false, options.create_graph,
                 options.retain_graph || options.create_graph, since);
   for (const Tensor& t : inputs) engine.claim(t.node().get());

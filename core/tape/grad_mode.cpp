@@ -1,4 +1,4 @@
-// Thread-local modes: whether ops are recorded, and what they keep.
+// Thread-local modes: whether ops are recorded, and whether they keep cheap results.
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 

@@ -1,4 +1,4 @@
-// The tape's side of Tensor: leaves, their gradients, in-place writes.
+// The members of Tensor that belong to the tape: leaves, gradients, and checks of in-place writes.
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 

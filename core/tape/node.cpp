@@ -1,3 +1,5 @@
+// Creation and deletion of nodes (a long chain is freed without recursion), claims of leaves by
+// threads, and the node whose VJP is running.
 #include "tern/core/tape/node.h"
 
 #include <atomic>
@@ -15,7 +17,7 @@ namespace {
 
 std::atomic<uint64_t> next_sequence{1};
 
-// Nodes without references. Deleting a node drops references to others. These wait here instead of
+// Nodes without references. Deleting a node drops references to others. They wait here instead of
 // being deleted inside each other, so that freeing a long chain does not recurse.
 struct Trash {
   Node* head = nullptr;

@@ -1,3 +1,5 @@
+// Scopes of ops: a thread-local stack, the module that an op belongs to, parameter names, and the
+// calls of observers.
 #include "tern/core/tape/op.h"
 
 #include <mutex>
@@ -30,7 +32,8 @@ Ref<PathLabel> label_of(const TensorImpl* t) {
   return t ? t->label : Ref<PathLabel>();
 }
 
-// "decoder.linear1" of "decoder.linear1.weight"; nothing of "weight".
+// Drops the last `parts` parts of a name. One part of "decoder.linear1.weight" leaves
+// "decoder.linear1"; one part of "weight" leaves "".
 std::string without_last(std::string name, int parts) {
   for (; parts > 0; --parts) {
     size_t dot = name.rfind('.');
@@ -39,7 +42,7 @@ std::string without_last(std::string name, int parts) {
   return name;
 }
 
-// Ops that an observer runs are not observed.
+// While one exists, ops of this thread are not observed. For ops that an observer runs.
 class Unwatched {
  public:
   Unwatched() : before_(std::exchange(muted, true)) {}
@@ -63,7 +66,7 @@ OpScope::OpScope(const char* name, const Node* node, bool to_leaves)
   innermost_op = this;
 }
 
-// Observers may end their own scopes, or others', during the call: looks each one up again.
+// Observers may end their own scopes, or others', during a call. So each scope is looked up again.
 template <class Fn>
 void OpScope::tell(uint64_t newest, uint64_t oldest, Fn fn) {
   Unwatched unwatched;
@@ -105,8 +108,8 @@ void OpScope::pass_module_on(const Tensor& result) const {
   if (!result.ref()->label) result.ref()->label = std::move(label);
 }
 
-// The module of a parameter among the operands, else of the working layer, else of the enclosing
-// op, else of the newest operand.
+// The module of a parameter among the operands; else of the innermost ModuleScope; else of the
+// enclosing op; else of the newest operand.
 std::string OpScope::where() const {
   std::vector<const TensorImpl*> operands;
   if (node_) {

@@ -1,8 +1,7 @@
 // Scopes of ops, and observers of them. Every op opens a scope before its kernel runs and closes it
-// afterwards; the backward pass does the same around each VJP. A scope costs a few nanoseconds. It
-// gives
-// - an error its place: `decoder.layers.2.linear1: linear: the input (5, 7) does not ...`;
-// - this thread's Observer, if there is one, the events: Profile, AnomalyDetector, or your own.
+// afterwards. The backward pass does the same around each VJP. A scope costs a few nanoseconds. It
+// - names the place in errors: `decoder.layers.2.linear1: linear: the input (5, 7) does not ...`;
+// - sends events to this thread's observers: Profile, AnomalyDetector, or your own.
 //
 //   struct Count : Observer {
 //     int ops = 0;
@@ -28,7 +27,7 @@ enum class Pass { forward, backward };
 /// Whether an observer watches this thread's ops.
 bool observed();
 
-/// An op at work in this thread. Scopes nest: ops and VJPs run other ops.
+/// A running op of this thread. Scopes nest: ops and VJPs run other ops.
 class OpScope : private detail::ErrorPlace {
  public:
   OpScope(const OpScope&) = delete;
@@ -37,14 +36,14 @@ class OpScope : private detail::ErrorPlace {
   const char* name() const { return name_; }  ///< "linear"; for a VJP the name of its op
   Pass pass() const { return pass_; }         ///< backward: a VJP, or an op that a VJP runs
   bool is_vjp() const { return node_ != nullptr; }
-  /// The inputs: the operands, including undefined ones. For a VJP: the gradient of the output,
-  /// before the VJP runs.
+  /// The inputs: the operands, including undefined ones. A VJP has one input: the gradient of the
+  /// output. Valid only before the VJP runs.
   int num_inputs() const { return static_cast<int>(pointers_ ? count_ : list_.size()); }
   const Tensor& input(int i) const {
     return pointers_ ? *pointers_[i] : list_[static_cast<size_t>(i)];
   }
-  /// For a VJP, before it runs: the gradient that input `i` of its op gathered so far; undefined if
-  /// none. The VJP may add its gradient there in place.
+  /// Only for a VJP, before it runs: the gradient that input `i` of its op has gathered so far, or
+  /// undefined. The VJP may add its gradient to it in place.
   int num_gathered() const;
   const Tensor& gathered(int i) const;
   /// The module that the op belongs to: "decoder.layers.2.linear1"; empty if unknown. It comes from
@@ -56,7 +55,8 @@ class OpScope : private detail::ErrorPlace {
   const OpScope* outer() const { return outer_; }
 
  protected:
-  /// `node`: the one whose VJP runs; null: an op. `to_leaves`: gradients go to the leaves' grad().
+  /// `node`: the node whose VJP runs; null for an op. `to_leaves`: gradients go to the leaves'
+  /// grad().
   explicit OpScope(const char* name, const detail::Node* node = nullptr, bool to_leaves = false);
   ~OpScope();
   void set_inputs(const Tensor* const* inputs, int count) {
@@ -64,17 +64,17 @@ class OpScope : private detail::ErrorPlace {
     count_ = count;
   }
   void set_inputs(std::span<const Tensor> inputs) { list_ = inputs; }
-  /// Tells the observers that the op begins. The inputs are set by then.
+  /// Tells the observers that the op begins. REQUIRES: the inputs are set.
   void open() {
     if (observed()) tell_begin();
   }
-  /// Tells them of a result; `index` counts several results.
+  /// Tells the observers of a result. `index` counts several results.
   void announce(const Tensor& result, int index) {
     if (observed()) tell_made(result, index);
   }
 
  private:
-  /// Calls fn(observer, number) for the scopes with these numbers, newest first.
+  /// Calls fn(observer, number) for the scopes numbered from `newest` down to `oldest`.
   template <class Fn>
   void tell(uint64_t newest, uint64_t oldest, Fn fn);
   void tell_begin();
@@ -86,11 +86,11 @@ class OpScope : private detail::ErrorPlace {
   const detail::Node* node_;
   Pass pass_;
   bool to_leaves_;
-  const Tensor* const* pointers_ = nullptr;  // of count_ inputs; null: list_ has them
+  const Tensor* const* pointers_ = nullptr;  // to count_ inputs; null: list_ has the inputs
   int count_ = 0;
   std::span<const Tensor> list_;
   const OpScope* outer_;
-  // Numbers of the newest and oldest ObserverScope that saw the beginning; 0: none
+  // Numbers of the newest and oldest ObserverScope that saw the op begin; 0: none did.
   uint64_t told_newest_ = 0, told_oldest_ = 0;
 };
 
@@ -101,9 +101,9 @@ class Region : public OpScope {
   ~Region() = default;
 };
 
-/// Marks a layer at work: ops in this scope that have no parameters of their own belong to the
+/// Marks the code of a layer: ops in this scope that have no parameters of their own belong to the
 /// module of `parameter`. For layers that check their input, or that compute with views of their
-/// weights. `parts`: how many parts of the parameter's name to drop, 1 for "weight", 2 for
+/// weights. `parts`: the number of parts of the parameter's name to drop, 1 for "weight", 2 for
 /// "proj.weight".
 class ModuleScope : private detail::ErrorPlace {
  public:
@@ -122,21 +122,21 @@ class ModuleScope : private detail::ErrorPlace {
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// Before the op's kernel runs. May throw.
+  /// Called before the op's kernel runs. May throw.
   virtual void begin(const OpScope&) {}
   /// Called for each result. `result` is a tensor of an op (index 0, 1, ... if it has several), or
-  /// a VJP's gradient of input `index`. If that gradient was added in place to what the input had
-  /// gathered, `result` is the sum. May throw.
+  /// a VJP's gradient of input `index`. If the VJP added that gradient in place to the gathered
+  /// gradient of the input, `result` is the sum. May throw.
   virtual void made(const OpScope&, [[maybe_unused]] const Tensor& result,
                     [[maybe_unused]] int index) {}
-  /// Called when the op is done or has thrown: once for every begin() that did not throw, in
-  /// reverse order, unless the observer's scope ended before.
+  /// Called when the op is done or has thrown. Follows every begin() that did not throw, in reverse
+  /// order, unless the observer's scope has ended.
   virtual void end(const OpScope&) noexcept {}
 };
 
-/// While it lives, `observer` sees every op of this thread that begins. Several may exist at a
-/// time. They may end in any order, also while an op runs or from within their own calls. REQUIRES:
-/// it ends in the thread where it began.
+/// While one exists, `observer` sees every op of this thread that begins. Several may exist at the
+/// same time. They may end in any order, also while an op runs or inside calls of their observers.
+/// REQUIRES: a scope ends in the thread where it began.
 class ObserverScope {
  public:
   explicit ObserverScope(Observer& observer);
@@ -148,14 +148,14 @@ class ObserverScope {
   friend class OpScope;
   Observer& observer_;
   ObserverScope* outer_;
-  uint64_t number_;  // increases with every new one of a thread
+  uint64_t number_;  // increases with every new scope of a thread
 };
 
-/// The innermost op that this thread runs; null if none.
+/// The innermost op that this thread runs, or null.
 const OpScope* current_op();
 
 /// The name that a module walk gave this parameter or buffer, such as
-/// "decoder.layers.2.linear1.weight"; empty if none did.
+/// "decoder.layers.2.linear1.weight". Empty if it has no name.
 std::string parameter_name(const Tensor& t);
 
 /// Sets the name, for module walks. An existing name that ends in "." + `name` stays: walking a

@@ -1,3 +1,5 @@
+// Recording of ops: new memory for results, tensors saved for the backward pass with their
+// versions, and access of VJPs to gathered gradients.
 #include "tern/core/tape/record.h"
 
 #include <utility>
@@ -31,7 +33,7 @@ Tensor Wants::accumulator(int input) const {
   std::unique_lock lock(leaf.gathering, std::try_to_lock);
   if (!lock || !detail::may_add_in_place(leaf.grad)) return {};
   held_.push_back(&leaf);
-  lock.release();  // until release()
+  lock.release();  // stays locked until release()
   return leaf.grad;
 }
 
@@ -58,7 +60,7 @@ Tensor Wants::take(int input) const {
 
 void Wants::put(int input, Tensor sum) const {
   const auto held = lock(input);
-  Tensor& place = gathered(input);  // not empty if another pass was there
+  Tensor& place = gathered(input);  // defined if another pass has added to it meanwhile
   place = place.defined() ? add(sum, place) : std::move(sum);
 }
 
@@ -114,7 +116,7 @@ Saved::Saved(Tensor t, bool is_output)
     : tensor_(std::move(t)),
       version_(tensor_.defined() ? tensor_.ref()->storage->version() : 0),
       is_output_(is_output) {
-  // A detached tensor may outlive the inputs of its recomputation: keeps the tensor itself.
+  // Keeps a detached tensor itself, since it may outlive the inputs of its recomputation.
   if (!tensor_.defined() || is_output || !tensor_.node() ||
       !tensor_.ref()->storage->recomputation())
     return;

@@ -38,22 +38,22 @@ class Consumed {
   explicit Consumed(Tensor dy) : dy_(std::move(dy)) {}
   const Tensor& get() const { return dy_; }
   operator const Tensor&() const { return dy_; }  // NOLINT: implicit on purpose
-  /// Moves the tensor out; this is empty afterwards.
+  /// Moves the tensor out. This object is empty afterwards.
   Tensor take() && { return std::move(dy_); }
   /// Makes it contiguous, by a copy if necessary.
   void make_contiguous() {
     if (!dy_.is_contiguous()) dy_ = dy_.contiguous();
   }
-  /// Memory for a result of the same shape and type: the gradient's own memory if nobody else holds
-  /// it and nothing is recorded, else new memory. A kernel must read an element of get() before it
-  /// writes to the same place.
+  /// Memory for a result of the same shape and type: the gradient's own memory if it has no other
+  /// owner and nothing is recorded, else new memory. A kernel must read an element of get() before
+  /// it writes to the same place.
   Fresh reuse() const;
 
  private:
   Tensor dy_;
 };
 
-/// Which inputs need a gradient; a VJP may skip the others.
+/// Tells a VJP which inputs need a gradient. It may skip the others.
 class Wants {
  public:
   Wants(const detail::Node& node, uint64_t run, bool to_leaves, bool last)
@@ -63,13 +63,13 @@ class Wants {
   Wants& operator=(const Wants&) = delete;
   bool operator[](int input) const;
   /// The gradient gathered so far for this input, if the VJP may add to it in place: it is
-  /// contiguous, nobody else holds it or adds to it in another thread, and the backward pass is not
+  /// contiguous and has no other owner, no other thread adds to it, and the backward pass is not
   /// recorded. Undefined otherwise. A VJP that has added its gradient there returns an undefined
   /// one.
   Tensor accumulator(int input) const;
-  /// Unlocks the leaves whose accumulators were given out, for other threads.
+  /// Unlocks the leaves whose accumulators the VJP got, for other threads.
   void release() const;
-  /// Whether the node will not run again: the VJP may then use up what it saved.
+  /// Whether the node will not run again. The VJP may then consume its saved tensors.
   bool last() const { return last_; }
   /// Whether the leaves' grad() gathers the gradients, as in tern::backward.
   bool to_leaves() const { return to_leaves_; }
@@ -113,7 +113,8 @@ class Fresh {
 };
 
 /// A tensor kept for the backward pass. get() fails if it was overwritten since. For an input whose
-/// elements can be recomputed (RecomputeScope) it keeps the recipe, and get() recomputes them.
+/// elements can be recomputed (RecomputeScope), it keeps the Recomputation, and get() recomputes
+/// the elements.
 class Saved {
  public:
   Saved() = default;  ///< holds nothing; get() gives an undefined tensor
@@ -126,12 +127,12 @@ class Saved {
   Tensor get() const;
   /// Error if the tensor was overwritten since, as in get().
   void check_unchanged() const;
-  /// Moves the tensor out for an op that overwrites it, if nobody else holds its elements; else
-  /// returns an undefined tensor. This holds nothing afterwards. REQUIRES: Wants::last().
+  /// Moves the tensor out for an op that overwrites it, if its elements have no other owner. This
+  /// object is empty afterwards. Otherwise returns an undefined tensor. REQUIRES: Wants::last().
   Tensor consume();
   /// The same elements without history: derivatives of get() end there.
   Saved detached() const;
-  /// How many other tensors must be recomputed first, one from the other.
+  /// The depth of the chain of recomputations that get() runs; 0 if it recomputes nothing.
   int64_t remakes() const { return remade_ ? remade_->recomputation->remakes : 0; }
 
  private:
@@ -149,7 +150,8 @@ class Saved {
 
 namespace detail {
 
-/// Error if something overwrote what an op saved. `lent_at`: Storage::lent_at() of the elements.
+/// Error if a tensor that an op saved was overwritten. `lent_at`: Storage::lent_at() of its
+/// elements.
 void check_saved_version(const Shape& shape, uint64_t saved, uint64_t now, uint64_t lent_at);
 
 /// Whether a RecomputeScope is open in this thread.
@@ -171,8 +173,8 @@ class RecomputationOf final : public Recomputation {
   Make make_;
 };
 
-/// The inputs of a Recomputation: detached, so that a held result does not hold the graph behind
-/// it. Empty if too many others would have to be recomputed first.
+/// The inputs of a Recomputation, detached so that a result does not keep the graph behind it.
+/// Empty if the chain of recomputations would be too long.
 std::vector<Saved> recomputation_inputs(std::span<const Saved> from);
 
 }  // namespace detail
@@ -237,7 +239,7 @@ void check_defined(const char* op, const Tensors&... operands) {
 /// The same for a list of operands.
 void check_all_defined(const char* op, std::span<const Tensor> operands);
 
-/// Whether an op on these inputs would be recorded: grad mode is on and one needs a gradient.
+/// Whether an op on these inputs would be recorded: grad mode is on and an input needs a gradient.
 bool recording(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
 bool recording(std::span<const Tensor> inputs);
 
@@ -305,7 +307,7 @@ class Op : public OpScope {
   int results_ = 0;
 };
 
-/// What an op computes for its own use (a copy, a mask, statistics), as a tensor without history.
+/// A tensor without history, for results that an op needs itself (a copy, a mask, statistics).
 Tensor not_differentiable(Fresh out);
 
 /// A VJP for fused backward kernels: differentiating it again throws and names `op`.

@@ -1,3 +1,5 @@
+// Replacements of parameters and hooks of linear(): lookup through nested substitutions, marks of
+// use, and scopes that may end in any order.
 #include "tern/core/tape/substitution.h"
 
 #include <algorithm>
@@ -27,7 +29,7 @@ bool lies_within(const Tensor& part, const Tensor& whole) {
 
 thread_local constinit SubstitutionScope* innermost = nullptr;
 
-// The innermost scope's node_, whose VJP a checkpoint runs again.
+// The node_ of the innermost scope: the checkpoint whose VJP runs fn again, or null.
 thread_local constinit const Node* hooks_in = nullptr;
 
 }  // namespace
@@ -87,8 +89,8 @@ Tensor Substitution::parameter_of(const Tensor& t) const {
   return t;
 }
 
-// The parameter whose replacement `weight` is, or a part of. Several may have one storage, so what
-// find() gave is looked for first.
+// The parameter whose replacement is `weight` or contains it. Several replacements may share one
+// storage, so the search first looks for the tensor itself, as find() returns it.
 const TensorImpl* Substitution::key_of(const Tensor& weight) const {
   const auto first = [this](auto matches) -> const TensorImpl* {
     for (const Substitution* s = this; s; s = s->outer_.get())
@@ -148,7 +150,8 @@ SubstitutionScope::~SubstitutionScope() {
   activate_innermost();
 }
 
-// What is further in was made around what has ended, and graphs may hold it: so it is made anew.
+// Inner substitutions refer to the one that has ended, and graphs may hold them. So copies that
+// refer to the next outer one replace them.
 void SubstitutionScope::continue_without(const SubstitutionScope* ended) {
   if (!outer_) return;
   const Ref<Substitution> around = outer_->now_;

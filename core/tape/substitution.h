@@ -1,6 +1,6 @@
 // Tensors that replace parameters, and functions that change results of linear().
-// nn::WeightsInstead and nn::LinearHook activate them in a thread. A checkpoint activates again
-// what was active in its first run. Inside of tern only.
+// nn::WeightsInstead and nn::LinearHook activate them in a thread. When a checkpoint runs again, it
+// activates the substitution of its first run. Inside of tern only.
 #pragma once
 
 #include <atomic>
@@ -23,35 +23,36 @@ struct LinearHook {
   mutable std::atomic<int64_t> calls = 0;
 };
 
-/// Which tensor replaces which parameter, and which products have hooks. It does not change (except
-/// for marks of use), so that graphs may hold it beyond its scope and other threads may use it.
+/// Maps parameters to the tensors that replace them and to the hooks of their products. It does not
+/// change (except for marks of use), so graphs may hold it beyond its scope and other threads may
+/// use it.
 class Substitution : public Counted {
  public:
   struct Pair {
     std::string name;
     Tensor parameter;
-    Tensor instead = {};       ///< undefined: the replacement further out, or the parameter itself
-    LinearHook::Fn hook = {};  ///< empty: none
+    Tensor instead = {};       ///< undefined: the outer replacement, or the parameter itself
+    LinearHook::Fn hook = {};  ///< empty: no hook
     const Tensor& used_tensor() const { return instead.defined() ? instead : parameter; }
   };
   enum class OuterHooks { seen, hidden };
-  /// Looks parameters that are not in `pairs` up in `outer` (null: nowhere). REQUIRES: shapes and
+  /// Looks up parameters that are not in `pairs` in `outer` (may be null). REQUIRES: shapes and
   /// types agree; each parameter occurs once.
   explicit Substitution(std::vector<Pair> pairs, Substitution* outer,
                         OuterHooks outer_hooks = OuterHooks::seen);
-  /// The same pairs, with the same marks of use, around which `outer` is active.
+  /// The same pairs, with the same marks of use, inside another `outer`.
   Substitution(const Substitution& inner, Substitution* outer);
 
   /// The replacement of the parameter; null if there is none.
   const Tensor* find(const TensorImpl* parameter) const;
-  /// The same without a mark of use: for callers that run no op.
+  /// The same without a mark of use, for callers that run no op.
   const Tensor* look_up(const TensorImpl* parameter) const;
-  /// The parameter behind a result of find(); for any other tensor the tensor itself.
+  /// The parameter behind a result of find(). For any other tensor, the tensor itself.
   Tensor parameter_of(const Tensor& t) const;
   /// The hooks for a product with `weight` (a result of find() or a view of it), outermost first.
-  /// None inside VJPs, except in what a checkpoint runs again.
+  /// Empty inside VJPs, except in the second run of a checkpoint.
   std::vector<const LinearHook*> hooks(const Tensor& weight) const;
-  /// How often the hooks of the pairs were called.
+  /// The number of calls of the pairs' hooks.
   int64_t calls() const;
   /// The names of the parameters that find() was never called for.
   std::vector<std::string> unused() const;
@@ -74,10 +75,11 @@ class Substitution : public Counted {
 };
 inline void dispose(Substitution* s) { delete s; }
 
-/// What is active in this thread, or null. Inline, since every use of a parameter looks here.
+/// The active substitution of this thread, or null. Initial-exec, since every use of a parameter
+/// reads it.
 [[gnu::tls_model("initial-exec")]] extern thread_local constinit Substitution* substituting;
 
-/// What ops use for this parameter (which may be undefined).
+/// The tensor that ops use for this parameter, which may be undefined.
 inline const Tensor& standing_in(const Tensor& parameter) {
   if (!substituting) [[likely]]
     return parameter;
@@ -85,18 +87,18 @@ inline const Tensor& standing_in(const Tensor& parameter) {
   return instead ? *instead : parameter;
 }
 
-/// Substitution::hooks of what is active.
+/// Substitution::hooks of the active substitution.
 inline std::vector<const LinearHook*> hooks_of(const Tensor& weight) {
   if (!substituting) [[likely]]
     return {};
   return substituting->hooks(weight);
 }
 
-/// Error if `weight` has a hook, for ops that would not call it. `way_out`: what to do instead.
+/// Error if `weight` has a hook, for ops that would not call it. `way_out`: advice for the error.
 void check_unhooked(const char* op, const Tensor& weight, const char* way_out);
 
-/// While it lives, this is active in the thread (null: nothing). Scopes may end in any order: those
-/// further in stay active. REQUIRES: a scope ends in the thread in which it began.
+/// While one exists, its substitution is active in the thread (null: none is). Scopes may end in
+/// any order; inner ones stay active. REQUIRES: a scope ends in the thread in which it began.
 class SubstitutionScope {
  public:
   explicit SubstitutionScope(Ref<Substitution> s);
@@ -109,8 +111,8 @@ class SubstitutionScope {
   static void activate_innermost();
   void continue_without(const SubstitutionScope* ended);
   Ref<Substitution> now_;
-  SubstitutionScope* outer_;  // the next one further out
-  const Node* node_;          // whose VJP ran when the scope began
+  SubstitutionScope* outer_;  // the enclosing scope
+  const Node* node_;          // the node whose VJP ran when the scope began
 };
 
 }  // namespace tern::detail

@@ -1,3 +1,5 @@
+// Errors of undefined tensors, wrong element types and item(). The ops are in core/ops; the members
+// that belong to the tape are in core/tape/leaf.cpp.
 #include "tern/core/tensor/tensor.h"
 
 namespace tern {

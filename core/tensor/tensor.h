@@ -1,9 +1,9 @@
 // Tensor: a handle on a strided array. Copies of a handle share the elements, as in PyTorch. Ops
 // are in ops.h, gradients in autograd.h.
 //
-// Threads may use different tensors at the same time, and may read one tensor at the same time.
-// Only one thread at a time may build a graph or run it backward. The graphs of several threads may
-// share leaves (backward() in autograd.h).
+// Threads may use different tensors at the same time, and may read one tensor at the same time. Two
+// threads must not build one graph, or run it backward, at the same time. The graphs of several
+// threads may share leaves (backward() in autograd.h).
 #pragma once
 
 #include <iosfwd>
@@ -32,20 +32,21 @@ struct PathLabel : Counted {
 };
 inline void dispose(PathLabel* label) { delete label; }
 
-/// What a Tensor points to. Only for core itself.
+/// The object behind a Tensor. Only for core itself.
 struct TensorImpl : Counted, pool::Pooled {
   TensorImpl(Layout l, DType t, Ref<Storage> s);
   ~TensorImpl();
   TensorImpl(const TensorImpl&) = delete;
   TensorImpl& operator=(const TensorImpl&) = delete;
-  /// The node that made it, or the leaf node that gathers its gradient; null: no gradient.
+  /// The node of the op that made it, or the leaf node that gathers its gradient. Null if it
+  /// requires no gradient.
   const Ref<Node>& node() const { return node_; }
   void set_node(Ref<Node> node);
   /// Turns a leaf into an ordinary tensor. Graphs keep its node: unfreeze() puts the same node
   /// back, so that their gradients still arrive.
   void freeze();
   void unfreeze();  ///< REQUIRES: node() is null
-  /// node(); for a frozen leaf the node that unfreeze() would put back.
+  /// node(), or for a frozen leaf the node that unfreeze() would put back.
   const Ref<Node>& node_or_frozen() const { return node_ ? node_ : frozen_; }
 
   Layout layout;
@@ -129,11 +130,11 @@ class [[nodiscard]] Tensor {
 
   /// Whether operations on this tensor are recorded for backward.
   bool requires_grad() const { return defined() && static_cast<bool>(impl_->node()); }
-  /// Makes it a leaf of the graph, or an ordinary tensor again. Error if an op made it. Backward
-  /// uses the state at its own time: a leaf that is frozen then gets no gradient, and one that was
-  /// frozen and unfrozen in between gets it.
+  /// Makes it a leaf of the graph, or an ordinary tensor again. Error if a recorded op made it. The
+  /// state at the time of backward counts: a leaf that is frozen then gets no gradient, and a leaf
+  /// that was frozen and unfrozen before gets it.
   const Tensor& set_requires_grad(bool on = true) const;
-  /// Whether the user made it, and not a recorded op.
+  /// Whether it is not the result of a recorded op.
   bool is_leaf() const;
   /// The gradient that backward() accumulated for a leaf; undefined if there is none.
   Tensor grad() const;

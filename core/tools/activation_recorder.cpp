@@ -1,3 +1,5 @@
+// Observes ops to record the outputs of layers and their gradients. A gradient belongs to the
+// newest waiting call with its module and op.
 #include "tern/core/tools/activation_recorder.h"
 
 #include <algorithm>
@@ -44,7 +46,8 @@ void ActivationRecorder::begin(const OpScope& op) {
   call_ = {op.module(), {}, {}};
 }
 
-// If an op consists of others, these make the result.
+// Takes the newest result of the outermost op or of an op inside it: if an op consists of others,
+// these make its result.
 void ActivationRecorder::made(const OpScope& op, const Tensor& result, int index) {
   finish_call();
   if (at_work_ && index == 0 && op.pass() == Pass::forward && result.defined())
@@ -65,7 +68,7 @@ void ActivationRecorder::take_result(const OpScope& op, const Tensor& result) {
 }
 
 void ActivationRecorder::end(const OpScope& op) noexcept {
-  if (at_work_ == &op) at_work_ = nullptr;  // the rest may throw, and is done at the next op
+  if (at_work_ == &op) at_work_ = nullptr;  // the next op does the rest, which may throw
 }
 
 void ActivationRecorder::finish_call() {
@@ -81,13 +84,13 @@ void ActivationRecorder::take_gradient(const OpScope& vjp) {
   if (found == waiting_.end() || found->second.empty()) return;
   const Call& call = calls_[found->second.back()];
   const Tensor& dy = vjp.input(0);
-  if (dy.shape() != call.output.shape()) return;  // of a later op with the same name
+  if (dy.shape() != call.output.shape()) return;  // another op with the same name
   found->second.pop_back();
   if (!call.fused) gradients_.push_back({call.module, dy.detach().clone()});
 }
 
-// A module with submodules runs around them: the op that takes its own parameters does not make its
-// output.
+// Whether no submodule has calls of its own. In a module with submodules, the op that takes the
+// module's own parameters does not make its output.
 bool ActivationRecorder::is_layer(const std::string& module) const {
   const std::string above = module.empty() ? "" : module + ".";
   return std::none_of(calls_.begin(), calls_.end(), [&](const Call& c) {
@@ -98,7 +101,7 @@ bool ActivationRecorder::is_layer(const std::string& module) const {
 SafeTensors ActivationRecorder::recording(const NamedTensors& parameters) {
   finish_call();
   SafeTensors out;
-  std::map<std::string, size_t> last;  // call of each module
+  std::map<std::string, size_t> last;  // 1 + the index of each module's last call
   for (size_t i = 0; i < calls_.size(); ++i) {
     last[calls_[i].module] = i + 1;
     if (is_layer(calls_[i].module))

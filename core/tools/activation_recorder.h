@@ -9,13 +9,13 @@
 //   recorder.save("tern.safetensors", parameters);      // with the gradients of the parameters
 //
 // A layer is a module with parameters whose submodules have none: linear layers, norms,
-// convolutions, tables. Recorded for each call:
+// convolutions, tables. For each call the recorder writes:
 // - output/NUMBER/MODULE: the result of the op that took the layer's parameters; NUMBER counts in
 //   forward order. For a linear layer this is x W^T + b, even if an activation and a residual are
 //   fused into it.
 // - gradient/NUMBER/MODULE: the gradient of that output, in backward order; left out if a fused op
-//   has none for it.
-// - weight/NUMBER/NAME: the gradient of parameter NAME, the last layer's first.
+//   does not compute it.
+// - weight/NUMBER/NAME: the gradient of parameter NAME, beginning with the last layer.
 // Modules have the names that a module walk gave them. All tensors are copied, so the recording
 // takes as much memory as all outputs together.
 #pragma once
@@ -32,7 +32,7 @@
 
 namespace tern {
 
-/// Records the ops of this thread while it lives, or until stop().
+/// Records the ops of this thread from its construction to its destruction or stop().
 class ActivationRecorder final : private Observer {
  public:
   ActivationRecorder();

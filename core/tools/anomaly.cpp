@@ -1,3 +1,5 @@
+// Counts NaN and infinities in the inputs and results of every op, to tell an op that made one from
+// an op that got one.
 #include "tern/core/tools/anomaly.h"
 
 #include <algorithm>
@@ -51,13 +53,13 @@ std::string describe_inputs(const OpScope& op) {
   return text.empty() ? "none" : text;
 }
 
-// Ops whose result is given values, maybe in other places, or memory that is not written yet.
+// Whether the op only moves or copies given values, or returns memory that is not written yet.
 bool writes_given_values(const OpScope& op) {
   constexpr std::array kNames = {
       "full",          "tensor",          "empty",  "fill_", "copy_", "cat",     "stack",
       "pad",           "where",           "scalar", "cast",  "clone", "flip",    "roll",
       "pixel_shuffle", "pixel_unshuffle", "eye",    "sort",  "topk",  "scatter", "diag_embed"};
-  // These may read an element several times, and their VJPs add.
+  // These ops may read an element several times, so their VJPs add.
   constexpr std::array kReaders = {"gather", "take_along_axis", "index_select", "unfold"};
   const auto among = [&](const auto& names) {
     return std::find(names.begin(), names.end(), std::string_view(op.name())) != names.end();
@@ -65,8 +67,8 @@ bool writes_given_values(const OpScope& op) {
   return among(kNames) || (!op.is_vjp() && among(kReaders));
 }
 
-// The first input that the op reads: these two ops overwrite their target, which may contain
-// anything, including the NaN of uninitialised memory.
+// The index of the first input that the op reads. fill_ and copy_ overwrite their target, which may
+// contain anything, including the NaN of uninitialised memory.
 int first_read(const OpScope& op) {
   const std::string_view name = op.name();
   return name == "fill_" || name == "copy_" ? 1 : 0;
@@ -113,7 +115,7 @@ void AnomalyDetector::begin(const OpScope& op) {
 void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
   if (open_.empty() || open_.back().scope != &op) return;
   Open& open = open_.back();
-  if (is_view_of_input(op, result)) open.given.clear();  // of memory that may be overwritten later
+  if (is_view_of_input(op, result)) open.given.clear();  // the memory may be overwritten later
   if (writes_given_values(op)) return;
   const bool vjp = op.is_vjp();
   const auto i = static_cast<size_t>(index);

@@ -20,11 +20,11 @@ struct AnomalyOptions {
   bool infinities = false;
 };
 
-/// While it lives, the first op of this thread with a NaN in its result or its gradients throws an
-/// Error with the op, the module and the ranges of its inputs. The Error says whether the op made
-/// the NaN or got it from the data or a weight. Two kinds of ops are skipped: those that get a NaN
-/// and return none, such as isnan, and those that only move elements, such as clone, cat and
-/// gather. It reads every result once: use it to debug, not in every step.
+/// While one exists, the first op of this thread with a NaN in its result or its gradients throws
+/// an Error with the op, the module and the ranges of its inputs. The Error says whether the op
+/// made the NaN or got it from the data or a weight. The detector skips ops that get a NaN and
+/// return none, such as isnan, and ops that only move elements, such as clone, cat and gather. It
+/// reads every result once: use it to debug, not in every step.
 class AnomalyDetector final : private Observer {
  public:
   explicit AnomalyDetector(const AnomalyOptions& options = {});
@@ -32,10 +32,10 @@ class AnomalyDetector final : private Observer {
   AnomalyDetector& operator=(const AnomalyDetector&) = delete;
   ~AnomalyDetector() override = default;
 
-  /// The first infinity made from finite inputs, as an error text; empty if none.
+  /// The first infinity made from finite inputs, as an error text. Empty if there was none.
   const std::string& first_infinity() const { return first_infinity_; }
-  /// The first op that got a NaN that no op had made (from the data or a weight). If its result had
-  /// a NaN too, the Error was thrown.
+  /// The first op that got a NaN from the data or a weight, as an error text. If its result had a
+  /// NaN too, the Error was thrown.
   const std::string& first_given() const { return first_given_; }
 
  private:
@@ -47,8 +47,8 @@ class AnomalyDetector final : private Observer {
     const OpScope* scope;
     bool nan_came_in, infinity_came_in;
     std::vector<bool> nan_gathered, infinity_gathered;  // in gradients gathered before, by input
-    std::string gradient;  // in backward, as the input may be gone when results exist
-    std::string given;     // about a NaN in the inputs; empty: none, or unread
+    std::string gradient;  // a VJP's input, described before it runs: later it may be gone
+    std::string given;     // about a NaN in the inputs; empty if there is none or the op is a view
   };
 
   AnomalyOptions options_;

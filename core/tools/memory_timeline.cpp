@@ -1,3 +1,5 @@
+// A ledger of all live memory blocks with the ops that made them, kept by the allocator's listener;
+// the largest blocks at the peak; and a sampled trace of live bytes.
 #include "tern/core/tools/memory_timeline.h"
 
 #include <algorithm>
@@ -45,7 +47,7 @@ std::string listed(const std::vector<Block>& blocks) {
 
 }  // namespace
 
-// Receives the allocator's calls, which come one at a time.
+// Receives the allocator's calls, which come one after another.
 class MemoryTimeline::Ledger final : public detail::AllocationListener {
  public:
   void allocated(void* p, std::size_t bytes) override {

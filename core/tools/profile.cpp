@@ -1,3 +1,5 @@
+// Times ops by an observer, sums them by op and by module, and prints tables and traces. To predict
+// losses with more threads, it runs parallel loops part by part.
 #include "tern/core/tools/profile.h"
 
 #include <algorithm>
@@ -49,7 +51,8 @@ std::string name_of(const Profile::Row& r) {
   return r.pass == Pass::backward ? name + " backward" : name;
 }
 
-/// `lost`: with the column of what so many threads lose, unless 0.
+/// A table of rows. `lost`: the number of threads in the title of the column of lost time; 0 leaves
+/// the column out.
 std::string lines(const std::string& title, const std::vector<Profile::Row>& rows, int most,
                   int lost) {
   double whole = 0;
@@ -88,7 +91,7 @@ class Profile::Loops final : private detail::LoopListener {
 
  private:
   void run(const detail::Loop& loop) override {
-    constexpr double kLoopCost = 3e-6;          // what the pool adds
+    constexpr double kLoopCost = 3e-6;          // seconds that the pool adds to a loop
     if (loop.parts() == 1) return loop.run(0);  // serial
     std::vector<double> parts;
     for (int64_t p = 0; p < loop.parts(); ++p) {

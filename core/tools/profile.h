@@ -1,4 +1,4 @@
-// Where a program spends its time: by op and by part of the model.
+// Measures where a program spends its time, by op and by part of the model.
 //
 //   Profile profile;                       // watches this thread's ops from now on
 //   for (int i = 0; i < 10; ++i) train_step();
@@ -24,8 +24,9 @@ namespace tern {
 struct ProfileOptions {
   bool trace = true;               ///< keep every call, for write_trace()
   int64_t max_events = 1'000'000;  ///< calls to keep; later ones are only counted
-  /// Predicts what this many threads would lose; 0: nothing. While the profile watches, loops are
-  /// cut for so many threads, which it sets, but run on this thread alone.
+  /// Predicts the time that this many threads would lose; 0: no prediction. While the profile
+  /// watches, it sets this number of threads, so loops are cut for them, but run only on this
+  /// thread.
   int lost_threads = 0;
 };
 
@@ -48,14 +49,14 @@ class Profile final : private Observer {
     double total_seconds = 0;  ///< with inner ops
     int64_t flops = 0;         ///< of products, convolutions and attention, inner ops included
     int64_t bytes = 0;         ///< of inputs and results
-    /// The seconds that ProfileOptions::lost_threads would take for the op itself beyond an equal
-    /// share for each: in serial code, in loops with few or uneven parts, for starting loops.
+    /// The seconds by which the op itself, on ProfileOptions::lost_threads threads, would exceed an
+    /// equal share per thread: by serial code, loops with few or uneven parts, and starts of loops.
     double lost_seconds = 0;
   };
   /// One row per op and pass, largest self time first.
   std::vector<Row> by_op() const;
   /// One row per module and pass, in the same order. Counts only the module's own ops. Ops inside
-  /// these are part of their totals and not counted again.
+  /// them are part of their totals and are not counted again.
   std::vector<Row> by_module() const;
   /// Both as text, with at most `rows` rows each.
   std::string table(int rows = 30) const;

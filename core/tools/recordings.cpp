@@ -1,3 +1,5 @@
+// Reads two recordings, matches their entries by kind, module and call, and reports the largest
+// differences in forward order.
 #include "tern/core/tools/recordings.h"
 
 #include <algorithm>

@@ -26,16 +26,18 @@ struct Comparison {
   double first = 0, second = 0;  ///< the elements there
   bool differs = false;
 
-  std::string line() const;  ///< "output of up (3, 8): max |difference| 0.5 at (0, 2): 1 and 1.5"
+  /// "output of up (3, 8): largest difference 0.5, 0.3 of the largest element, at (0, 2): 1 and
+  /// 1.5".
+  std::string line() const;
 };
 
 struct Divergence {
   /// In the order of the first file: outputs in forward order, then gradients in backward order,
   /// then gradients of parameters.
   std::vector<Comparison> compared;
-  std::vector<std::string> only_first, only_second, other_shapes;  ///< what could not be compared
+  std::vector<std::string> only_first, only_second, other_shapes;  ///< entries not compared
 
-  /// The first entry that differs; null: none.
+  /// The first entry that differs, or null.
   const Comparison* first() const;
   std::string report() const;
 };

@@ -1,5 +1,5 @@
-// When the parts of a parallel loop end if N threads take them: what the pool (core/base/threads.h)
-// would do with parts whose times are known. Inside of core only.
+// Predicts the time of a parallel loop on N threads from the times of its parts, with the schedule
+// of the pool (core/base/threads.h). Inside of core only.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace tern::detail {
 
-/// Seconds until the last part has ended. `own_parts`: thread p takes part p, for at most as many
-/// parts as threads (more go round). Otherwise a thread that is free takes the next part, in order.
+/// Seconds until the last part has ended. If `own_parts`, thread p takes parts p, p + N, p + 2 N
+/// and so on. Otherwise a free thread takes the next part, in order.
 inline double makespan(std::span<const double> parts, int threads, bool own_parts) {
   std::vector<double> busy(static_cast<size_t>(std::max(threads, 1)));
   if (own_parts) {
@@ -30,18 +30,18 @@ inline double makespan(std::span<const double> parts, int threads, bool own_part
   return last;
 }
 
-/// Why a loop takes longer on N threads than an N-th of its parts' time; seconds.
+/// The reasons why a loop takes longer on N threads than an N-th of its parts' time, in seconds.
 struct Loss {
   double few = 0;     ///< fewer parts than threads
-  double uneven = 0;  ///< threads wait for the one that ends last
-  double small = 0;   ///< the pool's own cost, which a longer loop would not feel
-  double serial = 0;  ///< not in a loop of several parts: N - 1 threads wait
+  double uneven = 0;  ///< threads wait for the last one
+  double small = 0;   ///< the pool's own cost, which matters only in short loops
+  double serial = 0;  ///< code outside of loops of several parts: N - 1 threads wait
   double sum() const { return few + uneven + small + serial; }
   Loss& operator+=(const Loss& o) {
     few += o.few, uneven += o.uneven, small += o.small, serial += o.serial;
     return *this;
   }
-  /// The largest of these, in words.
+  /// The largest reason, in words.
   const char* reason() const {
     const double most = std::max({few, uneven, small, serial});
     if (most == serial) return "serial";
@@ -50,7 +50,7 @@ struct Loss {
   }
 };
 
-/// The loss of a loop of several parts; `cost` is the pool's.
+/// The loss of a loop of several parts. `cost`: the pool's own cost in seconds.
 inline Loss loss_of_loop(std::span<const double> parts, int threads, bool own_parts, double cost) {
   const double all = std::accumulate(parts.begin(), parts.end(), 0.0);
   const double used = std::min(static_cast<double>(threads), static_cast<double>(parts.size()));

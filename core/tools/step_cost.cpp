@@ -1,3 +1,5 @@
+// Runs a training step in a ShapeOnlyScope and derives memory by kind, the peak and operations by
+// module from the sequence of allocations, releases and ops.
 #include "tern/core/tools/step_cost.h"
 
 #include <algorithm>
@@ -46,7 +48,7 @@ bool has_parameter(const OpScope& op, const Tensor& result) {
   return found;
 }
 
-/// Records the events. Its calls come one at a time, from the thread of the step.
+/// Records the events. Only the thread of the step calls it.
 class Ledger final : public Observer, public detail::AllocationListener {
  public:
   Ledger() { rows_.reserve(64); }
@@ -94,7 +96,7 @@ class Ledger final : public Observer, public detail::AllocationListener {
     if (counting_) flops_of_phase(row(op.module())) += all - open.inner_flops;
     if (!open_.empty()) open_.back().inner_flops += all;
   }
-  /// Whether to count operations: only of one step.
+  /// Turns the count of operations on or off: only one of the two steps counts.
   void count(bool on) { counting_ = on; }
 
   StepCost cost(const NamedTensors& weights) const;
@@ -111,7 +113,7 @@ class Ledger final : public Observer, public detail::AllocationListener {
     return at->second;
   }
 
-  // By phase, not by the op's pass: recomputation for the gradients has the pass `forward`.
+  // Chooses by phase, not by the op's pass: recomputation for the gradients has the pass `forward`.
   int64_t& flops_of_phase(size_t row) {
     if (phase_ == Phase::forward) return rows_[row].forward_flops;
     return phase_ == Phase::backward ? rows_[row].backward_flops : update_flops_;
@@ -124,7 +126,7 @@ class Ledger final : public Observer, public detail::AllocationListener {
   Phase phase_ = Phase::setup;
   std::vector<StepBlock> blocks_;
   std::unordered_map<void*, size_t> alive_;
-  std::vector<std::pair<Phase, int64_t>> ends_;  // end of each phase: the number of the next event
+  std::vector<std::pair<Phase, int64_t>> ends_;  // each phase, with the number of the next event
   int64_t events_ = 0, live_ = 0, peak_ = 0, peak_event_ = 0;
   const char* peak_name_ = "";
   Pass peak_pass_ = Pass::forward;

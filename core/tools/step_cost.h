@@ -22,7 +22,8 @@
 
 namespace tern {
 
-/// A step, in parts by their kind of memory. Each is called in a ShapeOnlyScope.
+/// A step, divided into parts by the kind of memory that they allocate. Each is called in a
+/// ShapeOnlyScope.
 struct TrainingStep {
   std::function<void()> setup = {};  ///< called once: makes optimizer, averages
   std::function<void()> batch = {};  ///< called once: makes the inputs and keeps them
@@ -34,7 +35,7 @@ struct TrainingStep {
 
 enum class MemoryKind {
   weights,      ///< parameters and buffers
-  optimizer,    ///< lives from step to step: optimizer state, averages
+  optimizer,    ///< kept from step to step: optimizer state, averages
   gradients,    ///< of the parameters
   batch,        ///< the inputs
   activations,  ///< made by forward, kept for backward
@@ -58,8 +59,8 @@ struct ModuleCost {
   std::string op = {};  ///< last op that took its parameters: "linear"; empty if none
   Shape output = {};    ///< result of that op
   Shape last = {};      ///< last result that is not a view of another
-  int64_t forward_flops = 0, backward_flops = 0;  ///< of these passes, see StepCost
-  int64_t saved_bytes = 0;                        ///< activations
+  int64_t forward_flops = 0, backward_flops = 0;  ///< per pass, see StepCost
+  int64_t saved_bytes = 0;                        ///< bytes of activations
 };
 
 struct StepCost {
@@ -67,17 +68,17 @@ struct StepCost {
   MemoryByKind at_peak;             ///< bytes at the peak
   std::string peak_op;              ///< "linear backward in decoder.layers.2.linear1"
   std::vector<ModuleCost> modules;  ///< in the order of the forward pass
-  /// All passes before an update: from the batch to the loss, and from there to the gradients. The
-  /// latter includes recomputation and, if backward() steps the weights, their updates.
+  /// Operations of all forward and backward passes before an update. backward_flops includes
+  /// recomputation and, if backward() steps the weights, their updates.
   int64_t forward_flops = 0, backward_flops = 0;
   int64_t update_flops = 0;  ///< of the update (Muon's products)
 
   int64_t peak() const { return at_peak.total(); }
 };
 
-/// `weights`: the model's, made inside the scope or before. The caller must restore what the step
-/// changes apart from elements of tensors (gradients of leaves, generators). Throws the step's own
-/// errors.
+/// `weights`: the model's, made inside the scope or before. The step changes the elements of no
+/// real tensor. The caller must restore everything else that it changes (gradients of leaves,
+/// generators). Throws the step's own errors.
 StepCost step_cost(const TrainingStep& step, const NamedTensors& weights);
 
 }  // namespace tern
