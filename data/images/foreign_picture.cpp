@@ -1,3 +1,4 @@
+// Names the format of a file that is neither PNG nor JPEG, and the command that converts it.
 #include <fmt/format.h>
 
 #include <string_view>

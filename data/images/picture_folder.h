@@ -62,7 +62,7 @@ FoundPictures find_pictures(const std::string& folder);
 
 struct PictureLoaderOptions {
   LoaderOptions order = {};
-  int64_t size = 224;  ///< of the batch's images: (B, 3, size, size)
+  int64_t size = 224;  ///< side of the batch's images: (B, 3, size, size)
   /// false: resizes the shorter side to `shorter` (0: size * 8 / 7, as 256 for 224) and crops the
   /// middle. true: crops a random part, with its area in `scale` and its aspect ratio in `ratio`,
   /// resizes it (RandomResizedCrop) and mirrors some images.
@@ -75,7 +75,7 @@ struct PictureLoaderOptions {
   Normalization normalization = {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 };
 
-/// What the loader makes of one image. `rng` is only used with `augment`.
+/// Crops and resizes one image as the loader does. Uses `rng` only with `augment`.
 Picture fit_picture(const Picture& x, const PictureLoaderOptions& options, Rng& rng);
 
 /// Batches of images (B, 3, size, size) f32, normalised, with labels and indices.
