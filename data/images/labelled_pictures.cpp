@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kTestShare = 5;  // without a test set, one of this many pictures tests
+constexpr int64_t kTestShare = 5;  // without a test set, one of this many pictures is held out
 
 // Makes a picture of 3 planes, or of 1 plane for all three channels.
 Picture from_planes(const uint8_t* planes, int64_t channels, int64_t side) {

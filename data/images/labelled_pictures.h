@@ -57,12 +57,12 @@ struct FolderReading {
 int64_t usual_side(const std::string& path, const std::string& kind,
                    const FolderReading& reading = {});
 
-/// Reads a set and resizes its pictures to side x side. Folders of classes may be in a folder of
-/// training and one of test pictures, with the usual names in any case, such as train or training;
-/// test, testing, val, valid, validation, dev or eval. If there are test and validation pictures,
-/// the test pictures are the test set. Without either, a fifth of the pictures, chosen by the seed,
-/// is the test set. The order of pictures from folders is random, so that the first pictures are of
-/// all classes. The mean and deviation of the training set normalise all sets but CIFAR-10.
+/// Reads a set and resizes its pictures to side x side. Folders of classes may be in a training
+/// folder and a test folder with usual names in any case, such as train or training; test, testing,
+/// val, valid, validation, dev or eval. If there are test and validation pictures, the test
+/// pictures are the test set. Without either, a fifth of the pictures, chosen by the seed, is the
+/// test set. The order of pictures from folders is random, so that the first pictures are of all
+/// classes. The mean and deviation of the training set normalise all sets except CIFAR-10.
 LabelledPictures load_labelled_pictures(const std::string& path, int64_t side, uint64_t seed = 0,
                                         const FolderReading& reading = {});
 

@@ -32,14 +32,14 @@ bool is_picture_file(const std::string& path);
 /// How many files were not used, by their kind: {{".txt", 2}, {"hidden", 1}}.
 using UnusedFiles = std::map<std::string, int64_t>;
 
-/// "3 files were not used: .txt 2, hidden 1"; empty if there are none. If some
-/// are pictures of other formats, names a command that converts them.
+/// "3 files were not used: .txt 2, hidden 1"; empty if there are none. If some are pictures of
+/// other formats, names a command that converts them.
 std::string unused_text(const UnusedFiles& unused);
 
 struct PictureFolder {
   std::vector<std::string> class_names;  ///< the folders in ascending order; label i has name i
   std::vector<PictureFile> files;        ///< by class, then by path
-  UnusedFiles unused;                    ///< files that are no pictures, or in no class
+  UnusedFiles unused;                    ///< files that are not pictures, or not in a class
   /// Reads and decodes a file when its sample is requested.
   Dataset<PictureSample> dataset(const DecodeOptions& options = {}) const;
   /// Reads and decodes all files on all threads, and removes the damaged ones, so that training on

@@ -50,7 +50,7 @@ struct CsvOptions {
   /// Columns of text. Without names, collects the column's names and sorts them by their bytes.
   /// With names, another name in the file is an IoError. So is an empty field, unless "" is a name.
   std::vector<Category> categories = {};
-  DType dtype = DType::f32;              ///< of the numbers; integer types accept only integers
+  DType dtype = DType::f32;              ///< type of numbers; integer types accept only integers
   std::optional<double> missing = {};    ///< replaces missing numbers; none: an error
   int64_t max_bytes = int64_t{1} << 34;  ///< limit of the unpacked text
   int64_t max_columns = 100'000;         ///< a name takes a few hundred bytes of memory

@@ -38,7 +38,7 @@ concept SampleSource = requires(const S& source, int64_t i) {
 };
 
 namespace detail {
-/// Sample type of a source without size() or get(): compilation goes on to the readable error.
+/// Sample type of a source without size() or get(). It lets the compiler reach the readable error.
 struct NoSample {};
 }  // namespace detail
 

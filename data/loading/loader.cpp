@@ -338,7 +338,7 @@ class Workers {
   std::mutex mutex_;
   std::condition_variable ready_, room_;
   std::vector<Slot> slots_;  // batch s is in slot s % size
-  LoaderPosition last_;      // of batch claimed_ - 1; of batch 0 if none is claimed
+  LoaderPosition last_;      // position of batch claimed_ - 1; at first, of batch 0
   int64_t claimed_ = 0;      // number of the next batch to make
   int64_t taken_ = 0;        // number of the next batch to return
   int making_ = 0;           // number of batches being made

@@ -110,7 +110,7 @@ std::optional<ShardSample> read_sample(Parts& parts, const std::string& shard) {
   return sample;
 }
 
-// The number at one end of {a..b}; nothing if the text is no such number.
+// The number at one end of {a..b}; nothing for other text.
 std::optional<int64_t> number(std::string_view text) {
   int64_t value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -52,7 +52,7 @@ class LineCutter {
   }
   /// Bytes of the line that has not ended.
   int64_t waiting() const { return static_cast<int64_t>(rest_.size()); }
-  /// Lines that ended with a CR alone.
+  /// Lines that ended with a CR without a LF.
   int64_t lone_returns() const { return lone_returns_; }
 
  private:

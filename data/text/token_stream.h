@@ -35,8 +35,8 @@ class TokenStream {
   TokenStream() : TokenStream(std::vector<int64_t>()) {}
   TokenStream(std::vector<int64_t> ids);                         // NOLINT: a conversion
   TokenStream(std::shared_ptr<const std::vector<int64_t>> ids);  // NOLINT: a conversion
-  /// The ids of a file. IoError if it cannot be read, is no such file, or has another size than its
-  /// end says.
+  /// The ids of a file. IoError if it cannot be read, is not a file of ids, or has another size
+  /// than its end says.
   static TokenStream open(const std::string& path);
 
   int64_t size() const { return size_; }

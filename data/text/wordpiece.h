@@ -44,7 +44,7 @@ class WordPiece {
   /// the pair whose parts came first into the vocabulary. So it uses counts, not the likelihood of
   /// Schuster & Nakajima (2012). Order of pieces: special ones ([PAD], [UNK], [CLS], [SEP],
   /// [MASK]), characters by code point, those with ##, merges. The order of the texts does not
-  /// matter. Error: the alphabet alone exceeds the size.
+  /// matter. Error: the alphabet exceeds the size.
   static WordPiece learn(std::span<const std::string> texts,
                          const WordPieceLearnOptions& learning = {},
                          const WordPieceOptions& options = {});

@@ -7,7 +7,7 @@ namespace tern::datasets::detail {
 
 inline constexpr int64_t kMostTokens = 1 << 24;
 inline constexpr int64_t kMostTokenBytes = 1 << 28;  ///< size of a file of tokens
-/// How many unused ids a vocabulary may have beyond its number of tokens.
+/// A vocabulary of n tokens may have n + kMostHoles unused ids.
 inline constexpr int64_t kMostHoles = 1 << 20;
 /// Limit of a text that is normalised or decoded, in bytes. Each part of a tokenizer may make it
 /// any number of times longer.

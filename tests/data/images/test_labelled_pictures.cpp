@@ -55,7 +55,7 @@ TEST_CASE("labelled pictures: folders of classes become bytes and batches") {
   double sum = 0, squares = 0;
   for (const double v : batch.images.to_vector<double>()) sum += v, squares += v * v;
   const auto n = static_cast<double>(batch.images.numel());
-  CHECK(std::abs(sum / n) < 1e-6);  // of numbers up to 2 in f32
+  CHECK(std::abs(sum / n) < 1e-6);  // roundings of numbers up to 2 in f32
   CHECK(std::abs(squares / n - 1) < 1e-6);
   CHECK_THROWS_WITH_AS(labelled_kind(dir / "pets/cat"), doctest::Contains("for each class"),
                        IoError);

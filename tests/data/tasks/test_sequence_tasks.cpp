@@ -61,7 +61,7 @@ TEST_CASE("sequence tasks: lengths are drawn uniformly, both ends included") {
   Rng rng(1);
   for (int i = 0; i < 400; ++i) ++seen[(task.draw(1, rng).input.size(1) - 1) / 2];
   CHECK(seen.size() == 4);
-  for (int64_t length = 3; length <= 6; ++length) CHECK(seen[length] > 60);  // of 100
+  for (int64_t length = 3; length <= 6; ++length) CHECK(seen[length] > 60);  // expected: 100
 }
 
 TEST_CASE("sequence tasks: copy has the same vectors as input and target") {
