@@ -138,7 +138,7 @@ std::vector<std::string> alternatives(const std::string& pattern, std::string_vi
   return out;
 }
 
-// Where a sample begins. Samples can be very many, so their names are not kept.
+// Where a sample begins. There can be very many samples, so their names are not kept.
 struct Place {
   size_t shard;
   int64_t header;  // position of its first part

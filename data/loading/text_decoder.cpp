@@ -1,5 +1,5 @@
-// Recognises an encoding by its byte order mark, converts UTF-16 to UTF-8, and refuses files that
-// are not text with advice.
+// Recognises an encoding by its byte order mark, converts UTF-16 to UTF-8, and refuses, with
+// advice, files that are not text.
 #include "tern/data/loading/text_decoder.h"
 
 #include <algorithm>

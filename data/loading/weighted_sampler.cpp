@@ -12,8 +12,7 @@ namespace tern::datasets {
 namespace {
 
 // A binary tree of sums: node k has the children 2k and 2k + 1; the leaves are the weights.
-// Removing a weight adds up the sums again and never subtracts, so rounding cannot draw a weight of
-// 0.
+// remove() adds up the sums again and never subtracts, so rounding cannot draw a weight of 0.
 class WeightTree {
  public:
   explicit WeightTree(const std::vector<double>& weights)
