@@ -1,3 +1,5 @@
+// Shifts, mirrors, normalises and cuts out training pictures, and applies RandAugment. mix.cpp
+// mixes the images of a batch.
 #include "tern/data/images/augment.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ struct Operation {
   bool has_sign;
 };
 
-// The largest translation in pixels, at this level; 331 is ImageNet's side.
+// The translation in pixels: 150 / 331 of the side at level 1; 331 is ImageNet's side.
 template <class P>
 int translation(const P& x, double level) {
   return static_cast<int>(150.0 / 331 * picture_side(x) * level);
@@ -57,7 +59,8 @@ constexpr Operation<P> kOperations[] = {
     {[](const P& x, double l) { return shift_flip(x, 0, translation(x, l), false, kGray); }, true},
 };
 
-// A square of `side` pixels about a random one of whole x whole, cut off at the borders.
+// Sets a square to 0: side x side pixels around a random one of whole x whole, clipped at the
+// borders.
 void cut_out(float* image, int whole, int side, Rng& rng) {
   const int row = static_cast<int>(rng.below(whole)) - side / 2;
   const int col = static_cast<int>(rng.below(whole)) - side / 2;

@@ -23,7 +23,7 @@ struct Normalization {
 struct AugmentOptions {
   /// Black pixels added at each side, before a random crop of the picture's own size.
   int crop_padding = 0;
-  bool reflect = false;  ///< these pixels are the picture, reflected at its borders, not black
+  bool reflect = false;  ///< the added pixels are the picture, reflected at its borders
   bool flip = false;     ///< mirrored left to right with probability 1/2
   /// With `flip`, in loaders: a random half of the pictures is mirrored in even epochs, the others
   /// in odd ones, so that two epochs show each picture both ways (Jordan 2024, arXiv:2404.00498).
@@ -48,8 +48,8 @@ P rand_augment(const P& x, int count, double magnitude, Rng& rng);
 template <class P>
 void normalize(const P& x, const Normalization& normalization, float* out);
 
-/// Augments, normalises and writes a picture (3, S, S) to `out`. `mirrored`: whether it is
-/// mirrored, where that is not left to chance.
+/// Augments, normalises and writes a picture (3, S, S) to `out`. `mirrored` decides whether to
+/// mirror it; without a value, `options.flip` and chance decide.
 template <class P>
 void augment(const P& x, const AugmentOptions& options, const Normalization& normalization,
              Rng& rng, float* out, std::optional<bool> mirrored = {});
@@ -66,8 +66,9 @@ struct MixOptions {
 /// Draws from Beta(alpha, alpha), alpha > 0: in [0, 1].
 double sample_beta(double alpha, Rng& rng);
 
-/// Mixes images (B, C, H, W), contiguous f32, in place: image i gets 1 - lambda of image i + 1 (the
-/// last one of the first), blended or as a rectangle. Returns lambda, the weight of image i.
+/// Mixes images (B, C, H, W), contiguous f32, in place: image i takes a share of 1 - lambda from
+/// image i + 1 (the last image from the first), blended or as a rectangle. Returns lambda, the
+/// weight of image i.
 double mix_images(const Tensor& images, const MixOptions& options, Rng& rng);
 
 /// Soft targets (B, classes) of mixed images: lambda for labels[i], the rest for labels[i + 1].

@@ -1,3 +1,5 @@
+// Reads the six files of CIFAR-10 from a folder or an archive, checks sizes and labels, and writes
+// such files.
 #include "tern/data/images/cifar10.h"
 
 #include <algorithm>
@@ -150,7 +152,7 @@ Cifar10 from_archive(const std::string& path) {
     if (!member->is_file) continue;
     std::string_view const base =
         std::string_view(member->name)
-            .substr(member->name.find_last_of('/') + 1);  // all of it without a slash
+            .substr(member->name.find_last_of('/') + 1);  // the whole name if it has no slash
     if (auto file = Gatherer::index_of(base)) gatherer.add_batch(*file, member->size, tar);
     if (base == kMetaFile) gatherer.add_meta(member->size, tar);
   }

@@ -1,3 +1,4 @@
+// Reads CIFAR-100 from a folder or an archive, and checks sizes, labels and names.
 #include "tern/data/images/cifar100.h"
 
 #include <filesystem>
@@ -68,7 +69,7 @@ std::vector<std::string> read_names(const std::string& where, int64_t bytes, con
   return names;
 }
 
-// What has been found so far; files may come in any order.
+// Collects the files of a set, in any order.
 struct Cifar100Gatherer {
   std::string source;
   Parts train, test;

@@ -14,7 +14,7 @@ namespace tern::datasets {
 struct Cifar100 {
   std::shared_ptr<const ImageSet> train, test;        ///< labelled by class
   std::vector<uint8_t> train_groups, test_groups;     ///< the coarse labels
-  std::vector<std::string> class_names, group_names;  ///< a hundred and twenty
+  std::vector<std::string> class_names, group_names;  ///< 100 and 20 names
 };
 
 /// Reads all of it from a folder (with the files, with a folder cifar-100-binary, or with

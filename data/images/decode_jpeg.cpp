@@ -1,8 +1,8 @@
-// libjpeg-turbo, which reports errors by longjmp: functions between setjmp and a possible jump must
-// not have objects with destructors.
+// Decodes JPEG by libjpeg-turbo, which reports errors by longjmp: functions between setjmp and a
+// possible jump must not have objects with destructors.
 #include <setjmp.h>
 #include <stdio.h>
-// Needs stdio.h before it.
+// jpeglib.h needs stdio.h before it.
 #include <jpeglib.h>
 //
 #include <jerror.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kJpegPixelsPerByte = 2048;  // 64 pixels per bit, with some reserve
 constexpr int kMaxScans = 500;                // real files have about ten
-constexpr int kExif = JPEG_APP0 + 1;          // the marker
+constexpr int kExif = JPEG_APP0 + 1;          // the marker of EXIF data
 
 struct Jpeg {
   jpeg_decompress_struct info = {};
@@ -83,7 +83,7 @@ bool read_header(Jpeg* self, const uint8_t* bytes, size_t count) {
   return true;
 }
 
-// Rows of 3 or 4 bytes per pixel, `stride` bytes apart.
+// Writes rows of 3 or 4 bytes per pixel, `stride` bytes apart.
 bool read_rows(Jpeg* self, uint8_t* to, size_t stride) {
   if (setjmp(self->on_error)) return false;
   jpeg_start_decompress(&self->info);

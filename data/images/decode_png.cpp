@@ -1,5 +1,5 @@
-// libpng, which reports errors by longjmp: functions between setjmp and a possible jump must not
-// have objects with destructors.
+// Decodes and encodes PNG by libpng, which reports errors by longjmp: functions between setjmp and
+// a possible jump must not have objects with destructors.
 #include <png.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ void on_read(png_structp png, png_bytep to, size_t count) {
 bool read_header(Png* self) {
   if (setjmp(png_jmpbuf(self->png))) return false;
   png_set_read_fn(self->png, self, on_read);
-  png_set_user_limits(self->png, 1 << 30, 1 << 30);  // the pixels are counted next
+  png_set_user_limits(self->png, 1 << 30, 1 << 30);  // allocate_picture limits the pixels
   png_set_chunk_malloc_max(self->png, 1 << 24);
   png_set_keep_unknown_chunks(self->png, PNG_HANDLE_CHUNK_NEVER, kSkippedChunks,
                               static_cast<int>(sizeof kSkippedChunks / 5));
@@ -92,7 +92,7 @@ int orientation_of(const Png& self) {
   return detail::exif_orientation({exif, count});
 }
 
-// As image/png writes it; false with a message in image.message.
+// Writes the picture as PNG to `to`. Returns false with a message in image->message.
 bool to_memory(png_image* image, void* to, png_alloc_size_t* size, const Picture& p) {
   return png_image_write_to_memory(image, to, size, 0, p.rgb.data(), 0, nullptr) != 0;
 }

@@ -1,3 +1,4 @@
+// Names the format of a file that is neither PNG nor JPEG, and the command that converts it.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -24,7 +25,7 @@ constexpr std::pair<FileKind, const char*> kConverters[] = {
     {FileKind::gzip, "gunzip FILE"},
 };
 
-/// The command that makes a PNG file of it; "" if there is none.
+/// The command that makes a file of this kind readable; "" if there is none.
 const char* converter_of(FileKind kind) {
   for (const auto& [known, text] : kConverters)
     if (known == kind) return text;

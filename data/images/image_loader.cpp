@@ -1,3 +1,5 @@
+// Batches of labelled pictures in memory: augments each sample by its own generator, then mixes the
+// batch.
 #include "tern/data/images/image_loader.h"
 
 #include <algorithm>
@@ -53,7 +55,7 @@ void augment(const LabelledPicture& x, const PictureForm& f, AugmentOptions o, R
              std::optional<bool> mirrored) {
   SquarePicture picture(static_cast<size_t>(kImageChannels * f.side * f.side));
   for (auto to = picture.begin(); to != picture.end(); to += f.numbers())
-    std::copy_n(x.bytes.get(), f.numbers(), to);  // grey in all three planes, which stay alike
+    std::copy_n(x.bytes.get(), f.numbers(), to);  // grey fills all three planes, which stay equal
   o.cutout = static_cast<int>(o.cutout * f.side / kImageSide);
   if (f.channels == kImageChannels) return augment(picture, o, f.normalization, rng, out, mirrored);
   std::vector<float> planes(picture.size());

@@ -1,4 +1,4 @@
-// From images in bytes to batches of tensors.
+// Loaders that turn images in bytes into batches of tensors.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ Dataset<ImageSample> image_dataset(std::shared_ptr<const ImageSet> set);
 
 struct Batch {
   Tensor images;   ///< (B, 3, 32, 32) f32, augmented and normalised
-  Tensor labels;   ///< (B) i64; after mixing, of the image with weight lambda
+  Tensor labels;   ///< (B) i64; after mixing, the label of the image with weight lambda
   Tensor targets;  ///< (B, classes) f32 probabilities after mixing, else undefined
   Tensor indices;  ///< (B) i64: indices of the samples in the dataset
 };
@@ -34,14 +34,15 @@ struct ImageLoaderOptions {
   int64_t classes = 10;
 };
 
-/// Batches for training; for evaluation turn shuffle off and leave the rest off.
+/// Batches for training. For evaluation, turn off order.shuffle and leave `augment` and `mix`
+/// unset.
 Loader<Batch> image_loader(Dataset<ImageSample> data, const ImageLoaderOptions& options);
 
 // ---- Pictures of any form (labelled_pictures.h reads them) -------------------------------------
-/// What a model is given, and what it tells apart.
+/// The form of a model's input, and its number of classes.
 struct PictureForm {
   int64_t side = kImageSide;          ///< height and width
-  int64_t channels = kImageChannels;  ///< 3, or 1 of grey pictures
+  int64_t channels = kImageChannels;  ///< 3, or 1 for grey pictures
   int64_t classes = 10;
   Normalization normalization = {};
   int64_t numbers() const { return channels * side * side; }
@@ -49,12 +50,12 @@ struct PictureForm {
 
 /// A picture: its planes one after the other, each by rows from the top.
 struct LabelledPicture {
-  std::shared_ptr<const uint8_t> bytes;  ///< (channels, side, side); keeps alive its set
+  std::shared_ptr<const uint8_t> bytes;  ///< (channels, side, side); keeps its set alive
   int64_t label = 0;
 };
 
-/// Augments, normalises and writes a picture (channels, side, side) to `out`. A cutout is as large
-/// a part of it as of one of 32 x 32.
+/// Augments, normalises and writes a picture (channels, side, side) to `out`. The cutout is given
+/// in pixels of a 32 x 32 picture and scaled to the side.
 void augment(const LabelledPicture& picture, const PictureForm& form, AugmentOptions options,
              Rng& rng, float* out, std::optional<bool> mirrored = {});
 

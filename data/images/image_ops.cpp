@@ -1,3 +1,5 @@
+// Pillow's operations on colour planes: byte tables, blends with a changed picture, and affine
+// maps.
 #include "tern/data/images/image_ops.h"
 
 #include <algorithm>

@@ -12,17 +12,17 @@ namespace tern::datasets {
 
 /// (3, S, S) for any S: the red, the green and the blue plane, each by rows from the top.
 using SquarePicture = std::vector<uint8_t>;
-/// S. Error if so many bytes are no such picture.
+/// The side S. Error if the number of bytes is not 3 S S.
 constexpr int picture_side(const Image&) { return kImageSide; }
 int picture_side(const SquarePicture& x);
 
-/// Moves the picture by (right, down) pixels, then mirrors it left to right if asked; what comes
-/// in from outside is `fill`. A random crop of the picture padded by p is a shift by -p ... p.
+/// Moves the picture by (right, down) pixels, then mirrors it left to right if asked. Pixels from
+/// outside are `fill`. A random crop of the picture padded by p is a shift by -p ... p.
 template <class P>
 P shift_flip(const P& x, int right, int down, bool flip, uint8_t fill = 0);
 
-/// The same, but what comes in from outside is the picture reflected at its border (c b | a b c d),
-/// as many pixels as it has but one. Error beyond that.
+/// The same, but pixels from outside are the picture reflected at its border (c b | a b c d). Error
+/// if it moves by S pixels or more.
 template <class P>
 P shift_flip_reflected(const P& x, int right, int down, bool flip);
 
@@ -39,8 +39,9 @@ P posterize(const P& x, int bits);
 template <class P>
 P solarize(const P& x, int threshold);
 
-/// ImageEnhance: factor 1 gives the picture, 0 a black one, a grey one, one of the mean grey, a
-/// blurred one; factors beyond 1 go the other way.
+/// ImageEnhance: factor 1 gives the picture itself. Factor 0 gives a black one (brightness), a grey
+/// one (color), one of the mean grey (contrast) or a blurred one (sharpness). Factors beyond 1 move
+/// away from these.
 template <class P>
 P adjust_brightness(const P& x, float factor);
 template <class P>
@@ -51,10 +52,10 @@ template <class P>
 P adjust_sharpness(const P& x, float factor);
 
 /// Image.transform(AFFINE, NEAREST): pixel (x, y) comes from (m0 x + m1 y + m2, m3 x + m4 y + m5),
-/// measured at the centres of pixels; what comes from outside is `fill`.
+/// measured at the centres of pixels. Pixels from outside are `fill`.
 template <class P>
 P affine(const P& x, const std::array<double, 6>& m, uint8_t fill = 0);
-/// Counter-clockwise about the centre, in degrees (Image.rotate).
+/// Rotates counter-clockwise about the centre, in degrees (Image.rotate).
 template <class P>
 P rotate(const P& x, double degrees, uint8_t fill = 0);
 

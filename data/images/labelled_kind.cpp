@@ -1,4 +1,5 @@
-// Recognises the kind of a set by file names and first bytes.
+// Recognises the kind of a labelled set by file names and first bytes, and chooses the side of its
+// pictures.
 #include <fmt/format.h>
 
 #include <algorithm>

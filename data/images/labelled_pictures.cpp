@@ -1,3 +1,5 @@
+// Reads CIFAR, MNIST or folders of pictures into bytes of one form; splits, shuffles, measures and
+// reports on folders.
 #include "tern/data/images/labelled_pictures.h"
 
 #include <fmt/format.h>
@@ -20,9 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kTestShare = 5;  // without a test set one of so many pictures is in it
+constexpr int64_t kTestShare = 5;  // without a test set, one of this many pictures is held out
 
-// Planes of bytes, each three times where there is one, as a picture.
+// Makes a picture of 3 planes, or of 1 plane for all three channels.
 Picture from_planes(const uint8_t* planes, int64_t channels, int64_t side) {
   Picture p{side, side, std::vector<uint8_t>(static_cast<size_t>(3 * side * side))};
   const int64_t pixels = side * side;
@@ -32,7 +34,7 @@ Picture from_planes(const uint8_t* planes, int64_t channels, int64_t side) {
   return p;
 }
 
-// The set of n pictures that picture(i) gives.
+// Makes a set: picture(i) gives the picture of labels[i].
 template <class GetPicture>
 LabelledSet make_set(std::vector<int64_t> labels, const PictureForm& form, GetPicture picture) {
   const auto n = std::ssize(labels);
@@ -119,7 +121,7 @@ LabelledSet folder_set(const std::vector<PictureFile>& files, const PictureForm&
   return set;
 }
 
-// Mean and deviation of each channel, of a training set.
+// The mean and standard deviation of each channel of a set.
 Normalization measured(const LabelledSet& set, const PictureForm& form) {
   Normalization n;
   const int64_t pixels = form.side * form.side;
@@ -138,9 +140,9 @@ Normalization measured(const LabelledSet& set, const PictureForm& form) {
     const auto all = static_cast<double>(set.size() * pixels), mean = sum / all;
     const double deviation = std::sqrt(std::max(squares / all - mean * mean, 0.0));
     n.mean[static_cast<size_t>(c)] = mean;
-    n.std[static_cast<size_t>(c)] = deviation > 1e-6 ? deviation : 1;  // all are of one colour
+    n.std[static_cast<size_t>(c)] = deviation > 1e-6 ? deviation : 1;  // 1 if all pixels are equal
   }
-  for (auto c = static_cast<size_t>(form.channels); c < 3; ++c) {  // grey
+  for (auto c = static_cast<size_t>(form.channels); c < 3; ++c) {  // grey pictures
     n.mean[c] = n.mean[0];
     n.std[c] = n.std[0];
   }
@@ -168,9 +170,9 @@ void read_mnist(const std::string& path, LabelledPictures& p) {
   for (int64_t i = 0; i <= last; ++i) p.class_names.push_back(std::to_string(i));
 }
 
-// Classes stand mixed, so that the first N pictures are of all of them.
+// Shuffles the files, so that the first pictures are of all classes.
 std::vector<PictureFile> mixed(const std::vector<PictureFile>& files, uint64_t seed) {
-  constexpr uint64_t kStream = ~uint64_t{1};  // that of no epoch
+  constexpr uint64_t kStream = ~uint64_t{1};  // no epoch has this stream
   std::vector<PictureFile> out;
   for (const int64_t i : permutation(std::ssize(files), Rng(seed).stream(kStream)))
     out.push_back(files[static_cast<size_t>(i)]);

@@ -1,4 +1,4 @@
-// Labelled pictures of any kind, known by what lies at a path, in memory as bytes of one form.
+// Labelled pictures of any kind, recognised by the files at a path, in memory as bytes of one form.
 //
 //   datasets::LabelledPictures set = datasets::load_labelled_pictures("pictures/", 64);
 //   auto loader = datasets::labelled_loader(set.train.dataset(set.form), set.form,
@@ -25,7 +25,7 @@ struct LabelledSet {
 
 struct LabelledPictures {
   std::string kind = "CIFAR-10";  ///< or "CIFAR-100", "MNIST", "pictures"
-  std::string note;               ///< how the test set was chosen, if that is not given
+  std::string note;               ///< how the test set was chosen, if it was not given
   /// Sentences about a folder: unused files, damaged pictures that were left out, which part of the
   /// set is the test set.
   std::vector<std::string> remarks;
@@ -34,14 +34,14 @@ struct LabelledPictures {
   LabelledSet train, test;
 
   LabelledPictures() = default;
-  /// Of CIFAR-10, with the default normalization. The bytes are shared where they are not resized.
+  /// From CIFAR-10, with the default normalization. Shares the bytes unless they are resized.
   LabelledPictures(const Cifar10& set, int64_t side = kImageSide);  // NOLINT: implicit
 };
 
-/// What lies at a path: "CIFAR-10" or "CIFAR-100" (a folder or an archive, as load_cifar10 and
-/// load_cifar100 say), "MNIST" (and its like, see load_mnist), or "pictures": .png and .jpg files
-/// in a folder for each class. IoError if it is none of these: says what was looked for, and for an
-/// archive of another format the command that unpacks it.
+/// The kind of set at a path: "CIFAR-10" or "CIFAR-100" (a folder or an archive, as load_cifar10
+/// and load_cifar100 say), "MNIST" (also similar sets, see load_mnist), or "pictures": .png and
+/// .jpg files in a folder for each class. Otherwise an IoError says what was looked for, and for an
+/// archive of another format which command unpacks it.
 std::string labelled_kind(const std::string& path);
 
 /// How the pictures in folders are read.
@@ -52,29 +52,29 @@ struct FolderReading {
   bool skip_damaged = false;
 };
 
-/// The side that suits them: that of the files, but 16 to 48 for folders of pictures.
+/// The usual side: 28 for MNIST, 32 for CIFAR, and 16 to 48 for folders, by the median of some
+/// files.
 int64_t usual_side(const std::string& path, const std::string& kind,
                    const FolderReading& reading = {});
 
-/// Reads a set and resizes its pictures to side x side. Folders of classes may be in a folder of
-/// training and one of test pictures, with the usual names in any case, such as train or training;
-/// test, testing, val, valid, validation, dev or eval. If there are test and validation pictures,
-/// the test pictures are the test set. Without either, a fifth of the pictures, chosen by the seed,
-/// is the test set. The order of pictures from folders is random, so that the first pictures are of
-/// all classes. The mean and deviation of the training set normalise all sets but CIFAR-10.
+/// Reads a set and resizes its pictures to side x side. Folders of classes may be in a training
+/// folder and a test folder with usual names in any case, such as train or training; test, testing,
+/// val, valid, validation, dev or eval. If there are test and validation pictures, the test
+/// pictures are the test set. Without either, a fifth of the pictures, chosen by the seed, is the
+/// test set. The order of pictures from folders is random, so that the first pictures are of all
+/// classes. The mean and deviation of the training set normalise all sets except CIFAR-10.
 LabelledPictures load_labelled_pictures(const std::string& path, int64_t side, uint64_t seed = 0,
                                         const FolderReading& reading = {});
 
 /// The pictures at a path for testing a trained model: the test set, or all pictures of folders
-/// without one. `train` is empty. Pictures from folders get the side and channels of `form`, which
-/// is the model's, and labels that count `class_names`, of which folders may be missing. IoError
-/// for a folder that is not among these names. If `class_names` is empty, the folders are the
-/// classes.
+/// without one. `train` is empty. Pictures from folders get the side and channels of the model's
+/// `form`, and the index of their class in `class_names` as label. Some classes may have no folder;
+/// a folder without a class is an IoError. If `class_names` is empty, the folders are the classes.
 LabelledPictures load_test_pictures(const std::string& path, const PictureForm& form,
                                     const std::vector<std::string>& class_names, uint64_t seed = 0,
                                     const FolderReading& reading = {});
 
-/// Writes the planes of a picture: the shorter side is resized, the middle is cut out. One channel
+/// Writes the planes of a picture: resizes its shorter side and crops the middle. A single channel
 /// is the luminance.
 void write_planes(const Picture& picture, const PictureForm& form, uint8_t* out);
 

@@ -1,4 +1,5 @@
-// The parts of augment.h that work on whole batches.
+// Mixup and CutMix, and the Beta distribution that they draw from: the parts of augment.h for
+// batches.
 #include <algorithm>
 #include <cmath>
 #include <vector>

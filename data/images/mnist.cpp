@@ -1,3 +1,5 @@
+// Reads idx files, plain or gzip: checks sizes before it allocates, and converts big-endian
+// numbers.
 #include "tern/data/images/mnist.h"
 
 #include <algorithm>
@@ -36,8 +38,8 @@ int64_t bytes_of(unsigned char type) {
   }
 }
 
-// Bytes that follow in the file. A packed file is unpacked once to count them: what its header says
-// of the array may be anything.
+// The number of bytes that follow in the file. Unpacks a gzip file once to count them, because the
+// sizes in the header may be false.
 int64_t bytes_left(const ByteReader& file) {
   if (const auto left = file.remaining()) return *left;
   ByteReader counter(file.path());

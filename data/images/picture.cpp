@@ -1,3 +1,4 @@
+// Recognises PNG and JPEG files, crops and mirrors pictures, and converts them from and to tensors.
 #include "tern/data/images/picture.h"
 
 #include <algorithm>

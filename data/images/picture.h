@@ -2,9 +2,9 @@
 // as in Pillow. Files are not trusted: sizes are checked before anything is allocated. IoError for
 // damaged, truncated and other files, with the file and, if known, the position.
 //
-// Memory: three bytes per pixel, of which a PNG of 11 kB can have DecodeOptions::max_pixels
-// (268 MB). A picture that is turned upright takes that twice, a CMYK file four bytes per pixel
-// more, and a progressive JPEG up to eight more while it is decoded.
+// Memory: three bytes per pixel; a PNG of 11 kB can have DecodeOptions::max_pixels pixels (268 MB).
+// A picture that is turned upright takes that twice, a CMYK file four bytes per pixel more, and a
+// progressive JPEG up to eight more while it is decoded.
 #pragma once
 
 #include <cstdint>
@@ -59,14 +59,14 @@ Picture resize_shorter(const Picture& x, int64_t size, Filter filter = Filter::b
 
 /// Rows top to top + height, columns left to left + width. Error if they exceed the image.
 Picture crop(const Picture& x, int64_t top, int64_t left, int64_t height, int64_t width);
-/// The middle. Error if the image is smaller.
+/// Crops the middle. Error if the image is smaller.
 Picture center_crop(const Picture& x, int64_t height, int64_t width);
 /// Mirrors left to right.
 Picture mirror(const Picture& x);
 
-/// As (3, height, width) u8.
+/// Converts to (3, height, width) u8.
 Tensor to_tensor(const Picture& x);
-/// From (3, height, width) u8.
+/// Converts from (3, height, width) u8.
 Picture to_picture(const Tensor& x);
 
 }  // namespace tern::datasets

@@ -1,3 +1,4 @@
+// Finds pictures in folders of classes, counts the other files, and loads batches of resized crops.
 #include "tern/data/images/picture_folder.h"
 
 #include <fmt/format.h>
@@ -16,10 +17,10 @@ namespace fs = std::filesystem;
 namespace tern::datasets {
 namespace {
 
-constexpr int kTries = 10;  // RandomResizedCrop's
+constexpr int kTries = 10;  // as torchvision's RandomResizedCrop
 constexpr int64_t kMaxSize = 1 << 14;
 
-// ".jpg" of "a.JPG".
+// The extension in lower case: ".jpg" for "a.JPG".
 std::string extension_of(const fs::path& path) {
   std::string extension = path.extension().string();
   for (char& c : extension)
@@ -45,7 +46,7 @@ void leave_alone(const fs::directory_entry& entry, UnusedFiles& unused) {
     ++unused[path.has_extension() ? extension_of(path) : path.filename().string()];
 }
 
-// torchvision's RandomResizedCrop.get_params.
+// Crops a random part by torchvision's RandomResizedCrop.get_params.
 Picture random_part(const Picture& x, const PictureLoaderOptions& o, Rng& rng) {
   const auto height = static_cast<double>(x.height), width = static_cast<double>(x.width);
   for (int attempt = 0; attempt < kTries; ++attempt) {
@@ -109,7 +110,7 @@ std::vector<std::string> classes_in(const std::string& folder, UnusedFiles& unus
   return names;
 }
 
-// Why a class has no pictures.
+// The error text for a class without pictures.
 std::string no_pictures(const std::string& folder, const UnusedFiles& unused) {
   std::string text = folder + ": holds no .png, .jpg or .jpeg file for its class";
   return unused.empty() ? text : text + "; " + unused_text(unused);

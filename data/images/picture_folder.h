@@ -32,14 +32,14 @@ bool is_picture_file(const std::string& path);
 /// How many files were not used, by their kind: {{".txt", 2}, {"hidden", 1}}.
 using UnusedFiles = std::map<std::string, int64_t>;
 
-/// "3 files were not used: .txt 2, hidden 1"; empty if there are none. If some
-/// are pictures of other formats, names a command that converts them.
+/// "3 files were not used: .txt 2, hidden 1"; empty if there are none. If some are pictures of
+/// other formats, names a command that converts them.
 std::string unused_text(const UnusedFiles& unused);
 
 struct PictureFolder {
   std::vector<std::string> class_names;  ///< the folders in ascending order; label i has name i
   std::vector<PictureFile> files;        ///< by class, then by path
-  UnusedFiles unused;                    ///< files that are no pictures, or in no class
+  UnusedFiles unused;                    ///< files that are not pictures, or not in a class
   /// Reads and decodes a file when its sample is requested.
   Dataset<PictureSample> dataset(const DecodeOptions& options = {}) const;
   /// Reads and decodes all files on all threads, and removes the damaged ones, so that training on
@@ -62,7 +62,7 @@ FoundPictures find_pictures(const std::string& folder);
 
 struct PictureLoaderOptions {
   LoaderOptions order = {};
-  int64_t size = 224;  ///< of the batch's images: (B, 3, size, size)
+  int64_t size = 224;  ///< side of the batch's images: (B, 3, size, size)
   /// false: resizes the shorter side to `shorter` (0: size * 8 / 7, as 256 for 224) and crops the
   /// middle. true: crops a random part, with its area in `scale` and its aspect ratio in `ratio`,
   /// resizes it (RandomResizedCrop) and mirrors some images.
@@ -75,7 +75,7 @@ struct PictureLoaderOptions {
   Normalization normalization = {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 };
 
-/// What the loader makes of one image. `rng` is only used with `augment`.
+/// Crops and resizes one image as the loader does. Uses `rng` only with `augment`.
 Picture fit_picture(const Picture& x, const PictureLoaderOptions& options, Rng& rng);
 
 /// Batches of images (B, 3, size, size) f32, normalised, with labels and indices.

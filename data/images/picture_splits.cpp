@@ -1,3 +1,4 @@
+// Tells by their names and contents which folders are the training set, the test set or classes.
 #include "tern/data/images/detail/picture_splits.h"
 
 #include <fmt/format.h>
@@ -44,10 +45,10 @@ Names words_of(const std::string& name) {
 // A folder that may be a part or a class.
 struct Folder {
   std::string name, path;
-  Names folders = {};     // in it, without hidden ones
-  bool pictures = false;  // directly in it
+  Names folders = {};     // names of folders in it, without hidden ones
+  bool pictures = false;  // whether pictures are directly in it
   Part part = Part::none;
-  bool whole_word = false;  // its name is one word
+  bool whole_word = false;  // whether its name is one word
 
   bool holds_classes() const { return !folders.empty() && !pictures; }
 };

@@ -1,5 +1,5 @@
-// The orientation that cameras write into a picture's file: https://www.cipa.jp/std/documents/e/
-// DC-008-2012_E.pdf, tag 0x0112 in the first directory of a TIFF header.
+// Reads the orientation that cameras write into a file: tag 0x0112 in the first directory of a TIFF
+// header (https://www.cipa.jp/std/documents/e/DC-008-2012_E.pdf). Turns pictures upright by it.
 #include <algorithm>
 
 #include "tern/data/images/detail/decode.h"
@@ -10,7 +10,7 @@ namespace {
 constexpr uint16_t kOrientation = 0x0112, kShort = 3, kLong = 4;
 constexpr size_t kHeader = 8, kEntry = 12;
 
-// Numbers of a TIFF, of either byte order.
+// Reads numbers of a TIFF in either byte order.
 struct Tiff {
   std::span<const uint8_t> bytes;
   bool big_endian = false;

@@ -1,3 +1,5 @@
+// Reads and writes CSV tables: Records splits the text into fields, choose() finds the requested
+// columns, Codes numbers the names of a text column.
 #include "tern/data/loading/csv.h"
 
 #include <algorithm>
@@ -62,7 +64,7 @@ class Records {
     read_separator_line(o);
   }
 
-  // Returns false at the end. Sets `line` to the beginning of the record.
+  // Returns false at the end. line() is then the first line of the record.
   bool next(std::vector<std::string>& fields) {
     do {
       line_ = next_line_;
@@ -77,7 +79,7 @@ class Records {
   bool quoted(size_t field) const { return quoted_[field]; }
   int64_t line() const { return line_; }
   char separator() const { return static_cast<char>(separator_); }
-  /// Refuses a name that is not UTF-8; `what` it is comes first in the error.
+  /// Refuses a name that is not UTF-8. The error begins with `what`, such as "the column".
   void check_name(const std::string& what, const std::string& name) const {
     if (const auto at = find_invalid_utf8(name))
       fail(
@@ -98,7 +100,7 @@ class Records {
     }
     return static_cast<unsigned char>(buffer_[at_]);
   }
-  // A line ends with LF, CRLF or CR.
+  // Takes a byte and counts lines, which end with LF, CRLF or CR.
   int take() {
     const int c = peek();
     at_ += c >= 0;
@@ -184,7 +186,7 @@ class Records {
 
   Utf8Reader file_;
   int separator_;
-  size_t most_;  // fields of a line
+  size_t most_;  // limit of fields per line
   std::vector<char> buffer_;
   size_t at_ = 0, end_ = 0;
   int64_t line_ = 1, next_line_ = 1;
@@ -192,7 +194,7 @@ class Records {
   bool after_return_ = false;
 };
 
-// Of a decimal number that no type has: whether it is too small, not too large.
+// Tells why a decimal number is out of range: true if it is too small, false if too large.
 bool is_below_1(std::string_view text) {
   const size_t e = std::min(text.find_first_of("eE"), text.size());
   const size_t point = std::min(text.find('.'), e), first = text.find_first_of("123456789");
@@ -206,8 +208,8 @@ bool is_below_1(std::string_view text) {
   return power < (first < point ? 1 : 0);
 }
 
-// Converts all of `text` to a T; false if it is not one, or an integer that does not fit. A number
-// that is too small for the type is 0, one that is too large infinite.
+// Converts all of `text` to a T. Returns false if it is not a T, or is an integer that does not
+// fit. A float that is too small for the type becomes 0, one that is too large becomes infinite.
 template <class T>
 bool parse(std::string_view text, T& value) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
@@ -223,7 +225,7 @@ bool parse(std::string_view text, T& value) {
   return true;
 }
 
-// A number with another decimal point, as std::from_chars reads it.
+// Replaces the decimal point by '.', which std::from_chars expects. `kept` holds the new text.
 std::string_view with_point(std::string_view field, char decimal, std::string& kept) {
   if (decimal == '.' || field.find_first_of(".,") == field.npos) return field;
   kept = field;
@@ -238,11 +240,11 @@ std::string nearest_text(const std::string& name, const std::vector<std::string>
   return nearest.empty() ? "" : fmt::format("; the nearest is '{}'", shown(nearest));
 }
 
-// The columns of a line that are read: numbers, and text with the codes that its names have.
+// The requested columns and their places in a line.
 struct Columns {
   std::vector<std::string> names;
-  std::vector<size_t> places, texts;  // of numbers and of text
-  std::vector<std::string> first;     // the first line
+  std::vector<size_t> places, texts;  // field numbers of number columns and of text columns
+  std::vector<std::string> first;     // the fields of the first line
 };
 
 Columns choose(const Records& file, const std::vector<std::string>& all, const CsvOptions& o) {
@@ -279,7 +281,7 @@ Columns choose(const Records& file, const std::vector<std::string>& all, const C
   return c;
 }
 
-// Gives the names of a column of text their codes.
+// Numbers the distinct names of a text column.
 class Codes {
  public:
   explicit Codes(const Category& given) : category_(given), fixed_(!given.names.empty()) {
@@ -314,10 +316,10 @@ class Codes {
   }
 
  private:
-  // The codes so far are in the order of the rows.
+  // Renumbers the codes, which follow first appearance, in the order of the names.
   void sort_names() {
     std::vector<int64_t> sorted(codes_.size());
-    for (auto& [name, code] : codes_) {  // a map is in the order of the names
+    for (auto& [name, code] : codes_) {  // std::map iterates in the order of names
       sorted[static_cast<size_t>(code)] = std::ssize(category_.names);
       category_.names.push_back(name);
     }
@@ -437,7 +439,7 @@ void save_csv(const std::string& path, const Tensor& values, const SaveCsvOption
     const T* p = t.numel() > 0 ? t.data<T>() : nullptr;
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < columns; ++c) {
-        text += fmt::format("{}", *p++);  // the shortest that is read back the same
+        text += fmt::format("{}", *p++);  // the shortest digits that read back the same
         text += c + 1 < columns ? separator : '\n';
       }
   });

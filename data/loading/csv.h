@@ -3,7 +3,7 @@
 // Files are not trusted: an invalid or missing number, a name that is not UTF-8, or a wrong number
 // of fields is an IoError with file, line and column, which names the option that would read it.
 //
-// Memory: a number takes one element per byte of the text at most (",,," with `missing` set), and
+// Memory: numbers take at most one element per byte of the text (",,," with `missing` set), and
 // three times that while the table grows. A new name in a column of text takes about 130 bytes. A
 // gzip file unpacks to at most 16 MiB or 100 times its size.
 //
@@ -36,7 +36,7 @@ struct Category {
 
   std::string column;
   std::vector<std::string> names;  ///< code i stands for names[i]
-  Tensor codes = {};               ///< i64 (rows), of a table that was read
+  Tensor codes = {};               ///< i64 (rows); set in a table that was read
 };
 
 struct CsvOptions {
@@ -46,20 +46,20 @@ struct CsvOptions {
   char separator = 0;
   char decimal = '.';                     ///< the decimal point, '.' or ','
   bool header = true;                     ///< the first line has the column names
-  std::vector<std::string> columns = {};  ///< numbers to read, in this order; none: all others
+  std::vector<std::string> columns = {};  ///< number columns, in order; empty: all others
   /// Columns of text. Without names, collects the column's names and sorts them by their bytes.
   /// With names, another name in the file is an IoError. So is an empty field, unless "" is a name.
   std::vector<Category> categories = {};
-  DType dtype = DType::f32;              ///< any; integers must be written as such
+  DType dtype = DType::f32;              ///< type of numbers; integer types accept only integers
   std::optional<double> missing = {};    ///< replaces missing numbers; none: an error
   int64_t max_bytes = int64_t{1} << 34;  ///< limit of the unpacked text
   int64_t max_columns = 100'000;         ///< a name takes a few hundred bytes of memory
 };
 
 struct Table {
-  std::vector<std::string> names;  ///< of the columns in values; "0", "1", ... without a header
+  std::vector<std::string> names;  ///< column names of `values`; "0", "1", ... without a header
   Tensor values;                   ///< (rows, columns), without the columns of text
-  std::vector<Category> categories = {};  ///< those of the options, with their codes
+  std::vector<Category> categories = {};  ///< CsvOptions::categories, with their codes
 };
 
 /// Fields may be in double quotes. Inside them "" is a quote, and separators and line ends are

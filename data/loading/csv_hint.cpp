@@ -1,3 +1,5 @@
+// Tries other separators and decimal points on a line that cannot be read, and suggests those that
+// give the most numbers.
 #include "tern/data/loading/detail/csv_hint.h"
 
 #include <fmt/format.h>

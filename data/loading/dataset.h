@@ -4,7 +4,7 @@
 //
 //   Dataset<ImageSample> few = image_dataset(cifar.train).shuffle(7).limit(1000);
 //
-// Your own is a function, or a type with size() and get():
+// To make your own, pass a function, or a type with size() and get():
 //
 //   Dataset squares(100, [](int64_t i) { return Square{i * i}; });
 //   Dataset houses(HouseFile("houses.csv"));
@@ -38,7 +38,7 @@ concept SampleSource = requires(const S& source, int64_t i) {
 };
 
 namespace detail {
-/// The sample type if there is no SampleSource.
+/// Sample type of a source without size() or get(). It lets the compiler reach the readable error.
 struct NoSample {};
 }  // namespace detail
 
@@ -48,7 +48,7 @@ class Dataset {
   using Sample = T;
 
   /// get(i) for i in [0, size): any function that returns a T and may be called from several
-  /// threads at a time (a `mutable` lambda does not compile).
+  /// threads at once (a `mutable` lambda does not compile).
   template <class Get>
   Dataset(int64_t size, Get get)
       : size_(size), get_(std::make_shared<const std::function<T(int64_t)>>(std::move(get))) {
@@ -112,7 +112,7 @@ class Dataset {
   /// The samples in one random order. (The loader shuffles again for each epoch.)
   Dataset shuffle(uint64_t seed) const { return subset(permutation(size_, Rng(seed))); }
 
-  /// These samples, then the others'.
+  /// These samples, then those of `other`.
   Dataset concat(const Dataset& other) const {
     return Dataset(size_ + other.size_, [a = *this, b = other](int64_t i) {
       return i < a.size() ? a.get(i) : b.get(i - a.size());

@@ -25,7 +25,7 @@ namespace tern::datasets {
 ///   epoch, for any number of workers;
 /// - collate(samples) gets the batch as a std::vector; or collate(samples, plan) also gets its
 ///   BatchPlan, with the samples' indices and the batch's generator.
-/// Both run on several threads at a time and must depend only on their arguments.
+/// Both run on several threads at once and must depend only on their arguments.
 template <class T, class Transform, class Collate>
 auto dataset_loader(Dataset<T> data, Transform transform, Collate collate,
                     const LoaderOptions& options) {

@@ -1,3 +1,5 @@
+// ByteReader on stdio and zlib: a growing read buffer, the chain of gzip members, and the limits on
+// unpacked bytes.
 #include "tern/data/loading/gzip.h"
 
 #include <fcntl.h>
@@ -34,7 +36,7 @@ struct ByteReader::Impl {
   int64_t file_read = 0;  // bytes of the file read into the buffer
   std::vector<unsigned char> buffer;
   int64_t begin = 0, end = 0;  // unread bytes in the buffer
-  int64_t ahead = kFirstRead;  // bytes to read next: more where reading goes on
+  int64_t ahead = kFirstRead;  // bytes to read next; grows while reads are sequential
   int64_t position = 0;
   bool gzip = false;
   bool in_member = false;  // inside a member; a gzip file is a chain of them
@@ -53,7 +55,7 @@ struct ByteReader::Impl {
 
   void open() {
     struct stat info {};
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // never waits
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // FIFOs must not block
     if (fd >= 0) file.reset(::fdopen(fd, "rb"));
     check_io(file && ::fstat(fileno(file.get()), &info) == 0, "{}: cannot be opened: {}", path,
              std::strerror(errno));
@@ -86,7 +88,8 @@ struct ByteReader::Impl {
     return n;
   }
 
-  // Moves on in a plain file without reading; false if that cannot be, or the buffer has the bytes.
+  // Skips n bytes of a plain file by seeking. Returns false if the file is gzip, cannot seek that
+  // far, or the buffer has the bytes.
   bool jump(int64_t n) {
     const int64_t beyond = n - (end - begin);
     if (gzip || beyond <= 0 || n > file_size - position) return false;

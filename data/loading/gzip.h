@@ -29,16 +29,16 @@ class ByteReader {
 
   /// Copies the next bytes to `to`; fewer than n only at the end of the stream.
   int64_t read(void* to, int64_t n);
-  /// Copies exactly n bytes. IoError if the stream ends before.
+  /// Copies exactly n bytes. IoError if the stream ends earlier.
   void read_exactly(void* to, int64_t n);
-  /// Moves on by n bytes, in a plain file without reading them. IoError if the stream ends before.
+  /// Skips n bytes, in a plain file without reading them. IoError if the stream ends earlier.
   void skip(int64_t n);
   /// Reads to the end, where a gzip stream has its checksum.
   void drain();
 
   /// Number of (unpacked) bytes read so far.
   int64_t position() const;
-  /// Number of bytes of the file itself up to there.
+  /// Number of bytes of the file itself that were used for them.
   int64_t file_position() const;
   /// Number of (unpacked) bytes left, if known: not for gzip.
   std::optional<int64_t> remaining() const;

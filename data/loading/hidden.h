@@ -7,7 +7,7 @@
 namespace tern::datasets {
 
 /// Whether a path has a name that begins with a dot (.git, .ipynb_checkpoints, the ._1.jpg that a
-/// Mac writes beside 1.jpg), or __MACOSX, as a Mac's archives have it. "." and ".." are no names.
+/// Mac writes beside 1.jpg), or __MACOSX, as a Mac's archives have it. "." and ".." do not count.
 inline bool is_hidden(std::string_view path) {
   for (size_t begin = 0; begin <= path.size();) {
     const size_t end = std::min(path.find('/', begin), path.size());

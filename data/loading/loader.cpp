@@ -1,3 +1,5 @@
+// The core of Loader: BatchMaker plans epochs and makes batches, Workers make them in advance on
+// threads, LoaderCore keeps the position.
 #include "tern/data/loading/loader.h"
 
 #include <fmt/format.h>
@@ -38,7 +40,7 @@ namespace {
 using Made = std::shared_ptr<void>;
 using Plan = std::shared_ptr<const EpochPlan>;
 
-// Batches of equal size, in random or natural order.
+// Plans batches of equal size: in the sampler's order, in random order or in natural order.
 Planner equal_batches(int64_t samples, const LoaderOptions& options) {
   check(samples >= 0, "Loader: {} samples", samples);
   check(options.batch >= 1, "Loader: batches of {} samples; at least 1", options.batch);
@@ -63,7 +65,8 @@ Planner equal_batches(int64_t samples, const LoaderOptions& options) {
   };
 }
 
-// Call it while an exception is handled: throws a new one that says where, with the old one nested.
+// REQUIRES: an exception is being handled. Throws a new one that begins with `place`; the old one
+// is nested in it.
 [[noreturn]] void throw_from(const std::string& place) {
   try {
     throw;
@@ -95,7 +98,7 @@ void check_plan(const EpochPlan& plan, int64_t epoch) {
   }
 }
 
-// Makes the batch at a position, from everything that determines it.
+// Plans epochs and makes the batch at a position, which depends only on the options.
 class BatchMaker {
  public:
   BatchMaker(Planner planner, LoaderCore::Make make, const LoaderOptions& options)
@@ -125,7 +128,7 @@ class BatchMaker {
     const Plan plan = plan_of(position.epoch);
     const int64_t begin = position.batch > 0 ? plan->ends[position.batch - 1] : 0;
     const int64_t size = plan->ends[position.batch] - begin;
-    constexpr uint64_t kLasting = ~uint64_t{1};  // the stream of no epoch
+    constexpr uint64_t kLasting = ~uint64_t{1};  // no epoch has this stream
     BatchPlan batch{
         position,
         std::span(plan->order).subspan(static_cast<size_t>(begin), static_cast<size_t>(size)),
@@ -134,7 +137,7 @@ class BatchMaker {
     return watching_ ? watched(batch) : made(batch);
   }
 
-  // A checksum of the seed and of an epoch's order.
+  // A checksum of the seed and of the samples in an epoch's batches.
   int64_t order_of(int64_t epoch) {
     const Plan plan = plan_of(epoch);
     const auto add = [](uLong crc, const auto* values, size_t n) {
@@ -147,7 +150,7 @@ class BatchMaker {
   }
 
  private:
-  /// The place in each generator where the draws of a batch begin, by the generator's key.
+  /// Maps the key of each generator to the place where the draws of a batch begin.
   using Beginnings = std::map<uint64_t, uint64_t>;
 
   Made drawing(const BatchPlan& batch, Beginnings& begins) {
@@ -159,7 +162,7 @@ class BatchMaker {
   }
 
   // Compares the draws of the first two batches. If both draw from one generator, in different
-  // places, makes the batch again: other places this time mean that batches share the generator.
+  // places, makes the batch again. If the places differ this time, the batches share the generator.
   Made watched(const BatchPlan& batch) {
     Beginnings begins;
     Made m = drawing(batch, begins);
@@ -234,11 +237,11 @@ class BatchMaker {
   std::mutex mutex_;
   std::pair<int64_t, Plan> plans_[2];
   std::atomic<bool> watching_ = true;
-  std::optional<std::pair<LoaderPosition, Beginnings>> first_;  // of the batch made first
+  std::optional<std::pair<LoaderPosition, Beginnings>> first_;  // draws of the batch made first
 };
 
-// Threads that make batches in order and hold up to `ahead` of them. They survive a seek: threads
-// are started once, not in every epoch.
+// Threads that make batches in order and hold up to `ahead` of them. They start once, not in every
+// epoch: a seek only pauses them.
 class Workers {
  public:
   Workers(BatchMaker& maker, int workers, int ahead)
@@ -335,7 +338,7 @@ class Workers {
   std::mutex mutex_;
   std::condition_variable ready_, room_;
   std::vector<Slot> slots_;  // batch s is in slot s % size
-  LoaderPosition last_;      // of batch claimed_ - 1; before that, of batch 0
+  LoaderPosition last_;      // position of batch claimed_ - 1; at first, of batch 0
   int64_t claimed_ = 0;      // number of the next batch to make
   int64_t taken_ = 0;        // number of the next batch to return
   int making_ = 0;           // number of batches being made
@@ -380,8 +383,8 @@ struct LoaderCore::Impl {
   LoaderOptions options;
   BatchMaker maker;
   LoaderPosition position;
-  int64_t samples = 0;               // of the batch before it, in this process
-  std::unique_ptr<Workers> workers;  // last: must end before what it uses
+  int64_t samples = 0;               // in the last batch that this process returned
+  std::unique_ptr<Workers> workers;  // last: threads must end before what they use
 };
 
 LoaderCore::LoaderCore(int64_t samples, Make make, LoaderOptions options)

@@ -9,7 +9,7 @@
 //     for (Batch& batch : loader) ...
 //
 // dataset_loader.h makes a loader from any dataset and a function that combines samples. Loader<B>
-// itself makes anything from a function from BatchPlan to B. A Sampler chooses the samples of each
+// itself takes any function from BatchPlan to B. A Sampler chooses the samples of each
 // epoch (as in weighted_sampler.h). A Planner forms the batches of each epoch, which may differ in
 // size (as in pair_loader.h).
 //
@@ -59,7 +59,7 @@ struct LoaderPosition {
 };
 
 namespace detail {
-/// An exception of a sample, on its way to the loader.
+/// Carries an exception and the index of its sample to the loader.
 struct SampleFailure {
   int64_t index;
   std::exception_ptr cause;
@@ -72,7 +72,7 @@ struct BatchPlan {
   std::span<const int64_t> indices;  ///< the samples' indices; valid while the batch is made
   Rng random;                        ///< the epoch's generator
   int64_t block = 0, blocks = 1;     ///< which block of the batch this is (Loader::cut)
-  std::span<const int64_t> batch = indices;  ///< of all blocks
+  std::span<const int64_t> batch = indices;  ///< the indices of all blocks
   Rng lasting = random;                      ///< the loader's generator, the same in all epochs
   /// The generator of the sample with this index, for this epoch.
   Rng sample_rng(int64_t index) const { return random.stream(0).stream(index); }
@@ -135,21 +135,21 @@ class LoaderCore {
 template <class B>
 class Loader {
  public:
-  /// make(plan) makes the batch of a plan. Worker threads call it, several at a time, with
-  /// gradients off and parallel loops serial. It must depend only on the plan (a `mutable` lambda
-  /// does not compile). Error at the second batch if batches draw from an Rng that they share.
+  /// make(plan) makes the batch of a plan. Several worker threads call it at once, with gradients
+  /// off and parallel loops serial. It must depend only on the plan (a `mutable` lambda does not
+  /// compile). Error at the second batch if batches draw from an Rng that they share.
   template <class Make>
   Loader(int64_t samples, Make make, LoaderOptions options)
       : core_(samples, wrap(std::move(make), cut_), options) {}
 
-  /// The same with batches that the planner chooses. Of the options only seed, workers and prefetch
-  /// count; a sampler is an Error.
+  /// The same, but the planner chooses the batches. Uses only the options seed, workers and
+  /// prefetch; a sampler is an Error.
   template <class Make>
   Loader(Planner planner, Make make, LoaderOptions options)
       : core_(std::move(planner), wrap(std::move(make), cut_), options) {}
 
-  /// The next batch of the epoch; nothing at its end, and the next call starts the next epoch. An
-  /// exception of make() is thrown here, in place of its batch and with its place in front (see
+  /// Returns the next batch of the epoch, or nothing at its end; the call after that starts the
+  /// next epoch. Throws an exception of make() in place of its batch, with its place in front (see
   /// above). Another call tries that batch again; seek() can skip it.
   std::optional<B> next() {
     check(cut_->blocks == 1, "Loader: the batches are cut into {} blocks; call next_blocks()",
@@ -159,17 +159,18 @@ class Loader {
     return std::move(*batch);
   }
 
-  /// From here on each batch is cut into `blocks` blocks of neighbouring samples, equal in number
-  /// but for one, and blocks `first` to `end` - 1 of it are made: next_blocks() instead of next().
-  /// For several processes that share a batch. Samples are the same in any number of blocks; what
-  /// make() draws from batch_rng() is not.
+  /// For several processes that share a batch: cuts each batch from here on into `blocks` blocks of
+  /// neighbouring samples, whose sizes differ by at most one, and makes only blocks `first` to
+  /// `end` - 1. Call next_blocks() instead of next(). The samples do not depend on the number of
+  /// blocks, but what make() draws from batch_rng() does.
   void cut(int64_t blocks, int64_t first, int64_t end) {
     check(blocks >= 1 && first >= 0 && first < end && end <= blocks,
           "Loader: there are no blocks {} to {} of {}", first, end, blocks);
-    seek(position());  // what was made ahead is dropped
+    seek(position());  // drops batches made in advance
     *cut_ = {blocks, first, end};
   }
-  /// The blocks of the next batch; those without samples are empty. Nothing at the epoch's end.
+  /// Returns the blocks of the next batch, or nothing at the epoch's end. A block without samples
+  /// is std::nullopt.
   std::optional<std::vector<std::optional<B>>> next_blocks() {
     check(cut_->blocks > 1, "Loader: the batches are not cut into blocks; call next()");
     auto blocks = std::static_pointer_cast<std::vector<std::optional<B>>>(core_.next());
@@ -186,15 +187,16 @@ class Loader {
 
   /// The position of the next batch.
   LoaderPosition position() const { return core_.position(); }
-  /// Continues from there and drops batches made in advance. Error if there is no such batch.
+  /// Continues from `position` and drops batches made in advance. Error if there is no such batch.
   void seek(LoaderPosition position) { core_.seek(position); }
   /// The position as tensors for a file: "epoch", "batch", and "order", a checksum of the seed and
   /// of the samples in the epoch's batches.
   NamedTensors state_dict() const { return core_.state_dict(); }
-  /// Continues from there. Error, without a change, if the epoch's batches differ from the saved
-  /// ones: another seed, number of samples or other options.
+  /// Continues from the saved position. Error, without a change, if the epoch's batches differ from
+  /// the saved ones: another seed, number of samples or other options.
   void load_state_dict(const NamedTensors& state) { core_.load_state_dict(state); }
-  /// Of the epoch at position(). Epochs differ only with a planner.
+  /// The number of batches in the epoch at position(). Epochs differ only with a planner or a
+  /// sampler.
   int64_t batches_per_epoch() const { return core_.batches_per_epoch(); }
 
   /// `for (B& batch : loader)` iterates over the rest of the epoch.
@@ -232,7 +234,7 @@ class Loader {
       auto blocks = std::make_shared<std::vector<std::optional<B>>>();
       for (int64_t b = cut->first; b < cut->end; ++b) {
         const int64_t samples = std::ssize(plan.indices), begin = samples * b / cut->blocks;
-        BatchPlan block = plan;  // its `batch` is the whole one
+        BatchPlan block = plan;  // its `batch` stays the whole batch
         block.indices = plan.indices.subspan(begin, samples * (b + 1) / cut->blocks - begin);
         block.block = b, block.blocks = cut->blocks;
         blocks->push_back(block.indices.empty() ? std::nullopt : std::optional<B>(make(block)));
@@ -241,7 +243,7 @@ class Loader {
     };
   }
 
-  std::shared_ptr<Cut> cut_ = std::make_shared<Cut>();  // shared with what runs on the workers
+  std::shared_ptr<Cut> cut_ = std::make_shared<Cut>();  // shared with the workers' function
   detail::LoaderCore core_;
 };
 

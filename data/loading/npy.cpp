@@ -1,3 +1,5 @@
+// Reads arrays in pieces, converts their elements to the types of tensors and undoes Fortran order.
+// An npz file is a zip archive of such arrays.
 #include "tern/data/loading/npy.h"
 
 #include <algorithm>
@@ -113,7 +115,7 @@ void read_elements(const Source& source, const NpyHeader& h, const Fresh& out) {
 Tensor read_array(const Source& source) {
   const NpyHeader h = read_header(source);
   const int64_t item = detail::bytes_of(h.type), left = source.size - h.size;
-  int64_t bytes = item;  // as in NumPy, without empty axes
+  int64_t bytes = item;  // as NumPy, counts an empty axis as 1
   bool fits = true;
   for (int64_t size : h.shape)
     fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
@@ -131,7 +133,7 @@ Tensor read_array(const Source& source) {
   return permute(x, order).contiguous();
 }
 
-// The output for a tensor: the header, and its elements in file order.
+// A tensor as it is written: the header, and the elements in file order.
 struct Written {
   std::string header;
   Tensor elements;

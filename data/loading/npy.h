@@ -3,7 +3,7 @@
 // are checked before anything is allocated. IoError names the file, the array and the byte.
 //
 // Memory: at most eight times the array's bytes (bytes as i64), and twice that while an array in
-// Fortran order is copied. An npy file has these bytes; NpzLimits bounds those of an npz file.
+// Fortran order is copied. An npy file is as large as its array; NpzLimits bounds an npz file.
 //
 //   Tensor x = datasets::load_npy("x.npy");
 //   datasets::save_npz("batch.npz", {{"images", images}, {"labels", labels}});
@@ -32,11 +32,11 @@ struct NpzLimits {
   /// thousandth of their size. 64 MiB are always allowed, more than 64 GiB never.
   int64_t ratio = 100;
 };
-/// The arrays in archive order, stored or deflated, with names without ".npy". Smaller integers
+/// Reads stored or deflated arrays, in archive order; their names lose ".npy". Smaller integers
 /// take up to eight times their size as i64.
 NamedTensors load_npz(const std::string& path, const NpzLimits& limits = {});
 
-/// As numpy.savez, without compression. Names must be distinct and nonempty, without control
+/// Writes as numpy.savez, without compression. Names must be distinct and nonempty, without control
 /// characters. Writes completely or not at all.
 void save_npz(const std::string& path, const NamedTensors& arrays, const NpyOptions& options = {});
 

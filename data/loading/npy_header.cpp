@@ -1,3 +1,5 @@
+// Parses the Python literals in the header of an npy file, writes such a header, and converts
+// half-precision floats.
 #include "tern/data/loading/detail/npy_header.h"
 
 #include <bit>
@@ -80,7 +82,7 @@ class Literals {
       if (shape.size() == kMaxDims) fail(fmt::format("more than {} axes", kMaxDims));
       shape.push_back(value);
       at_ = static_cast<size_t>(rest - text_.data());
-      take('L');  // of Python 2
+      take('L');  // Python 2 marks long integers by L
       if (!take(',')) {
         expect(')');
         break;

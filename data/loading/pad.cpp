@@ -1,3 +1,4 @@
+// Pads one field of all samples to the longest, and collects its lengths.
 #include "tern/data/loading/pad.h"
 
 #include <fmt/format.h>

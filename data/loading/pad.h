@@ -11,7 +11,7 @@
 //   for (auto& batch : loader)
 //     model(batch.values.source, nn::Mask::lengths(batch.lengths.source));
 //
-// batch.values.source is i64 (32, S) with S of the longest sentence, padded with 0, and
+// batch.values.source is i64 (32, S), S for the longest sentence, padded with 0, and
 // batch.lengths.source is i64 (32). batch.values.target is padded with -100, which cross_entropy
 // ignores. datasets::pair_loader makes batches of sentences of about the same length.
 #pragma once
@@ -27,16 +27,16 @@ namespace tern::datasets {
 /// A batch of samples of type T.
 template <class T>
 struct Padded {
-  T values;   ///< every field (B, ...), padded along the first axis of the samples'
+  T values;   ///< every field (B, ...), padded along the samples' first axis
   T lengths;  ///< every field i64 (B): the size of that axis; undefined for fields without axes
 };
 
 namespace detail {
 
-/// pad_sequence of one field.
+/// Applies pad_sequence to one field of all samples.
 Tensor pad_field(const std::string& path, const std::vector<const Tensor*>& of, Scalar value);
 
-/// The sizes of the first axis.
+/// The sizes of the first axis, i64 (B); undefined for fields without axes.
 Tensor field_lengths(const std::vector<const Tensor*>& of);
 
 /// Error if a name is not the name of a field.
@@ -49,7 +49,7 @@ void check_pad_names(const std::map<std::string, Scalar>& values,
 /// otherwise, an Error names the field and the sample.
 struct Pad {
   Scalar value = 0;                        ///< the padding
-  std::map<std::string, Scalar> values{};  ///< other padding of single fields: {{"target", -100}}
+  std::map<std::string, Scalar> values{};  ///< padding of single fields: {{"target", -100}}
 
   template <class T>
   Padded<T> operator()(const std::vector<T>& samples) const {

@@ -1,3 +1,4 @@
+// RandomFile: reads at any position of a regular file with pread.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// Groups the files of tar archives into samples: in order (ShardStream), or at remembered positions
+// (shard_dataset). Expands braces in the names of shards.
 #include "tern/data/loading/shards.h"
 
 #include <algorithm>
@@ -17,7 +19,7 @@ using detail::printable;
 constexpr size_t kMaxNames = 1'000'000;
 constexpr size_t kMaxNameBytes = 1 << 26;
 
-// Limits the names: each is about as long as its pattern.
+// Limits the number of names, because each is about as long as the pattern.
 void check_names(const std::string& pattern, size_t a, size_t b) {
   const size_t most = std::min(kMaxNames, kMaxNameBytes / std::max<size_t>(pattern.size(), 1));
   check(a <= most / b, "expand_braces: '{}' stands for more than {}", pattern.substr(0, 1000),
@@ -43,7 +45,7 @@ std::optional<PartName> part_name(const std::string& member) {
 // Iterates over the files of an archive that are parts of samples.
 class Parts {
  public:
-  /// From the header of a part, or from the beginning.
+  /// Begins at the header of a part, or at the beginning.
   Parts(const std::string& path, int64_t max_part, int64_t header = 0)
       : tar_(path, header), max_part_(max_part) {
     advance();
@@ -95,7 +97,7 @@ std::optional<ShardSample> read_sample(Parts& parts, const std::string& shard) {
   const bool found = for_each_part(parts, sample.key, [&](const std::string& part) {
     const auto [place, fresh] = sample.parts.emplace(part, "");
     if (!fresh) fail_twice(parts);
-    // In pieces, so that a false size in a header takes no memory.
+    // Reads in pieces, so that a false size in a header takes no memory.
     constexpr int64_t kPiece = 1 << 20;
     for (int64_t left = parts.size(); left > 0; left -= kPiece) {
       const size_t begin = place->second.size();
@@ -108,7 +110,7 @@ std::optional<ShardSample> read_sample(Parts& parts, const std::string& shard) {
   return sample;
 }
 
-// One end of {a..b}: its number, and its width with leading zeros.
+// The number at one end of {a..b}; nothing for other text.
 std::optional<int64_t> number(std::string_view text) {
   int64_t value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -136,10 +138,10 @@ std::vector<std::string> alternatives(const std::string& pattern, std::string_vi
   return out;
 }
 
-// Where a sample begins. There may be very many of them: what it has is read with it.
+// Where a sample begins. There can be very many samples, so their names are not kept.
 struct Place {
   size_t shard;
-  int64_t header;  // of its first part
+  int64_t header;  // position of its first part
 };
 
 void find_samples(const std::string& path, size_t shard, int64_t max_part,
@@ -195,7 +197,7 @@ struct ShardStream::Impl {
   std::vector<std::string> shards;  // of this worker
   int64_t max_part = 0;
   size_t shard = 0;
-  int64_t samples = 0;  // samples returned from it
+  int64_t samples = 0;  // samples returned from this shard
   std::optional<Parts> parts = {};
 
   std::optional<ShardSample> next() {

@@ -58,8 +58,8 @@ class ShardStream {
   std::optional<ShardSample> next();
   /// The position: the number of this worker's shard, and of samples read from it.
   NamedTensors state_dict() const;
-  /// Continues from there, by reading over earlier samples. Error, without a change, if the shards
-  /// have no such position.
+  /// Continues from a saved position: skips the samples before it. Error, without a change, if the
+  /// shards have no such position.
   void load_state_dict(const NamedTensors& state);
 
  private:
@@ -67,9 +67,9 @@ class ShardStream {
   std::unique_ptr<Impl> impl_;
 };
 
-/// All samples of the shards, readable in any order: the archives' headers are read once for the
-/// positions of samples, 16 bytes each, and samples when they are asked for. So a process reads
-/// only the samples of its blocks where a loader is cut (Loader::cut). IoError for a gzip shard,
+/// All samples of the shards, readable in any order. Reads the archives' headers once and keeps the
+/// position of each sample (16 bytes). Reads a sample when it is requested: behind a loader that is
+/// cut (Loader::cut), a process reads only the samples of its blocks. IoError for a gzip shard,
 /// which has no random access.
 Dataset<ShardSample> shard_dataset(const std::vector<std::string>& shards,
                                    const ShardOptions& options = {});

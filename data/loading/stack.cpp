@@ -1,3 +1,4 @@
+// Stacks one field of all samples. Types and shapes must be those of sample 0.
 #include "tern/data/loading/stack.h"
 
 namespace tern::datasets::detail {

@@ -1,4 +1,4 @@
-// A collate function for your own samples. It turns structs of tensors (and of such structs) into
+// A collate function for your own samples. It turns structs of tensors (also nested structs) into
 // the same struct with a new first axis in every tensor.
 //
 //   struct Pose {

@@ -1,3 +1,4 @@
+// Parses tar headers (ustar, pax, GNU) and reads the members of an archive in order.
 #include "tern/data/loading/tar.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace {
 using detail::printable;
 
 constexpr int64_t kBlock = 512;
-constexpr int64_t kMaxText = 1 << 20;  // of a long name or a pax header; real ones have < 10 kB
+constexpr int64_t kMaxText = 1 << 20;  // limit of a long name or a pax header; real ones: < 10 kB
 
 using Block = std::array<unsigned char, kBlock>;
 
@@ -32,8 +33,8 @@ std::string_view text_of(const Block& block, Field f) {
   return field.substr(0, field.find('\0'));
 }
 
-// Octal digits between spaces or zeros, or GNU's big-endian binary if the top bit is set; nothing
-// for anything else or too large numbers.
+// Reads octal digits between spaces or zeros, or GNU's big-endian binary if the top bit is set.
+// Returns nothing for other text and for numbers that are too large.
 std::optional<int64_t> number_of(const Block& block, Field f) {
   if (block[f.start] & 0x80) {
     uint64_t value = block[f.start] & 0x7f;
@@ -81,7 +82,7 @@ std::string name_of(const Block& block) {
 
 }  // namespace
 
-// What pax and GNU headers say about the next member.
+// Name and size of the next member, if pax or GNU headers give them.
 struct TarReader::Extended {
   std::optional<std::string> name;
   std::optional<int64_t> size;

@@ -1,8 +1,8 @@
-// Reads a tar archive in order, plain or gzip: POSIX ustar, pax and GNU.
-// https://pubs.opengroup.org/onlinepubs/9699919799/utilities/pax.html Members are only read, never
-// written to disk, so their names need not be trusted. Damage (a wrong header checksum, sizes
-// beyond the archive, an early end) throws IoError with file and position. Memory: a fixed buffer,
-// and a few MiB for long names, each of at most 1 MiB.
+// Reads a tar archive in order, plain or gzip: POSIX ustar, pax
+// (https://pubs.opengroup.org/onlinepubs/9699919799/utilities/pax.html) and GNU. Members are only
+// read, never written to disk, so their names need not be trusted. Damage (a wrong header checksum,
+// sizes beyond the archive, an early end) throws IoError with file and position. Memory: a fixed
+// buffer, and a few MiB for long names, each of at most 1 MiB.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +24,19 @@ class TarReader {
   explicit TarReader(std::string path) : TarReader(std::move(path), ByteReader::Options{}) {}
   TarReader(std::string path, ByteReader::Options options)
       : bytes_(std::move(path), options), max_bytes_(options.max_bytes) {}
-  /// Begins at the header() of a member, whose number of bytes was told before.
+  /// Begins at a member; `header` is its header() from an earlier pass.
   TarReader(std::string path, int64_t header) : TarReader(std::move(path)) { bytes_.skip(header); }
 
-  /// The next member, skipping what is unread of the previous one; nothing after the last. The
-  /// archive is then read to its end, which checks its checksum.
+  /// Returns the next member, after skipping the rest of the previous one. After the last it
+  /// returns nothing and reads the archive to its end, which checks a gzip archive's checksum.
   std::optional<TarMember> next();
   /// Copies the next bytes of the current member; fewer than n only at its end.
   int64_t read(void* to, int64_t n);
   /// Copies exactly n bytes of the current member. IoError if it has fewer left.
   void read_exactly(void* to, int64_t n);
 
-  /// The position at which the headers of the current member begin; after the last member, at which
-  /// the archive's end mark does.
+  /// The position where the headers of the current member begin; after the last member, where the
+  /// archive's end mark begins.
   int64_t header() const { return header_; }
   const ByteReader& bytes() const { return bytes_; }
 

@@ -1,3 +1,5 @@
+// Recognises an encoding by its byte order mark, converts UTF-16 to UTF-8, and refuses, with
+// advice, files that are not text.
 #include "tern/data/loading/text_decoder.h"
 
 #include <algorithm>
@@ -27,7 +29,7 @@ constexpr std::pair<FileKind, const char*> kAdvice[] = {
     {FileKind::git_lfs, "; `git lfs pull` fetches the file"},
 };
 
-/// What to do with a file of this kind, behind its name.
+/// Advice for a file of this kind; it follows the format's name in the error.
 const char* remedy_for(FileKind kind) {
   for (const auto& [known, text] : kAdvice)
     if (known == kind) return text;

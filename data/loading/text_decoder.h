@@ -39,7 +39,7 @@ class TextDecoder {
 
   std::string name_;
   Kind kind_ = Kind::unknown;
-  std::string waiting_;  // bytes that may begin a mark; the first half of a unit of UTF-16
+  std::string waiting_;  // bytes that may begin a mark, or the first byte of a UTF-16 unit
   unsigned high_ = 0;    // the first half of a surrogate pair
   int64_t mark_ = 0, units_ = 0;
 };
@@ -54,11 +54,12 @@ class Utf8Reader {
   /// Copies the next bytes of the text to `to`; fewer than n only at its end.
   int64_t read(char* to, int64_t n);
   /// Skips n bytes of the text. Reads them only if they are packed or UTF-16. IoError if the text
-  /// ends before.
+  /// ends earlier.
   void skip(int64_t n);
   /// The file.
   const ByteReader& file() const { return bytes_; }
-  /// The position of byte `n` of the text, from 1, in the (unpacked) file. For UTF-16: in the text.
+  /// The position of byte `n` of the text in the (unpacked) file, counted from 1. For UTF-16: the
+  /// position in the converted text.
   int64_t place(int64_t n) const { return n + 1 + (decoder_.is_utf16() ? 0 : decoder_.mark()); }
 
  private:

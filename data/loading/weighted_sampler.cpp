@@ -1,3 +1,4 @@
+// Draws samples by weight in O(log n) with a binary tree of sums.
 #include "tern/data/loading/weighted_sampler.h"
 
 #include <algorithm>
@@ -10,8 +11,8 @@
 namespace tern::datasets {
 namespace {
 
-// A binary tree of sums: node k has the children 2k and 2k + 1; the leaves are the weights. It
-// never subtracts from a sum, so that rounding cannot draw a weight of 0.
+// A binary tree of sums: node k has the children 2k and 2k + 1; the leaves are the weights.
+// remove() adds up the sums again and never subtracts, so rounding cannot draw a weight of 0.
 class WeightTree {
  public:
   explicit WeightTree(const std::vector<double>& weights)

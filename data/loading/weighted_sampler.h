@@ -18,7 +18,7 @@
 namespace tern::datasets {
 
 struct WeightedSamplerOptions {
-  int64_t num_samples = 0;  ///< per epoch; 0: as many as weights
+  int64_t num_samples = 0;  ///< per epoch; 0: one per weight
   bool replacement = true;  ///< false: no sample twice per epoch
 };
 

@@ -1,3 +1,4 @@
+// Reads the directory and the members of a zip archive (also Zip64), and writes stored members.
 #include "tern/data/loading/detail/zip.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ constexpr uint32_t kInExtra = 0xffffffff;  // the Zip64 extra field has the numb
 constexpr int64_t kZipBuffer = 64 * 1024;
 constexpr int64_t kDeflateRatio = 1032;
 
-// The numbers of a little-endian record.
+// The bytes of a record; get() reads a little-endian number.
 struct Record {
   std::vector<unsigned char> bytes;
 
@@ -113,7 +114,7 @@ std::vector<ZipEntry> read_zip_directory(const RandomFile& file) {
     const int64_t next = at + kCentralSize + name + extra + r.get<uint16_t>(at + 32);
     if (next > d.size) file.fail(d.at + at, "the zip directory is damaged");
     ZipEntry e;
-    for (int64_t k = 0; k < name; ++k)  // safe for terminals in messages
+    for (int64_t k = 0; k < name; ++k)  // safe to print on terminals
       e.name.push_back(r.bytes[at + kCentralSize + k] < 0x20
                            ? '?'
                            : static_cast<char>(r.bytes[at + kCentralSize + k]));

@@ -1,3 +1,5 @@
+// BLEU as sacreBLEU computes it: n-gram matches, smoothing, brevity penalty, signature. Also the
+// score of d2l.ai.
 #include "tern/data/scores/bleu.h"
 
 #include <algorithm>
@@ -14,9 +16,9 @@ namespace {
 using std::string_view;
 using Counts = std::unordered_map<string_view, int64_t>;
 
-constexpr double kLogOfZero = -9999999999;  // sacreBLEU's
+constexpr double kLogOfZero = -9999999999;  // the value that sacreBLEU uses
 
-// The tokens of a text that has single spaces between them; n of them are one part of it.
+// The tokens of a text with single spaces between them, so that an n-gram is one part of the text.
 class Tokens {
  public:
   explicit Tokens(string_view text) : text_(text) {

@@ -1,3 +1,4 @@
+// Tokenises a sentence for BLEU: by the rules of mteval-v13a, by characters, or by words.
 #include "tern/data/scores/bleu.h"
 #include "tern/data/text/unicode.h"
 
@@ -9,7 +10,7 @@ using std::string_view;
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_point(char c) { return c == '.' || c == ','; }
 
-// ASCII marks but ' - . ,
+// The space and the ASCII marks except ' - . ,
 bool stands_alone(char c) {
   return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') ||
          (c >= '(' && c <= '+') || (c >= ':' && c <= '@') || c == '/';
@@ -20,9 +21,9 @@ void replace_all(std::string& text, string_view from, string_view to) {
     text.replace(at, from.size(), to);
 }
 
-// What a regular expression of two one-character groups does, from left to right and without
-// overlaps: where first(a) && second(b), the two get this before, between and after them. Digits
-// and points are ASCII, so bytes give what code points would.
+// Replaces as a regular expression of two one-character groups does, from left to right and without
+// overlaps: where first(a) && second(b), inserts `before`, `between` and `after` around a and b.
+// Digits and points are ASCII, so bytes give the same result as code points.
 template <class First, class Second>
 std::string substitute(string_view text, First first, Second second, string_view before,
                        string_view between, string_view after) {

@@ -1,3 +1,4 @@
+// chrF2 as sacreBLEU computes it: the F-score of character n-grams over a corpus.
 #include <algorithm>
 #include <unordered_map>
 #include <vector>
@@ -19,7 +20,7 @@ struct OrderCounts {
 };
 using Statistics = std::array<OrderCounts, kOrder>;
 
-// A sentence without its white space; the n-grams are parts of it.
+// A sentence without its white space. Its n-grams are parts of the text.
 class Characters {
  public:
   Characters(const std::string& sentence, bool lowercase) {
@@ -40,14 +41,14 @@ class Characters {
 
  private:
   std::string text_;
-  std::vector<size_t> offsets_;  // of the characters, and of the end
+  std::vector<size_t> offsets_;  // offsets of the characters and of the end
 };
 
 void add_sentence(Statistics& sum, const Characters& hypothesis, const Characters& reference) {
   for (int n = 1; n <= kOrder; ++n) {
     OrderCounts& counts = sum[n - 1];
     const auto wanted = reference.count(n);
-    // As in sacreBLEU: no n-grams of the hypothesis count where the reference has none.
+    // As in sacreBLEU: n-grams of the hypothesis count only if the reference has some.
     if (!wanted.empty()) counts.hypothesis += hypothesis.ngrams(n);
     counts.reference += reference.ngrams(n);
     for (const auto& [ngram, count] : hypothesis.count(n)) {

@@ -1,4 +1,4 @@
-// Copy and repeat copy.
+// The tasks copy and repeat copy of the Neural Turing Machine.
 #include <cmath>
 
 #include "tern/core/base/error.h"
@@ -32,7 +32,7 @@ SequenceTask repeat_copy_task(const RepeatCopyTask& t) {
     check_sizes("repeat-copy", batch, {length, length});
     const int64_t repeats = draw_size(t.repeats, rng), end = length + 1 + length * repeats;
     const Tensor vectors = random_bits({batch, length, t.bits}, rng);
-    // The mean of n numbers in a row, and their variance (n^2 - 1) / 12.
+    // The mean of n consecutive integers, and their variance (n^2 - 1) / 12.
     const double mean = 0.5 * static_cast<double>(t.scale.low + t.scale.high);
     const auto count = static_cast<double>(t.scale.high - t.scale.low + 1);
     const double deviation = count > 1 ? std::sqrt((count * count - 1) / 12) : 1;

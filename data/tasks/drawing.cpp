@@ -1,3 +1,4 @@
+// Checks sizes, draws random bits, and writes parts of a batch of sequences.
 #include "tern/data/tasks/drawing.h"
 
 #include "tern/core/base/error.h"

@@ -1,4 +1,4 @@
-// Shared by the tasks of sequence_tasks.h. Inside of data only.
+// Functions that the tasks of sequence_tasks.h share. Inside of data only.
 #pragma once
 
 #include "tern/data/tasks/sequence_tasks.h"
@@ -10,7 +10,7 @@ void check_sizes(const char* task, int64_t count, SizeRange range);
 
 int64_t draw_size(SizeRange range, Rng& rng);
 
-/// 0 and 1, equally likely.
+/// Bits that are 0 or 1 with equal probability.
 Tensor random_bits(const Shape& shape, Rng& rng);
 
 /// A batch of zeros.

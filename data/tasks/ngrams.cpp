@@ -1,4 +1,4 @@
-// Dynamic n-grams, and their best predictor.
+// The task dynamic n-grams of the Neural Turing Machine, and its best predictor.
 #include <cmath>
 #include <numbers>
 #include <vector>
@@ -11,14 +11,14 @@
 namespace tern::datasets {
 namespace {
 
-constexpr int64_t kMostContext = 20;  // a table of a million
+constexpr int64_t kMostContext = 20;  // a table of a million entries
 
 void check_context(int64_t context) {
   check(context >= 1 && context <= kMostContext, "ngrams: a context of {} bits is not in [1, {}]",
         context, kMostContext);
 }
 
-/// The last `context` bits of a sequence as a number, the newest in the lowest place.
+/// The last `bits` bits of a sequence as a number; the newest is the lowest bit.
 class Context {
  public:
   explicit Context(int64_t bits) : mask_((size_t{1} << bits) - 1) {}
@@ -37,7 +37,7 @@ SequenceTask ngram_task(const NgramTask& t) {
   auto draw = [t](int64_t batch, int64_t length, Rng& rng) {
     check_sizes("ngrams", batch, {length, length});
     const auto entries = int64_t{1} << t.context;
-    // Beta(1/2, 1/2) is the arcsine distribution: sin^2 of an even angle.
+    // Beta(1/2, 1/2) is the arcsine distribution: sin^2 of a uniform angle.
     const auto angle = uniform({batch, entries}, 0, std::numbers::pi / 2, rng).to_vector<double>();
     const auto chance = uniform({batch, length}, 0, 1, rng).to_vector<double>();
     SequenceBatch b = blank(batch, length, 1, 1);

@@ -1,4 +1,4 @@
-// Associative recall and priority sort.
+// The tasks associative recall and priority sort of the Neural Turing Machine.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@
 namespace tern::datasets {
 namespace {
 
-/// items (B, K, V, bits) -> (B, V, bits): of every sequence the item with the number in which (B).
+/// items (B, K, V, bits), which (B) -> (B, V, bits): item which[b] of each sequence b.
 Tensor pick(const Tensor& items, const Tensor& which) {
   const int64_t batch = items.size(0);
   Tensor rows = arange(0, batch) * items.size(1) + which;

@@ -1,3 +1,4 @@
+// Finds tasks by name, and computes the costs of logits: nats, bits and wrong bits.
 #include "tern/data/tasks/sequence_tasks.h"
 
 #include <numbers>

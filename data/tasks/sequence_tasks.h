@@ -82,9 +82,8 @@ struct NgramTask {
 };
 SequenceTask ngram_task(const NgramTask& task = {});
 
-/// The logits (B, T, 1) of the best predictor of n-grams, which does not know the table (Murphy
-/// 2012): P(1) = (n1 + 1/2) / (n0 + n1 + 1), where n0 and n1 count how often 0 and 1 followed this
-/// context.
+/// The logits (B, T, 1) of the best predictor that does not know the table (Murphy 2012): P(1) =
+/// (n1 + 1/2) / (n0 + n1 + 1), where n0 and n1 count how often 0 and 1 followed this context.
 Tensor best_ngram_logits(const SequenceBatch& batch, int64_t context = 5);
 
 /// Reads L random vectors with priorities from U(-1, 1) and a mark, then writes the `share` with

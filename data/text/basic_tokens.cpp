@@ -1,3 +1,5 @@
+// BERT's basic tokenization: cleans a text, strips accents, lowers letters, and cuts it at spaces,
+// punctuation and Chinese characters.
 #include <algorithm>
 #include <array>
 

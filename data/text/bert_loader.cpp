@@ -1,3 +1,5 @@
+// Makes BERT's pre-training sequences from spans of sentences, masks words and packs the batches.
+// bert_spans.cpp chooses the spans.
 #include "tern/data/text/bert_loader.h"
 
 #include <algorithm>
@@ -22,12 +24,12 @@ struct Masked {
 };
 struct Sequence {
   Ids tokens;
-  int64_t first_length;  // [CLS] a [SEP]
+  int64_t first_length;  // tokens of [CLS] a [SEP]
   bool random_next;
   std::vector<Masked> masked;
 };
 
-/// The ids of special and of other words.
+/// The ids of special and of ordinary tokens.
 struct WordIds {
   explicit WordIds(const WordPiece& pieces)
       : pad(pieces.pad_id()),
@@ -76,7 +78,7 @@ class BatchMaker {
     Rng rng = plan.sample_rng(first);
     return sequence(spans_.span(plan.position.epoch, first), rng);
   }
-  // The tokens of sentences from `from` to `to`, stopping after `enough` tokens.
+  // The tokens of sentences [from, to). Stops after the sentence that reaches `enough` tokens.
   Ids sentences(int64_t from, int64_t to, int64_t enough) const {
     Ids out;
     for (; from < to && std::ssize(out) < enough; ++from)

@@ -13,8 +13,8 @@
 // document B is from another place in it.) A pair over max_tokens loses tokens at either end of its
 // longer half. A single sentence left at the end of a document begins no pair.
 //
-// In each sequence 15 % of the tokens, at least one, are predicted, never special ones. Of these 80
-// % become [MASK], 10 % a random ordinary word, and 10 % stay.
+// In each sequence the model predicts 15 % of the tokens, at least one and never a special one. Of
+// these, 80 % become [MASK], 10 % become a random ordinary word, and 10 % stay.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@
 
 namespace tern::datasets {
 
-/// What a batch has.
+/// Counts of a batch.
 struct BertCounts {
   int64_t tokens = 0;  ///< without padding
   int64_t words = 0;   ///< to predict
@@ -43,7 +43,7 @@ struct BertBatch {
   Tensor places;    ///< (K), ascending: b T + t for each token to predict
   Tensor words;     ///< (K): the original words
   Tensor next;      ///< (B): 0 if B follows A, 1 if not; undefined without pairs
-  /// Of the whole batch, where this is a block of it (Loader::cut).
+  /// Counts of the whole batch, even if this is only a block of it (Loader::cut).
   BertCounts whole = {};
 };
 
@@ -53,7 +53,7 @@ struct BertLoaderOptions {
   bool pairs = true;           ///< false: [CLS] sentences [SEP], without prediction of the next
   double short_share = 0.1;    ///< share of sequences with a random, smaller number of tokens
   double masked_share = 0.15;  ///< share of tokens to predict
-  double as_mask = 0.8, as_random = 0.1;  ///< shares of those
+  double as_mask = 0.8, as_random = 0.1;  ///< shares of the tokens to predict
   bool shuffle = true;                    ///< else sequences are in text order
   uint64_t seed = 0;
   int workers = 1;   ///< as in LoaderOptions

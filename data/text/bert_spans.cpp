@@ -1,3 +1,5 @@
+// Chooses spans of consecutive sentences, cuts each at random into A and B, and finds a B from
+// another place.
 #include "tern/data/text/detail/bert_spans.h"
 
 #include <algorithm>
@@ -47,7 +49,7 @@ std::vector<int64_t> BertSpans::starts(int64_t epoch) const {
 }
 
 int64_t BertSpans::elsewhere(const BertSpan& s, Rng& rng) const {
-  // Not from this document; if it is the only one, neither from A nor from what follows A.
+  // B is not from this document. In the only document, B is neither from A nor right after A.
   Documents::Range hole = text_->document_of(s.first);
   if (text_->size() == 1) hole = {s.first, s.middle + 1};
   const int64_t i = rng.below(text_->sentences() - (hole.last - hole.first));

@@ -1,3 +1,5 @@
+// BPE over bytes: encodes, decodes and saves a list of merges. bpe_learn.cpp learns the list,
+// bpe_table.cpp applies it.
 #include "tern/data/text/bpe.h"
 
 #include "tern/core/base/error.h"

@@ -31,8 +31,8 @@ class Bpe {
 
   /// Only bytes, no merges.
   Bpe();
-  /// Learns the merges from texts: always merges the most frequent pair, of equals the pair with
-  /// the smaller ids. The order of the texts does not matter. For a vocabulary shared by two
+  /// Learns the merges from texts: always merges the most frequent pair, and among equals the pair
+  /// with the smaller ids. The order of the texts does not matter. For a vocabulary shared by two
   /// languages pass the texts of both.
   static Bpe learn(std::span<const std::string> texts, const BpeOptions& options = {});
   /// Error: a merge of special ids or of later ids, or a duplicate merge.

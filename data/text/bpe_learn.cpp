@@ -1,3 +1,4 @@
+// Learns the merges of Bpe: counted chunks become bytes, merge_learner.cpp chooses the pairs.
 #include <algorithm>
 #include <optional>
 

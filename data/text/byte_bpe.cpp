@@ -1,3 +1,5 @@
+// GPT-2's byte-level BPE: learns it, reads and writes vocab.json and merges.txt, encodes and
+// decodes. byte_bpe_chunks.cpp cuts the text.
 #include "tern/data/text/byte_bpe.h"
 
 #include <algorithm>
@@ -57,7 +59,7 @@ struct ByteBpe::Impl {
   Spellings spellings;
   std::vector<Halves> merges;
   std::vector<std::string> pieces;               // bytes of each id
-  std::unordered_map<std::string, int64_t> ids;  // of bytes
+  std::unordered_map<std::string, int64_t> ids;  // id of bytes
   std::vector<int64_t> specials;
   std::array<int64_t, 256> byte_ids{};
   detail::MergeTable table;
@@ -198,8 +200,8 @@ std::vector<int64_t> ByteBpe::encode(std::string_view text) const {
 }
 
 size_t ByteBpe::encode_beginning(std::string_view text, std::vector<int64_t>& ids) const {
-  // What ends a chunk is at most three characters behind it (a contraction that might begin there),
-  // and the last character may not be whole.
+  // At most three characters behind a chunk decide where it ends (a contraction might begin there),
+  // and the last character may be incomplete.
   constexpr size_t kSeen = 16;
   std::vector<std::string_view> chunks = detail::byte_bpe_chunks(text);
   size_t end = text.size();

@@ -34,8 +34,8 @@ class ByteBpe {
  public:
   /// Only the bytes.
   ByteBpe();
-  /// Learns the merges from texts: always merges the most frequent pair, of equals the pair of
-  /// earlier tokens. The merges equal those of the BpeTrainer of `tokenizers`.
+  /// Learns the merges from texts: always merges the most frequent pair, and among equals the pair
+  /// of earlier tokens. The merges equal those of the BpeTrainer of `tokenizers`.
   static ByteBpe learn(std::span<const std::string> texts, const ByteBpeOptions& options = {});
   /// IoError with file and line: damage, a merge whose parts or result vocab.json lacks, a byte
   /// without a token, a duplicate id. A small file can leave up to a million ids unused, 32 bytes
@@ -50,9 +50,10 @@ class ByteBpe {
   bool has(int64_t id) const;
   /// Thread-safe. Caches chunks.
   std::vector<int64_t> encode(std::string_view text) const;
-  /// For a text that comes in pieces. Appends the ids of the beginning that stay the same however
-  /// the text continues, and returns its size in bytes. Pass what is behind it again with more
-  /// text, at last to encode(): all ids together are those of the whole text. Thread-safe.
+  /// For a text that comes in pieces. Encodes as much of the beginning as cannot change however the
+  /// text continues, appends its ids, and returns its size in bytes. Pass the rest again with more
+  /// text, and the last rest to encode(): all ids together are those of the whole text.
+  /// Thread-safe.
   size_t encode_beginning(std::string_view text, std::vector<int64_t>& ids) const;
   /// The bytes of these tokens, specials as text. A model's output need not be valid UTF-8. Error:
   /// an unknown id.

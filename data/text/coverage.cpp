@@ -1,3 +1,5 @@
+// Collects the scripts and letter case of a tokenizer's words, and reports what a line has beyond
+// them.
 #include "tern/data/text/coverage.h"
 
 #include <fmt/format.h>
@@ -11,11 +13,12 @@
 namespace tern::datasets {
 namespace {
 
-constexpr int64_t kEnough = 200;  // words or merges
+constexpr int64_t kEnough = 200;  // words or merges that suffice to judge case and script
 
-/// Letters of a text, and whether it has words in capitals (two in a row, no small letters).
+/// Counts of a text's letters. Words in capitals show as two capitals in a row and no small
+/// letters.
 struct Letters {
-  int64_t capitals = 0, small = 0, paired = 0;  // paired: capitals after another
+  int64_t capitals = 0, small = 0, paired = 0;  // paired: capitals after a capital
   std::set<std::string_view> scripts;
 
   explicit Letters(std::string_view text) {

@@ -14,8 +14,8 @@ namespace tern::datasets {
 /// Parts of a line that occur in no training text.
 struct Unseen {
   int64_t words = 0;                 ///< in the line; known marks and numbers do not count
-  int64_t unknown = 0;               ///< of these words; BPE knows all words
-  std::vector<std::string> scripts;  ///< of its letters: "Cyrillic"; known scripts only
+  int64_t unknown = 0;               ///< unknown ones of these; BPE knows all words
+  std::vector<std::string> scripts;  ///< scripts of its letters, such as "Cyrillic"
   bool capitals = false;             ///< capital letters, if the training had none
   bool capital_words = false;        ///< words all in capitals, if most of the line is
   bool small_letters = false;
@@ -28,8 +28,8 @@ struct Unseen {
   std::string summary() const;
 };
 
-/// What the tokenizer's words or merges tell about its texts. Fewer than 200 of them tell nothing
-/// about case and script.
+/// Infers from a tokenizer's words or merges which scripts and letter case its training texts had.
+/// Fewer than 200 of them say nothing about case and script.
 class TextCoverage {
  public:
   explicit TextCoverage(Tokenizer tokenizer);

@@ -1,3 +1,4 @@
+// Graphemes and their width in terminal columns, by utf8proc's tables.
 #include <utf8proc.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Encodes lines as sentences, cuts long ones between words, and records where documents end.
 #include "tern/data/text/documents.h"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ class Collector {
     }
   }
 
-  // The end of a sentence from `begin`: at most `longest` tokens, without a part of a word.
+  // The end of a sentence from `begin`: at most `longest_` tokens, between words if possible.
   int64_t cut(const std::vector<int64_t>& ids, int64_t begin) const {
     const int64_t n = std::ssize(ids);
     if (longest_ == 0 || n - begin <= longest_) return n;

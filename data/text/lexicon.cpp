@@ -1,3 +1,5 @@
+// IBM Model 1: estimates by expectation maximisation which source token produces which target
+// token, and keeps the most likely ones.
 #include "tern/data/text/lexicon.h"
 
 #include <algorithm>
@@ -15,8 +17,8 @@ constexpr int64_t kNone = -1;
 /// A target token that occurs in a pair with some source token.
 struct Entry {
   int32_t target;
-  float p;       ///< that the source token makes it
-  double count;  ///< how often it is thought to have
+  float p;       ///< probability that the source token produces it
+  double count;  ///< expected number of times that it did
 };
 /// The entries of one source token, by ascending target.
 using Entries = std::vector<Entry>;
@@ -28,7 +30,7 @@ void check_tokens(const char* side, std::span<const int64_t> tokens, int64_t voc
 }
 
 std::vector<Entries> met_in_pairs(std::span<const EncodedPair> pairs, const LexiconOptions& o) {
-  std::vector<std::vector<int32_t>> where(static_cast<size_t>(o.source_vocab));  // pairs
+  std::vector<std::vector<int32_t>> where(static_cast<size_t>(o.source_vocab));  // indices of pairs
   for (size_t i = 0; i < pairs.size(); ++i)
     for (const int64_t s : pairs[i].source) {
       std::vector<int32_t>& list = where[static_cast<size_t>(s)];
@@ -95,7 +97,7 @@ void iterate(std::span<const EncodedPair> pairs, const std::vector<float>& by_no
   }
 }
 
-/// Fills the start of a row with the items of the largest numbers, keeping the order of equals.
+/// Fills a row with the ids of the items with the largest numbers, keeping the order of equals.
 template <class Item, class Number, class Id>
 void write_best(std::vector<Item> items, int64_t most, Number number, Id id, int64_t* row) {
   std::stable_sort(items.begin(), items.end(),

@@ -1,3 +1,4 @@
+// Reads a file's lines with limits on their length and memory; finds line ends across pieces.
 #include "tern/data/text/lines.h"
 
 #include <string_view>
@@ -11,20 +12,20 @@
 namespace tern::datasets {
 namespace {
 
-// Memory for lines: a free part, then a limit per byte of the file. Lines of one letter need 16
-// bytes per byte, real lines two.
+// Limits on the memory of lines: kFreeMemory is always allowed, then a number of bytes per byte of
+// the file. Lines of one letter need 16 bytes per byte, real lines two.
 constexpr int64_t kFreeMemory = 64 << 20, kMostOfPlain = 20, kMostOfGzip = 200;
 
 struct Lines {
   std::vector<std::string> lines;
-  int64_t lone_returns;  // that ended lines
+  int64_t lone_returns;  // line ends that are a CR without a LF
 };
 
 class LineCollector {
  public:
   explicit LineCollector(const std::string& path) : path_(path) {}
 
-  /// Bytes as they come from the reader.
+  /// Takes bytes as they come from the reader.
   void add(std::string_view bytes, const ByteReader& file) {
     const int64_t most = file.is_gzip() ? kMostOfGzip : kMostOfPlain;
     cutter_.add(bytes, [&](std::string_view line) {

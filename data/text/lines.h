@@ -27,7 +27,7 @@ class LineCutter {
   /// line at once; a LF at the beginning of the next piece then belongs to that line end.
   template <class Visit>
   void add(std::string_view piece, Visit&& visit) {
-    size_t at = begin(piece), lf = at, cr = at;  // the ends that come next, from `at`
+    size_t at = begin(piece), lf = at, cr = at;  // the next line ends from `at` on
     while (at < piece.size()) {
       if (lf != piece.npos && lf <= at) lf = piece.find('\n', at);
       if (cr != piece.npos && cr <= at) cr = piece.find('\r', at);
@@ -52,7 +52,7 @@ class LineCutter {
   }
   /// Bytes of the line that has not ended.
   int64_t waiting() const { return static_cast<int64_t>(rest_.size()); }
-  /// Lines that ended with a CR alone.
+  /// Lines that ended with a CR without a LF.
   int64_t lone_returns() const { return lone_returns_; }
 
  private:
@@ -81,8 +81,8 @@ struct TextOptions {
 /// size.
 std::string read_text(const std::string& path, const TextOptions& options = {});
 
-/// The lines of two files. IoError if their numbers of lines differ: it gives both, and counts the
-/// lone CRs, which may stand in the middle of lines in one of the files.
+/// The lines of two files. IoError if their numbers of lines differ: the error gives both numbers
+/// and counts the lone CRs, which may stand inside the lines of one file.
 std::pair<std::vector<std::string>, std::vector<std::string>> read_aligned(
     const std::string& first_path, const std::string& second_path);
 

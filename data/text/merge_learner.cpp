@@ -1,3 +1,5 @@
+// Keeps the counts of all pairs and a queue of the most frequent. A merge counts again only the
+// chunks that contain it.
 #include "tern/data/text/detail/merge_learner.h"
 
 #include <queue>
@@ -24,7 +26,7 @@ struct PairStatistics {
 struct Candidate {
   int64_t count;
   Key key;
-  bool operator<(const Candidate& o) const {  // in the queue: largest first
+  bool operator<(const Candidate& o) const {  // std::priority_queue: largest first
     return count != o.count ? count < o.count : key > o.key;
   }
 };
@@ -36,7 +38,7 @@ class Learner {
     queue_changed();
   }
 
-  /// The most frequent pair now; nothing if none occurs min_count times.
+  /// The most frequent pair now; nothing if no pair occurs at least min_count times.
   std::optional<Merge> best(int64_t min_count) {
     while (!queue_.empty()) {
       const Candidate best = queue_.top();
@@ -106,7 +108,7 @@ class Learner {
 
   std::vector<MergeChunk> chunks_;
   std::unordered_map<Key, PairStatistics> pairs_;
-  std::vector<Key> changed_;  // each once, however long a chunk is
+  std::vector<Key> changed_;  // each pair once
   std::priority_queue<Candidate> queue_;
 };
 

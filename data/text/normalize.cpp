@@ -1,3 +1,4 @@
+// Replaces invalid UTF-8, then applies NFC, lower case, single spaces and d2l's rule in this order.
 #include "tern/data/text/normalize.h"
 
 #include "tern/data/text/unicode.h"

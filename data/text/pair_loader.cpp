@@ -1,3 +1,4 @@
+// Encodes and pads sentence pairs, and plans batches of similar lengths.
 #include "tern/data/text/pair_loader.h"
 
 #include <algorithm>
@@ -38,7 +39,7 @@ struct Filling {
   }
 };
 
-// Plans the batches of an epoch: sorts by length, random among equals, and cuts at the limits.
+// Plans the batches of an epoch: sorts by length, equals at random, and cuts at the limits.
 class LengthPlanner {
  public:
   LengthPlanner(const std::vector<EncodedPair>& pairs, const PairLoaderOptions& options)
@@ -71,7 +72,7 @@ class LengthPlanner {
   }
 
   // Sorts by source length, then by target length in alternating direction, so that neighbours are
-  // similar on both sides. With shuffle up to two is added to the target length, so that batches
+  // similar on both sides. With shuffle it adds up to two to the target length, so that batches
   // differ between epochs.
   using Key = std::pair<int64_t, int64_t>;
   std::vector<Key> keys(Rng random) const {

@@ -28,8 +28,8 @@ struct EncodedPairs {
   PairReport report;  ///< its "lines" are the given pairs
 };
 
-/// Encodes the pairs. Pairs with a side of no tokens, or of more than max_length (0: no limit), are
-/// skipped and counted.
+/// Encodes the pairs. Skips and counts pairs with a side of no tokens, or of more than max_length
+/// (0: no limit).
 EncodedPairs encode_pairs(std::span<const SentencePair> pairs, const Tokenizer& source,
                           const Tokenizer& target, int64_t max_length = 0);
 

@@ -1,3 +1,4 @@
+// Reads sentence pairs from one table or two aligned files, and counts the skipped ones.
 #include "tern/data/text/pairs.h"
 
 #include <algorithm>

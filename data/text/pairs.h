@@ -15,7 +15,7 @@ struct SentencePair {
 
 struct PairOptions {
   bool reverse = false;   ///< swap source and target
-  int64_t first = 0;      ///< keep only the first pairs, this many; 0: all
+  int64_t first = 0;      ///< number of pairs to keep, from the beginning; 0: all
   int64_t max_words = 0;  ///< skip pairs with a longer side (words between spaces); 0: no limit
 };
 

@@ -1,3 +1,4 @@
+// Combines the parts of tokenizer.json (detail/pretrained_*.cpp) to encode and decode.
 #include "tern/data/text/pretrained_tokenizer.h"
 
 #include <algorithm>

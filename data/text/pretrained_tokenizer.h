@@ -12,16 +12,16 @@
 //   post-processors TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel, Sequence
 //   decoders        WordPiece, ByteLevel, Metaspace, BPEDecoder, ByteFallback, Fuse, Strip,
 //                   Replace, Sequence
-// Truncation and padding in the file are ignored: whoever makes batches does these. Unicode tables
-// are utf8proc's (data/text/unicode.h): characters newer than those, or newer than the package's,
-// may be cut and normalised differently.
+// Ignores the file's truncation and padding, which belong to the code that makes batches. Unicode
+// tables are utf8proc's (data/text/unicode.h): characters newer than those, or newer than the
+// package's, may be cut and normalised differently.
 //
 // Memory: a file has at most 256 MiB of text, plain or unpacked from gzip, and 2^23 values of JSON,
 // each of which takes up to a hundred bytes while it loads. Beside its tokens, a Unigram model
 // takes at most 9 bytes per byte of its pieces, of which there may be 16 MiB. A small file can
-// leave up to three million ids unused, 32 bytes each. Normalizers and decoders make at most 256
-// MiB of a text. WordPiece's max_input_chars_per_word is at most 1000: its time grows with the
-// third power of that.
+// leave up to three million ids unused, 32 bytes each. A text has at most 256 MiB after a
+// normalizer or decoder. WordPiece's max_input_chars_per_word is at most 1000, because the time
+// grows with its third power.
 #pragma once
 
 #include <cstdint>

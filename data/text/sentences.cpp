@@ -1,3 +1,5 @@
+// Finds the end of a sentence from its mark, from what follows it, and from a list of
+// abbreviations.
 #include "tern/data/text/sentences.h"
 
 #include <algorithm>
@@ -62,7 +64,7 @@ size_t past_spaces(std::string_view text, size_t at) {
   return at;
 }
 
-/// The end of the sentence whose end mark is at text[at]; `at` if it does not end one.
+/// The end of the sentence whose end mark is at text[at]; `at` if the mark does not end one.
 size_t sentence_end(std::string_view text, size_t at) {
   size_t next = at;
   const char32_t mark = next_code_point(text, next);

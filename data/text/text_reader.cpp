@@ -1,3 +1,4 @@
+// Reads a text in pieces, and keeps the beginning of a cut character for the next piece.
 #include "tern/data/text/text_reader.h"
 
 #include <algorithm>

@@ -9,18 +9,18 @@
 
 namespace tern::datasets {
 
-/// IoErrors as those of read_text (lines.h).
+/// Throws the IoErrors of read_text (lines.h).
 class TextReader {
  public:
   explicit TextReader(const std::string& path,
                       int64_t max_bytes = std::numeric_limits<int64_t>::max());
 
-  /// Appends the next bytes of the text, about 1 MiB that end with a whole character; false, and
-  /// appends nothing, at its end. UTF-16 is turned into UTF-8; a byte order mark is not part of the
-  /// text.
+  /// Appends the next bytes of the text, about 1 MiB that end with a whole character. At the end of
+  /// the text, appends nothing and returns false. Converts UTF-16 to UTF-8; a byte order mark is
+  /// not part of the text.
   bool read(std::string& text);
-  /// Skips bytes of the text, and what is left of a character that they end in. Does not check
-  /// them, and does not read them from a plain file.
+  /// Skips bytes of the text, and the rest of a character that they end in. Does not check them,
+  /// and does not read them from a plain file.
   void skip(int64_t bytes);
   /// Bytes of the text so far.
   int64_t position() const { return position_; }
@@ -29,7 +29,7 @@ class TextReader {
   [[noreturn]] void fail_character(int64_t position) const;
   Utf8Reader bytes_;
   std::string rest_;      // the beginning of a character
-  int64_t position_ = 0;  // of the text
+  int64_t position_ = 0;  // in the text
 };
 
 }  // namespace tern::datasets

@@ -1,3 +1,5 @@
+// Files of token ids in pages with checksums: TokenPages reads one, TokenWriter writes one without
+// a name, keep() names it.
 #include "tern/data/text/token_stream.h"
 
 #include <fcntl.h>
@@ -28,7 +30,7 @@ using TokenPage = std::array<unsigned char, kPage>;
 
 int64_t width_of(int64_t vocabulary) { return vocabulary > 1 << 16 ? 4 : 2; }
 
-// Of a page's ids, and of its number, so that a page in another's place is noticed.
+// Checksum of a page's ids and of its number, so that a page in another's place is noticed.
 uint32_t sum_of(int64_t number, const unsigned char* page) {
   const uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(&number), sizeof number);
   return static_cast<uint32_t>(crc32_z(crc, page, kInPage));
@@ -55,7 +57,7 @@ int64_t pages_of(int64_t size, int64_t width) {
 
 }  // namespace
 
-// A file of ids that is open.
+// An open file of ids.
 class detail::TokenPages {
  public:
   explicit TokenPages(const std::string& path) : file_(path) { read_end(); }
@@ -195,7 +197,7 @@ std::string existing_folder(const std::string& path) {
   return at.empty() ? "." : at.string();
 }
 
-// A new file without a name; -1 if there can be none.
+// Creates a file without a name. Returns -1 if the folder can have none.
 int open_unnamed(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
   if (fd >= 0) return fd;
@@ -229,7 +231,7 @@ void TokenStream::keep(const std::string& path) const {
   check(pages_ != nullptr, "TokenStream::keep: the ids are in memory");
   const detail::RandomFile& file = pages_->file();
   if (is_file_at(file.descriptor(), path)) return;
-  // The bytes are on the disk since TokenWriter::finish(), so that a name is all that is missing.
+  // TokenWriter::finish() has synced the bytes to the disk, so only the name is missing.
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_write(path, "cannot be replaced");
   const std::string self = fmt::format("/proc/self/fd/{}", file.descriptor());
   if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0)
@@ -257,14 +259,14 @@ void TokenWriter::add(std::span<const int64_t> ids) {
   for (int64_t id : ids) {
     check(id >= 0 && id < vocabulary_, "TokenWriter: id {} of a vocabulary of {}", id, vocabulary_);
     if (size_ % in_page == 0) begin_page();
-    const auto value = static_cast<uint32_t>(id);  // its first bytes are the lower ones
+    const auto value = static_cast<uint32_t>(id);  // little-endian: the low bytes come first
     std::memcpy(page_ + size_ % in_page * width, &value, static_cast<size_t>(width));
     if (++size_ % in_page == 0) end_page();
   }
 }
 
 void TokenWriter::begin_page() {
-  constexpr size_t kPages = 64;  // are written at a time
+  constexpr size_t kPages = 64;  // pages per write
   if (buffer_.size() == kPages * kPage) flush();
   if (buffer_.empty()) buffer_.reserve(kPages * kPage);
   buffer_.resize(buffer_.size() + kPage);

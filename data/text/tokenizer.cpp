@@ -1,3 +1,5 @@
+// Learns, encodes and decodes by words, by spaces or by BPE. Matches words to the vocabulary also
+// if their marks differ.
 #include "tern/data/text/tokenizer.h"
 
 #include <algorithm>

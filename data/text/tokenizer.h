@@ -1,6 +1,5 @@
 // Converts lines of text to ids and back: normalisation, tokens and vocabulary in one value, saved
-// with a model. encode does not add the special tokens of vocabulary.h; whoever makes batches adds
-// them.
+// with a model. encode does not add the special tokens of vocabulary.h; pair_loader.h does.
 #pragma once
 
 #include <cstdint>

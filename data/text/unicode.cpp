@@ -1,3 +1,5 @@
+// UTF-8, character classes, normal forms and lower case, by utf8proc's tables. display_width.cpp
+// has graphemes and widths.
 #include "tern/data/text/unicode.h"
 
 #include <utf8proc.h>
@@ -56,7 +58,8 @@ bool is_case_ignorable(char32_t c) {
   }
 }
 
-// A capital sigma is final after a cased letter and before none (ignoring some characters).
+// A capital sigma is final if a cased letter precedes it and none follows it. Case-ignorable
+// characters in between do not count.
 bool is_final_sigma(const std::u32string& text, size_t at) {
   size_t before = at;
   while (before > 0 && is_case_ignorable(text[before - 1])) --before;
@@ -66,7 +69,7 @@ bool is_final_sigma(const std::u32string& text, size_t at) {
   return after == text.size() || !is_cased(text[after]);
 }
 
-// Ignores the context.
+// Converts one letter without regard to its neighbours.
 void append_lower(std::string& to, char32_t c) {
   if (c == kDottedCapitalI) {
     to += 'i';
@@ -178,7 +181,7 @@ std::string_view strip_spaces(std::string_view text) {
 
 std::string one_line(std::string_view text) {
   std::string out;
-  bool gap = false;  // space in place of control characters, unless the text has one
+  bool gap = false;  // a space replaces control characters, unless the text has one
   for (size_t at = 0; at < text.size();) {
     const char32_t c = next_code_point(text, at);
     const utf8proc_category_t k = category(c);

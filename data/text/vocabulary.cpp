@@ -1,3 +1,4 @@
+// Chooses the most frequent words, and converts words to ids and back.
 #include "tern/data/text/vocabulary.h"
 
 #include <algorithm>

@@ -32,11 +32,11 @@ class Vocabulary {
  public:
   /// Only the special tokens.
   Vocabulary() = default;
-  /// The special tokens, then the words by falling frequency, of equals by their bytes. A word that
-  /// looks like a special token is left out and therefore unknown.
+  /// The special tokens, then the words by falling frequency, and equals in the order of their
+  /// bytes. A word that looks like a special token is left out and therefore unknown.
   Vocabulary(const WordCounts& counts, const VocabularyOptions& options);
-  /// The special tokens, then these. Error: a duplicate, empty or invalid (not UTF-8) word, or one
-  /// that looks like a special token.
+  /// The special tokens, then `words`. Error: a duplicate, empty or invalid (not UTF-8) word, or
+  /// one that looks like a special token.
   explicit Vocabulary(std::vector<std::string> words);
 
   int64_t size() const { return kSpecials + static_cast<int64_t>(words_.size()); }

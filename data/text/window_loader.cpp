@@ -1,3 +1,4 @@
+// Plans the windows of a pass from a random offset, and copies tokens and targets of each window.
 #include "tern/data/text/window_loader.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace tern::datasets {
 namespace {
 
-/// The windows of a pass: one less than would fit, so that it can begin at any offset.
+/// The number of windows in a pass: one less than would fit, so that it can begin at any offset.
 int64_t windows_of(int64_t tokens, int64_t window) {
   return std::max<int64_t>(1, (tokens - window) / window);
 }

@@ -30,13 +30,13 @@ struct WindowLoaderOptions {
 };
 
 /// A pass over the stream begins at a random offset below `window` and visits windows side by side,
-/// in random order. So every token after the offset is a target once, except less than two windows
-/// at the end, and window bounds differ between passes. Batches depend only on the options and the
-/// epoch, so a loader can seek to a saved position. It reads the windows of the batches that it
-/// makes (where it is cut, of its blocks), and keeps 8 bytes per window of the epoch. Error: the
-/// stream has fewer than window + 1 tokens, or fewer windows than parts.
+/// in random order. So every token after the offset is a target once, except fewer than two windows
+/// of them at the end, and window bounds differ between passes. Batches depend only on the options
+/// and the epoch, so a loader can seek to a saved position. It reads only the windows of the
+/// batches that it makes (of its blocks, if it is cut), and keeps 8 bytes per window of the epoch.
+/// Error: the stream has fewer than window + 1 tokens, or fewer windows than parts.
 Loader<WindowBatch> window_loader(const TokenStream& stream, const WindowLoaderOptions& options);
-/// The same of ids in memory.
+/// The same for ids in memory.
 inline Loader<WindowBatch> window_loader(std::shared_ptr<const std::vector<int64_t>> stream,
                                          const WindowLoaderOptions& options) {
   return window_loader(TokenStream(std::move(stream)), options);

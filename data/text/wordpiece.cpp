@@ -1,3 +1,5 @@
+// Reads, writes and applies a WordPiece vocabulary. basic_tokens.cpp cuts the text into words,
+// wordpiece_learn.cpp learns.
 #include "tern/data/text/wordpiece.h"
 
 #include <algorithm>
@@ -16,7 +18,7 @@ namespace {
 using detail::kContinued;
 using detail::kSpecialPieces;
 
-// What is wrong with a piece; empty if nothing.
+// The fault of an invalid piece; empty for a valid one.
 std::string_view fault_of(std::string_view piece) {
   if (piece.empty()) return "is empty";
   if (piece.find_first_of("\r\n") != piece.npos) return "has a line end";
@@ -24,7 +26,7 @@ std::string_view fault_of(std::string_view piece) {
   return "";
 }
 
-// No space before these, as in the tokenizers package's decoder.
+// Whether the piece has no space before it, as in the decoder of the `tokenizers` package.
 bool closes(std::string_view piece) {
   constexpr std::array<std::string_view, 9> kClosing = {".",  "?",  "!",   ",",  "n't",
                                                         "'m", "'s", "'ve", "'re"};

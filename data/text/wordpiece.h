@@ -40,11 +40,11 @@ struct WordPieceLearnOptions {
 class WordPiece {
  public:
   /// Learns like the trainer of the `tokenizers` package. Starting from characters it repeatedly
-  /// merges the most frequent pair of neighbours (a, ##b -> ab; ##a, ##b -> ##ab), of equals the
-  /// pair whose parts came first into the vocabulary. So it uses counts, not the likelihood of
+  /// merges the most frequent pair of neighbours (a, ##b -> ab; ##a, ##b -> ##ab), and among equals
+  /// the pair whose parts came first into the vocabulary. So it uses counts, not the likelihood of
   /// Schuster & Nakajima (2012). Order of pieces: special ones ([PAD], [UNK], [CLS], [SEP],
   /// [MASK]), characters by code point, those with ##, merges. The order of the texts does not
-  /// matter. Error: the alphabet alone exceeds the size.
+  /// matter. Error: the alphabet exceeds the size.
   static WordPiece learn(std::span<const std::string> texts,
                          const WordPieceLearnOptions& learning = {},
                          const WordPieceOptions& options = {});
@@ -52,7 +52,7 @@ class WordPiece {
   /// [UNK].
   explicit WordPiece(std::vector<std::string> pieces, const WordPieceOptions& options = {});
 
-  /// Reads vocab.txt, a piece per line. IoError with the line: as above.
+  /// Reads vocab.txt, one piece per line. IoError with the line: as above.
   static WordPiece load(const std::string& path, const WordPieceOptions& options = {});
   /// Writes vocab.txt, completely or not at all. The file does not contain the options.
   void save(const std::string& path) const;

@@ -1,3 +1,4 @@
+// Learns a WordPiece vocabulary: the alphabet, then merges of frequent pairs (merge_learner.cpp).
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
@@ -16,7 +17,7 @@ namespace {
 using detail::kContinued;
 using Counted = std::pair<std::string, int64_t>;
 
-/// By code point, which is also the order of UTF-8 bytes.
+/// Sorts by code point, which is also the order of UTF-8 bytes.
 std::vector<Counted> sorted(const WordCounts& counts) {
   std::vector<Counted> out(counts.begin(), counts.end());
   std::sort(out.begin(), out.end());
@@ -41,7 +42,7 @@ class Pieces {
   std::unordered_map<std::string, int32_t> ids_;
 };
 
-/// The `most` most frequent characters; of equals those with smaller code points.
+/// The `most` most frequent characters; among equals those with smaller code points.
 std::vector<std::string> alphabet_of(const std::vector<Counted>& words, int64_t most) {
   WordCounts counts;
   for (const auto& [word, count] : words)

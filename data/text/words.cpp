@@ -1,3 +1,5 @@
+// Cuts text into words and marks, and marks the spaces that word_spacing.cpp does not expect;
+// joins them again.
 #include "tern/data/text/words.h"
 
 #include <algorithm>

@@ -23,8 +23,8 @@ namespace tern::datasets {
 std::vector<std::string> split_words(std::string_view text);
 
 /// The same tokens, marked where join_words would add a space that the text lacks (￭, as in
-/// OpenNMT's tokenizer) or lack one that the text has (▁). The mark is put before the token after
-/// that place, or after the token before it if that is punctuation and the other is a word.
+/// OpenNMT's tokenizer) or lack one that the text has (▁). The mark stands in front of the token
+/// after that place, or behind the token before it if only that one is punctuation.
 ///   "Où ? 5 × 6=30" gives Où ▁? 5 ▁×▁ 6 = 30
 /// So join_words(mark_words(s)) == s for any valid UTF-8 without runs of spaces, spaces at its ends
 /// and these two characters.

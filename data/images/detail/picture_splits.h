@@ -19,7 +19,7 @@ std::vector<std::string> folders_in(const std::string& path);
 /// trainset; test, testing, testset; val, valid, validation, valset, dev, eval; or these as a word
 /// of a name, as in seg_train. If there are test/ and validation folders, test/ is the test set.
 /// Without parts, the folder itself is `train`. Without a training set, `train` is empty. IoError
-/// if folders may be parts or classes.
+/// if it is unclear whether folders are parts or classes.
 PictureSplits find_splits(const std::string& path);
 
 }  // namespace tern::datasets::detail

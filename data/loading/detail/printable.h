@@ -5,7 +5,7 @@
 
 namespace tern::datasets::detail {
 
-/// Replaces what a terminal might take for a command by '?'.
+/// Replaces control characters, which a terminal might obey, by '?'.
 inline std::string printable(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';

@@ -15,7 +15,7 @@ std::string bert_clean(std::string_view text, const BertCleaning& options);
 /// The canonical decomposition without nonspacing marks (Mn).
 std::string without_accents(std::string_view text);
 
-/// Punctuation, in ASCII more than Unicode's: also $ + < = > ^ ` | ~.
+/// Whether c is punctuation by Unicode, or one of the ASCII characters $ + < = > ^ ` | ~.
 bool is_bert_mark(char32_t c);
 
 }  // namespace tern::datasets::detail

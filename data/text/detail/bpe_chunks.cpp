@@ -1,3 +1,4 @@
+// Cuts text for BPE where the class of characters changes.
 #include "tern/data/text/detail/bpe_chunks.h"
 
 #include "tern/data/text/unicode.h"
@@ -19,7 +20,7 @@ size_t run_end(std::string_view text, size_t begin, size_t limit) {
   return at;
 }
 
-// An apostrophe between letters belongs to what is before it.
+// Moves past an apostrophe between letters, which belongs to the chunk before it.
 size_t past_apostrophe(std::string_view text, size_t begin, size_t at) {
   if (at == text.size() || class_at(text, begin) != CharacterClass::letter) return at;
   size_t next = at;
@@ -32,7 +33,7 @@ size_t word_chunk_end(std::string_view text, size_t begin) {
   size_t word = begin;
   if (class_at(text, begin) == CharacterClass::space) {
     const size_t end = run_end(text, begin, begin + kLongestChunk);
-    // Of a run of white space, a last plain space goes with the word that follows.
+    // The last character of a run goes with the word that follows, if it is a plain space.
     const bool before_word =
         end < text.size() && text[end - 1] == ' ' && class_at(text, end) != CharacterClass::space;
     if (!before_word) return end;

@@ -1,3 +1,4 @@
+// Merges pairs by priority: long runs of one pair at once, the rest with a queue.
 #include "tern/data/text/detail/bpe_table.h"
 
 #include <fmt/core.h>
@@ -38,10 +39,10 @@ const MergeTable::Merged* MergeTable::find(int64_t left, int64_t right) const {
   return found == merged_.end() ? nullptr : &found->second;
 }
 
-// Puts the first pair of all together everywhere, while that is a quarter of the pairs. No pair
-// before it can come of that where the table is ordered, so that the queue would do the same.
+// Merges the pair of highest priority everywhere, as long as it is a quarter of all pairs. In an
+// ordered table no pair of higher priority can result, so the queue would do the same.
 void MergeTable::merge_runs(std::vector<int64_t>& ids) const {
-  constexpr size_t kLong = 256;  // below, a queue is small
+  constexpr size_t kLong = 256;  // below this, a queue is small
   while (ordered_ && ids.size() > kLong) {
     const Merged* first = nullptr;
     size_t count = 0, place = 0;
@@ -69,14 +70,14 @@ std::vector<int64_t> MergeTable::merge(std::vector<int64_t> ids) const {
   check(ids.size() <= INT32_MAX, "byte-pair encoding: {} pieces that no rule cuts, at most {}",
         ids.size(), INT32_MAX);
   const auto count = static_cast<int32_t>(ids.size());
-  constexpr int64_t kGone = -1;  // into the piece before
+  constexpr int64_t kGone = -1;  // merged into the piece before
   std::vector<Neighbours> pieces(ids.size());
   for (int32_t i = 0; i < count; ++i) pieces[static_cast<size_t>(i)] = {i - 1, i + 1};
   auto merge_at = [&](int32_t place) -> const Merged* {
     if (place < 0 || pieces[place].after >= count) return nullptr;
     return find(ids[place], ids[pieces[place].after]);
   };
-  // Rank and place of pairs, some of which have changed since; the first to merge is on top.
+  // Ranks and places of pairs, the first to merge on top. Entries of changed pairs are skipped.
   std::vector<uint64_t> room;
   room.reserve(ids.size());
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> queue({}, std::move(room));

@@ -1,4 +1,4 @@
-// Shared by both kinds of byte-pair encoding. Inside of data only.
+// The table of merges and the cache that all kinds of BPE share. Inside of data only.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class MergeTable {
   /// Appends a pair. Returns false, without a change, if the pair exists.
   bool add(int64_t left, int64_t right, int64_t id);
   int64_t size() const { return static_cast<int64_t>(merged_.size()); }
-  /// Merges neighbours until no pair is left: always the pair of highest priority, of equals the
-  /// leftmost. Takes O(n log n) time and 24 bytes per id, or 8 while there are long runs of one
+  /// Merges neighbours until no pair is left: always the pair of highest priority, and among equals
+  /// the leftmost. Takes O(n log n) time and 24 bytes per id, or 8 while there are long runs of one
   /// pair. Error for 2^31 ids.
   std::vector<int64_t> merge(std::vector<int64_t> ids) const;
 

@@ -1,3 +1,5 @@
+// Cuts text as the regular expressions of GPT-2 and Llama 3 do, without a regular expression, and
+// writes bytes as visible characters.
 #include "tern/data/text/detail/byte_bpe_chunks.h"
 
 #include <utf8proc.h>
@@ -37,8 +39,8 @@ size_t contraction(std::string_view text) {
   return 0;
 }
 
-/// End of a chunk that begins with white space: the last space of a run goes with what follows if
-/// it is a plain one, and stands alone if it is another.
+/// End of a chunk that begins with white space. Before other text, a run leaves its last character
+/// to the next chunk: a plain space joins the run that follows, another one stands alone.
 size_t space_end(std::string_view text, size_t begin) {
   const size_t end = run_end(text, begin);
   if (end == text.size()) return end;
@@ -53,7 +55,7 @@ size_t chunk_end(std::string_view text, size_t begin) {
   return kind_at(text, begin) == Kind::space ? space_end(text, begin) : run_end(text, begin);
 }
 
-/// Of a contraction in any case; ſ is an s there.
+/// Length of a contraction in upper or lower case; ſ counts as an s.
 size_t any_contraction(std::string_view text) {
   if (!text.starts_with('\'')) return 0;
   if (text.substr(1).starts_with("ſ")) return 3;
@@ -62,7 +64,7 @@ size_t any_contraction(std::string_view text) {
   return contraction(three);
 }
 
-/// Past carriage returns and line feeds.
+/// Moves `at` past carriage returns and line feeds.
 size_t past_lines(std::string_view text, size_t at) {
   while (at < text.size() && (text[at] == '\r' || text[at] == '\n')) ++at;
   return at;
@@ -118,7 +120,7 @@ bool stands_for_itself(int byte) {
 
 constexpr char32_t kFirstOther = 0x100;
 
-/// The character of each byte.
+/// The visible character that represents each byte.
 const std::array<char32_t, 256>& characters() {
   static const auto kCharacters = [] {
     std::array<char32_t, 256> out{};

@@ -1,3 +1,4 @@
+// Sorts runs of combining characters by class in O(n log n).
 #include "tern/data/text/detail/canonical_order.h"
 
 #include <utf8proc.h>

@@ -6,14 +6,14 @@
 namespace tern::datasets::detail {
 
 inline constexpr int64_t kMostTokens = 1 << 24;
-inline constexpr int64_t kMostTokenBytes = 1 << 28;  ///< of a file of tokens
-/// How many unused ids a vocabulary may have beyond its number of tokens.
+inline constexpr int64_t kMostTokenBytes = 1 << 28;  ///< size of a file of tokens
+/// A vocabulary of n tokens may have n + kMostHoles unused ids.
 inline constexpr int64_t kMostHoles = 1 << 20;
-/// Bytes of a text that is normalised or decoded. Each part of a tokenizer may make it any number
-/// of times longer.
+/// Limit of a text that is normalised or decoded, in bytes. Each part of a tokenizer may make it
+/// any number of times longer.
 inline constexpr int64_t kMostNormalBytes = 1 << 28;
 
-/// Characters of a word that WordPiece may cut; its time grows with their third power.
+/// Limit of a word that WordPiece cuts, in characters; the time grows with their third power.
 inline constexpr int64_t kMostWordCharacters = 1000;
 
 }  // namespace tern::datasets::detail

@@ -15,9 +15,9 @@ struct MergeChunk {
   int64_t count;
 };
 
-/// Repeatedly merges the most frequent pair of neighbours, of equals the one with the smaller ids,
-/// while a pair occurs min_count times. piece_of(left, right) returns the id of the result, which
-/// may exist already, or nothing to stop.
+/// Repeatedly merges the most frequent pair of neighbours, and among equals the one with the
+/// smaller ids, while a pair occurs at least min_count times. piece_of(left, right) returns the id
+/// of the result, which may exist already, or nothing to stop.
 void learn_merges(std::vector<MergeChunk> chunks, int64_t min_count,
                   const std::function<std::optional<int32_t>(int32_t, int32_t)>& piece_of);
 

@@ -1,3 +1,5 @@
+// Finds added tokens in a text and in its normalised rest, the longest first, and passes on the
+// parts between them.
 #include "tern/data/text/detail/pretrained_added.h"
 
 #include <algorithm>
@@ -10,7 +12,7 @@
 namespace tern::datasets::detail {
 namespace {
 
-/// The place of the character that ends at text[end].
+/// The place of the character that ends before text[end].
 size_t character_before(std::string_view text, size_t end) {
   size_t at = end - 1;
   while (at > 0 && (text[at] & 0xC0) == 0x80) --at;
@@ -46,7 +48,7 @@ AddedTokens::AddedTokens(const JsonValue& list, const Normalizer& normalize) {
       if (!token.content.empty()) normalized_.push_back(std::move(token));
     }
   }
-  // By first byte, and of those that begin alike the longest first.
+  // Sorts by first byte, and among equals the longest first.
   for (Tokens* tokens : {&raw_, &normalized_})
     std::stable_sort(tokens->begin(), tokens->end(), [](const Token& a, const Token& b) {
       return a.content[0] != b.content[0] ? a.content[0] < b.content[0]

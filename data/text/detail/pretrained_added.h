@@ -21,8 +21,8 @@ class AddedTokens {
   const std::vector<std::pair<std::string, int64_t>>& ids() const { return ids_; }
   bool is_special(int64_t id) const { return special_.contains(id); }
 
-  /// Finds tokens in the text, and those that are `normalized` in the normalised rest; of several
-  /// at one place the longest. In order, appends their ids to `ids` and calls use(part) for each
+  /// Finds tokens in the text, and `normalized` tokens in the normalised rest; the longest where
+  /// several begin. In text order, appends their ids to `ids` and calls use(part) for each
   /// normalised part between them.
   void cut(std::string_view text, const Normalizer& normalize,
            const std::function<void(Fragment)>& use, std::vector<int64_t>& ids) const;

@@ -1,3 +1,4 @@
+// Reads SentencePiece's table from base64 and looks up the replacements of graphemes in it.
 #include "tern/data/text/detail/pretrained_charsmap.h"
 
 #include <cstring>
@@ -10,7 +11,7 @@
 namespace tern::datasets::detail {
 namespace {
 
-constexpr size_t kLongestGrapheme = 5;  // bytes of one that is looked up as a whole
+constexpr size_t kLongestGrapheme = 5;  // bytes; longer graphemes are looked up by character
 
 std::optional<uint32_t> digit_of(char c) {
   if (c >= 'A' && c <= 'Z') return c - 'A';
@@ -38,7 +39,7 @@ std::string from_base64(std::string_view text) {
   return out;
 }
 
-// A unit of the double array.
+// The fields of a unit of the double array.
 bool has_leaf(uint32_t u) { return (u >> 8 & 1) != 0; }
 uint32_t value(uint32_t u) { return u & 0x7FFFFFFF; }
 uint32_t label(uint32_t u) { return u & 0x800000FF; }

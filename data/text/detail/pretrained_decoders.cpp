@@ -23,7 +23,7 @@ std::string replaced(std::string text, std::string_view part, std::string_view b
   return text;
 }
 
-/// No spaces before marks and English clitics.
+/// Removes spaces before marks and English clitics.
 std::string clean(std::string text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kRules = {
       {{" .", "."},
@@ -91,7 +91,7 @@ std::optional<char> byte_of(const std::string& token) {
   return static_cast<char>(value);
 }
 
-/// Runs of <0xE9> and so on are text if they are UTF-8, else a U+FFFD each.
+/// Runs of byte tokens such as <0xE9> become text if they are UTF-8, else one U+FFFD per byte.
 Tokens fallen_back(const Tokens& tokens) {
   Tokens out;
   std::string bytes;
@@ -182,7 +182,8 @@ std::vector<TemplatePiece> pieces_of(const JsonValue& list, const JsonValue& spe
   return out;
 }
 
-/// cls A sep, and cls A sep B sep with segments (BERT) or cls A sep sep B sep without (RoBERTa).
+/// One text: cls A sep. A pair: cls A sep B sep with segments (BERT), or cls A sep sep B sep
+/// without (RoBERTa).
 PretrainedTemplate bert_template(const JsonValue& part, bool roberta) {
   using Kind = TemplatePiece::Kind;
   part.ignore("trim_offsets add_prefix_space");
@@ -246,7 +247,7 @@ std::string lossy_utf8(std::string_view bytes) {
       at = end;
       continue;
     }
-    // How many bytes could begin a character: what follows would make it whole.
+    // Counts the bytes that could begin a character, since some tail would complete it.
     const std::string_view rest = bytes.substr(at);
     size_t length = 1;
     for (const std::string_view tail : {"\x80", "\x9F", "\xBF", "\x80\x80", "\xBF\x80", "\x90\x80"})

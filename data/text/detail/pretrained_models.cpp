@@ -41,7 +41,7 @@ int64_t longest_word_of(const JsonValue& part) {
   return longest.is_null() ? 100 : longest.integer(0, kMostWordCharacters);
 }
 
-/// The longest pieces from the left; the whole word is unknown if one is missing.
+/// WordPiece: the longest pieces from the left. The whole word is unknown if one is missing.
 class WordPieces {
  public:
   WordPieces(const PretrainedModel& model, const JsonValue& part)
@@ -67,7 +67,7 @@ class WordPieces {
   size_t longest_ = 0;
 };
 
-/// Characters, then merges.
+/// BPE: starts from characters and merges pairs.
 class Pairs {
  public:
   Pairs(PretrainedModel model, const JsonValue& part)
@@ -145,7 +145,7 @@ class Pairs {
   MergeTable merges_;
 };
 
-/// Files from before the models had a type.
+/// The type of the model. Older files lack it, so their members tell it.
 std::string type_of_model(const JsonValue& part) {
   if (part.has("type")) return part.at("type").text();
   return part.has("merges") ? "BPE" : part.at("vocab").is_list() ? "Unigram" : "WordPiece";
@@ -169,7 +169,7 @@ PretrainedModel read_model(const JsonValue& part) {
   if (type == "Unigram") return read_unigram(part);
   check(type == "WordPiece" || type == "BPE", "the model {} is not supported", type);
   PretrainedModel model = read_vocabulary(part);
-  // Shared: the copies that a function makes of itself would be as large as the model.
+  // Shared, because a copy of the std::function would otherwise copy the whole model.
   auto shared = [](auto encoder) {
     return [e = std::make_shared<const decltype(encoder)>(std::move(encoder))](
                std::string_view text) { return (*e)(text); };

@@ -1,4 +1,5 @@
-// The normalizers of tokenizer.json, and what decoders share with them.
+// The normalizers of tokenizer.json, and the patterns that decoders and pre-tokenizers share with
+// them.
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -49,15 +50,16 @@ Fragment stripped(const Fragment& whole, bool left, bool right) {
   size_t begin = 0, end = text.size();
   for (size_t at = 0; left && at < text.size(); begin = at)
     if (!is_white_space(next_code_point(text, at))) break;
-  size_t last = begin;  // behind the last character that is no space
+  size_t last = begin;  // end of the last character that is no space
   for (size_t at = begin; at < text.size();)
     if (!is_white_space(next_code_point(text, at))) last = at;
   if (right) end = last;
   return fragment_of(whole, begin, end - begin);
 }
 
-/// `change` of texts, character by character. What comes of the first character is what that is
-/// changed to by itself. `inherits`: if it is removed, the next character takes its place.
+/// Applies `change`, which works character by character: the first character of the text becomes
+/// what `change` makes of it alone. `inherits`: if it is removed, the next character takes its
+/// place.
 Normalizer changing(const std::function<std::string(const std::string&)>& change,
                     bool inherits = false) {
   return [=](const Fragment& f) {
@@ -72,15 +74,15 @@ Normalizer changing(const std::function<std::string(const std::string&)>& change
   };
 }
 
-/// The characters that those of a text are decomposed into, in canonical order, and which of them
-/// stand for a character: the first of each, those behind it are inserted.
+/// The decomposition of a text, in canonical order. The first part of a character stands for it;
+/// the parts behind that count as inserted.
 class Decomposition {
  public:
   /// compat: UTF8PROC_COMPAT or 0.
   Decomposition(std::string_view text, int compat) : text_(text), compat_(compat) {}
 
-  /// Takes what c is put together of: how many characters it stands for. Nothing if that is not
-  /// there.
+  /// Takes the parts that c is composed of. Returns how many characters of the text they stand for,
+  /// or nothing if a part is missing.
   std::optional<int64_t> take(char32_t c) {
     int64_t characters = 0;
     for (const utf8proc_int32_t piece : pieces_of(c, 0)) {
@@ -113,7 +115,7 @@ class Decomposition {
     return pieces;
   }
 
-  /// A character and those that combine with it; false at the end.
+  /// Reads a character and those that combine with it. Returns false at the end.
   bool read_sequence() {
     const size_t begin = parts_.size();
     while (at_ < text_.size()) {
@@ -142,17 +144,17 @@ class Decomposition {
 
   std::string_view text_;
   int compat_;
-  size_t at_ = 0, begin_ = 0;  // bytes that are read; parts that are taken
+  size_t at_ = 0, begin_ = 0;  // bytes read; parts taken from the front
   std::vector<Part> parts_;
 };
 
-/// A normal form. What comes of the first character is what stands for it as the package aligns
-/// them: one after the other, what is put together for all that it is made of, what is inserted for
-/// the one before.
+/// A Unicode normal form. Finds what the first character becomes by the alignment of the
+/// `tokenizers` package: characters align in order, a composed one with all that it is made of, an
+/// inserted one with the character before it.
 Normalizer normal_form(const std::function<std::string(const std::string&)>& form, int compat) {
   return [=](const Fragment& f) {
     Fragment out{form(f.text), 0};
-    int64_t left = 0;  // characters that have not come yet, or minus those of later ones
+    int64_t left = 0;  // characters still to align; negative if later ones are aligned too
     for (size_t at = 0; at < f.first; ++left) next_code_point(f.text, at);
     Decomposition parts(f.text, compat);
     for (size_t at = 0; f.first > 0 && at < out.text.size(); out.first = at) {
@@ -238,7 +240,7 @@ Normalizer read_normalizer(const JsonValue& part) {
 
 namespace {
 
-/// `least`: copies of one character that are a match together; 1: a literal.
+/// Matches runs of at least `least` copies of the literal; 1: every copy by itself.
 Matcher repeated(const std::string& literal, size_t least) {
   return [=](std::string_view text) {
     std::vector<Match> found;
@@ -272,7 +274,7 @@ Fragment fragment_of(const Fragment& whole, size_t begin, size_t size) {
           whole.first > begin ? std::min(whole.first - begin, size) : 0};
 }
 
-// What replaces a match belongs to the match's last character.
+// A replacement counts as part of the last character of its match.
 Fragment replace_matches(const Fragment& text, const Matcher& find, std::string_view by) {
   Fragment out;
   size_t at = 0;

@@ -50,7 +50,7 @@ Matcher read_pattern(const JsonValue& pattern);
 Matcher literal_pattern(const std::string& literal);
 Fragment replace_matches(const Fragment& text, const Matcher& find, std::string_view by);
 
-/// The model: its tokens by id ("" for an unused id), and the ids of a fragment.
+/// The model: its tokens by id ("" for an unused id), and a function that gives the ids of a text.
 struct PretrainedModel {
   std::vector<std::string> tokens;
   std::unordered_map<std::string, int64_t> ids;

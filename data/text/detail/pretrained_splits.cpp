@@ -1,4 +1,4 @@
-// The pre-tokenizers of tokenizer.json.
+// The pre-tokenizers of tokenizer.json: each finds matches in a text and cuts the text at them.
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ void merge_equal(std::vector<Piece>& pieces) {
   pieces = std::move(out);
 }
 
-/// Matches become part of what is before them, unless that is a match too.
+/// Joins each match to the piece before it, unless that is a match too.
 void merge_with_previous(std::vector<Piece>& pieces) {
   std::vector<Piece> out;
   bool before = false;
@@ -93,7 +93,7 @@ void apply_behavior(const std::string& behavior, std::vector<Piece>& pieces) {
 
 PreTokenizer splitting(const Matcher& find, const std::string& behavior, bool invert = false) {
   std::vector<Piece> none;
-  apply_behavior(behavior, none);  // refuses what it does not know
+  apply_behavior(behavior, none);  // refuses an unknown behavior
   return [=](const std::vector<Fragment>& fragments) {
     std::vector<Fragment> out;
     for (const Fragment& f : fragments) {
@@ -125,7 +125,7 @@ Matcher chunks(const Chunker& cut) {
   };
 }
 
-/// Runs of \w, and runs of what is neither that nor white space.
+/// Cuts into runs of \w, and runs of characters that are neither \w nor white space.
 PreTokenizer words() {
   auto find = [](std::string_view text) {
     std::vector<Match> out;

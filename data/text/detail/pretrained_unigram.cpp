@@ -1,3 +1,5 @@
+// The unigram model: a trie of the pieces, and the search for the cut with the best score
+// (Viterbi).
 #include "tern/data/text/detail/pretrained_unigram.h"
 
 #include <algorithm>
@@ -12,10 +14,11 @@ namespace tern::datasets::detail {
 namespace {
 
 constexpr double kUnknownPenalty = 10;
-constexpr size_t kMostPieceBytes = 1 << 24;  // of all pieces: each may take a node of the trie
+constexpr size_t kMostPieceBytes = 1 << 24;  // of all pieces; each byte may take a node of the trie
 
-/// Pieces by their bytes, in 9 bytes of memory per byte of the pieces at most. The children of a
-/// node stand side by side, in the order of their bytes, and so do those of its neighbours.
+/// Finds pieces by their bytes, in at most 9 bytes of memory per byte of the pieces. Nodes stand
+/// level by level: the children of a node side by side, sorted by byte, then those of the next
+/// node.
 class Trie {
  public:
   explicit Trie(const std::unordered_map<std::string, int64_t>& ids) {
@@ -62,7 +65,7 @@ class Trie {
   };
   static constexpr int32_t kNone = -1;
 
-  /// 0, the root, if there is none.
+  /// The child for byte c; 0, the root, if there is none.
   size_t child(size_t node, char c) const {
     const auto begin = bytes_.begin() + first_[node], end = bytes_.begin() + first_[node + 1];
     const auto at = std::lower_bound(begin, end, c, [](char a, char b) {
@@ -71,12 +74,12 @@ class Trie {
     return at != end && *at == c ? static_cast<size_t>(at - bytes_.begin()) : 0;
   }
 
-  std::vector<char> bytes_;      // of each node, level by level; the root's is none
-  std::vector<uint32_t> first_;  // its first child, and at the end the number of nodes
-  std::vector<int32_t> ids_;     // of the piece that ends at the node
+  std::vector<char> bytes_;      // byte of each node, level by level; 0 for the root
+  std::vector<uint32_t> first_;  // first child of each node; at the end the number of nodes
+  std::vector<int32_t> ids_;     // id of the piece that ends at each node, or kNone
 };
 
-/// Where the best way to a place comes from.
+/// The best cut of the text up to a place: its score, and where its last piece begins.
 struct Best {
   double score = 0;
   size_t begin = 0;
@@ -99,7 +102,7 @@ class Unigram {
 
   std::vector<int64_t> operator()(std::string_view text) const {
     const std::vector<Best> best = search(text);
-    std::vector<std::pair<size_t, size_t>> parts;  // from the last on
+    std::vector<std::pair<size_t, size_t>> parts;  // last part first
     bool unknown = false;
     for (size_t end = text.size(); end > 0; end = best[end].begin) {
       const bool here = best[end].id == unknown_;

@@ -6,7 +6,7 @@
 
 namespace tern::datasets::detail {
 
-/// Cuts a text into the pieces with the largest sum of scores, of equals into those with the
+/// Cuts a text into the pieces with the largest sum of scores, and among equals into those with the
 /// longest last piece. Characters without a piece are unknown, with a score ten below the lowest.
 /// Neighbouring unknowns become one token, or with byte_fallback their bytes.
 PretrainedModel read_unigram(const JsonValue& part);

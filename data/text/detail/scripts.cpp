@@ -1,3 +1,4 @@
+// The table of Unicode blocks with their scripts, and the scripts without spaces between words.
 #include "tern/data/text/detail/scripts.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ struct Block {
   std::string_view script;
 };
 
-// By code point.
+// Sorted by code point.
 constexpr Block kBlocks[] = {
     {0x0041, 0x024F, "Latin"},     {0x0370, 0x03FF, "Greek"},      {0x0400, 0x052F, "Cyrillic"},
     {0x0531, 0x058F, "Armenian"},  {0x0591, 0x05FF, "Hebrew"},     {0x0600, 0x06FF, "Arabic"},

@@ -1,3 +1,4 @@
+// Converts token tables to JSON and back; checks format, version and checksum.
 #include "tern/data/text/detail/token_file.h"
 
 #include <zlib.h>

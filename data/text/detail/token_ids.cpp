@@ -1,3 +1,5 @@
+// Reads a vocabulary's tokens by id. Bounds the ids, so that a small file cannot claim a large
+// table.
 #include "tern/data/text/detail/token_ids.h"
 
 #include <fmt/format.h>

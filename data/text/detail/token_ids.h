@@ -9,7 +9,7 @@
 namespace tern::datasets::detail {
 
 /// The tokens by id; "" for an unused one. Error with the place: an id is below 0, far above the
-/// number of tokens, or that of two tokens.
+/// number of tokens, or given to two tokens.
 std::vector<std::string> read_token_ids(const JsonValue& vocabulary);
 
 }  // namespace tern::datasets::detail

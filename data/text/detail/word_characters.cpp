@@ -1,3 +1,4 @@
+// Classifies the characters of a line, and finds its graphemes, URLs and mail addresses.
 #include "tern/data/text/detail/word_characters.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ bool is_mark_of_ours(char32_t c) { return c == kGlueMark || c == kSpaceMark; }
 CharacterClass class_of(char32_t c) {
   if (c == '_') return CharacterClass::letter;
   const CharacterClass kind = classify(c);
-  // Each of them is a token, so they are no letters of words here.
+  // Each letter of an unspaced script is a token, so it does not count as a letter of a word.
   return kind == CharacterClass::letter && is_unspaced(c) ? CharacterClass::other : kind;
 }
 
@@ -26,10 +27,10 @@ WordCharacters::WordCharacters(std::string_view text) : text_(text) {
     for (size_t at = 0; at < grapheme.size();) {
       const size_t offset = static_cast<size_t>(grapheme.data() - text.data()) + at;
       const char32_t c = next_code_point(grapheme, at);
-      // Whatever stands before them, white space and our marks are by themselves.
+      // White space and our marks begin a grapheme, whatever stands before them.
       begins = begins || is_mark_of_ours(c) || datasets::is_space(c);
       all_.push_back({c, offset, class_of(c), begins, all_.size()});
-      begins = is_mark_of_ours(c);  // an accent behind one is not part of it
+      begins = is_mark_of_ours(c);  // an accent behind a mark is not part of it
     }
   }
   find_addresses();
@@ -58,14 +59,14 @@ size_t WordCharacters::run_end(size_t i) const {
   return end;
 }
 
-// Letters and digits before "://"; `colon` if there are none.
+// The beginning of the letters before "://"; `colon` if there are none.
 size_t WordCharacters::url_begin(size_t colon) const {
   size_t begin = colon;
   while (begin > 0 && is_ascii_letter(at(begin - 1))) --begin;
   return begin;
 }
 
-// Up to white space, without marks at the end that belong to the sentence.
+// The end of a URL: before white space, and before final marks that belong to the sentence.
 size_t WordCharacters::url_end(size_t from) const {
   size_t end = from;
   while (end < size() && !is_space(end) && at(end) != '<' && at(end) != '>' && at(end) != '"' &&
@@ -90,14 +91,14 @@ bool WordCharacters::is_mail_character(size_t i) const {
 }
 
 void WordCharacters::add_address(size_t begin, size_t end) {
-  // Parts of graphemes are no address, and one that is found twice is one.
+  // An address does not end inside a grapheme. Of two that begin here, the longer one counts.
   if (end < size() && !all_[end].begins_grapheme) return;
   all_[begin].address_end = std::max(all_[begin].address_end, end);
 }
 
-// Searches of one sign begin where those of the one before ended, so that all of them are linear.
+// Each search begins where the previous one ended, so all of them take linear time.
 void WordCharacters::find_addresses() {
-  size_t free = 0;  // end of the address before
+  size_t free = 0;  // end of the previous address
   for (size_t i = 0; i < size(); ++i) {
     if (at(i) == ':' && at(i + 1) == '/' && at(i + 2) == '/') {
       const size_t begin = std::max(free, url_begin(i)), end = url_end(i + 3);

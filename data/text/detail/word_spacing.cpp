@@ -1,3 +1,5 @@
+// Rules for spaces around marks, quotes, clitics, numbers and unspaced scripts; reads the marks ￭
+// and ▁ and decides where they go.
 #include "tern/data/text/detail/word_spacing.h"
 
 #include <algorithm>
@@ -20,18 +22,18 @@ constexpr std::u32string_view kClosing =
 constexpr std::u32string_view kOpening =
     U"([{«“‘¿¡$£‹/„#@"
     U"（［｛〔【〈《「『〖〘〚、。，．：；！？）］｝〕】〉》」』〗〙〛～";
-// Between two numbers without spaces.
+// Signs that have no spaces around them between two numbers.
 constexpr std::u32string_view kOperators = U"+=×÷·*<>^−~∶";
 
 bool among(char32_t c, std::u32string_view list) { return list.find(c) != list.npos; }
 
-/// The first code point; 0 of nothing.
+/// The first code point; 0 if the word is empty.
 char32_t first(string_view word) {
   size_t at = 0;
   return word.empty() ? 0 : next_code_point(word, at);
 }
 
-/// The code point that all of the word is, as "..." is of full stops; 0 if there are several.
+/// The code point that the word repeats, such as the full stop of "..."; 0 if it has several.
 char32_t run_of(string_view word) {
   const char32_t mark = first(word);
   for (size_t at = 0; at < word.size();)
@@ -39,7 +41,7 @@ char32_t run_of(string_view word) {
   return mark;
 }
 
-// Without the apostrophe it begins or ends with; the word itself if there is none.
+// Removes the apostrophe at the beginning or end; returns the word itself if there is none.
 string_view without_apostrophe(string_view word, bool at_end) {
   for (string_view apostrophe : {"'", "’"}) {
     if (word.size() <= apostrophe.size()) continue;
@@ -65,7 +67,7 @@ bool is_number(string_view word) {
   return among(sign, U"-+−±") && begins_with_number(word.substr(at));
 }
 
-/// Of letters or digits, of a script with spaces.
+/// Whether the word begins with a letter, digit or _ of a script with spaces.
 bool is_word(string_view word) {
   const char32_t c = first(word);
   const CharacterClass kind = classify(c);
@@ -73,10 +75,10 @@ bool is_word(string_view word) {
          !is_unspaced(c);
 }
 
-/// What decides about the space behind a token.
+/// What a token decides about the space behind it.
 struct Before {
   bool glues = true;      ///< no space after it
-  bool unspaced = false;  ///< of a script without spaces
+  bool unspaced = false;  ///< begins with a letter of a script without spaces
   bool word = false, number = false, number_operator = false;
 };
 
@@ -110,8 +112,8 @@ class Spacing {
 
  private:
   Before before_;
-  std::array<bool, 2> open_ = {false, false};  // a straight double, single quote
-  bool low_open_ = false;                      // „, which “ closes
+  std::array<bool, 2> open_ = {false, false};  // whether a straight double or single quote is open
+  bool low_open_ = false;                      // whether „ is open, which “ closes
 };
 
 /// Length of the mark that the text begins or ends with; 0 for none.

@@ -1,4 +1,5 @@
-// Where words.h expects spaces, and its marks where a text differs. Inside of data only.
+// Decides where words.h expects spaces, and handles the marks where a text differs.
+// Inside of data only.
 #pragma once
 
 #include <optional>
@@ -22,7 +23,7 @@ struct MarkedWord {
 };
 MarkedWord parse_marks(std::string_view token);
 
-/// Which of two neighbours gets the mark: punctuation before words, so that there are fewer words.
+/// Which of two neighbours gets the mark: punctuation if possible, so that fewer words are marked.
 enum class MarkPlace { before, after, none };
 MarkPlace place_of_mark(std::string_view left, std::string_view right);
 

@@ -25,8 +25,8 @@ struct WordPieceLimits {
   size_t longest_piece;        ///< in bytes
 };
 
-/// The longest known pieces from the left; `find` gives the id of a piece. Nothing if a piece is
-/// missing or the word is too long: the whole word is then unknown.
+/// Cuts a word into the longest known pieces from the left; `find` gives the id of a piece. Returns
+/// nothing if a piece is missing or the word is too long: the whole word is then unknown.
 template <class Find>
 std::optional<std::vector<int64_t>> longest_pieces(std::string_view word,
                                                    const WordPieceLimits& limits,

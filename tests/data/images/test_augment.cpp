@@ -1,3 +1,5 @@
+// Augmentation of training pictures: byte operations against Pillow's results, crops and mirrors
+// against naive loops, random choices against all possible ones.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,8 +21,8 @@ namespace {
 uint8_t& at(Image& x, int c, int row, int col) { return x[(c * 32 + row) * 32 + col]; }
 uint8_t at(const Image& x, int c, int row, int col) { return x[(c * 32 + row) * 32 + col]; }
 
-/// The two pictures of which Pillow's results are known: a smooth one with many values, and one
-/// with three values a channel.
+/// The two pictures whose results in Pillow are known: a smooth one with many values, and one with
+/// three values per channel.
 Image smooth_image() {
   Image image;
   for (int c = 0; c < 3; ++c)
@@ -40,7 +42,7 @@ Image coarse_image() {
   return image;
 }
 
-/// FNV-1a over the bytes by rows, columns and planes, as numpy gives (3, 32, 32).
+/// FNV-1a over the bytes of (3, S, S), in the order of numpy.
 template <class P>
 uint64_t hash(const P& x) {
   uint64_t h = 0xcbf29ce484222325;
@@ -120,7 +122,7 @@ std::vector<float> augmented(const Image& x, const AugmentOptions& options, uint
   return out;
 }
 
-const Normalization kBytes = {{0, 0, 0}, {1 / 255., 1 / 255., 1 / 255.}};  // leaves bytes
+const Normalization kBytes = {{0, 0, 0}, {1 / 255., 1 / 255., 1 / 255.}};  // keeps the bytes
 
 }  // namespace
 
@@ -129,7 +131,7 @@ TEST_CASE("augment: operations on bytes equal Pillow's") {
     CHECK_MESSAGE(hash(row.op(smooth_image())) == row.smooth, row.name);
     CHECK_MESSAGE(hash(row.op(coarse_image())) == row.coarse, row.name);
   }
-  // A few values by themselves, at positions 0, 1000, 2000 and 3071.
+  // A few values, at positions 0, 1000, 2000 and 3071.
   auto values = [](const Image& x) { return std::vector<int>{x[0], x[1000], x[2000], x[3071]}; };
   const Image x = smooth_image();
   CHECK(values(x) == std::vector<int>{40, 155, 142, 196});
@@ -139,7 +141,7 @@ TEST_CASE("augment: operations on bytes equal Pillow's") {
   CHECK(values(solarize(x, 100)) == std::vector<int>{40, 100, 113, 59});
 }
 
-TEST_CASE("augment: operations on pictures of another side equal Pillow's") {
+TEST_CASE("augment: operations on pictures of side 45 equal Pillow's") {
   SquarePicture x(3 * 45 * 45);
   for (int c = 0; c < 3; ++c)
     for (int i = 0; i < 45 * 45; ++i) {  // the smooth picture of 45 x 45
@@ -162,7 +164,7 @@ TEST_CASE("augment: operations on pictures of another side equal Pillow's") {
   CHECK_THROWS_WITH_AS(rotate(wrong, 17), doctest::Contains("not three square planes"), Error);
 }
 
-TEST_CASE("augment: a picture of 32 x 32 is changed the same whatever its type") {
+TEST_CASE("augment: Image and SquarePicture of side 32 give the same results") {
   const Image image = smooth_image();
   const SquarePicture same(image.begin(), image.end());
   for (uint64_t seed = 0; seed < 40; ++seed) {
@@ -177,7 +179,7 @@ TEST_CASE("augment: a picture of 32 x 32 is changed the same whatever its type")
   }
 }
 
-TEST_CASE("augment: what changes nothing changes nothing") {
+TEST_CASE("augment: neutral parameters leave a picture unchanged") {
   for (const Image& x : {smooth_image(), coarse_image()}) {
     for (auto adjust : {adjust_brightness<Image>, adjust_color<Image>, adjust_contrast<Image>,
                         adjust_sharpness<Image>})
@@ -215,7 +217,7 @@ TEST_CASE("augment: shift and mirror, against a naive loop") {
       }
 }
 
-TEST_CASE("augment: normalisation") {
+TEST_CASE("augment: normalize computes (byte / 255 - mean) / std") {
   const Image x = smooth_image();
   const std::vector<float> out = augmented(x, {}, 0);
   const double mean[] = {.4914, .4822, .4465}, std[] = {.2470, .2435, .2616};
@@ -295,7 +297,7 @@ TEST_CASE("augment: cutout zeroes a square and leaves the rest") {
   CHECK(cut);
 }
 
-TEST_CASE("augment: the same generator, the same picture") {
+TEST_CASE("augment: the same generator gives the same picture") {
   const Image x = smooth_image();
   std::set<std::vector<float>> different;
   for (uint64_t seed = 0; seed < 50; ++seed) {
@@ -331,8 +333,8 @@ TEST_CASE("augment: RandAugment draws all its operations") {
   CHECK_THROWS_AS(rand_augment(x, 1, 31, rng), Error);
 }
 
-TEST_CASE("augment: RandAugment's solarize inverts from 255 - 8.5 magnitudes on") {
-  // A picture of one colour: all other operations leave it, or give another byte or grey borders.
+TEST_CASE("augment: RandAugment's solarize inverts bytes from 255 - 8.5 magnitude on") {
+  // A picture of one colour: other operations keep it, give another byte or add grey borders.
   for (int magnitude = 0; magnitude <= 30; ++magnitude) {
     CAPTURE(magnitude);
     const int least = (510 - 17 * magnitude + 1) / 2;  // the ceiling of 255 - 8.5 magnitude
@@ -353,7 +355,7 @@ TEST_CASE("augment: RandAugment's solarize inverts from 255 - 8.5 magnitudes on"
   }
 }
 
-TEST_CASE("augment: Beta variates have Beta's moments") {
+TEST_CASE("augment: sample_beta has the moments of the Beta distribution") {
   for (double alpha : {0.2, 1.0, 4.0}) {
     Rng rng(3);
     const int n = 20000;
@@ -368,7 +370,7 @@ TEST_CASE("augment: Beta variates have Beta's moments") {
     CHECK(inside);
     const double variance = 1 / (4 * (2 * alpha + 1));
     CHECK(std::abs(sum / n - .5) < 5 * std::sqrt(variance / n));
-    // (b - 1/2)^2 is at most 1/4, so its mean deviates by less than 1/8 / sqrt(n) a sigma.
+    // (b - 1/2)^2 is at most 1/4, so its mean has a standard deviation below 1/8 / sqrt(n).
     CHECK(std::abs(squares / n - variance) < 5 * .125 / std::sqrt(n));
   }
   Rng rng(0);
@@ -391,7 +393,7 @@ TEST_CASE("augment: mixup blends every picture with the next one") {
   }
 }
 
-TEST_CASE("augment: cutmix pastes a rectangle of the next picture, and lambda is its share") {
+TEST_CASE("augment: CutMix pastes a rectangle of the next picture; lambda is the rest") {
   NoGradGuard no_grad;
   Rng rng(6);
   bool inner = false;
@@ -411,7 +413,7 @@ TEST_CASE("augment: cutmix pastes a rectangle of the next picture, and lambda is
   CHECK(inner);
 }
 
-TEST_CASE("augment: mixing by a coin, off, and wrong options") {
+TEST_CASE("augment: mixing chooses a method at random, can be off, and checks its options") {
   NoGradGuard no_grad;
   Rng rng(7);
   int blended = 0;
@@ -429,7 +431,7 @@ TEST_CASE("augment: mixing by a coin, off, and wrong options") {
   CHECK_THROWS_AS(mix_images(images, {.mixup = -1}, rng), Error);
 }
 
-TEST_CASE("augment: soft targets") {
+TEST_CASE("augment: soft targets give both labels their weights") {
   Fresh labels({3}, DType::i64);
   std::copy_n(std::array<int64_t, 3>{2, 0, 2}.begin(), 3, labels.data<int64_t>());
   const Tensor targets = mix_targets(not_differentiable(labels), 3, 0.75);

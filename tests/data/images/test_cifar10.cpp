@@ -1,3 +1,5 @@
+// CIFAR-10's files: folders, archives, class names, wrong sizes and damage, with small sets made
+// here.
 #include <doctest/doctest.h>
 
 #include "tern/data/images/cifar10.h"
@@ -11,7 +13,7 @@ namespace {
 
 constexpr size_t kRecord = 3073;
 
-/// Pixel j of picture i, by a rule that no other order of planes, rows or records fulfils.
+/// Pixel j of picture i, by a rule that shows a wrong order of planes, rows or records.
 uint8_t pixel(int64_t i, int64_t j) { return static_cast<uint8_t>(i * 7 + j * j % 251); }
 
 std::string record(int64_t i) {
@@ -71,7 +73,7 @@ std::string load_error(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("cifar10: from the folder, the folder above, an archive beside or by name") {
+TEST_CASE("cifar10: reads the folder, its parent, an archive in a folder, or an archive by name") {
   TempDir dir;
   write_small(dir / "cifar-10-batches-bin");
   check_small(load_cifar10(dir / "cifar-10-batches-bin"));
@@ -83,7 +85,7 @@ TEST_CASE("cifar10: from the folder, the folder above, an archive beside or by n
   check_small(load_cifar10(write_file(other / "plain.tar", small_tar())));
 }
 
-TEST_CASE("cifar10: what is written is read again") {
+TEST_CASE("cifar10: a written set reads back the same") {
   TempDir dir;
   write_small(dir / "a");
   Cifar10 const set = load_cifar10(dir / "a");
@@ -96,7 +98,7 @@ TEST_CASE("cifar10: what is written is read again") {
   CHECK_THROWS_AS(write_cifar10(dir / "c", odd), Error);
 }
 
-TEST_CASE("cifar10: class names") {
+TEST_CASE("cifar10: class names come from their file, else they are the official ones") {
   TempDir dir;
   write_small(dir.path());
   write_file(dir / "batches.meta.txt", "a\r\nb\r\nc\r\nd\r\ne\r\nf\r\ng\r\nh\r\ni\r\nj\r\n\r\n");
@@ -111,7 +113,7 @@ TEST_CASE("cifar10: class names") {
   CHECK(contains(load_error(dir.path()), "control characters (at byte 8)"));
 }
 
-TEST_CASE("cifar10: wrong sizes are refused with both numbers") {
+TEST_CASE("cifar10: the error of a wrong size gives both sizes") {
   TempDir dir;
   auto error_with = [&](const std::string& name, const std::string& bytes) {
     write_small(dir.path());
@@ -129,9 +131,9 @@ TEST_CASE("cifar10: wrong sizes are refused with both numbers") {
                  "data_batch_1.bin: 30733073 bytes, but 30730000 were expected"));
 }
 
-TEST_CASE("cifar10: beside full training files the test file must be full") {
+TEST_CASE("cifar10: full training files need a full test file") {
   TempDir dir;
-  auto make = [&](const std::string& name, size_t records) {  // sparse: black aeroplanes
+  auto make = [&](const std::string& name, size_t records) {  // sparse files: black aeroplanes
     std::filesystem::resize_file(write_file(dir / name, ""), records * kRecord);
   };
   for (int k = 0; k < 5; ++k) make(train_name(k), 10000);
@@ -142,7 +144,7 @@ TEST_CASE("cifar10: beside full training files the test file must be full") {
   CHECK(load_cifar10(dir.path()).train->size() == 50000);
 }
 
-TEST_CASE("cifar10: labels over 9, missing files, damaged archives") {
+TEST_CASE("cifar10: labels over 9, missing files and damaged archives are errors") {
   TempDir dir;
   write_small(dir.path());
   std::string bytes = batch(6, 3);

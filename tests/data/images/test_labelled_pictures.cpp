@@ -1,5 +1,5 @@
-// Labelled pictures by what lies at a path, and their batches. tests/apps/train_cifar has runs on
-// every kind of them.
+// Labelled pictures from folders: kind, classes, side and batches. tests/apps/train_cifar has runs
+// on every kind.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ void write_classes(const std::string& dir, int n, int64_t height) {
 
 }  // namespace
 
-TEST_CASE("labelled pictures: a folder for each class, as bytes and as batches") {
+TEST_CASE("labelled pictures: folders of classes become bytes and batches") {
   const test::TempDir dir;
   write_classes(dir / "pets", 10, 50);
   CHECK(labelled_kind(dir / "pets") == "pictures");
@@ -55,13 +55,13 @@ TEST_CASE("labelled pictures: a folder for each class, as bytes and as batches")
   double sum = 0, squares = 0;
   for (const double v : batch.images.to_vector<double>()) sum += v, squares += v * v;
   const auto n = static_cast<double>(batch.images.numel());
-  CHECK(std::abs(sum / n) < 1e-6);  // of numbers up to 2 in f32
+  CHECK(std::abs(sum / n) < 1e-6);  // roundings of numbers up to 2 in f32
   CHECK(std::abs(squares / n - 1) < 1e-6);
   CHECK_THROWS_WITH_AS(labelled_kind(dir / "pets/cat"), doctest::Contains("for each class"),
                        IoError);
 }
 
-TEST_CASE("labelled pictures: the side suits the files, and the test set may be apart") {
+TEST_CASE("labelled pictures: usual_side follows the files; a test set may have a folder") {
   const test::TempDir dir;
   for (const auto& [height, side] : {std::pair(9, 16), {30, 28}, {47, 44}, {300, 48}}) {
     const std::string path = dir / std::to_string(height);

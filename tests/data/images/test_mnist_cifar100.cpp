@@ -1,4 +1,5 @@
-// MNIST's idx files and CIFAR-100's binary ones.
+// MNIST's idx files and CIFAR-100's binary files: every type, plain, gzip and tar, and damaged
+// files.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -40,7 +41,7 @@ std::string names(int count) {
 
 }  // namespace
 
-TEST_CASE("idx: every type, plain and packed; sizes are looked at first") {
+TEST_CASE("idx: every type, plain and gzip; sizes are checked first") {
   TempDir dir;
   auto load = [&](const std::string& bytes) {
     return datasets::load_idx(write_file(dir / "x", bytes));
@@ -73,7 +74,7 @@ TEST_CASE("idx: every type, plain and packed; sizes are looked at first") {
   }
 }
 
-TEST_CASE("mnist: four files, plain or packed, with a dash or a dot") {
+TEST_CASE("mnist: the four files may be plain or gzip, with a dash or a dot before idx") {
   TempDir dir;
   write_file(dir / "train-images-idx3-ubyte.gz", gzip(idx(8, {3, 28, 28}, ramp(3 * 784))));
   write_file(dir / "train-labels.idx1-ubyte", idx(8, {3}, std::string("\3\0\1", 3)));
@@ -92,7 +93,7 @@ TEST_CASE("mnist: four files, plain or packed, with a dash or a dot") {
   CHECK(contains(io_error([&] { datasets::load_mnist(dir / "no"); }), "no such folder"));
 }
 
-TEST_CASE("cifar-100: from a folder and from an archive; groups, classes, names") {
+TEST_CASE("cifar-100: a folder and an archive give groups, classes and names") {
   TempDir dir;
   const std::string train = record(3, 99, 5) + record(0, 1, 250), test = record(19, 42, 7);
   fs::create_directories(dir / "cifar-100-binary");

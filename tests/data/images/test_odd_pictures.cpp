@@ -41,8 +41,8 @@ std::string refusal(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("odd pictures: what Pillow reads is read with its values, and the rest is refused") {
-  // Pillow fills these with grey, or does not look at their checksum: pixels are wrong or may be.
+TEST_CASE("odd pictures: files that Pillow reads give its pixels, others are refused") {
+  // Pillow fills these with grey or skips their checksum: pixels are wrong or may be wrong.
   const std::set<std::string> stricter = {"bad_code.jpg", "restart_lost.jpg", "wrong_checksum.png",
                                           "no_checksum_no_end.png"};
   // Formats that have a converter (below).
@@ -68,7 +68,7 @@ TEST_CASE("odd pictures: what Pillow reads is read with its values, and the rest
         odd_files().at("plain.png").pixels.to_vector<uint8_t>());
 }
 
-TEST_CASE("odd pictures: oddities of headers cost no pixel") {
+TEST_CASE("odd pictures: odd headers change no pixel") {
   const std::vector<uint8_t> base = odd_files().at("base.jpg").pixels.to_vector<uint8_t>();
   for (const char* name :
        {"sos_starts_at_1.jpg", "sos_ends_at_0.jpg", "sos_low_bit_1.jpg", "jfif_2_1.jpg",
@@ -76,7 +76,7 @@ TEST_CASE("odd pictures: oddities of headers cost no pixel") {
     CHECK_MESSAGE(decode_picture(odd_files().at(name).bytes, "x").rgb == base, name);
 }
 
-TEST_CASE("odd pictures: a picture stands upright, unless its pixels are asked for as they lie") {
+TEST_CASE("odd pictures: EXIF data turn a picture upright unless .upright = false") {
   const Picture base = decode_picture(odd_files().at("base.jpg").bytes, "x");
   for (int o = 1; o <= 8; ++o) {
     CAPTURE(o);
@@ -90,7 +90,7 @@ TEST_CASE("odd pictures: a picture stands upright, unless its pixels are asked f
   CHECK(flat.rgb == odd_files().at("plain.png").pixels.to_vector<uint8_t>());
 }
 
-TEST_CASE("odd pictures: a file of another format is called by its name, with its converter") {
+TEST_CASE("odd pictures: the error of another format names it and its converter") {
   for (const auto& [name, format] : {std::pair("webp.jpg", "a WebP file"),
                                      {"gif.jpg", "a GIF file"},
                                      {"bmp.jpg", "a BMP file"},

@@ -1,5 +1,5 @@
-// Folders of pictures as others leave them: hidden files, other formats, damaged pictures, parts of
-// a set by many names, archives.
+// Folders of pictures as users have them: hidden files, other formats, damaged pictures, names of
+// training and test folders, archives.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ void write_picture(const std::string& path, int level) {
   save_png(path, {8, 8, std::vector<uint8_t>(3 * 8 * 8, static_cast<uint8_t>(level))});
 }
 
-// n pictures for each class, of other levels in each folder that begins at another one.
+// Writes n pictures for each class. The levels count up from `level`, so that pictures differ.
 void write_classes(const std::string& dir, const Names& names, int n, int level = 10) {
   for (const std::string& name : names)
     for (int i = 0; i < n; ++i) write_picture(fmt::format("{}/{}/{}.png", dir, name, i), level++);
@@ -45,7 +45,7 @@ Names levels(const LabelledSet& set, const PictureForm& form) {
 
 }  // namespace
 
-TEST_CASE("picture sets: what a Mac, git and Jupyter leave in a folder is no data") {
+TEST_CASE("picture sets: hidden files of macOS, git and Jupyter are not used") {
   const test::TempDir dir;
   write_classes(dir / "pets", {"cat", "dog"}, 10);
   const LabelledPictures clean = load_labelled_pictures(dir / "pets", 8);
@@ -62,7 +62,7 @@ TEST_CASE("picture sets: what a Mac, git and Jupyter leave in a folder is no dat
   CHECK(found.remarks == Names{"7 files were not used: hidden 7"});
 }
 
-TEST_CASE("picture sets: files that are not used are counted by their kind") {
+TEST_CASE("picture sets: unused files are counted by kind") {
   const test::TempDir dir;
   write_classes(dir / "pets", {"cat", "dog"}, 5);
   write_beside(dir / "pets/cat/a.txt", "x"), write_beside(dir / "pets/cat/deep/b.TXT", "x");
@@ -92,8 +92,7 @@ TEST_CASE("picture sets: files that are not used are counted by their kind") {
                      ".webp 1"));
 }
 
-TEST_CASE(
-    "picture sets: damaged pictures are left out by name, and the others stay where they are") {
+TEST_CASE("picture sets: skip_damaged names damaged pictures and keeps the others in order") {
   const test::TempDir dir;
   write_classes(dir / "pets", {"cat", "dog"}, 10);
   const LabelledPictures whole = load_labelled_pictures(dir / "pets", 8, 3);
@@ -102,7 +101,7 @@ TEST_CASE(
   test::write_file(first, cut), test::write_file(second, "no picture");
   CHECK(test::contains(refusal(dir / "pets"), "skip_damaged leaves such pictures out"));
   const LabelledPictures found = load_labelled_pictures(dir / "pets", 8, 3, {.skip_damaged = true});
-  const auto without = [](Names all) {  // of cat/3 and dog/7
+  const auto without = [](Names all) {  // removes cat/3 and dog/7
     std::erase(all, "13"), std::erase(all, "27");
     return all;
   };
@@ -132,7 +131,7 @@ TEST_CASE(
       "too many pictures are damaged"));
 }
 
-TEST_CASE("picture sets: pictures stand upright by their EXIF data, or lie as they are") {
+TEST_CASE("picture sets: EXIF data turn pictures upright unless .upright = false") {
   const test::TempDir dir;
   const SafeTensors odd =
       load_safetensors(TERN_SOURCE_DIR "/tests/reference/odd_pictures/odd_pictures.safetensors");
@@ -155,7 +154,7 @@ TEST_CASE("picture sets: pictures stand upright by their EXIF data, or lie as th
   CHECK(planes("turned", true) != planes("flat", true));
 }
 
-TEST_CASE("picture sets: the parts of a set are known by their usual names") {
+TEST_CASE("picture sets: training and test folders are recognised by their usual names") {
   const std::pair<const char*, const char*> kNames[] = {{"train", "test"},
                                                         {"Train", "Test"},
                                                         {"training", "testing"},
@@ -179,7 +178,7 @@ TEST_CASE("picture sets: the parts of a set are known by their usual names") {
     CHECK(p.note == "");
     CHECK(p.remarks.size() == (testing == std::string("test") ? 0 : 1));
   }
-  const test::TempDir dir;  // as some archives have it, once more inside
+  const test::TempDir dir;  // some archives repeat the folder inside
   write_classes(dir / "seg_train/seg_train", {"cat", "dog"}, 3, 10);
   write_classes(dir / "seg_test/seg_test", {"cat", "dog"}, 1, 100);
   write_picture(dir / "seg_pred/seg_pred/1.png", 7);
@@ -189,7 +188,7 @@ TEST_CASE("picture sets: the parts of a set are known by their usual names") {
                            (dir / "seg_pred") + " was not used, with 1 picture"});
 }
 
-TEST_CASE("picture sets: a third part is said, and one part alone is taken") {
+TEST_CASE("picture sets: a third part is reported, and a single part is enough") {
   const test::TempDir dir;
   write_classes(dir / "all/train", {"cat", "dog"}, 3, 10);
   write_classes(dir / "all/val", {"cat", "dog"}, 2, 50);
@@ -198,7 +197,7 @@ TEST_CASE("picture sets: a third part is said, and one part alone is taken") {
   CHECK(p.test.size() == 2);
   CHECK(p.remarks == Names{(dir / "all/val") + " was not used, with 4 pictures"});
 
-  // With a test set, any number of others is left out; without, they are equals.
+  // With a test set, any number of others is left out. Without one, two of them are ambiguous.
   for (const char* part : {"train", "test", "val", "eval"})
     write_classes(dir / fmt::format("four/{}", part), {"cat", "dog"}, 1);
   CHECK(load_labelled_pictures(dir / "four", 8).remarks ==
@@ -220,13 +219,13 @@ TEST_CASE("picture sets: a third part is said, and one part alone is taken") {
   CHECK(load_test_pictures(dir / "all", {.side = 8}, {}).test.size() == 2);
 }
 
-TEST_CASE("picture sets: folders that may be parts or classes are refused, classes are not") {
+TEST_CASE("picture sets: folders that may be parts or classes are refused, clear classes are not") {
   const test::TempDir dir;
   write_classes(dir / "folds/a", {"cat", "dog"}, 1);
   write_classes(dir / "folds/b", {"cat", "dog"}, 1);
   CHECK(test::contains(refusal(dir / "folds"),
                        "its folders (a, b) hold folders of the same names (cat, dog)"));
-  write_picture(dir / "folds/b/x.png", 3);  // no part of a set has such
+  write_picture(dir / "folds/b/x.png", 3);  // a part of a set has no pictures beside classes
   CHECK(refusal(dir / "folds") == "");
 
   write_classes(dir / "odd/train", {"cat", "dog"}, 1);
@@ -247,7 +246,7 @@ TEST_CASE("picture sets: folders that may be parts or classes are refused, class
   CHECK(
       test::contains(refusal(dir / "flat/train"), "4 pictures and no folder for each class; move"));
   write_classes(dir / "contest/train", {"cat", "dog"}, 4);
-  write_picture(dir / "contest/test/1.png", 1);  // the answers are kept by whoever holds it
+  write_picture(dir / "contest/test/1.png", 1);  // contests keep the labels secret
   CHECK(test::contains(refusal(dir / "contest"), "contest/test: its pictures are not in folders"));
   CHECK(test::contains(refusal(dir / "contest"), "give " + (dir / "contest/train") + " alone"));
   write_classes(dir / "outer/inner", {"cat", "dog"}, 1);
@@ -262,7 +261,7 @@ TEST_CASE("picture sets: folders that may be parts or classes are refused, class
                                                  (dir / "two/train") + " has no bee"));
 }
 
-TEST_CASE("picture sets: a whole folder is tested, by the names of the model's classes") {
+TEST_CASE("picture sets: load_test_pictures labels pictures by the model's class names") {
   const test::TempDir dir;
   write_classes(dir / "new", {"cat", "emu"}, 3);
   const Names classes = {"bee", "cat", "dog", "emu"};
@@ -277,7 +276,7 @@ TEST_CASE("picture sets: a whole folder is tested, by the names of the model's c
                        }),
                        "its folder emu is not one of the classes that the model was trained on: "
                        "bee, cat"));
-  // Of a model of grey pictures: the luminance of red (.299 * 100 = 29.9).
+  // A model of grey pictures gets the luminance: for red .299 * 100 = 29.9.
   std::vector<uint8_t> red(3 * 8 * 8);
   for (size_t i = 0; i < red.size(); i += 3) red[i] = 100;
   for (const char* name : {"grey/a", "grey/b"}) {
@@ -295,7 +294,7 @@ TEST_CASE("picture sets: a whole folder is tested, by the names of the model's c
   CHECK(test.remarks == Names{(dir / "split/train") + " was not used, with 4 pictures"});
 }
 
-TEST_CASE("picture sets: another archive or a text is called by its name, with what unpacks it") {
+TEST_CASE("picture sets: the error of another archive or a text names it and what to do") {
   const test::TempDir dir;
   const std::pair<std::string, const char*> kFiles[] = {
       {std::string("PK\3\4") + std::string(600, '\1'),

@@ -57,7 +57,7 @@ TEST_CASE("pictures: every kind of PNG and JPEG is read as Pillow reads it") {
   CHECK(files == 16);
 }
 
-TEST_CASE("pictures: sizes are Pillow's, byte for byte") {
+TEST_CASE("pictures: resized pictures equal Pillow's, byte for byte") {
   for (const auto& [name, want] : reference().tensors) {
     const bool cubic = name.starts_with("bicubic."), linear = name.starts_with("bilinear.");
     if (cubic || linear)
@@ -74,7 +74,7 @@ TEST_CASE("pictures: sizes are Pillow's, byte for byte") {
   }
 }
 
-TEST_CASE("pictures: cropped, mirrored, as tensors, as files") {
+TEST_CASE("pictures: crop, mirror, conversion to tensors, PNG files") {
   const Picture x = rgb();
   const Picture part = datasets::crop(x, 3, 5, 10, 20);
   for (int64_t r = 0; r < 10; ++r)
@@ -109,7 +109,7 @@ TEST_CASE("pictures: damaged and truncated files are errors with file and positi
       CHECK_MESSAGE(contains(text, "x: "), name, " of ", length);
       CHECK_MESSAGE(contains(text, "at byte"), name, " of ", length, ": ", text);
     }
-    // Whatever the bytes are, a picture or an IoError comes out.
+    // Any bytes give a picture or an IoError.
     Rng rng(1);
     for (int round = 0; round < 300; ++round) {
       std::string broken = whole;
@@ -126,7 +126,7 @@ TEST_CASE("pictures: damaged and truncated files are errors with file and positi
   CHECK(contains(io_error([] { datasets::load_picture("/nowhere.png"); }), "/nowhere.png"));
 }
 
-TEST_CASE("pictures: claimed sizes are looked at before memory is taken") {
+TEST_CASE("pictures: claimed sizes are checked before memory is allocated") {
   std::string png = read_file(kFolder + "rgb.png");
   CHECK(contains(complaint(png, {.max_pixels = 800}), "23 x 38 pixels are over the limit of 800"));
   // An IHDR of 9000 x 9000 with the right checksum.
@@ -143,7 +143,7 @@ TEST_CASE("pictures: claimed sizes are looked at before memory is taken") {
   CHECK(contains(complaint(jpeg), "claims 9000 x 9000 pixels in"));
 }
 
-TEST_CASE("picture folder: a folder a class, ascending; files of others are left alone") {
+TEST_CASE("picture folder: one folder per class, in ascending order; other files are skipped") {
   TempDir dir;
   const std::string png = read_file(kFolder + "rgb.png"), jpg = read_file(kFolder + "gray.jpg");
   for (const char* folder : {"b", "a", "a/deep"}) fs::create_directories(dir / folder);
@@ -174,7 +174,7 @@ TEST_CASE("picture folder: a folder a class, ascending; files of others are left
   CHECK(contains(text, "b/2.PNG: damaged PNG"));
 }
 
-TEST_CASE("picture loader: evaluation is torchvision's, training depends on the seed alone") {
+TEST_CASE("picture loader: evaluation equals torchvision's; training depends only on the seed") {
   TempDir dir;
   for (int i = 0; i < 6; ++i) {
     fs::create_directories(dir / fmt::format("{}", i % 2));
@@ -205,7 +205,7 @@ TEST_CASE("picture loader: evaluation is torchvision's, training depends on the 
   };
   CHECK(epoch(0, 1) == epoch(3, 1));
   CHECK(epoch(0, 1) != epoch(0, 2));
-  // Very long pictures have no part in the ratio asked for, and take the middle.
+  // Very long pictures have no part with an allowed ratio, so the loader takes the middle.
   const Picture strip = datasets::resize(rgb(), 2, 400);
   Rng rng(2);
   for (int i = 0; i < 20; ++i) {

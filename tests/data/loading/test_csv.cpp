@@ -1,4 +1,4 @@
-// Tables of numbers as text.
+// CSV tables: separators, quotes, numbers at their limits, errors with line and column, writing.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ TEST_CASE("csv: headers, separators, quotes, line ends, spaces, gzip") {
       f.load(" a ,\" s\",\"t \"\n1,2,3\n", {.columns = {" s", "t ", "a"}});
   CHECK(spaced.values.to_vector<double>() == Doubles{2, 3, 1});
   CHECK(f.load(" a ,\" s\"\n1,2\n").names == std::vector<std::string>{"a", " s"});
-  // Across the edges of buffers.
+  // A file that is larger than the buffer.
   std::string large;
   for (int i = 0; i < 40000; ++i) large += fmt::format("{},\"{}\"\r\n", i, i + 1);
   const Doubles all = f.values(large, plain);
@@ -81,7 +81,7 @@ TEST_CASE("csv: integers are exact, or refused") {
   CHECK_THROWS_AS(f.load("1\n", {.separator = '"'}), Error);
 }
 
-TEST_CASE("csv: what is too close to 0 for the type is 0; what is too large is infinite") {
+TEST_CASE("csv: numbers too small for the type become 0, numbers too large infinite") {
   Files f;
   const std::string zeros(400, '0');
   for (DType type : {DType::f32, DType::f64}) {
@@ -112,7 +112,7 @@ TEST_CASE("csv: what is too close to 0 for the type is 0; what is too large is i
   CHECK(contains(f.refused("1e40\n", {.header = false, .dtype = DType::i64}), "of type i64"));
 }
 
-TEST_CASE("csv: what is missing or wrong is named by line and column") {
+TEST_CASE("csv: errors of missing and invalid fields give line and column") {
   Files f;
   const std::string text = "age,height\n1,2\n\"3\n\",4\n5, NA \n";
   CHECK(contains(f.refused("age,height\n1,2\n5, NA \n"),
@@ -138,7 +138,7 @@ TEST_CASE("csv: what is missing or wrong is named by line and column") {
                  "more than 100000 fields; CsvOptions::max_columns can allow more"));
   CHECK(contains(f.refused("a\n1\n", {.max_bytes = 3}), "holds more than the 3 bytes"));
   CHECK(contains(io_error([] { datasets::load_csv("/nowhere.csv"); }), "/nowhere.csv"));
-  // Whatever the bytes are, a table or an IoError comes out.
+  // Any bytes give a table or an IoError.
   Rng rng(1);
   for (int round = 0; round < 300; ++round) {
     std::string noise;
@@ -147,9 +147,9 @@ TEST_CASE("csv: what is missing or wrong is named by line and column") {
   }
 }
 
-TEST_CASE("csv: as many columns as a line may have, by their names or all") {
+TEST_CASE("csv: half a million columns, all of them or by name") {
   Files f;
-  constexpr int64_t kColumns = 500'000;  // pairs of names compared would be 10^11
+  constexpr int64_t kColumns = 500'000;  // to compare all pairs of names would take 10^11 steps
   std::string header, row;
   std::vector<std::string> names;
   for (int64_t i = 0; i < kColumns; ++i) {
@@ -167,13 +167,13 @@ TEST_CASE("csv: as many columns as a line may have, by their names or all") {
   CHECK(backwards.names == names);
   CHECK(backwards.values[0][0].item<int64_t>() == (kColumns - 1) % 100);
   CHECK(backwards.values[0][kColumns - 2].item<int64_t>() == 1);
-  names[0] = "c1";  // as the last but one
+  names[0] = "c1";  // the same as the last but one
   const datasets::CsvOptions options{.columns = names, .max_columns = kColumns + 1};
   CHECK(f.load(header + row, options).values[0][0].item() == 1);
   CHECK(contains(f.refused("c7," + header, options), "two columns are called 'c7'"));
 }
 
-TEST_CASE("csv: what is written is read again, bit for bit") {
+TEST_CASE("csv: a written table reads back bit for bit") {
   TempDir dir;
   Rng rng(1);
   for (DType dtype : {DType::f32, DType::f64, DType::i64, DType::u8}) {

@@ -1,3 +1,4 @@
+// Dataset: combinators, lazy evaluation and shuffling, on short lists of numbers.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -55,7 +56,7 @@ TEST_CASE("dataset: map, subset, limit, concat, batch") {
         std::vector<Ints>{{1, 11}});
 }
 
-TEST_CASE("dataset: samples are made only when asked for") {
+TEST_CASE("dataset: a sample is computed only when it is requested") {
   int made = 0;
   Dataset<int> counted(1000, [&](int64_t i) {
     ++made;
@@ -67,7 +68,7 @@ TEST_CASE("dataset: samples are made only when asked for") {
   CHECK(made == 4);
 }
 
-TEST_CASE("dataset: shuffle gives each sample once, by the seed") {
+TEST_CASE("dataset: shuffle gives each sample once, in an order that the seed decides") {
   Ints a = all(tens(100).shuffle(1)), b = all(tens(100).shuffle(1)), c = all(tens(100).shuffle(2));
   CHECK(a == b);
   CHECK(a != c);

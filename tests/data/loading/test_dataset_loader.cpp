@@ -1,4 +1,4 @@
-// The loader of any dataset, and what loaders do when something goes wrong on their threads.
+// Loaders of user-defined types, and how loaders report exceptions on their threads.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-/// What a user might have: a sample and a batch of types of their own.
+/// Types that a user might define: a sample, a batch and a source of samples.
 struct Reading {
   int64_t number;
   double value;
@@ -47,7 +47,7 @@ Readings collate(const std::vector<Reading>& samples) {
   return out;
 }
 
-/// The batches of so many epochs; an empty one where an epoch ends.
+/// The batches of `epochs` epochs, with an empty one at the end of each.
 std::vector<Readings> run(Loader<Readings> loader, int epochs) {
   std::vector<Readings> out;
   for (int e = 0; e < epochs; ++e, out.push_back({}))
@@ -65,7 +65,7 @@ Dataset<int64_t> with_fault(int64_t n, int64_t bad, std::function<void()> fault)
 
 Ints as_they_are(Ints samples) { return samples; }
 
-/// The text of what next() throws and the text of the exception inside; "" where there is none.
+/// The text of the Error that f throws, and of the exception nested in it; "" if there is none.
 std::pair<std::string, std::string> thrown(const std::function<void()>& f) {
   try {
     f();
@@ -90,7 +90,7 @@ class OwnError : public std::logic_error {
 
 }  // namespace
 
-TEST_CASE("dataset_loader: types of the user's own, the same for any number of workers") {
+TEST_CASE("dataset_loader: user-defined types; any number of workers gives the same batches") {
   const Dataset meter(Meter{23});
   const auto expected =
       run(dataset_loader(meter, collate, {.batch = 4, .seed = 2, .workers = 0}), 2);
@@ -105,7 +105,7 @@ TEST_CASE("dataset_loader: types of the user's own, the same for any number of w
           expected);
 }
 
-TEST_CASE("dataset_loader: a transform has a generator of its own for each sample and epoch") {
+TEST_CASE("dataset_loader: each sample and epoch has its own generator for the transform") {
   const Dataset meter(Meter{6});
   const auto noise = [](Reading r, Rng& rng) {
     r.value = rng.uniform();
@@ -128,11 +128,11 @@ TEST_CASE("dataset_loader: a transform has a generator of its own for each sampl
   const auto first = epoch({.batch = 6, .workers = 0}, 0);
   for (size_t i = 0; i < 6; ++i)
     for (size_t j = 0; j < i; ++j) CHECK(first[i] != first[j]);
-  CHECK(epoch({.batch = 1, .shuffle = false, .workers = 2}, 0) == first);  // whatever the batch
+  CHECK(epoch({.batch = 1, .shuffle = false, .workers = 2}, 0) == first);  // for any batch size
   CHECK(epoch({.batch = 6}, 1) != first);
 }
 
-TEST_CASE("dataset_loader: collate may see the plan, and take the samples away") {
+TEST_CASE("dataset_loader: collate may get the plan, and may move the samples") {
   const Dataset<std::unique_ptr<int64_t>> boxes(
       5, [](int64_t i) { return std::make_unique<int64_t>(i); });
   auto loader =
@@ -147,7 +147,7 @@ TEST_CASE("dataset_loader: collate may see the plan, and take the samples away")
   CHECK(!loader.next());
 }
 
-TEST_CASE("loader: sizes at the edge") {
+TEST_CASE("loader: empty sets, one sample, batches larger than the set") {
   for (int workers : {0, 1, 3}) {
     const auto numbers = [&](int64_t samples, int64_t batch) {
       std::vector<Ints> out;
@@ -161,13 +161,13 @@ TEST_CASE("loader: sizes at the edge") {
     };
     CHECK(numbers(0, 3) == std::vector<Ints>{});
     CHECK(numbers(1, 3) == std::vector<Ints>{{0}, {0}});
-    CHECK(numbers(2, 1000) == std::vector<Ints>{{0, 1}, {0, 1}});  // a batch beyond the set
-    CHECK(numbers(4, 3) == std::vector<Ints>{{0, 1, 2}, {3}, {0, 1, 2}, {3}});  // a last one of 1
+    CHECK(numbers(2, 1000) == std::vector<Ints>{{0, 1}, {0, 1}});  // a batch larger than the set
+    CHECK(numbers(4, 3) == std::vector<Ints>{{0, 1, 2}, {3}, {0, 1, 2}, {3}});  // a last batch of 1
     CHECK(numbers(3, 3) == std::vector<Ints>{{0, 1, 2}, {0, 1, 2}});
   }
 }
 
-TEST_CASE("image_loader, pair_loader: none, one, and a last batch of one") {
+TEST_CASE("image_loader, pair_loader: empty sets, one sample, a last batch of one") {
   auto set = std::make_shared<ImageSet>();
   for (uint8_t n = 0; n < 4; ++n) {
     const ImageLoaderOptions options{.order = {.batch = 3, .workers = 2},
@@ -197,7 +197,7 @@ TEST_CASE("image_loader, pair_loader: none, one, and a last batch of one") {
   }
 }
 
-TEST_CASE("loader: an exception says epoch, batch and sample, and keeps its kind") {
+TEST_CASE("loader: an exception gives epoch, batch and sample, and nests the original") {
   for (int workers : {0, 1, 3}) {
     const auto message = [&](std::function<void()> fault) {
       auto loader = dataset_loader(with_fault(12, 7, std::move(fault)), as_they_are,
@@ -234,7 +234,7 @@ TEST_CASE("loader: an exception says epoch, batch and sample, and keeps its kind
   }
 }
 
-TEST_CASE("loader: where an exception can come from") {
+TEST_CASE("loader: exceptions of map, transform and collate give their place") {
   const auto fault = [](bool here) { check(!here, "no"); };
   const LoaderOptions options{.batch = 6, .shuffle = false, .workers = 1};
   const Dataset numbers = with_fault(6, -1, {});
@@ -249,7 +249,7 @@ TEST_CASE("loader: where an exception can come from") {
         "Loader: epoch 0, batch 0 (samples 0, 1, 2, 3, ... (6)): no");
 }
 
-TEST_CASE("loader: exceptions while prefetching come in their places, and seek goes on behind") {
+TEST_CASE("loader: exceptions while prefetching arrive in order, and seek can skip them") {
   for (int workers : {0, 1, 4}) {
     const Dataset odd(10, [](int64_t i) {
       check(i % 2 == 0, "odd");
@@ -272,7 +272,7 @@ TEST_CASE("loader: exceptions while prefetching come in their places, and seek g
   }
 }
 
-TEST_CASE("loader: what planning an epoch throws comes with that epoch, not with the last batch") {
+TEST_CASE("loader: an error in planning an epoch does not appear in the epoch before") {
   for (int workers : {0, 1, 3}) {
     Loader<int64_t> loader(Planner([](int64_t epoch, Rng) {
                              check(epoch < 1, "enough");
@@ -294,7 +294,7 @@ TEST_CASE("loader: what planning an epoch throws comes with that epoch, not with
   }
 }
 
-TEST_CASE("loader: ends in mid-epoch with batches and exceptions that nobody took") {
+TEST_CASE("loader: destruction in mid-epoch frees batches and exceptions that were not taken") {
   std::atomic<int> alive = 0;
   struct Counted {
     std::atomic<int>* alive;
@@ -318,7 +318,7 @@ TEST_CASE("loader: ends in mid-epoch with batches and exceptions that nobody too
   CHECK(alive == 0);
 }
 
-TEST_CASE("loader: two at once, in turn and on threads of their own") {
+TEST_CASE("loader: two loaders are independent, in turn and on two threads") {
   const Dataset meter(Meter{40});
   const auto make = [&](uint64_t seed) {
     return dataset_loader(meter, collate, {.batch = 3, .seed = seed, .workers = 2, .prefetch = 2});
@@ -337,7 +337,7 @@ TEST_CASE("loader: two at once, in turn and on threads of their own") {
   CHECK(d == b);
 }
 
-TEST_CASE("loader: its state goes through a file's tensors and is refused by another loader") {
+TEST_CASE("loader: its state restores the position, and a loader of other batches refuses it") {
   const Dataset meter(Meter{20});
   const LoaderOptions options{.batch = 3, .seed = 4, .workers = 2};
   const auto expected = run(dataset_loader(meter, collate, options), 3);
@@ -367,7 +367,7 @@ TEST_CASE("loader: its state goes through a file's tensors and is refused by ano
   auto unordered = options;
   unordered.shuffle = false, unordered.workers = 0;
   auto in_order = dataset_loader(meter, collate, unordered);
-  unordered.seed = 5;  // no other order, but other random numbers
+  unordered.seed = 5;  // the same order, but other random numbers
   CHECK_THROWS_AS(dataset_loader(meter, collate, unordered).load_state_dict(in_order.state_dict()),
                   Error);
   for (size_t missing : {0, 1, 2}) {

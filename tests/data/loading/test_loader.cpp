@@ -1,3 +1,5 @@
+// Loader: order, random numbers, workers, positions and blocks; image_loader on pictures of random
+// bytes.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -24,7 +26,7 @@ using namespace tern::datasets;
 
 namespace {
 
-/// What the tests ask a loader for: the plan, and a random number of each sample and the batch.
+/// A batch in these tests: the plan, and a random number of each sample and of the batch.
 struct Record {
   LoaderPosition position;
   std::vector<int64_t> indices;
@@ -43,7 +45,7 @@ Loader<Record> recorder(int64_t samples, LoaderOptions options) {
   return Loader<Record>(samples, record_of, options);
 }
 
-/// The batches of so many epochs.
+/// The batches of `epochs` epochs.
 std::vector<Record> run(Loader<Record>& loader, int epochs) {
   std::vector<Record> out;
   for (int e = 0; e < epochs; ++e)
@@ -100,7 +102,7 @@ std::vector<Batch> batches(Loader<Batch> loader, int epochs) {
 
 }  // namespace
 
-TEST_CASE("loader: every epoch has every sample once, in an order of its own") {
+TEST_CASE("loader: every epoch has every sample once, in a new order") {
   const auto records = run(103, {.batch = 10, .seed = 5}, 3);
   REQUIRE(records.size() == 33);
   std::map<int64_t, std::vector<int64_t>> orders;
@@ -125,7 +127,7 @@ TEST_CASE("loader: every epoch has every sample once, in an order of its own") {
   }
 }
 
-TEST_CASE("loader: the same for any number of workers and any prefetch") {
+TEST_CASE("loader: any number of workers and any prefetch give the same batches") {
   for (bool shuffle : {false, true})
     for (bool drop_last : {false, true}) {
       const LoaderOptions serial{
@@ -151,15 +153,15 @@ TEST_CASE("loader: without shuffling the samples come in order") {
   CHECK(records[0].random != records[3].random);  // but with new random numbers
 }
 
-TEST_CASE("loader: the seed decides") {
+TEST_CASE("loader: the same seed gives the same batches, another seed gives others") {
   CHECK(run(20, {.batch = 4, .seed = 1}, 1) == run(20, {.batch = 4, .seed = 1}, 1));
   CHECK(run(20, {.batch = 4, .seed = 1}, 1) != run(20, {.batch = 4, .seed = 2}, 1));
 }
 
-TEST_CASE("loader: goes on from a saved position, in mid-epoch too") {
+TEST_CASE("loader: resumes from a saved position, also in mid-epoch") {
   for (int workers : {0, 2}) {
     const LoaderOptions options{.batch = 4, .seed = 3, .workers = workers};
-    const auto expected = run(18, options, 3);  // 5 batches an epoch
+    const auto expected = run(18, options, 3);  // 5 batches per epoch
     for (size_t done = 0; done <= 11; ++done) {
       Loader<Record> first = recorder(18, options);
       for (size_t taken = 0; taken < done;) taken += first.next().has_value();
@@ -174,7 +176,7 @@ TEST_CASE("loader: goes on from a saved position, in mid-epoch too") {
   }
 }
 
-TEST_CASE("loader: the end of an epoch is seen once, also after resuming there") {
+TEST_CASE("loader: next() reports the end of an epoch once, also after resuming there") {
   Loader<Record> loader = recorder(6, {.batch = 3});
   CHECK(loader.batches_per_epoch() == 2);
   CHECK(loader.next());
@@ -194,7 +196,7 @@ TEST_CASE("loader: the end of an epoch is seen once, also after resuming there")
   CHECK_THROWS_AS(loader.seek({INT64_MAX, 0}), Error);
 }
 
-TEST_CASE("loader: no samples, wrong options") {
+TEST_CASE("loader: no samples give no batches; wrong options are errors") {
   CHECK(run(0, {.batch = 3}, 3).empty());
   CHECK(run(0, {.batch = 3, .drop_last = true, .workers = 0}, 3).empty());
   CHECK_THROWS_AS(recorder(5, {.batch = 0}), Error);
@@ -203,7 +205,7 @@ TEST_CASE("loader: no samples, wrong options") {
   CHECK_THROWS_AS(recorder(5, {.batch = 6, .drop_last = true}), Error);
 }
 
-TEST_CASE("loader: a generator that batches share is refused, whatever the number of workers") {
+TEST_CASE("loader: a generator that batches share is refused for any number of workers") {
   for (int workers : {0, 1, 4}) {
     CAPTURE(workers);
     std::mutex mutex;
@@ -217,7 +219,8 @@ TEST_CASE("loader: a generator that batches share is refused, whatever the numbe
     for (int again = 0; again < 2; ++again)  // not only once
       CHECK_THROWS_WITH_AS(run_all(loader), doctest::Contains("plan.sample_rng(index)"), Error);
   }
-  // A copy of one generator draws the same in every batch, and one may be set by the plan.
+  // Allowed: a copy of one generator, which draws the same in every batch, and a generator that the
+  // plan sets.
   Rng base(4);
   base.next_u32();
   Loader<uint64_t> copies(
@@ -269,10 +272,10 @@ TEST_CASE("loader: can be destroyed, moved and restarted while its workers are b
     moved.next();
   }
   CHECK(busy == 0);
-  CHECK(made <= 20 * (2 * 8 + 2));  // no more is made ahead than asked for
+  CHECK(made <= 20 * (2 * 8 + 2));  // prefetch limits the batches made in advance
 }
 
-TEST_CASE("loader: its threads stay the same through epochs, other places and failed batches") {
+TEST_CASE("loader: the same threads serve all epochs, seeks and failed batches") {
   std::mutex mutex;
   std::set<pid_t> makers;
   bool fails = false;
@@ -318,7 +321,7 @@ TEST_CASE("loader: workers record no gradients and start no threads") {
   CHECK(!in_serial());
 }
 
-TEST_CASE("image_loader: pictures, labels and numbers belong together") {
+TEST_CASE("image_loader: image, label and index of a sample belong together") {
   const auto set = random_images(50, 1);
   Loader<Batch> loader = image_loader(image_dataset(set), {.order = {.batch = 8}});
   int64_t seen = 0;
@@ -337,7 +340,7 @@ TEST_CASE("image_loader: pictures, labels and numbers belong together") {
   CHECK(seen == 50);
 }
 
-TEST_CASE("image_loader: everything on gives the same for any number of workers") {
+TEST_CASE("image_loader: any number of workers gives the same augmented, mixed batches") {
   const auto data = few_images(30);
   auto options = [](int workers) {
     return ImageLoaderOptions{.order = {.batch = 8, .seed = 4, .workers = workers},
@@ -385,7 +388,7 @@ TEST_CASE("image_loader: alternating flips show each image both ways in two epoc
   CHECK((mirrored[0] > 16 && mirrored[0] < 48));  // of 64; misses with probability 5e-5
   CHECK(mirrored[1] == 64 - mirrored[0]);
   CHECK(mirrored[2] == mirrored[0]);
-  // At random they come out otherwise.
+  // Without alternate_flips, chance decides in each epoch.
   const auto random = batches(image_loader(data, options(false, 0)), 2);
   bool both = true;
   for (size_t b = 0; b < 4; ++b)
@@ -393,7 +396,7 @@ TEST_CASE("image_loader: alternating flips show each image both ways in two epoc
   CHECK_FALSE(both);
 }
 
-TEST_CASE("loader: it knows how many samples the batch and its blocks have") {
+TEST_CASE("loader: samples() counts the samples of the batch and of its blocks") {
   Loader<Record> loader = recorder(10, {.batch = 4});
   CHECK(loader.samples() == 0);
   for (const int64_t expected : {4, 4, 2, 4}) {

@@ -1,4 +1,5 @@
-// NumPy's files: what NumPy wrote (tests/reference/npy/make_npy.py), what we write, and damage.
+// npy and npz: files that NumPy wrote (tests/reference/npy/make_npy.py), files that we write,
+// damage.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -26,7 +27,7 @@ void check_same(const std::string& what, const Tensor& got, const Tensor& want) 
   CHECK_MESSAGE(got.to_vector<double>() == want.to_vector<double>(), what);
 }
 
-/// Loads a file of these bytes, which may fail with an IoError of this text alone.
+/// Loads a file of these bytes. Returns the text of the IoError, the only exception it may throw.
 std::string damage(const std::string& path, const std::string& bytes, bool zip) {
   write_file(path, bytes);
   return io_error([&] {
@@ -63,7 +64,7 @@ TEST_CASE("npy: every type, order and version that NumPy writes is read") {
                  "records of several fields"));
 }
 
-TEST_CASE("npy: what is written is read again, and is what NumPy writes") {
+TEST_CASE("npy: written arrays read back the same, and the files equal NumPy's") {
   TempDir dir;
   Rng rng(1);
   NamedTensors all;
@@ -85,7 +86,7 @@ TEST_CASE("npy: what is written is read again, and is what NumPy writes") {
       check_same(all[i].first, back[i].second, all[i].second);
     }
   }
-  // Byte for byte NumPy's.
+  // The files equal NumPy's, byte for byte.
   for (const char* name : {"f4", "f8", "i8", "u1", "scalar", "one_axis", "empty"}) {
     datasets::save_npy(dir / "y.npy", reference().find(name));
     CHECK_MESSAGE(read_file(dir / "y.npy") == read_file(kFolder + name + ".npy"), name);
@@ -107,7 +108,7 @@ TEST_CASE("npy: damage is an IoError with file and byte, and takes no memory") {
   auto text = [&](const std::string& dictionary) {
     return damage(path, npy_of(dictionary) + "12345678", false);
   };
-  // NumPy (2.4) refuses what is refused here, and reads what is read, but where a comment says so.
+  // NumPy 2.4 refuses and reads the same files, except where a comment says otherwise.
   const std::string whole = "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }\n";
   CHECK(text(whole) == "");
   CHECK(contains(text("{'descr': '<f8', 'shape': (1,), }"), "fortran_order or shape is missing"));
@@ -123,12 +124,12 @@ TEST_CASE("npy: damage is an IoError with file and byte, and takes no memory") {
   CHECK(contains(text("{'descr': '<f8', 'fortran_order': True, 'shape': (" + many + ")}"),
                  "more than 12 axes"));
   const std::string huge = "{'descr': '<f8', 'fortran_order': False, 'shape': (";
-  // NumPy reads (0, 5) and ignores the bytes behind it: they say that the shape is not true.
+  // NumPy reads (0, 5) and ignores the bytes behind it, which show that the shape is wrong.
   for (const char* shape : {"4611686018427387904, 4)}",
                             "9223372036854775807, 9223372036854775807)}", "2,)}", "0, 5)}", ")}, "})
     CHECK(contains(text(huge + shape), "x.npy: "));
-  CHECK(text(huge + ")}").empty());  // a number alone
-  // Without elements, and with axes that no array can have, in NumPy neither.
+  CHECK(text(huge + ")}").empty());  // a single number
+  // Arrays without elements. NumPy, too, refuses those with axes that no array can have.
   const auto empty = [&](const std::string& shape) {
     return damage(path, npy_of(huge + shape + "), }"), false);
   };
@@ -161,7 +162,7 @@ TEST_CASE("npy: damage is an IoError with file and byte, and takes no memory") {
   }
 }
 
-// NumPy 2.4 refuses these, too, but where a comment says so.
+// NumPy 2.4 refuses these, too, except where a comment says otherwise.
 TEST_CASE("npz: checksums, members that overlap or claim too much, and foreign members") {
   TempDir dir;
   const std::string path = dir / "x.npz";
@@ -176,15 +177,15 @@ TEST_CASE("npz: checksums, members that overlap or claim too much, and foreign m
   broken.replace(whole.find("b.npy"), 5, "b.txt");
   const size_t second = broken.rfind("b.npy");
   broken.replace(second, 5, "b.txt");
-  // NumPy gives the bytes of such a member, where an array is expected.
+  // NumPy returns the bytes of such a member instead of an array.
   CHECK(contains(damage(path, broken, true), "\"b.txt\" is not an npy file"));
   broken = whole;
   broken.replace(broken.rfind("b.npy"), 5, "a.npy");
   CHECK(contains(damage(path, broken, true), "\"a.npy\" is there twice"));
   CHECK(contains(damage(path, "PK", true), "is not a zip archive"));
   CHECK(contains(damage(path, std::string(100, 'x'), true), "end record is missing"));
-  // The size of the first member in the directory, as of a bomb. NumPy does not look at it, and
-  // takes memory by the shape.
+  // The directory claims a huge size for the first member, as a zip bomb does. NumPy ignores this
+  // size, and allocates by the shape.
   broken = whole;
   const size_t central = broken.find("PK\x01\x02");
   const size_t size = broken.find(std::string("\x01\0\x18\0", 4), central) + 4;

@@ -1,5 +1,5 @@
-// Tables as spreadsheets and other programs write them. A comment is the call of pandas that gives
-// the same values.
+// Tables as spreadsheets and other programs write them. A comment above a table is the call of
+// pandas that gives the same values.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -80,8 +80,7 @@ TEST_CASE("odd tables: read as pandas reads them") {
   }
 }
 
-TEST_CASE(
-    "odd tables: the error of a table that is not understood names the option that reads it") {
+TEST_CASE("odd tables: errors name the option that would read the table") {
   const char* semicolon = "; CsvOptions::separator = ';' would read 3 columns here";
   CHECK(contains(refused("a;b;c\n1;2;3\n"), semicolon));
   CHECK(contains(refused("1;2;3\n", {.header = false}), semicolon));
@@ -125,7 +124,7 @@ TEST_CASE("odd tables: names that are not UTF-8 are refused, as pandas refuses t
                  "e' is not valid UTF-8 (byte 5 of it); convert the file"));
   CHECK(contains(refused("x,town\n1,Ulm\n2,K\xF6ln\n", {.categories = {"town"}}),
                  "line 3: column 'town': 'K\xF6ln' is not valid UTF-8 (byte 2 of it)"));
-  // Bytes of a column that nobody reads are not looked at.
+  // The bytes of a column that is not read are not checked.
   CHECK(load("x,town\n1,K\xF6ln\n", {.columns = {"x"}}).values.item() == 1);
 }
 
@@ -158,7 +157,7 @@ TEST_CASE("odd tables: columns of text become codes in the order of their names"
   CHECK(given.values.shape() == Shape{2, 0});
 }
 
-TEST_CASE("odd tables: columns of text beside the columns that are asked for") {
+TEST_CASE("odd tables: text columns beside chosen columns of numbers") {
   const datasets::Table t = load("a,b,c,d\n1,x,3,y\n", {.columns = {"c"}, .categories = {"d"}});
   CHECK(t.names == Names{"c"});
   CHECK(t.values.to_vector<double>() == Doubles{3});

@@ -1,4 +1,4 @@
-// Batches of samples of different lengths.
+// Pad: padding, lengths and errors, on small samples with values written by hand.
 #include <doctest/doctest.h>
 
 #include "tern/core/ops/ops.h"
@@ -28,7 +28,7 @@ Pair pair_of(int64_t i) {
 
 }  // namespace
 
-TEST_CASE("pad: each field is as long as its longest, and says how long each was") {
+TEST_CASE("pad: pads each field to its longest sample and returns the lengths") {
   const Padded<Pair> batch =
       Pad{.values = {{"target", -100}}}(std::vector<Pair>{pair_of(0), pair_of(2), pair_of(1)});
   CHECK(batch.values.source.shape() == Shape{3, 3});
@@ -40,7 +40,7 @@ TEST_CASE("pad: each field is as long as its longest, and says how long each was
   CHECK_FALSE(batch.lengths.label.defined());
 }
 
-TEST_CASE("pad: plain tensors, other axes, a value for all") {
+TEST_CASE("pad: tensors as samples, further axes, one padding value for all fields") {
   const Padded<Tensor> batch = Pad{.value = -1}(std::vector<Tensor>{ones({1, 2}), ones({2, 2})});
   CHECK(batch.values.shape() == Shape{2, 2, 2});
   CHECK(batch.values.to_vector<double>() == std::vector<double>{1, 1, -1, -1, 1, 1, 1, 1});

@@ -1,4 +1,4 @@
-// Tar shards, and batches of structs of one's own.
+// Tar shards: samples, workers, positions and damage. Stack: batches of user-defined structs.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -22,7 +22,8 @@ std::string sample(const std::string& key, int label) {
          tar_member(key + ".CLS", std::to_string(label));
 }
 
-/// Shards of 3, 0, 2 and 1 samples; the second of the first has folders, dots and others beside it.
+/// Shards of 3, 0, 2 and 1 samples. The second sample has a folder, several dots, and files beside
+/// it that are skipped.
 Strings write_shards(const TempDir& dir, bool packed = false) {
   const std::string odd = tar_member("d/", "", '5') + tar_member("noext", "x") +
                           tar_member("__meta__", "x") + tar_member("d/.hidden", "x") +
@@ -75,7 +76,7 @@ Frame frame(int64_t i) {
 
 }  // namespace
 
-TEST_CASE("shards: samples are runs of one name, in order, plain or packed") {
+TEST_CASE("shards: samples are runs of files with one key, in order, plain or gzip") {
   TempDir dir;
   for (bool packed : {false, true}) {
     const Strings paths = write_shards(dir, packed);
@@ -94,7 +95,7 @@ TEST_CASE("shards: samples are runs of one name, in order, plain or packed") {
   }
 }
 
-TEST_CASE("shards: workers take every n-th; each goes on exactly from where it was") {
+TEST_CASE("shards: n workers take every n-th shard, and each resumes exactly where it was") {
   TempDir dir;
   const Strings paths = write_shards(dir);
   datasets::ShardStream even(paths, {.worker = 0, .workers = 2});
@@ -127,7 +128,7 @@ TEST_CASE("shards: workers take every n-th; each goes on exactly from where it w
   CHECK_THROWS_AS(datasets::ShardStream(paths, {.worker = 2, .workers = 2}), Error);
 }
 
-TEST_CASE("shards: as a dataset, the same for any number of workers") {
+TEST_CASE("shards: any number of workers gives the same batches of a shard_dataset") {
   TempDir dir;
   const Strings paths = write_shards(dir);
   const auto samples = datasets::shard_dataset(paths);
@@ -156,8 +157,7 @@ TEST_CASE("shards: as a dataset, the same for any number of workers") {
   CHECK(contains(io_error([&] { datasets::shard_dataset(packed); }), "read it with ShardStream"));
 }
 
-TEST_CASE(
-    "shards: ranks, blocks, workers and a stop in mid-epoch give the samples of one process") {
+TEST_CASE("shards: ranks with their blocks, resumed in mid-epoch, read what one process reads") {
   TempDir dir;
   Strings paths;
   for (int shard = 0; shard < 4; ++shard) {
@@ -212,8 +212,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("shards: an index reads headers, and a sample its own bytes") {
-  // What this process has read, as Linux counts it.
+TEST_CASE("shards: the index reads only headers, a sample only its own bytes") {
+  // The bytes that this process has read, as Linux counts them.
   auto bytes_read = [] {
     std::ifstream io("/proc/self/io");
     std::string name;
@@ -237,12 +237,12 @@ TEST_CASE("shards: an index reads headers, and a sample its own bytes") {
   CHECK(samples.get(6).text("bin") == std::string(kLarge, 'g'));
   CHECK(samples.get(5).text("cls") == "5");
   CHECK(bytes_read() - before < 2 * int64_t{kLarge} + (1 << 20));
-  // An archive that was cut since is an error, not a sample of something else.
+  // An archive that was truncated since is an error, not a wrong sample.
   std::filesystem::resize_file(path, 7 * kLarge);
   CHECK(contains(io_error([&] { samples.get(7); }), "x.tar"));
 }
 
-TEST_CASE("shards: damage, parts twice, parts too large are errors with the shard") {
+TEST_CASE("shards: damage, duplicate parts and large parts are errors that name the shard") {
   TempDir dir;
   auto refused = [&](const std::string& bytes, const datasets::ShardOptions& o = {}) {
     const std::string path = write_file(dir / "x.tar", bytes);
@@ -260,11 +260,11 @@ TEST_CASE("shards: damage, parts twice, parts too large are errors with the shar
   CHECK(contains(refused(sample("a", 1).substr(0, 700)), "at byte"));
   CHECK(contains(refused(tar_header("a.x", size_t{1} << 32) + kTarEnd), "at most"));
   CHECK(contains(refused(sample("a", 1) + kTarEnd, {.max_part = 3}), "over the limit of 3"));
-  // A packed archive of which a header claims a gigabyte that is not there.
+  // A gzip archive with a header that claims a gigabyte of content, which is missing.
   CHECK(contains(refused(gzip(tar_header("a.x", size_t{1} << 30) + kTarEnd)), "x.tar"));
 }
 
-TEST_CASE("shards: braces") {
+TEST_CASE("shards: expand_braces lists ranges and alternatives, and limits their number") {
   CHECK(datasets::expand_braces("a.tar") == Strings{"a.tar"});
   CHECK(datasets::expand_braces("a-{08..10}.tar") == Strings{"a-08.tar", "a-09.tar", "a-10.tar"});
   CHECK(datasets::expand_braces("{x,y}-{1..2}") == Strings{"x-1", "x-2", "y-1", "y-2"});
@@ -277,7 +277,7 @@ TEST_CASE("shards: braces") {
                          Error);
 }
 
-TEST_CASE("stack: a struct of structs of tensors gets a first axis in each of them") {
+TEST_CASE("stack: every tensor in nested structs gets a first axis") {
   datasets::Dataset<Frame> frames(5, frame);
   auto loader = datasets::dataset_loader(frames, datasets::Stack{}, {.batch = 3, .shuffle = false});
   const Frame batch = *loader.next();

@@ -1,3 +1,4 @@
+// gzip and tar files: plain, packed and chained, headers of every kind, and damage byte by byte.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -101,7 +102,7 @@ TEST_CASE("gzip: flipping any byte of the stream is noticed or changes nothing")
   }
 }
 
-TEST_CASE("gzip: limits, missing files, folders, early ends") {
+TEST_CASE("gzip: limits, missing files, folders and early ends are errors") {
   TempDir dir;
   std::string const bomb = gzip(std::string(20000000, '\0'), 9);
   CHECK(bomb.size() < 20000);
@@ -136,7 +137,7 @@ TEST_CASE("tar: members of plain and packed archives") {
   CHECK(members(write_file(dir / "a.tar.gz", gzip(tar))) == expected);
   CHECK(members(write_file(dir / "none.tar", kTarEnd)).empty());
 
-  TarReader reader(dir / "a.tar");  // unread content is passed over
+  TarReader reader(dir / "a.tar");  // unread content is skipped
   std::vector<std::string> names;
   while (auto m = reader.next()) names.push_back(m->name);
   CHECK(names == std::vector<std::string>{"d/", "d/one", "empty", "d/big", "d/block"});
@@ -217,7 +218,7 @@ TEST_CASE("tar: damage is an IoError with file and position") {
   CHECK(contains(error(negative + tar), "gives it -1 bytes"));
 }
 
-TEST_CASE("tar: reading beyond a member") {
+TEST_CASE("tar: reading beyond the end of a member is an error") {
   TempDir dir;
   TarReader tar(write_file(dir / "a.tar", tar_member("m", "12345") + kTarEnd));
   tar.next();

@@ -1,4 +1,4 @@
-// Samples drawn by weight: how often each comes, and that only seed and epoch decide.
+// Samples drawn by weight: their frequencies, and that only seed and epoch decide the draws.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace {
 
 using Order = std::vector<int64_t>;
 
-/// `count` is within six standard deviations of a binomial distribution: by chance it is not once
-/// in 500 million times, and the numbers are the same in each run.
+/// Checks that `count` is within six standard deviations of a binomial distribution. Chance breaks
+/// this once in 500 million times, and the seed is fixed.
 void check_binomial(int64_t count, int64_t trials, double p) {
   const double n = static_cast<double>(trials), deviation = std::sqrt(n * p * (1 - p));
   CHECK(std::abs(static_cast<double>(count) - n * p) <= 6 * deviation);
@@ -46,7 +46,7 @@ TEST_CASE("weighted sampler: with replacement each draw has the probabilities of
   CHECK(weighted_sampler(weights)(Rng(5)).size() == weights.size());
 }
 
-TEST_CASE("weighted sampler: without replacement each draw is one among what is left") {
+TEST_CASE("weighted sampler: without replacement each draw is among the remaining samples") {
   const std::vector<double> weights = {4, 0, 2, 1, 1};
   const Sampler sampler = weighted_sampler(weights, {.num_samples = 3, .replacement = false});
   constexpr int64_t kTrials = 60000;
@@ -69,7 +69,7 @@ TEST_CASE("weighted sampler: without replacement each draw is one among what is 
   CHECK(std::set<int64_t>(all.begin(), all.end()) == std::set<int64_t>{0, 1, 2});
 }
 
-TEST_CASE("weighted sampler: extreme weights, and one alone") {
+TEST_CASE("weighted sampler: extreme weights, and a single weight above 0") {
   constexpr double kHuge = std::numeric_limits<double>::max();
   constexpr double kTiny = std::numeric_limits<double>::denorm_min();
   for (const int64_t n : {1, 2, 3, 5, 8, 9, 1000}) {
@@ -83,7 +83,7 @@ TEST_CASE("weighted sampler: extreme weights, and one alone") {
   CHECK(std::count(huge.begin(), huge.end(), 2) == 0);
 }
 
-TEST_CASE("weighted sampler: what it refuses") {
+TEST_CASE("weighted sampler: invalid weights and numbers of samples are refused") {
   const double nan = std::nan("");
   for (const std::vector<double>& wrong :
        std::vector<std::vector<double>>{{}, {0, 0}, {1, -1}, {1, nan}, {nan, 1}, {1, INFINITY}})
@@ -94,7 +94,7 @@ TEST_CASE("weighted sampler: what it refuses") {
       "weighted_sampler: 3 samples without replacement, but 2 of 3 weights are above 0", Error);
 }
 
-/// Loaders of numbers, by their weights.
+/// A loader of the numbers 0 to 9, drawn by weight.
 auto loader(int workers, const WeightedSamplerOptions& o = {}, bool drop_last = false,
             uint64_t seed = 9, double first = 4) {
   const Dataset<int64_t> numbers(10, [](int64_t i) { return i; });
@@ -113,7 +113,7 @@ std::vector<Order> epochs(Loader<Order>& l, int count) {
   return all;
 }
 
-TEST_CASE("weighted sampler: the same batches for any number of workers and from any place") {
+TEST_CASE("weighted sampler: the same batches for any number of workers and any position") {
   for (const bool replacement : {true, false}) {
     const WeightedSamplerOptions o{.num_samples = replacement ? 22 : 9, .replacement = replacement};
     Loader<Order> serial = loader(0, o);
@@ -136,7 +136,7 @@ TEST_CASE("weighted sampler: the same batches for any number of workers and from
   }
 }
 
-TEST_CASE("weighted sampler: a place is refused where the weights are others") {
+TEST_CASE("weighted sampler: a saved position is refused if seed or weights differ") {
   Loader<Order> saved = loader(0);
   saved.next();
   for (const auto& [seed, first] : {std::pair(uint64_t{10}, 4.0), {uint64_t{9}, 0.5}}) {
@@ -146,7 +146,7 @@ TEST_CASE("weighted sampler: a place is refused where the weights are others") {
   }
 }
 
-TEST_CASE("samplers: drop_last, wrong numbers, and beside a planner") {
+TEST_CASE("samplers: drop_last works; wrong indices and a planner beside a sampler are errors") {
   Loader<Order> full = loader(0, {.num_samples = 11}, true);
   CHECK(epochs(full, 1).size() == 2);
   const auto make = [](const BatchPlan& plan) {

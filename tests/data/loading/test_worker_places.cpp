@@ -1,4 +1,4 @@
-// Where the workers of a loader run if OpenMP binds the thread that starts them.
+// The processors that a loader's workers run on if OpenMP binds the thread that starts them.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <fmt/format.h>

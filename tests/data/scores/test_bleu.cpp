@@ -1,3 +1,5 @@
+// BLEU and chrF against sacreBLEU's scores of 20 files (tests/reference/bleu), and the score of
+// d2l.ai.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -45,7 +47,7 @@ BleuOptions options_of(const std::vector<std::string>& row) {
   return options;
 }
 
-/// sacreBLEU's line with our version in the place of its own.
+/// sacreBLEU's line with our version in place of its own.
 std::string as_ours(std::string printed) {
   const std::string theirs = "version:2.6.0", ours = "version:tern-0.1.0";
   return printed.replace(printed.find(theirs), theirs.size(), ours);
@@ -55,7 +57,7 @@ bool equal(double a, double b) { return std::abs(a - b) <= 1e-9; }
 
 }  // namespace
 
-TEST_CASE("bleu, chrf: sacreBLEU's scores and lines on 20 files") {
+TEST_CASE("bleu, chrf: scores and printed lines equal sacreBLEU's on 20 files") {
   std::map<std::string, int> files;
   for (const std::vector<std::string>& row : score_rows()) {
     REQUIRE(row.size() == 8);
@@ -80,7 +82,7 @@ TEST_CASE("bleu, chrf: sacreBLEU's scores and lines on 20 files") {
   for (const auto& [name, rows] : files) CHECK(rows == 14);
 }
 
-TEST_CASE("bleu: tokens") {
+TEST_CASE("bleu: the tokens of 13a, char and none") {
   const auto v13a = [](const char* text) { return bleu_tokenize(text, BleuTokens::v13a); };
   CHECK(v13a("Hello, world! 1,000.5 a.b 3-4 x-y") == "Hello , world ! 1,000.5 a . b 3 - 4 x-y");
   CHECK(v13a("it's &quot;a&amp;lt;b&quot;...") == "it's \" a < b \" . . .");
@@ -89,7 +91,7 @@ TEST_CASE("bleu: tokens") {
   CHECK(bleu_tokenize(" a  b. ", BleuTokens::none) == "a b.");
 }
 
-TEST_CASE("bleu: of one sentence") {
+TEST_CASE("bleu: the score of one sentence") {
   const std::string reference = "the cat sat on the mat .";
   CHECK(equal(sentence_bleu(reference, reference).score, 100));
   // The precisions are 6/6, 3/5, 1/4 and, smoothed, 1/6; the lengths 6 and 7.
@@ -108,13 +110,13 @@ TEST_CASE("bleu, chrf: wrong numbers of sentences are errors") {
   CHECK_THROWS_AS(corpus_bleu(one, one, {.smoothing_value = -1}), Error);
 }
 
-TEST_CASE("d2l_bleu: the numbers of d2l.ai") {
+TEST_CASE("d2l_bleu: scores equal those of d2l.ai") {
   CHECK(d2l_bleu("va !", "va !", 2) == 1);
   CHECK(equal(d2l_bleu("je suis chez moi .", "je suis chez moi .", 2), 1));
   CHECK(equal(d2l_bleu("il est malade .", "il est calme .", 2),
               std::sqrt(0.75) * std::pow(1.0 / 3, 0.25)));
   CHECK(equal(d2l_bleu("il est mouillé .", "il est calme .", 2), 0.6580370064762462));
-  CHECK(equal(d2l_bleu("a", "a b", 4), std::exp(-1.0)));          // orders up to the length
+  CHECK(equal(d2l_bleu("a", "a b", 4), std::exp(-1.0)));          // n-grams up to the length
   CHECK(equal(d2l_bleu("a a a", "a b", 1), std::sqrt(1.0 / 3)));  // a match is used once
   CHECK(d2l_bleu("", "a", 2) == 0);
   CHECK_THROWS_AS(d2l_bleu("a", "a", 0), Error);

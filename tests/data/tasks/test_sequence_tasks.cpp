@@ -1,4 +1,5 @@
-// The tasks of the Neural Turing Machine: what is drawn, and what an answer costs.
+// The tasks of the Neural Turing Machine: the sequences, their distributions, and the cost of
+// answers.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ Tensor channels(const Tensor& x, int64_t first, int64_t count) {
 }
 double total(const Tensor& x) { return sum(x).item(); }
 
-/// 1 where nothing but 0 and 1 is.
+/// Whether all elements are 0 or 1.
 bool binary(const Tensor& x) { return total(x * (1 - x)) == 0; }
 
 }  // namespace
@@ -54,29 +55,29 @@ TEST_CASE("sequence tasks: names, sizes, and the same draws from the same genera
   CHECK_THROWS_AS(copy_task({.lengths = {3, 2}}), Error);
 }
 
-TEST_CASE("sequence tasks: lengths are drawn evenly, both ends included") {
+TEST_CASE("sequence tasks: lengths are drawn uniformly, both ends included") {
   const SequenceTask task = copy_task({.lengths = {3, 6}});
   std::map<int64_t, int> seen;
   Rng rng(1);
   for (int i = 0; i < 400; ++i) ++seen[(task.draw(1, rng).input.size(1) - 1) / 2];
   CHECK(seen.size() == 4);
-  for (int64_t length = 3; length <= 6; ++length) CHECK(seen[length] > 60);  // of 100
+  for (int64_t length = 3; length <= 6; ++length) CHECK(seen[length] > 60);  // expected: 100
 }
 
-TEST_CASE("sequence tasks: copy") {
+TEST_CASE("sequence tasks: copy has the same vectors as input and target") {
   Rng rng(2);
   const SequenceBatch b = copy_task().draw_length(3, 7, rng);
   const Tensor vectors = channels(steps(b.input, 0, 7), 0, 8);
   CHECK(binary(b.input));
-  CHECK(std::abs(total(vectors) - 84) < 4 * std::sqrt(42.0));  // 168 even bits
+  CHECK(std::abs(total(vectors) - 84) < 4 * std::sqrt(42.0));  // 168 fair bits
   CHECK(same(steps(b.target, 8, 7), vectors));
   CHECK(same(select(select(b.input, 1, 7), 1, 8), ones({3})));
-  CHECK(total(b.input) == total(vectors) + 3);  // nothing else is shown
+  CHECK(total(b.input) == total(vectors) + 3);  // the input has nothing else
   CHECK(total(b.mask) == 3 * 7);
   CHECK(total(steps(b.mask, 8, 7)) == 3 * 7);
 }
 
-TEST_CASE("sequence tasks: repeat copy") {
+TEST_CASE("sequence tasks: repeat copy has its vectors n times, then an end mark") {
   Rng rng(3);
   const SequenceBatch b = repeat_copy_task({.repeats = {4, 4}}).draw_length(2, 3, rng);
   CHECK(b.input.shape() == Shape{2, 17, 10});
@@ -99,7 +100,7 @@ TEST_CASE("sequence tasks: repeat copy") {
   CHECK(square == doctest::Approx(1));
 }
 
-TEST_CASE("sequence tasks: recall") {
+TEST_CASE("sequence tasks: recall asks for the item that follows another") {
   Rng rng(4);
   std::map<int, int> asked;
   for (int trial = 0; trial < 60; ++trial) {
@@ -116,7 +117,7 @@ TEST_CASE("sequence tasks: recall") {
         ++asked[static_cast<int>(i)];
         CHECK(same(channels(steps(b.input, 4 * i + 5, 3), 0, 6), answer));
       }
-    CHECK(found == 1);  // 18 bits are hardly ever the same
+    CHECK(found == 1);  // 18 random bits are hardly ever equal
     CHECK(total(b.mask) == 3);
     CHECK(total(channels(steps(b.input, 24, 4), 0, 7)) == 0);
   }
@@ -124,7 +125,7 @@ TEST_CASE("sequence tasks: recall") {
   CHECK_THROWS_WITH_AS(recall_task().draw_length(1, 1, rng), doctest::Contains("two items"), Error);
 }
 
-TEST_CASE("sequence tasks: sort") {
+TEST_CASE("sequence tasks: sort has the vectors of highest priority in order") {
   Rng rng(5);
   const SequenceBatch b = sort_task().draw(1, rng);
   CHECK(b.input.shape() == Shape{1, 37, 10});
@@ -145,7 +146,7 @@ TEST_CASE("sequence tasks: sort") {
 }
 
 // A context of one bit: after a 0 comes a 1 with probability p0, after a 1 with p1.
-TEST_CASE("sequence tasks: n-grams follow a table of their own, from the arcsine distribution") {
+TEST_CASE("sequence tasks: n-grams follow a random table from the arcsine distribution") {
   Rng rng(6);
   const SequenceTask task = ngram_task({.context = 1, .lengths = {1000, 1000}});
   const SequenceBatch b = task.draw(200, rng);
@@ -155,7 +156,7 @@ TEST_CASE("sequence tasks: n-grams follow a table of their own, from the arcsine
   double square = 0, fourth = 0;
   int64_t rows = 0;
   for (size_t row = 0; row < 200; ++row) {
-    double after = 0, ones = 0;  // of 1, after 1
+    double after = 0, ones = 0;  // number of bits after a 1; of ones among them
     for (size_t i = 1; i < 1000; ++i)
       if (bits[row * 1000 + i - 1] > 0.5) {
         ++after;
@@ -168,22 +169,23 @@ TEST_CASE("sequence tasks: n-grams follow a table of their own, from the arcsine
     fourth += std::pow(centred, 4);
   }
   REQUIRE(rows > 100);
-  // Rows with few ones were left out, so p is rather large, but far from 1/2 as the arcsine
-  // distribution says: E (p - 1/2)^2 = 1/8 and E (p - 1/2)^4 = 3/128; evenly drawn, 1/12 and 1/80.
+  // Rows with few ones are left out, so p is rather large. It is far from 1/2, as the arcsine
+  // distribution says: E (p - 1/2)^2 = 1/8 and E (p - 1/2)^4 = 3/128. A uniform p gives 1/12 and
+  // 1/80.
   CHECK(square / static_cast<double>(rows) > 0.1);
   CHECK(fourth / static_cast<double>(rows) > 0.0185);
 }
 
-TEST_CASE("sequence tasks: the best predictor of n-grams") {
+TEST_CASE("sequence tasks: the best predictor of n-grams beats changed predictors") {
   SequenceBatch b;
   b.target = reshape(tensor({0, 1, 1, 1, 0, 1}, {6}), {1, 6, 1});
   b.mask = ones({1, 6});
-  // After one bit: (context 0: saw 1) (1: -) (1: 1) (1: 1 1) (0: 1).
+  // Each context and the bits seen after it so far: (0: none) (1: none) (1: 1) (1: 1 1) (0: 1).
   const double l = std::log(3.0);
   const auto got = best_ngram_logits(b, 1).to_vector<double>();
   const std::vector<double> want = {0, 0, 0, l, std::log(5.0), l};
   for (size_t i = 0; i < want.size(); ++i) CHECK(got[i] == doctest::Approx(want[i]));
-  // Better than knowing nothing, and better than any other count to start from.
+  // Better than zeros, than scaled logits and than a shorter context.
   Rng rng(7);
   const SequenceBatch many = ngram_task().draw(300, rng);
   const double best = cost_in_bits(best_ngram_logits(many), many);
@@ -196,7 +198,7 @@ TEST_CASE("sequence tasks: the best predictor of n-grams") {
   CHECK_THROWS_AS(ngram_task({.context = 30}), Error);
 }
 
-TEST_CASE("sequence tasks: costs and wrong bits count where the mask says") {
+TEST_CASE("sequence tasks: costs and wrong bits count only where the mask is 1") {
   SequenceBatch b;
   b.target = tensor({1, 0, 1, 1, 0, 0, 1, 0}, {2, 2, 2});
   b.mask = tensor({0, 1, 1, 1}, {2, 2});

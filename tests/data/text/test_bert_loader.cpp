@@ -1,4 +1,5 @@
-// The sequences of BERT's pre-training.
+// BERT's pre-training sequences: spans, pairs, masks and positions, on texts whose ids tell their
+// place.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -40,7 +41,7 @@ std::shared_ptr<const Documents> numbered_text(const Ids& documents, int64_t lon
   return std::make_shared<Documents>(std::move(out));
 }
 
-/// Which sentence a token of such a text is in.
+/// The sentence that contains a token of such a text.
 int64_t sentence_of(const Documents& text, int64_t id) {
   const auto& ends = text.sentence_ends;
   return std::upper_bound(ends.begin(), ends.end(), id - kSpecial) - ends.begin();
@@ -51,7 +52,7 @@ struct Row {
   bool random_next = false;
 };
 
-/// The sequences of a batch; their form is checked.
+/// Checks the form of a batch's sequences and returns them.
 std::vector<Row> rows_of(const BertBatch& batch) {
   std::vector<Row> out;
   const int64_t n = batch.tokens.size(0), longest = batch.tokens.size(1);
@@ -91,7 +92,7 @@ std::vector<Row> epoch_rows(Loader<BertBatch>& loader) {
   return out;
 }
 
-/// Ids that follow one another, in one document.
+/// Whether the ids follow one another in one document.
 bool is_run(const Documents& text, const Ids& ids) {
   for (size_t i = 1; i < ids.size(); ++i)
     if (ids[i] != ids[i - 1] + 1) return false;
@@ -113,7 +114,7 @@ std::vector<Ids> flat_epoch(Loader<BertBatch>& loader) {
   return out;
 }
 
-/// The count of n draws is that of the probability p, within five standard deviations.
+/// Checks that `count` of n draws fits the probability p within five standard deviations.
 void check_share(int64_t count, int64_t n, double p) {
   const double mean = p * static_cast<double>(n), deviation = std::sqrt(mean * (1 - p));
   CHECK_MESSAGE(std::abs(static_cast<double>(count) - mean) <= 5 * deviation, count, " of ", n);
@@ -121,7 +122,7 @@ void check_share(int64_t count, int64_t n, double p) {
 
 }  // namespace
 
-TEST_CASE("bert loader: B goes on where A ends, or is from another document") {
+TEST_CASE("bert loader: B follows A or is from another document") {
   const auto text = numbered_text({7, 1, 12, 2, 1, 9, 30}, 6);
   const WordPiece pieces = numbered_pieces(std::ssize(text->tokens));
   for (int64_t max_tokens : {5, 12, 40, 400}) {
@@ -137,13 +138,13 @@ TEST_CASE("bert loader: B goes on where A ends, or is from another document") {
         CHECK(same_document == !row.random_next);
         if (!same_document) continue;
         CHECK(row.a.back() < row.b.front());
-        // Nothing was cut off where there was room for all.
+        // Nothing is cut off if there is room for all tokens.
         if (max_tokens == 400) CHECK(row.a.back() + 1 == row.b.front());
       }
   }
 }
 
-TEST_CASE("bert loader: an epoch goes through all of every document, in order without shuffle") {
+TEST_CASE("bert loader: an epoch covers all of every document, in order without shuffle") {
   const auto text = numbered_text({7, 1, 12, 2, 30}, 6);
   const WordPiece pieces = numbered_pieces(std::ssize(text->tokens));
   const BertLoaderOptions options{.max_tokens = 400, .masked_share = 0, .shuffle = false};
@@ -165,7 +166,7 @@ TEST_CASE("bert loader: an epoch goes through all of every document, in order wi
   }
 }
 
-TEST_CASE("bert loader: half of the pairs follow; sequences are full but for a tenth") {
+TEST_CASE("bert loader: B follows A in half of the pairs; about a tenth of sequences are short") {
   const auto text = numbered_text(Ids(300, 20), 6);
   const WordPiece pieces = numbered_pieces(std::ssize(text->tokens));
   Loader<BertBatch> loader =
@@ -175,7 +176,7 @@ TEST_CASE("bert loader: half of the pairs follow; sequences are full but for a t
     for (const Row& row : epoch_rows(loader)) {
       ++n;
       random_next += row.random_next;
-      // Far from the ends of documents, where there may be too few tokens.
+      // Takes only spans far from the end of a document, where tokens may be too few.
       const int64_t a = sentence_of(*text, row.a.front()), b = sentence_of(*text, row.b.front());
       if (a % 20 > 6 || b % 20 > 6) continue;
       ++inside;
@@ -188,7 +189,7 @@ TEST_CASE("bert loader: half of the pairs follow; sequences are full but for a t
   CHECK(10 * full > 8 * inside);
 }
 
-TEST_CASE("bert loader: 15 % of the words are masked, 80, 10 and 10 % in the three ways") {
+TEST_CASE("bert loader: 15 % of words are chosen: 80 % of them masked, 10 % random, 10 % kept") {
   const auto text = numbered_text(Ids(40, 50), 30);
   const WordPiece pieces = numbered_pieces(std::ssize(text->tokens));
   auto with_unknown = std::make_shared<Documents>(*text);
@@ -226,12 +227,12 @@ TEST_CASE("bert loader: 15 % of the words are masked, 80, 10 and 10 % in the thr
     }
   CHECK(masked > 10000);
   check_share(as_mask, masked, 0.8);
-  check_share(kept, masked, 0.1);  // a random word is hardly ever the same of thirty thousand
+  check_share(kept, masked, 0.1);  // a random word of thirty thousand is hardly ever the original
   check_share(replaced, masked, 0.1);
   check_share(first_half, masked, 0.5);
 }
 
-TEST_CASE("bert loader: shares of masks are options; a short sequence has one") {
+TEST_CASE("bert loader: options set the shares of masks; a short sequence has one mask") {
   const auto text = numbered_text(Ids(10, 10), 2);
   const WordPiece pieces = numbered_pieces(std::ssize(text->tokens));
   auto all = [&](double masked, double as_mask, double as_random) {
@@ -280,7 +281,7 @@ TEST_CASE("bert loader: without pairs a sequence is one span of sentences") {
   }
 }
 
-TEST_CASE("bert loader: in the only document B is from elsewhere in it") {
+TEST_CASE("bert loader: in a single document a random B is from another place in it") {
   for (int64_t sentences : {2, 3, 4, 30}) {
     const auto text = numbered_text({sentences}, 3);
     const WordPiece pieces = numbered_pieces(std::ssize(text->tokens));
@@ -303,7 +304,7 @@ TEST_CASE("bert loader: in the only document B is from elsewhere in it") {
   }
 }
 
-TEST_CASE("bert loader: the same for any number of workers; others for other seeds and epochs") {
+TEST_CASE("bert loader: workers do not change the batches; seeds and epochs do") {
   const auto text = numbered_text(Ids(20, 15), 6);
   const WordPiece pieces = numbered_pieces(std::ssize(text->tokens));
   auto epochs = [&](uint64_t seed, int workers) {
@@ -320,7 +321,7 @@ TEST_CASE("bert loader: the same for any number of workers; others for other see
   CHECK(epochs(2, 1) != one);
 }
 
-TEST_CASE("bert loader: goes on from a saved position, epochs of unequal length too") {
+TEST_CASE("bert loader: resumes from a saved position, also with epochs of unequal length") {
   const auto text = numbered_text(Ids(20, 15), 6);
   const WordPiece pieces = numbered_pieces(std::ssize(text->tokens));
   const BertLoaderOptions options{.batch = 2, .max_tokens = 30, .seed = 7, .workers = 2};
@@ -348,7 +349,7 @@ TEST_CASE("bert loader: goes on from a saved position, epochs of unequal length 
   CHECK_THROWS_AS(another.load_state_dict(whole.state_dict()), Error);
 }
 
-TEST_CASE("bert loader: what is refused") {
+TEST_CASE("bert loader: invalid options, texts and vocabularies are refused") {
   const auto text = numbered_text({3, 2}, 3), lonely = numbered_text({1, 1, 1}, 3);
   const WordPiece pieces = numbered_pieces(100);
   auto refused = [&](const BertLoaderOptions& options) {

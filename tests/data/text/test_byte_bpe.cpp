@@ -1,3 +1,5 @@
+// Byte-level BPE against the `tokenizers` package (tests/reference/byte_bpe), and merging against a
+// naive loop.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -25,7 +27,7 @@ ByteBpe reference() { return ByteBpe::load(kReference + "vocab.json", kReference
 
 json cases() { return json::parse(test::read_file(kReference + "cases.json")); }
 
-/// The tokens of a text, shown.
+/// The tokens of a text, for display.
 std::string shown(const ByteBpe& bpe, const std::string& text) {
   std::string out;
   for (int64_t id : bpe.encode(text)) out += (out.empty() ? "" : "|") + bpe.piece(id);
@@ -49,7 +51,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("byte BPE: ids are those of the tokenizers package, and the way back is exact") {
+TEST_CASE("byte BPE: ids equal those of the tokenizers package; decoding is exact") {
   const ByteBpe bpe = reference();
   CHECK(bpe.size() == 700);
   const json all = cases();
@@ -63,7 +65,7 @@ TEST_CASE("byte BPE: ids are those of the tokenizers package, and the way back i
   }
 }
 
-TEST_CASE("byte BPE: learns the merges that the tokenizers package learns, and writes its files") {
+TEST_CASE("byte BPE: learned merges and written files equal those of tokenizers") {
   const auto texts = cases()["texts"].get<std::vector<std::string>>();
   const ByteBpe bpe = ByteBpe::learn(texts, {.size = 700, .specials = {}});
   TempDir dir;
@@ -76,7 +78,7 @@ TEST_CASE("byte BPE: learns the merges that the tokenizers package learns, and w
   CHECK(ByteBpe::learn(texts, {.size = 256, .specials = {}}).encode("az é").size() == 5);
 }
 
-TEST_CASE("byte BPE: any bytes come back, from several threads, and are cut where GPT-2 cuts") {
+TEST_CASE("byte BPE: any bytes decode exactly, on several threads; chunks are GPT-2's") {
   const ByteBpe bpe = reference(), bytes;
   CHECK(bytes.size() == 256);
   CHECK(bytes.encode("! ").front() == 0);
@@ -97,13 +99,13 @@ TEST_CASE("byte BPE: any bytes come back, from several threads, and are cut wher
   CHECK(shown(whole, words[0]) == "we|'ll|▁we|'|LL|▁|▁x|12|▁12");
 }
 
-TEST_CASE("byte BPE: a long run costs no square of time") {
+TEST_CASE("byte BPE: the time for a long run is not quadratic") {
   const ByteBpe bpe = reference();
   const std::string run(200'000, 'a');
   CHECK(bpe.decode(bpe.encode(run)) == run);
 }
 
-TEST_CASE("byte BPE: a run that nothing cuts takes its ids' size of memory at a time") {
+TEST_CASE("byte BPE: no allocation for an uncut run exceeds the size of its ids") {
   constexpr int64_t kBytes = 1 << 18;
   for (const char* unit : {"\n", "ab", "\r\n\n"}) {
     std::vector<std::string> run(1);
@@ -117,7 +119,7 @@ TEST_CASE("byte BPE: a run that nothing cuts takes its ids' size of memory at a 
   }
 }
 
-TEST_CASE("byte BPE: merges are those of the first pair in the order, and of equal ones the left") {
+TEST_CASE("byte BPE: merges by priority, and among equals from the left") {
   Rng rng(3);
   for (int round = 0; round < 400; ++round) {
     const bool ordered = round % 2 == 0;  // no pair has an id that a later one makes
@@ -150,7 +152,7 @@ TEST_CASE("byte BPE: merges are those of the first pair in the order, and of equ
   }
 }
 
-TEST_CASE("byte BPE: special tokens have ids, but no text has them") {
+TEST_CASE("byte BPE: special tokens have ids, but encode never returns them") {
   const std::vector<std::string> texts(5, "low lower <|endoftext|>");
   const ByteBpe bpe =
       ByteBpe::learn(texts, {.size = 300, .specials = {"<|endoftext|>", "<pad> ü"}});
@@ -174,7 +176,7 @@ TEST_CASE("byte BPE: special tokens have ids, but no text has them") {
                        doctest::Contains("'a'"), Error);
 }
 
-TEST_CASE("byte BPE: files that do not fit are IoErrors that say where") {
+TEST_CASE("byte BPE: files that do not match are IoErrors that say where") {
   TempDir dir;
   const std::string vocabulary = test::read_file(kReference + "vocab.json");
   const std::string merges = test::read_file(kReference + "merges.txt");

@@ -1,5 +1,5 @@
-// Files of JSON that disks, editors and other programs have damaged: every reader of the library
-// says which file and what is wrong, in words of tern.
+// JSON files that disks, editors and other programs have damaged: the error of every reader names
+// the file and the fault, in tern's own words.
 #include <doctest/doctest.h>
 
 #include "tern/core/io/safetensors.h"

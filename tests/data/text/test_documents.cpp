@@ -1,3 +1,4 @@
+// Documents: sentences and documents of texts and files, long lines, and errors.
 #include <doctest/doctest.h>
 
 #include "tern/core/base/error.h"
@@ -24,7 +25,7 @@ TEST_CASE("documents: blank lines, ends of files, long lines, names of special p
   CHECK_THROWS_AS(text.sentence(3), Error);
   CHECK_THROWS_AS(text.document_of(-1), Error);
 
-  // Three tokens a sentence, words whole where one fits: "a b | ac a | accc|c".
+  // Three tokens per sentence; words stay whole if they fit: "a b | ac a | accc|c".
   const std::vector<std::string> longer = {"a b ac a acccc"};
   const Documents cut = make_documents(longer, pieces, {.longest_sentence = 3});
   CHECK(cut.sentence_ends == Ids{2, 5, 8, 10});

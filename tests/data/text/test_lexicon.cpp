@@ -1,4 +1,4 @@
-// Which tokens translate which: learned from pairs made of a dictionary.
+// Lexicon: finds the translations in sentence pairs that a known dictionary made.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,9 +13,9 @@ using datasets::Lexicon;
 
 namespace {
 
-constexpr int64_t kWords = 60, kArticle = 4;  // in the target behind every sentence, of no word
+constexpr int64_t kWords = 60, kArticle = 4;  // ends every target; translates no word
 
-/// The one of a source word; sentences have them the other way round.
+/// The translation of a source word. Target sentences have the reverse order.
 int64_t translation(int64_t word) { return (word - datasets::kSpecials + 7) % 50 + 8; }
 
 std::vector<EncodedPair> make_pairs(int64_t count) {
@@ -44,21 +44,21 @@ bool has(const std::vector<int64_t>& list, int64_t token) {
 
 }  // namespace
 
-TEST_CASE("lexicon: finds the dictionary that pairs were made of") {
+TEST_CASE("lexicon: finds the dictionary that made the pairs") {
   const std::vector<EncodedPair> pairs = make_pairs(400);
   const Lexicon lexicon = learned(pairs);
   for (int64_t word = datasets::kSpecials; word < datasets::kSpecials + 50; ++word) {
     CAPTURE(word);
     const std::vector<int64_t> list = lexicon.candidates(std::vector<int64_t>{word}, 1);
     CHECK(has(list, translation(word)));
-    CHECK(has(list, kArticle));  // the commonest
+    CHECK(has(list, kArticle));  // the most frequent
     CHECK(has(list, datasets::kEndId));
     CHECK(std::is_sorted(list.begin(), list.end()));
     CHECK(list.size() == datasets::kSpecials + 2);
   }
 }
 
-TEST_CASE("lexicon: a list has each token once, and more with every translation asked for") {
+TEST_CASE("lexicon: a list has each token once, and grows with the translations per token") {
   const Lexicon lexicon = learned(make_pairs(100));
   const std::vector<int64_t> source = {5, 9, 5, 30};
   std::vector<int64_t> before;
@@ -69,11 +69,11 @@ TEST_CASE("lexicon: a list has each token once, and more with every translation 
     CHECK(list.size() > before.size());
     before = list;
   }
-  // A word that no pair has, and no word at all: what is on every list.
+  // A word that no pair has gives the same list as no word.
   CHECK(lexicon.candidates(std::vector<int64_t>{59}, 5) == lexicon.candidates({}, 5));
 }
 
-TEST_CASE("lexicon: nothing to learn from, and vocabularies of few") {
+TEST_CASE("lexicon: no pairs, and tiny vocabularies") {
   const Lexicon empty = learned({});
   CHECK(empty.candidates(std::vector<int64_t>{5}, 5) == std::vector<int64_t>{0, 1, 2, 3});
   const Lexicon few = Lexicon::learn(std::vector<EncodedPair>{{{0}, {1, 1}}},
@@ -81,7 +81,7 @@ TEST_CASE("lexicon: nothing to learn from, and vocabularies of few") {
   CHECK(few.candidates(std::vector<int64_t>{0}, 100) == std::vector<int64_t>{0, 1});
 }
 
-TEST_CASE("lexicon: comes back from its state; wrong ones are refused") {
+TEST_CASE("lexicon: its state restores it; invalid states are refused") {
   const Lexicon lexicon = learned(make_pairs(50));
   const std::vector<int64_t> source = {8, 40};
   const Lexicon again = Lexicon::from_state(lexicon.state());
@@ -101,7 +101,7 @@ TEST_CASE("lexicon: comes back from its state; wrong ones are refused") {
     CHECK_THROWS_AS(Lexicon::from_state(wrong), Error);
 }
 
-TEST_CASE("lexicon: refuses tokens and numbers that cannot be") {
+TEST_CASE("lexicon: invalid tokens and numbers are refused") {
   const std::vector<EncodedPair> wrong = {{{5}, {kWords}}};
   CHECK_THROWS_WITH_AS(learned(wrong), doctest::Contains("token 60 of a target is outside"), Error);
   const Lexicon lexicon = learned(make_pairs(10));

@@ -1,4 +1,4 @@
-// Texts of other systems, through everything that reads them.
+// Texts of other systems (line ends, byte order marks, UTF-16) in everything that reads text.
 #include <doctest/doctest.h>
 
 #include "tern/data/loading/csv.h"
@@ -21,7 +21,7 @@ Lines lines_of(const std::string& text) {
   return lines;
 }
 
-// In pieces of so many bytes, as they may come from a pipe.
+// Decodes pieces of `piece` bytes, as they may come from a pipe.
 Lines decoded_lines(const std::string& bytes, size_t piece) {
   datasets::TextDecoder decoder("x");
   datasets::LineCutter cutter;
@@ -41,7 +41,7 @@ Lines decoded_lines(const std::string& bytes, size_t piece) {
 
 }  // namespace
 
-TEST_CASE("odd texts: their lines are Python's, from files, gzip, texts and pipes") {
+TEST_CASE("odd texts: lines equal Python's, from files, gzip, strings and pipes") {
   TempDir dir;
   for (const OddText& t : odd_texts()) {
     CAPTURE(t.name);
@@ -52,9 +52,9 @@ TEST_CASE("odd texts: their lines are Python's, from files, gzip, texts and pipe
   }
 }
 
-TEST_CASE("odd texts: a lone CR is found where pieces of a file meet") {
+TEST_CASE("odd texts: line ends are found where pieces of a file meet") {
   TempDir dir;
-  // The reader's pieces are 64 KiB and 1 MiB: the ends stand at every place near them.
+  // The reader's pieces are 64 KiB and 1 MiB. Line ends stand at every position near 64 KiB.
   for (const char* end : {"\r", "\r\n", "\n"})
     for (size_t first = (64 << 10) - 3; first < (64 << 10) + 2; ++first) {
       const std::string a(first, 'a'), b((64 << 10) - 1, 'b');
@@ -67,13 +67,13 @@ TEST_CASE("odd texts: a lone CR is found where pieces of a file meet") {
   REQUIRE(lines.size() == 2);
   CHECK(lines[0].size() == 3 * 70'000);
   CHECK(lines[1] == "x");
-  // And linear work: a CR is not looked for through the whole text again at each LF.
+  // The work is linear: a LF does not start a search for a CR through the whole text.
   std::string many(3 << 20, '\n');
   CHECK(lines_of(many).size() == 3 << 20);
   CHECK(lines_of(std::string(3 << 20, '\r')).size() == 3 << 20);
 }
 
-TEST_CASE("odd texts: pieces and positions of a text of UTF-16 are those of its UTF-8") {
+TEST_CASE("odd texts: pieces and positions of a UTF-16 text are those of its UTF-8") {
   TempDir dir;
   std::u16string wide;
   std::string narrow;
@@ -96,7 +96,7 @@ TEST_CASE("odd texts: pieces and positions of a text of UTF-16 are those of its 
   }
 }
 
-TEST_CASE("odd texts: what is no text is refused by its name, not by an encoding") {
+TEST_CASE("odd texts: the error of a file that is not text names its format, not an encoding") {
   TempDir dir;
   for (const NoText& t : no_texts()) {
     CAPTURE(t.said);
@@ -110,7 +110,7 @@ TEST_CASE("odd texts: what is no text is refused by its name, not by an encoding
     if (!contains(t.said, "UTF-8"))
       CHECK(contains(io_error([&] { datasets::load_csv(path); }), t.said));
   }
-  // Words that begin as files of other formats do.
+  // Texts that begin like files of other formats.
   for (const char* text : {"BM is a word", "GGUF holds weights", "Rar! he cried", "8BPS and GIF8",
                            "RIFF raff", "SQLite format 30", "7z", "BZh9", "{\"a\": 1}"})
     CHECK(datasets::read_lines(write_file(dir / "t", text)) == Lines{text});
@@ -118,7 +118,7 @@ TEST_CASE("odd texts: what is no text is refused by its name, not by an encoding
         dir / "m: the file is empty");
 }
 
-TEST_CASE("odd texts: pairs and documents have as many lines as the text") {
+TEST_CASE("odd texts: pairs and documents cut lines as read_lines does") {
   TempDir dir;
   const datasets::Pairs pairs =
       datasets::read_pairs_tsv(write_file(dir / "p", "Go.\tVa !\rRun!\tCours !\rHi.\tSalut."));
@@ -129,7 +129,7 @@ TEST_CASE("odd texts: pairs and documents have as many lines as the text") {
   const datasets::Documents documents = datasets::make_documents(text, pieces);
   CHECK(documents.sentences() == 3);
   CHECK(documents.document_ends == std::vector<int64_t>{2, 3});
-  // A CR in the middle of a line shifts what is aligned: the error says so.
+  // A CR inside a line breaks the alignment, and the error says so.
   write_file(dir / "a", "a\rb\nc\n");
   write_file(dir / "b", "x\ny\n");
   CHECK(contains(io_error([&] { datasets::read_aligned(dir / "a", dir / "b"); }),

@@ -1,3 +1,4 @@
+// Batches of sentence pairs: tensors, limits, padding, order and resuming.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -54,7 +55,7 @@ Ids upto(int64_t n) {
 
 }  // namespace
 
-TEST_CASE("pair loader: encoding counts what it leaves out") {
+TEST_CASE("pair loader: encode_pairs counts the pairs that it skips") {
   const std::vector<std::string> texts = {"a b c d"};
   const Tokenizer words = Tokenizer::learn(texts, {});
   const std::vector<SentencePair> pairs = {{"a b", "c"}, {" ", "a"}, {"a b c", "d"}, {"x", "d d"}};
@@ -95,7 +96,7 @@ TEST_CASE("pair loader: the tensors of a batch") {
   CHECK(pad_tokens({}).tokens.shape() == Shape{0, 0});
 }
 
-TEST_CASE("pair loader: every pair once an epoch, within the limits, with little padding") {
+TEST_CASE("pair loader: an epoch has every pair once, within the limits, with little padding") {
   const SharedPairs pairs = random_pairs(1003);
   for (bool by_length : {false, true})
     for (bool shuffle : {false, true}) {
@@ -122,13 +123,13 @@ TEST_CASE("pair loader: every pair once an epoch, within the limits, with little
         CHECK(sorted(batches) == upto(1003));
         if (epoch == 0) first = batches;
         if (epoch == 1) CHECK((batches == first) == !shuffle);
-        // Few batches: the limits alone would allow about 70.
+        // Few batches: without the limit on padding there would be about 70.
         if (by_length) CHECK(batches.size() < 100);
       }
     }
 }
 
-TEST_CASE("pair loader: other seeds give other batches, the same seed the same") {
+TEST_CASE("pair loader: the same seed gives the same batches, another seed gives others") {
   const SharedPairs pairs = random_pairs(200);
   const auto epoch = [&](uint64_t seed, int workers) {
     Loader<PairBatch> loader =
@@ -139,7 +140,7 @@ TEST_CASE("pair loader: other seeds give other batches, the same seed the same")
   CHECK(epoch(1, 0) != epoch(2, 0));
 }
 
-TEST_CASE("pair loader: batches hold other pairs in each epoch, in no order of length") {
+TEST_CASE("pair loader: each epoch has new batches, which are not sorted by length") {
   const SharedPairs pairs = random_pairs(600);
   Loader<PairBatch> loader = pair_loader(pairs, {.batch = 8, .workers = 0});
   const auto first = indices_of_epoch(loader), second = indices_of_epoch(loader);
@@ -153,7 +154,7 @@ TEST_CASE("pair loader: batches hold other pairs in each epoch, in no order of l
   CHECK(falling > 20);
 }
 
-TEST_CASE("pair loader: goes on from a saved position, also where epochs differ in length") {
+TEST_CASE("pair loader: resumes from a saved position, also with epochs of unequal length") {
   const SharedPairs pairs = random_pairs(300);
   const PairLoaderOptions options{
       .batch_tokens = 120, .max_padding = 0.05, .seed = 7, .workers = 2};
@@ -181,7 +182,7 @@ TEST_CASE("pair loader: goes on from a saved position, also where epochs differ 
   CHECK_THROWS_AS(whole.seek({2, std::ssize(epochs[2]) + 1}), Error);
 }
 
-TEST_CASE("pair loader: no pairs, and options that cannot be") {
+TEST_CASE("pair loader: no pairs give no batches; invalid options are errors") {
   const SharedPairs none = std::make_shared<std::vector<EncodedPair>>();
   Loader<PairBatch> empty = pair_loader(none, {.batch = 3});
   CHECK(!empty.next());

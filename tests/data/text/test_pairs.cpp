@@ -1,3 +1,4 @@
+// Lines, texts and sentence pairs from files: line ends, errors, and reports of skipped pairs.
 #include <doctest/doctest.h>
 
 #include "tern/core/base/error.h"
@@ -12,7 +13,7 @@ using test::write_file;
 
 namespace {
 
-/// What reading says when it fails.
+/// The text of the IoError that `read` throws.
 template <class F>
 std::string error_of(F read) {
   try {
@@ -37,7 +38,7 @@ TEST_CASE("lines: ends, byte order mark, gzip") {
   CHECK(lines[29999] == "line 29999");
 }
 
-TEST_CASE("lines: a whole text keeps its line ends; what is too long or no text is an error") {
+TEST_CASE("lines: read_text keeps line ends; long and invalid texts are errors") {
   TempDir dir;
   const std::string text = "one\r\n\ntwo\t\u00e9";
   CHECK(read_text(write_file(dir / "a", "\xEF\xBB\xBF" + text)) == text);
@@ -51,7 +52,7 @@ TEST_CASE("lines: a whole text keeps its line ends; what is too long or no text 
   CHECK(error_of([&] { read_text(dir / "none"); }) != "no error");
 }
 
-TEST_CASE("lines: a clear error for what is no text") {
+TEST_CASE("lines: empty files, invalid UTF-8 and long lines are clear errors") {
   TempDir dir;
   CHECK(error_of([&] { read_lines(write_file(dir / "e", "")); }) == dir / "e: the file is empty");
   CHECK(error_of([&] { read_lines(write_file(dir / "e.gz", test::gzip(""))); }) ==
@@ -68,7 +69,7 @@ TEST_CASE("lines: a clear error for what is no text") {
   CHECK_THROWS_AS(read_lines(write_file(dir / "cut.gz", cut)), IoError);
 }
 
-TEST_CASE("pairs: from a TSV, further columns ignored") {
+TEST_CASE("pairs: read_pairs_tsv ignores further columns") {
   TempDir dir;
   const std::string path = write_file(
       dir / "p", "Go.\tVa !\tCC-BY\tmore\nRun!\tCours\xE2\x80\xAF!\r\n\n \tx\nHi.\tSalut.");
@@ -89,7 +90,7 @@ TEST_CASE("pairs: from a TSV, further columns ignored") {
   CHECK_THROWS_AS(read_pairs_tsv(path, {.first = -1}), Error);
 }
 
-TEST_CASE("pairs: from two files, what is left out is counted") {
+TEST_CASE("pairs: read_pairs counts the pairs that it skips") {
   TempDir dir;
   const auto de = write_file(dir / "de", "ein Haus\n\nein sehr langer Satz\nzwei\n");
   const auto en = write_file(dir / "en.gz", test::gzip("a house\nx\na long one\ntwo\n"));

@@ -1,3 +1,5 @@
+// tokenizer.json against the `tokenizers` package (tests/reference/pretrained): ids, texts,
+// unsupported parts, limits.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -29,7 +31,7 @@ PretrainedTokenizer load(const TempDir& dir, const json& file) {
   return PretrainedTokenizer::load(write_file(dir / "tokenizer.json", file.dump()));
 }
 
-/// What is said of the file with `change` made to it.
+/// The error text of the file after `change`.
 template <class Change>
 std::string error_of(const char* name, Change change) {
   const TempDir dir;
@@ -40,7 +42,7 @@ std::string error_of(const char* name, Change change) {
 
 }  // namespace
 
-TEST_CASE("pretrained tokenizers: ids and texts are those of the tokenizers package") {
+TEST_CASE("pretrained tokenizers: ids and texts equal those of the tokenizers package") {
   const json cases = read_json(kFolder + "cases.json");
   CHECK(cases.size() >= 16);
   for (const auto& entry : cases.items()) {
@@ -64,7 +66,7 @@ TEST_CASE("pretrained tokenizers: ids and texts are those of the tokenizers pack
   }
 }
 
-TEST_CASE("pretrained tokenizers: Metaspace at the first character, whatever a normalizer does") {
+TEST_CASE("pretrained tokenizers: Metaspace finds the first character after any normalizer") {
   // By version 0.23.3 of the tokenizers package; tokens are single characters.
   const json reference = read_json(kFolder + "metaspace_first.json");
   const TempDir dir;
@@ -94,7 +96,7 @@ TEST_CASE("pretrained tokenizers: tokens and ids") {
   CHECK(t.encode("a\xFF") == t.encode("a\uFFFD"));
 }
 
-TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
+TEST_CASE("pretrained tokenizers: unsupported and invalid parts are refused by name") {
   using Change = void (*)(json&);
   const std::vector<std::pair<const char*, Change>> rows = {
       {"the model WordLevel is not supported", [](json& f) { f["model"]["type"] = "WordLevel"; }},
@@ -190,7 +192,7 @@ TEST_CASE("pretrained tokenizers: what is not covered is refused by its name") {
   CHECK(contains(error_of("unigram", [&](json& f) { charsmap(f) = "/////w"; }), "claims"));
 }
 
-TEST_CASE("pretrained tokenizers: normalizers cannot make texts of any length") {
+TEST_CASE("pretrained tokenizers: the length of a normalised text is limited") {
   const TempDir dir;
   json file = read_json(kFolder + "plain.json");
   json longer = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aaaaaaaaaa"}};
@@ -200,7 +202,7 @@ TEST_CASE("pretrained tokenizers: normalizers cannot make texts of any length") 
   CHECK_THROWS_WITH_AS(t.encode("a"), doctest::Contains("more than 268435456 bytes"), Error);
 }
 
-TEST_CASE("pretrained tokenizers: neither can decoders, however many tokens share the text") {
+TEST_CASE("pretrained tokenizers: the length of a decoded text is limited over all tokens") {
   const TempDir dir;
   json file = read_json(kFolder + "plain.json");
   const int64_t id = file["model"]["vocab"].begin().value();
@@ -212,7 +214,7 @@ TEST_CASE("pretrained tokenizers: neither can decoders, however many tokens shar
                        Error);
 }
 
-TEST_CASE("pretrained tokenizers: the pieces of a Unigram model take no memory apiece") {
+TEST_CASE("pretrained tokenizers: the pieces of a Unigram model share allocations") {
   const TempDir dir;
   json file = read_json(kFolder + "unigram.json");
   std::mt19937 random(0);
@@ -229,7 +231,7 @@ TEST_CASE("pretrained tokenizers: the pieces of a Unigram model take no memory a
   CHECK(t.encode(last + last).size() < t.encode(last.substr(1)).size());
 }
 
-TEST_CASE("pretrained tokenizers: bytes as text, as the standard of Unicode has it") {
+TEST_CASE("pretrained tokenizers: invalid bytes become U+FFFD as in the Unicode standard") {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"abc", "abc"},
       {"\xC3", "\uFFFD"},

@@ -1,3 +1,5 @@
+// TextCoverage: words, scripts and letter case that a tokenizer has not seen. Also where sentences
+// end.
 #include <doctest/doctest.h>
 
 #include "tern/data/text/coverage.h"
@@ -11,7 +13,7 @@ using namespace tern::datasets;
 
 namespace {
 
-/// So many words of letters, each twice: "aab bbb" ...
+/// `count` lines of a word of five letters, twice: "aaaaa aaaaa", ...
 std::vector<std::string> many_words(const std::string& letters, int64_t count) {
   const std::vector<std::string_view> alphabet = code_points(letters);
   std::vector<std::string> lines;
@@ -32,7 +34,7 @@ std::string joined(const std::vector<std::string_view>& parts) {
 
 }  // namespace
 
-TEST_CASE("coverage: lines of which more than half of the words are unknown") {
+TEST_CASE("coverage: lines with more than half of their words unknown are reported") {
   const std::vector<std::string> texts = {"the cat sat on the mat .", "a dog ate 3 of them !"};
   const TextCoverage coverage(Tokenizer::learn(texts, {}));
   const Unseen line = coverage.look("The zebra ate the xylophone, quickly!");
@@ -48,7 +50,7 @@ TEST_CASE("coverage: lines of which more than half of the words are unknown") {
   CHECK_FALSE(coverage.look("! . !").any());
 }
 
-TEST_CASE("coverage: scripts and cases that were never seen, by words and by BPE") {
+TEST_CASE("coverage: unseen scripts and letter case are reported, by words and by BPE") {
   for (const TokenUnit unit : {TokenUnit::words, TokenUnit::bpe}) {
     TokenizerOptions options{.unit = unit};
     const std::vector<std::string> texts = many_words("aeiouéstr", 4000);
@@ -69,7 +71,7 @@ TEST_CASE("coverage: scripts and cases that were never seen, by words and by BPE
     CHECK_FALSE(sentences.look("Asturia aterrae").capital_words);
     options.normalize.lower = true;
     const TextCoverage lower(Tokenizer::learn(mixed, options));
-    CHECK_FALSE(lower.look("STURIA").capitals);  // they are made small
+    CHECK_FALSE(lower.look("STURIA").capitals);  // the tokenizer lowers them
     const TextCoverage few(Tokenizer::learn(many_words("aei", 20), options));
     CHECK(few.look("Привет").scripts.empty());
   }
@@ -86,7 +88,7 @@ TEST_CASE("coverage: scripts of letters") {
          !datasets::detail::is_unspaced(U'한')));
 }
 
-TEST_CASE("sentences: where they end") {
+TEST_CASE("sentences: end marks, abbreviations, quotes and other scripts") {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"", ""},
       {"  ", ""},

@@ -1,3 +1,4 @@
+// Files of token ids against ids in memory, and texts in pieces against whole texts.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -56,9 +57,9 @@ std::vector<Ids> rest_of_epoch(Loader<WindowBatch>& loader) {
 
 }  // namespace
 
-TEST_CASE("token stream: a file gives the ids that were written, from any place") {
+TEST_CASE("token stream: a file gives the ids that were written, from any position") {
   TempDir dir;
-  // Two and four bytes an id; 2046 and 1023 of them fill a page.
+  // Two and four bytes per id; 2046 and 1023 of them fill a page.
   for (const int64_t vocabulary : {3, 65'536, 65'537, 1 << 24})
     for (const int64_t count : {0, 1, 1022, 1023, 1024, 2046, 2047, 140'000}) {
       CAPTURE(vocabulary);
@@ -120,8 +121,7 @@ TEST_CASE("token stream: a file has no name until it is kept") {
   CHECK_THROWS_AS(stream.keep(dir / "none/ids"), IoError);
 }
 
-TEST_CASE(
-    "token stream: a damaged, short or foreign file is refused, at the latest where it is read") {
+TEST_CASE("token stream: damaged, short and foreign files are refused, at the latest when read") {
   TempDir dir;
   const Ids ids = drawn(5000, 300);  // three pages
   in_file(ids, 300, "notes").keep(dir / "good");
@@ -146,9 +146,9 @@ TEST_CASE(
   }
   CHECK(refused(good + "x"));
   CHECK(refused(good.substr(4096)));
-  // Two pages in each other's place.
+  // Two pages swapped.
   CHECK(refused(good.substr(4096, 4096) + good.substr(0, 4096) + good.substr(8192)));
-  // What is not damaged can be read, and the error has the place.
+  // Undamaged pages can be read, and the error gives the place of the damage.
   std::string bad = good;
   bad[4096 + 7] ^= 1;
   const TokenStream stream = TokenStream::open(write_file(dir / "bad", bad));
@@ -164,8 +164,7 @@ TEST_CASE(
   CHECK_THROWS_AS(TokenStream::open(dir.path()), IoError);
 }
 
-TEST_CASE(
-    "token stream: windows of a file are those of memory; workers, blocks, a position between") {
+TEST_CASE("token stream: windows of a file equal those of memory, also in blocks and resumed") {
   const Ids ids = drawn(10'007, 1000);
   const TokenStream file = in_file(ids, 1000);
   WindowLoaderOptions o{.batch = 6, .window = 50, .parts = 2, .seed = 5, .workers = 1};
@@ -181,7 +180,7 @@ TEST_CASE(
       auto streamed = window_loader(file, other);
       streamed.load_state_dict(position);
       CHECK(rest_of_epoch(streamed) == want);
-      // Three ranks, which have blocks 0 to 1, 2 and 3: side by side they have every window.
+      // Three ranks with blocks 0 to 1, 2 and 3: together they have every window.
       std::vector<Ids> joined(want.size());
       for (const auto& [first, end] : {std::pair(0, 2), std::pair(2, 3), std::pair(3, 4)}) {
         auto rank = window_loader(file, other);
@@ -204,7 +203,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("text reader: pieces are the text, and begin where they are told to") {
+TEST_CASE("text reader: pieces join to the text, from any position after skip()") {
   TempDir dir;
   const std::string character[] = {"a", "\n", "é", "€", "🙂", "\r\n"};
   std::string text;
@@ -229,7 +228,7 @@ TEST_CASE("text reader: pieces are the text, and begin where they are told to") 
       CHECK(rest == text.substr(begin));
     }
   }
-  // A character that is cut at the end, or is none, at both ends of a piece.
+  // A cut or invalid character, at both ends of a piece.
   for (const size_t at : {size_t{0}, size_t{1}, size_t{2}, size_t{1} << 20, text.size()})
     for (const char* wrong : {"\xE2\x82", "\xFF", "\xC0\x80", "\xF0\x9F\x99", "\x80"}) {
       std::string bad = std::string(at, 'x') + wrong;
@@ -242,7 +241,7 @@ TEST_CASE("text reader: pieces are the text, and begin where they are told to") 
 }
 
 TEST_CASE("byte BPE: a text in pieces has the ids of the whole text") {
-  // What makes chunks depend on what follows: contractions, runs of spaces, characters of 4 bytes.
+  // Parts that make chunks depend on what follows: contractions, runs of spaces, long characters.
   const std::string part[] = {"'",    "s",      "re",     "ll",   "'ve", " ",     "  ",
                               "\n",   "\r\n",   "\t",     "word", "9",   "1½",    "é",
                               "🙂", "\u00A0", "\u3000", "!",    "...", "\u2028"};
@@ -252,7 +251,7 @@ TEST_CASE("byte BPE: a text in pieces has the ids of the whole text") {
     for (; parts > 0; --parts) text += part[rng.below(20)];
     return text;
   };
-  // So many merges that every chunk that is cut elsewhere has other ids.
+  // Enough merges that a chunk that is cut elsewhere has other ids.
   const ByteBpe bpe = ByteBpe::learn(std::vector<std::string>{some_text(5000)}, {.size = 2000});
   for (int round = 0; round < 60; ++round) {
     const std::string text = some_text(rng.below(120));
@@ -270,7 +269,7 @@ TEST_CASE("byte BPE: a text in pieces has the ids of the whole text") {
       CHECK(ids == bpe.encode(text));
     }
   }
-  // Memory stays small: of a long text little is left.
+  // Memory stays small: only a little of a long text is left to encode.
   Ids ids;
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "some words ";

@@ -1,3 +1,5 @@
+// Vocabulary, Bpe and Tokenizer: learning against a naive definition, exact decoding, files and
+// damage.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,7 +27,7 @@ const std::vector<std::string> kTexts = {
     "low low low low low lower lower newest newest newest newest newest newest",
     "widest widest widest l'homme l'homme, été 2024! 2025"};
 
-/// The pieces of a text, shown.
+/// The pieces of a text, for display.
 std::string shown(const Bpe& bpe, const std::string& text) {
   std::string out;
   for (int64_t id : bpe.encode(text)) out += (out.empty() ? "" : "|") + bpe.piece(id);
@@ -89,7 +91,7 @@ std::string error_of(const std::function<void()>& f) {
 
 }  // namespace
 
-TEST_CASE("vocabulary: specials, frequency, then bytes; unknown words") {
+TEST_CASE("vocabulary: special tokens, then words by frequency and bytes; unknown words") {
   const WordCounts counts = {{"b", 3}, {"a", 3}, {"é", 3}, {"c", 5}, {"rare", 1}, {"<pad>", 9}};
   const Vocabulary all(counts, {});
   CHECK(all.words() == std::vector<std::string>{"c", "a", "b", "é", "rare"});
@@ -112,7 +114,7 @@ TEST_CASE("vocabulary: specials, frequency, then bytes; unknown words") {
   CHECK_THROWS_AS(Vocabulary({"\xFF"}), Error);
 }
 
-TEST_CASE("bpe: learns what the definition says") {
+TEST_CASE("bpe: learned merges equal the naive definition") {
   for (int merges : {0, 1, 5, 12, 100}) {
     const std::vector<std::string> text = {
         "low low low low low lower lower newest newest newest "
@@ -179,7 +181,7 @@ TEST_CASE("bpe: decode(encode(s)) == s for any bytes") {
   }
 }
 
-TEST_CASE("bpe: a long word takes no more than its share of time; threads share the cache") {
+TEST_CASE("bpe: a long word takes linear time; threads share the cache") {
   const Bpe bpe = Bpe::learn(kTexts);
   const std::string word(1 << 20, 'w');
   CHECK(bpe.decode(bpe.encode(word)) == word);
@@ -196,7 +198,7 @@ TEST_CASE("bpe: a long word takes no more than its share of time; threads share 
   CHECK(wrong == std::vector<int>(4));
 }
 
-TEST_CASE("bpe: merges that cannot be are refused") {
+TEST_CASE("bpe: invalid merges are refused") {
   const int32_t a = 4 + 'a';
   CHECK(Bpe({{a, a}, {260, a}}).encode("aaa") == Ids{4 + ' ', 261});
   CHECK_THROWS_AS(Bpe({{a, 260}}), Error);     // not there yet
@@ -227,13 +229,13 @@ TEST_CASE("tokenizer: words, spaces, BPE") {
   framed.insert(framed.begin(), kBeginId);
   framed.insert(framed.end(), {kPadId, kEndId, 70});
   CHECK(bpe.decode(framed) == "The cat");
-  CHECK(bpe.decode(Ids{4 + 0xC3, 4 + 'x'}) == "\uFFFDx");  // what a model may make up
+  CHECK(bpe.decode(Ids{4 + 0xC3, 4 + 'x'}) == "\uFFFDx");  // a model may produce this
 
   CHECK(Tokenizer().encode("a b") == Ids{0, 0});
   CHECK_THROWS_AS(Tokenizer(TokenUnit::bpe, {}, Vocabulary()), Error);
 }
 
-TEST_CASE("token files: what was saved is loaded") {
+TEST_CASE("token files: saved files load the same") {
   TempDir dir;
   const Vocabulary vocabulary({"a", "\"é\"", "\\", "日"});
   vocabulary.save(dir / "v.json");

@@ -1,3 +1,4 @@
+// UTF-8, character classes, normal forms, case, graphemes and widths, against Python and Unicode.
 #include <doctest/doctest.h>
 
 #include "tern/core/base/error.h"
@@ -19,7 +20,7 @@ TEST_CASE("unicode: invalid UTF-8 is found at its first byte") {
   CHECK(replace_invalid_utf8("a\xE9z") == "a\xEF\xBF\xBDz");
 }
 
-TEST_CASE("unicode: spaces are Python's") {
+TEST_CASE("unicode: is_space equals Python's str.isspace") {
   std::string spaces = " ";
   for (char32_t c = 0; c < 0x3100; ++c)
     if (is_space(c)) append_utf8(spaces, c);
@@ -30,10 +31,10 @@ TEST_CASE("unicode: spaces are Python's") {
                      spaces + "c ") == std::vector<std::string_view>{"a", "b", "c"});
   CHECK(strip_spaces(spaces + "a b" + spaces) == "a b");
   CHECK(strip_spaces(spaces).empty());
-  CHECK(split_spaces("a\u200Bb").size() == 1);  // a zero-width space is none
+  CHECK(split_spaces("a\u200Bb").size() == 1);  // a zero-width space is not white space
 }
 
-TEST_CASE("unicode: NFD takes letters and accents apart; marks, controls, punctuation") {
+TEST_CASE("unicode: NFD separates letters and accents; marks, controls, punctuation") {
   CHECK(nfd("éx") == "e\u0301x");
   CHECK(nfd("각") == "\u1100\u1161\u11A8");
   CHECK(nfd("q\u0307\u0323") == "q\u0323\u0307");
@@ -63,7 +64,7 @@ TEST_CASE("unicode: lower case as Python's str.lower") {
   CHECK(lower_case("ПРИВЕТ ǅ Ω") == "привет ǆ ω");
 }
 
-TEST_CASE("unicode: graphemes are what a reader takes for one character") {
+TEST_CASE("unicode: graphemes are what a reader sees as one character") {
   CHECK(graphemes("").empty());
   CHECK(graphemes("e\u0301a") == std::vector<std::string_view>{"e\u0301", "a"});
   CHECK(graphemes("👩‍👩‍👧👍🏽").size() == 2);
@@ -129,7 +130,7 @@ TEST_CASE("normalize: NFC, case, spaces, and the form of d2l.ai") {
   CHECK(normalize("1,000; a:b", d2l) == "1 ,000; a:b");
 }
 
-TEST_CASE("unicode: one line, without what a terminal would obey") {
+TEST_CASE("unicode: one_line replaces line ends and control characters") {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"", ""},
       {"a b", "a b"},

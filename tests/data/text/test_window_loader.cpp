@@ -1,3 +1,4 @@
+// Windows over tokens whose ids are their positions: targets, passes, parts and resuming.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -14,7 +15,7 @@ namespace {
 
 using Ids = std::vector<int64_t>;
 
-/// Tokens that say where they stand.
+/// Tokens whose ids are their positions.
 std::shared_ptr<const Ids> counting(int64_t n) {
   Ids ids(n);
   std::iota(ids.begin(), ids.end(), int64_t{0});
@@ -29,7 +30,7 @@ std::vector<Ids> epoch(Loader<WindowBatch>& loader) {
 
 }  // namespace
 
-TEST_CASE("windows: targets are the next tokens, each token comes once in a pass") {
+TEST_CASE("windows: targets are the next tokens; a pass has each target once") {
   for (int64_t tokens : {6, 11, 100, 103}) {
     INFO(tokens);
     auto loader = window_loader(counting(tokens), {.batch = 3, .window = 5, .seed = 1});
@@ -58,7 +59,7 @@ TEST_CASE("windows: targets are the next tokens, each token comes once in a pass
   }
 }
 
-TEST_CASE("windows: parts of a pass are the pass; seeds and passes differ, workers do not") {
+TEST_CASE("windows: parts join to a pass; seeds and passes change batches, workers do not") {
   const auto stream = counting(203);
   const WindowLoaderOptions whole{.batch = 4, .window = 7, .seed = 3};
   WindowLoaderOptions cut = whole;
@@ -87,7 +88,7 @@ TEST_CASE("windows: parts of a pass are the pass; seeds and passes differ, worke
   CHECK(rest == std::vector<Ids>(again.begin() + 2, again.end()));
 }
 
-TEST_CASE("windows: what fills no window is an error") {
+TEST_CASE("windows: too few tokens for a window or a part are an error") {
   CHECK_THROWS_WITH_AS(window_loader(counting(5), {.window = 5}), doctest::Contains("5 tokens"),
                        Error);
   CHECK_THROWS_WITH_AS(window_loader(counting(16), {.window = 5, .parts = 4}),

@@ -1,5 +1,5 @@
-// WordPiece beside transformers' BertTokenizer (tests/reference/make_wordpiece.py), and what is
-// learned beside the definition.
+// WordPiece against transformers' BertTokenizer (tests/reference/make_wordpiece.py), and learning
+// against the naive definition.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ Strings naive_pieces(const std::map<std::string, int64_t>& words, int64_t size, 
 
 }  // namespace
 
-TEST_CASE("wordpiece: transformers' BertTokenizer gives the same ids and texts") {
+TEST_CASE("wordpiece: ids and texts equal those of transformers' BertTokenizer") {
   const auto file = nlohmann::json::parse(test::read_file(kFolder + "tokens.json"));
   const auto texts = file.at("texts").get<Strings>();
   REQUIRE(texts.size() == 300);
@@ -103,7 +103,7 @@ TEST_CASE("wordpiece: transformers' BertTokenizer gives the same ids and texts")
   CHECK(pair.segments == file.at("pair_segments").get<Ids>());
 }
 
-TEST_CASE("wordpiece: the longest pieces from the left, or [UNK] for all of the word") {
+TEST_CASE("wordpiece: the longest pieces from the left, or [UNK] for the whole word") {
   const WordPiece pieces = with_pieces({"un", "unaf", "##aff", "##able", "##fable", "a", "##f"});
   CHECK(pieces.encode("unaffable") == Ids{6, 9});  // unaf ##fable
   CHECK(pieces.encode("unaffables") == Ids{1});
@@ -118,7 +118,7 @@ TEST_CASE("wordpiece: the longest pieces from the left, or [UNK] for all of the 
   CHECK(with_pieces({"aa"}, {.longest_word = 2}).encode("aa aaa") == Ids{5, 1});
 }
 
-TEST_CASE("wordpiece: BERT's basic words") {
+TEST_CASE("wordpiece: basic_tokens cuts as BERT does") {
   CHECK(basic_tokens("Don't, $5 a_b\u00a0É") ==
         Strings{"don", "'", "t", ",", "$", "5", "a", "_", "b", "e"});
   CHECK(basic_tokens("É\u4e2d\u6587x", {.lower = false}) == Strings{"É", "中", "文", "x"});
@@ -138,7 +138,7 @@ TEST_CASE("wordpiece: BERT's basic words") {
   CHECK(basic_tokens("ΟΔΟΣ") == Strings{"οδοσ"});  // no final sigma
 }
 
-TEST_CASE("wordpiece: special pieces in a text are what they say, in plain text they are text") {
+TEST_CASE("wordpiece: encode recognises special pieces in a text, encode_plain does not") {
   const WordPiece pieces = with_pieces({"the", "[", "]", "mask"});
   CHECK(pieces.encode("the [MASK][SEP]the[mask]") == Ids{5, 4, 3, 5, 6, 8, 7});
   CHECK(pieces.encode_plain("the [MASK]") == Ids{5, 6, 8, 7});
@@ -156,7 +156,7 @@ TEST_CASE("wordpiece: special pieces in a text are what they say, in plain text 
   CHECK(bert_tokens(pieces, {}, Ids{}).tokens == Ids{2, 3, 3});
 }
 
-TEST_CASE("wordpiece: learns what the definition says, whatever the order of texts") {
+TEST_CASE("wordpiece: learned pieces equal the naive definition for any order of texts") {
   Rng rng(3);
   for (int round = 0; round < 12; ++round) {
     // Few letters, so that the same piece comes from several pairs and counts are often equal.
@@ -181,7 +181,7 @@ TEST_CASE("wordpiece: learns what the definition says, whatever the order of tex
   }
 }
 
-TEST_CASE("wordpiece: learning with few letters, no text, no room") {
+TEST_CASE("wordpiece: learning with a small alphabet, without text, with too small a size") {
   const Strings texts = {"aa ab aa xx", "Aa b"};
   const WordPiece learned = WordPiece::learn(texts, {.alphabet = 2});
   CHECK(learned.find("aa").has_value());
@@ -193,7 +193,7 @@ TEST_CASE("wordpiece: learning with few letters, no text, no room") {
   CHECK_THROWS_AS(WordPiece::learn(texts, {.min_count = 0}), Error);
 }
 
-TEST_CASE("wordpiece: vocab.txt there and back, and what is no vocabulary") {
+TEST_CASE("wordpiece: vocab.txt reads back the same; invalid vocabularies are refused") {
   TempDir dir;
   const std::string path = dir / "vocab.txt";
   const WordPiece pieces = with_pieces({"a", "##b", "中"});

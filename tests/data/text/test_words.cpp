@@ -1,3 +1,4 @@
+// Words: cutting, marking and joining texts of many scripts, and linear time.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -62,7 +63,7 @@ std::string random_line(Rng& rng) {
   return normalize(s);
 }
 
-/// Whether f() ends within so many seconds of processor time.
+/// Whether f() ends within this many seconds of processor time.
 template <class F>
 bool ends_within(int64_t seconds, F f) {
   const pid_t child = fork();
@@ -99,7 +100,7 @@ TEST_CASE("words: cut at spaces and punctuation") {
   for (const auto& [text, expected] : rows) CHECK(cut(text) == expected);
 }
 
-TEST_CASE("words: text from tokens") {
+TEST_CASE("words: join_words restores texts") {
   const std::vector<std::string> restored = {
       "Two men, at a stove.",
       "Zwei Männer (jung)?!",
@@ -112,12 +113,12 @@ TEST_CASE("words: text from tokens") {
       "Limonade- und Bierdosen, Ein-, Zwei- und Dreirad",
   };
   for (const std::string& text : restored) CHECK(join_words(split_words(text)) == text);
-  // Spaces that cutting does not see are the ones of the rules.
+  // Cutting does not keep spaces, so join_words puts them by its rules.
   CHECK(join_words(split_words("Va  ! A\" b \"c")) == "Va! A \"b\" c");
   CHECK(join_words({}) == "");
 }
 
-TEST_CASE("words: nothing but spaces is lost from any text") {
+TEST_CASE("words: splitting any text loses only spaces") {
   const std::vector<std::string> odd = {"'",  "''s",   "'s",     "a'",       "-",
                                         "l'", "l''a",  "s's's",  "\xFF\xC3", "\"\"\"",
                                         "…",  "'''''", "a’s’d’", "qu’’"};
@@ -148,12 +149,12 @@ TEST_CASE("words: addresses, numbers with signs, emoji, scripts without spaces")
   for (const auto& [text, expected] : rows) CHECK(cut(text) == expected);
 }
 
-TEST_CASE("words: marked tokens bring back what people write") {
+TEST_CASE("words: marked tokens restore what people write") {
   for (const std::string& text : kWritten) CHECK(join_words(mark_words(text)) == text);
   CHECK(with_bars(mark_words("Où ? 5 × 6=30 a-b")) == "Où|▁?|5|▁×▁|6|=|30|a-b");
   CHECK(with_bars(mark_words("l' homme, x!y")) == "l|￭'▁|homme|,|x|!￭|y");
   for (const char* text : {"5×6=30", "C++ x", "#tag", "at -5", "你好，世界。", "؟", "نعم، لا"})
-    CHECK(join_words(split_words(text)) == text);  // by the rules alone
+    CHECK(join_words(split_words(text)) == text);  // without marks
   CHECK(without_marks("▁×▁") == "×");
   CHECK(without_marks("▁▁") == "▁▁");
   CHECK(join_words(mark_words("a ▁ b ￭￭ c")) == "a ▁ b ￭￭ c");
@@ -172,8 +173,8 @@ TEST_CASE("words: join_words(mark_words(s)) == s for random lines") {
   }
 }
 
-TEST_CASE("words: the time for a line grows no faster than the line") {
-  // A second at most; what grows with the square takes minutes.
+TEST_CASE("words: the time for a line is linear in its length") {
+  // Linear work takes at most a second, quadratic work minutes.
   const std::vector<std::string> parts = {"aa'", "a@",       "a://", "a.b@", "www.",
                                           "ɑ́",   "Σ'",       "-a",   "\"",   "5×",
                                           "哈",  "👍🏽", ")",    "'",    "http://a))"};
@@ -187,14 +188,14 @@ TEST_CASE("words: the time for a line grows no faster than the line") {
   }));
 }
 
-TEST_CASE("words: accents are ordered in time linear in their number, as ever") {
+TEST_CASE("words: many accents are ordered correctly and without quadratic time") {
   CHECK(ends_within(60, [&] {
     std::string line = "a";
     while (line.size() < (1 << 20)) line += "\u0301\u0323";
     nfc(line);
     nfd(line);
   }));
-  // Long runs as short ones: in the order of their classes, equal ones as they were.
+  // Long runs are sorted as short ones: by class, keeping the order of equals.
   std::string mixed, below, above;
   for (int i = 0; i < 40; ++i) {
     const char* const over = i % 3 ? "\u0302" : "\u0308";
@@ -206,20 +207,20 @@ TEST_CASE("words: accents are ordered in time linear in their number, as ever") 
   CHECK(nfc("q" + mixed + "y") == nfd("q" + mixed + "y"));
 }
 
-TEST_CASE("words: a tokenizer of words writes as its texts do") {
+TEST_CASE("words: a tokenizer of words restores the spaces of its texts") {
   const std::vector<std::string> french = {"les villages ?", "le pain ? oui", "50 % de « pain »"};
   const std::vector<std::string> english = {"the villages?", "bread? yes", "50% of \"bread\""};
   for (const auto* texts : {&french, &english}) {
     const Tokenizer t = Tokenizer::learn(*texts, {});
     for (const std::string& text : *texts) CHECK(t.decode(t.encode(text)) == text);
   }
-  // What was seen with another space, or with none, is no unknown word.
+  // A token that was seen with other spaces is not an unknown word.
   const Tokenizer t = Tokenizer::learn(english, {});
   CHECK(t.decode(t.encode("yes ?")) == "yes?");
   const std::vector<std::string> spaced = {"bread ? yes !"};
   const Tokenizer cut_before = Tokenizer::learn(spaced, {});
   CHECK(cut_before.decode(cut_before.encode("yes? bread!")) == "yes ? bread !");
-  // A mark too rare to keep counts for the token without it.
+  // A marked token that is too rare to keep counts as the token without its mark.
   const std::vector<std::string> once = {"a ?", "a ?", "b? a"};
   const Tokenizer kept = Tokenizer::learn(once, {.vocabulary = {.min_freq = 2}});
   CHECK(kept.decode(kept.encode("a ?")) == "a ?");
