@@ -274,7 +274,7 @@ Optimizer::Update Optimizer::prepare(size_t i) {
       "or leave .on_ready to the last of them",
       traits_.name, e.name);
   if (const LeafNode* unknown = unknown_beside(leaf)) fail_unknown(traits_.name, e.name, *unknown);
-  if (!u.gradient.defined()) return u;  // already stepped inside backward
+  if (!u.gradient.defined()) return u;  // already stepped, before the pass reached any unknown
   const LeafNode::Step last = leaf.step, now = step_by(this, traits_.name, leaf);
   check(!last.optimizer || last.optimizer == this || last.gradient != now.gradient ||
             last.version != now.version || last.run != now.run,
