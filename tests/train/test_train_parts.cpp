@@ -225,7 +225,7 @@ TEST_CASE("train: the schedule plateau is a warm-up and options for LearnerOptio
   CHECK_FALSE(make_plateau({.name = "plateau"}, false)->maximize);
 }
 
-TEST_CASE("train: cyclic and polynomial schedules by name, for runs of any length") {
+TEST_CASE("train: all schedules by name, for runs of any length") {
   for (const std::string& name : schedule_names(true))
     for (int64_t steps : {1, 2, 7, 1000}) {
       const optim::Schedule s = make_schedule({.name = name, .dim = 8}, steps);
