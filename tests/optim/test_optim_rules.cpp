@@ -126,7 +126,7 @@ std::string complaint(auto fn) {
 
 }  // namespace
 
-TEST_CASE("custom rule: Lion equals its definition, in groups and with a schedule") {
+TEST_CASE("an optimizer of one's own: Lion equals its definition, in groups and with a schedule") {
   for (DType dtype : {DType::f64, DType::f32}) {
     const int64_t n = 40000;  // several pieces
     Tensor w = leaf(linspace(-1, 1, n, dtype)), b = leaf(full({1}, 0.5, dtype));
@@ -155,7 +155,7 @@ TEST_CASE("custom rule: Lion equals its definition, in groups and with a schedul
   }
 }
 
-TEST_CASE("custom rule: continues from a loaded state bit for bit") {
+TEST_CASE("an optimizer of one's own continues from its state, bit for bit") {
   auto gradient = [](const Tensor& p, int step) {
     p.set_grad(sin(p.detach() * (step + 1.0) + 1.0));
   };
