@@ -186,7 +186,7 @@ TEST_CASE("optimizers: the first step finds a parameter that `fields` lacks") {
   CHECK(step(h, [&](Net& n) { return n.used(input); }) == "");
 }
 
-TEST_CASE("check_training_graph without a model names leaves that the optimizer does not train") {
+TEST_CASE("check_training_graph: without a model, names leaves that the optimizer lacks") {
   Tensor a = leaf(ones({2})), b = leaf(ones({3}));
   optim::Sgd sgd(NamedTensors{{"a", a}});
   CHECK_NOTHROW(optim::check_training_graph(sum(a), sgd));
