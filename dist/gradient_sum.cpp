@@ -1,3 +1,5 @@
+// One data parallel step: the gradients of this rank's blocks, the buckets that leave during
+// backward, and the sums that return; and the comparison of the ranks' states by hashes.
 #include "tern/dist/gradient_sum.h"
 
 #include <algorithm>
@@ -29,7 +31,7 @@ namespace {
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
-// Of the bytes, eight at a time in four lanes.
+// A hash of the bytes, in four lanes of eight bytes.
 uint64_t hash_of(std::span<const std::byte> bytes) {
   constexpr uint64_t kFactor = 0x9E3779B97F4A7C15ULL;
   const auto mix = [](uint64_t h, uint64_t word) { return std::rotl(h ^ word, 31) * kFactor; };
@@ -49,7 +51,7 @@ void append(std::string& to, const void* from, size_t bytes) {
   to.append(static_cast<const char*>(from), bytes);
 }
 
-// Reads what another rank wrote.
+// Reads numbers and texts from the bytes of another rank.
 class Reader {
  public:
   explicit Reader(const std::string& text) : text_(text) {}
@@ -74,7 +76,7 @@ class Reader {
   size_t place_ = 0;
 };
 
-// What a block tells all ranks before its gradients are there.
+// Facts about a block that all ranks get before its gradients.
 struct BlockFacts {
   double weight = 0, loss = 0;  // weight 0: the block is empty
   std::string note = {};
@@ -102,17 +104,17 @@ void add_facts(const std::string& text, int64_t blocks, std::vector<BlockFacts>&
   }
 }
 
-// Of all ranks: the world's thread writes them before the first bucket is added up.
+// The facts of all ranks. The world's thread writes them before the first bucket is added up.
 struct StepFacts {
   std::vector<BlockFacts> blocks;
   double weight = 0;
   int64_t filled = 0;  // blocks that are not empty
 };
 
-// x, held by nobody else.
+// x, or a copy if anything else holds its elements.
 Tensor exclusive(Tensor x) { return tern::detail::may_add_in_place(x) ? std::move(x) : x.clone(); }
 
-// left + right, where an undefined tensor adds nothing.
+// left + right; an undefined tensor adds nothing.
 Tensor merge(Tensor left, Tensor right) {
   if (!left.defined()) return right;
   if (!right.defined()) return left;
@@ -181,7 +183,7 @@ void GradientSum::check_same_state() {
       ranks[hash].push_back(r);
     }
     if (ranks.size() == 1) continue;
-    // Most are right; rank 0 is where there is no majority.
+    // The majority is right; without a majority, rank 0 is.
     const auto right = std::max_element(ranks.begin(), ranks.end(), [](auto& a, auto& b) {
       return std::pair(a.second.size(), a.second[0] == 0) <
              std::pair(b.second.size(), b.second[0] == 0);
@@ -210,9 +212,10 @@ void GradientSum::restore() {
   for (size_t i = 0; i < generators_.size(); ++i) *generators_[i] = generators_before_[i];
 }
 
-// One step. Items are what is added up: parameters, the last ones first, then buffers.
+// One step. Items are the tensors to be added up: the parameters, last ones first, then the
+// buffers.
 struct GradientSum::Step {
-  using Items = std::vector<Tensor>;  // the sums over a node of the tree, undefined: none
+  using Items = std::vector<Tensor>;  // sums over a node of the tree; undefined: nothing to add
 
   explicit Step(GradientSum& sum) : self(sum) {
     for (size_t i = self.parameters_.size(); i-- > 0;) {
@@ -224,7 +227,7 @@ struct GradientSum::Step {
     }
     gradients = items.size();
     for (const auto& [name, t] : self.buffers_) items.push_back(t.detach());
-    // Gradients and buffers have scales of their own.
+    // Gradients and buffers have different scales, so no bucket holds both.
     for (const auto& [first, end] :
          {std::pair(size_t{0}, gradients), std::pair(gradients, items.size())}) {
       std::vector<detail::BucketItem> group;
@@ -240,8 +243,8 @@ struct GradientSum::Step {
     for (const detail::Bucket& b : buckets) self.bucket_count_.all += b.first < gradients;
   }
 
-  // The sum over a node. `closing` are sums on its left that are added as soon as a gradient of its
-  // last block is there, the last of them first. `last`: what comes out is sent.
+  // The sum over a node. `closing` holds the sums on its left. As soon as a gradient of the node's
+  // last block is complete, they are added to it, the last one first. `last`: the result is sent.
   Items compute(BlockRange node, std::vector<Items> closing, bool last) {
     if (node.size() == 1) return compute_block(node.first, std::move(closing), last);
     const int64_t middle = node.first + detail::left_half(node.size());
@@ -249,7 +252,7 @@ struct GradientSum::Step {
     return compute({middle, node.end}, std::move(closing), last);
   }
 
-  // Buffers as before the step, and the generators of a block.
+  // Sets the buffers to their values before the step and the generators to those of the block.
   void set_start(int64_t block) {
     NoGradGuard no_grad;
     for (size_t i = 0; i < self.buffers_.size(); ++i)
@@ -259,7 +262,7 @@ struct GradientSum::Step {
     self.set_generators(block);
   }
 
-  // By item: whether a loss depends on this parameter.
+  // For each parameter item: whether the loss depends on it.
   std::vector<char> used_by(const Tensor& root) const {
     std::vector<char> used(gradients);
     for (const Tensor& leaf : leaves(root))
@@ -291,7 +294,7 @@ struct GradientSum::Step {
       const Tensor root = result.loss * result.weight;
       result.loss = {};
       if (last) {
-        // What this block does not use is complete.
+        // Parameters that this block does not use are complete already.
         const std::vector<char> used = used_by(root);
         NoGradGuard no_grad;
         for (size_t i = 0; i < gradients; ++i)
@@ -351,7 +354,7 @@ struct GradientSum::Step {
         });
   }
 
-  // Item i of this rank's last node is complete. Buckets are sent in their order.
+  // Call it when item i of this rank's last node is complete. Buckets are sent in their order.
   void item_ready(size_t i, Items& last_node) {
     --awaited[bucket_of[i]];
     for (; tickets.size() < buckets.size() && awaited[tickets.size()] == 0;)
@@ -431,7 +434,7 @@ struct GradientSum::Step {
     }
   }
 
-  // Every block that is not empty leaves the same integers.
+  // Takes the integers from the first rank with a filled block: all filled blocks give the same.
   void set_counts() {
     if (self.counts_.empty()) return;
     const std::vector<std::string> texts = self.world_.gather(named("the counts"), own_counts);
@@ -455,14 +458,14 @@ struct GradientSum::Step {
   GradientSum& self;
   const std::function<BlockLoss(int64_t)>* loss = nullptr;
   std::vector<Tensor> items;
-  std::vector<std::string> names;                   // of the items that are parameters
-  size_t gradients = 0;                             // their number
-  std::unordered_map<const void*, size_t> item_of;  // by a parameter's node
+  std::vector<std::string> names;                   // names of the items that are parameters
+  size_t gradients = 0;                             // number of items that are parameters
+  std::unordered_map<const void*, size_t> item_of;  // by the node of the parameter
   std::vector<detail::Bucket> buckets;
-  std::vector<size_t> bucket_of, awaited;  // by item; by bucket: items that are not complete
-  std::vector<Items> nodes_before;         // this rank's nodes but the last
+  std::vector<size_t> bucket_of, awaited;  // by item; by bucket: number of incomplete items
+  std::vector<Items> nodes_before;         // all nodes of this rank but the last
   std::vector<BlockFacts> own_facts;
-  std::string own_counts;  // buffers of integers after its last block
+  std::string own_counts;  // integer buffers after this rank's last filled block
   std::shared_ptr<StepFacts> facts = std::make_shared<StepFacts>();
   World::Ticket facts_ticket;
   std::vector<std::shared_ptr<detail::BucketSum>> sums;
@@ -474,7 +477,7 @@ double GradientSum::backward(const std::function<BlockLoss(int64_t block)>& loss
     check_same_state();
   generators_before_.clear(), step_generators_.clear();
   buffers_before_.clear(), counts_before_.clear();
-  std::vector<Rng> after;  // of each generator, one split further
+  std::vector<Rng> after;  // each generator after its split for this step
   for (const Rng* g : generators_) {
     generators_before_.push_back(*g);
     step_generators_.push_back(after.emplace_back(*g).split());

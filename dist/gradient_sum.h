@@ -2,29 +2,30 @@
 //
 // A step's batch is cut into a fixed number of blocks. Each rank computes the gradients of a run of
 // neighbouring blocks. The gradients of all blocks are added in one fixed binary tree over the
-// blocks, whichever ranks hold them. So weights and losses depend on the number of blocks and not
+// blocks, whichever ranks have them. So weights and losses depend on the number of blocks, but not
 // on the number of ranks (1 to `blocks`) or threads.
 //
 //   dist::World world;
 //   dist::GradientSum sum(world, model, {.blocks = 8});
 //   for (int64_t step = 0; step < 1000; ++step) {
 //     double loss = sum.backward([&](int64_t block) {
-//       Batch b = batch(step, block);        // this rank's blocks alone
+//       Batch b = batch(step, block);        // called for this rank's blocks only
 //       return dist::BlockLoss{cross_entropy(model(b.x), b.y), double(b.y.numel())};
 //     });
 //     learner.step();                        // or optimizer.step(): every rank takes the same step
 //   }
 //
-// What a block is to the model:
-// - Its loss is a mean over the block. The step's loss is the mean over all blocks by their weights
-//   (pictures, tokens): never a mean of means.
-// - Dropout draws from a generator of its own for each step and block.
-// - Batch norm normalises by the statistics of the block. The running statistics of a step are the
-//   mean of those that each block gives, starting from the ones before: one update per step.
+// Blocks and the model:
+// - The loss of a block is a mean over the block. The step's loss is the mean over all blocks,
+//   weighted by BlockLoss::weight (pictures, tokens): never a mean of means.
+// - Dropout draws from a separate generator for each step and block.
+// - Batch norm normalises by the statistics of the block. Every block updates the running
+//   statistics from those before the step, and the step takes the mean of the results: one update
+//   per step.
 //
-// Gradients leave while backward goes on: in the last of its blocks, a rank sends a bucket as soon
-// as the gradients of its parameters are complete, last parameters first. World::traffic() says how
-// much of that time backward hides.
+// Communication overlaps with backward: in the last of its blocks, a rank sends a bucket as soon
+// as the gradients of its parameters are complete, last parameters first. World::traffic() gives
+// the share of the communication that is hidden.
 //
 // Processors with AVX2 and with AVX-512 compute the same bits and may work together. Where BLAS
 // computes f32 products (core/base/products.h), all ranks need the same vector instructions.
@@ -43,35 +44,35 @@
 
 namespace tern::dist {
 
-/// What a block gives: the mean loss over it, and how much it counts. An undefined loss is an empty
-/// block (the last batch of an epoch may have some): it adds nothing.
+/// The mean loss over a block, and the weight of the block. An undefined loss means an empty block,
+/// which adds nothing (the last batch of an epoch may have some).
 struct BlockLoss {
   Tensor loss = {};
   double weight = 1;
-  std::string note = {};  ///< of the program's own, for all ranks: GradientSum::notes()
+  std::string note = {};  ///< any text of the program, sent to all ranks: GradientSum::notes()
 };
 
 struct GradientSumOptions {
-  int64_t blocks = 8;  ///< of a step; at least one per rank
+  int64_t blocks = 8;  ///< blocks per step; at least one per rank
   /// Gradients are sent in pieces of about this size, the last ones in smaller pieces.
   int64_t bucket_bytes = int64_t{8} << 20;
-  /// Compares the ranks' weights, buffers and generators after every so many steps; 0: never.
+  /// Number of steps between comparisons of the ranks' weights, buffers and generators; 0: never.
   int64_t check_every = 0;
-  /// What else is the same on all ranks and is compared with them, such as the optimizer's state.
+  /// Further tensors to compare, such as the optimizer's state.
   std::function<NamedTensors()> check_also = {};
 };
 
 /// The buckets of a step's gradients.
 struct BucketCount {
   int64_t all = 0;
-  int64_t early = 0;  ///< that this rank began to send before its last backward pass had ended
+  int64_t early = 0;  ///< those that this rank began to send during its last backward pass
 };
 
 class GradientSum {
  public:
-  /// World and model must outlive it. All ranks make it at the same place of the program. Error if
+  /// World and model must outlive it. All ranks make it at the same point of the program. Error if
   /// they differ in options, in names, shapes, types or elements of weights and buffers, in
-  /// generators, or in what computes f32 products.
+  /// generators, or in the code that computes f32 products.
   GradientSum(World& world, nn::ModuleRef model, GradientSumOptions options = {});
 
   /// This rank's blocks: first_block() to end_block() - 1.
@@ -81,25 +82,24 @@ class GradientSum {
   /// Calls loss(block) for each of this rank's blocks in their order and sets the gradient of every
   /// parameter to that of the step's loss. Returns the step's loss. Parameters that no block's loss
   /// depends on have no gradient. Error if all blocks are empty, a weight is not positive, or a
-  /// loss is not finite; then weights, buffers and generators are as before. Error, too, if a
-  /// comparison is due (GradientSumOptions::check_every) and a rank differs.
+  /// loss is not finite; then weights, buffers and generators are as before. It is also an Error if
+  /// a comparison is due (GradientSumOptions::check_every) and a rank differs.
   double backward(const std::function<BlockLoss(int64_t block)>& loss);
   /// The notes of all blocks of the last step, on every rank.
   const std::vector<std::string>& notes() const { return notes_; }
-  /// The weights of all blocks of the last step added up.
+  /// The sum of the weights of all blocks of the last step.
   double weight() const { return weight_; }
   /// The buckets of the last step.
   BucketCount buckets() const { return bucket_count_; }
 
-  /// For a run that was resumed: so many steps were taken before. Errors and check_every count
-  /// them.
+  /// After a resume: the number of steps taken before, for errors and check_every.
   void set_steps(int64_t steps) { steps_ = steps; }
 
-  /// Sets the model's generators as they were for this block of the last step, to run it again.
+  /// Sets the model's generators to their state before this block of the last step, to repeat it.
   void set_generators(int64_t block);
 
-  /// Error on every rank if the ranks' weights, buffers, generators or what check_also gives
-  /// differ. It names the first tensor that differs, and the ranks that differ from most others.
+  /// Error on every rank if the ranks' weights, buffers, generators or tensors of check_also
+  /// differ. It names the first tensor that differs and the ranks that differ from the majority.
   void check_same_state();
 
  private:
@@ -110,16 +110,16 @@ class GradientSum {
   World& world_;
   nn::ModuleRef model_;
   GradientSumOptions options_;
-  NamedTensors parameters_, buffers_, counts_;  // counts_: buffers of integers
+  NamedTensors parameters_, buffers_, counts_;  // counts_: integer buffers
   std::vector<Rng*> generators_;
-  // Of the step in progress:
+  // The step in progress:
   std::vector<Rng> generators_before_, step_generators_;
   std::vector<Tensor> buffers_before_, counts_before_;
-  // Of the last step:
+  // The last step:
   std::vector<std::string> notes_;
   double weight_ = 0;
   BucketCount bucket_count_;
-  int64_t steps_ = 0;  // taken
+  int64_t steps_ = 0;  // steps taken
 };
 
 }  // namespace tern::dist

@@ -1,4 +1,4 @@
-// Bytes between ranks by MPI. Messages are cut at 1 GiB, since MPI counts by int.
+// Sends bytes between ranks by MPI. Cuts messages at 1 GiB, since MPI counts with int.
 #include <fmt/core.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -44,8 +44,8 @@ class MpiLink final : public Link {
           launched);
     open_.resize(static_cast<size_t>(size_));
   }
-  // Transfers that will never end are left to MPI. Where it waits for them or for other ranks, the
-  // world ends this process.
+  // Leaves transfers that will never end to MPI. If MPI waits too long for them or for other ranks,
+  // World ends this process.
   ~MpiLink() override {
     for (MPI_Request& request : requests_) MPI_Request_free(&request);
     MPI_Finalize();
@@ -104,7 +104,7 @@ class MpiLink final : public Link {
   size_t pending() const override { return requests_.size(); }
 
   void tell(int64_t to, const std::string& text) override {
-    told_texts_.push_back(text);  // MPI reads it until the end
+    told_texts_.push_back(text);  // MPI may read it until MPI_Finalize
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Isend(told_texts_.back().data(), static_cast<int>(text.size()), MPI_BYTE,
                         static_cast<int>(to), kTold, MPI_COMM_WORLD, &request),
@@ -125,7 +125,7 @@ class MpiLink final : public Link {
   }
 
   [[noreturn]] void abort(int code) override {
-    // MPI_Abort may hang where ranks do not answer: this process ends in any case.
+    // MPI_Abort may hang if ranks do not answer: end this process in any case.
     std::thread([code] {
       std::this_thread::sleep_for(std::chrono::seconds(5));
       _exit(code);
@@ -137,10 +137,10 @@ class MpiLink final : public Link {
  private:
   struct Transfer {
     int64_t rank;
-    int expected = -1;  // bytes that come; -1: it is sent
+    int expected = -1;  // bytes to receive; -1: a send
   };
 
-  // The place of a new request.
+  // Registers a transfer and returns where MPI writes its request.
   MPI_Request* begun(Transfer transfer) {
     transfers_.push_back(transfer);
     ++open_[static_cast<size_t>(transfer.rank)];
@@ -149,8 +149,8 @@ class MpiLink final : public Link {
 
   int rank_ = 0, size_ = 1;
   std::vector<MPI_Request> requests_;
-  std::vector<Transfer> transfers_;  // of the requests
-  std::vector<int64_t> open_;        // requests by rank
+  std::vector<Transfer> transfers_;  // by request
+  std::vector<int64_t> open_;        // by rank: number of requests
   std::list<std::string> told_texts_;
 };
 

@@ -1,4 +1,4 @@
-// A tern that was built without MPI.
+// The link of a build without MPI: joining other ranks is an Error.
 #include <fmt/core.h>
 
 #include "tern/core/base/error.h"

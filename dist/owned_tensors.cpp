@@ -1,3 +1,5 @@
+// Packs small tensors together, sends all along the hops of detail/owned_hops.h, and unpacks them.
+// Means over ranks: each rank averages its share of the elements and sends it to the others.
 #include "tern/dist/owned_tensors.h"
 
 #include <algorithm>
@@ -15,12 +17,13 @@
 namespace tern::dist {
 namespace {
 
-constexpr int64_t kAveragePiece = int64_t{1} << 21;  // elements that are on their way at a time
+constexpr int64_t kAveragePiece = int64_t{1} << 21;  // elements averaged in one exchange
 
-// What is on its way. The exchange holds it: after a failure, transfers go on as long as the world.
+// Buffers of transfers in flight. The exchange owns them: after a failure, transfers run until the
+// World ends.
 struct Travelling {
   std::vector<OwnedTensor> tensors;
-  std::vector<std::vector<std::byte>> small;  // of each rank, one tensor behind the other
+  std::vector<std::vector<std::byte>> small;  // by owner: its small tensors, packed
   std::vector<detail::OwnedBytes> items = {};
   struct Bytes {
     std::span<const std::byte> send;
@@ -102,13 +105,13 @@ void send_owned(World& world, const std::string& what, const std::vector<OwnedTe
   if (to_all || rank == 0) on_way->unpack(rank);
 }
 
-// Exchanges elements of tensors, and keeps these as Travelling is kept.
+// Exchanges elements of tensors. The exchange owns the tensors for the same reason as Travelling.
 void exchange_parts(World& world, const std::string& what, std::vector<World::Part> parts,
                     const std::vector<Tensor>& tensors) {
   world.exchange(what, std::move(parts), [tensors] { return std::vector<World::Part>{}; }).wait();
 }
 
-// The mean of a piece: each rank adds up its share of the elements, and sends the sums.
+// Averages a piece: each rank averages its share of the elements and sends the means to the others.
 void average_piece(World& world, const std::string& what, const Tensor& piece,
                    const std::vector<double>& weights, double sum) {
   const int64_t ranks = world.size(), rank = world.rank();
@@ -157,7 +160,7 @@ void average(World& world, const std::string& what, const std::vector<Tensor>& t
         sum);
   if (world.size() == 1) return;
   NoGradGuard no_grad;
-  // Tensors of one type one behind the other, in pieces.
+  // Packs neighbouring tensors of one type into one flat tensor and averages it in pieces.
   for (size_t first = 0; first < tensors.size();) {
     const DType dtype = tensors[first].dtype();
     size_t end = first;

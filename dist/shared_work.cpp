@@ -1,3 +1,5 @@
+// Work in rounds of up to 8 items per rank, with a gather of the results after each; and signs of
+// life from a second thread while a rank works for a long time.
 #include "tern/dist/shared_work.h"
 
 #include <algorithm>
@@ -10,12 +12,12 @@
 namespace tern::dist {
 namespace {
 
-// Items of a rank between two exchanges: so soon it hears that another one was stopped.
+// Items per rank between two exchanges. A rank learns only there that another one was stopped.
 constexpr int64_t kAtOnce = 8;
 
 constexpr const char* kStopped = "stopped";
 
-// A result behind its length.
+// Appends the length of a result, then the result.
 void append(std::string& to, const std::string& result) {
   const uint64_t length = result.size();
   to.append(reinterpret_cast<const char*>(&length), sizeof length);
@@ -87,7 +89,7 @@ void take_time(World& world, const std::string& what, const std::function<void()
   if (world.size() == 1) return body();
   std::atomic<bool> done = false;
   std::exception_ptr error, lost;
-  // While this thread works, another one tells the other ranks so, again and again.
+  // While this thread works, a second one keeps telling the other ranks so.
   std::thread signs([&] {
     try {
       std::chrono::milliseconds pause{1};

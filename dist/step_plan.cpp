@@ -1,3 +1,5 @@
+// Counts the bytes and messages of every exchange of a step and simulates the step's time, with the
+// same block tree, buckets and hops that GradientSum and send_to_all() use.
 #include "tern/dist/step_plan.h"
 
 #include <algorithm>
@@ -10,8 +12,8 @@
 namespace tern::dist {
 namespace {
 
-// Of a text before it is sent: its length and what it is for. Of a block: weight, loss, and the
-// length of its note.
+// kHeadBytes: the length and the purpose of a text, sent before it. kFactsBytes: a block's weight,
+// its loss and the length of its note.
 constexpr int64_t kHeadBytes = 16, kFactsBytes = 24;
 
 }  // namespace
@@ -54,7 +56,7 @@ void StepPlan::add_buckets(const NamedTensors& tensors, bool of_gradients) {
     bucket.items = static_cast<int64_t>(b.end - b.first), bucket.of_gradients = of_gradients;
     for (int64_t r = 0; r < ranks(); ++r) {
       const detail::Share s = detail::share_of(b.size(), ranks(), r);
-      // Items that begin before the share's end and end behind its begin.
+      // Counts the items that overlap the share.
       int64_t cuts = 0;
       for (auto o = std::upper_bound(b.offsets.begin(), b.offsets.end(), s.from);
            s.size() > 0 && o != b.offsets.end(); ++o) {
@@ -117,8 +119,8 @@ RankTraffic StepPlan::counts(int64_t) const {
   return {others * count_bytes_, others * count_bytes_, 2 * others};
 }
 
-// Each of its nodes goes in shares to all other ranks, and theirs come for its own share; before
-// each node a byte for each item.
+// The rank sends each of its nodes in shares to all other ranks and receives its own share of their
+// nodes. Before each node goes one byte per item, which says whether the node has it.
 RankTraffic StepPlan::nodes(const Bucket& b, int64_t rank) const {
   const int64_t share = detail::share_of(b.elements, ranks(), rank).size();
   const int64_t others = ranks() - 1, cuts = b.cuts[static_cast<size_t>(rank)];
@@ -128,7 +130,7 @@ RankTraffic StepPlan::nodes(const Bucket& b, int64_t rank) const {
           own * (others + b.all_cuts - cuts) + theirs * (1 + cuts)};
 }
 
-// Each rank's share goes to all others.
+// Each rank sends the sums of its share to all others.
 RankTraffic StepPlan::sums(const Bucket& b, int64_t rank) const {
   const int64_t share = detail::share_of(b.elements, ranks(), rank).size();
   const int64_t others = ranks() - 1, cuts = b.cuts[static_cast<size_t>(rank)];
@@ -154,8 +156,8 @@ RankTraffic StepPlan::most_traffic() const {
   return most;
 }
 
-// Of the blocks of a node, the sums of one subtree a level are kept; what comes from other ranks is
-// their nodes for one's own share.
+// While a rank computes a node, it keeps the sums of one subtree per level, and of its other nodes
+// one sum each. From other ranks it gets its own share of their nodes.
 int64_t StepPlan::memory() const {
   double most = 0;
   for (int64_t r = 0; r < ranks(); ++r) {
@@ -177,7 +179,7 @@ StepTime StepPlan::time(const Compute& compute, const Network& network) const {
   t.compute = passes + update;
   t.step = t.compute;
   if (ranks() == 1) return t;
-  // Seconds of a stage: those of the busiest rank.
+  // Seconds of a stage, which the busiest rank decides.
   const auto stage = [&](auto traffic_of) {
     double seconds = 0;
     for (int64_t r = 0; r < ranks(); ++r) {
@@ -189,7 +191,7 @@ StepTime StepPlan::time(const Compute& compute, const Network& network) const {
     }
     return network.latency + seconds;
   };
-  double link = 0;  // the time when it is free
+  double link = 0;  // the time at which the link is free again
   const auto exchange = [&](double ready, double seconds) {
     link = std::max(link, ready) + seconds;
     t.communication += seconds;

@@ -1,3 +1,5 @@
+// One thread per process, which takes exchanges out of a queue and moves their bytes over a Link
+// (detail/link.h); how a failure reaches all ranks; and gather() and check_same() built on that.
 #include "tern/dist/world.h"
 
 #include <fmt/core.h>
@@ -31,23 +33,23 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// The first of the variables that is set; 0 if none is.
+// The value of the first environment variable that is set; 0 if none is.
 int64_t first_of(std::initializer_list<const char*> names) {
   for (const char* name : names)
     if (const char* value = std::getenv(name)) return std::atoll(value);
   return 0;
 }
 
-// What ended a rank.
+// An error that ended a rank.
 struct Failure {
   std::string text = {};
   int code = 0;
-  int64_t exchanges = 0;  // that the rank had taken to their end
+  int64_t exchanges = 0;  // number of exchanges that the rank had completed
 };
 
 }  // namespace
 
-// Open MPI, MPICH and its relatives, Slurm's srun.
+// The variables of Open MPI, of MPICH and its relatives, and of Slurm's srun.
 int64_t detail::launched_ranks() {
   return first_of({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"});
 }
@@ -69,21 +71,21 @@ struct World::Ticket::State {
 
 namespace {
 
-// A rank that is through with a failure says so, and the failure again: who gets this first need
-// not have heard of it.
+// Begins the message with which a rank leaves after a failure. The failure follows, since the
+// receiver may not have heard of it.
 constexpr std::string_view kThrough = "through: ";
 
-// Of a text that another rank says it will send.
+// The most bytes that another rank may announce for a text.
 constexpr uint64_t kLongestText = uint64_t{1} << 28;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// What a rank says of a text before it sends it.
+// Announces a text before it is sent.
 struct TextHead {
   uint64_t bytes;
-  uint64_t call;  // a hash of what the text is for
+  uint64_t call;  // a hash of the text's purpose
 
   static TextHead of(const std::string& what, const std::string& text) {
     return {text.size(), std::hash<std::string>{}(what)};
@@ -116,8 +118,8 @@ struct World::Impl {
     thread.join();
   }
 
-  // Waits until the thread is `done` with a call of MPI that waits for all ranks. This process ends
-  // where that takes too long: the thread cannot look at a clock there.
+  // Waits until the thread is `done` with a call of MPI that waits for all ranks. If that takes too
+  // long, this process ends: inside that call the thread itself cannot check the time.
   void wait_in_mpi(const bool& done, const char* where) {
     detail::Patience patience(options.timeout);
     std::unique_lock lock(mutex);
@@ -145,7 +147,7 @@ struct World::Impl {
 
   void run() {
     tern::detail::leave_place();
-    const SerialScope serial;  // what exchanges compute leaves the cores to the program
+    const SerialScope serial;  // exchanges compute in one thread and leave the cores to the program
     try {
       link = detail::open_link();
       rank = link->rank(), size = link->size();
@@ -174,7 +176,7 @@ struct World::Impl {
     close();
   }
 
-  // Takes an exchange to its end.
+  // Carries out an exchange with all its stages.
   void carry(std::shared_ptr<Ticket::State> exchange) {
     const auto start = Clock::now();
     if (failure.text.empty() && !later.text.empty() && later.exchanges <= ended)
@@ -194,7 +196,7 @@ struct World::Impl {
       failed = true;
       tell_all();
     }
-    // After a failure transfers are left that write where they were told to.
+    // After a failure, open transfers may still write into the exchange's buffers: keep it.
     if (failure.text.empty()) {
       exchange->next = {};
       ++ended;
@@ -250,7 +252,7 @@ struct World::Impl {
     return fmt::format("{} {} {}", f.code, f.exchanges, f.text);
   }
 
-  // The failure that another rank told.
+  // Reads the failure from a message of another rank.
   Failure heard(const detail::Link::Told& told) {
     std::string_view text = told.text;
     if (text.starts_with(kThrough)) {
@@ -267,8 +269,8 @@ struct World::Impl {
     return {std::string(text), static_cast<int>(code), exchanges};
   }
 
-  // A rank that failed had its part in the exchanges before, so this rank ends those too: what it
-  // finds wrong itself right after them, such as the same flags, it then says in its own words.
+  // A rank that failed took part in all exchanges before the failure, so this rank completes them
+  // first. If it then finds the same error itself, such as wrong flags, it reports its own.
   void take(Failure f) {
     if (f.exchanges <= ended)
       fail_with(std::move(f));
@@ -281,7 +283,7 @@ struct World::Impl {
     failure = std::move(f);
   }
 
-  // Which ranks did not answer, and what they did last; then the job ends.
+  // Prints which ranks did not answer and what they did last, then ends the job.
   void give_up(const std::string& what, const std::vector<int64_t>& open) {
     std::string text;
     for (size_t r = 0; r < open.size(); ++r)
@@ -295,7 +297,7 @@ struct World::Impl {
     link->abort(kExitRankLost);
   }
 
-  // Tells what tell() left.
+  // Sends the failure that tell() noted to all ranks.
   void tell_all() {
     Failure told;
     {
@@ -303,8 +305,8 @@ struct World::Impl {
       told = std::exchange(to_tell, {});
       telling = false;
     }
-    if (!failure.text.empty()) return;  // it is known
-    // What all ranks find alike says itself which rank it is about.
+    if (!failure.text.empty()) return;  // all ranks know one already
+    // An error that every rank finds already names its rank.
     if (!told.text.starts_with("rank ")) told.text = fmt::format("rank {}: {}", rank, told.text);
     told.exchanges = ended;
     fail_with(std::move(told));
@@ -316,8 +318,8 @@ struct World::Impl {
     }
   }
 
-  // After a failure each rank tells the others that it is through, and waits for the same from
-  // them, but no longer than the timeout: a rank that computes hears of it in its next call.
+  // After a failure each rank tells the others that it leaves and waits until they have said the
+  // same, at most for the timeout: a rank that computes learns of the failure in its next call.
   void part() {
     if (failure.text.empty() && !later.text.empty()) fail_with(std::exchange(later, {}));
     if (failure.text.empty()) return;
@@ -364,13 +366,13 @@ struct World::Impl {
   std::deque<std::shared_ptr<Ticket::State>> queue;
   Failure to_tell;
   Traffic traffic;
-  // Of the thread:
+  // Used by the thread only:
   std::unique_ptr<detail::Link> link;
   Failure failure;
-  Failure later;      // of a rank that had ended more exchanges than this one
-  int64_t ended = 0;  // exchanges
+  Failure later;      // failure of a rank that had completed more exchanges than this one
+  int64_t ended = 0;  // number of completed exchanges
   std::vector<std::string> last_seen;
-  std::vector<int64_t> not_through;  // by rank: 1 until it says so
+  std::vector<int64_t> not_through;  // by rank: 1 until it has said kThrough
   std::vector<std::shared_ptr<Ticket::State>> abandoned;
 };
 
@@ -408,9 +410,9 @@ World::World(WorldOptions options) : exceptions_(std::uncaught_exceptions()) {
   share_cores(static_cast<int>(detail::ranks_on_cores_of(ranks, static_cast<size_t>(rank()))));
 }
 
-// mpirun ends all ranks as soon as one exits after a failure, maybe before the others have said
-// why. So a world that failed ends with the process, after everything was printed. Where nothing
-// failed, all ranks meet, so that the message about one that does not come has its name.
+// As soon as one rank exits after a failure, mpirun ends all, maybe before the others have printed
+// why. So a world that failed lives until the process ends, after everything is printed. Without a
+// failure all ranks meet in a last gather, so that an error about a missing rank can name it.
 World::~World() {
   static std::unique_ptr<Impl> failed;
   if (std::uncaught_exceptions() > exceptions_)
@@ -427,7 +429,7 @@ void World::together(const std::function<void()>& body) {
   try {
     body();
   } catch (const RankError&) {
-    throw;  // all know of it
+    throw;  // all ranks know of it
   } catch (const std::exception& e) {
     const Failure f = impl_->failure_of(e);
     impl_->tell(f.text, f.code);
@@ -510,7 +512,7 @@ namespace {
 
 using Named = std::vector<std::pair<std::string, std::string>>;
 
-// Names and values, a zero behind each, and back.
+// Writes names and values, each followed by a zero byte. from_text reads them.
 std::string to_text(const Named& named) {
   std::string text;
   for (const auto& [name, value] : named) (text += name) += '\0', (text += value) += '\0';
@@ -535,7 +537,7 @@ const std::string* value_of(const Named& named, const std::string& name) {
   return nullptr;
 }
 
-// Of the first name with two values; ranks 0 and r.
+// The error text for the first name whose values differ on ranks 0 and r.
 std::string difference(const Named& zero, const Named& other, size_t r) {
   for (const auto& [name, value] : zero) {
     const std::string* same = value_of(other, name);

@@ -1,3 +1,4 @@
+// The factored second moment and the update of Adafactor. Sums of squares are in double precision.
 #include "tern/optim/adafactor.h"
 
 #include <algorithm>
@@ -16,14 +17,14 @@ double mean_square(const T* x, int64_t n) {
   return sum / static_cast<double>(n);
 }
 
-// v + w (square - v); an infinite v stays so, unless nothing is kept of it.
+// v + w (square - v). An infinite v stays infinite, unless w = 1, which keeps nothing of it.
 template <class T>
 T moved(T v, T square, double w) {
   if (w == 1) return square;
   return std::isinf(v) ? v : v + T(w) * (square - v);
 }
 
-// row += w (mean of squares of each row - row), col likewise; g (R, C).
+// row (R) += w (mean of g^2 over each row - row), col (C) likewise over the columns; g (R, C).
 template <class T>
 void move_factors(const T* g, int64_t rows, int64_t cols, double w, T* row, T* col) {
   for (int64_t c = 0; c < cols; ++c) col[c] = w == 1 ? T(0) : col[c] * T(1 - w);
@@ -34,7 +35,7 @@ void move_factors(const T* g, int64_t rows, int64_t cols, double w, T* row, T* c
   }
 }
 
-// row col / mean. Infinite, which makes a step of 0, where the type has no room for a square.
+// row col / mean; infinity, which makes a step of 0, where a square was too large for the type.
 template <class T>
 T estimate(T row, T col, T mean) {
   using Limits = std::numeric_limits<T>;

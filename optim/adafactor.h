@@ -1,6 +1,6 @@
-// Adafactor: Adam's second moment kept as one row and one column of each matrix, no first moment
-// (Shazeer & Stern 2018, algorithms 4 and 5). Definitions, defaults and names of the state are
-// torch.optim's.
+// Adafactor: keeps Adam's second moment as one row and one column per matrix, and no first moment
+// (Shazeer & Stern 2018, algorithms 4 and 5). Definitions, defaults and the names of the state are
+// those of torch.optim.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,18 @@
 
 namespace tern::optim {
 
-/// A matrix (R, C) has R + C numbers of state, (..., R, C) as many of each; a vector as many as it
-/// has elements. lr bounds the rate relative to the weights: the step is
-/// min(lr, 1 / sqrt(t)) max(eps2, rms(p)) of a direction whose root mean square is at most d.
-/// A matrix with a gradient above 1.8e19, whose square f32 cannot hold, stands still from then on.
+/// The state of a matrix (R, C) has R + C numbers, that of (..., R, C) as many for each matrix,
+/// that of a vector one per element. lr bounds the step relative to the weights: the step is
+/// min(lr, 1 / sqrt(t)) max(eps2, rms(p)) times a direction whose root mean square is at most d.
+/// After a gradient above 1.8e19, whose square f32 cannot hold, a matrix no longer changes.
 struct AdafactorOptions {
   double lr = 1e-2;
-  double beta2_decay = -0.8;  ///< the second moment forgets t^beta2_decay of itself in step t
-  /// Least root of the second moment; none: the type's epsilon. In f32 never less than 1.1e-19.
+  double beta2_decay = -0.8;  ///< step t replaces a share t^beta2_decay of the second moment
+  /// Lower bound of the second moment's root, in f32 at least 1.1e-19. Without a value: the epsilon
+  /// of the type.
   std::optional<double> eps1 = {};
-  double eps2 = 1e-3;       ///< least scale of a parameter
-  double d = 1;             ///< bound of the direction's root mean square
+  double eps2 = 1e-3;       ///< lower bound of rms(p)
+  double d = 1;             ///< upper bound of the direction's root mean square
   double weight_decay = 0;  ///< p -= lr weight_decay p
   static constexpr const char* name = "Adafactor";
   static constexpr bool whole_parameters = true;

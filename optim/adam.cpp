@@ -1,3 +1,4 @@
+// The update of Adam and AdamW: one vectorized loop for both, which differ in the weight decay.
 #include "tern/optim/adam.h"
 
 #include <cmath>

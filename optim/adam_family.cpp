@@ -1,3 +1,4 @@
+// The updates of NAdam, RAdam and LAMB. All three move both moments in one loop (with_moments).
 #include "tern/optim/adam_family.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace tern::optim {
 namespace {
 
-// What the steps below have in common: decay, both moments, and then p -= f(g, m, v).
+// The common part of the steps below: weight decay, both moments, and then p -= step(g, m, v).
 template <class T, class Step>
 void with_moments(const Piece<T>& piece, const auto& c, bool decoupled, Step step) {
   const T keep = decoupled ? T(1 - piece.lr * piece.weight_decay) : T(1);
@@ -55,7 +56,7 @@ void NAdamOptions::begin(const Piece<T>& whole) const {
 }
 
 // p -= lr ((1 - mu) / (1 - prod) g + mu' / (1 - prod mu') m) / (sqrt(v / (1 - b2^t)) + eps),
-// mu' the next momentum.
+// where mu' is the next step's momentum and prod the product of the momenta so far.
 template <class T>
 void NAdamOptions::update(const Piece<T>& piece) const {
   const auto t = static_cast<double>(piece.step);
@@ -70,8 +71,8 @@ void NAdamOptions::update(const Piece<T>& piece) const {
 
 void RAdamOptions::validate() const { check_betas(name, beta1, beta2, eps); }
 
-// rho_t = rho - 2 t b2^t / (1 - b2^t) with rho = 2 / (1 - b2) - 1; above 5 the step is Adam's times
-// sqrt((rho_t - 4) (rho_t - 2) rho / ((rho - 4) (rho - 2) rho_t)), else momentum alone.
+// rho_t = rho - 2 t b2^t / (1 - b2^t) with rho = 2 / (1 - b2) - 1. If rho_t > 5, the step is Adam's
+// times sqrt((rho_t - 4) (rho_t - 2) rho / ((rho - 4) (rho - 2) rho_t)), else only the momentum.
 template <class T>
 void RAdamOptions::update(const Piece<T>& piece) const {
   const auto t = static_cast<double>(piece.step);
@@ -99,14 +100,14 @@ void LambOptions::update(const Piece<T>& piece) const {
   const T decay = T(piece.weight_decay), e = T(eps);
   const T *m = piece.state[0], *v = piece.state[1];
   T* p = piece.parameter;
-  // Nothing is divided by 0, a root whose square is too small for the type: where one element were
-  // infinite, the ratio would be 0 and the product of both NaN.
+  // The root is 0 where the square was too small for the type. Dividing by it would make that
+  // element infinite and the ratio 0, and their product NaN: such an element counts as 0.
   auto direction = [=](int64_t i) __attribute__((always_inline)) {
     const T below = std::sqrt(v[i]) * root + e;
     return scale * m[i] / (below > T(0) ? below : std::numeric_limits<T>::infinity()) +
            decay * p[i];
   };
-  // Both moments move, the parameter does not yet.
+  // Moves both moments; the parameter stays until the ratio is known.
   with_moments(Piece<T>{piece.parameter, piece.gradient, piece.state, piece.count, 0, 0, 1}, *this,
                false, [](T, T, T) { return T(0); });
   double of_p = 0, of_r = 0;

@@ -1,13 +1,13 @@
-// Variants of Adam (adam.h): with Nesterov's momentum, with a rectified variance, and with steps as
-// long as the layer's weights. Definitions, defaults and names of the state are torch.optim's; of
-// LAMB timm.optim's.
+// Variants of Adam (adam.h): with Nesterov's momentum (NAdam), with a rectified variance (RAdam),
+// and with steps in proportion to the norm of a layer's weights (LAMB). Definitions, defaults and
+// the names of the state are those of torch.optim, for LAMB those of timm.optim.
 #pragma once
 
 #include "tern/optim/optimizer.h"
 
 namespace tern::optim {
 
-/// Dozat 2016. The state has the product of the momenta so far as a tensor of one element.
+/// Dozat 2016. The state includes the product of the momenta so far, a tensor of one element.
 struct NAdamOptions {
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   double momentum_decay = 4e-3;         ///< how fast the momentum rises to beta1
@@ -30,7 +30,7 @@ struct NAdamOptions {
 };
 using NAdam = OptimizerOf<NAdamOptions>;
 
-/// Liu et al. 2020: a step of momentum alone until the variance of the second moment is bounded.
+/// Liu et al. 2020: steps use only the momentum until the variance of the second moment is bounded.
 struct RAdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled_weight_decay = false;  ///< as AdamW, not through the gradient
@@ -47,15 +47,15 @@ struct RAdamOptions {
 using RAdam = OptimizerOf<RAdamOptions>;
 
 /// You et al. 2020, algorithm 2: r = adam + weight_decay p; p -= lr |p| / |r| r, with norms over a
-/// whole parameter (a ratio of 1 where one of them is 0). The paper clips no gradients; timm's
-/// bound of 1 on their norm is clip_grad_norm before the step. The bias is corrected by the steps
-/// that a parameter has taken, as everywhere here; timm counts those of its group, also the steps
-/// in which the parameter had no gradient and its moments stayed as they were.
+/// whole parameter (the ratio is 1 if one of them is 0). The paper clips no gradients; timm bounds
+/// their norm by 1, for which call clip_grad_norm before the step. The bias correction counts the
+/// steps of the parameter, as everywhere here; timm counts those of the group, including steps in
+/// which the parameter had no gradient and its moments did not change.
 struct LambOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-6, weight_decay = 0.01;
   bool bias_correction = true;
-  bool trust_clip = false;    ///< a ratio of at most 1 (LAMBC)
-  bool always_adapt = false;  ///< also where there is no weight decay (biases, norms)
+  bool trust_clip = false;    ///< bounds the ratio by 1 (LAMBC)
+  bool always_adapt = false;  ///< uses the ratio even without weight decay (biases, norms)
   static constexpr const char* name = "Lamb";
   static constexpr std::array state_names = {"exp_avg", "exp_avg_sq"};
   static constexpr bool whole_parameters = true;

@@ -1,3 +1,5 @@
+// Norms, clipping and checks of gradients, each in one parallel pass over pieces of all tensors.
+// The sums of the pieces are added in a fixed order.
 #include "tern/optim/clip.h"
 
 #include <algorithm>
@@ -21,7 +23,7 @@ struct Gradients {
 
 enum class Layouts { any, contiguous_in_place };
 
-// The gradients there are, contiguous. In place: one that is not is replaced by one that is.
+// The existing gradients, made contiguous. contiguous_in_place: the copies replace the originals.
 Gradients collect(const char* op, const NamedTensors& parameters, Layouts layouts) {
   Gradients out;
   for (const auto& [name, p] : parameters) {
@@ -57,10 +59,10 @@ void for_each_piece(const Gradients& grads, const char* op, Fn fn) {
   });
 }
 
-/// Sum of squares, added in double precision in an order that depends on n alone.
+/// Sum of squares, added in double precision in an order that depends only on n.
 template <class T>
 double sum_squares(const T* x, int64_t n) {
-  // Sixteen sums side by side: the same order whatever the vector unit.
+  // Sixteen sums side by side give the same order on every vector unit.
   constexpr int64_t kLanes = 16;
   return simd([=] {
     double lanes[kLanes] = {};
@@ -76,7 +78,7 @@ double sum_squares(const T* x, int64_t n) {
   });
 }
 
-/// Largest absolute value; NaN if there is one.
+/// Largest absolute value; NaN if any element is NaN.
 template <class T>
 double max_abs(const T* x, int64_t n) {
   return simd([=] {
@@ -107,7 +109,7 @@ void scale(T* x, int64_t n, double factor) {
   });
 }
 
-/// Into [-bound, bound]; NaN stays.
+/// Clamps into [-bound, bound]; NaN stays.
 template <class T>
 void clamp(T* x, int64_t n, double bound) {
   simd([=, b = T(bound)] {
@@ -119,7 +121,7 @@ void clamp(T* x, int64_t n, double bound) {
   });
 }
 
-// One number a piece: its sum of squares, or its largest absolute value.
+// One number per piece: its sum of squares, or its largest absolute value.
 std::vector<double> measure(const Gradients& grads, bool largest) {
   std::vector<double> out(grads.cuts.size());
   for_each_piece(grads, "clip_grad_norm", [&](size_t i, const auto* x, int64_t n) {

@@ -1,5 +1,5 @@
-// Bounds and checks on gradients, between backward() and step(). Parameters without a gradient are
-// passed by; gradients that an optimizer has taken inside backward are refused by name.
+// Clips and checks gradients between backward() and step(). Parameters without a gradient are
+// skipped. If an optimizer has taken a gradient inside backward, an Error names the parameter.
 #pragma once
 
 #include <optional>
@@ -12,19 +12,19 @@ namespace tern::optim {
 
 struct ClipNormOptions {
   double p = 2;                    ///< 2, or infinity for the largest absolute value
-  bool error_if_nonfinite = true;  ///< false: the gradients are scaled by what comes out
+  bool error_if_nonfinite = true;  ///< false: scales the gradients even then
 };
-/// Scales all gradients by min(1, max_norm / (norm + 1e-6)), `norm` being that of all of them
-/// together; gives the norm before. A norm of infinity or NaN is an Error that names the first
-/// parameter it comes from. The sum has a fixed order: it does not depend on the threads.
+/// Scales all gradients by min(1, max_norm / (norm + 1e-6)), where `norm` is the norm of all of
+/// them together. Returns the norm before scaling. If it is infinite or NaN, an Error names the
+/// first parameter that causes it. The sum has a fixed order and does not depend on the threads.
 double clip_grad_norm(const NamedTensors& parameters, double max_norm,
                       const ClipNormOptions& options = {});
-/// The same for nn::parameters(model), where errors name a parameter by its number.
+/// The same for nn::parameters(model); errors give the number of a parameter.
 double clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm,
                       const ClipNormOptions& options = {});
 
-/// The sum of the squares of each parameter's gradient (0 where it has none), which may be infinite
-/// or NaN. One parallel pass; a parameter's sum does not depend on the others, nor on the threads.
+/// The sum of squares of each parameter's gradient (0 without a gradient), which may be infinite or
+/// NaN. One parallel pass; a sum depends neither on the other parameters nor on the threads.
 std::vector<double> grad_squares(const NamedTensors& parameters);
 
 /// Clamps every element of the gradients into [-bound, bound].
@@ -36,13 +36,14 @@ struct NonFiniteGradient {
   int64_t element;        ///< in row-major order
   double value;           ///< NaN or an infinity
 };
-/// The first gradient, in the order of the parameters, that is not finite, and where. One parallel
-/// pass that reads every gradient once.
+/// The first element that is not finite, in the order of the parameters. One parallel pass that
+/// reads every gradient once.
 std::optional<NonFiniteGradient> find_non_finite_gradient(const NamedTensors& parameters);
 
-/// An Error that names it. Call it before step(), which turns such gradients into such weights:
+/// Throws an Error that names that element. Call it before step(), which would make the weights
+/// infinite or NaN, too:
 ///   optim::check_finite_gradients(optimizer.parameters());
-/// clip_grad_norm looks by itself.
+/// clip_grad_norm makes this check itself.
 void check_finite_gradients(const NamedTensors& parameters);
 
 }  // namespace tern::optim

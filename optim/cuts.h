@@ -1,5 +1,5 @@
-// Many tensors cut into pieces of bounded size, so that one parallel region takes them all. The
-// cut depends on the sizes alone. Inside of optim only.
+// Cuts many tensors into pieces of bounded size, so that one parallel region processes all of them.
+// The cuts depend only on the sizes. Inside of optim only.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ inline void cut(std::vector<Cut>& cuts, size_t item, int64_t numel, int64_t size
     cuts.push_back({item, at, std::min(size, numel - at)});
 }
 
-/// What parallel_blocks wants to know: an element costs a few reads, writes and operations.
+/// Estimated work, for parallel_blocks: 20 units per element, a few reads, writes and operations.
 inline int64_t work(const std::vector<Cut>& cuts) {
   int64_t elements = 0;
   for (const Cut& cut : cuts) elements += cut.count;

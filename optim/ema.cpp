@@ -1,3 +1,5 @@
+// Updates of the averages, one parallel pass over all float tensors, and the exchange with the
+// weights, which swaps elements in place.
 #include "tern/optim/ema.h"
 
 #include <algorithm>
@@ -93,7 +95,7 @@ void Ema::update(double decay) {
   });
 }
 
-// In place, so that putting the weights back needs no memory and cannot fail.
+// Swaps in place, so that putting the weights back needs no memory and cannot fail.
 void Ema::exchange() noexcept {
   for (size_t i = 0; i < weights_.size(); ++i) {
     const Tensor &weight = weights_[i].second, &average = averages_[i].second;

@@ -11,8 +11,8 @@ struct EmaOptions {
 };
 
 /// average <- decay * average + (1 - decay) * weights at every update; it starts at the weights.
-/// Give it parameters and buffers (nn::state_dict): integers are copied rather than averaged. It
-/// holds handles: an Error after nn::to.
+/// Give it parameters and buffers (nn::state_dict); integers are copied, not averaged. It holds
+/// handles of the weights: after nn::to, an update is an Error.
 ///
 ///   optim::Ema ema(nn::state_dict(model), {.decay = 0.999});
 ///   ... optimizer.step(); ema.update();
@@ -24,12 +24,12 @@ class Ema {
  public:
   explicit Ema(const NamedTensors& weights, const EmaOptions& options = {});
   void update();
-  /// The same with a decay in [0, 1] for this update alone.
+  /// The same with a decay in [0, 1] for this update only.
   void update(double decay);
-  /// Gives the weights the values of the averages; integers stay.
+  /// Sets the weights to the averages; integers stay.
   void pull();
-  /// Exchanges the weights with the average; a second call puts them back. An update, or a step of
-  /// an optimizer, in between is an Error. Allocates nothing. EmaScope does both.
+  /// Exchanges the weights with the averages; a second call puts them back. Between the two, an
+  /// update or a step of an optimizer is an Error. Allocates nothing. EmaScope makes both calls.
   void swap();
   bool swapped() const { return swapped_; }
   /// The averages under the weights' names, whether swapped in or not.
@@ -51,8 +51,8 @@ class Ema {
   bool swapped_ = false;
 };
 
-/// While it lives, the weights are the averages; however it ends, they are themselves again.
-/// REQUIRES: the averages are not swapped in already, and `ema` lives longer.
+/// Swaps the averages into the weights and, when it is destroyed, out again.
+/// REQUIRES: the averages are not swapped in already, and `ema` outlives the scope.
 class EmaScope {
  public:
   explicit EmaScope(Ema& ema);

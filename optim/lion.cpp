@@ -1,3 +1,4 @@
+// The update of Lion in one vectorized loop; a check of its betas.
 #include "tern/optim/lion.h"
 
 #include "tern/core/base/error.h"

@@ -1,3 +1,4 @@
+// The slow weights are an Ema whose decay, the share, may grow with the steps taken.
 #include "tern/optim/lookahead.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Muon: the Newton-Schulz iterations, written in ops, and the update; the optimizer that uses Muon
+// for some groups and AdamW for others; and the choice of the parameters for each.
 #include "tern/optim/muon.h"
 
 #include <algorithm>
@@ -24,7 +26,7 @@ double factor_of(MuonRate rate, const Shape& shape) {
   fail_unhandled("MuonRate", rate);
 }
 
-// As of numbers (betas.h).
+// averaged() of betas.h, for tensors.
 Tensor moved_toward(const Tensor& m, const Tensor& x, double w) {
   return w == 1 ? x : m + (x - m) * w;
 }

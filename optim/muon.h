@@ -1,7 +1,7 @@
-// Muon: momentum made orthogonal by Newton-Schulz iterations (Jordan et al. 2024,
-// https://kellerjordan.github.io/posts/muon), for the matrices of hidden layers; embeddings, heads,
-// biases and norms go to AdamW. Definition, defaults and names of the state are torch.optim's,
-// except that the iterations are computed in the parameter's type rather than in bfloat16.
+// Muon: Newton-Schulz iterations make the momentum orthogonal (Jordan et al. 2024,
+// https://kellerjordan.github.io/posts/muon). It is for the matrices of hidden layers; embeddings,
+// heads, biases and norms go to AdamW. Definition, defaults and the names of the state are those of
+// torch.optim, except that the iterations run in the parameter's type, not in bfloat16.
 #pragma once
 
 #include <utility>
@@ -11,19 +11,19 @@
 
 namespace tern::optim {
 
-/// What the rate of a matrix (rows, cols) is multiplied by.
+/// The factor of the learning rate for a matrix (rows, cols).
 enum class MuonRate {
   original,            ///< sqrt(max(1, rows / cols))
-  match_rms_adamw,     ///< 0.2 sqrt(max(rows, cols)): rates of AdamW fit (Liu et al. 2025)
+  match_rms_adamw,     ///< 0.2 sqrt(max(rows, cols)): AdamW's rates fit (Liu et al. 2025)
   spectral_unclamped,  ///< sqrt(rows / cols)
 };
 
-/// Takes matrices alone; an Error names a parameter that is none.
+/// Takes matrices only; an Error names a parameter that is not a matrix.
 struct MuonOptions {
   double lr = 1e-3, weight_decay = 0.1, momentum = 0.95;
   bool nesterov = true;
   std::array<double, 3> ns_coefficients = {3.4445, -4.775, 2.0315};
-  double eps = 1e-7;  ///< least norm that the momentum is divided by
+  double eps = 1e-7;  ///< lower bound of the norm that divides the momentum
   int ns_steps = 5;
   MuonRate rate = MuonRate::original;
   static constexpr const char* name = "Muon";
@@ -37,7 +37,8 @@ struct MuonOptions {
   }
   void validate() const;
   std::string refuses(const Shape& parameter) const;
-  /// X / |X|, then ns_steps times X <- a X + (b X X^T + c (X X^T)^2) X, of the new momentum.
+  /// Starts with X = M / |M| of the new momentum M, then repeats ns_steps times
+  /// X <- a X + (b X X^T + c (X X^T)^2) X.
   Tensor direction(const Tensor& gradient, const std::vector<Tensor>& state) const;
   template <class T>
   void update(const Piece<T>& piece) const;
@@ -74,13 +75,13 @@ struct MuonOrAdamWOptions {
 };
 using MuonWithAdamW = OptimizerOf<MuonOrAdamWOptions>;
 
-/// Parameters as Muon's authors divide them: the matrices of hidden layers, and what is left
+/// Parameters as Muon's authors divide them: the matrices of hidden layers, and the others
 /// (embeddings, the head, biases, norms, convolutions).
 struct MuonParameters {
   NamedTensors hidden, others;
 };
-/// Layers count as hidden if they stand in a list of blocks: a part of the name is a number with
-/// two or more parts behind it, as in "blocks.3.attn.qkv.weight".
+/// A layer is hidden if it is in a list of blocks: a part of its name is a number, with two or more
+/// parts after it, as in "blocks.3.attn.qkv.weight".
 MuonParameters muon_parameters(const NamedTensors& parameters);
 
 extern template class OptimizerOf<MuonOptions>;

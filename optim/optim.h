@@ -1,4 +1,4 @@
-// Everything of tern::optim.
+// Includes all of tern::optim: optimizers, schedules, clipping, averaged weights.
 #pragma once
 
 #include "tern/optim/adafactor.h"

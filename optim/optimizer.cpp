@@ -1,3 +1,5 @@
+// Parameter groups, steps and saved states of all optimizers. A step first checks and allocates for
+// every parameter (prepare) and then updates them in one parallel region (apply).
 #include "tern/optim/optimizer.h"
 
 #include <algorithm>
@@ -103,7 +105,7 @@ void Optimizer::add(const std::string& name, const Tensor& p, size_t group) {
   entries_.push_back(std::move(e));
 }
 
-// No two entries of one name, and none that share elements: the order of their steps would matter.
+// No two entries may have the same name or share elements: the order of their steps would matter.
 void Optimizer::check_distinct() const {
   struct Span {
     const char *first, *last;
@@ -188,7 +190,7 @@ void Optimizer::zero_grad() {
   end_step();
 }
 
-// Of the tensor `i` of Entry::state: of 8 bits there are two a state.
+// The name of tensor i of Entry::state. An 8-bit state is two tensors: codes and scales.
 std::string Optimizer::state_name(const Entry& e, size_t i) {
   if (!e.quantized) return e.name + "." + e.kept[i].name;
   return e.name + "." + e.kept[i / 2].name + (i % 2 ? ".scale" : "");
@@ -196,7 +198,7 @@ std::string Optimizer::state_name(const Entry& e, size_t i) {
 
 namespace {
 
-// Of a parameter's state of 8 bits.
+// The number of scales in the 8-bit state of a parameter.
 int64_t scales_of(int64_t numel) { return (numel + kQuantizedBlock - 1) / kQuantizedBlock; }
 
 }  // namespace
@@ -224,12 +226,12 @@ void Optimizer::allocate_state() {
   for (size_t i = 0; i < entries_.size(); ++i) entries_[i].state = std::move(fresh[i]);
 }
 
-/// A step of one parameter that can be taken: everything that may fail is done.
+/// A step of one parameter, with everything done that may fail.
 struct Optimizer::Update {
   Entry* entry;
   Tensor gradient;            // contiguous
   std::vector<Tensor> state;  // for the first step
-  Tensor direction;           // contiguous, of a rule that has one
+  Tensor direction;           // contiguous; undefined if the rule has none
 };
 
 namespace {
@@ -272,7 +274,7 @@ Optimizer::Update Optimizer::prepare(size_t i) {
       "or leave .on_ready to the last of them",
       traits_.name, e.name);
   if (const LeafNode* unknown = unknown_beside(leaf)) fail_unknown(traits_.name, e.name, *unknown);
-  if (!u.gradient.defined()) return u;  // stepped before the pass came to what was unknown
+  if (!u.gradient.defined()) return u;  // already stepped, before the pass reached any unknown
   const LeafNode::Step last = leaf.step, now = step_by(this, traits_.name, leaf);
   check(!last.optimizer || last.optimizer == this || last.gradient != now.gradient ||
             last.version != now.version || last.run != now.run,
@@ -319,7 +321,7 @@ Piece<T> Optimizer::piece_of(const Update& u, int64_t begin, int64_t count) cons
   return piece;
 }
 
-// All of the step or nothing: what may fail comes before the first change.
+// Takes the whole step or nothing: whatever may fail comes before the first change.
 void Optimizer::apply(std::vector<Update> updates) {
   std::vector<Cut> cuts;
   for (size_t i = 0; i < updates.size(); ++i) {
@@ -353,7 +355,7 @@ void Optimizer::update_piece(const Update& u, int64_t begin, int64_t count) cons
   const Entry& e = *u.entry;
   Piece<T> piece = piece_of<T>(u, begin, count);
   if (!e.quantized) return update(e.group, piece);
-  // Not on the stack, which may be small: 64 KiB.
+  // 16 or 32 KiB per state tensor: on the heap, since the stack of a thread may be small.
   const auto unpacked = std::make_unique_for_overwrite<T[]>(e.kept.size() * kUnpacked);
   for (size_t k = 0; k < e.kept.size(); ++k) {
     piece.state[k] = unpacked.get() + k * kUnpacked;
@@ -472,7 +474,7 @@ void Optimizer::load_state_dict(const NamedTensors& state) {
   NamedTensors targets;
   std::vector<Tensor> steps(entries_.size());
   std::vector<std::vector<Tensor>> states;
-  std::unordered_set<std::string> elsewhere;  // in the file, but for other processes
+  std::unordered_set<std::string> elsewhere;  // names in the file that other processes need
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& e = entries_[i];
     states.push_back(e.state);

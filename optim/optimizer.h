@@ -1,5 +1,5 @@
-// Optimizers, which update parameters by their gradients. Definitions, defaults and names of the
-// state are torch.optim's.
+// Optimizers, which update parameters with their gradients. Definitions, defaults and the names of
+// the state are those of torch.optim.
 //
 //   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 1e-3});
 //   for (...) {
@@ -10,12 +10,13 @@
 //   }
 //
 // A step passes over all parameters once, in one parallel region; its results do not depend on
-// the number of threads. Parameters without a gradient are left alone. A step that cannot be taken
+// the number of threads. Parameters without a gradient stay unchanged. A step that cannot be taken
 // (no memory for the state, a model converted since) is an Error and changes nothing: neither the
-// parameters nor their state nor the steps counted.
+// parameters nor their state nor the step counts.
 //
-// An optimizer of your own is a struct of its settings with update(), the arithmetic on a piece of
-// one parameter; groups, schedules, files, threads and steps inside backward come with OptimizerOf:
+// To write your own optimizer, make a struct of its settings with update(), the arithmetic on a
+// piece of one parameter. OptimizerOf adds groups, schedules, files, threads and steps inside
+// backward:
 //
 //   struct Lion {  // Chen et al. 2023, algorithm 2
 //     double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
@@ -34,13 +35,13 @@
 //   };
 //   optim::OptimizerOf<Lion> optimizer(nn::named_parameters(model), {.lr = 3e-4});
 //
-// Groups of parameters may differ in their rate and decay, or in every setting:
+// Groups of parameters may differ in learning rate and weight decay, or in every setting:
 //
 //   optim::AdamW optimizer(std::vector<optim::AdamW::Group>{
 //       {.parameters = slow, .options = {.lr = 1e-4, .beta1 = 0.8}}, {.parameters = others}});
 //
-// AdamW and the others are so (adam.h, sgd.h, rmsprop.h, adam_family.h, lion.h, adafactor.h,
-// muon.h); tern::simd (core/base/simd.h) makes the loop vector code.
+// AdamW and the others are written this way (adam.h, sgd.h, rmsprop.h, adam_family.h, lion.h,
+// adafactor.h, muon.h). Their loops run in tern::simd (core/base/simd.h), which vectorizes them.
 #pragma once
 
 #include <array>
@@ -62,7 +63,7 @@
 
 namespace tern::optim {
 
-/// Tensors that an optimizer may keep for each parameter.
+/// The most state tensors that an optimizer may keep for a parameter.
 constexpr size_t kMaxStates = 4;
 
 /// A stretch of one parameter with its gradient and its state: contiguous, without overlap.
@@ -71,23 +72,23 @@ struct Piece {
   T* parameter;
   const T* gradient;
   std::array<T*, kMaxStates>
-      state;  ///< as many as the optimizer has names; 0 before the first step
+      state;  ///< one per state name of the optimizer; filled with 0 before the first step
   int64_t count;
-  double lr, weight_decay;       ///< now, and of this parameter's group
-  int64_t step;                  ///< of this parameter, from 1
-  const T* direction = nullptr;  ///< what the rule's direction() gave, if it has that
-  const Shape* shape = nullptr;  ///< of the whole parameter
+  double lr, weight_decay;       ///< the current ones of this parameter's group
+  int64_t step;                  ///< the number of this parameter's step, from 1
+  const T* direction = nullptr;  ///< the result of the rule's direction(), if it has one
+  const Shape* shape = nullptr;  ///< shape of the whole parameter
 };
 
 /// A tensor that an optimizer keeps for a parameter.
 struct StateTensor {
   const char* name;
   Shape shape;
-  int bits = 32;              ///< or 8, if it has the parameter's shape and that is large
-  bool non_negative = false;  ///< in 8 bits: it has no use for a sign
+  int bits = 32;              ///< or 8, if it has the shape of the parameter, which must be large
+  bool non_negative = false;  ///< an 8-bit state stores no sign
 };
 
-/// Parameters that share settings. Settings left out here are those of the optimizer's options.
+/// Parameters that share settings. A setting without a value comes from the optimizer's options.
 struct ParameterGroup {
   NamedTensors parameters;
   std::optional<double> lr = {}, weight_decay = {};
@@ -105,14 +106,14 @@ struct ParameterGroups {
   ParameterGroups(std::vector<ParameterGroup> groups) : list(std::move(groups)) {}  // NOLINT
 };
 
-/// Two groups: `weight_decay` for parameters of two axes and more (matrices), none for those of one
-/// axis or none (biases, norms). A group that would be empty is left out.
+/// Two groups: `weight_decay` for parameters of two or more axes (matrices), no decay for the
+/// others (biases, norms). Empty groups are left out.
 ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay);
 
-/// Gives the biases of norms groups of their own, with `factor` times the rate and a weight decay
-/// divided by it, so that they decay as fast as before. A bias is a norm's if it is called "bias"
-/// or "NAME.bias" and the weight beside it has one axis or is missing. `lr` and `weight_decay` are
-/// those of groups that have none.
+/// Puts the biases of norms into groups of their own, with the learning rate multiplied by `factor`
+/// and the weight decay divided by it, so that they decay as fast as before. A bias belongs to a
+/// norm if it is called "bias" or "NAME.bias" and the weight beside it has one axis or is missing.
+/// Groups without an lr or weight decay use `lr` and `weight_decay`.
 ParameterGroups scale_norm_biases(const ParameterGroups& groups, double factor, double lr,
                                   double weight_decay);
 
@@ -121,54 +122,55 @@ struct StepOptions {
   bool allow_no_gradients = false;
 };
 
-/// The interface of all optimizers. It holds handles: the parameters must not be replaced (nn::to)
-/// while it lives.
+/// The interface of all optimizers. It holds handles of the parameters: do not replace these
+/// (nn::to) while the optimizer lives.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Updates every parameter that has a gradient. Error, without a change, if the backward pass
-  /// reached an nn::Parameter that no module knows (a module's `fields` forgets it, or it is a
-  /// copy): it would never be trained or saved. Error, too, if no parameter has a gradient, and
-  /// none was stepped inside backward; or if another optimizer has stepped a parameter with the
-  /// same gradient, and nothing has changed or cleared it since.
+  /// Updates every parameter that has a gradient. It is an Error, and nothing changes, if
+  ///   - the backward pass reached an nn::Parameter that no module lists (a module's `fields` lacks
+  ///     it, or it is a copy): it would never be trained or saved;
+  ///   - no parameter has a gradient, and none was stepped inside backward;
+  ///   - another optimizer has stepped a parameter with the same gradient, which nothing has
+  ///     changed or cleared since.
   void step(const StepOptions& options = {});
   /// Clears the gradients.
   void zero_grad();
 
-  /// Steps each parameter as soon as its gradient is complete, and frees the gradient at once:
-  /// gradients never take the memory of all of them. The same bits as step() afterwards.
+  /// Steps each parameter as soon as its gradient is complete and frees that gradient, so the
+  /// gradients are never all in memory. Gives the same bits as step() after backward.
   ///
   ///   backward(loss, {.on_ready = optimizer.step_in_backward()});
-  ///   optimizer.step();  // what was left, and the end of this step
+  ///   optimizer.step();  // steps the remaining parameters and ends this step
   ///
-  /// Whatever needs all gradients at a time is refused by name: clip_grad_norm,
-  /// check_finite_gradients, and gradients of several backward passes, unless all but the last are
-  /// ordinary ones. A pass that throws leaves some parameters stepped, others not.
-  /// REQUIRES: the optimizer outlives what it returns.
+  /// Functions that need all gradients together (clip_grad_norm, check_finite_gradients) throw an
+  /// Error. Gradients of several backward passes can be added only if all passes but the last are
+  /// ordinary ones. A pass that throws leaves some parameters stepped and others not.
+  /// REQUIRES: the optimizer outlives the function returned here.
   std::function<void(const Tensor& leaf)> step_in_backward();
 
-  /// Allocates the state of all parameters that require a gradient now, not in their first steps:
-  /// before the first forward pass it leaves no gaps between activations.
+  /// Allocates the state of all parameters that require a gradient now instead of in their first
+  /// steps. Called before the first forward pass, it leaves no gaps between activations.
   void allocate_state();
 
-  /// Multiplies the learning rates of all groups. A schedule sets this factor.
+  /// Sets the factor that multiplies the learning rates of all groups. A schedule gives it.
   void set_lr_factor(double factor) { lr_factor_ = factor; }
   double lr_factor() const { return lr_factor_; }
-  /// The present learning rate of a group.
+  /// The current learning rate of a group.
   double lr(size_t group = 0) const;
   double weight_decay(size_t group = 0) const { return groups_.at(group).weight_decay; }
   size_t num_groups() const { return groups_.size(); }
   /// The name of the rule that updates a group: "AdamW".
   virtual const char* rule_name(size_t group = 0) const = 0;
-  /// The settings of a group: lr (without the factor), weight_decay, and those that the rule lists
-  /// (see Rule). Checkpoints store them (train/checkpoint.h).
+  /// The settings of a group: lr (without the factor), weight_decay, and the settings that the rule
+  /// lists (see Rule). Checkpoints store them (train/checkpoint.h).
   NamedNumbers settings(size_t group = 0) const;
-  /// Changes some settings: set_settings({{"lr", 1e-4}}). Error, without a change, if the group has
-  /// no setting of that name, the rule refuses a value, or the value needs another state (momentum
-  /// where there was none).
+  /// Changes some settings: set_settings({{"lr", 1e-4}}). It is an Error, and nothing changes, if
+  /// the group has no setting of that name, if the rule refuses a value, or if a value needs a
+  /// different state (momentum where there was none).
   void set_settings(const NamedNumbers& values, size_t group = 0);
   /// The names of a group's parameters.
   std::vector<std::string> names_in(size_t group) const;
@@ -176,31 +178,31 @@ class Optimizer {
   /// The parameters of all groups, in order.
   NamedTensors parameters() const;
 
-  /// State under "parameter.state" (exp_avg, momentum_buffer, ...; of 8 bits u8, beside its scales
-  /// under "parameter.state.scale") and the steps each parameter has taken under "parameter.step"
-  /// (i64); shares its elements with the optimizer. An exact resume needs it, the parameters and
-  /// the schedule's step.
+  /// The state tensors under "parameter.state" (exp_avg, momentum_buffer, ...; an 8-bit state is
+  /// u8, with its scales under "parameter.state.scale") and the number of steps of each parameter
+  /// under "parameter.step" (i64). The state tensors share their elements with the optimizer. An
+  /// exact resume needs this, the parameters and the schedule's step.
   NamedTensors state_dict() const;
-  /// Loads such a state. If it does not fit, an Error lists why and nothing changes.
+  /// Loads the result of state_dict(). If it does not fit, an Error lists why and nothing changes.
   void load_state_dict(const NamedTensors& state);
 
   // ---- States that are split over processes (shards.h) ----
-  /// From here on only parameters with own[i], by their place in parameters(), have their states
-  /// here and are updated here. For the others step() counts the steps alone: another process
-  /// updates them, and the caller fetches the weights from there. state_dict() has the own
-  /// parameters alone, load_state_dict() takes a whole state. Error if a parameter that another
-  /// process has stepped is to come back.
+  /// From now on this process updates only the parameters i of parameters() with own[i], and keeps
+  /// only their states. For the others step() only counts the steps: another process updates them,
+  /// and the caller fetches the weights from it. state_dict() gives the own parameters only;
+  /// load_state_dict() takes a whole state. It is an Error to take back a parameter that another
+  /// process has stepped.
   void keep_shard(const std::vector<bool>& own);
-  /// The state of one parameter under the names of state_dict(), even if it has taken no step.
-  /// Where it is kept elsewhere: the steps counted, and zeros of the right form.
+  /// The state of one parameter under the names of state_dict(), even if it has taken no step. If
+  /// another process keeps it: the number of steps, and zeros of the right shapes.
   NamedTensors state_dict(size_t parameter) const;
-  /// Number of bytes that the state of one parameter takes, here or elsewhere.
+  /// Number of bytes of the state of one parameter, in whichever process it is.
   int64_t state_bytes(size_t parameter) const;
-  /// Number of bytes of all states that are here.
+  /// Number of bytes of all states in this process.
   int64_t state_bytes() const;
 
  protected:
-  /// What OptimizerOf reads off a rule.
+  /// Constants of a rule, which OptimizerOf reads.
   struct Traits {
     const char* name;
     bool whole_parameters;
@@ -210,10 +212,10 @@ class Optimizer {
     double lr, weight_decay;
   };
   Optimizer(Traits traits, std::vector<Settings> groups);
-  /// Registers the parameters of the groups; what follows can be called by then.
+  /// Registers the parameters of the groups. It calls the virtual functions below.
   void add_parameters();
 
-  // Of the rule of a group.
+  // Each of these calls the rule of the group.
   virtual void begin(size_t group, const Piece<float>& piece) const = 0;
   virtual void begin(size_t group, const Piece<double>& piece) const = 0;
   virtual void update(size_t group, const Piece<float>& piece) const = 0;
@@ -222,7 +224,7 @@ class Optimizer {
   virtual std::string refuses(size_t group, const Shape& parameter) const = 0;
   virtual Tensor direction(size_t group, const Tensor& gradient,
                            const std::vector<Tensor>& state) const = 0;
-  // All but lr and weight_decay.
+  // All settings but lr and weight_decay.
   virtual NamedNumbers rule_settings(size_t group) const = 0;
   virtual void set_rule_settings(size_t group, const NamedNumbers& values) = 0;
 
@@ -232,8 +234,8 @@ class Optimizer {
     Tensor parameter;
     size_t group;
     std::vector<StateTensor> kept;
-    bool quantized = false;  // its state is kept in 8 bits: two tensors each
-    bool own = true;         // its state is kept and it is updated here
+    bool quantized = false;  // the state has 8 bits: codes and scales, two tensors per StateTensor
+    bool own = true;         // this process keeps the state and updates the parameter
     int64_t steps = 0;
     std::vector<Tensor> state = {};
   };
@@ -257,40 +259,41 @@ class Optimizer {
   Traits traits_;
   std::vector<Settings> groups_;
   std::vector<Entry> entries_;
-  std::unordered_map<const void*, size_t> entry_of_;  // by the tensor
+  std::unordered_map<const void*, size_t> entry_of_;  // index in entries_ by parameter
   double lr_factor_ = 1;
 };
 
-/// The settings of an optimizer and its arithmetic. Beside the required members it may have
-///   double weight_decay;                            0 where there is none
+/// The settings of an optimizer and its arithmetic. Besides the required members it may have
+///   double weight_decay;                            0 if left out
 ///   static constexpr const char* name;              for errors and checkpoints
 ///   static void settings(auto& rule, auto&& visit); calls visit("beta1", rule.beta1) for each
 ///                                                   number, bool and enum except lr, weight_decay
-///                                                   and what the form of the state shows.
-///                                                   Checkpoints store only what is listed
-///   static constexpr std::array state_names;        of the tensors kept for each parameter, or
-///   std::vector<const char*> state_names() const;   if they depend on the settings, or
-///   std::vector<StateTensor> states(const Shape&) const;  if they are not all of the parameter's
-///                                                   shape; none if none of these
-///   int state_bits;                                 32, or 8 for states in 8 bits (AdamWOptions).
-///                                                   Not beside states(), begin(), direction() and
-///                                                   whole_parameters
-///   static constexpr std::array non_negative;       names of states that are never negative: of 8
-///                                                   bits they have no use for a sign
-///   void validate() const;                          throws what is wrong with the settings
-///   std::string refuses(const Shape&) const;        why it takes no such parameter; empty: it does
-///   static constexpr bool whole_parameters = true;  a piece is always all of a parameter (for
-///                                                   norms of it, as in LAMB); a large one is one
-///                                                   thread's
-///   void begin(const Piece<T>& whole) const;        runs once a step for all of a parameter,
+///                                                   and those that the form of the state shows.
+///                                                   Checkpoints store only the listed settings
+///   static constexpr std::array state_names;        names of the state tensors of a parameter, or
+///   std::vector<const char*> state_names() const;   if the names depend on the settings, or
+///   std::vector<StateTensor> states(const Shape&) const;  if not all have the parameter's shape.
+///                                                   Without one of the three there is no state
+///   int state_bits;                                 32, or 8 for an 8-bit state (AdamWOptions).
+///                                                   Not together with states(), begin(),
+///                                                   direction() or whole_parameters
+///   static constexpr std::array non_negative;       names of states that are never negative: with
+///                                                   8 bits they store no sign
+///   void validate() const;                          throws if a setting is wrong
+///   std::string refuses(const Shape&) const;        why it refuses such a parameter; empty if it
+///                                                   takes it
+///   static constexpr bool whole_parameters = true;  a piece is always a whole parameter (for its
+///                                                   norm, as in LAMB), so one thread updates even
+///                                                   a large one
+///   void begin(const Piece<T>& whole) const;        runs once per step for the whole parameter,
 ///                                                   before update() gets pieces of it
 ///   Tensor direction(const Tensor& gradient, const std::vector<Tensor>& state) const;
-///                                                   what update() finds as Piece::direction, of
-///                                                   the gradient's shape: the part of the
-///                                                   arithmetic that is written in ops. It changes
-///                                                   neither, and may throw
-/// update() runs in several threads at a time; neither it nor begin() may throw. A piece's state
-/// begins where the piece does if it is as large as the parameter, else with its first element.
+///                                                   computes Piece::direction, of the gradient's
+///                                                   shape, for update(): the part of the
+///                                                   arithmetic that is written in ops. It must not
+///                                                   change its arguments, and may throw
+/// Several threads run update() at once; neither it nor begin() may throw. A state tensor as large
+/// as the parameter begins where the piece begins, any other with its first element.
 template <class R>
 concept Rule = std::copyable<R> &&
     requires(const R& rule, const Piece<float>& floats, const Piece<double>& doubles) {
@@ -299,7 +302,7 @@ concept Rule = std::copyable<R> &&
   rule.update(doubles);
 };
 
-/// Parameters with settings of their own, all of them.
+/// Parameters with their own value of every setting.
 template <class R>
 struct GroupOf {
   NamedTensors parameters;
@@ -319,7 +322,7 @@ double to_number(const T& value) {
 inline double to_number(const std::optional<double>& value) {
   return value.value_or(std::numeric_limits<double>::quiet_NaN());
 }
-/// Bools, integers and enums take whole numbers only. The bound keeps the conversion defined.
+/// Bools, integers and enums take integers only. Beyond the bound the conversion is undefined.
 template <class T>
 void from_number(double number, T& value) {
   [[maybe_unused]] constexpr double kBound = sizeof(T) > 4 ? 0x1p63 : 0x1p31;
@@ -334,7 +337,7 @@ inline void from_number(double number, std::optional<double>& value) {
 
 }  // namespace detail
 
-/// The optimizer that a rule makes.
+/// The optimizer made from a rule.
 template <Rule R>
 class OptimizerOf final : public Optimizer {
  public:
@@ -451,7 +454,7 @@ class OptimizerOf final : public Optimizer {
     return {};
   }
 
-  // A state of 8 bits is unpacked piece by piece.
+  // An 8-bit state is unpacked piece by piece, so none of these could see a whole state.
   static_assert(!requires(const R& r) { r.state_bits; } ||
                 !(
                     requires { R::whole_parameters; } ||

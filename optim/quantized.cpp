@@ -1,3 +1,5 @@
+// Packs and unpacks 8-bit numbers. The nearest code comes from one line per decade, not from a
+// search in the table, so that the loops vectorize.
 #include "tern/optim/quantized.h"
 
 #include <algorithm>
@@ -12,13 +14,14 @@ namespace {
 constexpr int kDecades = 7;
 constexpr float kLeastScale = 1e-36f;
 
-/// The positive half of the table: magnitude m is 0, then `first[i]` + k in decade i, then 1.
+/// The positive half of the table. Magnitude number 0 is 0, numbers first[i] + k are those of
+/// decade i, and the last is 1.
 struct Magnitudes {
   std::array<double, 256> value{};
   std::array<float, kDecades> slope{}, items{}, first{},
-      from{};     ///< from: the least that is nearer
-  float one = 0;  ///< from here on 1 is nearer than the last decade's last value
-  int last = 0;   ///< magnitude of 1
+      from{};     ///< from here on, a value of decade i is nearer than the one before
+  float one = 0;  ///< from here on, 1 is nearer than the largest value of the last decade
+  int last = 0;   ///< the magnitude number of 1
 
   constexpr explicit Magnitudes(bool non_negative) {
     double power = 1e-6;
@@ -57,7 +60,7 @@ constexpr std::array<float, 256> table(bool non_negative) {
 
 constexpr std::array<float, 256> kUnsignedTable = table(true), kSignedTable = table(false);
 
-/// The magnitude nearest to `a` in [0, 1], of those below 1.
+/// The number of the magnitude below 1 that is nearest to `a` in [0, 1].
 template <bool kNonNegative>
 [[gnu::always_inline]] inline int32_t magnitude(float a) {
   constexpr const Magnitudes& t = kNonNegative ? kUnsigned : kSigned;

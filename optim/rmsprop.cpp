@@ -1,3 +1,4 @@
+// The updates of RMSprop (centered or not, with or without momentum) and Adadelta.
 #include "tern/optim/rmsprop.h"
 
 #include <cmath>
@@ -10,7 +11,8 @@
 namespace tern::optim {
 namespace {
 
-/// v - mean^2, which rounding makes negative where gradients hardly change; infinite where v is.
+/// v - mean^2, but at least 0: rounding makes it negative if gradients hardly change. Infinite if v
+/// is infinite.
 template <class T>
 [[gnu::always_inline]] inline T variance(T v, T mean) {
   const T square = v - mean * mean;

@@ -1,5 +1,5 @@
-// RMSprop and Adadelta, which divide by the root of an average of squares: adam.h says what that
-// does to very large and very small gradients.
+// RMSprop and Adadelta, which divide by the root of an average of squares. adam.h describes what
+// this means for very large and very small gradients.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ using RmsProp = OptimizerOf<RmsPropOptions>;
 
 /// Zeiler 2012.
 struct AdadeltaOptions {
-  double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;  ///< eps starts it: more than 0
+  double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;  ///< eps > 0: the first step needs it
   static constexpr const char* name = "Adadelta";
   static constexpr std::array state_names = {"square_avg", "acc_delta"};
   static void settings(auto& o, auto&& visit) { visit("rho", o.rho), visit("eps", o.eps); }

@@ -1,3 +1,5 @@
+// Schedules with a warm-up and a decay, and the factor that follows a metric (Plateau). Cycles and
+// schedules made of others are in schedule_cycles.cpp.
 #include "tern/optim/schedule.h"
 
 #include <algorithm>
@@ -12,7 +14,7 @@ namespace {
 
 double ratio(int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
 
-// The warm-up, then shape(progress in [0, 1]) from 1 to `last`.
+// A linear warm-up, then from 1 to o.last along shape, which maps progress in [0, 1] to 1 ... 0.
 Schedule decaying(const char* name, const WarmupOptions& o, double (*shape)(double)) {
   check(o.warmup >= 0 && o.total > o.warmup, "{}: needs 0 <= warmup < total, they are {} and {}",
         name, o.warmup, o.total);

@@ -1,4 +1,4 @@
-// Schedules that rise and fall, and those made of others.
+// Polynomial decay, schedules that rise and fall (one_cycle, cyclic), and schedules made of others.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -10,7 +10,7 @@ namespace tern::optim {
 namespace {
 
 struct Phase {
-  double end, from, to;  // the step at which it ends, and the factors it goes between
+  double end, from, to;  // the step at which it ends, and its first and last factor
 };
 
 double annealed(Anneal anneal, double from, double to, double progress) {

@@ -1,3 +1,4 @@
+// The update of SGD: one loop without momentum, one with momentum (Nesterov's or plain).
 #include "tern/optim/sgd.h"
 
 #include "tern/core/base/error.h"
@@ -16,11 +17,11 @@ void SgdOptions::validate() const {
         "Sgd: Nesterov needs momentum and no dampening; they are {} and {}", momentum, dampening);
 }
 
-// b = momentum b + (1-dampening) g, g at first; p -= lr * (nesterov ? g + momentum b : b).
+// b = momentum b + (1-dampening) g, p -= lr * (nesterov ? g + momentum b : b). In the first step
+// b = g.
 template <class T>
 void SgdOptions::update(const Piece<T>& piece) const {
   const T lr = T(piece.lr), decay = T(piece.weight_decay), factor = T(momentum);
-  // The first step takes the gradient as it is, without dampening.
   const T fresh = piece.step == 1 ? T(1) : T(1 - dampening);
   const T old = piece.step == 1 ? T(0) : factor;
   T* b = piece.state[0];

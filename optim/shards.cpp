@@ -1,3 +1,4 @@
+// Assigns parameters to ranks: the largest first, each to the rank with the least load so far.
 #include "tern/optim/shards.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ std::vector<ShardItem> items_of(const Optimizer& optimizer) {
   return items;
 }
 
-// By rank.
+// The bytes of states of each rank.
 std::vector<int64_t> shard_bytes(const std::vector<ShardItem>& parameters, int64_t ranks) {
   const std::vector<int64_t> owners = shard_owners(parameters, ranks);
   std::vector<int64_t> bytes(static_cast<size_t>(ranks));

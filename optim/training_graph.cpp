@@ -1,3 +1,5 @@
+// Compares the leaves of the loss, the parameters of the model and those of the optimizer as sets,
+// and lists in one error every tensor that is missing in one of them.
 #include "tern/optim/training_graph.h"
 
 #include <unordered_set>

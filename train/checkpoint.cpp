@@ -1,3 +1,5 @@
+// Writes and reads checkpoint files with their version and checksum, and collects and restores the
+// parts of a Checkpoint by name.
 #include "tern/train/checkpoint.h"
 
 #include <zlib.h>
@@ -26,7 +28,8 @@ uint32_t add_text(uint32_t crc, const std::string& text) {
   return add_bytes(add_bytes(crc, &size, sizeof size), text.data(), text.size());
 }
 
-// Over names, types, shapes and bytes of all tensors and all metadata but the checksum itself.
+// A CRC-32 over the names, types, shapes and bytes of all tensors and over all metadata but the
+// checksum itself.
 std::string checksum(const SafeTensors& content) {
   uint32_t crc = 0;
   for (const auto& [key, value] : content.metadata)
@@ -35,14 +38,14 @@ std::string checksum(const SafeTensors& content) {
     crc = add_text(crc, fmt::format("{} {} {}", name, t.dtype(), t.shape()));
     Tensor c = t.contiguous();
     dispatch(c.dtype(), [&]<class T>() {
-      if (c.numel() > 0)  // zlib begins anew where there is no address
+      if (c.numel() > 0)  // with a null address zlib would restart the CRC
         crc = add_bytes(crc, c.data<T>(), static_cast<size_t>(c.numel()) * sizeof(T));
     });
   }
   return fmt::format("{:08x}", crc);
 }
 
-// The tensors "part" and "part.more", under "" and "more".
+// The tensors called "part" and "part.more", renamed to "" and "more".
 NamedTensors tensors_of(const std::string& part, const SafeTensors& content) {
   NamedTensors out;
   for (const auto& [name, t] : content.tensors) {
@@ -181,7 +184,7 @@ void Checkpoint::expect(const std::string& name, const std::string& value) {
   };
   add_part({name, [value](const std::string& part, SafeTensors& to) { to.metadata[part] = value; },
             put});
-  // These are looked at before anything is changed.
+  // Expected texts come first, so that they are compared before any part is loaded.
   std::rotate(parts_.begin(), parts_.end() - 1, parts_.end());
 }
 

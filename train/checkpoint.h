@@ -1,6 +1,6 @@
-// Checkpoints: everything that a program needs for an exact resume, in one file, whole or not at
-// all. (tern::checkpoint of core/tape/autograd.h, which saves memory by computing a function twice,
-// is something else.)
+// Checkpoints: everything that a program needs for an exact resume, written atomically to one file.
+// (tern::checkpoint of core/tape/autograd.h is unrelated: it saves memory by computing a function
+// twice.)
 //
 //   training::Checkpoint checkpoint;
 //   checkpoint.add("model", model);          // a module, an optimizer, anything with a state_dict
@@ -9,19 +9,20 @@
 //   checkpoint.expect("data", checksum);     // must be the same when the file is loaded
 //   checkpoint.save("run/checkpoint.safetensors");
 //   ...
-//   checkpoint.load("run/checkpoint.safetensors");  // in another process: all is as it was
+//   checkpoint.load("run/checkpoint.safetensors");  // in another process: restores everything
 //
 // The file is a safetensors file with a format version and a checksum of every byte. It is written
-// beside its place, synced and renamed, so that a kill at any moment leaves the old or the new one.
+// under another name, synced and renamed, so that a kill at any moment leaves the old or the new
+// file.
 //
-// Loading restores an optimizer's settings (rate, decay, betas, the factor of the rate), as
+// Loading restores an optimizer's settings (learning rate, its factor, weight decay, betas), as
 // PyTorch's load_state_dict does; notes() lists those that the program had set differently. To
-// resume with another rate, set it afterwards: optimizer.set_settings({{"lr", 1e-4}}). Another rule
-// (Adam for AdamW) or other groups of parameters are an IoError. Which parameters are frozen is
-// stored only with a Learner (learner.h); without one the program decides it.
+// resume with another rate, set it afterwards: optimizer.set_settings({{"lr", 1e-4}}). A different
+// rule (Adam for AdamW) or different groups of parameters are an IoError. Only a Learner
+// (learner.h) stores which parameters are frozen; without one the program decides.
 //
-// Errors: a file that is truncated, damaged, of another format or of other parts is an IoError that
-// names the file and the part. Parts before that one have been loaded then.
+// Errors: if a file is truncated, damaged, of another format, or has other parts, an IoError names
+// the file and the part. The parts before it have then been loaded.
 #pragma once
 
 #include <concepts>
@@ -40,34 +41,34 @@
 
 namespace tern::training {
 
-/// Writes the content as such a file, atomically; `begun` as in save_safetensors().
+/// Writes a checkpoint file with this content, atomically; `begun` as in save_safetensors().
 void save_checkpoint(const std::string& path, SafeTensors content,
                      const std::function<void()>& begun = {});
-/// Reads it back; IoError if the file is truncated, damaged or no checkpoint of this version.
+/// Reads a checkpoint; IoError if the file is truncated, damaged or no checkpoint of this version.
 SafeTensors load_checkpoint(const std::string& path);
-/// A text of a checkpoint; IoError naming `path` if there is none of that name.
+/// The text `name` of a checkpoint; if there is none, an IoError that names `path`.
 const std::string& checkpoint_text(const SafeTensors& content, const std::string& name,
                                    const std::string& path);
 
 class Checkpoint {
  public:
-  /// Adds a part by two functions. `save` returns its tensors, which may be handles: they are
-  /// written at once. `load` gets them back under the same names, and throws Error if they do not
-  /// fit.
+  /// Adds a part by two functions. `save` returns the tensors of the part; they may be handles,
+  /// since they are written immediately. `load` gets them under the same names and throws Error if
+  /// they do not fit.
   void add(const std::string& name, std::function<NamedTensors()> save,
            std::function<void(const NamedTensors&)> load);
   /// The same for a part that is a text (JSON).
   void add_text(const std::string& name, std::function<std::string()> save,
                 std::function<void(const std::string&)> load);
-  /// Adds a variable of the program, which must stay in its place: a module (weights, buffers and
+  /// Adds a variable of the program, which must keep its address: a module (weights, buffers and
   /// generators), an optimizer (its state and, as NAME_settings, its settings), a type with
   /// state_dict() and load_state_dict(), int64_t, double, bool, std::string, vectors of int64_t or
-  /// double, Rng, Tensor (of the same shape when it is loaded).
+  /// double, Rng, Tensor (loading needs the same shape).
   template <class T>
   void add(const std::string& name, T& part);
-  /// The same for settings, which decide how the program continues. `load` returns a sentence for
-  /// each setting that the program had set differently, for notes(). Files of earlier versions may
-  /// lack the part; then nothing is loaded.
+  /// Adds settings, which decide how the program continues. `load` returns a sentence for each
+  /// setting that the program had set differently, for notes(). Files of earlier versions may lack
+  /// the part; then nothing is loaded.
   void add_settings(const std::string& name, std::function<std::string()> save,
                     std::function<std::vector<std::string>(const std::string&)> load);
   /// Adds a text that must be the same when the file is loaded, such as the checksum of the data or
@@ -76,12 +77,12 @@ class Checkpoint {
 
   /// The checkpoint in memory; its tensors share their elements with the parts.
   SafeTensors state() const;
-  /// `path` is for errors.
+  /// Loads a checkpoint in memory; `path` is for errors.
   void load_state(const SafeTensors& state, const std::string& path) const;
   void save(const std::string& path) const;
   void load(const std::string& path) const;
-  /// How the settings in the file loaded last differ from the program's, and which of the two now
-  /// hold: sentences to print. Empty if they do not differ.
+  /// Sentences to print: which settings in the last loaded file differ from the program's, and
+  /// which of the two are now in effect. Empty if none differ.
   const std::vector<std::string>& notes() const { return *notes_; }
 
  private:

@@ -1,3 +1,4 @@
+// Repeats a failed step under an AnomalyDetector, which finds the first op with an infinity or NaN.
 #include "tern/train/diagnose.h"
 
 #include "tern/core/base/error.h"

@@ -11,10 +11,10 @@ namespace tern::training {
 /// numbers, so that they can be observed. It changes no weight and may throw.
 using Diagnose = std::function<std::string(const std::function<void()>& again)>;
 
-/// The result of `diagnose`; if it throws, that it failed; nothing if it is empty.
+/// The result of `diagnose`. If it throws, a text that says so; "" if `diagnose` is empty.
 std::string diagnosis(const Diagnose& diagnose, const std::function<void()>& again);
 
-/// The loop's default.
+/// The default of a Loop: names the first op whose result is infinite or NaN.
 std::string diagnose_step(const std::function<void()>& again);
 
 }  // namespace tern::training

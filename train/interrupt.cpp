@@ -1,3 +1,4 @@
+// Signal handlers that only set a flag, and their removal at the end of the outermost scope.
 #include "tern/train/interrupt.h"
 
 #include <array>
@@ -6,16 +7,16 @@
 namespace tern::training {
 namespace {
 
-// A signal's handler can reach nothing but globals.
+// A signal handler can use only global variables.
 volatile std::sig_atomic_t flag = 0;
-volatile std::sig_atomic_t asked = 0;  // by a SIGINT or SIGTERM
+volatile std::sig_atomic_t asked = 0;  // 1 after a SIGINT or SIGTERM
 int scopes = 0;
 constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
 std::array<struct sigaction, kSignals.size()> before;
 
-// A terminal that is closed sends more than one SIGHUP, and a session that is ended a SIGTERM with
-// it; two threads may take them in either order. So a SIGHUP neither hurries nor is a first signal
-// of which the other would be the second.
+// A closed terminal sends several SIGHUPs, and the end of a session also sends a SIGTERM; two
+// threads may take these in either order. So a SIGHUP never counts as a first or second signal, of
+// which the second ends the program.
 void on_signal(int signal) {
   if (asked && signal != SIGHUP) {
     std::signal(signal, SIG_DFL);

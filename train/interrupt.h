@@ -4,12 +4,11 @@
 
 namespace tern::training {
 
-/// While one lives, SIGINT, SIGTERM and SIGHUP (a closed terminal) only set a flag, which
+/// While a scope lives, SIGINT, SIGTERM and SIGHUP (a closed terminal) only set a flag, which
 /// interrupted() returns. A signal that the process ignores stays ignored: SIGHUP under nohup,
 /// SIGINT if a shell script started it with &. A second SIGINT or SIGTERM ends the program at once;
-/// a SIGHUP does not, nor the first of those after it. Scopes nest; the outermost one restores the
-/// handlers and clears the flag at its end. Make it in one thread only: signals belong to the
-/// process.
+/// SIGHUPs do not count for this. Scopes nest; the outermost one restores the handlers and clears
+/// the flag at its end. Make scopes in one thread only: signals belong to the process.
 class InterruptScope {
  public:
   InterruptScope();
@@ -18,7 +17,7 @@ class InterruptScope {
   InterruptScope& operator=(const InterruptScope&) = delete;
 };
 
-/// Whether a signal has come in the current scope.
+/// Whether the process has received a signal in the current scope.
 bool interrupted();
 
 /// The exit code of a program that a signal stopped: 128 + SIGINT.

@@ -1,3 +1,5 @@
+// The backward pass and the step of a Learner, with the checks for infinite and NaN values before
+// anything changes; and its parts of a checkpoint.
 #include "tern/train/learner.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ namespace {
 
 bool is_finite(const Tensor& t) { return !is_float(t.dtype()) || all(isfinite(t)).item<bool>(); }
 
-// "the weights down.bias are no longer finite after step 7", or nothing.
+// "the weights down.bias are no longer finite after step 7", or "" if all are finite.
 std::string non_finite(const char* what, const NamedTensors& tensors, int64_t steps) {
   for (const auto& [name, t] : tensors) {
     if (is_finite(t)) continue;
@@ -31,7 +33,7 @@ std::string non_finite(const char* what, const NamedTensors& tensors, int64_t st
   return "";
 }
 
-// The tensors, if they are finite.
+// Returns the tensors, or throws Diverged if one is not finite.
 NamedTensors finite(const char* what, NamedTensors tensors, int64_t steps) {
   if (const std::string found = non_finite(what, tensors, steps); !found.empty())
     throw Diverged(found);
@@ -124,13 +126,13 @@ double Learner::run_backward(const Tensor& part) {
     return value;
   }
   set_rate(steps_);
-  stepped_ = part.requires_grad();  // else there is no pass, but an error
+  stepped_ = part.requires_grad();  // if false, backward throws
   squares_.assign(parameters_.size(), 0);
   tern::backward(part, {.on_ready = [this](const Tensor& leaf) { step_parameter(leaf); }});
   return value;
 }
 
-// Before it changes anything: a gradient that is not finite would be in the weights for good.
+// Checks the gradient first: one that is not finite would spoil the weights for good.
 void Learner::step_parameter(const Tensor& leaf) {
   const auto p = std::find_if(parameters_.begin(), parameters_.end(),
                               [&](const auto& named) { return named.second.ref() == leaf.ref(); });
@@ -141,7 +143,8 @@ void Learner::step_parameter(const Tensor& leaf) {
   steps_leaf_(leaf);
 }
 
-// The pass that measures the gradients finds what is not finite. (Of f64 a sum may overflow.)
+// The sums of squares also show gradients that are not finite. (A sum of finite f64 may overflow,
+// so check_finite() decides.)
 std::vector<double> Learner::squares_of(const NamedTensors& parameters) const {
   std::vector<double> squares = optim::grad_squares(parameters);
   const auto finite = [](double v) { return std::isfinite(v); };
@@ -166,11 +169,11 @@ void Learner::check_gradients() {
   if (options_.clip == 0 || on_gradient_) {
     squares_ = squares_of(parameters_);
     show_gradients(parameters_);
-    if (options_.clip == 0) return;  // step() makes the norm of them
+    if (options_.clip == 0) return;  // step() computes the norm from them
   }
   try {
     grad_norm_ = optim::clip_grad_norm(parameters_, options_.clip);
-  } catch (const Error&) {  // before anything was scaled
+  } catch (const Error&) {  // nothing is scaled yet
     if (!optim::find_non_finite_gradient(parameters_)) throw;
     check_finite(parameters_);
   }
@@ -218,7 +221,7 @@ void Learner::shard_optimizer(dist::World& world) {
   world_ = &world;
 }
 
-// Rank 0 has all of it, the others their own.
+// On rank 0 the whole state, on the other ranks their own shards.
 NamedTensors Learner::optimizer_state() const {
   if (!world_) return optimizer_.state_dict();
   NamedTensors all;
@@ -281,7 +284,7 @@ Learner::Evaluation::Evaluation(Learner& learner) : mode_(learner.model_) {
   if (learner.ema_) averaged_.emplace(*learner.ema_);
 }
 
-// The settings that come from the program. Loading a checkpoint notes those that differ.
+// The settings that come from the program. Loading a checkpoint makes a note for each difference.
 optim::NamedNumbers Learner::recipe() const {
   optim::NamedNumbers all = {{"clip", options_.clip}, {"ema", options_.ema}};
   if (const auto& l = options_.lookahead)

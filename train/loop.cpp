@@ -1,3 +1,5 @@
+// The steps of a Loop, its epochs and run(). Other parts are in train/detail: loop_setup.cpp,
+// loop_lengths.cpp, loop_words.cpp and kept_epochs.cpp.
 #include "tern/train/loop.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kLoss = "loss";  // the name of its mean
+constexpr const char* kLoss = "loss";  // the name of the mean loss among the means
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -69,7 +71,7 @@ double Loop::speed() const {
 
 void Loop::load(const std::string& json) {
   LoopState s = loop_state_from_json(json);
-  if (s.epoch_steps < 0) {  // of an earlier version
+  if (s.epoch_steps < 0) {  // an earlier version wrote it
     s.data_epoch = std::ssize(s.history);
     s.epoch_steps = (s.batch + options_.accumulate - 1) / options_.accumulate;
   }
@@ -98,7 +100,7 @@ void Loop::take_lock() {
   if (!lock_->held() && options_.terminal && !options_.lock) say(lock_->warning(), options_.output);
 }
 
-// As rank 0 sees it.
+// Whether rank 0 sees the file.
 bool Loop::there(const std::string& path) const {
   const bool exists = std::filesystem::exists(path);
   return shared_ ? options_.parallel.world->gather("whether there is a checkpoint",
@@ -146,14 +148,14 @@ void Loop::end(const std::string& reason) {
 }
 
 void Loop::apply_patience() {
-  if (history().empty() || state_.epoch_steps > 0) return;  // as the epoch is closed
+  if (history().empty() || state_.epoch_steps > 0) return;  // decided when the epoch is closed
   state_.history.back().ended.clear();
   end_if_no_better();
 }
 
 // ---- A step ----------------------------------------------------------------------------------
 
-// The loss comes first among the means.
+// Adds the loss to the means first, so that it is the first metric.
 void Loop::start_epoch() {
   const bool data_over = state_.batches > 0 && state_.batch >= state_.batches;
   state_ = {.data_epoch = state_.data_epoch + (data_over ? 1 : 0),
@@ -175,7 +177,7 @@ void Loop::start_data_epoch() {
   state_.order = feed_.order();
 }
 
-// Takes the batches of a step; at the end of the epoch the loader goes on to the next.
+// Takes the batches of a step. After an epoch's last batch, moves the loader to the next epoch.
 size_t Loop::take_batches() {
   const int64_t count = std::min(options_.accumulate, state_.batches - state_.batch);
   for (int64_t i = 0; i < count; ++i)
@@ -193,7 +195,7 @@ double Loop::train_on(size_t count, double weight) {
     return loss;
   }
   double loss = 0;
-  // The mean over all batches, by weight.
+  // The mean over the batches of the step, by weight.
   for (size_t i = 0; i < count; ++i)
     loss +=
         learner_.backward(feed_.loss(i, state_.means), count > 1 ? feed_.weight(i) / weight : 1);
@@ -220,7 +222,7 @@ void Loop::finish_step(const StepRecord& record, double weight, double done) {
   state_.progress += done;
 }
 
-// A step of which this process computes a part.
+// Takes a step that the ranks share: this process computes a part of it.
 void Loop::take_shared_step() {
   const bool last = is_over(1, 1);
   const LoopBoard::Watch watch(last ? board_.get() : nullptr, learners_, steps());
@@ -255,7 +257,7 @@ std::string Loop::diagnose(size_t count) {
   });
 }
 
-// As if the step had not been begun.
+// Restores the state before the step.
 void Loop::undo_step() {
   for (size_t i = 0; i < learners_.size(); ++i) {
     learners_[i].learner.clear_gradients();
@@ -316,7 +318,7 @@ std::optional<Metrics> Loop::evaluate_weights() {
   return evaluate_in(0);
 }
 
-// Opens the scopes of all learners from this one on, then evaluates.
+// Opens the evaluation scopes of this learner and of those after it, then evaluates.
 std::optional<Metrics> Loop::evaluate_in(size_t learner) {
   if (learner < learners_.size()) {
     Learner::Evaluation scope(learners_[learner].learner);
@@ -338,7 +340,8 @@ Metrics Loop::epoch_metrics(const Metrics& evaluated) const {
   return all;
 }
 
-// Ranks choose rates, the best epoch and the end by these: with others they would drift apart.
+// The learning rate, the best epoch and the end of the run depend on these metrics: if they
+// differed, the ranks would drift apart.
 void Loop::check_same_on_all_ranks(const Metrics& evaluated) const {
   std::vector<std::pair<std::string, std::string>> texts;
   for (const auto& [name, value] : evaluated) texts.emplace_back(name, fmt::format("{}", value));
@@ -380,14 +383,14 @@ bool Loop::close_epoch() {
 
 // ---- Files ------------------------------------------------------------------------------------
 
-// To be asked anew before each file: WriteError if the folder is no longer this run's.
+// Call it before each file is written: WriteError if the folder no longer belongs to this run.
 const RunFolder& Loop::folder_to_write() const {
   if (const auto taken = held_.lock()) taken->check_in_place();
   return folder_;
 }
 
-// The same, to be asked once a file is begun in a folder. What a file holds takes a while to
-// gather, and another run's folder may have taken this one's place by then.
+// The same check, for the moment when a file has been begun in the folder. Gathering the content
+// takes time, in which another run's folder may have replaced this one.
 std::function<void()> Loop::still_ours() const {
   return [this] { folder_to_write(); };
 }
@@ -399,7 +402,7 @@ void Loop::on_first(const std::string& what, const std::function<void()>& body) 
   });
 }
 
-// Rank 0 writes what all ranks gather, where it is spread over them.
+// If the state is spread over the ranks, all of them gather it; rank 0 writes it.
 void Loop::write_checkpoint(const std::string& path) {
   SafeTensors state;
   if (first_ || shared_->gathers()) {
@@ -427,7 +430,7 @@ void Loop::save() {
 void Loop::write_weights(const std::string& path) const {
   if (learners_.size() == 1)
     return learner_.save_weights(path, options_.weights_metadata, still_ours());
-  SafeTensors all{{}, options_.weights_metadata};  // close_epoch() has seen that they are finite
+  SafeTensors all{{}, options_.weights_metadata};  // close_epoch() has checked that all are finite
   for (const NamedLearner& l : learners_)
     for (auto& named : with_prefix(l.name + ".", l.learner.weights()))
       all.tensors.push_back(std::move(named));
@@ -459,19 +462,19 @@ std::string plain_line(const EpochRecord& e, std::string s, const std::string& u
 
 }  // namespace
 
-// For another checkpoint by the clock.
+// Whether checkpoint_seconds have passed since the last checkpoint.
 bool Loop::is_late() const {
   return writes() && seconds_since(last_save_) > options_.checkpoint_seconds;
 }
 
-// The same answer on all ranks.
+// Whether a checkpoint is due; the same answer on all ranks.
 bool Loop::wants_save() const {
   if (!in_folder()) return false;
   const bool often = options_.checkpoint_steps > 0;
   return (often && steps() % options_.checkpoint_steps == 0) || (shared_ ? late_ : is_late());
 }
 
-bool Loop::train_epoch() {  // false where a signal stopped it
+bool Loop::train_epoch() {  // false if a signal stopped it
   const LoopOptions& o = options_;
   const bool counts = o.total > 0 && !by_steps();
   const auto all = [&] {
@@ -524,7 +527,7 @@ Outcome Loop::stop() {
 
 Outcome Loop::train_all() {
   const LoopOptions& o = options_;
-  save();  // first of all: from here on there is a run in the folder, which can be resumed
+  save();  // from here on the folder holds a run, which can be resumed
   if (writes()) {
     folder_to_write().write_log(log_lines(history(), step_history(), o.weight_unit));
     logged_steps_ = step_history().size();
@@ -534,8 +537,8 @@ Outcome Loop::train_all() {
   if (resumed_ && o.terminal) say(place(), o.output), say_notes();
   while (!finished()) {
     if (!train_epoch() || !close_epoch()) return stop();
-    // Weights were written first: a run that is killed in between repeats the epoch and writes the
-    // same.
+    // The weights were written before the checkpoint: a run killed in between repeats the end of
+    // the epoch and writes the same weights.
     const EpochRecord& e = history().back();
     if (writes()) append_steps(folder_to_write(), state_.steps, logged_steps_);
     if (writes()) folder_to_write().append_log(log_line(e, o.weight_unit));
@@ -558,7 +561,7 @@ Outcome Loop::run() {
   Outcome outcome{};
   options_.parallel.world->together([&] {
     outcome = run_here();
-    options_.parallel.world->barrier("the end of the run");  // rank 0 has written its files
+    options_.parallel.world->barrier("the end of the run");  // until rank 0 has written its files
   });
   return outcome;
 }
@@ -568,7 +571,7 @@ Outcome Loop::run_here() {
     folder_to_write().make();
     take_lock();
   }
-  const std::shared_ptr<const RunLock> lock = std::exchange(lock_, {});  // until the end
+  const std::shared_ptr<const RunLock> lock = std::exchange(lock_, {});  // held until run() ends
   if (lock) {
     check(resumed_ || !folder_.holds_run(),
           "{}: the folder holds a run already; resume that one, or choose another folder",

@@ -9,9 +9,9 @@
 //   loop.resume();  // continues the run in that folder, if one was stopped or killed there
 //   return loop.run() == training::Outcome::finished ? 0 : training::kExitInterrupted;
 //
-// LoopOptions::steps gives the length in steps, evaluate_steps the number of steps between
-// evaluations. To train several models with an optimizer each (a GAN), make several learners and
-// give a Task::step:
+// LoopOptions::steps sets the length of the run in steps, evaluate_steps the number of steps
+// between evaluations. To train several models, each with its own optimizer (a GAN), make several
+// learners and give a Task::step:
 //
 //   training::Learner critic(d, d_optimizer), generator(g, g_optimizer);
 //   training::Loop loop({{"critic", critic}, {"generator", generator}}, batches,
@@ -25,18 +25,18 @@
 //         return seen + fooled;
 //       }}, ...);
 //
-// A run in a folder writes log.jsonl (run_log.h), checkpoint.safetensors (at the start, at
-// each epoch's end, every few minutes between, and when it is stopped), model.safetensors (after
-// each epoch the weights, averaged ones if there are such) and, if the options name a metric,
+// A run in a folder writes log.jsonl (run_log.h), checkpoint.safetensors (at the start, at the end
+// of each epoch, every few minutes between, and when it is stopped), model.safetensors (the weights
+// after each epoch, or their averages if there are any) and, if the options name a metric,
 // best.safetensors. It may end early (LoopOptions::patience, Loop::end()) and keep the files of
 // several epochs (keep).
 //
 // Resuming is exact: k steps, a stop or kill, resume() and the rest give bit for bit the weights of
-// an unbroken run, also in mid-epoch. resume() also restores frozen parameters and the
+// an uninterrupted run, also in mid-epoch. resume() also restores frozen parameters and the
 // optimizer's settings (Learner::add_to). Other settings come from the program (accumulate, blocks,
-// clip, schedule); a line tells which of them differ from the checkpoint's. Add the state of your
-// loss or evaluation (a generator, counters) to checkpoint() before resume(). If the loop's hooks
-// do not fit, write your own loop with learner.h, checkpoint.h, interrupt.h and progress.h.
+// clip, schedule); a printed line lists those that differ from the checkpoint's. Add the state of
+// your loss or evaluation (a generator, counters) to checkpoint() before resume(). If the loop's
+// hooks do not fit, write your own loop with learner.h, checkpoint.h, interrupt.h and progress.h.
 #pragma once
 
 #include <chrono>
@@ -67,8 +67,8 @@
 
 namespace tern::training {
 
-/// The loss of a batch: a function of the batch, or of it and the epoch's means, to which it may
-/// add numbers of its own: means.add("top1", right, images).
+/// The loss of a batch: a function of the batch, or of the batch and the epoch's means. It may add
+/// further numbers to the means: means.add("top1", right, images).
 template <class B>
 struct Loss {
   std::function<Tensor(const B&, Means&)> call;
@@ -90,29 +90,29 @@ struct Loss {
   }
 };
 
-/// Computes the metrics of an epoch; nothing if it was interrupted and must be repeated.
+/// Computes the metrics of an epoch; std::nullopt if it was interrupted and must be repeated.
 using Evaluate = std::function<std::optional<Metrics>()>;
 
-/// What to train on batches B.
+/// The functions of a training on batches B.
 template <class B>
 struct Task {
   Loss<B> loss = {};  ///< a mean over the batch
-  /// Called after each epoch with the averaged weights, if there are such, in evaluation mode and
-  /// without gradients. A long evaluation asks interrupted() now and then and then returns
-  /// std::nullopt. None: no metrics.
+  /// Called after each epoch with the averaged weights, if there are any, in evaluation mode and
+  /// without gradients. A long evaluation should check interrupted() now and then, and return
+  /// std::nullopt if it is true. Without this function there are no metrics.
   Evaluate evaluate = {};
   /// The weight of a batch (pictures, tokens) in the mean loss, the speed, and a step of several
-  /// batches. None: the number of samples that the loader planned for it, so that means are over
+  /// batches. Default: the number of samples that the loader planned for it, so that means are over
   /// samples even if the last batch of an epoch is smaller. Give a weight if the loss is a mean
   /// over something else, such as tokens.
   std::function<double(const B&)> weight = {};
-  /// How many of LoopOptions::total a batch has. None: its weight if that is given, else 1.
+  /// How much a batch adds toward LoopOptions::total. Default: its weight if that is given, else 1.
   std::function<double(const B&)> progress = {};
-  /// In place of `loss`, for steps of several backward passes or optimizers. The function calls
+  /// Replaces `loss` for steps of several backward passes or optimizers. The function calls
   /// backward() and step() of the learners and returns the loss for the log and the terminal. One
-  /// call is one step of the loop and takes one batch. Add generators and counters of its own to
-  /// Loop::checkpoint(). A step that throws after an update is not undone: resume from a
-  /// checkpoint.
+  /// call is one step of the loop and takes one batch. Add the function's own generators and
+  /// counters to Loop::checkpoint(). A step that throws after an update is not undone: resume from
+  /// a checkpoint.
   std::function<double(const B&, Means&)> step = {};
 };
 
@@ -129,68 +129,69 @@ struct LoopOptions {
   /// The length of the run in steps; it may end within an epoch. 0: `epochs` gives the length.
   int64_t steps = 0;
   /// Makes an "epoch" of the loop this many steps long, wherever the loader's epochs end. Then
-  /// evaluation, log, weights, best, patience, keep and on_epoch run every so many steps and at the
-  /// end of the run. 0: an epoch of the loop is one of the loader.
+  /// evaluation, log, weights, best, patience, keep and on_epoch follow after every evaluate_steps
+  /// steps and at the end of the run. 0: the epochs of the loop are those of the loader.
   int64_t evaluate_steps = 0;
   int64_t accumulate = 1;   ///< batches per step; the last step of an epoch may have fewer
-  std::string folder = {};  ///< of the run; empty: nothing is written
-  /// The lock on the folder, if the program has it already. None: the loop locks the folder from
-  /// resume() or the start of run() to its end.
+  std::string folder = {};  ///< folder of the run; empty: nothing is written
+  /// The lock on the folder, if the program has it already. Otherwise the loop locks the folder
+  /// from resume() or the start of run() until run() ends.
   std::shared_ptr<const RunLock> lock = {};
-  Best best = {};  ///< which epoch's weights are the best; no metric: none are
-  /// Early stopping: the run ends after so many epochs in a row that are no better by `best`; 0:
-  /// never.
+  Best best = {};  ///< selects the epoch with the best weights; no metric: no epoch is the best
+  /// Early stopping: the run ends after this number of successive epochs that are no better by
+  /// `best`; 0: never.
   int64_t patience = 0;
   bool save_weights = true;  ///< false: only the checkpoint; on_epoch may write weights
-  bool only_best = false;    ///< model.safetensors holds the best epoch's; no best.safetensors
-  /// The last so many epochs keep checkpoint and weights in files of their own as well
-  /// (RunFolder::checkpoint(epoch), weights(epoch)), and so do the weights of the best epoch up to
-  /// each of them. Older ones are removed, if this run wrote them.
+  bool only_best = false;    ///< model.safetensors has the best weights; no best.safetensors
+  /// The number of last epochs whose checkpoint and weights are also kept in separate files
+  /// (RunFolder::checkpoint(epoch), weights(epoch)), together with the weights of the best epoch up
+  /// to each of them. Older files are removed, if this run wrote them.
   int64_t keep = 0;
-  std::map<std::string, std::string> weights_metadata = {{"format", "pt"}};  ///< texts in them
-  double checkpoint_seconds = 300;  ///< between checkpoints
-  int64_t checkpoint_steps = 0;     ///< also every so many steps; 0: no
+  std::map<std::string, std::string> weights_metadata = {{"format", "pt"}};  ///< in weights files
+  double checkpoint_seconds = 300;  ///< time between checkpoints
+  int64_t checkpoint_steps = 0;     ///< steps between further checkpoints; 0: none
   /// Writes event files for TensorBoard: the log's numbers, and histograms of weights and gradients
-  /// at each epoch's end. A resumed run that has some in its folder writes them in any case.
+  /// at the end of each epoch. A resumed run whose folder has event files writes them in any case.
   bool tensorboard = false;
   bool terminal = true;          ///< false: nothing is printed
-  std::FILE* output = stdout;    ///< stderr where standard output carries a result
-  std::string unit = "batches";  ///< what Task::progress counts, for the terminal
-  /// What Task::weight counts, for the log; empty: unit, or "samples" without Task::weight.
+  std::FILE* output = stdout;    ///< use stderr if standard output carries a result
+  std::string unit = "batches";  ///< the unit of Task::progress, for the terminal
+  /// The unit of Task::weight, for the log; empty: `unit`, or "samples" without Task::weight.
   std::string weight_unit = {};
-  double total = 0;  ///< what Task::progress adds up to; 0: batches are counted
-  /// The cost of Task::evaluate in the same units, for the time left before it has run once. A
-  /// forward pass costs about a third of a training step.
+  double total = 0;  ///< sum of Task::progress over an epoch; 0: batches are counted
+  /// The cost of Task::evaluate in the units of `total`, to estimate the time left before it has
+  /// run once. A forward pass costs about a third of a training step.
   double evaluation = 0;
-  /// The text beside the progress bar and the line of a closed epoch. None: the loss; all metrics.
+  /// The text beside the progress bar; default: the loss.
   std::function<std::string(const Loop&)> note = {};
+  /// The line printed for a closed epoch; default: all metrics.
   std::function<std::string(const EpochRecord&)> epoch_line = {};
-  /// After an epoch is closed, before its log line and checkpoint. Loop::end() makes it the last.
+  /// Called after an epoch is closed, before its log line and checkpoint. It may call Loop::end().
   std::function<void(const EpochRecord&)> on_epoch = {};
   Parallel parallel = {};
   std::string how_to_resume = "run it again";  ///< printed when the run is stopped
-  Diagnose diagnose = diagnose_step;           ///< of a step that found what is not finite
+  Diagnose diagnose = diagnose_step;           ///< called if a step or evaluation throws Diverged
 };
 
 enum class Outcome { finished, interrupted };
 
 namespace detail {
 
-/// What the loop asks of loader and task, whatever a batch is. Batches are taken into a list of
-/// those of a step.
+/// The loop's access to loader and task, independent of the type of a batch. It holds a list of the
+/// batches of a step.
 struct Feed {
-  std::function<bool()> take;  ///< false at the end of an epoch, and then on to the next
+  std::function<bool()> take;  ///< false at the end of an epoch; the next call begins the next one
   std::function<void()> clear;
   std::function<Tensor(size_t i, Means&)> loss;
-  std::function<double(size_t i, Means&)> step;  ///< in place of it, if there is one
+  std::function<double(size_t i, Means&)> step;  ///< replaces `loss`, if the task has a step
   std::function<double(size_t i)> weight, progress;
   std::function<void(datasets::LoaderPosition)> seek;
-  /// From here on take() takes the blocks [first, end) of a batch; has(i): the i-th is not empty.
+  /// From now on take() takes the blocks [first, end) of a batch.
   std::function<void(int64_t blocks, int64_t first, int64_t end)> cut;
-  std::function<bool(size_t i)> has;
-  bool weighed = true;               ///< false: the task has no weight; a batch weighs its samples
-  std::function<int64_t()> batches;  ///< of the epoch at the loader's place
-  std::function<int64_t()> order;    ///< the checksum of that epoch in Loader::state_dict()
+  std::function<bool(size_t i)> has;  ///< whether block i of the list is not empty
+  bool weighed = true;                ///< false: the task has no weight; samples are counted
+  std::function<int64_t()> batches;   ///< number of batches in the loader's current epoch
+  std::function<int64_t()> order;     ///< the checksum of that epoch in Loader::state_dict()
 };
 
 template <class B>
@@ -247,23 +248,23 @@ Feed make_feed(datasets::Loader<B>& loader, Task<B> task) {
 
 }  // namespace detail
 
-/// What a loop must keep beside the learner to go on exactly.
+/// The state of a loop, beside the learner's, for an exact resume.
 struct LoopState {
-  // Of the loader's epoch in progress:
+  // The loader's epoch in progress:
   int64_t data_epoch = 0;          // 0, 1, ...
-  int64_t batch = 0, batches = 0;  // done, and to be done
-  int64_t order = 0;               // of its samples, a checksum; 0 in files of earlier versions
-  // Of the loop's epoch in progress, which may be evaluate_steps long:
-  int64_t epoch_steps = 0;  // done; -1 in files of earlier versions
-  double progress = 0;      // what Task::progress gave for them
+  int64_t batch = 0, batches = 0;  // number of batches done, and in all
+  int64_t order = 0;               // checksum of the samples' order; 0 from earlier versions
+  // The loop's epoch in progress, which may be evaluate_steps long:
+  int64_t epoch_steps = 0;  // number of steps done; -1 in files of earlier versions
+  double progress = 0;      // sum of Task::progress over them
   double train_seconds = 0, evaluate_seconds = 0;
   Means means = {};
-  // The epochs before:
+  // The closed epochs:
   std::vector<EpochRecord> history = {};
-  // All along:
+  // The whole run:
   int64_t own_steps = 0;  // calls of Task::step so far
   StepLog steps = {};
-  std::vector<int64_t> kept = {};  // epochs that have files of their own, which this run wrote
+  std::vector<int64_t> kept = {};  // epochs with separate files, which this run wrote
 };
 
 class LoopBoard;
@@ -272,16 +273,16 @@ struct SharedStep;
 
 class Loop {
  public:
-  /// Learner and loader must outlive it, and belong to it while it runs.
+  /// Learner and loader must outlive it; nothing else may use them while it runs.
   template <class B>
   Loop(Learner& learner, datasets::Loader<B>& loader, std::type_identity_t<Task<B>> task,
        LoopOptions options = {})
       : Loop({{"", learner}}, task.evaluate, detail::make_feed(loader, task), std::move(options)) {}
-  /// Several learners, which Task::step trains. Each has its own model, optimizer, schedule, clip
-  /// and averages. Its backward() adds gradients only to its own parameters (train_beside). Its
-  /// parts in checkpoints are called NAME_model, NAME_optimizer, ..., its weights in
-  /// model.safetensors NAME.WEIGHT: load them into a module whose fields have these names. The log
-  /// has the rate and the gradient norm of the first learner.
+  /// Trains several learners with Task::step. Each has its own model, optimizer, schedule, clip and
+  /// averages. Its backward() adds gradients only to its own parameters (train_beside). Its parts
+  /// in checkpoints are called NAME_model, NAME_optimizer, ..., its weights in model.safetensors
+  /// NAME.WEIGHT: load them into a module whose fields have these names. The log has the learning
+  /// rate and the gradient norm of the first learner.
   template <class B>
   Loop(const std::vector<NamedLearner>& learners, datasets::Loader<B>& loader,
        std::type_identity_t<Task<B>> task, LoopOptions options = {})
@@ -291,83 +292,84 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  /// Trains until all epochs are closed, or a signal has come (see interrupt.h) and the state is
-  /// saved. Error if the folder holds a run that was not resumed, or another process trains in it.
-  /// WriteError if a file cannot be written, or the folder was moved or removed meanwhile.
-  /// Diverged names what is not finite, in which step, and the file that holds the state before it.
+  /// Trains until all epochs are closed, or until a signal stops it (interrupt.h); then it saves
+  /// the state. Error if the folder holds a run that was not resumed, or another process trains in
+  /// it. WriteError if a file cannot be written, or the folder was moved or removed meanwhile.
+  /// Diverged names the value that is not finite, the step, and the file with the state before it.
   Outcome run();
 
-  /// The parts of the checkpoint. Add state of your own before resume() or run().
+  /// The parts of the checkpoint. Add your own state before resume() or run().
   Checkpoint& checkpoint() { return checkpoint_; }
   /// Continues the run in the folder; false if it has no checkpoint. IoError if the
   /// checkpoint is damaged or does not fit.
   bool resume();
-  /// Continues after an epoch whose checkpoint was kept (LoopOptions::keep), as if no later one had
-  /// been trained: run() restores weights and log, and removes the files of later epochs.
-  /// IoError as above, or if nothing was kept of it.
+  /// Continues after an epoch whose checkpoint was kept (LoopOptions::keep), as if no later epoch
+  /// had been trained: run() restores weights and log, and removes the files of later epochs.
+  /// IoError as above, or if no checkpoint of that epoch was kept.
   void resume(int64_t epoch);
-  /// For on_epoch: the epoch that was closed is the last. The reason is printed and stands in the
-  /// log. A run that has ended is finished when it is resumed, too, unless end("") takes that back.
+  /// For on_epoch: makes the epoch that was just closed the last one. The reason is printed and
+  /// logged. If the run is resumed, it is still finished, unless end("") revokes the end.
   /// REQUIRES: an epoch is closed, and no step was taken since.
   void end(const std::string& reason);
-  /// For a run that was resumed with another LoopOptions::patience: applies it to the closed
-  /// epochs. That may end the run, or take an end back; a reason given to end() is forgotten.
+  /// For a run resumed with another LoopOptions::patience: applies it to the closed epochs. That
+  /// may end the run or revoke its end; a reason given to end() is forgotten.
   void apply_patience();
 
-  // ---- What run() does, step by step ----
-  /// One step of the optimizer. One that throws is as if it had not been begun, but for what the
-  /// forward pass changes (running statistics, your own counters): it can be taken again. With the
-  /// learner's step_in_backward it is so only up to the backward pass; go on from a checkpoint
-  /// where that throws. REQUIRES: !epoch_trained().
+  // ---- The parts of run() ----
+  /// Takes one step of the optimizer. If it throws, the state before the step is restored, except
+  /// what the forward pass changes (running statistics, your own counters), and the step can be
+  /// taken again. With the learner's step_in_backward this holds only until the backward pass; if
+  /// that throws, resume from a checkpoint. REQUIRES: !epoch_trained().
   void step();
-  /// All steps of the epoch in progress are done: close_epoch() comes next.
+  /// Whether all steps of the epoch in progress are done, so that close_epoch() comes next.
   bool epoch_trained() const { return is_over(0, 0); }
-  /// Evaluates and puts the epoch into the history. False, with nothing changed, if it was
-  /// interrupted. Diverged, with nothing changed or written, if what was learned is not finite, or
-  /// the evaluation throws that. REQUIRES: epoch_trained().
+  /// Evaluates and adds the epoch to the history. Returns false, and changes nothing, if it was
+  /// interrupted. Throws Diverged, and changes and writes nothing, if a tensor of a learner is not
+  /// finite or the evaluation throws it. REQUIRES: epoch_trained().
   bool close_epoch();
-  /// All epochs are closed, or the run has ended.
+  /// Whether all epochs are closed or the run has ended early.
   bool finished() const;
-  /// Before its last epoch; empty: it has not.
+  /// Why the run ended before its last epoch; "" if it did not.
   std::string why_ended() const { return history().empty() ? "" : history().back().ended; }
 
-  /// The state in memory (the tensors are the parts' own), and back; `path` is for errors. All
-  /// ranks of Parallel take part in state(), and rank 0's is whole. With Parallel::local_steps it
-  /// is for the end of a round.
+  /// The state in memory; its tensors share their elements with the parts. All ranks of Parallel
+  /// take part, and the state of rank 0 is whole. With Parallel::local_steps, call it only at the
+  /// end of a round.
   SafeTensors state() const { return checkpoint_.state(); }
+  /// Loads such a state; `path` is for errors.
   void load_state(const SafeTensors& state, const std::string& path);
 
   int64_t epoch() const { return std::ssize(history()) + 1; }  ///< the one in progress: 1, 2, ...
-  /// How many epochs the run has. With LoopOptions::steps or evaluate_steps it is an estimate that
-  /// takes all epochs of the loader to be as long as the present one.
+  /// The number of epochs of the run. With LoopOptions::steps or evaluate_steps it is an estimate
+  /// that assumes that all epochs of the loader are as long as the current one.
   int64_t epochs() const;
-  int64_t steps() const;        ///< taken so far
-  int64_t total_steps() const;  ///< of the whole run; estimated as in epochs()
-  /// What messages call an epoch: "epoch", or "evaluation" with evaluate_steps.
+  int64_t steps() const;        ///< steps taken so far
+  int64_t total_steps() const;  ///< steps of the whole run; estimated as in epochs()
+  /// The word for an epoch in messages: "epoch", or "evaluation" with evaluate_steps.
   const char* epoch_word() const;
-  /// "epoch 3/10" of a closed epoch; "step 1500/5000" where LoopOptions count in steps.
+  /// "epoch 3/10" for a closed epoch; "step 1500/5000" if the run is counted in steps.
   std::string title(const EpochRecord& epoch) const;
-  const std::vector<EpochRecord>& history() const { return state_.history; }  ///< epochs closed
-  /// Of the steps that have a record.
+  const std::vector<EpochRecord>& history() const { return state_.history; }  ///< closed epochs
+  /// The records of steps in the log (run_log.h).
   const std::vector<StepRecord>& step_history() const { return state_.steps.records(); }
   const Best& best() const { return options_.best; }
   const EpochRecord& best_epoch() const { return training::best_epoch(history(), best()); }
-  /// What writes event files, while run() does; else nullptr.
+  /// The writer of event files while run() writes them; else nullptr.
   EventWriter* events() const;
-  const Means& means() const { return state_.means; }  ///< of the epoch in progress
-  double speed() const;                                ///< weight a second in it, in run()
+  const Means& means() const { return state_.means; }  ///< means of the epoch in progress
+  double speed() const;  ///< weight per second of training in this epoch, measured by run()
   const RunFolder& folder() const { return folder_; }
-  /// The same for a program that writes a file of its own there. WriteError if the loop, or the
-  /// program, has the folder's lock and that is not in its place any more (run_lock.h): the folder
-  /// was moved or removed, and another run may have begun under its name.
+  /// The folder, for a program that writes its own file there. WriteError if the folder's lock was
+  /// taken and is no longer in its place (run_lock.h): the folder was moved or removed, and another
+  /// run may have begun under its name.
   const RunFolder& folder_to_write() const;
   /// Runs body on rank 0 of LoopOptions::parallel while the other ranks wait, however long it takes
-  /// (dist::take_time), or without ranks here. For files and a report of your own. Body makes no
-  /// calls of the world; what it throws, all ranks throw.
+  /// (dist::take_time); without ranks, runs it here. Use it for your own files and reports. Body
+  /// must not call the world; an exception that it throws is thrown on all ranks.
   void on_first(const std::string& what, const std::function<void()>& body);
   std::FILE* output() const { return options_.output; }
   dist::World* world() const { return options_.parallel.world; }  ///< LoopOptions::parallel
-  Learner& learner() const { return learner_; }                   ///< the first
+  Learner& learner() const { return learner_; }                   ///< the first learner
   const std::vector<NamedLearner>& learners() const { return learners_; }
 
  private:
@@ -431,31 +433,31 @@ class Loop {
   std::string what_is_good() const;
 
   std::vector<NamedLearner> learners_;
-  Learner& learner_;  // the first
+  Learner& learner_;  // the first one
   Evaluate evaluate_;
   detail::Feed feed_;
   LoopOptions options_;
   RunFolder folder_;
   Checkpoint checkpoint_;
   LoopState state_;
-  std::unique_ptr<SharedSteps> shared_;  // by several processes
-  bool first_ = true;                    // of them
-  bool stop_ = false;                    // one of them was interrupted in the last step
+  std::unique_ptr<SharedSteps> shared_;  // set if several ranks share the steps
+  bool first_ = true;                    // this process is rank 0
+  bool stop_ = false;                    // a rank was interrupted in the last step
   bool late_ = false;                    // rank 0 has wanted a checkpoint since the last one
   bool resumed_ = false, timed_ = false;
   std::shared_ptr<const RunLock> lock_;       // between resume() and run()
-  std::weak_ptr<const RunLock> held_;         // the program's, or the loop's own
-  std::vector<std::vector<Rng>> generators_;  // of the learners, before the step,
-  Means means_;                               // and these
-  double evaluation_seconds_ = 0;             // that the last evaluation took; 0: none has run
-  double pace_ = 0;                           // seconds for a unit of the last epoch's bar
+  std::weak_ptr<const RunLock> held_;         // the program's lock, or the loop's own
+  std::vector<std::vector<Rng>> generators_;  // the learners' generators before the step
+  Means means_;                               // the means before the step
+  double evaluation_seconds_ = 0;             // time of the last evaluation; 0: none has run
+  double pace_ = 0;                           // seconds per unit of the last epoch's bar
   std::chrono::steady_clock::time_point last_save_;
   int64_t saved_step_ = 0;
-  size_t logged_steps_ = 0;  // records that are in the log
+  size_t logged_steps_ = 0;  // number of step records in the log file
   std::unique_ptr<LoopBoard> board_;
 };
 
-/// Steps of the optimizer in an epoch: what a schedule wants to know.
+/// Steps of the optimizer per epoch of the loader, for a schedule.
 template <class B>
 int64_t steps_per_epoch(const datasets::Loader<B>& loader, int64_t accumulate = 1) {
   return (loader.batches_per_epoch() + accumulate - 1) / accumulate;

@@ -1,3 +1,4 @@
+// Means by name, the JSON line of an epoch, and the search for the best epoch in a history.
 #include "tern/train/metrics.h"
 
 #include <algorithm>

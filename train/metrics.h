@@ -1,4 +1,4 @@
-// Metrics of a training by name: means over an epoch, and the record of an epoch.
+// Metrics of a training by name: means over an epoch, the record of an epoch, and the best epoch.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tern::training {
 
-/// Named numbers in an order: {{"valid_loss", 1.25}, {"valid_top1", 0.61}}.
+/// An ordered list of named numbers: {{"valid_loss", 1.25}, {"valid_top1", 0.61}}.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
 /// Means over the batches of an epoch.
@@ -19,13 +19,13 @@ class Means {
     double sum = 0, count = 0;
   };
 
-  /// `sum` of something over `count` (pictures, tokens).
+  /// Adds the `sum` of a quantity over `count` items (pictures, tokens).
   void add(const std::string& name, double sum, double count);
   /// sum / count; NaN if nothing of that name was added.
   double mean(const std::string& name) const;
   /// The count so far; 0 if nothing was added.
   double count(const std::string& name) const;
-  /// In the order in which the names came.
+  /// The entries in the order in which their names were first added.
   const std::vector<Entry>& entries() const { return entries_; }
   void clear() { entries_.clear(); }
 
@@ -36,37 +36,38 @@ class Means {
 /// A closed epoch: a line of log.jsonl (see run_log.h).
 struct EpochRecord {
   int64_t epoch = 0;   ///< 1, 2, ...
-  Metrics metrics;     ///< train_loss, other means of the training, and what the evaluation gave
-  double speed = 0;    ///< weight of the batches (pictures, tokens) a second of training
-  double lr = 0;       ///< of the first group, in the last step
-  double seconds = 0;  ///< of training and evaluation
-  int64_t steps = 0;   ///< of the run when it was closed; 0 in what earlier versions wrote
+  Metrics metrics;     ///< train_loss, other means of the training, and the evaluation's metrics
+  double speed = 0;    ///< weight of the batches (pictures, tokens) per second of training
+  double lr = 0;       ///< learning rate of the first group in the last step
+  double seconds = 0;  ///< time of training and evaluation
+  int64_t steps = 0;   ///< steps of the run at the epoch's end; 0 if an earlier version wrote it
   /// Why the run ended early with this epoch; empty: it did not.
   std::string ended = {};
-  /// The number of that name among `metrics`; an Error that lists the names if there is none.
+  /// The metric of that name; if there is none, an Error that lists the names.
   double operator[](const std::string& name) const;
-  /// Whether there is one.
+  /// Whether there is a metric of that name.
   bool has(const std::string& name) const;
 };
 
-/// A JSON object in one line; what is no finite number becomes null. `unit` names the speed:
+/// A JSON object in one line; numbers that are not finite become null. `unit` names the speed:
 /// "images" gives "images_per_s".
 std::string log_line(const EpochRecord& record, const std::string& unit);
 
-/// Which epoch is the best: the one with the least or largest of a metric, the first of equals.
+/// Selects the best epoch: the one with the smallest or largest metric, the first of equals.
 struct Best {
   std::string metric;
   bool largest = false;
 
-  // Not in the header: seeing through them, g++ 12 at -O3 warns users of a string that is not
-  // initialised, wherever they write LoopOptions.
+  // Defined in metrics.cpp: if g++ 12 inlines them at -O3, every use of LoopOptions warns of an
+  // uninitialised string.
   Best();
   Best(std::string metric_name, bool is_largest = false);  // NOLINT: implicit on purpose
 };
-/// Where the metric is NaN in the last record, or has no name, that is the last one. REQUIRES: the
-/// history is not empty.
+/// The best epoch of a history. If the metric has no name, or is NaN in the last record, that is
+/// the last epoch.
+/// REQUIRES: the history is not empty.
 const EpochRecord& best_epoch(const std::vector<EpochRecord>& history, const Best& best);
-/// How many epochs there were since the best one. A metric that is NaN is never better.
+/// The number of epochs since the best one. A metric that is NaN is never better.
 int64_t epochs_since_best(const std::vector<EpochRecord>& history, const Best& best);
 
 }  // namespace tern::training

@@ -1,3 +1,4 @@
+// A table of optimizers by name, with a function for each that makes it from OptimizerOptions.
 #include "tern/train/optimizer.h"
 
 #include <fmt/format.h>

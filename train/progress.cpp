@@ -1,3 +1,5 @@
+// Draws the progress bar and prints lines that fit the terminal. detail/progress_line.cpp lays out
+// the text.
 #include "tern/train/progress.h"
 
 #include <fmt/core.h>
@@ -23,7 +25,8 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Whether the terminal can move its cursor, and colour: a variable that is not set counts as empty.
+// Whether the terminal can neither move its cursor nor show colours: TERM is "dumb", empty or
+// unset.
 bool is_dumb() {
   const char* term = std::getenv("TERM");
   return !term || !*term || std::string_view(term) == "dumb";
@@ -105,7 +108,7 @@ void Progress::draw(const std::string& note) {
       .speed = fmt::format("{:.0f} {}/s", speed(), unit_),
       .seconds_left = left.part,
       .run_left = left.run};
-  // Room for a ^C, behind which the line would wrap, and for terminals that wrap too soon.
+  // Free columns for a ^C, after which the line would wrap, and for terminals that wrap too soon.
   put(in_place_ ? "\r\033[K" + progress_line(text, terminal_columns(output_) - kFreeColumns)
                 : fitted(progress_log_line(text), terminal_columns(output_)) + "\n",
       output_);

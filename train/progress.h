@@ -1,4 +1,4 @@
-// How far a long run is: a bar on a terminal, a plain line now and then elsewhere.
+// Shows the progress of a long run: a bar on a terminal, a plain line every half minute elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 namespace tern::training {
 
-/// What comes after the part of a run (an epoch) that a bar shows.
+/// The rest of a run after the part (an epoch) that a bar shows.
 struct PartsToCome {
-  int64_t count = 0;  ///< more parts like it
-  /// The time between two parts, and after the last one (an epoch's evaluation): in seconds if it
-  /// is known, else what it costs in units of the bar.
+  int64_t count = 0;  ///< number of further parts of the same length
+  /// The time after each part (an epoch's evaluation): in seconds if it is known, else its cost in
+  /// units of the bar.
   double seconds = 0, units = 0;
-  /// Seconds per unit of the bar in the part before. The time left is computed from it until this
-  /// part has a speed of its own. 0: there was no part before.
+  /// Seconds per unit of the bar in the previous part. The time left is computed from it until the
+  /// speed of this part is known. 0: this is the first part.
   double pace = 0;
 };
 
 class Progress {
  public:
-  /// `label` stands before the bar ("epoch 3/10"), `unit` after the speed ("images"). Drawn on
-  /// `output`: standard error where standard output carries a result.
+  /// `label` is printed before the bar ("epoch 3/10"), `unit` with the speed ("images"). Use
+  /// standard error as `output` if standard output carries a result.
   Progress(const std::string& label, const std::string& unit, int64_t total, int64_t done = 0,
            std::FILE* output = stdout);
   /// Clears the bar if it is still there.
@@ -30,19 +30,19 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Shows the time left for the whole run too, beside that for the bar.
+  /// From now on also shows the time left for the whole run.
   void set_parts_to_come(PartsToCome parts);
 
-  /// `done` of the total; `note` is shown too ("loss 1.234"; parts that may be left out on a narrow
-  /// terminal stand two spaces apart, the last are left out first). Draws at most ten times a
-  /// second; a line every half minute where the output is no terminal, or one that cannot move its
-  /// cursor (TERM=dumb). The time left is an estimate from the speed so far. The first two
-  /// seconds may be slower than all others: until then the estimate uses the part before
+  /// Shows that `done` of the total is done, and `note` ("loss 1.234"). Parts of the note, two
+  /// spaces apart, may be left out on a narrow terminal, the last ones first. Draws at most ten
+  /// times per second; if the output is no terminal or cannot move its cursor (TERM=dumb), prints a
+  /// line every half minute. The time left is an estimate from the speed so far. The first two
+  /// seconds may be slower than the rest: until then the estimate uses the previous part
   /// (PartsToCome::pace), or is not shown.
   void update(int64_t done, const std::string& note = "");
-  /// The same; `note` is called only when something is drawn.
+  /// The same; calls `note` only when something is drawn.
   void update(int64_t done, const std::function<std::string()>& note);
-  /// Units a second since the start.
+  /// Units per second since the start.
   double speed() const;
   double seconds() const;
 
@@ -56,17 +56,17 @@ class Progress {
   double start_, last_;  // of a steady clock, in seconds
 };
 
-/// Lines of text, at once. Control characters are shown, not sent, wherever the text goes
-/// (core/base/terminal_text.h); so are those in a bar's texts. On a terminal they fit its width: of
-/// an epoch's line the rate and the speed are left out where it is too narrow, and what is still
-/// too long is broken between words.
+/// Prints lines of text immediately. Control characters are made visible, not sent, wherever the
+/// text goes (core/base/terminal_text.h); so are those in the texts of a bar. On a terminal the
+/// lines fit its width: if the line of an epoch is too long, the learning rate and then the speed
+/// are left out; lines that are still too long are broken between words.
 void say(const std::string& text, std::FILE* output = stdout);
 
-/// Whether `output` is a terminal that shows colours, and its user wants them: TERM is not dumb and
-/// NO_COLOR (https://no-color.org) not set.
+/// Whether `output` is a terminal that shows colours and its user wants them: TERM is not "dumb"
+/// and NO_COLOR (https://no-color.org) is not set.
 bool shows_colours(std::FILE* output);
-/// Columns of the terminal, which may change at any time; 0 where `output` is none, 80 where it
-/// does not say.
+/// Columns of the terminal, which may change at any time; 0 if `output` is no terminal, 80 if its
+/// width is unknown.
 int64_t terminal_columns(std::FILE* output);
 
 /// "1:02:03" or "2:03".

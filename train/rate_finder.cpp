@@ -1,3 +1,5 @@
+// Takes the steps with growing rates, restores model, optimizer and loader, and reads a rate off
+// the curve.
 #include "tern/train/rate_finder.h"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ NamedTensors copies(const NamedTensors& state) {
   return out;
 }
 
-/// Model and optimizer as they were when this was made.
+/// A copy of the state of model and optimizer, which put_back() restores.
 class Before {
  public:
   Before(const nn::ModuleRef& model, optim::Optimizer& optimizer)

@@ -1,17 +1,18 @@
 // Finds a learning rate before a training (Smith 2015, "Cyclical Learning Rates for Training Neural
 // Networks", section 3.3; fastai's lr_find). It takes some steps with rates that grow
-// exponentially, until the loss diverges. A good rate is where the loss falls fastest, well below
-// the rate of the least loss:
+// exponentially, until the loss diverges. At a good rate the loss falls fastest; that is well below
+// the rate of the smallest loss:
 //
 //   const training::RateCurve curve = training::find_rate(
 //       model, optimizer, loader, [&](const Batch& b) { return cross_entropy(model(b.x), b.y); });
 //   for (const training::RatePoint& p : curve.points) fmt::print("{:.2e} {:.4f}\n", p.lr, p.loss);
 //   optim::AdamW optimizer(nn::named_parameters(model), {.lr = curve.steepest()});
 //
-// It restores everything bit for bit: weights, buffers, generators and mode of the model, state and
-// rate of the optimizer, and the loader's place. Gradients are cleared, and state of the loss's own
-// (a generator, counters) has moved on. In mid-training it finds the rates that suit the model
-// then; a training::Learner that steps in backward must not be taking a step.
+// It restores bit for bit: weights, buffers, generators and mode of the model, state and rate of
+// the optimizer, and the loader's position. It clears the gradients, and does not restore the state
+// of the loss function (a generator, counters). In mid-training it finds the rates that suit the
+// model at that point; a training::Learner that steps in backward must not be in the middle of a
+// step.
 #pragma once
 
 #include <cstdint>
@@ -28,41 +29,41 @@
 namespace tern::training {
 
 struct RateFinderOptions {
-  /// Rates of the optimizer's first group; those of others keep their proportion to it.
+  /// Rates of the optimizer's first group; the rates of other groups keep their ratio to it.
   double lowest = 1e-7, highest = 10;
-  int64_t steps = 100;      ///< from one to the other; at least 2
+  int64_t steps = 100;      ///< number of steps from the lowest to the highest rate; at least 2
   double smoothing = 0.98;  ///< decay of the mean of the losses (bias-corrected)
-  double diverged = 4;      ///< stops when that mean is so many times its least value
-  double clip = 0;          ///< largest norm of all gradients together, as LearnerOptions
+  double diverged = 4;      ///< stops when that mean exceeds its smallest value by this factor
+  double clip = 0;          ///< as LearnerOptions::clip
 };
 
-/// A step: its rate, and the smoothed loss before it was taken.
+/// A step: its learning rate, and the smoothed loss before it.
 struct RatePoint {
   double lr = 0, loss = 0;
 };
 
 struct RateCurve {
   std::vector<RatePoint> points;  ///< in the order of the rates
-  /// The loss grew too large, or something was infinite or NaN; the point where it was is left out.
+  /// The loss grew too large, or a value was infinite or NaN; that last point is left out.
   bool diverged = false;
 
-  /// The rate at which the loss falls most steeply over the logarithm of the rate, up to its least
-  /// value: a good rate. Error if the loss never falls: then start at a lower rate.
+  /// The rate at which the loss falls most steeply over the logarithm of the rate, before its
+  /// smallest value: a good rate. Error if the loss never falls: then start at a lower rate.
   double steepest() const;
-  /// A tenth of the rate at which the loss is least: a more careful choice.
+  /// A tenth of the rate with the smallest loss: a more cautious choice.
   double minimum_by_10() const;
 };
 
 namespace detail {
-/// `loss` gives that of the next batch, and rewind() goes back to the first.
+/// `loss` returns the loss of the next batch, and rewind() returns to the first batch.
 RateCurve find_rate(const nn::ModuleRef& model, optim::Optimizer& optimizer,
                     const std::function<Tensor()>& loss, const std::function<void()>& rewind,
                     const RateFinderOptions& options);
 }  // namespace detail
 
-/// REQUIRES: the optimizer is the model's, and its first group has a rate above 0. Error if an
-/// option cannot be, or if the first step already finds what is not finite. Epochs of the loader
-/// that end are followed by the next.
+/// Finds the curve on batches of the loader, over several of its epochs if necessary. Error if an
+/// option is invalid, or if the first step already meets a value that is not finite.
+/// REQUIRES: the optimizer has the model's parameters, and its first group has a rate above 0.
 template <class B, class Loss>
 RateCurve find_rate(const nn::ModuleRef& model, optim::Optimizer& optimizer,
                     datasets::Loader<B>& loader, Loss&& loss,

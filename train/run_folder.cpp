@@ -1,3 +1,4 @@
+// Makes the folder of a run, detects a run in it, and writes its log.
 #include "tern/train/run_folder.h"
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// The folder of a run: the names of its files, and how a new folder is chosen.
+// The folder of a run: the names of its files, and the choice of a new folder.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace tern::training {
 
-/// Names of the files. The constructor neither makes nor reads anything.
+/// The names of the files. Making a RunFolder neither creates nor reads any file.
 struct RunFolder {
   std::string path;
 
@@ -18,7 +18,7 @@ struct RunFolder {
   std::string checkpoint(int64_t epoch) const { return of("checkpoint", epoch); }
   std::string weights(int64_t epoch) const { return of("model", epoch); }
   std::string log() const { return file("log.jsonl"); }
-  std::string lock() const { return file("lock"); }  ///< while a run is at work: see run_lock.h
+  std::string lock() const { return file("lock"); }  ///< exists during a run: see run_lock.h
   /// Any other file.
   std::string file(const std::string& name) const { return path + "/" + name; }
 
@@ -28,8 +28,9 @@ struct RunFolder {
   /// Makes the folder and its parents if they do not exist. WriteError if that fails.
   void make() const;
 
-  /// Rewrites the log (whole or not at all), or adds a line to it.
+  /// Rewrites the log, atomically.
   void write_log(const std::vector<std::string>& lines) const;
+  /// Adds a line to the log.
   void append_log(const std::string& line) const;
 
  private:

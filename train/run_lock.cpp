@@ -1,3 +1,5 @@
+// A lock by flock() on a file of the folder, and checks by inode that the file is still in its
+// place, even if the folder was moved.
 #include "tern/train/run_lock.h"
 
 #include <fcntl.h>
@@ -17,8 +19,8 @@ using tern::detail::Descriptor;
 
 namespace {
 
-constexpr size_t kMostOwner = 300;  // bytes: a number and the name of a machine
-constexpr size_t kMostDigits = 10;  // of the number
+constexpr size_t kMostOwner = 300;  // bytes of a process id and the name of a machine
+constexpr size_t kMostDigits = 10;  // digits of a process id
 
 std::string machine_name() {
   std::array<char, 256> name{};
@@ -38,8 +40,8 @@ std::string read_owner(int fd) {
   return text.substr(0, text.find('\n'));
 }
 
-// Whether it is what a lock has: "4711 machine\n", or nothing where its writer was killed. (So few
-// bytes are written as a whole.) A text of zeros is left by a loss of power: file systems may keep
+// Whether a lock has this content: "4711 machine\n", or nothing if its writer was killed. (So few
+// bytes are written as a whole.) After a loss of power it may be all zeros: file systems may keep
 // the length of a file without its content.
 bool is_owner(const std::string& text) {
   const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
@@ -57,7 +59,7 @@ std::string describe_owner(const std::string& owner) {
   return "process " + owner.substr(0, space) + (machine == machine_name() ? "" : " on " + machine);
 }
 
-// `text` with the name of a folder in place of another of its names.
+// Replaces one name of the folder in `text` by another of its names.
 std::string renamed(std::string text, const std::string& from, const std::string& to) {
   for (size_t at = 0; (at = text.find(from + "/", at)) != std::string::npos; at += to.size())
     text.replace(at, from.size(), to);
@@ -93,7 +95,7 @@ void RunLock::open() {
   if (::access(here_.c_str(), F_OK) != 0) here_ = folder_;  // /proc is not mounted
 }
 
-// False where there are no locks.
+// False if the file system has no locks.
 bool RunLock::lock() {
   int result = -1;
   do result = ::flock(file_, LOCK_EX | LOCK_NB);
@@ -110,7 +112,7 @@ bool RunLock::is_at(const std::string& path) const {
          mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
 }
 
-// The second: the folder that was opened is the one in which the lock was.
+// The second check: the lock is still in the folder that was opened.
 bool RunLock::in_place() const { return is_at(path_) && is_at(RunFolder{here_}.lock()); }
 
 void RunLock::check_in_place() const {

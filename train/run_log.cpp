@@ -1,3 +1,4 @@
+// Chooses the steps that get a line, writes the lines of log.jsonl, and reads a log back.
 #include "tern/train/run_log.h"
 
 #include <algorithm>
@@ -123,7 +124,7 @@ RunLog read_log(const std::string& path) {
   RunLog log;
   std::string line;
   for (int64_t number = 1; std::getline(in, line); ++number) {
-    if (in.eof()) break;  // without its end: it is being written, or a kill cut it
+    if (in.eof()) break;  // no line end: it is being written, or a kill cut it off
     reading(fmt::format("{}:{}: no line of a log", path, number), [&] { read_line(line, log); });
   }
   return log;

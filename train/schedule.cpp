@@ -1,3 +1,4 @@
+// Maps names of schedules to functions of optim/schedule.h, with lengths that fit the run.
 #include "tern/train/schedule.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Builds the tree of modules from the costs of the ops, formats it as a table, and simulates a
+// training step without changing the model.
 #include "tern/train/summary.h"
 
 #include <algorithm>
@@ -13,10 +15,11 @@
 namespace tern {
 namespace {
 
-// ---- The model is left as it was ----------------------------------------------------------------
+// ---- Restoring the model
+// -------------------------------------------------------------------------
 
-/// What a step changes beside elements, which a ShapeOnlyScope leaves alone where ops write them;
-/// buffers are kept too, for models that write theirs by hand.
+/// Saves the state that a step changes: modes, generators and gradients. In a ShapeOnlyScope ops do
+/// not write elements; buffers are saved too, for models that write theirs by hand.
 class ModelState {
  public:
   explicit ModelState(const nn::ModuleRef& model) : slots_(nn::detail::walk(model)) {
@@ -54,12 +57,12 @@ class ModelState {
 
 // ---- The tree ---------------------------------------------------------------------------------
 
-/// A module with what is below it in the sums.
+/// A module; its sums include the modules below it.
 struct Branch {
   std::string name;  ///< "layers", "0", "linear1"
   std::string op;
   Shape output = {};
-  bool known = false;  ///< whether there is an output
+  bool known = false;  ///< whether the output is known
   int64_t weights = 0, flops = 0, saved = 0;
   std::vector<Branch> below = {};
 
@@ -81,7 +84,7 @@ std::vector<std::string> parts_of(const std::string& path) {
   return parts;
 }
 
-/// Calls fn for the root and every branch on the way to `path`.
+/// Calls fn for the root and for every branch on the way to `path`.
 template <class Fn>
 void on_the_way(Branch& root, const std::string& path, Fn fn) {
   Branch* b = &root;
@@ -103,7 +106,7 @@ Branch grow(const StepCost& cost, const NamedTensors& parameters) {
       b.flops += m.forward_flops;
       b.saved += m.saved_bytes;
       if (m.last.empty() && m.op.empty()) return;
-      b.output = m.last;  // the last one below it
+      b.output = m.last;  // the output of the last module below it
       b.known = true;
     });
     Branch* own = nullptr;
@@ -113,7 +116,8 @@ Branch grow(const StepCost& cost, const NamedTensors& parameters) {
   return root;
 }
 
-// A module of no others shows what its parameters went into, not what came of that.
+// A module without modules below it shows the output of the op that used its parameters, not that
+// of later ops.
 void show_own_outputs(Branch& root, const StepCost& cost) {
   for (const ModuleCost& m : cost.modules) {
     Branch* own = nullptr;
@@ -122,7 +126,7 @@ void show_own_outputs(Branch& root, const StepCost& cost) {
   }
 }
 
-/// "layers" with the one module "0" becomes "layers.0".
+/// Joins a module and its only child: "layers" with the one module "0" becomes "layers.0".
 void join_single(Branch& b) {
   for (Branch& c : b.below) {
     while (c.below.size() == 1 && c.op.empty() && c.below[0].weights == c.weights) {
@@ -234,7 +238,7 @@ Summary summary_of_step(const nn::ModuleRef& model, TrainingStep step) {
 
 namespace {
 
-// By the model's parameters; those that the optimizer does not have count nothing.
+// The load of each of the model's parameters; 0 for those that the optimizer does not have.
 std::vector<optim::ShardItem> shard_items(const NamedTensors& parameters,
                                           const optim::Optimizer& optimizer) {
   std::unordered_map<const void*, optim::ShardItem> items;

@@ -1,5 +1,5 @@
-// The modules of a model, and the operations and memory of a training step, before anything is
-// computed or allocated:
+// Shows the modules of a model, and the operations and memory of a training step, without computing
+// or allocating anything:
 //
 //   fmt::print("{}", summary(model, Shape{64, 3, 32, 32}).text());
 //   fmt::print("{}", summary(bert, Like{{8, 128}, DType::i64}).text());
@@ -19,12 +19,11 @@
 //   ...
 //   peak                                               122.5   in matmul backward in model...
 //
-// GFLOP and the memory saved for the backward pass are those of one forward pass; a module's
-// include those of its parts. An op without parameters counts to the module that its input came
-// from.
+// GFLOP and the memory saved for the backward pass are those of one forward pass; the numbers of a
+// module include its parts. An op without parameters counts for the module that made its input.
 //
-// A model that is made in a ShapeOnlyScope (core/base/shape_only.h) takes no memory itself. Its
-// gradients, generators, buffers and modes are restored.
+// A model made in a ShapeOnlyScope (core/base/shape_only.h) takes no memory itself. The summary
+// restores the model's gradients, generators, buffers and modes.
 #pragma once
 
 #include <concepts>
@@ -54,30 +53,30 @@ struct Like {
 
 struct SummaryOptions {
   std::function<void()> batch = {};  ///< makes the inputs of the loss, and keeps them
-  /// None: AdamW.
+  /// Makes the optimizer; default: AdamW.
   std::function<std::unique_ptr<optim::Optimizer>(const NamedTensors& parameters)> optimizer = {};
   training::LearnerOptions learner = {.check_graph = false};  ///< clipping, averages
-  int64_t accumulate = 1;  ///< forward and backward passes before a step
-  /// Ranks that share the optimizer's states (Parallel::shard_optimizer). The memory is that of the
-  /// rank with most of them.
+  int64_t accumulate = 1;  ///< forward and backward passes per step
+  /// Number of ranks that share the optimizer's states (Parallel::shard_optimizer). The memory is
+  /// that of the rank with the largest share.
   int64_t optimizer_ranks = 1;
 };
 
 struct Summary {
   StepCost cost;
-  NamedTensors parameters;  ///< names and shapes; the elements mean nothing
-  /// What each of these counts where an optimizer is split (optim/shards.h); summary() sets it.
+  NamedTensors parameters;  ///< names and shapes; the elements are meaningless
+  /// The load of each parameter when the optimizer is split (optim/shards.h); summary() sets it.
   std::vector<optim::ShardItem> shard_items = {};
 
   int64_t num_parameters() const;
-  /// The tree of modules alone, those of a list that are alike once ("blocks.0-2: 3 x").
+  /// Only the tree of modules. Equal modules of a list are shown once ("blocks.0-2: 3 x").
   std::string tree() const;
-  /// Operations and memory alone.
+  /// Only the operations and the memory.
   std::string costs() const;
   std::string text() const { return tree() + costs(); }
 };
 
-/// The summary of a training step of your own, given in parts (averages, clipping, ...).
+/// The summary of a training step that you give in parts (with averages, clipping, ...).
 Summary summary_of_step(const nn::ModuleRef& model, TrainingStep step);
 
 namespace detail {
@@ -99,13 +98,14 @@ concept GivesTensor = requires(F f) {
 
 }  // namespace detail
 
-/// `loss()` is a forward pass, made of tensors of any kind.
+/// The summary of a training step with the loss `loss()`, whose inputs may be tensors of any kind.
 template <class M, detail::GivesTensor F>
 Summary summary(const M& model, F loss, const SummaryOptions& options = {}) {
   return detail::summarize(const_cast<M&>(model), std::move(loss), options);
 }
 
-/// Of sum(model(inputs...)): an input is a Shape of f32, a Like, or the thing itself.
+/// The summary of a training step with the loss sum(model(inputs...)). An input is a Shape (of
+/// f32), a Like, or the actual input.
 template <class M, class... In>
 requires(!detail::GivesTensor<In> && ...) Summary summary(const M& model, const In&... inputs) {
   using Made = std::tuple<std::decay_t<decltype(detail::to_input(inputs))>...>;

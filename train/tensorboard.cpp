@@ -1,3 +1,5 @@
+// Encodes scalars, images, histograms and texts as TensorFlow's Event messages and appends them to
+// the file in whole records.
 #include "tern/train/tensorboard.h"
 
 #include <fcntl.h>
@@ -24,7 +26,7 @@ namespace {
 constexpr size_t kMostBuffered = 1 << 16;
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 
-// Numbers of the fields of TensorFlow's messages.
+// Field numbers of TensorFlow's messages.
 namespace field {
 constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;  // Event
 constexpr int kStatus = 1;  // SessionLog
@@ -88,7 +90,7 @@ datasets::Picture to_picture(const std::string& tag, const Tensor& image) {
 EventWriter::EventWriter(const std::string& folder, const EventWriterOptions& options)
     : options_(options), flushed_(steady_seconds()) {
   RunFolder{folder}.make();
-  static std::atomic<int> number{0};  // two writers of a second; readers sort names as text
+  static std::atomic<int> number{0};  // for writers of the same second; readers sort names as text
   path_ = fmt::format("{}/{}{:010.0f}.{}.{}.{:04}{}", folder, kPrefix, std::floor(wall_time()),
                       host_name(), ::getpid(), number++, options.suffix);
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -109,7 +111,7 @@ EventWriter::EventWriter(const std::string& folder, const EventWriterOptions& op
 EventWriter::~EventWriter() {
   try {
     flush();
-  } catch (const std::exception&) {  // the program is on its way out of the writer
+  } catch (const std::exception&) {  // a destructor must not throw
   }
   ::close(fd_);
 }
@@ -120,7 +122,7 @@ void EventWriter::write(const std::string& event) {
     flush();
 }
 
-// What is written in part is taken back, so that the records after it can be read.
+// After a failed write, truncates the file to whole records, so that later ones can be read.
 void EventWriter::flush() {
   flushed_ = steady_seconds();
   const std::string bytes = std::move(buffer_);

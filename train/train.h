@@ -1,4 +1,4 @@
-// Everything of tern::train.
+// Includes all of train/: learner, loop, checkpoints, logs, progress, summary.
 #pragma once
 
 #include "tern/train/checkpoint.h"

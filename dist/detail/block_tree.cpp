@@ -1,3 +1,5 @@
+// The tree over the blocks of a step, the blocks and shares of each rank, and the cut of a list of
+// tensors into buckets. Everything follows from the numbers of blocks, ranks and elements.
 #include "tern/dist/detail/block_tree.h"
 
 #include <algorithm>
@@ -5,7 +7,7 @@
 namespace tern::dist::detail {
 namespace {
 
-// The largest nodes of the tree below `node` whose blocks all lie in `own`.
+// Appends the largest nodes of the tree below `node` whose blocks all lie in `own`.
 void add_nodes(BlockRange node, BlockRange own, std::vector<BlockRange>& to) {
   if (node.end <= own.first || own.end <= node.first) return;
   if (own.first <= node.first && node.end <= own.end) {
@@ -41,7 +43,7 @@ Share share_of(int64_t elements, int64_t ranks, int64_t rank) {
 
 std::vector<Bucket> buckets_of(const std::vector<BucketItem>& items, int64_t bytes) {
   std::vector<Bucket> buckets;
-  int64_t left = 0, enough = 0;  // in bytes: items not in a bucket yet; what closes the last bucket
+  int64_t left = 0, enough = 0;  // bytes of items without a bucket; bytes that fill the last bucket
   for (const BucketItem& item : items) left += item.numel * item_size(item.dtype);
   for (size_t i = 0; i < items.size(); ++i) {
     const auto [dtype, numel] = items[i];

@@ -1,3 +1,5 @@
+// The parts of both stages of a bucket's exchange, and between them the sum of this rank's share:
+// pieces of 2048 elements go up the tree while they are in the cache.
 #include "tern/dist/detail/bucket_sum.h"
 
 #include <algorithm>
@@ -11,10 +13,10 @@
 namespace tern::dist::detail {
 namespace {
 
-constexpr int64_t kPiece = 2048;  // elements that are added up at a time, in the cache
+constexpr int64_t kPiece = 2048;  // elements added up at once, so that the sums stay in the cache
 
-// The sums of one piece of an item. sources[k] points to its elements in the k-th node, null where
-// the node has none. A node's sum is written to `space` or one of the pieces behind it.
+// Sums one piece of an item over the tree. sources[k] points to its elements in node k; it is null
+// if that node has none. A sum is written to `space` or to one of the pieces after it.
 template <class T>
 struct TreeSum {
   const std::vector<BlockRange>& nodes;

@@ -1,5 +1,5 @@
-// What carries bytes between ranks: MPI (link_mpi.cpp), or nothing (link_none.cpp). One thread
-// calls all functions of a Link, the one that opened it. Inside of dist only.
+// The interface that carries bytes between ranks: by MPI (link_mpi.cpp), or an Error in a build
+// without MPI (link_none.cpp). Only the thread that opened a Link may use it. Inside of dist only.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace tern::dist::detail {
 
-/// What an environment says of the launch: the number of ranks that mpirun or srun started, 0 if
-/// the process was started alone.
+/// The number of ranks that mpirun or srun started, by their environment variables; 0 if neither
+/// started this process.
 int64_t launched_ranks();
 
 class Link {
@@ -25,13 +25,14 @@ class Link {
   /// Begins a transfer. Transfers between two ranks arrive in the order of the calls.
   virtual void send(int64_t to, std::span<const std::byte> bytes) = 0;
   virtual void receive(int64_t from, std::span<std::byte> bytes) = 0;
-  /// The ranks of transfers that ended since the last call. What is long is cut: it ends in parts.
+  /// The ranks of transfers that ended since the last call. A long transfer consists of several
+  /// messages, and each of them counts as one.
   virtual std::vector<int64_t> ended() = 0;
-  /// Transfers that have not ended, with each rank and in all.
+  /// The number of transfers in progress, by rank and in total.
   virtual const std::vector<int64_t>& open() const = 0;
   virtual size_t pending() const = 0;
 
-  /// A short text besides the transfers, and the next one that has come: rank and text.
+  /// Sends a short text outside of the transfers; told() returns the next one received.
   virtual void tell(int64_t to, const std::string& text) = 0;
   struct Told {
     int64_t rank;

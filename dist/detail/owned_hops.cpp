@@ -1,3 +1,4 @@
+// Groups small tensors, cuts large ones into a piece per rank, and lists the hops of both stages.
 #include "tern/dist/detail/owned_hops.h"
 
 namespace tern::dist::detail {

@@ -1,4 +1,4 @@
-// How long a rank waits for others. Inside of dist only.
+// A timeout that does not count the time in which this process was stopped. Inside of dist only.
 #pragma once
 
 #include <algorithm>
@@ -6,13 +6,12 @@
 
 namespace tern::dist::detail {
 
-/// Adds up the time of a wait, a second at most from one look to the next. So a process that was
-/// stopped itself (SIGSTOP, Slurm's suspend, a machine that slept) does not count that time against
-/// the ranks that it waits for. Look several times a second.
+/// Adds up the time of a wait, at most one second from one call of is_over() to the next. So a
+/// process that was stopped (SIGSTOP, Slurm's suspend, a machine that slept) does not count that
+/// time against the ranks for which it waits. Call is_over() several times per second.
 class Patience {
  public:
   explicit Patience(double seconds) : left_(seconds) {}
-  /// Whether the time is over.
   bool is_over() {
     const Clock::time_point now = Clock::now();
     left_ -= std::min(1.0, std::chrono::duration<double>(now - last_).count());

@@ -1,3 +1,5 @@
+// Reads the machine, cores and threads of this process from the kernel, and finds ranks that share
+// cores or leave cores idle.
 #include "tern/dist/detail/placement.h"
 
 #include <fmt/core.h>
@@ -17,14 +19,14 @@
 namespace tern::dist::detail {
 namespace {
 
-// What started this process may use so many; 0: unknown.
+// The number of cores that the parent process may use; 0: unknown.
 int64_t launched_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   return sched_getaffinity(::getppid(), sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
 }
 
-// A running kernel has a name of its own, and containers may share a host name.
+// The boot id of the kernel: host names are not unique, since containers may share one.
 std::string this_machine() {
   std::string name;
   if (std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), name)) return name;

@@ -1,4 +1,4 @@
-// The elements of a contiguous tensor as bytes to send, or to receive into. Inside of dist only.
+// The elements of a contiguous tensor as bytes, to send or to receive into. Inside of dist only.
 #pragma once
 
 #include <cstddef>

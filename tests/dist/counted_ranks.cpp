@@ -1,5 +1,5 @@
-// counted_ranks: one rank of a few steps, for the tests of step_plan.h. Counts what really goes to
-// MPI and compares it with the plan. Exit code 1: they differ.
+// counted_ranks: one rank that takes a few steps, for the tests of step_plan.h. Counts the bytes
+// and messages given to MPI and compares them with the plan. Exit code 1: they differ.
 //   counted_ranks BLOCKS BUCKET_BYTES [sharded]
 // sharded: each rank updates a part of the weights (Parallel::shard_optimizer).
 #include <fmt/core.h>
@@ -23,7 +23,7 @@ namespace {
 
 std::atomic<int64_t> sent = 0, received = 0, messages = 0;
 
-// The large table has more than half of the weights: four ranks pass its pieces on.
+// The large table has more than half of the weights, so four ranks forward its pieces.
 struct Net {
   nn::Embedding large, table;
   nn::Linear up, down;
@@ -41,7 +41,7 @@ struct Net {
 
 }  // namespace
 
-// The calls of tern's library: MPI lets a program stand between.
+// Replace the MPI functions that tern calls; MPI offers the originals with the prefix P.
 extern "C" int MPI_Isend(const void* from, int count, MPI_Datatype type, int to, int tag,
                          MPI_Comm comm, MPI_Request* request) {
   sent += count, ++messages;

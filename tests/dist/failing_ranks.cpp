@@ -1,9 +1,9 @@
-// failing_ranks: ranks of which one hangs or fails outside of a step, for test_failures.cpp.
+// failing_ranks: ranks, one of which hangs or fails outside of a step, for test_failures.cpp.
 //   failing_ranks EVENT RANK TIMEOUT
-// What rank RANK does: late (it is stopped before it has a world), absent (after its last
-// exchange), finalize (in MPI_Finalize), beside (while rank 0 fails), large (while rank 0 sends it
-// more than one message can carry), broken (it fails, and MPI with it). On all ranks: doze (they
-// are stopped for longer than the timeout while they wait, RANK a little longer).
+// EVENT is when rank RANK stops: late (before it has a World), absent (after its last exchange),
+// finalize (in MPI_Finalize), beside (while rank 0 fails), large (while rank 0 sends it more than
+// one message can hold). Or broken: RANK and its MPI fail. Or doze: all ranks are stopped for
+// longer than the timeout while they wait, RANK a little longer.
 #include <fmt/core.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,11 +20,11 @@ using namespace tern;
 
 namespace {
 
-// What the functions below, which stand before those of MPI, do.
+// The behaviour of the functions below, which replace those of MPI.
 bool stops_in_finalize = false, fails_in_probe = false;
 
-// mpirun wakes a stopped process before it ends it. One that then goes on into MPI_Finalize may
-// crash mpirun (Open MPI 4.1.4, a program in C as well).
+// Stops again whenever it is woken: mpirun wakes a stopped process before it ends it, and a process
+// that then enters MPI_Finalize may crash mpirun (Open MPI 4.1.4, with a program in C, too).
 [[noreturn]] void hang() {
   for (;;) std::raise(SIGSTOP);
 }
@@ -48,7 +48,7 @@ int MPI_Iprobe(int source, int tag, std::uintptr_t communicator, int* there, voi
 
 namespace {
 
-// Another process stops this one for so many seconds.
+// Makes a child process that stops this one for a number of seconds.
 void doze(unsigned seconds) {
   const pid_t sleeper = ::getpid();
   if (::fork() != 0) return;
@@ -60,7 +60,7 @@ void doze(unsigned seconds) {
   ::_exit(0);
 }
 
-// Memory that nobody touches: the message waits for a receiver.
+// The memory is never touched, since the message waits for a receiver.
 void send_large(dist::World& world, int64_t to) {
   constexpr size_t kBytes = (size_t{1} << 30) + 1;
   void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
@@ -85,7 +85,7 @@ int run(const std::string& event, int64_t rank, int timeout) {
   }
   if (event == "doze") {
     doze(static_cast<unsigned>(timeout) + (mine ? 3 : 2));
-    if (mine) ::sleep(1);  // the others wait for it when they are stopped
+    if (mine) ::sleep(1);  // so that the others are stopped while they wait for it
   }
   if (event != "absent") world.barrier("the last meeting");
   return 0;

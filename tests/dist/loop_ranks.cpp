@@ -2,16 +2,16 @@
 // prints the numbers of all epochs, the weights, and a hash of each tensor of the checkpoint.
 //   loop_ranks [--OPTION ...] FOLDER THREADS [EVENT RANK STEP]
 // EVENT in a step of a rank: stop (SIGTERM), kill (SIGKILL), nan (a loss that is not a number);
-// drift (a weight changes on this rank alone, and every second step compares them); update (an
-// error before the weights are updated, and rank 0 goes on only when rank 1 has failed by it);
-// anew: no rank resumes; seed, epochs, clip, rate, metric: this rank has another one.
+// drift (a weight changes on this rank only, and every second step compares the ranks); update (an
+// error before the weights are updated; rank 0 continues only after it has made rank 1 fail);
+// anew: no rank resumes; seed, epochs, clip, rate, metric: this rank has a different one.
 // OPTION: sharded; local=N (ranks that train apart); batch=N; plain: SGD in f64 without dropout,
-// and outer steps that take the mean of the weights; eight: AdamW with a state of 8 bits, and a
-// layer that is large enough; watch: says after each step whether the ranks' weights are the same;
-// alike: all samples are the same; count: says how many exchanges there were; keep=N (files of so
-// many epochs); thaw: the norm is frozen in the first epoch; stepwise: eleven steps, with an
-// evaluation after every four; after=N: resumes after epoch N; slow=NAME: the first file on rank 0
-// with that name takes longer to reach the disk than ranks wait for each other.
+// and outer steps that take the mean of the weights; eight: AdamW with an 8-bit state, and a layer
+// that is large enough; watch: prints after each step whether the ranks' weights are the same;
+// alike: all samples are the same; count: prints the number of exchanges; keep=N: keeps the files
+// of N epochs; thaw: the norm is frozen in the first epoch; stepwise: eleven steps, with an
+// evaluation after every four; after=N: resumes after epoch N; slow=NAME: on rank 0 the sync of the
+// first file with that name takes longer than the timeout of the ranks.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -55,7 +55,7 @@ struct Sample {
   static void fields(auto& s, auto&& visit) { visit("x", s.x), visit("label", s.label); }
 };
 
-// Beside weights it has a running mean of what it saw, and how often that was.
+// Besides weights it has a running mean of its inputs and their number.
 struct Net {
   nn::Linear up, down;
   nn::LayerNorm norm;
@@ -96,7 +96,7 @@ struct Options {
     if (stepwise) settings.epochs = 1, settings.steps = 11, settings.evaluate_steps = 4;
     if (watch || count) settings.folder.clear(), settings.keep = 0;
     if (sharded || batch != 20) settings.checkpoint_steps = 0;
-    if (sharded) settings.checkpoint_seconds = 0;  // after each step, by the clock
+    if (sharded) settings.checkpoint_seconds = 0;  // a checkpoint after each step
     return settings;
   }
 };
@@ -122,7 +122,7 @@ void drift(Net& net) {
   add_(net.up.bias, full({16}, 1e-6));
 }
 
-// Takes the options out of the arguments.
+// Removes the options from the arguments and returns them.
 Options options_of(int& argc, char**& argv) {
   Options o;
   for (; argc > 1 && std::string(argv[1]).starts_with("--"); --argc, ++argv) {
@@ -144,7 +144,7 @@ Options options_of(int& argc, char**& argv) {
   return o;
 }
 
-// The weights and buffers of all ranks are the same; rank 0 says so, or not.
+// Rank 0 prints whether the weights and buffers of all ranks are the same.
 void watch(dist::World& world, const Net& net) {
   std::string hashes;
   for (const auto& [name, t] : nn::state_dict(net)) hashes += fmt::format("{:x} ", hash_of(t));
@@ -172,8 +172,8 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Options& o, const Net& ne
       parameters, optim::AdamWOptions{.lr = lr, .state_bits = o.eight ? 8 : 32});
 }
 
-// Before an update this rank fails, which rank 1 then waits for. Rank 0 sends its weights only when
-// rank 1 has told of that, and what it waited with is gone there.
+// Fails before an update on the rank with `fails`, while rank 1 waits for that rank's weights. Rank
+// 0 sends its weights only after the file `told` says that rank 1 has failed and freed its buffers.
 void fail_before_update(training::Learner& learner, int64_t step, int64_t rank, bool fails,
                         const std::string& told) {
   learner.on_gradient([=, &learner](const std::string&, const Tensor&) {
@@ -226,7 +226,7 @@ int run(int argc, char** argv) {
       {.loss =
            [&](const Sample& s, training::Means& means) {
              const bool now = mine && learner.steps() + 1 == event_step;
-             // Once, not for each block: a second signal ends a program at once.
+             // Only once, not for each block: a second signal ends a program at once.
              if (now && event == "stop" && !std::exchange(stopped, true)) std::raise(SIGTERM);
              if (now && event == "kill") std::raise(SIGKILL);
              if (now && event == "drift") drift(net);
@@ -257,7 +257,7 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-// For the rank that waits for it in fail_before_update().
+// Writes the file for which rank 0 waits in fail_before_update().
 void tell_of_error(int argc, char** argv) {
   options_of(argc, argv);
   if (argc > 5 && argv[3] == std::string("update") && dist::launched_rank() == 1)

@@ -1,13 +1,13 @@
 // ranks: one rank of a small training, for test_dist.cpp. Rank 0 prints losses and a hash of all
 // weights and buffers.
 //   ranks MODEL STEPS THREADS [EVENT RANK STEP]
-//   ranks threads: prints the number of threads that rank 0 has if nobody chooses one
-// MODEL: dropout, batch_norm, frozen (a layer is not trained), checkpoint (a layer is computed
-// again in the backward pass), or uneven (blocks of several sizes, empty ones among them, and a
-// parameter that few blocks use). EVENT at a step of a rank: throw, in_backward, outside (an
-// exception between steps), nan, hang, exit, drift (of a weight), drift_state (of the optimizer's
-// state); at the start of a rank: avx2 (no AVX-512 there), other_seed, other_options, other_model;
-// on all ranks: time (each prints the bytes that it sent).
+//   ranks threads: prints the default number of threads of rank 0
+// MODEL: dropout, batch_norm, frozen (a layer is not trained), checkpoint (a layer is recomputed in
+// the backward pass), or uneven (blocks of several sizes, some of them empty, and a parameter that
+// few blocks use). EVENT at a step of a rank: throw, in_backward, outside (an exception between
+// steps), nan, hang, exit, drift (changes a weight), drift_state (changes the optimizer's state);
+// at the start of a rank: avx2 (does not use AVX-512), other_seed, other_options, other_model; on
+// all ranks: time (each prints the bytes that it sent).
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -97,7 +97,7 @@ int run(int argc, char** argv) {
   Rng rng(mine && event == "other_seed" ? 1 : 0);
   Net net(kind, mine && event == "other_model" ? 20 : 19, rng);
   optim::AdamW optimizer(nn::named_parameters(net), {.lr = 1e-2});
-  // Buckets of 100 bytes: most parameters fill one or more, and some share one.
+  // With buckets of 100 bytes most parameters fill one or more buckets, and some share one.
   dist::GradientSum sum(world, net,
                         {.blocks = mine && event == "other_options" ? 9 : 8,
                          .bucket_bytes = 100,
@@ -114,13 +114,13 @@ int run(int argc, char** argv) {
       const int64_t size = kind == "uneven" ? (step + 3 * block) % 5 : 4;
       if (size == 0) return dist::BlockLoss{};
       const Tensor x = randn({size, 5}, data), y = randint(0, 3, {size}, data);
-      // In the last block of the rank, when other gradients are on their way.
+      // Fails in the last block of the rank, while other gradients are being sent.
       net.fails_in_backward = now && event == "in_backward" && block + 1 == sum.end_block();
       const Tensor logits = net(x, kind != "uneven" || block % 3 == 0);
       const double share = now && event == "nan" ? std::numeric_limits<double>::quiet_NaN() : 1;
       return dist::BlockLoss{cross_entropy(logits, y) * share, static_cast<double>(size)};
     });
-    // All gradients leave in the backward pass of a block that is not empty.
+    // If the last block is not empty, its backward pass sends all gradients.
     const dist::BucketCount buckets = sum.buckets();
     check(buckets.all >= 2 && (kind == "uneven" || buckets.early == buckets.all),
           "{} of {} buckets were sent early", buckets.early, buckets.all);

@@ -1,4 +1,4 @@
-// Programs under mpirun, for the tests.
+// Runs programs under mpirun and collects their output, for the tests.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -17,8 +17,8 @@ namespace tern::test {
 
 struct ProgramResult {
   int code;
-  std::string output;    // both streams
-  std::string warnings;  // of tern: lines that begin with "tern: ", which output leaves out
+  std::string output;    // standard output and standard error, without the warnings
+  std::string warnings;  // lines that begin with "tern: "
 };
 
 inline ProgramResult run_program(const std::string& command) {
@@ -42,15 +42,17 @@ inline ProgramResult run_program(const std::string& command) {
   return result;
 }
 
-/// Whether mpirun itself crashed while it ended a job: Open MPI 4.1.4 does so once in some hundred
-/// jobs that fail, in PMIx_server_finalize, and its code then says nothing about the ranks.
+/// Whether mpirun itself crashed while it ended a job. Open MPI 4.1.4 does so in
+/// PMIx_server_finalize for one in some hundred jobs that fail. Its exit code then says nothing
+/// about the ranks.
 inline bool mpirun_crashed(const ProgramResult& r) {
   return r.code == 128 + SIGSEGV && r.output.find("PMIx_server_finalize") != r.output.npos;
 }
 
-/// `ranks` processes; more of them than cores, and by root where a container has no other user.
-/// `prefix` stands before mpirun's name, `options` behind it. Ranks that go on for five minutes
-/// hang: the test then fails with what they printed. A job whose mpirun crashed is run once more.
+/// Runs `ranks` processes, even if there are fewer cores, and even as root, since a container may
+/// have no other user. `prefix` comes before mpirun's name, `options` after it. If ranks run for
+/// five minutes, they hang: the test fails and shows their output. A job whose mpirun crashed is
+/// repeated once.
 inline ProgramResult run_ranks(int ranks, const std::string& program, const std::string& arguments,
                                const std::string& prefix = "", const std::string& options = "") {
   const std::string command = fmt::format(
@@ -65,7 +67,7 @@ inline ProgramResult run_ranks(int ranks, const std::string& program, const std:
   return r;
 }
 
-/// A folder that is gone at the end of the test.
+/// A folder that is removed when the test ends.
 struct RunFolderOfTest {
   std::string path;
   explicit RunFolderOfTest(const std::string& name)

@@ -1,8 +1,8 @@
-// shared_work_ranks: one rank of calls of dist/shared_work.h, for test_shared_work.cpp. Rank 0
+// shared_work_ranks: one rank that calls dist/shared_work.h, for test_shared_work.cpp. Rank 0
 // prints the results.
 //   shared_work_ranks [EVENT]
-// EVENT: stop (an item of the last rank gives nothing), throw (it throws), slow (rank 1 loads for
-// longer than the timeout), fail (it throws while it loads).
+// EVENT: stop (an item of the last rank returns nothing), throw (that item throws), slow (rank 1
+// loads for longer than the timeout), fail (rank 1 throws while it loads).
 #include <fmt/core.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// slow_ranks: one rank of a training whose passes take a given time but no processor, to hold the
-// model of step_plan.h against: as many ranks as one likes fit on one machine. Rank 0 prints the
-// milliseconds of a step, measured and planned.
+// slow_ranks: one rank of a training whose passes sleep for a given time, to check the time model
+// of step_plan.h. As they need no processor, any number of ranks fits on one machine. Rank 0 prints
+// the milliseconds of a step, measured and planned.
 //   slow_ranks MEGABYTES BLOCKS BLOCK_MS GBIT LATENCY_US
 #include <fmt/core.h>
 
@@ -28,7 +28,7 @@ void sleep_for(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-// A layer that takes one second of three in the forward pass.
+// A layer that sleeps for a third of the time in the forward pass, for the rest in backward.
 Tensor slow(const Tensor& x, double seconds) {
   Op op("slow", x);
   sleep_for(seconds / 3);
@@ -40,7 +40,7 @@ Tensor slow(const Tensor& x, double seconds) {
   });
 }
 
-// Of six calls; the first one allocates, and makes connections.
+// The median time of five calls, after a first one that allocates and makes connections.
 double median_seconds(const std::function<void()>& call) {
   std::vector<double> seconds;
   for (int i = 0; i < 6; ++i) {
@@ -60,7 +60,7 @@ struct Layer {
 
 struct Net {
   std::vector<Layer> layers;
-  double seconds;  // of a block
+  double seconds;  // time of a block
   Tensor operator()() {
     Tensor h;
     for (const Layer& layer : layers) {

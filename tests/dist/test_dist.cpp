@@ -1,5 +1,5 @@
-// Ranks that train together: the bits do not depend on their number, and what goes wrong on one
-// ends all of them.
+// Ranks that train together under mpirun: the bits do not depend on the number of ranks, and an
+// error on one rank ends all of them.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <sched.h>
@@ -55,7 +55,7 @@ TEST_CASE("dist: ranks with AVX2 and AVX-512 work together with the same bits") 
   CHECK(mixed.output == alone.output);
 }
 
-TEST_CASE("dist: the documents' program learns, with the same losses on 1 and 4 ranks") {
+TEST_CASE("dist: the program of the documentation learns, with the same losses on 1 and 4 ranks") {
   const Result alone = run(EXAMPLE);
   CHECK(alone.code == 0);
   CHECK(alone.output.starts_with("step 25: loss "));
@@ -64,7 +64,7 @@ TEST_CASE("dist: the documents' program learns, with the same losses on 1 and 4 
 
 namespace {
 
-// A fresh folder below the test's own.
+// The path of a new folder among the temporary files.
 std::string fresh_folder(const std::string& name) {
   const auto path =
       std::filesystem::temp_directory_path() / fmt::format("tern_dist_{}_{}", ::getpid(), name);
@@ -74,7 +74,7 @@ std::string fresh_folder(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("dist: a loop has the same numbers on 1 to 8 ranks, stopped or killed or not") {
+TEST_CASE("dist: a loop gives the same numbers on 1 to 8 ranks, even if stopped or killed") {
   const std::string whole = fresh_folder("whole");
   const Result alone = run(fmt::format("{} {} 1", LOOP_RANKS, whole));
   CAPTURE(alone.output);
@@ -84,7 +84,7 @@ TEST_CASE("dist: a loop has the same numbers on 1 to 8 ranks, stopped or killed 
     CAPTURE(number);
     const std::string folder = fresh_folder("ranks");
     CHECK(ranks(number, folder + " 1", LOOP_RANKS).output == alone.output);
-    // The weights that were written are those of one rank, byte for byte.
+    // The files of weights equal those of one rank byte for byte.
     CHECK(run(fmt::format("cmp {0}/model.safetensors {1}/model.safetensors && cmp "
                           "{0}/best.safetensors {1}/best.safetensors",
                           whole, folder))
@@ -93,7 +93,7 @@ TEST_CASE("dist: a loop has the same numbers on 1 to 8 ranks, stopped or killed 
   }
   for (const std::string event : {"stop", "kill"})
     for (const int rank : {0, 2})
-      for (const int step : {2, 6}) {  // in mid-epoch, and in its last step
+      for (const int step : {2, 6}) {  // in mid-epoch, and in an epoch's last step
         CAPTURE(event);
         CAPTURE(rank);
         CAPTURE(step);
@@ -101,7 +101,7 @@ TEST_CASE("dist: a loop has the same numbers on 1 to 8 ranks, stopped or killed 
         const Result broken =
             ranks(3, fmt::format("{} 1 {} {} {}", folder, event, rank, step), LOOP_RANKS);
         CAPTURE(broken.output);
-        // Of a rank that was killed, Open MPI gives the code of a shell, MPICH the signal's number.
+        // For a killed rank Open MPI exits like a shell (137), MPICH with the signal's number (9).
         CHECK((broken.code == (event == "stop" ? 130 : 137) ||
                (event == "kill" && broken.code == 9)));
         const Result resumed = ranks(rank == 0 ? 2 : 1, folder + " 2", LOOP_RANKS);
@@ -111,7 +111,7 @@ TEST_CASE("dist: a loop has the same numbers on 1 to 8 ranks, stopped or killed 
   std::filesystem::remove_all(whole);
 }
 
-TEST_CASE("dist: a loop says on every rank which step and rank diverged") {
+TEST_CASE("dist: a loop reports on every rank which step and rank diverged") {
   const std::string folder = fresh_folder("nan");
   const Result r = ranks(3, folder + " 1 nan 1 5", LOOP_RANKS);
   CAPTURE(r.output);
@@ -160,7 +160,7 @@ TEST_CASE("dist: a loss that is not a number ends all ranks") {
   CHECK(r.output.find("ERROR rank 1: GradientSum: the loss of block 4 is nan") != r.output.npos);
 }
 
-TEST_CASE("dist: a rank that hangs ends the job, by name") {
+TEST_CASE("dist: a rank that hangs ends the job and is named") {
   const Result r = ranks(3, "dropout 4 1 hang 1 2");
   CAPTURE(r.output);
   CHECK(r.code == 3);
@@ -168,13 +168,13 @@ TEST_CASE("dist: a rank that hangs ends the job, by name") {
         r.output.npos);
 }
 
-TEST_CASE("dist: a rank that is gone ends the job") {
+TEST_CASE("dist: a rank that exits ends the job") {
   const Result r = ranks(3, "dropout 4 1 exit 1 2");
   CAPTURE(r.output);
   CHECK(r.code != 0);
 }
 
-TEST_CASE("dist: ranks with other weights are refused before the first step") {
+TEST_CASE("dist: ranks with different weights are refused before the first step") {
   const Result r = ranks(2, "dropout 4 1 other_seed 1 0");
   CAPTURE(r.output);
   CHECK(r.code != 0);
@@ -182,7 +182,7 @@ TEST_CASE("dist: ranks with other weights are refused before the first step") {
         r.output.npos);
 }
 
-TEST_CASE("dist: an error in the midst of backward reaches all ranks") {
+TEST_CASE("dist: an error during backward reaches all ranks") {
   for (const int failing : {0, 2}) {
     const Result r = ranks(3, fmt::format("dropout 4 1 in_backward {} 2", failing));
     CAPTURE(r.output);
@@ -192,7 +192,7 @@ TEST_CASE("dist: an error in the midst of backward reaches all ranks") {
   }
 }
 
-TEST_CASE("dist: options and models that differ are refused by name") {
+TEST_CASE("dist: an error names options and models that differ") {
   const Result options = ranks(3, "dropout 1 1 other_options 2 0");
   CAPTURE(options.output);
   CHECK(options.code != 0);
@@ -205,7 +205,7 @@ TEST_CASE("dist: options and models that differ are refused by name") {
 }
 
 TEST_CASE("dist: a comparison finds the rank that drifted") {
-  // Of three ranks the one that differs from the two others; of two the one that is not rank 0.
+  // Of three ranks it is the one that differs from the two others; of two it is not rank 0.
   const Result first = ranks(3, "dropout 6 1 drift 0 2");
   CAPTURE(first.output);
   CHECK(first.code != 0);
@@ -235,8 +235,8 @@ TEST_CASE("dist: buckets hold each tensor once and in order, and the last ones a
   CHECK(dist::detail::buckets_of({}, 8000).empty());
 }
 
-TEST_CASE("dist: what is not trained is not sent") {
-  // Bytes that two ranks sent in one step.
+TEST_CASE("dist: gradients of frozen parameters are not sent") {
+  // The bytes that two ranks send in one step.
   const auto bytes = [](const std::string& model) {
     const Result r = ranks(2, model + " 1 1 time 0 0");
     CAPTURE(r.output);
@@ -246,12 +246,12 @@ TEST_CASE("dist: what is not trained is not sent") {
       sum += std::atoll(r.output.c_str() + at + 5);
     return sum;
   };
-  // The layer has 5 * 19 + 19 numbers. Each is sent once to be added up and once as a sum, and each
-  // rank says of its two tensors once that they are there.
+  // The layer has 5 * 19 + 19 numbers. Each is sent once to be added up and once as a sum. Each
+  // rank also sends one byte for each of its two tensors.
   CHECK(bytes("dropout") - bytes("frozen") == 2 * (5 * 19 + 19) * 4 + 2 * 2);
 }
 
-TEST_CASE("dist: ranks on the same cores share them, or say that they do not") {
+TEST_CASE("dist: ranks on the same cores share them, or warn that they do not") {
   cpu_set_t set;
   CPU_ZERO(&set);
   REQUIRE(sched_getaffinity(0, sizeof set, &set) == 0);
@@ -269,28 +269,28 @@ TEST_CASE("dist: ranks on the same cores share them, or say that they do not") {
         "tern: 2 ranks of one machine have 2 threads each on 1 core: give each rank 1 (--threads, "
         "set_num_threads)\n");
   CHECK(ranks(2, "dropout 1 1", RANKS, one_core, "--bind-to none").warnings.empty());
-  // OpenMP binds the main thread to one core, and the others to the others.
+  // OpenMP binds each thread to another core; that must not cause a warning.
   CHECK(
       ranks(2, "dropout 1 1", RANKS, "env OMP_PROC_BIND=close", "--bind-to none").warnings.empty());
 }
 
-TEST_CASE("dist: a rank that mpirun binds to few cores gets the remedy") {
+TEST_CASE("dist: a rank that mpirun binds to few cores gets a warning with a remedy") {
   using dist::detail::Placement;
   const auto warning = [](std::vector<Placement> ranks) {
     return dist::detail::placement_warning(ranks);
   };
-  // Machines a and b of four cores. Two ranks bound to a core each leave two cores idle.
+  // Machines a and b have four cores. Two ranks bound to one core each leave two cores idle.
   const std::string bound =
       "rank 0 is bound to 1 of the 4 cores that mpirun may use: start with mpirun --bind-to none";
   CHECK(warning({{"a", {0}, 4, 1}, {"a", {1}, 4, 1}}) == bound);
   CHECK(warning({{"a", {0}, 4, 4}, {"a", {1}, 4, 4}, {"a", {2}, 4, 4}, {"a", {3}, 4, 4}}) == bound);
-  // A core each, and none idle; half of the cores each; all of two machines.
+  // No warning: one core per rank and none idle; half of the cores each; all of two machines.
   CHECK(warning({{"a", {0}, 4, 1}, {"a", {1}, 4, 1}, {"a", {2}, 4, 1}, {"a", {3}, 4, 1}}).empty());
   CHECK(warning({{"a", {0, 1, 2, 3}, 4, 2}, {"a", {0, 1, 2, 3}, 4, 2}}).empty());
   CHECK(warning({{"a", {0, 1, 2, 3}, 4, 4}, {"b", {0, 1, 2, 3}, 4, 4}}).empty());
   CHECK(warning({{"a", {0, 1, 2, 3}, 4, 4}, {"b", {0, 1}, 2, 4}}) ==
         "rank 1 has 4 threads on 2 cores: give each rank 2 (--threads, set_num_threads)");
-  // Nothing is known.
+  // No warning if the cores are unknown.
   CHECK(warning({{"a", {}, 0, 4}, {"a", {}, 0, 4}}).empty());
 }
 

@@ -1,4 +1,5 @@
-// Loops whose ranks split the optimizer's states, or train apart for some steps.
+// Loops whose ranks split the optimizer's states or train apart for several steps, against one rank
+// or an uninterrupted run.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -14,7 +15,7 @@ ProgramResult loop(int ranks, const std::string& arguments) {
   return run_ranks(ranks, LOOP_RANKS, arguments);
 }
 
-// The last number of each line whose name has a dot: weights and buffers.
+// The last number of each line whose name has a dot, which are those of weights and buffers.
 std::vector<double> weights_of(const std::string& output) {
   std::vector<double> all;
   std::istringstream lines(output);
@@ -26,7 +27,7 @@ std::vector<double> weights_of(const std::string& output) {
 
 }  // namespace
 
-TEST_CASE("ranks: a sharded optimizer has the bits of a whole one, resumed on other ranks or not") {
+TEST_CASE("ranks: a sharded optimizer has the bits of a whole one, also resumed on other ranks") {
   const RunFolderOfTest whole("whole");
   const ProgramResult alone = run_program(fmt::format("{} {} 1", LOOP_RANKS, whole.path));
   CAPTURE(alone.output);
@@ -54,7 +55,7 @@ TEST_CASE("ranks: a sharded optimizer has the bits of a whole one, resumed on ot
   }
 }
 
-TEST_CASE("ranks: a sharded optimizer with states of 8 bits has the bits of a whole one") {
+TEST_CASE("ranks: a sharded optimizer with 8-bit states has the bits of a whole one") {
   const RunFolderOfTest whole("whole"), folder("sharded"), broken("broken");
   const ProgramResult alone = run_program(fmt::format("{} --eight {} 1", LOOP_RANKS, whole.path));
   REQUIRE(alone.code == 0);
@@ -64,7 +65,7 @@ TEST_CASE("ranks: a sharded optimizer with states of 8 bits has the bits of a wh
   CHECK((loop(2, fmt::format("--eight --sharded {} 2", broken.path)).output == alone.output));
 }
 
-TEST_CASE("ranks: what is frozen comes back, and a run in steps goes on, on other ranks or not") {
+TEST_CASE("ranks: resuming restores frozen parameters and a run counted in steps, on any ranks") {
   const RunFolderOfTest whole("whole");
   const ProgramResult alone =
       run_program(fmt::format("{} --thaw --stepwise {} 1", LOOP_RANKS, whole.path));
@@ -82,7 +83,7 @@ TEST_CASE("ranks: what is frozen comes back, and a run in steps goes on, on othe
     }
 }
 
-TEST_CASE("ranks: local steps in a run that is counted in steps go on with the same bits") {
+TEST_CASE("ranks: local steps in a run counted in steps resume with the same bits") {
   const RunFolderOfTest whole("whole");
   const std::string how = "--thaw --stepwise --local=3 ";
   const ProgramResult unbroken = loop(2, how + whole.path + " 1");
@@ -95,8 +96,8 @@ TEST_CASE("ranks: local steps in a run that is counted in steps go on with the s
   }
 }
 
-TEST_CASE("ranks: an error while weights are sent leaves what is on its way in memory") {
-  // Under AddressSanitizer: MPI writes weights of rank 0 into what rank 1 had for them.
+TEST_CASE("ranks: an error while weights are sent keeps the buffers of open transfers") {
+  // AddressSanitizer checks it: MPI writes the weights of rank 0 into the buffers of rank 1.
   const RunFolderOfTest folder("update"), told("update.told");
   const ProgramResult r = loop(3, fmt::format("--sharded {} 1 update 2 3", folder.path));
   CAPTURE(r.output);
@@ -106,7 +107,7 @@ TEST_CASE("ranks: an error while weights are sent leaves what is on its way in m
   CHECK(r.output.find("Sanitizer") == r.output.npos);
 }
 
-TEST_CASE("ranks: a loop names what one rank has of its own") {
+TEST_CASE("ranks: a loop names the setting in which one rank differs") {
   const auto refused = [](const std::string& what, const std::string& words) {
     const ProgramResult r = loop(2, fmt::format("--sharded --watch - 1 {} 1 0", what));
     CAPTURE(r.output);
@@ -127,7 +128,7 @@ TEST_CASE("ranks: a loop finds the rank whose weights drifted") {
   CHECK(r.output.find("rank 1 has another up.bias than rank 0 after step 4") != r.output.npos);
 }
 
-TEST_CASE("ranks: after a resume a loop goes on to count steps where it says who drifted") {
+TEST_CASE("ranks: after a resume the error about a drifted rank has the right step") {
   const RunFolderOfTest folder("drift_resumed");
   REQUIRE(loop(2, fmt::format("{} 1 stop 0 5", folder.path)).code == 130);
   const ProgramResult r = loop(3, fmt::format("{} 1 drift 1 9", folder.path));
@@ -135,7 +136,7 @@ TEST_CASE("ranks: after a resume a loop goes on to count steps where it says who
   CHECK(r.output.find("rank 1 has another up.bias than rank 0 after step 10") != r.output.npos);
 }
 
-TEST_CASE("ranks: a run resumes after an epoch that was kept, as rank 0 sees its files") {
+TEST_CASE("ranks: a run resumes after a kept epoch if rank 0 sees its files") {
   const RunFolderOfTest whole("whole"), empty("empty");
   const ProgramResult alone = run_program(fmt::format("{} --keep=3 {} 1", LOOP_RANKS, whole.path));
   REQUIRE(alone.code == 0);
@@ -146,17 +147,17 @@ TEST_CASE("ranks: a run resumes after an epoch that was kept, as rank 0 sees its
     CHECK(r.code == 1);
     CHECK(r.output.find(words) != r.output.npos);
   };
-  // Another process has the lock.
+  // Fails if another process has the lock.
   std::filesystem::remove(whole.path + "/lock");
   refused(run_ranks(2, LOOP_RANKS, after, fmt::format("flock {}/lock", whole.path)),
           fmt::format("ERROR rank 0: {}: another process", whole.path));
-  // Rank 1 does not see the files.
+  // Fails if rank 1 does not see the files.
   refused(
       loop(1, fmt::format("{} : -n 1 {} --keep=3 --after=2 {} 1", after, LOOP_RANKS, empty.path)),
       fmt::format("ERROR rank 1: load_safetensors: {}/checkpoint-2.safetensors: ", empty.path));
 }
 
-TEST_CASE("ranks: a disk may take longer than ranks wait for each other") {
+TEST_CASE("ranks: a slow disk may exceed the timeout of the ranks") {
   for (const std::string options : {"--slow=model", "--sharded --slow=checkpoint"}) {
     const RunFolderOfTest folder("slow");
     const ProgramResult r = loop(2, fmt::format("{} {} 1", options, folder.path));
@@ -165,7 +166,7 @@ TEST_CASE("ranks: a disk may take longer than ranks wait for each other") {
   }
 }
 
-TEST_CASE("ranks: one local step and the mean of the weights are a shared step") {
+TEST_CASE("ranks: one local step and the mean of the weights equal a shared step") {
   const RunFolderOfTest shared("shared"), apart("apart");
   const ProgramResult together =
       run_program(fmt::format("{} --plain {} 1", LOOP_RANKS, shared.path));
@@ -175,36 +176,36 @@ TEST_CASE("ranks: one local step and the mean of the weights are a shared step")
   const std::vector<double> x = weights_of(together.output), y = weights_of(local.output);
   REQUIRE(x.size() > 80);
   REQUIRE(x.size() == y.size());
-  // In f64: some hundred roundings in each of 12 steps, each of them below 2^-53 of values below 4,
-  // and a learning rate of 0.01, which lets a difference grow by less than 2 in 12 steps.
+  // In f64 each of 12 steps has some hundred roundings of values below 4, each below 2^-53 of the
+  // value. With a learning rate of 0.01 a difference grows by less than a factor of 2 in 12 steps.
   const double bound = 12 * 300 * 4 * 2 * std::ldexp(1.0, -53);
   for (size_t i = 0; i < x.size(); ++i) CHECK(std::abs(x[i] - y[i]) <= bound);
 }
 
-TEST_CASE("ranks: after each outer step all ranks have the same weights, and between not") {
-  // Epochs of three steps: an outer step after the second and at the end. Of the last batch's five
-  // samples, three of the eight ranks have none.
+TEST_CASE("ranks: all ranks have the same weights after each outer step, but not between") {
+  // Epochs have three steps, with outer steps after the second and the third. The last batch has
+  // five samples, so three of the eight ranks have none.
   const ProgramResult r = loop(8, "--local=2 --watch - 1");
   CAPTURE(r.output);
   CHECK(r.code == 0);
   CHECK(r.output.starts_with("apart\nsame\nsame\napart\nsame\nsame\napart\nsame\nsame\napart\n"));
 }
 
-TEST_CASE("ranks: where all samples are alike, ranks that train apart differ by dropout alone") {
+TEST_CASE("ranks: with equal samples, ranks that train apart still differ by dropout") {
   const ProgramResult r = loop(2, "--local=2 --watch --alike - 1");
   CAPTURE(r.output);
   CHECK(r.output.starts_with("apart\nsame\n"));
 }
 
-TEST_CASE("ranks: local steps go on after a kill with the bits of an unbroken run") {
-  // Killed in the third step of a round, whose samples are cut in other shares than before.
+TEST_CASE("ranks: local steps resume after a kill with the bits of an uninterrupted run") {
+  // Kills it in the third step of a round, whose batch is cut into other shares than those before.
   const RunFolderOfTest whole("whole"), folder("broken");
   const ProgramResult unbroken = loop(3, fmt::format("--local=3 {} 1", whole.path));
   CAPTURE(unbroken.output);
   REQUIRE(unbroken.code == 0);
   const ProgramResult broken = loop(3, fmt::format("--local=3 {} 1 kill 1 6", folder.path));
   CHECK(broken.code == 137);
-  // Each rank has a state of its own, so that there must be as many of them.
+  // Each rank has a different state, so a resume needs the same number of ranks.
   const ProgramResult fewer = loop(2, fmt::format("--local=3 {} 1", folder.path));
   CHECK(fewer.code == 1);
   CHECK(fewer.output.find("resume it with 3 ranks and 3 local steps, not with 2 and 3") !=
@@ -214,7 +215,7 @@ TEST_CASE("ranks: local steps go on after a kill with the bits of an unbroken ru
   CHECK(loop(3, fmt::format("--local=3 {} 1", folder.path)).output == unbroken.output);
 }
 
-TEST_CASE("ranks: local steps need fewer exchanges than there are steps") {
+TEST_CASE("ranks: local steps need fewer exchanges than steps") {
   // Four epochs of 45 steps, in rounds of 40 and 5.
   const ProgramResult r = loop(2, "--local=40 --batch=1 --count - 1");
   CAPTURE(r.output);
@@ -224,8 +225,9 @@ TEST_CASE("ranks: local steps need fewer exchanges than there are steps") {
   CHECK(std::atoll(r.output.c_str() + at + 10) < 4 * 45);
 }
 
-TEST_CASE("ranks: a signal ends local steps within a round, which go on with the same bits") {
-  // Epochs of 23 steps, in rounds of 20 and 3. Ranks hear after step 16 of what was in the first 8.
+TEST_CASE("ranks: a signal stops local steps within a round, which resume with the same bits") {
+  // Epochs have 23 steps, in rounds of 20 and 3. After step 16 ranks learn of a signal in the first
+  // 8.
   const RunFolderOfTest whole("whole"), folder("broken");
   const std::string options = "--local=20 --batch=2 ";
   const ProgramResult unbroken = loop(3, fmt::format("{}{} 1", options, whole.path));

@@ -1,4 +1,5 @@
-// Which bytes go where after each rank has updated its part of the weights.
+// The hops that send each rank's updated part of the weights to all: every byte arrives once, and
+// no rank sends too much.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace {
 using dist::detail::Hop;
 using dist::detail::OwnedBytes;
 
-// Parameters with 8 bytes of state for each of their 4, with the owners that an optimizer chooses.
+// Parameters with 8 bytes of state per 4 bytes, with the owners that optim::shard_owners() chooses.
 std::vector<OwnedBytes> owned(const std::vector<int64_t>& sizes, int64_t ranks) {
   std::vector<optim::ShardItem> parameters;
   for (const int64_t bytes : sizes) parameters.push_back({2 * bytes, bytes / 4});
@@ -24,14 +25,14 @@ std::vector<OwnedBytes> owned(const std::vector<int64_t>& sizes, int64_t ranks) 
   return items;
 }
 
-// A table with most of the weights; layers; and the same size for all.
+// A table with most of the weights; layers of several sizes; equal sizes; few and tiny ones.
 const std::vector<std::vector<int64_t>> kModels = {{7400, 600, 600, 600, 400, 400},
                                                    {3000, 2500, 40, 40, 800, 40, 800},
                                                    std::vector(12, 1000L),
                                                    {4, 4, 4},
                                                    {1000}};
 
-// How often each byte of each item has come, by rank.
+// How often each byte of each item has arrived, by rank.
 struct Received {
   std::vector<std::vector<std::vector<int>>> times;
   Received(const std::vector<OwnedBytes>& items, int64_t ranks) {
@@ -52,7 +53,7 @@ struct Received {
   }
 };
 
-// What one rank knows of the hops between two.
+// The hops between two ranks in the list of one rank.
 std::vector<Hop> between(std::vector<Hop> hops, int64_t from, int64_t to) {
   std::erase_if(hops, [&](const Hop& h) { return h.from != from || h.to != to; });
   return hops;
@@ -60,7 +61,7 @@ std::vector<Hop> between(std::vector<Hop> hops, int64_t from, int64_t to) {
 
 }  // namespace
 
-TEST_CASE("owned hops: every byte comes once, from a rank that has it, as both sides know") {
+TEST_CASE("owned hops: every byte arrives once, from a rank that has it, and both ranks agree") {
   for (const std::vector<int64_t>& sizes : kModels)
     for (const int64_t ranks : {2, 3, 4, 8}) {
       CAPTURE(ranks);
@@ -86,7 +87,7 @@ TEST_CASE("owned hops: every byte comes once, from a rank that has it, as both s
     }
 }
 
-TEST_CASE("owned hops: no rank sends more than twice its even part, however large one tensor is") {
+TEST_CASE("owned hops: no rank sends more than twice its even share, however large a tensor is") {
   for (std::vector<int64_t> sizes : kModels) {
     for (int64_t& bytes : sizes) bytes *= 1000;  // pieces are whole bytes
     for (const int64_t ranks : {2, 3, 4, 8, 64}) {

@@ -1,5 +1,5 @@
 // The training programs under mpirun: the bits of a run depend on its blocks and not on the ranks,
-// rank 0 alone speaks, and what goes wrong on one rank is said once.
+// only rank 0 prints, and an error of any rank is printed once.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -16,8 +16,8 @@
 namespace tern::test::test_program_ranks {
 namespace {
 
-// A shell's command in a folder. `ranks` N starts N of what follows, more of them than cores, and
-// by root where a container has no other user.
+// Runs a shell command in a folder. In it, `ranks N PROGRAM ...` starts N ranks of a program under
+// mpirun, which allows more ranks than cores, and root, since a container may have no other user.
 Ran in_shell(const std::string& command, const std::string& folder) {
   const std::string ranks = fmt::format(
       "ranks() {{ n=$1; shift; OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
@@ -30,9 +30,9 @@ Ran in_shell(const std::string& command, const std::string& folder) {
                    {.folder = folder, .environment = {{"PATH", programs}}});
 }
 
-// Words before a program under which tests/faults/shim.cpp calls `command` in a shell just before
-// operation $at in the folder `out`; and those under which it writes all operations to the file
-// `log`. Sanitizers do without it.
+// Prefixes of a command line that load tests/faults/shim.cpp: with_fault() runs `command` in a
+// shell just before operation $at in the folder `out`; with_log() writes all operations to the file
+// `log`. Builds with sanitizers do not have the shim.
 std::string with_fault(const std::string& out, const std::string& command) {
   return fmt::format(
       "env LD_PRELOAD={} FAULT_UNDER={} FAULT_HOW=shell FAULT_AT=$at FAULT_COMMAND='{}' ",
@@ -43,7 +43,7 @@ std::string with_log(const std::string& out) {
 }
 constexpr bool kFaults = *FAULT_SHIM != 0;
 
-// The log of a run without times.
+// The log of a run without the times and speeds.
 std::string log_of(const std::string& folder) {
   return std::regex_replace(read_file(folder + "/log.jsonl"),
                             std::regex("\"(seconds|[a-z]*_per_s)\":[^,}]*"), "");
@@ -79,7 +79,7 @@ TEST_CASE("programs: a run has the same bits on 1 to 3 ranks, stopped and resume
     const Ran alone =
         in_shell(with_log("alone") + start + " --blocks 8 --threads 1 --out alone", dir.path());
     REQUIRE_MESSAGE(alone.code == 0, alone.err);
-    // Rank 0 is sent SIGTERM as it writes its first checkpoint.
+    // Rank 0 gets a SIGTERM while it writes its first checkpoint.
     const Ran broken =
         in_shell("at=$(sed -n '/rename checkpoint.safetensors/{s/ .*//p;q}' log); ranks 3 " +
                      with_fault("broken", "kill -TERM $PPID") + start +
@@ -99,7 +99,7 @@ TEST_CASE("programs: a run has the same bits on 1 to 3 ranks, stopped and resume
 
 constexpr const char* kTiny = "ntm train --hidden 6 --slots 9 --width 4 --sequences 24 --every 12 ";
 
-TEST_CASE("programs: ranks say once what one process would say") {
+TEST_CASE("programs: ranks print once what one process would print") {
   TempDir dir;
   const std::string tiny = kTiny;
   for (const std::string words :
@@ -109,7 +109,7 @@ TEST_CASE("programs: ranks say once what one process would say") {
     CAPTURE(words);
     const Ran alone = in_shell(words, dir.path()), ranks = in_shell("ranks 3 " + words, dir.path());
     CHECK(ranks.code == alone.code);
-    // mpirun has words of its own on standard error.
+    // mpirun also writes to standard error.
     if (words.find("dry-run") == words.npos) CHECK(ranks.out == alone.out);
     CHECK(count(ranks.out, "machine") == count(alone.out, "machine"));
     if (!alone.err.empty()) CHECK_MESSAGE(count(ranks.err, alone.err) == 1, ranks.err);
@@ -118,7 +118,7 @@ TEST_CASE("programs: ranks say once what one process would say") {
   CHECK_FALSE(std::filesystem::exists(dir / "runs"));
 }
 
-TEST_CASE("programs: ranks wait for the report of the first one") {
+TEST_CASE("programs: ranks wait until rank 0 has written the report") {
   if (!kFaults) return;
   TempDir dir;
   const std::string tiny = kTiny;
@@ -131,18 +131,18 @@ TEST_CASE("programs: ranks wait for the report of the first one") {
             "--rank-timeout 3 --out new",
         dir.path());
   };
-  // A signal to a rank that has nothing more to do does not end it.
+  // A signal does not end a rank that only waits.
   const Ran signalled = in_report("kill -TERM $(cat pid.1)");
   CHECK_MESSAGE(signalled.code == 0, signalled.err);
   CHECK(std::filesystem::exists(dir / "new/report.html"));
-  // The first one hangs.
+  // Rank 0 hangs.
   const Ran stopped = in_report("kill -STOP $PPID");
   CHECK(stopped.code != 0);
   CHECK_MESSAGE(count(stopped.err, "rank 1: waited 3 s in the report for rank 0 ") == 1,
                 stopped.err);
 }
 
-TEST_CASE("programs: an error of one rank is said by the first, with its rank") {
+TEST_CASE("programs: rank 0 prints an error of another rank, with its number") {
   TempDir dir;
   const std::string tiny = kTiny, two = "ranks 1 " + tiny + "--out new : -n 1 " + tiny;
   const auto refused = [&](const std::string& command, const std::string& words) {

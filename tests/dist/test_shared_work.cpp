@@ -1,4 +1,4 @@
-// Work that ranks share: every rank gets the results of all, in order.
+// Work that ranks share: every rank gets the results of all items in order, and all stop together.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -9,8 +9,7 @@
 
 namespace tern::test::test_shared_work {
 
-TEST_CASE(
-    "shared work: one process gets results in order, and nothing once an item gives nothing") {
+TEST_CASE("shared work: one process gets results in order, and none if an item returns nothing") {
   int64_t calls = 0;
   const auto square = [&](int64_t i) -> std::optional<dist::Numbers> {
     ++calls;
@@ -27,7 +26,7 @@ TEST_CASE(
   CHECK(calls == 13);
 }
 
-TEST_CASE("shared work: ranks get what one process gets, and stop or fail together") {
+TEST_CASE("shared work: ranks get the results of one process, and stop or fail together") {
   const ProgramResult alone = run_program(SHARED_WORK_RANKS);
   REQUIRE(alone.code == 0);
   CHECK(alone.output.find("0x1p+0") == alone.output.npos);  // item 0 has no numbers

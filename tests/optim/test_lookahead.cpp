@@ -1,3 +1,4 @@
+// Lookahead and groups for the biases of norms, compared with their definitions in plain numbers.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,12 +17,12 @@ void set(const Tensor& t, double value) {
 
 }  // namespace
 
-TEST_CASE("Lookahead: slow weights, and what the training goes on from") {
+TEST_CASE("Lookahead: slow weights, and the weights from which training continues") {
   const Tensor w = ones({3}).set_requires_grad(), n = scalar(1, DType::i64);
   optim::Lookahead lookahead({{"w", w}, {"n", n}}, {.every = 2, .decay = 0.5, .total = 5});
   CHECK(lookahead.share(0) == 0);
   CHECK(lookahead.share(5) == 0.25);
-  CHECK(lookahead.share(9) == 0.25);  // a run that went on
+  CHECK(lookahead.share(9) == 0.25);  // beyond options.total
   double slow = 1;
   for (int64_t step = 1; step <= 5; ++step) {
     const double trained = 10. * static_cast<double>(step);
@@ -39,7 +40,7 @@ TEST_CASE("Lookahead: slow weights, and what the training goes on from") {
   CHECK(w.requires_grad());
 }
 
-TEST_CASE("Lookahead: without a length the share is the same all along; the state goes on") {
+TEST_CASE("Lookahead: without a total the share is constant; a loaded state continues") {
   const Tensor w = ones({2}), v = ones({2});
   optim::Lookahead first({{"w", w}}, {.every = 1, .decay = 0.75}),
       second({{"w", v}}, {.every = 1, .decay = 0.75});
@@ -58,7 +59,7 @@ TEST_CASE("Lookahead: without a length the share is the same all along; the stat
   CHECK_THROWS_AS(optim::Ema({{"w", w}}).update(1.5), Error);
 }
 
-TEST_CASE("scale_norm_biases: biases of norms get groups of their own, which decay as fast") {
+TEST_CASE("scale_norm_biases: biases of norms get separate groups that decay as fast") {
   const auto parameter = [](const Shape& shape) { return ones(shape).set_requires_grad(); };
   const NamedTensors p = {{"conv.weight", parameter({2, 1, 3, 3})},
                           {"conv.bias", parameter({2})},
@@ -76,7 +77,7 @@ TEST_CASE("scale_norm_biases: biases of norms get groups of their own, which dec
   CHECK(one.weight_decay(0) == 0.125);
   CHECK(one.lr(1) == 32);
   CHECK(one.weight_decay(1) == 0.125 / 64);
-  // Beside groups by the number of axes.
+  // Together with decay_groups().
   const optim::Sgd two(optim::scale_norm_biases(optim::decay_groups(p, 0.25), 2, 1, 0.25),
                        {.lr = 1, .weight_decay = 0.25});
   REQUIRE(two.num_groups() == 3);

@@ -1,5 +1,5 @@
-// The optimizers beside Adam, SGD, RMSprop and Adadelta, and groups with settings of their own.
-// Numbers are PyTorch's and timm's: tests/reference/optim/make_more_optim.py.
+// Optimizers other than Adam, SGD, RMSprop and Adadelta, and groups with different settings,
+// against numbers of PyTorch and timm (tests/reference/optim/make_more_optim.py).
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ Make simple(const typename Kind::Options& options = {}) {
   return [options](const NamedTensors& p) { return std::make_unique<Kind>(p, options); };
 }
 
-/// `b` has settings of its own, the others those of the defaults.
+/// `b` gets the settings of_b, the other parameters `options`.
 template <class Kind>
 Make grouped(const typename Kind::Options& options, const typename Kind::Options& of_b) {
   return [=](const NamedTensors& p) {
@@ -76,7 +76,7 @@ std::vector<Case> cases() {
                                             .trust_clip = true,
                                             .always_adapt = true})},
       {"lamb_plain", simple<optim::Lamb>({.lr = .05, .weight_decay = 0, .bias_correction = false})},
-      // float64's epsilon is the default of both.
+      // The default of both is the epsilon of float64.
       {"adafactor", simple<optim::Adafactor>({.eps1 = std::numeric_limits<double>::epsilon()})},
       {"adafactor_options",
        simple<optim::Adafactor>(
@@ -152,7 +152,7 @@ std::string complaint(auto fn) {
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-/// A model trained for some steps, in one of two ways, with averages.
+/// The result of six steps, inside backward or after it, with averages of the weights.
 struct Trained {
   Doubles weights, averages;
 };
@@ -201,7 +201,7 @@ TEST_CASE("more optimizers: 20 steps equal PyTorch's and timm's") {
     }
 }
 
-TEST_CASE("more optimizers: state goes out and in by name; the continuation is exact") {
+TEST_CASE("more optimizers: a saved and loaded state continues exactly") {
   for (const Case& c : cases())
     for (DType dtype : {DType::f64, DType::f32}) {
       const NamedTensors p = start(c, dtype);
@@ -229,7 +229,7 @@ TEST_CASE("more optimizers: state goes out and in by name; the continuation is e
 TEST_CASE(
     "more optimizers: a step inside backward has the bits of a step after it, with averages") {
   for (const Case& c : cases()) {
-    if (c.name.ends_with("groups")) continue;  // of other names
+    if (c.name.ends_with("groups")) continue;  // their parameters have other names
     const Trained plain = trained(c, false, false), averaged = trained(c, false, true);
     const Trained inside = trained(c, true, false), both = trained(c, true, true);
     CHECK_MESSAGE(plain.weights == inside.weights, c.name);
@@ -240,7 +240,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("more optimizers: the same for any number of threads; strided gradients, no elements") {
+TEST_CASE("more optimizers: same bits on any number of threads; strided and empty gradients") {
   const int before = num_threads();
   for (const Case& c : cases()) {
     auto run = [&](int threads, bool strided) {
@@ -264,7 +264,7 @@ TEST_CASE("more optimizers: the same for any number of threads; strided gradient
   set_num_threads(before);
 }
 
-TEST_CASE("groups: every setting may differ; each group's state is its rule's") {
+TEST_CASE("groups: every setting may differ; each group has the state of its rule") {
   Tensor a = leaf(ones({2})), b = leaf(ones({3}));
   optim::Sgd sgd(std::vector<optim::Sgd::Group>{
       {.parameters = {{"a", a}}, .options = {.lr = .5}},
@@ -296,7 +296,7 @@ TEST_CASE("groups: every setting may differ; each group's state is its rule's") 
             "two parameters are called 'a'"));
 }
 
-TEST_CASE("Adafactor keeps a row and a column; NAdam's product is of one element") {
+TEST_CASE("Adafactor keeps a row and a column; NAdam's product has one element") {
   Tensor w = leaf(ones({2, 3, 4}));
   w.set_grad(ones({2, 3, 4}));
   optim::Adafactor factors(NamedTensors{{"w", w}});
@@ -307,7 +307,7 @@ TEST_CASE("Adafactor keeps a row and a column; NAdam's product is of one element
   CHECK(state[1].second.shape() == Shape{2, 3, 1});
   CHECK(state[2].first == "w.col_var");
   CHECK(state[2].second.shape() == Shape{2, 1, 4});
-  // By default the bound is the type's own epsilon: a gradient of zeros does nothing.
+  // By default the bound is the epsilon of the type: a gradient of zeros changes nothing.
   Tensor still = leaf(ones({3, 3}));
   still.set_grad(zeros({3, 3}));
   optim::Adafactor(NamedTensors{{"still", still}}).step();
@@ -319,7 +319,7 @@ TEST_CASE("Adafactor keeps a row and a column; NAdam's product is of one element
   CHECK(nadam.state_dict()[3].second.shape() == Shape{});
 }
 
-TEST_CASE("Muon makes the momentum orthogonal, takes matrices alone, and fails as a whole") {
+TEST_CASE("Muon makes the momentum orthogonal, takes only matrices, and steps all or none") {
   Rng rng(5);
   Tensor w = leaf(zeros({30, 50}, DType::f64));
   w.set_grad(randn({30, 50}, rng, DType::f64));
@@ -337,7 +337,7 @@ TEST_CASE("Muon makes the momentum orthogonal, takes matrices alone, and fails a
   Tensor small = leaf(ones({2, 2})), large = leaf(ones({600, 600}));
   small.set_grad(ones({2, 2})), large.set_grad(ones({600, 600}));
   optim::Muon pair(NamedTensors{{"small", small}, {"large", large}});
-  trim_memory();  // what is free already is not asked for
+  trim_memory();  // so that no cached memory serves the step
   set_memory_cap(memory_stats().live + (1 << 20));
   CHECK_THROWS_AS(pair.step(), Error);
   set_memory_cap(0);
@@ -347,7 +347,7 @@ TEST_CASE("Muon makes the momentum orthogonal, takes matrices alone, and fails a
   CHECK(pair.state_dict().size() == 4);
 }
 
-TEST_CASE("Muon beside AdamW is what two optimizers would do, with one state") {
+TEST_CASE("Muon with AdamW equals two separate optimizers, with one state") {
   Rng rng(6);
   const std::vector<std::pair<const char*, Shape>> shapes = {
       {"embed.weight", {7, 4}},  {"blocks.0.fc.weight", {6, 4}},
@@ -380,7 +380,7 @@ TEST_CASE("Muon beside AdamW is what two optimizers would do, with one state") {
       o->set_lr_factor(1.0 / (1 + step));
       o->step();
     }
-    if (step == 1) {  // one state, which another of its kind takes over
+    if (step == 1) {  // another optimizer loads the common state
       optim::MuonWithAdamW other(
           std::vector<optim::MuonWithAdamW::Group>{{of.hidden, muon}, {of.others, adamw}});
       other.load_state_dict(one.state_dict());
@@ -399,7 +399,7 @@ TEST_CASE("Muon beside AdamW is what two optimizers would do, with one state") {
             "in 32 bits, not in 8"));
 }
 
-TEST_CASE("more optimizers: settings that make no sense are refused by name") {
+TEST_CASE("more optimizers: invalid settings are errors that name them") {
   const NamedTensors p = {{"w", leaf(ones({2, 2}))}};
   CHECK(has(complaint([&] { optim::Lion(p, {.beta2 = 1}); }), "Lion: betas"));
   CHECK(has(complaint([&] { optim::NAdam(p, {.momentum_decay = -1}); }), "NAdam: momentum_decay"));

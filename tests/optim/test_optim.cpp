@@ -1,3 +1,5 @@
+// Adam, AdamW, SGD, RMSprop and Adadelta against PyTorch's numbers; groups, saved states, clipping,
+// averaging and check_training_graph().
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -82,7 +84,7 @@ double largest_difference(const Tensor& a, const Tensor& b) {
   return worst;
 }
 
-// A gradient that depends on the element alone, over several pieces of the parallel pass.
+// A parameter of several pieces of the parallel pass, with a different gradient for each element.
 NamedTensors large(int64_t n) {
   Tensor p = leaf(linspace(-1, 1, n));
   p.set_grad(linspace(3, -2, n));
@@ -112,7 +114,7 @@ TEST_CASE("optimizers: 20 steps equal PyTorch's") {
   }
 }
 
-TEST_CASE("optimizers: state goes out and in by name; the continuation is exact") {
+TEST_CASE("optimizers: a saved and loaded state continues exactly") {
   for (const auto& row : kCases) {
     const auto& name = row.first;
     const auto& make = row.second;
@@ -142,7 +144,7 @@ TEST_CASE("optimizers: a state that does not fit changes nothing") {
   NamedTensors p = start();
   optim::AdamW optimizer(p);
   CHECK(optimizer.state_dict().empty());
-  set_gradients(p, 1);  // none for `rare`
+  set_gradients(p, 1);  // no gradient for `rare`
   optimizer.step();
   NamedTensors state = optimizer.state_dict();
   CHECK(state.size() == 6);
@@ -159,7 +161,7 @@ TEST_CASE("optimizers: a state that does not fit changes nothing") {
   CHECK(optimizer.state_dict()[0].second.item<int64_t>() == 1);
 }
 
-TEST_CASE("optimizers: groups, factors, and what is refused") {
+TEST_CASE("optimizers: groups, factors of the learning rate, and invalid arguments") {
   Tensor w = leaf(ones({2, 2})), b = leaf(ones({2}));
   NamedTensors p = {{"w", w}, {"b", b}};
   optim::Sgd decayed(optim::decay_groups(p, 0.5), {.lr = 1, .weight_decay = 9});
@@ -193,11 +195,11 @@ TEST_CASE("optimizers: a transposed gradient, an empty parameter, an old graph")
   Tensor loss = sum(square(w));
   optimizer.step();
   CHECK(w.to_vector<float>() == std::vector<float>{-1, -3, -5, -2, -4, -6});
-  // The step wrote what square() had saved: the old graph says so rather than being wrong.
+  // The step overwrote the input that square() had saved: backward on the old graph is an error.
   CHECK_THROWS_AS(loss.backward(), Error);
 }
 
-TEST_CASE("optimizers, clipping and averaging give the same bits for any number of threads") {
+TEST_CASE("optimizers, clipping and averaging give the same bits on any number of threads") {
   int before = num_threads();
   std::vector<std::vector<float>> results;
   for (int threads : {1, 3}) {
@@ -215,7 +217,7 @@ TEST_CASE("optimizers, clipping and averaging give the same bits for any number 
   for (size_t i = 0; i < 3; ++i) CHECK(results[i] == results[i + 3]);
 }
 
-TEST_CASE("clip_grad_norm scales all gradients together and gives the norm before") {
+TEST_CASE("clip_grad_norm scales all gradients together and returns the norm before") {
   Tensor a = leaf(zeros({2})), b = leaf(zeros({1})), c = leaf(zeros({4}));
   NamedTensors p = {{"a", a}, {"b", b}, {"c", c}};
   auto reset = [&] {
@@ -255,7 +257,7 @@ TEST_CASE("clip_grad_norm scales all gradients together and gives the norm befor
   CHECK_THROWS_AS(optim::clip_grad_norm(p, 1, {.p = 3}), Error);
 }
 
-TEST_CASE("grad_squares: a sum a parameter, by its gradient alone") {
+TEST_CASE("grad_squares: one sum per parameter, which depends only on its gradient") {
   const double kInf = std::numeric_limits<double>::infinity();
   NamedTensors p = {{"a", leaf(zeros({2, 3}))},
                     {"none", leaf(zeros({4}))},
@@ -308,7 +310,7 @@ TEST_CASE("Ema averages, swaps in and out, and continues from its state") {
   CHECK(warm.averages()[0].second.to_vector<float>()[0] == doctest::Approx(14));
 }
 
-TEST_CASE("check_training_graph names what does not agree") {
+TEST_CASE("check_training_graph names the parameters that differ") {
   Tensor a = leaf(ones({2})), b = leaf(ones({3})), c = leaf(ones({4}));
   NamedTensors both = {{"a", a}, {"b", b}};
   optim::Sgd sgd(both), sgd_a(NamedTensors{{"a", a}});
@@ -334,7 +336,7 @@ TEST_CASE("check_training_graph names what does not agree") {
   CHECK(complaint([&] {
           optim::check_training_graph(sum(a), {{"a", a}}, sgd);
         }) == "training graph: only the optimizer has: b");
-  b.set_requires_grad(false);  // a frozen parameter need not be reached
+  b.set_requires_grad(false);  // the loss need not depend on a frozen parameter
   optim::check_training_graph(sum(a) + sum(b), both, sgd_a);
 }
 

@@ -1,4 +1,5 @@
-// Optimizer state of 8 bits.
+// Optimizers with 8-bit states: the table and the rounding against their definitions, training
+// against 32 bits, and saved states.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 namespace tern::test::test_optim_8bit {
 namespace {
 
-/// The table by the definition, as bitsandbytes' create_dynamic_map makes it.
+/// The table by its definition, like create_dynamic_map of bitsandbytes.
 std::vector<double> table(bool non_negative) {
   std::vector<double> t = {0, 1};
   for (int i = 0; i < 7; ++i) {
@@ -49,7 +50,7 @@ optim::AdamWOptions of_bits(int bits, double lr = 1e-2) {
   return {.lr = lr, .weight_decay = 0.01, .state_bits = bits};
 }
 
-/// Two layers, of which the first has a state of 8 bits and a rest in its last block.
+/// Two layers. The first is large enough for an 8-bit state, whose last block is not full.
 struct Net {
   nn::Linear up, down;
   explicit Net(Rng& rng) : up(67, 301, rng), down(301, 1, rng) {}
@@ -100,13 +101,11 @@ void check_equal(const NamedTensors& a, const NamedTensors& b) {
 
 }  // namespace
 
-TEST_CASE(
-    "8 bits: every value of the table is kept, all else becomes the nearest, nothing above 0 a "
-    "variance of 0") {
+TEST_CASE("8 bits: numbers become the nearest value of the table, but positive variances never 0") {
   for (const bool non_negative : {true, false}) {
     const std::vector<double> t = table(non_negative);
     REQUIRE(t.size() == 256);
-    // A block's largest is 1, so that the scale is 1.
+    // The largest number of each block is 1, so that its scale is 1.
     Rng rng(3);
     std::vector<float> x = {1};
     for (const double v : t) x.push_back(static_cast<float>(v));
@@ -121,13 +120,13 @@ TEST_CASE(
       double best = std::numeric_limits<double>::infinity();
       for (const double c : t)
         if (!non_negative || v == 0 || c > 0) best = std::min(best, std::abs(v - c));
-      // Within rounding of half of the way between two values.
+      // Beside rounding, the value is the nearest one.
       CHECK(std::abs(v - static_cast<double>(got[i])) <= best + 2e-7 * std::abs(v) + 1e-13);
     }
   }
 }
 
-TEST_CASE("8 bits: scales are a block's own; zeros, tiny and huge numbers, f64") {
+TEST_CASE("8 bits: one scale per block; zeros, tiny and huge numbers, f64") {
   std::vector<float> x(600, 0.0f);
   for (size_t i = 256; i < 512; ++i) x[i] = 1e-30f * static_cast<float>(i);
   for (size_t i = 512; i < 600; ++i) x[i] = -3e38f;
@@ -141,7 +140,7 @@ TEST_CASE("8 bits: scales are a block's own; zeros, tiny and huge numbers, f64")
   CHECK(d[3] == doctest::Approx(1e-3).epsilon(0.05));
 }
 
-TEST_CASE("8 bits: a quarter of the state, small parameters as ever") {
+TEST_CASE("8 bits: a quarter of the memory; small parameters keep 32 bits") {
   Rng rng(0);
   const nn::Linear layer(512, 512, rng);
   auto bytes = [&](int bits) {
@@ -170,7 +169,7 @@ TEST_CASE("8 bits: a quarter of the state, small parameters as ever") {
   CHECK(find("bias.exp_avg").dtype() == DType::f32);
 }
 
-TEST_CASE("8 bits: the continuation is exact, from any state and into any") {
+TEST_CASE("8 bits: a saved state continues exactly, even if loaded over another state") {
   Training whole(8), first(8);
   whole.steps(20);
   first.steps(9);
@@ -179,20 +178,20 @@ TEST_CASE("8 bits: the continuation is exact, from any state and into any") {
   for (const auto& [n, t] : nn::named_parameters(first.net))
     weights.emplace_back(n, t.detach().clone());
   Training second(8, 99);
-  second.steps(3);  // a state of its own, to be replaced
+  second.steps(3);  // makes a state, which loading replaces
   nn::load_state_dict(second.net, weights);
   second.optimizer.load_state_dict(state);
   second.rng = first.rng;
   second.steps(11);
   check_equal(whole.everything(), second.everything());
-  // A state of 32 bits is another.
+  // A 32-bit state does not fit.
   Training other(32);
   other.steps(1);
   CHECK_THROWS_WITH_AS(second.optimizer.load_state_dict(other.optimizer.state_dict()),
                        doctest::Contains("up.weight.exp_avg"), Error);
 }
 
-TEST_CASE("8 bits: steps inside backward and any number of threads have the same bits") {
+TEST_CASE("8 bits: same bits for steps inside backward, and on any number of threads") {
   Training after(8), inside(8);
   after.steps(6);
   inside.steps(6, true);
@@ -207,7 +206,7 @@ TEST_CASE("8 bits: steps inside backward and any number of threads have the same
   });
 }
 
-TEST_CASE("8 bits: a small problem is learned as with 32") {
+TEST_CASE("8 bits: a small problem is learned as well as with 32 bits") {
   for (const uint64_t seed : {1, 2, 3}) {
     Training full(32, seed), eighth(8, seed);
     full.steps(400);
@@ -224,7 +223,7 @@ TEST_CASE("8 bits: a small problem is learned as with 32") {
   }
 }
 
-TEST_CASE("8 bits: a rare gradient that is small beside others in its block moves as with 32") {
+TEST_CASE("8 bits: a rare gradient that is small for its block steps no further than with 32") {
   for (const double small : {1.0, 1e-2, 1e-3, 1e-4, 1e-5}) {
     CAPTURE(small);
     const Tensor table = zeros({64, 64}).set_requires_grad();  // a row is a quarter of a block
@@ -235,13 +234,13 @@ TEST_CASE("8 bits: a rare gradient that is small beside others in its block move
       const Tensor before = table.detach().clone();
       optimizer.step();
       optimizer.zero_grad();
-      // With 32 bits the first steps of Adam are of one lr at most.
+      // With 32 bits the first steps of Adam are at most lr.
       CHECK(max(abs(table.detach() - before)).item() < 1.5e-3);
     }
   }
 }
 
-TEST_CASE("8 bits: Adam, f64, and what is refused") {
+TEST_CASE("8 bits: Adam in f64, and an invalid number of bits") {
   Tensor w = (linspace(-1, 1, 5000, DType::f64)).set_requires_grad();
   optim::Adam adam(std::vector<Tensor>{w}, {.lr = 0.1, .state_bits = 8});
   for (int i = 0; i < 60; ++i) {
@@ -249,13 +248,14 @@ TEST_CASE("8 bits: Adam, f64, and what is refused") {
     backward(sum(square(w)));
     adam.step();
   }
-  CHECK(sum(square(w)).item() < 20);  // of 1,667
+  CHECK(sum(square(w)).item() < 20);  // at first 1,667
   CHECK_THROWS_WITH_AS(optim::Adam(std::vector<Tensor>{w}, {.state_bits = 4}),
                        doctest::Contains("state_bits is 4; 32 or 8"), Error);
 }
 
-/// What a state of 8 bits makes of a block: the nearest of the table times the largest, nothing
-/// above 0 a variance of 0. Where rounding decides, either. What overflows is unknown.
+/// Quantizes a block by the definition: each number becomes the nearest value of the table times
+/// the largest number; a positive variance never becomes 0. If rounding decides between two values,
+/// the error covers both. A number that overflows becomes unknown.
 void keep_in_8_bits(Number* block, int64_t n, const std::vector<double>& table, bool non_negative) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Number scale;
@@ -293,7 +293,7 @@ struct Kept {
   std::vector<Number> p, m, v;
 };
 
-/// A step by the definition, which keeps the moments in 8 bits afterwards.
+/// A step by the definition, after which the moments are quantized to 8 bits.
 template <class Rule>
 void step_by_hand(const Rule& r, bool decoupled, Kept& k, const std::vector<double>& grads,
                   double t) {
@@ -315,7 +315,8 @@ void step_by_hand(const Rule& r, bool decoupled, Kept& k, const std::vector<doub
   }
 }
 
-/// Every block has gradients of sizes of its own in four steps, over nine decades.
+/// Each block has a different list of gradient sizes for the four steps; within a block the
+/// gradients span nine decades.
 template <class Rule>
 void check_8_bits(Rule rule, bool decoupled, DType type) {
   type == DType::f32 ? Number::use_f32() : Number::use_f64();
@@ -351,10 +352,10 @@ void check_8_bits(Rule rule, bool decoupled, DType type) {
     CAPTURE(t);
     CHECK(wrong == 0);
   }
-  CHECK(compared > n);  // of 4 n
+  CHECK(compared > n);  // more than a quarter of the 4 n results
 }
 
-TEST_CASE("8 bits: Adam and AdamW at the ends of their coefficients are their definitions") {
+TEST_CASE("8 bits: Adam and AdamW equal their definitions at the limits of their coefficients") {
   for (DType type : {DType::f32, DType::f64})
     for (double beta1 : {0.0, 0.9})
       for (double beta2 : {0.0, 0.99})
@@ -371,7 +372,7 @@ TEST_CASE("8 bits: Adam and AdamW at the ends of their coefficients are their de
           }
 }
 
-TEST_CASE("optimizers: a state that is replaced takes no second one") {
+TEST_CASE("optimizers: loading a state over another one needs no further memory") {
   Training t(32);
   t.steps(1);
   NamedTensors state;
@@ -381,7 +382,7 @@ TEST_CASE("optimizers: a state that is replaced takes no second one") {
   t.optimizer.load_state_dict(state);
   CHECK(memory_stats().live == live);
   CHECK(memory_stats().peak < live + 4096);
-  // Of what a state does not have there is none left.
+  // Parameters that a loaded state lacks have no state any more.
   const NamedTensors up(state.begin(), state.begin() + 3);
   t.optimizer.load_state_dict(up);
   CHECK(t.optimizer.state_dict().size() == 3);

@@ -1,5 +1,5 @@
-// Every optimizer with its coefficients at 0 and at 1 and gradients from 1e-30 to 1e30, against its
-// definition on single numbers in f64 that carry the error of the type along.
+// Every optimizer with its coefficients at 0 and 1 and gradients from 1e-30 to 1e30, against its
+// definition on single numbers in f64, which also track the rounding error of the type.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ const Doubles kSizes = {1e-30, 1e-24, 1e-20, 1e-15, 1e-8, 1e-3, 1,    1e3,
                         1e8,   1e12,  1e15,  1e18,  1e19, 1e20, 1e25, 1e30};
 constexpr size_t kSteps = 4;
 
-/// The gradients of one number in four steps, whose state remembers the largest or forgets it.
+/// Lists of the gradients of one number in four steps: a large one may come first, last or always.
 std::vector<Doubles> gradient_lists() {
   std::vector<Doubles> lists;
   for (double g : kSizes) {
@@ -36,7 +36,7 @@ std::vector<Doubles> gradient_lists() {
   return lists;
 }
 
-/// A number with all that any of these optimizers keeps for it.
+/// A number with all states that any of these optimizers keeps for it.
 struct Kept {
   Number p = 0.5, m, v, a, b;  ///< b: the step, where the optimizer keeps it
   double product = 1;
@@ -50,7 +50,7 @@ void check_steps(const Rule& rule, double eps, DType type, ByHand by_hand) {
   Tensor p = full({n}, 0.5, type).set_requires_grad();
   optim::OptimizerOf<Rule> optimizer(std::vector<Tensor>{p}, rule);
   std::vector<Kept> numbers(lists.size());
-  std::vector<bool> infinite(lists.size());  // squares at least
+  std::vector<bool> infinite(lists.size());  // a square was infinite
   for (size_t t = 0; t < kSteps; ++t) {
     Doubles g;
     for (const Doubles& list : lists) g.push_back(list[t]);
@@ -71,7 +71,7 @@ void check_steps(const Rule& rule, double eps, DType type, ByHand by_hand) {
         CHECK((std::isfinite(got[i]) || eps == 0 || !(most <= Number::largest)));
       else if (k.p.known())
         CHECK(std::abs(got[i] - k.p.value) <= k.p.error);
-      if (!k.p.known() || infinite[i]) k.p = Number(got[i]);  // goes on from there
+      if (!k.p.known() || infinite[i]) k.p = Number(got[i]);  // continue from the real value
     }
   }
 }
@@ -82,7 +82,7 @@ void check_types(const Rule& rule, double eps, ByHand by_hand) {
   check_steps(rule, eps, DType::f64, by_hand);
 }
 
-/// What Adam's kin has in common: decay and both moments. Gives the gradient.
+/// The common part of Adam and its variants: weight decay and both moments. Returns the gradient.
 template <class Rule>
 Number moments(const Rule& r, Kept& k, Number g, bool decoupled) {
   if (decoupled)
@@ -94,8 +94,8 @@ Number moments(const Rule& r, Kept& k, Number g, bool decoupled) {
   return g;
 }
 
-/// fn(rule) for the rule with each coefficient at 0 and, where it may be, at 1, and for all pairs
-/// of betas.
+/// Calls fn(rule) with each coefficient of the rule at 0 and, if that is allowed, at 1, and with
+/// all pairs of betas.
 template <class Rule>
 void for_each_setting(Rule rule, const std::function<void(const Rule&)>& fn) {
   fn(rule);
@@ -138,12 +138,12 @@ void check_adam(bool decoupled) {
   });
 }
 
-TEST_CASE("Adam and AdamW at the ends of their coefficients") {
+TEST_CASE("Adam and AdamW at the limits of their coefficients") {
   check_adam<optim::AdamOptions>(false);
   check_adam<optim::AdamWOptions>(true);
 }
 
-TEST_CASE("NAdam at the ends of its coefficients") {
+TEST_CASE("NAdam at the limits of its coefficients") {
   using Rule = optim::NAdamOptions;
   for (bool decoupled : {false, true})
     for_each_setting<Rule>({.decoupled_weight_decay = decoupled}, [=](const Rule& r) {
@@ -157,7 +157,7 @@ TEST_CASE("NAdam at the ends of its coefficients") {
         const Number of_g = Number(r.lr * (1 - momentum(t)) / (1 - k.product));
         const Number of_m = Number(r.lr * next / (1 - k.product * next));
         const Number root_of_v = root(k.v / Number(1 - std::pow(r.beta2, t)));
-        // The product is kept in the type, and 1 less it loses what it is close to 1.
+        // The product is rounded to the type: 1 - product loses digits near 1.
         const double lost = 1 + 1 / (1 - k.product);
         Number step = (of_g * g + of_m * k.m) / (root_of_v + Number(r.eps));
         step.error *= lost;
@@ -166,7 +166,7 @@ TEST_CASE("NAdam at the ends of its coefficients") {
     });
 }
 
-TEST_CASE("RAdam at the ends of its coefficients") {
+TEST_CASE("RAdam at the limits of its coefficients") {
   using Rule = optim::RAdamOptions;
   for (bool decoupled : {false, true})
     for_each_setting<Rule>({.decoupled_weight_decay = decoupled}, [=](const Rule& r) {
@@ -185,20 +185,20 @@ TEST_CASE("RAdam at the ends of its coefficients") {
     });
 }
 
-TEST_CASE("Lion at the ends of its coefficients") {
+TEST_CASE("Lion at the limits of its coefficients") {
   using Rule = optim::LionOptions;
   for_each_setting<Rule>({}, [](const Rule& r) {
     check_types(r, 1, [=](Kept& k, Number g, double) {
       const Number c = average(k.m, g, r.beta1);
       const double sign = c.value > 0 ? 1 : c.value < 0 ? -1 : 0;
       k.p = k.p * Number(1 - r.lr * r.weight_decay) - Number(r.lr * sign);
-      if (std::abs(c.value) <= c.error) k.p.error += 2 * r.lr;  // either sign
+      if (std::abs(c.value) <= c.error) k.p.error += 2 * r.lr;  // the sign is unknown
       k.m = average(k.m, g, r.beta2);
     });
   });
 }
 
-TEST_CASE("Sgd at the ends of its coefficients") {
+TEST_CASE("Sgd at the limits of its coefficients") {
   for (double lr : {0.0, 1e-3, 1.0})
     for (double momentum : {0.0, 0.9, 1.0})
       for (double dampening : {0.0, 0.1, 1.0})
@@ -222,7 +222,7 @@ TEST_CASE("Sgd at the ends of its coefficients") {
                        doctest::Contains("must not be negative"), Error);
 }
 
-TEST_CASE("RmsProp at the ends of its coefficients") {
+TEST_CASE("RmsProp at the limits of its coefficients") {
   for (double alpha : {0.0, 0.5, 0.99, 1.0})
     for (double eps : {0.0, 1e-8, 1.0})
       for (double decay : {0.0, 1.0})
@@ -247,7 +247,7 @@ TEST_CASE("RmsProp at the ends of its coefficients") {
                        doctest::Contains("alpha must lie in [0, 1]"), Error);
 }
 
-TEST_CASE("Adadelta at the ends of its coefficients") {
+TEST_CASE("Adadelta at the limits of its coefficients") {
   for (double lr : {0.0, 1.0})
     for (double rho : {0.0, 0.9, 1.0})
       for (double eps : {1e-6, 1.0})

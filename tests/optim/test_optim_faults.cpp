@@ -1,4 +1,4 @@
-// What goes wrong around a training step: nothing is half done, and nothing passes in silence.
+// Errors around a training step: no step is taken in part, and no error goes unnoticed.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -35,7 +35,7 @@ std::string complaint(auto fn) {
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-/// Three parameters with gradients; the second is large, so that its state is what does not fit.
+/// Three parameters with gradients; only the state of the second, large one does not fit.
 NamedTensors three() {
   NamedTensors p = {{"a", leaf(linspace(-1, 1, 10))},
                     {"b", leaf(linspace(-1, 1, 1 << 20))},
@@ -44,7 +44,7 @@ NamedTensors three() {
   return p;
 }
 
-/// Puts the cap back however a test ends.
+/// Sets a memory cap and removes it when the test ends, even by an exception.
 struct CapScope {
   explicit CapScope(int64_t bytes) { set_memory_cap(bytes); }
   ~CapScope() { set_memory_cap(0); }
@@ -74,13 +74,13 @@ struct Leaky {
 
 }  // namespace
 
-TEST_CASE("optimizers: a step that finds no memory is not taken, and can be taken again") {
+TEST_CASE("optimizers: a step without enough memory changes nothing and can be repeated") {
   auto run = [](bool capped) {
     NamedTensors p = three();
     optim::AdamW optimizer(p, {.lr = 0.1});
     if (capped) {
       trim_memory();
-      CapScope cap(memory_stats().live + (1 << 20));  // b's state needs eight times as much
+      CapScope cap(memory_stats().live + (1 << 20));  // the state of b needs eight times as much
       Floats before = values(p[0].second);
       CHECK_THROWS_AS(optimizer.step(), Error);
       CHECK(values(p[0].second) == before);
@@ -97,8 +97,8 @@ TEST_CASE("optimizers: a step that finds no memory is not taken, and can be take
   CHECK(run(true) == run(false));
 }
 
-TEST_CASE("optimizers: every parameter that fails to be ready leaves all as they are") {
-  // The last of three is the one that cannot be stepped, for each reason there is.
+TEST_CASE("optimizers: one parameter that cannot be stepped leaves all of them unchanged") {
+  // The first parameter could be stepped, those of the converted layer cannot.
   Rng rng(1);
   nn::Linear layer(3, 3, rng);
   Tensor first = leaf(ones({2}));
@@ -113,16 +113,16 @@ TEST_CASE("optimizers: every parameter that fails to be ready leaves all as they
   CHECK(optimizer.state_dict().empty());
 }
 
-TEST_CASE("optimizers and averages: a model that was converted since is an error, not a no-op") {
+TEST_CASE("optimizers and averages: a model converted since is an error, not a no-op") {
   Rng rng(1);
   nn::Linear layer(3, 3, rng), other(layer);
   optim::AdamW optimizer(nn::named_parameters(layer));
   optim::Ema ema(nn::state_dict(layer));
-  nn::to(layer, DType::f32);  // already so: nothing happens
+  nn::to(layer, DType::f32);  // no change: it is f32 already
   sum(layer(ones({2, 3}))).backward();
   CHECK_NOTHROW(optimizer.step());
   CHECK_NOTHROW(ema.update());
-  layer = other;  // written into the same elements
+  layer = other;  // copied into the same elements
   CHECK_NOTHROW(optimizer.step());
   nn::to(layer, DType::f64);
   optimizer.zero_grad();
@@ -133,11 +133,11 @@ TEST_CASE("optimizers and averages: a model that was converted since is an error
   CHECK_NOTHROW(optim::AdamW(nn::named_parameters(layer)).step());
 
   optim::AdamW later(nn::named_parameters(layer));
-  layer.weight = nn::Parameter(ones({5, 3}, DType::f64));  // another shape: other elements
+  layer.weight = nn::Parameter(ones({5, 3}, DType::f64));  // another shape gets new elements
   CHECK(has(complaint([&] { later.step(); }), "'weight'"));
 }
 
-TEST_CASE("optimizers: a parameter that `fields` forgets is found in the first step") {
+TEST_CASE("optimizers: the first step finds a parameter that `fields` lacks") {
   Rng rng(1);
   Tensor x = randn({2, 4}, rng);
   auto step = [&](Net& net, auto forward) {
@@ -151,10 +151,10 @@ TEST_CASE("optimizers: a parameter that `fields` forgets is found in the first s
   CHECK(has(text, "a parameter of shape (4,) that nobody knows"));
   CHECK(has(text, "`fields`"));
   CHECK(has(step(c, [&](Net& n) { return n.also[0](n.used(x)); }), "nobody knows"));
-  Net copy(d);  // a copy is as unknown as what it was copied from
+  Net copy(d);  // a copy's parameter is unknown, too
   CHECK(has(step(copy, [&](Net& n) { return n.used(x) * n.forgotten; }), "nobody knows"));
 
-  // Steps inside backward may all be done before it comes to the unknown one.
+  // Backward may reach the unknown parameter after all steps inside it.
   Net early(rng);
   optim::Sgd inside(nn::named_parameters(early));
   text = complaint([&] {
@@ -163,7 +163,7 @@ TEST_CASE("optimizers: a parameter that `fields` forgets is found in the first s
   });
   CHECK(has(text, "a parameter of shape (4,) that nobody knows"));
 
-  // Known to another walk, to another optimizer, or frozen: nothing is wrong.
+  // No error if another module or another optimizer lists it, or if it is frozen.
   Net e(rng), f(rng), g(rng);
   nn::set_training(e.also);
   CHECK(step(e, [&](Net& n) { return n.also[0](n.used(x)); }) == "");
@@ -172,7 +172,7 @@ TEST_CASE("optimizers: a parameter that `fields` forgets is found in the first s
   g.forgotten.tensor().set_requires_grad(false);
   CHECK(step(g, [&](Net& n) { return n.used(x) * n.forgotten; }) == "");
 
-  // What is put right between backward and step() is right.
+  // The mistake may be corrected between backward and step().
   Net late(rng);
   optim::AdamW optimizer(nn::named_parameters(late));
   sum(square(late.used(x) * late.forgotten)).backward();
@@ -180,13 +180,13 @@ TEST_CASE("optimizers: a parameter that `fields` forgets is found in the first s
   late.forgotten.tensor().set_requires_grad(false);
   CHECK(complaint([&] { optimizer.step(); }) == "");
 
-  // An input whose gradient is asked for is no parameter.
+  // An input that requires a gradient is not a parameter.
   Net h(rng);
   Tensor input = leaf(x);
   CHECK(step(h, [&](Net& n) { return n.used(input); }) == "");
 }
 
-TEST_CASE("check_training_graph: what the optimizer does not train, without a model") {
+TEST_CASE("check_training_graph: without a model, names leaves that the optimizer lacks") {
   Tensor a = leaf(ones({2})), b = leaf(ones({3}));
   optim::Sgd sgd(NamedTensors{{"a", a}});
   CHECK_NOTHROW(optim::check_training_graph(sum(a), sgd));
@@ -195,7 +195,7 @@ TEST_CASE("check_training_graph: what the optimizer does not train, without a mo
         "(3,)");
 }
 
-TEST_CASE("optimizers: parameters that share elements are refused, views that do not are not") {
+TEST_CASE("optimizers: parameters that share elements are refused, disjoint views are not") {
   Tensor whole = zeros({10});
   auto view = [&](int64_t first, int64_t last) {
     return slice(whole, 0, first, last).detach().set_requires_grad();
@@ -209,7 +209,7 @@ TEST_CASE("optimizers: parameters that share elements are refused, views that do
         "Sgd: 'p' and 'q' share elements; give the optimizer one of them");
   CHECK(has(both(view(2, 4), view(0, 10)), "share elements"));
   CHECK(both(view(0, 10), view(0, 10)) == "Sgd: 'p' and 'q' are the same parameter");
-  CHECK(both(view(3, 3), view(0, 10)) == "");  // an empty one shares nothing
+  CHECK(both(view(3, 3), view(0, 10)) == "");  // an empty view shares nothing
   Tensor p = view(0, 5), q = view(5, 10);
   optim::Sgd sgd(NamedTensors{{"p", p}, {"q", q}}, {.lr = 1});
   p.set_grad(ones({5}));
@@ -220,7 +220,7 @@ TEST_CASE("optimizers: parameters that share elements are refused, views that do
 
 TEST_CASE("check_finite_gradients names the first parameter and the element") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  const int64_t n = 100003;  // several pieces, and a tail
+  const int64_t n = 100003;  // several pieces; the last one is shorter
   Tensor a = leaf(zeros({n})), b = leaf(zeros({n}, DType::f64)), none = leaf(zeros({3})),
          empty = leaf(zeros({0}));
   NamedTensors p = {{"none", none}, {"empty", empty}, {"layers.0.a", a}, {"layers.1.b", b}};
@@ -250,14 +250,14 @@ TEST_CASE("check_finite_gradients names the first parameter and the element") {
     }
   CHECK(has(complaint([&] { optim::check_finite_gradients(p); }),
             "the gradient of 'layers.0.a' has nan at element 100002"));
-  // A transposed gradient is read in its own order and stays as it is.
+  // A transposed gradient is read in row-major order and stays transposed.
   Tensor w = leaf(zeros({2, 3}));
   w.set_grad(transpose(tensor({1, 2, 3, 4, std::nan(""), 6}, {3, 2}).to(DType::f32), 0, 1));
   CHECK(optim::find_non_finite_gradient({{"w", w}})->element == 2);
   CHECK_FALSE(w.grad().is_contiguous());
 }
 
-TEST_CASE("EmaScope: the weights come back when the evaluation throws, and when memory is short") {
+TEST_CASE("EmaScope: restores the weights when the evaluation throws, even without free memory") {
   Tensor w = leaf(full({100000}, 1)), n = scalar(1, DType::i64);
   optim::Ema ema({{"w", w}, {"n", n}}, {.decay = 0.75});
   optim::Sgd optimizer(NamedTensors{{"w", w}}, {.lr = 0.1});
@@ -275,7 +275,7 @@ TEST_CASE("EmaScope: the weights come back when the evaluation throws, and when 
     CHECK(has(complaint([&] { optimizer.step(); }), "'w' holds averaged weights for now"));
     CHECK(has(complaint([&] { optimizer.step_in_backward()(w); }), "averaged weights"));
     CHECK(has(complaint([&] { optim::EmaScope second(ema); }), "swapped in already"));
-    set_memory_cap(1);  // putting back must not need any
+    set_memory_cap(1);  // restoring must not allocate
     throw std::runtime_error("evaluation");
   };
   CHECK_THROWS_AS(evaluate(), std::runtime_error);
@@ -285,14 +285,14 @@ TEST_CASE("EmaScope: the weights come back when the evaluation throws, and when 
   CHECK(values(ema.averages()[0].second) == Floats(100000, 2.0f));
   {
     optim::EmaScope averaged(ema);
-    ema.swap();  // out again by hand
+    ema.swap();  // swaps out before the scope ends
   }
   CHECK(values(w)[0] == 5);
   CHECK_NOTHROW(optimizer.step());
   CHECK(values(w)[0] < 5);
 }
 
-TEST_CASE("EmaScope: what writes into the averages is refused, what computes with them is not") {
+TEST_CASE("EmaScope: writing into the averages is refused, computing with them is not") {
   Rng rng(1);
   Leaky m(rng);
   const NamedTensors saved = [&] {
@@ -304,7 +304,7 @@ TEST_CASE("EmaScope: what writes into the averages is refused, what computes wit
   const Tensor x = randn({4, 3, 5, 5}, rng);
   {
     NoGradGuard guard;
-    static_cast<void>(m.norm(x));  // running statistics move
+    static_cast<void>(m.norm(x));  // updates running statistics
     ema.update();
   }
   const auto averages = [&] {
@@ -331,7 +331,7 @@ TEST_CASE("EmaScope: what writes into the averages is refused, what computes wit
   CHECK_NOTHROW((void)m.norm(x));
 }
 
-TEST_CASE("EmaScope: a backward pass across its borders names it") {
+TEST_CASE("EmaScope: a backward pass into or out of a scope is an error that names it") {
   for (MatmulPrecision precision : {MatmulPrecision::f32, MatmulPrecision::bf16}) {
     const MatmulPrecisionScope scope(precision);
     Rng rng(1);
@@ -362,7 +362,7 @@ TEST_CASE("EmaScope: a backward pass across its borders names it") {
   }
 }
 
-TEST_CASE("optimizers: two of them do not step by one gradient, unless it is meant") {
+TEST_CASE("optimizers: two of them may not step with the same gradient, unless it is changed") {
   Tensor w = leaf(ones({3})), v = leaf(ones({3}));
   optim::Sgd first(NamedTensors{{"w", w}, {"v", v}}, {.lr = 1});
   optim::Sgd second(NamedTensors{{"w", w}}, {.lr = 1});
@@ -375,7 +375,7 @@ TEST_CASE("optimizers: two of them do not step by one gradient, unless it is mea
   CHECK(has(text, "zero_grad()"));
   CHECK(values(w) == once);
   CHECK(has(complaint([&] { second.step_in_backward()(w); }), "another optimizer"));
-  // Another gradient: more of it, cleared and new, changed, or a clone.
+  // Allowed: a gradient with more added, a new one after clearing, a changed one, a clone.
   const std::vector<std::function<void()>> fresh = {
       pass, [&] { first.zero_grad(), pass(); }, [&] { w.zero_grad(), pass(); },
       [&] { mul_(w.grad(), 0.5); }, [&] { w.set_grad(w.grad().clone()); }};
@@ -385,16 +385,16 @@ TEST_CASE("optimizers: two of them do not step by one gradient, unless it is mea
     fresh[i]();
     CHECK_NOTHROW(second.step());
   }
-  // One optimizer may step as often as it likes, and others by their own parameters.
+  // One optimizer may step repeatedly, and others may step other parameters.
   first.zero_grad(), pass();
   optim::Sgd of_v(NamedTensors{{"v", v}}, {.lr = 1});
   second.step(), second.step(), of_v.step();
 }
 
-TEST_CASE("optimizers: a group without parameters is refused, and none of decay_groups is") {
+TEST_CASE("optimizers: a group without parameters is refused; decay_groups makes none") {
   Tensor w = leaf(ones({2, 3}));
   using Groups = std::vector<optim::MuonWithAdamW::Group>;
-  const optim::MuonParameters p = optim::muon_parameters({{"w", w}});  // no list of blocks
+  const optim::MuonParameters p = optim::muon_parameters({{"w", w}});  // w is in no list of blocks
   REQUIRE(p.hidden.empty());
   CHECK(has(complaint([&] {
               optim::MuonWithAdamW(
@@ -410,7 +410,7 @@ TEST_CASE("optimizers: a group without parameters is refused, and none of decay_
   CHECK(decayed.weight_decay(0) == 0.1);
 }
 
-TEST_CASE("EvalScope: every layer is in its own mode again, whatever happened") {
+TEST_CASE("EvalScope: restores the mode of every layer, even after an exception") {
   Rng rng(1);
   Leaky m(rng);
   m.norm.training = false;  // frozen by the user

@@ -1,5 +1,5 @@
-// Optimizers that keep nothing, those that look at a whole parameter, and states of 8 bits, with
-// gradients from 1e-30 to 1e30.
+// Gradients from 1e-30 to 1e30: optimizers whose moments keep nothing forget a large one, and rules
+// for whole parameters and 8-bit states stay finite.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -20,8 +20,8 @@ const Doubles kSizes = {1e-30, 1e-20, 1e-15, 1e-8, 1e-3, 1,    1e3,
 /// A matrix (2, 3) whose gradient is `size` times a pattern.
 Tensor pattern(double size) { return tensor(Doubles{1, -2, 0.5, 3, 0.25, -1}, {2, 3}) * size; }
 
-/// The step that the gradient pattern(last) makes after one of pattern(first), and without that:
-/// an optimizer that keeps nothing does the same.
+/// Compares the step for the gradient pattern(last) after a step for pattern(first) with the same
+/// step of a new optimizer: if the moments keep nothing, both are equal.
 template <class Rule>
 void check_forgets(const Rule& rule, DType type) {
   for (double first : kSizes)
@@ -43,7 +43,7 @@ void check_forgets(const Rule& rule, DType type) {
     }
 }
 
-TEST_CASE("what keeps nothing of the moments forgets the largest gradient, to the bit") {
+TEST_CASE("with betas of 0 a step does not depend on earlier gradients, to the bit") {
   for (DType type : {DType::f32, DType::f64}) {
     check_forgets(optim::AdamOptions{.beta1 = 0, .beta2 = 0}, type);
     check_forgets(optim::AdamWOptions{.beta1 = 0, .beta2 = 0}, type);
@@ -58,14 +58,14 @@ TEST_CASE("what keeps nothing of the moments forgets the largest gradient, to th
   }
 }
 
-/// `steps` steps with gradients of one size after another; true if all stays finite.
+/// Takes one step for each size of the gradient; true if the parameter stays finite.
 template <class Rule>
 bool stays_finite(const Rule& rule, const Shape& shape, const Doubles& sizes) {
   Rng rng(7);
   Tensor p = randn(shape, rng).set_requires_grad();
   optim::OptimizerOf<Rule> optimizer(std::vector<Tensor>{p}, rule);
   for (double size : sizes) {
-    // Sizes that differ from element to element, as far as 10^10.
+    // The sizes of the elements differ by up to 10^10.
     const Tensor spread = exp(uniform(shape, -23, 0, rng));
     p.set_grad(randn(shape, rng) * spread * size);
     optimizer.step();
@@ -83,7 +83,7 @@ void check_finite(const Rule& rule, const Shape& shape) {
   }
 }
 
-TEST_CASE("Lamb, Muon and Adafactor stay finite, as do states of 8 bits") {
+TEST_CASE("Lamb, Muon, Adafactor and 8-bit states stay finite") {
   for (double beta1 : {0.0, 0.9})
     for (double beta2 : {0.0, 0.99})
       for (double decay : {0.0, 1.0}) {
@@ -110,7 +110,7 @@ TEST_CASE("Lamb, Muon and Adafactor stay finite, as do states of 8 bits") {
               shape);
 }
 
-TEST_CASE("8 bits are 32 where nothing is kept") {
+TEST_CASE("with betas of 0 an 8-bit state gives the bits of a 32-bit state") {
   Rng rng(11);
   const Tensor start = randn({70, 83}, rng);
   auto trained = [&](int bits) {
@@ -126,7 +126,7 @@ TEST_CASE("8 bits are 32 where nothing is kept") {
   CHECK(trained(8) == trained(32));
 }
 
-TEST_CASE("an average of weights that keeps nothing is the weights") {
+TEST_CASE("an average of weights with decay 0 equals the weights") {
   const Tensor w = tensor(Doubles{1e12, -1e30, 3}).to(DType::f32);
   optim::Ema ema({{"w", w}}, {.decay = 0});
   copy_(w, tensor(Doubles{-1, 0.25, 1e-20}));

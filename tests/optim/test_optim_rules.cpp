@@ -1,4 +1,5 @@
-// Optimizers of one's own, and steps inside backward.
+// Optimizers that a user defines as rules, against plain arithmetic; and steps inside backward,
+// against steps after it.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -37,7 +38,7 @@ struct Lion {
   }
 };
 
-/// Without state, decay, name or anything that may be left out.
+/// A rule without any optional member: no state, decay or name.
 struct Signs {
   double lr = 0.5;
   template <class T>
@@ -46,7 +47,7 @@ struct Signs {
   }
 };
 
-/// Divides by the norm of the whole parameter's gradient, and counts in a state of its own.
+/// Divides by the norm of the whole parameter's gradient, and counts steps in its state.
 struct Normed {
   double lr = 1;
   bool counts = true;
@@ -146,7 +147,7 @@ TEST_CASE("an optimizer of one's own: Lion equals its definition, in groups and 
       last.step(g, 0.01 * factor, 0.1);
       bias.step(-g, 0.02 * factor, 0);
     }
-    // Five sums of numbers up to 1, rounded to the type.
+    // Five sums of numbers up to 1, each rounded to the type.
     double eps = dtype == DType::f64 ? 1e-15 : 1e-6;
     CHECK(w[0].item() == doctest::Approx(first.w).epsilon(eps));
     CHECK(w[n - 1].item() == doctest::Approx(last.w).epsilon(eps));
@@ -176,13 +177,13 @@ TEST_CASE("an optimizer of one's own continues from its state, bit for bit") {
   CHECK(w.to_vector<float>() == v.to_vector<float>());
 }
 
-TEST_CASE("rules: what may be left out, whole parameters, and what is refused") {
+TEST_CASE("rules: optional members, whole parameters, and invalid rules") {
   Tensor w = leaf(zeros({4}));
   w.set_grad(tensor({1, -1, 2, -2}, {4}).to(DType::f32));
   optim::OptimizerOf<Signs>(std::vector<Tensor>{w}).step();
   CHECK(w.to_vector<float>() == std::vector<float>{-0.5f, 0.5f, -0.5f, 0.5f});
 
-  const int64_t n = 100000;  // more than a piece, less in one
+  const int64_t n = 100000;  // several pieces for other rules
   Tensor large = leaf(zeros({n}, DType::f64));
   large.set_grad(ones({n}, DType::f64));
   optim::OptimizerOf<Normed> normed(std::vector<Tensor>{large});
@@ -213,7 +214,7 @@ TEST_CASE("optimizers take parameters without names") {
   CHECK(p[1].first == "1");
 }
 
-TEST_CASE("optimizers: state made beforehand changes nothing but when memory is taken") {
+TEST_CASE("optimizers: allocate_state() does not change the results") {
   auto run = [](bool beforehand) {
     Tensor w = leaf(linspace(-1, 1, 100));
     optim::AdamW optimizer(std::vector<Tensor>{w}, {.lr = 0.1});
@@ -236,14 +237,14 @@ TEST_CASE("a step inside backward has the bits of a step after it") {
         trained<optim::OptimizerOf<Lion>>(false, {}));
 }
 
-TEST_CASE("a step inside backward refuses by name what needs all gradients") {
+TEST_CASE("a step inside backward: functions that need all gradients are errors by name") {
   Tensor a = leaf(ones({3})), b = leaf(ones({3}));
   NamedTensors p = {{"a", a}, {"b", b}};
   optim::Sgd optimizer(p, {.lr = 1});
   auto ready = optimizer.step_in_backward();
   auto pass = [&] { sum(a * b).backward(); };
   pass();
-  ready(a);  // b is still to come
+  ready(a);  // b follows later
   CHECK(has(complaint([&] { optim::clip_grad_norm(p, 1); }),
             "clip_grad_norm: Sgd stepped 'a' inside backward"));
   CHECK(has(complaint([&] { optim::clip_grad_value(p, 1); }), "clip_grad_value: Sgd stepped"));
@@ -259,13 +260,13 @@ TEST_CASE("a step inside backward refuses by name what needs all gradients") {
   pass();
   CHECK_NOTHROW(optim::clip_grad_norm(p, 1));
   CHECK_NOTHROW(ready(a));
-  CHECK_NOTHROW(optimizer.step());  // b, and the end of the step
+  CHECK_NOTHROW(optimizer.step());  // steps b and ends the step
   pass();
   CHECK_NOTHROW(ready(a));
   CHECK_NOTHROW(ready(b));
   optimizer.step();
 
-  // Ordinary passes may come before the one that steps: their gradients are in the sum.
+  // Ordinary passes may come before the one that steps: it uses the sum of all gradients.
   auto summed = [](bool in_backward) {
     Tensor w = leaf(linspace(-1, 1, 10));
     optim::AdamW adam(std::vector<Tensor>{w}, {.lr = 0.1});

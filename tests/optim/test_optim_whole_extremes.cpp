@@ -1,6 +1,6 @@
-// Optimizers that look at a whole parameter, and states of 8 bits, with their coefficients at 0 and
-// at 1 and gradients from 1e-30 to 1e30, against their definitions on numbers in f64 that carry the
-// error of the type along.
+// Optimizers that need a whole parameter (LAMB, Muon, Adafactor) with coefficients at 0 and 1 and
+// gradients from 1e-30 to 1e30, against their definitions on numbers in f64, which also track the
+// rounding error of the type.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ using Numbers = std::vector<Number>;
 
 constexpr size_t kSteps = 4;
 
-/// By how much the gradients of a parameter are larger than its pattern, step by step.
+/// Lists of factors: in each of four steps the gradient is the pattern times the factor.
 std::vector<Doubles> size_lists() {
   std::vector<Doubles> lists;
   for (double g : {1e-30, 1e-24, 1e-20, 1e-15, 1e-8, 1e-3, 1.0, 1e3, 1e8, 1e15, 1e18, 1e20, 1e30}) {
@@ -35,7 +35,7 @@ std::vector<Doubles> size_lists() {
   return lists;
 }
 
-/// A parameter with what an optimizer keeps for it.
+/// A parameter with the state that an optimizer keeps for it.
 struct Kept {
   Numbers p, m, v, row = {}, col = {};
   int64_t rows = 0, cols = 0;
@@ -51,7 +51,7 @@ Number sum_of_squares(const Numbers& x) {
   return s;
 }
 
-/// The root of the sum of squares, which do not overflow.
+/// The root of the sum of squares, without overflow.
 Number norm_of(const Numbers& x) {
   Number most;
   for (const Number& v : x)
@@ -64,8 +64,9 @@ Number norm_of(const Numbers& x) {
 
 Number at_least(Number x, double least) { return {std::max(x.value, least), x.error}; }
 
-/// Steps with every list of sizes. by_hand(kept, gradient, t) does what the optimizer should do.
-/// What overflows the type must stay finite. At least `share` of all steps are compared.
+/// Takes the steps of every list of sizes and compares them with by_hand(kept, gradient, t).
+/// Results that by_hand cannot know (an overflow of the type) must be finite. At least `share` of
+/// all steps must be known.
 template <class Optimizer, class Rule, class ByHand>
 void check_steps(const Rule& rule, const Shape& shape, DType type, double share, ByHand by_hand) {
   type == DType::f32 ? Number::use_f32() : Number::use_f64();
@@ -105,7 +106,7 @@ void check_steps(const Rule& rule, const Shape& shape, DType type, double share,
         Number& p = all[i].p[e];
         if (compare) CHECK(std::abs(got[e] - p.value) <= p.error);
         CHECK(std::isfinite(got[e]));
-        if (!compare) p = Number(got[e]);  // goes on from there
+        if (!compare) p = Number(got[e]);  // continue from the real value
       }
     }
   }
@@ -137,9 +138,9 @@ void lamb_by_hand(const optim::LambOptions& r, Kept& k, const Numbers& g, double
   for (size_t i = 0; i < g.size(); ++i) k.p[i] = k.p[i] - Number(r.lr) * ratio * d[i];
 }
 
-TEST_CASE("Lamb at the ends of its coefficients") {
+TEST_CASE("Lamb at the limits of its coefficients") {
   auto check = [](const optim::LambOptions& r) {
-    // Without eps, squares that are too small are unknown.
+    // Without eps, results with squares that are too small are unknown.
     const double share = r.eps == 0 ? 0.4 : 0.6;
     for (DType type : {DType::f32, DType::f64})
       check_steps<optim::Lamb>(r, {2, 3}, type, share, [&](Kept& k, const Numbers& g, double t) {
@@ -175,7 +176,7 @@ Numbers product(const Numbers& a, const Numbers& b, int64_t rows, int64_t inner,
   return out;
 }
 
-/// X / |X|, then a X + (b X X^T + c (X X^T)^2) X, of the smaller X X^T.
+/// X / |X|, then a X + (b X X^T + c (X X^T)^2) X, transposed if that makes X X^T smaller.
 Numbers orthogonal(Numbers x, int64_t rows, int64_t cols, const optim::MuonOptions& r) {
   auto transpose_of = [](const Numbers& m, int64_t n, int64_t k) {
     Numbers out;
@@ -229,7 +230,7 @@ void check_muon(const optim::MuonOptions& r) {
     }
 }
 
-TEST_CASE("Muon at the ends of its coefficients, alone and beside AdamW") {
+TEST_CASE("Muon at the limits of its coefficients, alone and as MuonWithAdamW") {
   using optim::MuonRate;
   for (double momentum : {0.0, 0.95, 1.0})
     for (bool nesterov : {false, true})
@@ -254,7 +255,7 @@ void adamw_by_hand(const optim::AdamWOptions& r, Kept& k, const Numbers& g, doub
                  (root(k.v[i] / Number(1 - std::pow(r.beta2, t))) + Number(r.eps));
 }
 
-TEST_CASE("AdamW beside Muon at the ends of its coefficients") {
+TEST_CASE("AdamW in MuonWithAdamW at the limits of its coefficients") {
   for (double beta1 : {0.0, 0.9})
     for (double beta2 : {0.0, 0.99})
       for (double lr : {0.0, 1.0})
@@ -268,7 +269,8 @@ TEST_CASE("AdamW beside Muon at the ends of its coefficients") {
         }
 }
 
-/// Rows and columns of squares, or for a vector the squares: 1 / root of each element's moment.
+/// Updates rows and columns of squares, or for a vector the squares. Returns 1 / root of the second
+/// moment of each element.
 Numbers adafactor_scales(const optim::AdafactorOptions& r, Kept& k, const Numbers& g, double w,
                          bool matrix, DType type) {
   const double epsilon = type == DType::f32 ? 0x1p-23 : 0x1p-52, eps = r.eps1.value_or(epsilon);
@@ -314,7 +316,7 @@ void adafactor_by_hand(const optim::AdafactorOptions& r, Kept& k, const Numbers&
     k.p[i] = Number(1 - r.lr * r.weight_decay) * k.p[i] - rate * u[i];
 }
 
-TEST_CASE("Adafactor at the ends of its coefficients") {
+TEST_CASE("Adafactor at the limits of its coefficients") {
   auto check = [](const optim::AdafactorOptions& r) {
     for (const Shape& shape : {Shape{2, 3}, Shape{3, 2}, Shape{6}, Shape{1, 1}})
       for (DType type : {DType::f32, DType::f64}) {

@@ -1,3 +1,4 @@
+// Learning-rate schedules and plateaus, against their formulas and PyTorch's numbers.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -11,7 +12,7 @@ using doctest::Approx;
 
 namespace {
 
-/// What tests/reference/optim/make_schedules.py wrote.
+/// Numbers of PyTorch, which tests/reference/optim/make_schedules.py wrote.
 std::vector<double> pytorch(const std::string& name) {
   static const SafeTensors kFile =
       load_safetensors(TERN_SOURCE_DIR "/tests/reference/optim/schedules.safetensors");
@@ -27,7 +28,7 @@ void check_equals(const std::string& name, const optim::Schedule& schedule) {
 
 }  // namespace
 
-TEST_CASE("schedules: constant, steps, linear, cosine") {
+TEST_CASE("schedules: constant, step decay, linear, cosine") {
   optim::Schedule warm = optim::constant(4);
   CHECK(warm(0) == 0.25);
   CHECK(warm(3) == 1);
@@ -75,9 +76,9 @@ TEST_CASE("schedules: plateau waits, reduces, cools down, and continues from its
   optim::Plateau plateau({.factor = 0.5, .patience = 1, .cooldown = 1, .smallest = 0.2});
   CHECK(plateau.update(1.0) == 1);
   CHECK(plateau.update(0.9) == 1);
-  CHECK(plateau.update(0.95) == 1);       // the first bad one is let pass
-  CHECK(plateau.update(0.89999) == 0.5);  // less than 1e-4 better is not better
-  CHECK(plateau.update(0.95) == 0.5);     // cooling down
+  CHECK(plateau.update(0.95) == 1);       // patience allows one bad metric
+  CHECK(plateau.update(0.89999) == 0.5);  // better by less than 1e-4 does not count
+  CHECK(plateau.update(0.95) == 0.5);     // during the cooldown
   CHECK(plateau.update(0.95) == 0.5);
   optim::Plateau other({.factor = 0.5, .patience = 1, .cooldown = 1, .smallest = 0.2});
   other.load_state_dict(plateau.state_dict());
@@ -92,7 +93,7 @@ TEST_CASE("schedules: plateau waits, reduces, cools down, and continues from its
   CHECK(accuracy.update(0.2) == Approx(0.1));
 }
 
-TEST_CASE("schedules: PyTorch's rates") {
+TEST_CASE("schedules: equal PyTorch's learning rates") {
   using optim::Anneal, optim::Cycle;
   check_equals("polynomial", optim::polynomial({.total = 30, .power = 2.5}));
   check_equals("one_cycle", optim::one_cycle({.total = 40}));
@@ -118,7 +119,7 @@ TEST_CASE("schedules: PyTorch's rates") {
                                           optim::polynomial({.total = 45, .power = 1.5})}));
 }
 
-TEST_CASE("schedules: beyond their ends, and what is refused") {
+TEST_CASE("schedules: steps beyond the end, and invalid options") {
   optim::Schedule cycle = optim::one_cycle({.total = 10, .div_factor = 4});
   CHECK(cycle(1000) == cycle(9));
   CHECK(optim::one_cycle({.total = 1})(0) > 0);
@@ -140,7 +141,7 @@ TEST_CASE("schedules: beyond their ends, and what is refused") {
   CHECK_THROWS_AS(optim::chained({}), Error);
 }
 
-TEST_CASE("schedules: plateaus reduce where PyTorch's do, and go on from their state anywhere") {
+TEST_CASE("schedules: plateaus reduce where PyTorch's do, and continue from any saved state") {
   const std::vector<double> metric = pytorch("plateau.metric");
   const std::vector<std::pair<std::string, optim::PlateauOptions>> cases = {
       {"plateau", {.patience = 2}},

@@ -1,5 +1,5 @@
-// Event files as a reader that shares no code with the writer sees them: CRCs bit by bit, protocol
-// buffers as fields by number.
+// A reader of event files that shares no code with the writer: it computes CRCs bit by bit and
+// gives protocol buffers as fields by number.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +25,10 @@ inline uint32_t bitwise_crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-/// A field of a message: its number, and what it is by its wire type.
+/// A field of a message: its number, and its value by its wire type.
 struct Field {
   uint64_t number = 0;
-  std::string bytes;  ///< of doubles, floats and lengths
+  std::string bytes;  ///< value of doubles, floats and length-delimited fields
   uint64_t integer = 0;
 
   double f64() const {
@@ -92,8 +92,8 @@ inline Fields parse_message(std::string_view bytes) {
   return out;
 }
 
-/// The data of the whole records at the beginning of the bytes; their CRCs must be right. Zeros
-/// end them: what a machine left that lost its power (TensorBoard stops there, too).
+/// The data of the whole records at the beginning of the bytes; checks their CRCs. Zeros end the
+/// records: a loss of power may leave them, and TensorBoard stops there, too.
 inline std::vector<std::string> read_records(std::string_view bytes) {
   auto u32 = [&](size_t at) {
     uint32_t v = 0;
@@ -118,13 +118,13 @@ inline std::vector<std::string> read_records(std::string_view bytes) {
   return out;
 }
 
-/// A value of a summary.
+/// An event with at most one value of a summary.
 struct Event {
   int64_t step = 0;
   double wall_time = 0;
   std::string version, tag;
   bool session_start = false;
-  Fields value;  ///< of Summary.Value
+  Fields value;  ///< fields of Summary.Value
 
   float scalar() const { return value.find(2)->second.f32(); }
   Fields image() const { return parse_message(value.find(4)->second.bytes); }
@@ -150,7 +150,7 @@ inline std::vector<Event> read_events(const std::string& path) {
   return out;
 }
 
-/// The event files of a folder in the order of their names, which is that of time.
+/// The event files of a folder in the order of their names, which is also that of time.
 inline std::vector<std::string> event_files(const std::string& folder) {
   std::vector<std::string> out;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -160,7 +160,7 @@ inline std::vector<std::string> event_files(const std::string& folder) {
   return out;
 }
 
-/// What TensorBoard shows of a folder: a restart hides what came before it from its step on.
+/// The events of a folder that TensorBoard shows: a restart hides earlier events from its step on.
 inline std::vector<Event> shown_events(const std::string& folder) {
   std::vector<Event> shown;
   for (const std::string& file : event_files(folder))

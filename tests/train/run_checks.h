@@ -1,5 +1,5 @@
-// What every training program leaves in the folder of a run beside weights and log: a report that
-// says how it was made, and event files.
+// Checks the files that every training program writes besides weights and log: a report that says
+// how the run was made, and event files.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,8 +13,8 @@
 
 namespace tern::test {
 
-/// Of a run with --tensorboard that was started with this command line. `picture` is what the tag
-/// of an image begins with; `chosen` is whether a metric says which epoch is the best.
+/// Checks a run with --tensorboard that was started with this command line. The tag of an image
+/// begins with `picture`; `chosen` says whether a metric selects the best epoch.
 inline void check_run_files(const std::string& folder, const std::string& command,
                             const std::string& picture, bool chosen = true) {
   const std::string page = read_file(folder + "/report.html");
@@ -28,10 +28,10 @@ inline void check_run_files(const std::string& folder, const std::string& comman
         std::string(" weights</p>\n<p class=\"state\">Finished: "),
         std::string("prefers-color-scheme")})
     CHECK_MESSAGE(contains(page, part), part);
-  CHECK_FALSE(contains(page, "epoch_end."));  // a setting's name in files
+  CHECK_FALSE(contains(page, "epoch_end."));  // the name of a setting in files
   for (const char* outside : {"<script", "src=\"http", "href=\"http"})
     CHECK_FALSE(contains(page, outside));
-  // The long tables come last.
+  // Long tables come last.
   CHECK(page.find("<summary>Every epoch") > page.rfind("</svg>"));
 
   const auto record = apps::load_run_record({folder});

@@ -1,5 +1,5 @@
-// Optimizers whose states are split over ranks (optim/shards.h): the bits of whole ones. Ranks are
-// copies in this process here; tests/dist has processes.
+// Optimizers whose states are split over ranks (optim/shards.h) against a whole optimizer, bit for
+// bit. Here the ranks are copies in one process; tests/dist uses several processes.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace tern::test::test_optimizer_shards {
 namespace {
 
-// A large matrix, whose state may be of 8 bits, smaller ones, vectors, and one that few steps use.
+// A large matrix, which may have an 8-bit state, smaller ones, vectors, and one that few steps use.
 NamedTensors make_parameters() {
   Rng rng(5);
   NamedTensors all;
@@ -39,7 +39,7 @@ struct Kind {
   int bits = 32;
 };
 
-// The ranks of a training; one rank has the whole optimizer.
+// The ranks of a training. With one rank the optimizer is whole.
 struct Ranks {
   Kind kind;
   std::vector<NamedTensors> parameters;  // by rank
@@ -113,7 +113,7 @@ std::vector<Kind> all_kinds() {
 
 }  // namespace
 
-TEST_CASE("shards: every optimizer has the bits of a whole one, resumed on other ranks or not") {
+TEST_CASE("shards: every optimizer has the bits of a whole one, also resumed on other ranks") {
   for (const Kind& kind : all_kinds()) {
     CAPTURE(kind.name);
     CAPTURE(kind.bits);
@@ -123,7 +123,7 @@ TEST_CASE("shards: every optimizer has the bits of a whole one, resumed on other
       CAPTURE(ranks);
       Ranks first(kind, ranks), sharded(kind, ranks);
       for (int64_t s = 0; s < 3; ++s) first.step(s);
-      // On other ranks, with the states all in one or not.
+      // Resumes on another number of ranks, which may be one.
       Ranks others(kind, ranks == 2 ? 3 : ranks == 3 ? 1 : 2);
       others.load(first);
       for (int64_t s = 3; s < 6; ++s) first.step(s), others.step(s);
@@ -132,7 +132,7 @@ TEST_CASE("shards: every optimizer has the bits of a whole one, resumed on other
           check_same_tensors(parameters, whole.parameters[0]);
         check_same_tensors(r->state(), whole.state());
       }
-      // Whoever has the state in one piece may be split later.
+      // Resumes the state of a whole optimizer on several ranks.
       Ranks one(kind, 1);
       for (int64_t s = 0; s < 3; ++s) one.step(s);
       sharded.load(one);
@@ -143,12 +143,12 @@ TEST_CASE("shards: every optimizer has the bits of a whole one, resumed on other
   }
 }
 
-TEST_CASE("shards: a rank has its share of the states, and no more") {
+TEST_CASE("shards: a rank has only its share of the states") {
   for (const Kind& kind : all_kinds()) {
     CAPTURE(kind.name);
     CAPTURE(kind.bits);
     Ranks whole(kind, 1);
-    for (int64_t s = 0; s < 2; ++s) whole.step(s);  // the first leaves one out
+    for (int64_t s = 0; s < 2; ++s) whole.step(s);  // step 0 leaves out one parameter
     int64_t largest = 0;
     for (size_t i = 0; i < whole.owners.size(); ++i)
       largest = std::max(largest, whole.optimizers[0]->state_bytes(i));
@@ -160,11 +160,11 @@ TEST_CASE("shards: a rank has its share of the states, and no more") {
       for (const auto& o : sharded.optimizers) {
         sum += o->state_bytes();
         most = std::max(most, o->state_bytes());
-        o->allocate_state();  // of its own alone
+        o->allocate_state();  // only this rank's own
         CHECK(o->state_bytes() <= all / ranks + largest);
       }
       CHECK(sum == all);
-      // The bound of the greedy split: a rank gets one more only if it had the least.
+      // The bound of the greedy split: only the rank with the least gets the next parameter.
       CHECK(most <= all / ranks + largest);
     }
   }
@@ -186,10 +186,10 @@ TEST_CASE("shards: equal parameters are split evenly, and the summary shows it")
   CHECK(bytes(1) >= 2 * 8 * 128 * 128 * 4);
   CHECK(bytes(2) == bytes(1) / 2);
   CHECK(bytes(8) == bytes(1) / 8);
-  CHECK(bytes(3) == bytes(1) * 3 / 8);  // the rank with most has three of the eight
+  CHECK(bytes(3) == bytes(1) * 3 / 8);  // the largest share is three of eight
 }
 
-TEST_CASE("shards: a state that another rank has cannot come back empty") {
+TEST_CASE("shards: taking back a parameter that another rank has stepped is an error") {
   Ranks ranks({"adamw"}, 2);
   optim::Optimizer& first = *ranks.optimizers[0];
   CHECK_NOTHROW(first.keep_shard(std::vector<bool>(7, true)));

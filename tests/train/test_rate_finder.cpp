@@ -1,4 +1,5 @@
-// The search for a learning rate, on problems whose answer is known.
+// The search for a learning rate, on a problem with a known answer; and that it restores
+// everything.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,8 +14,8 @@ namespace {
 
 using doctest::Approx;
 
-// loss = sum(curvature w^2) / 2, whose steps by SGD at one rate grow without end above
-// 2 / max(curvature) and shrink below.
+// loss = sum(curvature w^2) / 2. Steps of SGD grow without bound at rates above 2 / max(curvature)
+// and shrink below.
 struct Bowl {
   nn::Parameter w{tensor(std::vector<double>{1, 1}, {2})};
   static void fields(auto& m, auto&& visit) { visit("w", m.w); }
@@ -27,7 +28,7 @@ datasets::Loader<int> ticks(int64_t count = 7) {
                                {.batch = 1, .shuffle = false, .workers = 0});
 }
 
-/// What find_rate must give for the bowl, in plain numbers.
+/// The expected result of find_rate for the bowl, computed in plain numbers.
 RateCurve naive(const RateFinderOptions& o) {
   RateCurve curve;
   double w[2] = {1, 1}, mean = 0, least = INFINITY;
@@ -57,7 +58,7 @@ RateCurve found(Bowl& bowl, const RateFinderOptions& o, double lr = 0.5) {
       bowl, sgd, loader, [&](int) { return sum(curvature * bowl.w * bowl.w) / 2; }, o);
 }
 
-TEST_CASE("rate finder: a quadratic's curve is that of plain arithmetic, and ends as it diverges") {
+TEST_CASE("rate finder: the curve of a quadratic equals plain arithmetic and ends at divergence") {
   for (const double smoothing : {0.0, 0.5, 0.98}) {
     CAPTURE(smoothing);
     const RateFinderOptions options{
@@ -67,13 +68,13 @@ TEST_CASE("rate finder: a quadratic's curve is that of plain arithmetic, and end
     CHECK(curve.diverged);
     CHECK(want.diverged);
     REQUIRE(curve.points.size() == want.points.size());
-    // Each step rounds w by a few units of 2^-53, and divergence multiplies what is rounded as it
-    // does the loss.
+    // Each step rounds w by a few units of 2^-53. Divergence multiplies these errors by the same
+    // factor as the loss.
     for (size_t i = 0; i < want.points.size(); ++i) {
       CHECK(curve.points[i].lr == Approx(want.points[i].lr).epsilon(1e-12));
       CHECK(curve.points[i].loss == Approx(want.points[i].loss).epsilon(1e-11));
     }
-    CHECK(curve.points.back().lr > 2 / kCurvature[1]);  // below, nothing grows
+    CHECK(curve.points.back().lr > 2 / kCurvature[1]);  // below that, nothing grows
     CHECK(curve.steepest() < 2 / kCurvature[1]);
     // The rates are evenly spaced, so the steepest slope is the largest fall.
     size_t steepest = 0;
@@ -86,7 +87,7 @@ TEST_CASE("rate finder: a quadratic's curve is that of plain arithmetic, and end
   }
 }
 
-TEST_CASE("rate finder: the rates do not depend on the optimizer's own") {
+TEST_CASE("rate finder: the rates do not depend on the optimizer's learning rate") {
   const RateFinderOptions options{.lowest = 1e-5, .highest = 1e-2, .steps = 20};
   Bowl bowl;
   const RateCurve a = found(bowl, options, 0.5), b = found(bowl, options, 1e-6);
@@ -98,9 +99,9 @@ TEST_CASE("rate finder: the rates do not depend on the optimizer's own") {
     CHECK(a.points[i].loss == Approx(b.points[i].loss).epsilon(1e-12));
 }
 
-TEST_CASE("rate finder: what a curve suggests") {
+TEST_CASE("rate finder: steepest() and minimum_by_10() of a curve") {
   const RateCurve curve{{{1e-4, 1}, {1e-3, 0.9}, {1e-2, 0.3}, {1e-1, 0.2}, {1, 5}, {2, 1}}, true};
-  CHECK(curve.steepest() == 1e-3);  // not where it falls behind its least value
+  CHECK(curve.steepest() == 1e-3);  // not the later fall after the minimum
   CHECK(curve.minimum_by_10() == Approx(1e-2));
   const RateCurve rising{{{1e-3, 1}, {1e-2, 2}}, true};
   CHECK_THROWS_WITH_AS(rising.steepest(), doctest::Contains("never falls"), Error);
@@ -109,12 +110,12 @@ TEST_CASE("rate finder: what a curve suggests") {
   CHECK_THROWS_AS(RateCurve{}.minimum_by_10(), Error);
 }
 
-/// The loss of the fixture's model, with dropout and batch norm at work.
+/// The loss of the fixture's model, which uses dropout and batch norm.
 auto loss_of(Training& t) {
   return [&t](const Points& p) { return cross_entropy(t.model(p.x), p.label); };
 }
 
-TEST_CASE("rate finder: a training in any state goes on with the same bits") {
+TEST_CASE("rate finder: a training in any state continues with the same bits") {
   for (int before = 0; before < 6; ++before) {
     CAPTURE(before);
     Training plain, searched;
@@ -124,7 +125,7 @@ TEST_CASE("rate finder: a training in any state goes on with the same bits") {
     const RateCurve curve =
         find_rate(searched.model, searched.optimizer, searched.loader, loss_of(searched),
                   {.lowest = 1e-5, .highest = 100, .steps = 40, .clip = 1});
-    CHECK(curve.points.size() > 13);  // more than two epochs of six batches
+    CHECK(curve.points.size() > 13);  // over more than two epochs of six batches
     CHECK(searched.learner.lr() == rate);
     CHECK(searched.loader.position() == place);
     CHECK(searched.model.dropout.training);
@@ -134,7 +135,7 @@ TEST_CASE("rate finder: a training in any state goes on with the same bits") {
   }
 }
 
-TEST_CASE("rate finder: groups keep their proportion, and a factor comes back to the bit") {
+TEST_CASE("rate finder: groups keep their ratio, and the factor of the rate is restored exactly") {
   Rng rng(1);
   nn::Linear a(4, 3, rng);
   const NamedTensors p = nn::named_parameters(a);
@@ -154,7 +155,7 @@ TEST_CASE("rate finder: groups keep their proportion, and a factor comes back to
   CHECK(sgd.lr_factor() == 0.3);
 }
 
-TEST_CASE("rate finder: what is not finite ends it, what throws leaves all as it was") {
+TEST_CASE("rate finder: a loss that is not finite ends it; an exception leaves all as before") {
   Training t, plain;
   t.step(), plain.step();
   int64_t calls = 0;
@@ -181,7 +182,7 @@ TEST_CASE("rate finder: what is not finite ends it, what throws leaves all as it
   check_same(plain.loop.state(), t.loop.state());
 }
 
-TEST_CASE("rate finder: options that cannot be") {
+TEST_CASE("rate finder: invalid options") {
   Bowl bowl;
   for (const RateFinderOptions& wrong : std::vector<RateFinderOptions>{{.lowest = 0},
                                                                        {.lowest = 1, .highest = 1},

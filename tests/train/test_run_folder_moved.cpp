@@ -1,5 +1,5 @@
-// Folders of runs that are moved, removed or replaced while a run is at work in them, and files in
-// them that are not what a run makes.
+// Folders of runs that are moved, removed or replaced during the run: no file of another run is
+// touched. Links, pipes and folders in place of a run's files: nothing is written through them.
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 using Content = std::map<std::string, std::string>;
 
-// The files of a folder, which may not be there, with their bytes. Of event files the names alone:
-// a run goes on with the one that it has opened.
+// The files of a folder, which need not exist, with their bytes. Event files have only their names,
+// since a run continues to write to the one that it has opened.
 Content content(const std::string& folder) {
   Content files;
   std::error_code error;
@@ -40,7 +40,7 @@ LoopOptions writes_everything(const std::string& folder) {
           .terminal = false};
 }
 
-// Another run that has begun in a folder.
+// Begins another run in a folder.
 std::shared_ptr<const RunLock> begin_run(const std::string& folder) {
   fs::create_directory(folder);
   for (const char* name :
@@ -53,7 +53,7 @@ std::shared_ptr<const RunLock> begin_run(const std::string& folder) {
 
 struct Happening {
   std::string name;
-  // In a folder that has the run's as "run"; gives the lock of a run that has begun.
+  // Changes the folder "run" of the run in `dir`. Returns the lock of another run, if one begins.
   std::function<std::shared_ptr<const RunLock>(const TempDir&)> happen;
 };
 
@@ -97,8 +97,8 @@ const std::vector<Happening>& happenings() {
   return all;
 }
 
-// Trains in dir / "run", and has `happen` called in the loss of a batch, or, of batch 0, in the
-// evaluation after the second epoch.
+// Trains, and calls `happen` in the loss of that batch, or, for batch 0, in the evaluation after
+// the second epoch.
 template <class F>
 Outcome train_with(Training& t, int64_t batch, F happen) {
   int64_t evaluations = 0;
@@ -111,14 +111,15 @@ Outcome train_with(Training& t, int64_t batch, F happen) {
   return t.loop.run();
 }
 
-// One of each place between two files that a run writes: epochs have six batches, in two steps.
+// Batches that cover each interval between two files of a run: an epoch has six batches in two
+// steps.
 const std::vector<int64_t> kMoments = {1, 5, 7, 18, 0};
 
 constexpr const char* kGone = "the folder of the run was moved or removed while it was at work";
 
 }  // namespace
 
-TEST_CASE("run folder: a run whose folder is gone ends, and touches nothing of another run") {
+TEST_CASE("run folder: a run whose folder is gone ends without touching another run's files") {
   for (const Happening& h : happenings())
     for (const int64_t moment : kMoments)
       for (const bool programs_lock : {false, true}) {
@@ -149,7 +150,7 @@ TEST_CASE("run folder: a run whose folder is gone ends, and touches nothing of a
       }
 }
 
-TEST_CASE("run folder: where it was moved to the run can be resumed, and ends as an unbroken one") {
+TEST_CASE("run folder: a run resumes in the moved folder and ends like an uninterrupted one") {
   const TempDir dir;
   Training whole(writes_everything(dir / "whole"));
   REQUIRE(whole.loop.run() == Outcome::finished);
@@ -163,7 +164,7 @@ TEST_CASE("run folder: where it was moved to the run can be resumed, and ends as
   CHECK(read_file(dir / "moved/model.safetensors") == read_file(dir / "whole/model.safetensors"));
 }
 
-TEST_CASE("run folder: one that is moved and linked back is the same folder") {
+TEST_CASE("run folder: a folder that is moved and linked back is the same folder") {
   const TempDir dir;
   Training t(writes_everything(dir / "run"));
   CHECK(train_with(t, 8, [&] {
@@ -173,7 +174,7 @@ TEST_CASE("run folder: one that is moved and linked back is the same folder") {
   CHECK_FALSE(fs::exists(dir / "moved/lock"));
 }
 
-TEST_CASE("run lock: what is written through it goes into its folder, wherever that is by then") {
+TEST_CASE("run lock: files written through it go into its folder, even if that was moved") {
   for (const Happening& h : happenings()) {
     CAPTURE(h.name);
     const TempDir dir;
@@ -202,7 +203,7 @@ TEST_CASE("run lock: what is written through it goes into its folder, wherever t
   }
 }
 
-TEST_CASE("run lock: errors of what is written through it have the folder's usual name") {
+TEST_CASE("run lock: errors of files written through it show the folder's usual name") {
   const TempDir dir;
   const RunLock lock(dir.path());
   fs::create_directory(dir / "file");
@@ -220,7 +221,7 @@ TEST_CASE("run lock: errors of what is written through it have the folder's usua
   CHECK(read_file(dir / "fine") == "1");
 }
 
-// ---- Files that are not what a run makes ------------------------------------------------------
+// ---- Foreign files in place of a run's files --------------------------------------------------
 
 namespace {
 
@@ -253,7 +254,7 @@ const std::vector<Plant>& plants() {
   return all;
 }
 
-// What plants lead to is as it was.
+// Checks that the targets of the planted links are unchanged.
 void check_untouched(const TempDir& dir) {
   if (fs::exists(dir / "mine")) CHECK(read_file(dir / "mine") == kMine);
   CHECK_FALSE(fs::exists(dir / "nothing"));
@@ -262,7 +263,7 @@ void check_untouched(const TempDir& dir) {
 
 }  // namespace
 
-TEST_CASE("run lock: what is no lock is refused at once, and stays as it is") {
+TEST_CASE("run lock: a file that is no lock is refused at once and stays unchanged") {
   for (const Plant& plant : plants()) {
     CAPTURE(plant.name);
     const TempDir dir;
@@ -291,7 +292,8 @@ TEST_CASE("run lock: what is no lock is refused at once, and stays as it is") {
     CHECK_THROWS_AS(RunLock{dir.path()}, IoError);
     CHECK(read_file(dir / "lock") == large);
   }
-  // What a process leaves that is killed is no obstacle, nor what a loss of power makes of it.
+  // The lock of a killed process does not block a run, even if a loss of power filled it with
+  // zeros.
   for (const std::string& text : {std::string(), std::string("4711 machine\n"),
                                   std::string(13, '\0'), std::string(1, '\0')}) {
     CAPTURE(text);
@@ -302,7 +304,7 @@ TEST_CASE("run lock: what is no lock is refused at once, and stays as it is") {
   CHECK_FALSE(fs::exists(dir / "lock"));
 }
 
-TEST_CASE("run folder: files that are put in place of a run's are not written through") {
+TEST_CASE("run folder: a run does not write through files put in place of its own") {
   for (const std::string name :
        {"log.jsonl", "checkpoint.safetensors", "model.safetensors", "best.safetensors"})
     for (const Plant& plant : plants())
@@ -326,7 +328,7 @@ TEST_CASE("run folder: files that are put in place of a run's are not written th
       }
 }
 
-TEST_CASE("run folder: nor those that are there when a run is resumed") {
+TEST_CASE("run folder: a resumed run does not write through files put in place of its own") {
   for (const std::string name : {"log.jsonl", "checkpoint.safetensors", "model.safetensors",
                                  "best.safetensors", "events.out.tfevents.1.host.1.0"})
     for (const Plant& plant : plants()) {
@@ -350,7 +352,7 @@ TEST_CASE("run folder: nor those that are there when a run is resumed") {
     }
 }
 
-TEST_CASE("atomic files: temporary ones are new, whatever lies under their names") {
+TEST_CASE("atomic files: temporary files are new, even if their names are taken") {
   const TempDir dir;
   const std::string target = dir / "file";
   uint64_t number = 0;
@@ -369,7 +371,7 @@ TEST_CASE("atomic files: temporary ones are new, whatever lies under their names
   check_untouched(dir);
 }
 
-TEST_CASE("atomic files: one that is begun reaches its place in the folder wherever that is") {
+TEST_CASE("atomic files: a file that was begun ends in its folder, even if that was moved") {
   const TempDir dir;
   fs::create_directory(dir / "run");
   AtomicFile file(dir / "run/file");
@@ -385,7 +387,7 @@ TEST_CASE("atomic files: one that is begun reaches its place in the folder where
 }
 
 TEST_CASE(
-    "safetensors: a file that was begun is the folder's, and is not written if that is refused") {
+    "safetensors: a file that was begun ends in its folder, and an error of `begun` stops it") {
   const TempDir dir;
   fs::create_directory(dir / "run");
   const SafeTensors weights{{{"x", tensor({1, 2}, {2})}}, {}};
@@ -399,7 +401,7 @@ TEST_CASE(
   CHECK(content(dir / "run").empty());
 }
 
-TEST_CASE("logs: a pipe is not waited for") {
+TEST_CASE("logs: reading a pipe is an error and does not wait") {
   const TempDir dir;
   REQUIRE(::mkfifo((dir / "log.jsonl").c_str(), 0666) == 0);
   CHECK_THROWS_WITH_AS(read_log(dir / "log.jsonl"), doctest::Contains("cannot be read"), IoError);

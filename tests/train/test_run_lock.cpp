@@ -1,3 +1,5 @@
+// The lock on the folder of a run, against a second process that holds it; what counts as a run in
+// a folder; and atomic files that cannot be written.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -49,7 +51,7 @@ class Holder {
 
 }  // namespace
 
-TEST_CASE("run lock: a second process is refused with the first one's id, until that is gone") {
+TEST_CASE("run lock: a second process is refused with the id of the first, until that has ended") {
   const TempDir dir;
   const std::string folder = dir / "run";
   fs::create_directory(folder);
@@ -65,14 +67,14 @@ TEST_CASE("run lock: a second process is refused with the first one's id, until 
   CHECK_THROWS_WITH_AS(t.loop.run(), told.c_str(), Error);
   CHECK_FALSE(fs::exists(t.loop.folder().checkpoint()));
   holder.kill();
-  CHECK(fs::exists(RunFolder{folder}.lock()));  // nobody was there to remove it
+  CHECK(fs::exists(RunFolder{folder}.lock()));  // the killed process did not remove it
   CHECK_NOTHROW(check_unlocked(folder));
   {
     const RunLock lock(folder);
     CHECK(lock.held());
     CHECK(lock.found_abandoned());
     CHECK_THROWS_AS(RunLock{folder}, Error);
-    CHECK(fs::exists(RunFolder{folder}.lock()));  // those that were refused leave it alone
+    CHECK(fs::exists(RunFolder{folder}.lock()));  // a refused lock does not remove it
   }
   CHECK_FALSE(fs::exists(RunFolder{folder}.lock()));
   CHECK(t.loop.run() == Outcome::finished);
@@ -80,7 +82,7 @@ TEST_CASE("run lock: a second process is refused with the first one's id, until 
   CHECK_FALSE(RunLock(folder).found_abandoned());
 }
 
-TEST_CASE("run lock: a loop holds it from resume to the end of its run, or uses the program's") {
+TEST_CASE("run lock: a loop holds it from resume() to the end of run(), or uses the program's") {
   const TempDir dir;
   const LoopOptions options{.folder = dir / "run"};
   {
@@ -100,17 +102,17 @@ TEST_CASE("run lock: a loop holds it from resume to the end of its run, or uses 
   Training t(own);
   REQUIRE(t.loop.resume());
   REQUIRE(t.loop.run() == Outcome::finished);
-  CHECK_THROWS_AS(RunLock{options.folder}, Error);  // still the program's
+  CHECK_THROWS_AS(RunLock{options.folder}, Error);  // the program still has it
 }
 
-TEST_CASE("run folder: what ended before its first checkpoint is no run; the dead are swept out") {
+TEST_CASE("run folder: without checkpoint, weights or log it holds no run; abandoned files go") {
   const TempDir dir;
   const RunFolder folder{dir / "run"};
   folder.make();
   CHECK_FALSE(folder.holds_run());
   folder.write_log({});
   CHECK_FALSE(folder.holds_run());
-  // Numbers of processes end below 2^22.
+  // Process ids are below 2^22, so no process has this one.
   const std::string dead = folder.checkpoint() + ".99999999.0.tmp";
   const std::string alive = fmt::format("{}.{}.0.tmp", folder.checkpoint(), ::getppid());
   const std::string users = folder.file("notes.tmp");
@@ -121,12 +123,12 @@ TEST_CASE("run folder: what ended before its first checkpoint is no run; the dea
   CHECK(fs::exists(alive));
   CHECK(fs::exists(users));
   fs::remove(folder.checkpoint());
-  CHECK(folder.holds_run());  // weights, and lines in the log
+  CHECK(folder.holds_run());  // it has weights and lines in the log
   fs::remove(folder.weights());
   CHECK(folder.holds_run());
 }
 
-TEST_CASE("atomic files: what cannot be written is a WriteError with path and reason") {
+TEST_CASE("atomic files: a failed write is a WriteError with path and reason") {
   const TempDir dir;
   const std::string nowhere = dir / "none/file";
   for (const auto& write : {std::function([&] { AtomicFile{nowhere}; }),

@@ -1,4 +1,4 @@
-// log.jsonl: which steps it has, what their lines say, and reading it back.
+// log.jsonl: which steps have lines, what the lines say, and reading a log back.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace tern::test::test_run_log {
 namespace {
 
-// Everything of a log that no clock decides.
+// The content of a log without times and speeds.
 std::string timeless(const std::string& path) {
   const RunLog log = read_log(path);
   std::string text;
@@ -24,7 +24,7 @@ std::string timeless(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("run log: every step up to 255, then 128 a doubling") {
+TEST_CASE("run log: every step up to 255, then 128 per doubling") {
   std::vector<int64_t> kept;
   for (int64_t step = -3; step <= 1 << 16; ++step)
     if (has_record(step)) kept.push_back(step);
@@ -35,7 +35,7 @@ TEST_CASE("run log: every step up to 255, then 128 a doubling") {
                         [&](int64_t s) { return s >= low && s < 2 * low; }) == 128);
 }
 
-TEST_CASE("run log: records are means over the steps since the one before") {
+TEST_CASE("run log: records are means over the steps since the previous record") {
   StepLog log;
   for (int64_t s = 1; s <= 1030; ++s)
     CHECK(log.add({s, static_cast<double>(s), 0.5 * static_cast<double>(s), 2.0 * s}) ==
@@ -54,7 +54,7 @@ TEST_CASE("run log: records are means over the steps since the one before") {
   CHECK_THROWS_AS(StepLog({}, {0, 0, -1}), Error);
 }
 
-TEST_CASE("run log: steps have the loss, the rate and the norm before clipping") {
+TEST_CASE("run log: steps have the loss, the learning rate and the norm before clipping") {
   for (const bool clipped : {false, true}) {
     LearnerOptions learning = Training::busy();
     learning.clip = clipped ? 1e-3 : 0;
@@ -73,7 +73,7 @@ TEST_CASE("run log: steps have the loss, the rate and the norm before clipping")
       CHECK(steps[i].grad_norm == doctest::Approx(std::sqrt(norms[i])).epsilon(1e-5));
       CHECK(steps[i].lr == doctest::Approx(0.02 * learning.schedule(static_cast<int64_t>(i))));
     }
-    // The epoch's mean loss, by what the batches hold: 16 and 6 points.
+    // The epoch's loss is the mean over its points: the two steps have 16 and 6.
     const auto& epochs = t.loop.history();
     CHECK((steps[2].loss * 16 + steps[3].loss * 6) / 22 ==
           doctest::Approx(epochs[1]["train_loss"]));
@@ -81,7 +81,7 @@ TEST_CASE("run log: steps have the loss, the rate and the norm before clipping")
   }
 }
 
-TEST_CASE("run log: with steps in the backward pass the norm is the same") {
+TEST_CASE("run log: the gradient norm is the same with steps inside backward") {
   double norms[2] = {};
   for (const bool inside : {false, true}) {
     Rng rng(5);
@@ -100,7 +100,7 @@ TEST_CASE("run log: with steps in the backward pass the norm is the same") {
   CHECK(norms[1] == norms[0]);
 }
 
-TEST_CASE("run log: a run that was killed or stopped has the log of an unbroken one") {
+TEST_CASE("run log: a killed or stopped run has the log of an uninterrupted one") {
   TempDir dir;
   Training whole({.folder = dir / "whole"});
   REQUIRE(whole.loop.run() == Outcome::finished);
@@ -130,7 +130,7 @@ TEST_CASE("run log: a run that was killed or stopped has the log of an unbroken 
     }
 }
 
-TEST_CASE("run log: lines come back, and a line without its end is left out") {
+TEST_CASE("run log: lines are read back, and an incomplete last line is left out") {
   TempDir dir;
   const std::vector<EpochRecord> epochs = {
       {.epoch = 1, .metrics = {{"train_loss", 2}}, .speed = 5, .lr = 0.5, .steps = 2},
@@ -157,7 +157,7 @@ TEST_CASE("run log: lines come back, and a line without its end is left out") {
   CHECK(log.steps[0].loss == 0.25);
   CHECK(std::isnan(log.steps[1].grad_norm));
 
-  // What an earlier version wrote.
+  // A log of an earlier version.
   const RunLog old = read_log(write_file(
       dir / "old", "{\"epoch\":1,\"train_loss\":1.5,\"tokens_per_s\":7,\"lr\":1,\"seconds\":2}\n"));
   CHECK(old.steps.empty());
@@ -165,7 +165,7 @@ TEST_CASE("run log: lines come back, and a line without its end is left out") {
   CHECK(read_log(write_file(dir / "empty", "")).epochs.empty());
 }
 
-TEST_CASE("run log: what is no log is refused with file and line") {
+TEST_CASE("run log: errors in a log give file and line") {
   TempDir dir;
   const std::string step = "{\"step\":1,\"loss\":1,\"lr\":1,\"grad_norm\":1}\n";
   for (const char* bad :
@@ -183,7 +183,7 @@ TEST_CASE("run log: what is no log is refused with file and line") {
   CHECK(contains(io_error([&] { read_log(dir.path()); }), "cannot be read"));
 }
 
-TEST_CASE("run log: a state without steps, from an earlier version, goes on") {
+TEST_CASE("run log: a state without steps, from an earlier version, can be resumed") {
   Training t, later;
   for (int i = 0; i < 3; ++i) t.step();
   SafeTensors state = t.loop.state();

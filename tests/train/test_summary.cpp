@@ -1,4 +1,5 @@
-// summary(): what training takes, said before anything is allocated, against what it takes.
+// summary() of many models: the predicted memory of a training step against the real peak, and the
+// counted operations.
 #include <doctest/doctest.h>
 
 #include "tern/core/base/flops.h"
@@ -24,8 +25,8 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Trains `model` for two steps of AdamW, on one batch. Nobody holds the outputs in backward, as in
-/// the steps that summary() takes.
+/// Trains `model` for two steps of AdamW on one batch. As in the steps of summary(), no variable
+/// holds the outputs during backward.
 template <class M, class Forward>
 void train_twice(const M& model, Forward forward) {
   optim::AdamW optimizer(nn::named_parameters(model));
@@ -37,8 +38,8 @@ void train_twice(const M& model, Forward forward) {
   }
 }
 
-/// The summary of make(rng) on these inputs, made in a scope without memory and with it, against
-/// two real steps.
+/// Compares the summary of make(rng) on these inputs, made with and without a ShapeOnlyScope, with
+/// the peak of two real steps.
 template <class Make, class... In>
 void check_model(Make make, const In&... inputs) {
   Rng rng(1);
@@ -60,7 +61,7 @@ void check_model(Make make, const In&... inputs) {
   });
 }
 
-/// Bert with one output. Its head of next sentences goes in, for it to be trained as well.
+/// Bert with one output, to which its head for next sentences is added, so that it is trained, too.
 struct BertWords {
   models::Bert bert;
   Tensor operator()(const Tensor& tokens) const {
@@ -174,7 +175,7 @@ TEST_CASE("summary: the memory of a step of every model, as the allocator sees i
   }
 }
 
-TEST_CASE("summary: nothing is allocated, and the model is as before") {
+TEST_CASE("summary: allocates nothing and leaves the model unchanged") {
   Rng rng(0);
   nn::Sequential model(nn::Conv2d(3, 8, 3, rng), nn::BatchNorm2d(8), nn::Dropout(0.5, rng));
   static_cast<void>(model(ones({2, 3, 5, 5})));
@@ -187,7 +188,7 @@ TEST_CASE("summary: nothing is allocated, and the model is as before") {
   reset_peak_memory();
   const Summary s = summary(model, Shape{4096, 3, 64, 64});
   CHECK(s.cost.peak() > 1'000'000'000);
-  CHECK(memory_stats().peak - memory_stats().live < 10'000);  // the buffers, to be put back
+  CHECK(memory_stats().peak - memory_stats().live < 10'000);  // copies of the buffers
   size_t i = 0;
   for (const auto& [name, t] : nn::state_dict(model)) CHECK(same(t, before[i++]));
   CHECK(same(nn::generator_state(model)[0].second, drawn[0].second));
@@ -207,7 +208,7 @@ TEST_CASE("summary: weights, gradients, state and activations by kind") {
   CHECK(bytes(MemoryKind::gradients) == weights);
   CHECK(bytes(MemoryKind::optimizer) == 2 * weights);
   CHECK(bytes(MemoryKind::batch) == 512 * 64 * 4);
-  // Four layers' outputs, 512 x 256 each, and what is small.
+  // The outputs of four layers, 512 x 256 each, and small tensors.
   CHECK(bytes(MemoryKind::activations) >= 4 * 512 * 256 * 4);
   CHECK(bytes(MemoryKind::activations) < 9 * 512 * 256 * 4);
   const Summary sgd =
@@ -219,7 +220,7 @@ TEST_CASE("summary: weights, gradients, state and activations by kind") {
   CHECK(sgd.cost.most[MemoryKind::optimizer] == 0);
 }
 
-TEST_CASE("summary: accumulated batches have gradients beside activations") {
+TEST_CASE("summary: with accumulated batches gradients and activations are in memory together") {
   Rng rng(0);
   const Mlp model(rng);
   auto step = [&](int64_t accumulate) {
@@ -253,7 +254,7 @@ struct Way {
   bool in_backward = false;
 };
 
-/// The peak of a step of a language model on so many texts, said and seen.
+/// The predicted peak of a step of a language model on `texts` texts, checked against the real one.
 int64_t peak_of(const Way& way, int64_t texts) {
   auto make = [&] {
     Rng rng(1);
@@ -297,9 +298,9 @@ int64_t peak_of(const Way& way, int64_t texts) {
 
 }  // namespace
 
-TEST_CASE("summary: knows what is done to take less memory") {
+TEST_CASE("summary: includes the options that save memory") {
   using nn::Recompute;
-  for (const int64_t texts : {1, 8}) {  // weights are most of it, or activations
+  for (const int64_t texts : {1, 8}) {  // mostly weights, or mostly activations
     const int64_t most = peak_of({}, texts);
     const int64_t inside = peak_of({.in_backward = true}, texts);
     const int64_t selective = peak_of({.recompute = Recompute::selective}, texts);
@@ -312,7 +313,7 @@ TEST_CASE("summary: knows what is done to take less memory") {
   }
 }
 
-TEST_CASE("summary: operations are those that kernels count") {
+TEST_CASE("summary: operations equal those that the kernels count") {
   Rng rng(0);
   const models::Gmlp model({.stem = {{.channels = 8}}, .dim = 64, .layers = 2}, rng);
   const Summary s = summary(model, Shape{4, 3, 32, 32});
@@ -326,7 +327,7 @@ TEST_CASE("summary: operations are those that kernels count") {
   CHECK_FALSE(has(s.costs(), "update"));
 }
 
-TEST_CASE("summary: operations of the update, and those done again in backward, are their own") {
+TEST_CASE("summary: counts operations of the update, and recomputed ones in backward") {
   auto cost_of = [](nn::Recompute recompute, bool muon) {
     Rng rng(1);
     models::GptOptions o{.vocab = 90, .context = 16, .dim = 32, .layers = 2, .heads = 4};
@@ -348,7 +349,7 @@ TEST_CASE("summary: operations of the update, and those done again in backward, 
   CHECK(adam.update_flops == 0);
   CHECK(muon.cost.forward_flops == adam.forward_flops);
   CHECK(muon.cost.backward_flops == adam.backward_flops);
-  // Five steps of Newton-Schulz take 2 r^2 (2 c + r) each of an (r, c) matrix, r <= c.
+  // Each of five Newton-Schulz steps takes 2 r^2 (2 c + r) for an (r, c) matrix with r <= c.
   const int64_t square = 5 * 2 * 32 * 32 * 3 * 32, wide = 5 * 2 * 32 * 32 * (2 * 128 + 32);
   const int64_t qkv = 5 * 2 * 32 * 32 * (2 * 96 + 32);
   CHECK(muon.cost.update_flops == 2 * (square + qkv + 2 * wide));

@@ -1,4 +1,5 @@
-// Event files, read back by tests/train/event_reader.h.
+// Event files of writers and loops, read back by tests/train/event_reader.h, which shares no code
+// with the writer.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
@@ -20,7 +21,7 @@ std::span<const uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// What a writer makes of what `add` adds, without the head of the file.
+// The events that `add` writes, without the head of the file.
 template <class F>
 std::vector<Event> written(F add) {
   TempDir dir;
@@ -41,7 +42,7 @@ Event histogram_of(const Tensor& values, int bins) {
   return written([&](EventWriter& w) { w.add_histogram("h", values, 1, bins); }).at(0);
 }
 
-// 1, 3, 8, ... of the steps whose tag this is.
+// The steps of the events with this tag.
 std::vector<int64_t> steps_of(const std::vector<Event>& events, const std::string& tag) {
   std::vector<int64_t> out;
   for (const Event& e : events)
@@ -51,8 +52,8 @@ std::vector<int64_t> steps_of(const std::vector<Event>& events, const std::strin
 
 }  // namespace
 
-TEST_CASE("tensorboard: CRC-32C of RFC 3720, and its mask") {
-  CHECK(crc32c("123456789") == 0xE3069283);            // the check value of the catalogue of CRCs
+TEST_CASE("tensorboard: CRC-32C of RFC 3720, and the masked CRC") {
+  CHECK(crc32c("123456789") == 0xE3069283);            // the usual check value
   CHECK(crc32c(std::string(32, '\0')) == 0x8A9136AA);  // RFC 3720, B.4
   CHECK(crc32c(std::string(32, '\xFF')) == 0x62A8AB43);
   std::string ascending;
@@ -62,7 +63,7 @@ TEST_CASE("tensorboard: CRC-32C of RFC 3720, and its mask") {
   CHECK(masked_crc32c("") == 0xA282EAD8);
 }
 
-TEST_CASE("tensorboard: scalars come back with tag, step and time") {
+TEST_CASE("tensorboard: scalars are read back with tag, step and time") {
   const auto events = written([](EventWriter& w) {
     w.add_scalar("train/loss", 1.25, 1);
     w.add_scalar("train/loss", kNaN, 300);
@@ -115,7 +116,7 @@ TEST_CASE("tensorboard: images are PNG files of the values") {
   CHECK(decoded(3).row(0)[3] == 255);
 }
 
-TEST_CASE("tensorboard: a histogram counts what falls between its limits") {
+TEST_CASE("tensorboard: a histogram counts the values between its limits") {
   Rng rng(1);
   for (const int bins : {0, 1, 7, 64})
     for (const double scale : {1e-14, 1e-3, 1.0, 1e25})
@@ -141,7 +142,7 @@ TEST_CASE("tensorboard: a histogram counts what falls between its limits") {
             return y <= limits[i] && (y > low || (bins > 0 && i == 1 && y == low));
           });
           if (bins == 0) CHECK(within == counts[i]);
-          // Ends of linear buckets are rounded; a value on one may be counted on its other side.
+          // Limits of equal bins are rounded, so a value on a limit may be in either bucket.
           if (bins > 0) CHECK(std::abs(static_cast<double>(within) - counts[i]) <= 1);
         }
       }
@@ -165,11 +166,11 @@ TEST_CASE("tensorboard: histograms of odd values") {
   });
 }
 
-TEST_CASE("tensorboard: a file cut anywhere is read up to the last whole record") {
+TEST_CASE("tensorboard: a file cut off anywhere is readable up to the last whole record") {
   TempDir dir;
   std::string path;
   {
-    EventWriter events(dir / "a/b");  // the folder is made
+    EventWriter events(dir / "a/b");  // makes the folder
     for (int i = 1; i <= 3; ++i) events.add_scalar("x", i, i);
     path = events.path();
   }
@@ -183,7 +184,7 @@ TEST_CASE("tensorboard: a file cut anywhere is read up to the last whole record"
   CHECK(before == 4);
 }
 
-TEST_CASE("tensorboard: what is written is there at once after flush, and whole without it") {
+TEST_CASE("tensorboard: records are in the file after flush; without it only whole ones") {
   TempDir dir;
   EventWriter events(dir.path());
   events.add_scalar("x", 1, 1);
@@ -194,13 +195,13 @@ TEST_CASE("tensorboard: what is written is there at once after flush, and whole 
   eager.add_scalar("x", 1, 1);
   CHECK(read_events(eager.path()).size() == 2);
   CHECK(eager.path() != events.path());
-  for (int i = 0; i < 3000; ++i) events.add_scalar("x", 1, i);  // more than is ever buffered
+  for (int i = 0; i < 3000; ++i) events.add_scalar("x", 1, i);  // more than the buffer holds
   CHECK(read_events(events.path()).size() > 1000);
   CHECK_THROWS_AS(EventWriter("/proc/no/such"), WriteError);
-  CHECK_THROWS_AS(EventWriter("/proc"), WriteError);  // where no file can be made
+  CHECK_THROWS_AS(EventWriter("/proc"), WriteError);  // no file can be made there
 }
 
-TEST_CASE("tensorboard: a file that cannot grow is a WriteError, and what it has can be read") {
+TEST_CASE("tensorboard: a file that cannot grow is a WriteError and stays readable") {
   TempDir dir;
   EventWriter events(dir.path());
   const auto before = std::signal(SIGXFSZ, SIG_IGN);
@@ -216,7 +217,7 @@ TEST_CASE("tensorboard: a file that cannot grow is a WriteError, and what it has
   CHECK(read_events(events.path()).size() == 1);
 }
 
-TEST_CASE("tensorboard: a writer that goes on hides the records from its first step on") {
+TEST_CASE("tensorboard: a writer with purge_step hides earlier records from that step on") {
   TempDir dir;
   {
     EventWriter events(dir.path());
@@ -234,7 +235,7 @@ TEST_CASE("tensorboard: a writer that goes on hides the records from its first s
   CHECK(shown_events(dir.path()).at(3).scalar() == 40);
 }
 
-TEST_CASE("tensorboard: a loop writes scalars, weights and gradients; a stopped one goes on") {
+TEST_CASE("tensorboard: a loop writes scalars, weights and gradients; a resumed one continues") {
   TempDir dir;
   const LoopOptions whole_options{.folder = dir / "whole", .tensorboard = true};
   Training whole(whole_options);
@@ -242,11 +243,11 @@ TEST_CASE("tensorboard: a loop writes scalars, weights and gradients; a stopped 
   int64_t seen = 0;
   whole.learner.on_gradient([&](const std::string&, const Tensor&) { ++seen; });
   REQUIRE(whole.loop.run() == Outcome::finished);
-  CHECK(seen == 6 * std::ssize(nn::named_parameters(whole.model)));  // all steps, as without
+  CHECK(seen == 6 * std::ssize(nn::named_parameters(whole.model)));  // the loop also calls our hook
   const std::vector<Event> all = shown_events(dir / "whole");
   CHECK(steps_of(all, "step/loss") == std::vector<int64_t>{1, 2, 3, 4, 5, 6});
   CHECK(steps_of(all, "step/grad_norm").size() == 6);
-  Training finished(whole_options);  // has nothing more to write
+  Training finished(whole_options);  // writes nothing more
   REQUIRE(finished.loop.resume());
   REQUIRE(finished.loop.run() == Outcome::finished);
   CHECK(event_files(dir / "whole").size() == 1);
@@ -283,7 +284,7 @@ TEST_CASE("tensorboard: a loop writes scalars, weights and gradients; a stopped 
         else
           t.loop.run();
       }
-      options.tensorboard = false;  // the files are there: it goes on with them
+      options.tensorboard = false;  // a folder with event files gets more
       Training again(options);
       REQUIRE(again.loop.resume());
       REQUIRE(again.loop.run() == Outcome::finished);
@@ -298,7 +299,7 @@ TEST_CASE("tensorboard: a loop writes scalars, weights and gradients; a stopped 
     }
 }
 
-TEST_CASE("tensorboard: an epoch that was trained but not closed is shown once") {
+TEST_CASE("tensorboard: an epoch that was trained but not closed before a kill is shown once") {
   TempDir dir;
   struct Killed {};
   const LoopOptions options{.folder = dir / "run", .checkpoint_steps = 1, .tensorboard = true};

@@ -1,3 +1,5 @@
+// Checkpoints: every kind of part is restored bit for bit, and files that are damaged, of another
+// version or of other parts are errors that name them.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -20,7 +22,7 @@ using test::read_file;
 using test::TempDir;
 using test::write_file;
 
-// Everything a program may keep.
+// A variable of every type that a checkpoint can hold.
 struct Everything {
   int64_t steps = 0;
   double loss = 0;
@@ -43,7 +45,7 @@ struct Everything {
   }
 };
 
-TEST_CASE("train: numbers, texts, lists and generators come back bit for bit") {
+TEST_CASE("train: a checkpoint restores numbers, texts, lists and generators bit for bit") {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   TempDir dir;
   Everything a, b;
@@ -73,13 +75,13 @@ TEST_CASE("train: numbers, texts, lists and generators come back bit for bit") {
   CHECK(b.rng == a.rng);
   CHECK(b.table.to_vector<float>() == a.table.to_vector<float>());
 
-  a.ids.clear();  // an empty list is a list, too
+  a.ids.clear();  // an empty list is restored, too
   x.save(dir / "c");
   y.load(dir / "c");
   CHECK(b.ids.empty());
 }
 
-TEST_CASE("train: modules and optimizers are parts") {
+TEST_CASE("train: modules and optimizers are parts of a checkpoint") {
   TempDir dir;
   Rng rng(3);
   nn::Linear a(3, 2, rng), b(3, 2, rng);
@@ -98,7 +100,7 @@ TEST_CASE("train: modules and optimizers are parts") {
   CHECK(adam_b.state_dict().size() == adam_a.state_dict().size());
 }
 
-TEST_CASE("train: a checkpoint that does not fit says which part") {
+TEST_CASE("train: the error about a checkpoint that does not fit names the part") {
   TempDir dir;
   Everything a;
   Checkpoint x;
@@ -120,7 +122,7 @@ TEST_CASE("train: a checkpoint that does not fit says which part") {
   b.steps = 77;
   CHECK(contains(io_error([&] { other.load(dir / "c"); }),
                  "the run was started with other data: 50000 images, but what is given has 3"));
-  CHECK(b.steps == 77);  // looked at first
+  CHECK(b.steps == 77);  // expect() comes before other parts
   b.table = zeros({3, 2});
   b.add_to(shape);
   shape.expect("data", "50000 images");
@@ -155,7 +157,7 @@ SafeTensors sample() {
   return s;
 }
 
-TEST_CASE("train: every damaged byte and every truncation of a checkpoint is found") {
+TEST_CASE("train: every damaged byte and every truncation of a checkpoint is detected") {
   TempDir dir;
   const std::string path = dir / "c";
   save_checkpoint(path, sample());

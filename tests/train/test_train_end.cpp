@@ -1,4 +1,5 @@
-// Trainings that end before their last epoch, by patience or by their own word.
+// Runs that end before their last epoch, by LoopOptions::patience or Loop::end(), and how they are
+// resumed.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -15,7 +16,7 @@
 namespace tern::test::test_train_end {
 namespace {
 
-/// Epochs that a run closes whose metric takes these values, one an epoch.
+/// A training whose metric takes these values, one per epoch.
 struct Ranked : Training {
   Ranked(const std::vector<double>& values, LoopOptions options) : Training(std::move(options)) {
     metric = [this, values] { return values.at(static_cast<size_t>(loop.epoch() - 1)); };
@@ -35,17 +36,17 @@ int64_t epochs_of(const std::vector<double>& values, int64_t patience, bool larg
 }
 
 const std::vector<double> kFalling = {8, 7, 6, 5, 4, 3, 2, 1};
-const std::vector<double> kValley = {5, 4, 3, 3, 4, 2, 9, 9};  // 2 epochs without, then 2 more
+const std::vector<double> kValley = {5, 4, 3, 3, 4, 2, 9, 9};  // twice two epochs are no better
 
-TEST_CASE("patience: a run ends after so many epochs without a better value") {
+TEST_CASE("patience: a run ends after this number of epochs without a better value") {
   CHECK(epochs_of(kFalling, 1) == 8);
   CHECK(epochs_of(kFalling, 1, true) == 2);
   CHECK(epochs_of(kFalling, 3, true) == 4);
   CHECK(epochs_of(kValley, 0) == 8);
   CHECK(epochs_of(kValley, 1) == 4);  // an equal value is not better
   CHECK(epochs_of(kValley, 2) == 5);
-  CHECK(epochs_of(kValley, 3) == 8);                   // epoch 6 is the best, and two are left
-  CHECK(epochs_of({8, 7, 6, 5, 4, 3, 3, 3}, 2) == 8);  // no more were to come
+  CHECK(epochs_of(kValley, 3) == 8);                   // epoch 6 is the best; two follow
+  CHECK(epochs_of({8, 7, 6, 5, 4, 3, 3, 3}, 2) == 8);  // ends with the run
   CHECK(epochs_of({kNaN, kNaN, 1, 1, 1, 1, 1, 1}, 3) == 6);
   CHECK(epochs_of({3, kNaN, kNaN, 2, 1, 1, 1, 1}, 2) == 3);  // NaN is never better
   CHECK(epochs_of(std::vector<double>(8, kNaN), 2) == 2);
@@ -59,7 +60,7 @@ TEST_CASE("patience: a run ends after so many epochs without a better value") {
   CHECK(epochs_since_best({}, {"rank"}) == 0);
 }
 
-TEST_CASE("patience: the reason is printed, in the log, and there when the run is resumed") {
+TEST_CASE("patience: the reason is printed, in the log, and known after a resume") {
   TempDir dir;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(std::tmpfile(), std::fclose);
   const std::string why = "rank was no better in 2 epochs than 3 in epoch 3";
@@ -99,7 +100,7 @@ TEST_CASE("patience: the reason is printed, in the log, and there when the run i
   CHECK(contains(said, "ended after epoch 5 of 8 and 30 steps: " + why + "\n"));
 }
 
-TEST_CASE("patience: a run that is killed or stopped anywhere ends where the unbroken one does") {
+TEST_CASE("patience: a run resumed from any step ends where the uninterrupted one does") {
   Ranked whole(kValley, patient(2));
   REQUIRE(whole.loop.run() == Outcome::finished);
   CHECK(whole.learner.steps() == 10);
@@ -118,14 +119,14 @@ TEST_CASE("patience: a run that is killed or stopped anywhere ends where the unb
   }
 }
 
-TEST_CASE("patience: beside a plateau, whose rate falls before the run ends") {
+TEST_CASE("patience: together with a plateau, whose rate falls before the run ends") {
   LearnerOptions learning;
   learning.plateau = make_plateau({.name = "plateau", .plateau_patience = 1}, false);
   const auto rates = [&](int64_t stopped_before, double& weight) {
     TempDir dir;
     LoopOptions options = patient(5, false, dir / "run");
     auto run = std::make_unique<Training>(options, learning);
-    for (int i = 0; i < 2; ++i) {  // stopped, and then to the end
+    for (int i = 0; i < 2; ++i) {  // until it is stopped, then to its end
       Training& t = *run;
       t.metric = [&t] { return t.loop.epoch() == 2 ? -1.0 : 0.0; };
       t.evaluated = [&t, &stopped_before] {
@@ -140,7 +141,7 @@ TEST_CASE("patience: beside a plateau, whose rate falls before the run ends") {
     weight = run->model.up.weight.tensor()[0][0].item();
     return found;
   };
-  // Epoch 2 is the best. 4 is the second that is no better, and 6 the second after that; 7 ends it.
+  // Epoch 2 is the best. The plateau reduces the rate after epochs 4 and 6; epoch 7 ends the run.
   double whole = 0, resumed = 0;
   CHECK(rates(0, whole) == std::vector<double>{1, 1, 1, 1, .5, .5, .25});
   for (int64_t epoch = 1; epoch <= 7; ++epoch) {
@@ -151,7 +152,7 @@ TEST_CASE("patience: beside a plateau, whose rate falls before the run ends") {
   CHECK_THROWS_WITH_AS(Training(largest, learning), doctest::Contains("give both the same"), Error);
 }
 
-TEST_CASE("patience: a resumed run may have another one, as if it had had that all along") {
+TEST_CASE("patience: a resumed run may have another patience, as if it had it from the start") {
   const auto weights = [](const Ranked& t) { return t.learner.weights(); };
   for (const int64_t first : {0, 1, 2}) {
     for (const int64_t second : {0, 1, 2, 3}) {
@@ -167,7 +168,7 @@ TEST_CASE("patience: a resumed run may have another one, as if it had had that a
         }
         t.loop.checkpoint().save(t.loop.folder().checkpoint());
       }
-      // Epochs that are closed stay: with a patience of 1 it would have ended after the fourth.
+      // Closed epochs stay, though with a patience of 1 the run would have ended after the fourth.
       const int64_t same = second == 1 && first != 1 ? 2 : second;
       Ranked t(kValley, patient(second, false, dir / "run")), whole(kValley, patient(same));
       REQUIRE(t.loop.resume());
@@ -182,18 +183,18 @@ TEST_CASE("patience: a resumed run may have another one, as if it had had that a
   }
 }
 
-TEST_CASE("patience: what it cannot be") {
+TEST_CASE("patience: invalid values") {
   LoopOptions nameless = patient(2);
   nameless.best = {};
   CHECK_THROWS_WITH_AS(Training t(nameless), doctest::Contains("needs a metric"), Error);
   CHECK_THROWS_WITH_AS(Training t(patient(-1)), doctest::Contains("must not be negative"), Error);
 }
 
-TEST_CASE("a callback ends the loop, and a resumed run goes on only if that is taken back") {
+TEST_CASE("on_epoch may end a run; when resumed it continues only if the end is revoked") {
   TempDir dir;
   LoopOptions options{.epochs = 4, .folder = dir / "run"};
   Loop* loop = nullptr;
-  options.on_epoch = [&](const EpochRecord& e) {  // gives nothing, as callbacks did before
+  options.on_epoch = [&](const EpochRecord& e) {  // a callback returns nothing
     if (e.epoch == 2) loop->end("enough \"was\"\nlearned");
   };
   {
@@ -226,7 +227,7 @@ TEST_CASE("a callback ends the loop, and a resumed run goes on only if that is t
   for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
 }
 
-TEST_CASE("a lambda that names its own loop may end it") {
+TEST_CASE("on_epoch may end its loop, even if it captures the loop in its constructor") {
   Rng rng(1);
   nn::Linear model(4, 3, rng);
   auto loader = points();

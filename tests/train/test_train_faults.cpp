@@ -1,3 +1,5 @@
+// Infinite and NaN losses, gradients, weights and states: they stop the training before they reach
+// weights or files, and the error says where they came from. Steps that throw can be repeated.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -7,7 +9,7 @@
 
 namespace tern::test::test_train_faults {
 
-/// The words of the Diverged that fn throws.
+/// The text of the Diverged that fn throws.
 template <class Fn>
 std::string diverged(Fn fn) {
   try {
@@ -18,7 +20,7 @@ std::string diverged(Fn fn) {
   return "nothing was thrown";
 }
 
-TEST_CASE("train: what is not finite stops a step before weights change, and says where") {
+TEST_CASE("train: a value that is not finite stops a step before weights change, and is named") {
   TempDir dir;
   for (const double clip : {0.0, 1.0}) {
     Training t({.folder = dir / fmt::format("loss-{}", clip)}, {.clip = clip});
@@ -32,7 +34,7 @@ TEST_CASE("train: what is not finite stops a step before weights change, and say
     for (const auto& [name, x] : kept.tensors)
       if (is_float(x.dtype())) CHECK(all(isfinite(x)).item<bool>());
 
-    // A loss that is finite, but whose gradient is not: sqrt at 0.
+    // A finite loss whose gradient is not finite: sqrt at 0.
     Training g({}, {.clip = clip});
     g.extra = [&] { return sum(sqrt(g.model.down.bias.tensor() * 0)); };
     const auto before = g.model.up.weight.tensor().to_vector<float>();
@@ -60,7 +62,7 @@ TEST_CASE("train: what is not finite stops a step before weights change, and say
   }
 }
 
-// Every tensor of every file of the run.
+// Checks every tensor in every file of the run.
 void check_files_are_finite(const RunFolder& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder.path)) {
     if (entry.path().extension() != ".safetensors") continue;
@@ -71,9 +73,9 @@ void check_files_are_finite(const RunFolder& folder) {
   }
 }
 
-/// A tensor of the training that becomes NaN after a step, where no loss sees it.
+/// A tensor of the training that a test sets to NaN after a step, where no loss depends on it.
 struct Spoiled {
-  std::string told;  ///< what it is called
+  std::string told;  ///< its name in the error
   std::function<NamedTensors(Training&)> where;
 };
 
@@ -90,7 +92,7 @@ void spoil(Training& t, const Spoiled& spoiled) {
     if (spoiled.told.ends_with(" " + name)) fill_(x, kNaN);
 }
 
-TEST_CASE("train: nothing that is not finite is written over what is, wherever it lies") {
+TEST_CASE("train: values that are not finite never overwrite good files") {
   TempDir dir;
   int run = 0;
   for (const Spoiled& spoiled : kSpoiled)
@@ -120,13 +122,13 @@ TEST_CASE("train: nothing that is not finite is written over what is, wherever i
         }
 }
 
-TEST_CASE("train: a run whose weights overflow says step, layer and the files that are good") {
+TEST_CASE("train: the error about overflowed weights names step, layer and the good files") {
   TempDir dir;
   for (const bool validated : {false, true})
     for (const double clip : {0.0, 1.0}) {
       LoopOptions options{.folder = dir / fmt::format("{}-{}", validated, clip)};
       if (validated) options.best = {"valid_loss"};
-      // Twice: in the middle of an epoch, where the next loss sees it, and at its end.
+      // In the middle of an epoch, where the next loss shows it, and at its end.
       for (const int64_t batch : {9, 12}) {
         options.folder += "-" + std::to_string(batch);
         Training t(options, {.clip = clip});
@@ -147,8 +149,7 @@ TEST_CASE("train: a run whose weights overflow says step, layer and the files th
     }
 }
 
-TEST_CASE(
-    "train: an evaluation that finds what is not finite says the step and where it came from") {
+TEST_CASE("train: a Diverged of the evaluation gets the step and the cause") {
   TempDir dir;
   Training t({.folder = dir / "run"});
   t.evaluated = [&] {
@@ -161,7 +162,7 @@ TEST_CASE(
   CHECK(told.ends_with("checkpoint.safetensors keeps the state after step 0"));
 }
 
-TEST_CASE("train: a step that failed can be run again with the same random numbers") {
+TEST_CASE("train: a diverged step is repeated with the same random numbers to find the cause") {
   std::vector<double> first, second;
   LoopOptions options;
   bool again = false;
@@ -173,17 +174,17 @@ TEST_CASE("train: a step that failed can be run again with the same random numbe
   Training t(options, {});
   t.watch = [&](double loss) { (again ? second : first).push_back(loss); };
   t.extra = [&] { return sum(sqrt(t.model.down.bias.tensor() * 0)); };
-  t.quiet = true;  // the program's own generator is not put back
+  t.quiet = true;  // the program's own generator is not restored
   CHECK_THROWS_WITH_AS(t.loop.step(), doctest::Contains("(epoch 1); in down"), Diverged);
   CHECK(first.size() == 4);
   CHECK(first == second);
   CHECK_FALSE(t.model.up.weight.grad().defined());
 }
 
-TEST_CASE("train: a step that threw can be taken again") {
+TEST_CASE("train: a step that threw can be repeated") {
   struct NoMemory {};
   Training whole, t;
-  whole.quiet = t.quiet = true;  // the program's own generator would go on
+  whole.quiet = t.quiet = true;  // the program's own generator is not restored
   t.before_batch = [](int64_t number) {
     if (number == 6 || number == 9) throw NoMemory();
   };

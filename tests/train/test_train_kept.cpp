@@ -1,4 +1,4 @@
-// The files of several epochs that a run keeps, and the way back to one of them.
+// The separate files of several epochs (LoopOptions::keep), and runs resumed from one of them.
 #include <doctest/doctest.h>
 
 #include <csignal>
@@ -11,7 +11,7 @@
 namespace tern::test::test_train_kept {
 namespace {
 
-// Epoch 2 is the best of the first three, and then again the fifth.
+// Epoch 2 is the best of the first four, epoch 5 the best of all.
 const std::vector<double> kRanks = {3, 2, 4, 4, 1, 5};
 
 struct Keeper : Training {
@@ -26,7 +26,7 @@ struct Keeper : Training {
   }
 };
 
-/// The files that belong to single epochs: "checkpoint-5", "model-2".
+/// The names of the files of single epochs: "checkpoint-5", "model-2".
 std::set<std::string> kept(const std::string& folder) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -41,7 +41,7 @@ void check_same_weights(const Training& a, const Training& b) {
   for (size_t i = 0; i < x.size(); ++i) CHECK(same_bits(x[i].second, y[i].second));
 }
 
-/// Weights, best weights, kept weights and the log's numbers of two runs.
+/// Compares weights, best weights, kept weights and the number of logged epochs of two runs.
 void check_same_files(const std::string& a, const std::string& b) {
   CHECK(kept(a) == kept(b));
   for (const char* name : {"model", "best", "model-2", "model-5", "model-6"}) {
@@ -53,11 +53,11 @@ void check_same_files(const std::string& a, const std::string& b) {
   CHECK(read_log(a + "/log.jsonl").epochs.size() == read_log(b + "/log.jsonl").epochs.size());
 }
 
-TEST_CASE("keep: the last epochs have files of their own, and the best up to each its weights") {
+TEST_CASE("keep: the last epochs keep their files, and the best up to each its weights") {
   TempDir dir;
   Keeper t(dir / "run");
   std::vector<std::set<std::string>> after;
-  t.evaluated = [&] {  // what the epochs before have left
+  t.evaluated = [&] {  // the files of the earlier epochs
     after.push_back(kept(dir / "run"));
     const int64_t closed = t.loop.epoch() - 1;
     if (closed > 0)
@@ -75,7 +75,7 @@ TEST_CASE("keep: the last epochs have files of their own, and the best up to eac
   CHECK(after[6] == Names{"checkpoint-5", "checkpoint-6", "model-5", "model-6"});
 }
 
-TEST_CASE("keep: files of those names that the run did not write stay") {
+TEST_CASE("keep: files with such names that the run did not write stay") {
   TempDir dir;
   const RunFolder folder{dir / "run"};
   folder.make();
@@ -87,14 +87,14 @@ TEST_CASE("keep: files of those names that the run did not write stay") {
   CHECK(read_file(folder.checkpoint(9)) == "another's");
   CHECK(std::filesystem::exists(folder.checkpoint(6)));
   CHECK_FALSE(std::filesystem::exists(folder.checkpoint(5)));
-  // Nor are those of the run when it goes on without keeping any.
+  // The run's own files stay, too, if it continues without `keep`.
   Keeper without(folder.path, 0);
   REQUIRE(without.loop.resume());
   REQUIRE(without.loop.run() == Outcome::finished);
   CHECK(std::filesystem::exists(folder.checkpoint(6)));
 }
 
-TEST_CASE("keep: from every kept epoch a run goes on to the files of an unbroken one") {
+TEST_CASE("keep: a run resumed from any kept epoch ends with the files of an uninterrupted one") {
   for (const bool only_best : {false, true}) {
     TempDir dir;
     Keeper whole(dir / "whole", 2, 6, only_best);
@@ -117,11 +117,11 @@ TEST_CASE("keep: from every kept epoch a run goes on to the files of an unbroken
   }
 }
 
-TEST_CASE("keep: weights and kept files are those of the epoch before another is trained") {
+TEST_CASE("keep: resuming from an epoch restores its weights and files before training") {
   TempDir dir;
   Keeper four(dir / "four", 2, 4), five(dir / "run", 2, 5);
   REQUIRE(four.loop.run() == Outcome::finished);
-  REQUIRE(five.loop.run() == Outcome::finished);  // whose best is another
+  REQUIRE(five.loop.run() == Outcome::finished);  // with another best epoch
   CHECK(read_file(five.loop.folder().best_weights()) !=
         read_file(four.loop.folder().best_weights()));
   Keeper back(dir / "run", 2, 6);
@@ -137,7 +137,7 @@ TEST_CASE("keep: weights and kept files are those of the epoch before another is
   }
   CHECK(kept(dir / "run") == std::set<std::string>{"checkpoint-4", "model-2", "model-4"});
   CHECK(read_log(back.loop.folder().log()).epochs.size() == 4);
-  // And what was stopped goes on.
+  // The stopped run can be resumed.
   Keeper again(dir / "run", 2, 6), whole(dir / "whole");
   REQUIRE(again.loop.resume());
   REQUIRE(again.loop.run() == Outcome::finished);
@@ -146,7 +146,7 @@ TEST_CASE("keep: weights and kept files are those of the epoch before another is
   check_same_files(dir / "whole", dir / "run");
 }
 
-TEST_CASE("keep: a kept checkpoint serves where the latest one is damaged, and what is refused") {
+TEST_CASE("keep: a kept checkpoint replaces a damaged latest one; errors of keep and resume()") {
   TempDir dir;
   Keeper t(dir / "run", 2, 4), whole(dir / "whole");
   REQUIRE(t.loop.run() == Outcome::finished);
@@ -167,7 +167,7 @@ TEST_CASE("keep: a kept checkpoint serves where the latest one is damaged, and w
   CHECK_THROWS_WITH_AS(Training({.folder = "x", .keep = -1}), doctest::Contains("negative"), Error);
 }
 
-TEST_CASE("keep: a killed run and a stopped one end with the kept files of an unbroken run") {
+TEST_CASE("keep: a killed run ends with the kept files of an uninterrupted run") {
   TempDir dir;
   Keeper whole(dir / "whole");
   REQUIRE(whole.loop.run() == Outcome::finished);
@@ -177,7 +177,7 @@ TEST_CASE("keep: a killed run and a stopped one end with the kept files of an un
     const std::string folder = dir / std::to_string(epoch);
     {
       Keeper t(folder);
-      t.evaluated = [&] {  // weights of the epoch before are there, this one's are not
+      t.evaluated = [&] {  // killed before this epoch's weights are written
         if (t.loop.epoch() == epoch) throw Killed();
       };
       CHECK_THROWS_AS(t.loop.run(), Killed);

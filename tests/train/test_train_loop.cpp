@@ -1,3 +1,5 @@
+// Loops that are stopped, killed and resumed against uninterrupted ones; the files of a run; and
+// the weight of batches in losses and steps.
 #include <doctest/doctest.h>
 
 #include <csignal>
@@ -12,7 +14,7 @@
 
 namespace tern::test::test_train_loop {
 
-TEST_CASE("train: k steps, a checkpoint and the rest equal an unbroken loop bit for bit") {
+TEST_CASE("train: k steps, a checkpoint and the rest equal an uninterrupted loop bit for bit") {
   Training whole;
   for (int i = 0; i < 6; ++i) whole.step();
   REQUIRE(whole.loop.history().size() == 2);
@@ -29,8 +31,8 @@ TEST_CASE("train: k steps, a checkpoint and the rest equal an unbroken loop bit 
   }
 }
 
-TEST_CASE("train: a plateau lowers the rate beside the schedule, and goes on exactly") {
-  const LoopOptions options{.epochs = 5, .best = {"rank"}};  // which stays 0
+TEST_CASE("train: a plateau lowers the rate in addition to the schedule, and resumes exactly") {
+  const LoopOptions options{.epochs = 5, .best = {"rank"}};  // the metric stays 0
   LearnerOptions learning = Training::busy();
   learning.plateau = optim::PlateauOptions{.factor = 0.5, .patience = 0};
   Training whole(options, learning), flat(options);
@@ -51,7 +53,7 @@ TEST_CASE("train: a plateau lowers the rate beside the schedule, and goes on exa
   CHECK_THROWS_WITH_AS(Training({}, learning), doctest::Contains("needs a metric"), Error);
 }
 
-TEST_CASE("train: a killed run and a stopped one end with the files of an unbroken run") {
+TEST_CASE("train: killed and stopped runs end with the files of an uninterrupted run") {
   TempDir dir;
   Training whole({.folder = dir / "whole", .best = {"valid_loss"}});
   REQUIRE(whole.loop.run() == Outcome::finished);
@@ -68,20 +70,20 @@ TEST_CASE("train: a killed run and a stopped one end with the files of an unbrok
         Training t(options);
         t.before_batch = [&](int64_t number) {
           if (number != batch) return;
-          if (killed) throw Killed();  // where the process would die: nothing is saved any more
+          if (killed) throw Killed();  // like the end of the process: nothing is saved
           std::raise(SIGINT);
         };
         if (killed) {
           CHECK_THROWS_AS(t.loop.run(), Killed);
         } else {
-          // After the last batch nothing asks for signals any more.
+          // The loop does not check for signals after the last batch.
           CHECK(t.loop.run() == (batch < 18 ? Outcome::interrupted : Outcome::finished));
         }
         steps = t.learner.steps();
       }
       Training again(options);
       REQUIRE(again.loop.resume());
-      CHECK(again.learner.steps() == steps);  // nothing that was done is done again
+      CHECK(again.learner.steps() == steps);  // no step is repeated
       REQUIRE(again.loop.run() == Outcome::finished);
       for (const char* file : {"model.safetensors", "best.safetensors"})
         CHECK(read_file(again.loop.folder().file(file)) ==
@@ -90,14 +92,14 @@ TEST_CASE("train: a killed run and a stopped one end with the files of an unbrok
   }
 }
 
-TEST_CASE("train: a run's folder, its log, and what it refuses") {
+TEST_CASE("train: the folder of a run, its log, and errors about it") {
   TempDir dir;
   const LoopOptions options{.folder = dir / "a/b", .best = {"valid_loss"}};
   Training t(options);
   CHECK_FALSE(t.loop.resume());
   REQUIRE(t.loop.run() == Outcome::finished);
   const std::string log = read_file(t.loop.folder().log());
-  CHECK(std::count(log.begin(), log.end(), '\n') == 6 + 3);  // two steps an epoch
+  CHECK(std::count(log.begin(), log.end(), '\n') == 6 + 3);  // six steps and three epochs
   CHECK(contains(log, "\n{\"epoch\":1,\"train_loss\":"));
   CHECK(contains(log, "\"train_top1\":"));
   CHECK(contains(log, "\"none\":null,\"rank\":0.0,\"batches_per_s\":"));
@@ -125,7 +127,7 @@ TEST_CASE("train: a run's folder, its log, and what it refuses") {
   for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
 }
 
-TEST_CASE("train: the weights that count are written after each epoch, and the best of them") {
+TEST_CASE("train: the averaged weights are written after each epoch, and the best ones") {
   TempDir dir;
   const RunFolder folder{dir / "run"};
   std::vector<std::string> written;
@@ -144,7 +146,7 @@ TEST_CASE("train: the weights that count are written after each epoch, and the b
   for (const auto& [name, x] : nn::state_dict(t.model)) CHECK(same_bits(file.find(name), x));
 }
 
-TEST_CASE("train: the weights of the best epoch alone, if that is asked for") {
+TEST_CASE("train: only_best writes only the weights of the best epoch") {
   TempDir dir;
   const RunFolder folder{dir / "run"};
   std::vector<std::string> written;
@@ -159,7 +161,7 @@ TEST_CASE("train: the weights of the best epoch alone, if that is asked for") {
   CHECK_FALSE(std::filesystem::exists(folder.best_weights()));
 }
 
-TEST_CASE("train: a loader with other batches is refused") {
+TEST_CASE("train: a loader with different batches is refused") {
   Training a, b;
   a.step();
   SafeTensors state = a.loop.state();
@@ -169,7 +171,7 @@ TEST_CASE("train: a loader with other batches is refused") {
   text.replace(at, 11, "\"batches\":7");
   CHECK_THROWS_WITH_AS(b.loop.load_state(state, "file"),
                        doctest::Contains("has 7 batches, but the loader's has 6"), IoError);
-  // Another seed has as many batches; earlier versions did not write the order.
+  // Another seed gives the same number of batches. Earlier versions did not write the order.
   text.replace(at, 11, "\"batches\":6");
   const size_t order = text.find("\"order\":");
   REQUIRE(order != std::string::npos);
@@ -198,7 +200,7 @@ TEST_CASE("train: an interrupted evaluation leaves the epoch open") {
 TEST_CASE("train: an evaluation that throws leaves weights and mode as they were") {
   Training t;
   while (!t.loop.epoch_trained()) t.loop.step();
-  t.model.norm.training = false;  // frozen by the program
+  t.model.norm.training = false;  // set by the program
   const auto before = t.model.up.weight.tensor().to_vector<float>();
   t.evaluated = [&] {
     CHECK_FALSE(t.model.dropout.training);
@@ -230,7 +232,7 @@ double samples_of(const Points& p) { return static_cast<double>(p.label.size(0))
 
 }  // namespace
 
-TEST_CASE("train: batches that are accumulated give the step of one large batch") {
+TEST_CASE("train: accumulated batches give the step of one large batch") {
   Linear a, b;
   Task<Points> mean{.loss = [&](const Points& p) { return cross_entropy(a.model(p.x), p.label); }};
   Loop loop(a.learner, a.loader, mean, {.accumulate = 6, .terminal = false});
@@ -265,7 +267,7 @@ TEST_CASE("train: 10 numbers in batches of 4, 4 and 2 have the mean of 10") {
   CHECK(loop.history()[0]["train_loss"] == doctest::Approx(4.5));
 }
 
-TEST_CASE("train: without a weight samples count, with the bits of a weight that counts them") {
+TEST_CASE("train: without a weight, batches are weighted by their samples, with the same bits") {
   dist::World alone;
   for (const bool shared : {false, true})
     for (const int64_t accumulate : {1, 4}) {
@@ -288,7 +290,7 @@ TEST_CASE("train: without a weight samples count, with the bits of a weight that
     }
 }
 
-TEST_CASE("train: in batches of equal size samples have the bits of batches that count as one") {
+TEST_CASE("train: with equal batches, weights by samples give the bits of weights of 1") {
   const auto trained = [&](const std::function<double(const Points&)>& weight) {
     Linear t;
     t.loader =

@@ -1,4 +1,5 @@
-// What the learner and the loop do to take less memory.
+// How learner and loop save memory: state allocated early, and steps inside backward, with the same
+// bits as steps after it.
 #include <doctest/doctest.h>
 
 #include "tern/core/base/allocator.h"
@@ -12,7 +13,7 @@ LearnerOptions in_backward(bool on) {
       .schedule = optim::cosine({.warmup = 2, .total = 20}), .ema = 0.9, .step_in_backward = on};
 }
 
-/// A layer large enough to be seen, and its optimizer.
+/// A layer large enough to show in the memory statistics, and its optimizer.
 struct Wide {
   Rng rng{1};
   nn::Linear layer{512, 512, rng};
@@ -21,7 +22,7 @@ struct Wide {
 
 }  // namespace
 
-TEST_CASE("train: the optimizer's state is there before the first forward pass") {
+TEST_CASE("train: the optimizer's state is allocated before the first forward pass") {
   Wide w;
   const int64_t before = memory_stats().live;
   {
@@ -31,8 +32,8 @@ TEST_CASE("train: the optimizer's state is there before the first forward pass")
   const Learner learner(w.layer, w.optimizer);
   const int64_t state = memory_stats().live - before;
   CHECK(state >= 2 * 4 * 512 * 512);
-  CHECK(w.optimizer.state_dict().empty());  // no step has been taken
-  // Frozen parameters have none.
+  CHECK(w.optimizer.state_dict().empty());  // no steps yet
+  // Frozen parameters have no state.
   Wide frozen;
   frozen.layer.weight.tensor().set_requires_grad(false);
   const int64_t live = memory_stats().live;
@@ -61,7 +62,7 @@ TEST_CASE("train: a loop with steps inside backward has the bits of one without"
   check_same(states[0], states[1]);
 }
 
-TEST_CASE("train: steps inside backward free gradients as they come") {
+TEST_CASE("train: steps inside backward free each gradient immediately") {
   Rng rng(3);
   std::vector<nn::Linear> layers;
   for (int i = 0; i < 6; ++i) layers.emplace_back(512, 512, rng);
@@ -87,7 +88,7 @@ TEST_CASE("train: steps inside backward free gradients as they come") {
   CHECK(peak(true) < 2 * matrix);
 }
 
-TEST_CASE("train: what needs all gradients is refused beside steps inside backward, with why") {
+TEST_CASE("train: options that need all gradients are errors together with step_in_backward") {
   Wide w;
   CHECK_THROWS_WITH_AS(Learner(w.layer, w.optimizer, {.clip = 1, .step_in_backward = true}),
                        doctest::Contains("a bound on the norm of all gradients (1)"), Error);
@@ -101,11 +102,11 @@ TEST_CASE("train: what needs all gradients is refused beside steps inside backwa
   learner.step();
   CHECK(learner.steps() == 1);
   pass();
-  learner.clear_gradients();  // given up
+  learner.clear_gradients();  // drops the step
   CHECK_NOTHROW(pass());
 }
 
-TEST_CASE("train: a gradient that is not finite is in no weight, inside backward too") {
+TEST_CASE("train: a gradient that is not finite reaches no weight, even inside backward") {
   Rng rng(1);
   Net model(rng);
   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 0.1});

@@ -1,4 +1,4 @@
-// What a training says, and where.
+// The output of a loop on a given stream, and the columns and colours of a terminal.
 #include <doctest/doctest.h>
 #include <pty.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ std::string all_of(std::FILE* file) {
   return text;
 }
 
-/// What a run of two epochs of six steps says that is stopped in step `last`, or at its end.
+/// The output of a run of two epochs of six steps that is stopped in step `last`, if that is not 0.
 std::string said(const std::string& folder, bool resume, int64_t last) {
   const File output(std::tmpfile(), std::fclose);
   Rng rng(1);
@@ -47,7 +47,7 @@ std::string said(const std::string& folder, bool resume, int64_t last) {
   return all_of(output.get());
 }
 
-/// Sets variables, and puts back what they were.
+/// Sets environment variables and restores them in the end.
 class Environment {
  public:
   using Variables = std::map<std::string, const char*>;
@@ -72,7 +72,7 @@ class Environment {
   std::map<std::string, std::optional<std::string>> before_;
 };
 
-TEST_CASE("train: a loop talks where it is told to, and says where it goes on") {
+TEST_CASE("train: a loop prints to LoopOptions::output, and prints where it resumes") {
   TempDir dir;
   const std::string folder = dir / "run";
   const std::string first = said(folder, false, 8);
@@ -103,7 +103,7 @@ TEST_CASE("train: the columns and colours of a terminal") {
     const Environment plain(Environment::Variables{{"TERM", "xterm"}, {"NO_COLOR", nullptr}});
     CHECK(shows_colours(terminal.get()));
     CHECK_FALSE(shows_colours(none.get()));
-    const Environment empty(Environment::Variables{{"NO_COLOR", ""}});  // which counts as not set
+    const Environment empty(Environment::Variables{{"NO_COLOR", ""}});  // empty counts as not set
     CHECK(shows_colours(terminal.get()));
   }
   for (const Environment::Variables& unwanted :

@@ -1,3 +1,5 @@
+// Small parts of train/: texts between ranks, signals, schedules and optimizers by name, the state
+// of a loop as text, metrics, and the progress bar.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,10 +23,10 @@ namespace tern::training::test_train_parts {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-TEST_CASE("train: numbers between ranks are their bits, whatever the locale") {
+TEST_CASE("train: numbers between ranks keep their bits in every locale") {
   for (double v : {0.0, -0.0, 0.1, -1e300, 5e-324, kNaN, std::numeric_limits<double>::infinity()}) {
     const std::string text = detail::exact_text(v);
-    CHECK(text.find_first_not_of("0123456789abcdef") == text.npos);  // no point, no comma
+    CHECK(text.find_first_not_of("0123456789abcdef") == text.npos);  // no decimal point or comma
     const double back = detail::exact_number(text);
     CHECK(std::bit_cast<uint64_t>(back) == std::bit_cast<uint64_t>(v));
   }
@@ -38,7 +40,7 @@ TEST_CASE("train: numbers between ranks are their bits, whatever the locale") {
   CHECK(rest.empty());
 }
 
-TEST_CASE("train: the loop goes on with the loader where epochs have other numbers of batches") {
+TEST_CASE("train: a loop follows a loader whose epochs have different numbers of batches") {
   auto loader = datasets::Loader<int64_t>(
       [](int64_t epoch, Rng) {
         datasets::EpochPlan plan;
@@ -65,7 +67,7 @@ TEST_CASE("train: the loop goes on with the loader where epochs have other numbe
   CHECK(seen == std::vector<int64_t>{0, 10, 11, 20, 21, 22});
 }
 
-TEST_CASE("train: a step inside of a backward pass that never began is none") {
+TEST_CASE("train: a backward pass that fails to begin counts no step inside it") {
   Rng rng(1);
   nn::Linear model(2, 1, rng);
   optim::Sgd optimizer(nn::named_parameters(model));
@@ -76,7 +78,7 @@ TEST_CASE("train: a step inside of a backward pass that never began is none") {
   CHECK(learner.steps() == 1);
 }
 
-TEST_CASE("train: a second scope for signals changes nothing, the end of the first restores") {
+TEST_CASE("train: an inner scope for signals changes nothing; the end of the outer one restores") {
   const auto before = std::signal(SIGTERM, SIG_DFL);
   CHECK_FALSE(interrupted());
   {
@@ -93,7 +95,7 @@ TEST_CASE("train: a second scope for signals changes nothing, the end of the fir
   CHECK(restored);
 }
 
-TEST_CASE("train: a handler of the program's is restored with its flags and mask") {
+TEST_CASE("train: the program's signal handler is restored with its flags and mask") {
   struct sigaction before = {}, own = {}, after = {};
   own.sa_sigaction = [](int, siginfo_t*, void*) {};
   own.sa_flags = SA_SIGINFO | SA_NODEFER;
@@ -107,7 +109,7 @@ TEST_CASE("train: a handler of the program's is restored with its flags and mask
   CHECK(sigismember(&after.sa_mask, SIGUSR1) == 1);
 }
 
-TEST_CASE("train: a signal that the process ignores stays ignored, and others do not") {
+TEST_CASE("train: a signal that the process ignores stays ignored; others set the flag") {
   for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) {
     CAPTURE(ignored);
     const pid_t child = fork();
@@ -122,7 +124,7 @@ TEST_CASE("train: a signal that the process ignores stays ignored, and others do
         fine = !interrupted();
         std::raise(ignored == SIGINT ? SIGTERM : SIGINT);
         fine = fine && interrupted();
-        std::raise(ignored);  // no second one
+        std::raise(ignored);  // does not count as a second one
       }
       _exit(fine && std::signal(ignored, SIG_DFL) == SIG_IGN ? 0 : 1);
     }
@@ -135,7 +137,7 @@ TEST_CASE("train: a signal that the process ignores stays ignored, and others do
 
 namespace {
 
-// The signal that ends a process which sends itself these two in a scope; 0: none.
+// The signal that ends a process that sends itself these two within a scope; 0: it is not ended.
 int ended_by(int first, int second) {
   const pid_t child = fork();
   if (child == 0) {
@@ -166,19 +168,19 @@ TEST_CASE("train: a second SIGINT or SIGTERM ends the program at once, SIGHUP ne
   }
 }
 
-TEST_CASE("train: a closed terminal stops as a signal does, however often it says so; not nohup") {
+TEST_CASE("train: any number of SIGHUPs stops a run like one signal, except under nohup") {
   const auto before = std::signal(SIGHUP, SIG_DFL);
   {
     InterruptScope scope;
     CHECK_FALSE(interrupted());
     std::raise(SIGHUP);
     CHECK(interrupted());
-    std::raise(SIGHUP);  // by the kernel and the shell: saving goes on
+    std::raise(SIGHUP);  // one comes from the kernel, one from the shell
   }
   for (const int signal : {SIGINT, SIGTERM}) {
     InterruptScope scope;
     std::raise(SIGHUP);
-    std::raise(signal);  // the first of its kind, as where a session is ended by both
+    std::raise(signal);  // the end of a session sends both
     std::raise(SIGHUP);
     CHECK(interrupted());
   }
@@ -193,7 +195,7 @@ TEST_CASE("train: a closed terminal stops as a signal does, however often it say
   CHECK(ignored);
 }
 
-TEST_CASE("train: schedules by name, and their warm-up") {
+TEST_CASE("train: schedules by name and their warm-up") {
   CHECK(make_schedule({.warmup = 4}, 10)(0) == 0.25);
   CHECK(make_schedule({.name = "cosine", .warmup = 2}, 10)(1) == 1);
   CHECK(make_schedule({.name = "linear"}, 10)(5) == 0.5);
@@ -209,7 +211,7 @@ TEST_CASE("train: schedules by name, and their warm-up") {
   CHECK_FALSE(depends_on_length("inverse-sqrt"));
 }
 
-TEST_CASE("train: the schedule plateau is a warm-up, and what a learner lowers by the metric") {
+TEST_CASE("train: the schedule plateau is a warm-up and options for LearnerOptions::plateau") {
   const optim::Schedule s = make_schedule({.name = "plateau", .warmup = 4}, 10);
   CHECK(s(0) == 0.25);
   CHECK(s(9) == 1);
@@ -223,7 +225,7 @@ TEST_CASE("train: the schedule plateau is a warm-up, and what a learner lowers b
   CHECK_FALSE(make_plateau({.name = "plateau"}, false)->maximize);
 }
 
-TEST_CASE("train: the newer schedules by name, for runs of any length") {
+TEST_CASE("train: all schedules by name, for runs of any length") {
   for (const std::string& name : schedule_names(true))
     for (int64_t steps : {1, 2, 7, 1000}) {
       const optim::Schedule s = make_schedule({.name = name, .dim = 8}, steps);
@@ -244,7 +246,7 @@ TEST_CASE("train: the newer schedules by name, for runs of any length") {
   CHECK(schedule_names(false).size() + 1 == schedule_names(true).size());
 }
 
-TEST_CASE("train: the schedule triangle is airbench94's") {
+TEST_CASE("train: the schedule triangle equals that of airbench94") {
   const optim::Schedule s = make_schedule({.name = "triangle"}, 476);
   for (int step = 0; step < 476; ++step) {  // get_lr of airbench94.py
     const double up = step / 109., down = (step - 109) / 367.;
@@ -272,7 +274,7 @@ TEST_CASE("train: optimizers by name") {
                        Error);
 }
 
-TEST_CASE("train: the state of a loop comes back from text bit for bit") {
+TEST_CASE("train: the state of a loop is restored from text bit for bit") {
   LoopState s{
       .batch = 7, .batches = 9, .progress = 3, .train_seconds = 1e-310, .evaluate_seconds = 0.1};
   s.means.add("loss", 0.1 + 0.2, 3);
@@ -317,7 +319,7 @@ TEST_CASE("train: best epochs and log lines") {
         R"({"epoch":4,"loss":null,"images_per_s":0.0,"lr":0.0,"seconds":0.0})");
 }
 
-TEST_CASE("train: a progress bar stays in one line of the terminal, and says what matters most") {
+TEST_CASE("train: a progress bar fits one line and keeps its most important parts") {
   const ProgressText t{.label = "epoch 1/6",
                        .share = 0.5,
                        .note = "loss 2.2997  top-1 18.8 %",
@@ -349,7 +351,7 @@ TEST_CASE("train: a progress bar stays in one line of the terminal, and says wha
   }
 }
 
-TEST_CASE("train: the time left for a run counts the evaluation behind each epoch") {
+TEST_CASE("train: the time left for a run includes the evaluation after each epoch") {
   const auto check_left = [](double seconds, const PartsToCome& to_come, double part, double run) {
     const SecondsLeft left = seconds_left(seconds, 6, 4, 10, to_come);  // 6 of 10 are done
     CHECK(left.part == part);
@@ -357,21 +359,21 @@ TEST_CASE("train: the time left for a run counts the evaluation behind each epoc
   };
   check_left(6, {}, 4, -1);
   check_left(6, {.count = 3}, 4, 4 + 3 * 10);
-  check_left(6, {.count = 3, .units = 5}, 4, 4 + 5 + 3 * (10 + 5));  // before one has run
+  check_left(6, {.count = 3, .units = 5}, 4, 4 + 5 + 3 * (10 + 5));  // before the first evaluation
   check_left(12, {.count = 3, .units = 5}, 8, 8 + 10 + 3 * (20 + 10));
   check_left(12, {.count = 3, .seconds = 2, .units = 5}, 8, 8 + 2 + 3 * (20 + 2));
-  check_left(6, {.count = 0, .seconds = 2}, 4, 4 + 2);   // of the last epoch, too
-  check_left(1.99, {.count = 3, .seconds = 2}, -1, -1);  // too early to say
+  check_left(6, {.count = 0, .seconds = 2}, 4, 4 + 2);   // also after the last epoch
+  check_left(1.99, {.count = 3, .seconds = 2}, -1, -1);  // too early
   CHECK(seconds_left(9, 0, 10, 10, {.count = 1}).part == -1);
-  // Too early, but the epoch before took 2 s a unit.
+  // Too early, but the previous epoch took 2 s per unit.
   check_left(1.99, {.count = 3, .seconds = 2, .pace = 2}, 8, 8 + 2 + 3 * (20 + 2));
-  check_left(6, {.count = 3, .pace = 2}, 4, 4 + 3 * 10);  // it has a speed of its own
+  check_left(6, {.count = 3, .pace = 2}, 4, 4 + 3 * 10);  // uses the speed of this epoch
   CHECK(seconds_left(0, 0, 10, 10, {.count = 1, .pace = 2}).part == 20);
-  // A run that was resumed in mid-epoch: 2 of what is done now, 4 done before.
+  // A run resumed in mid-epoch: 2 units done now, 4 before.
   CHECK(seconds_left(2, 2, 4, 10, {.count = 1}).run == 4 + 10);
 }
 
-TEST_CASE("train: lines fit the terminal, and nothing but an epoch's speed and rate is lost") {
+TEST_CASE("train: lines fit the terminal and lose only the speed and rate of an epoch") {
   const std::string epoch =
       "epoch 1/2  train loss 2.3232 top-1  9.90 %  test loss 2.3057 top-1 10.20 %  340 images/s  "
       "lr 0.000778  0:03";

@@ -1,4 +1,5 @@
-// What decides a run beside its state: restored from the checkpoint, refused, or said in a line.
+// Settings that decide a run besides its state: resuming restores them, refuses them, or notes the
+// difference in a line.
 #include <doctest/doctest.h>
 
 #include <csignal>
@@ -15,8 +16,8 @@ namespace {
 
 using Notes = std::vector<std::string>;
 
-// A run that begins with `up` frozen and a norm in training, and after its first epoch trains `up`
-// and has the norm in evaluation mode.
+// A run that begins with `up` frozen and the norm in training. After the first epoch `up` is
+// trained and the norm is in evaluation mode.
 struct Thawed : Training {
   static LoopOptions thawing(Thawed& self, LoopOptions o) {
     o.on_epoch = [&self](const EpochRecord&) {
@@ -32,7 +33,7 @@ struct Thawed : Training {
 
 bool is_trained(const Net& net) { return net.up.weight.own().requires_grad(); }
 
-// As an earlier version wrote it.
+// The state in the form of an earlier version.
 SafeTensors without_settings(SafeTensors state) {
   std::string& parts = state.metadata.at("parts");
   for (const std::string part : {"optimizer_settings", "modes", "loop_recipe", "recipe"}) {
@@ -78,10 +79,10 @@ using optim::AdamW;
 
 }  // namespace
 
-TEST_CASE("settings: what is frozen and in evaluation mode comes back, and a resume is exact") {
+TEST_CASE("settings: a resume restores frozen parameters and evaluation modes, and is exact") {
   for (const bool in_backward : {false, true}) {
     CAPTURE(in_backward);
-    // The fixture's two steps an epoch, or six of one batch each.
+    // The fixture's two steps per epoch, or six of one batch each.
     LearnerOptions learning = Training::busy();
     if (in_backward) learning = {.ema = 0.5, .step_in_backward = true};
     const int each = in_backward ? 6 : 2, all = 3 * each;
@@ -112,7 +113,7 @@ TEST_CASE("settings: what is frozen and in evaluation mode comes back, and a res
               "program"});
 }
 
-TEST_CASE("settings: a checkpoint of an earlier version goes on with the program's") {
+TEST_CASE("settings: a checkpoint of an earlier version resumes with the program's settings") {
   Thawed whole, first, second;
   for (int i = 0; i < 5; ++i) whole.step();
   for (int i = 0; i < 3; ++i) first.step();
@@ -124,7 +125,7 @@ TEST_CASE("settings: a checkpoint of an earlier version goes on with the program
   check_same(whole.loop.state(), second.loop.state());
 }
 
-TEST_CASE("settings: a state that an evaluation saves leaves the modes as the program has them") {
+TEST_CASE("settings: a state saved during an evaluation does not change the program's modes") {
   Training a, b;
   a.step();
   SafeTensors state;
@@ -136,7 +137,7 @@ TEST_CASE("settings: a state that an evaluation saves leaves the modes as the pr
   CHECK(b.model.dropout.training);
 }
 
-TEST_CASE("settings: an optimizer goes on with those of the checkpoint, and says what differs") {
+TEST_CASE("settings: an optimizer resumes with those of the checkpoint and notes differences") {
   Small<AdamW> a({.lr = 1e-3, .beta2 = 0.9}), b({.lr = 1e-2, .weight_decay = 0.5}),
       same({.lr = 1e-3, .beta2 = 0.9});
   a.step();
@@ -149,14 +150,14 @@ TEST_CASE("settings: an optimizer goes on with those of the checkpoint, and says
               "beta2 is 0.9 as in the checkpoint, not 0.999 as in the program"});
   a.step(), b.step();
   CHECK(same_bits(a.model.weight.own(), b.model.weight.own()));
-  // Another rate on purpose, after the file was loaded.
+  // The program may set another rate after loading.
   b.optimizer.set_settings({{"lr", 0.25}});
   CHECK(b.optimizer.lr() == 0.25);
   b.step(), a.step();
   CHECK_FALSE(same_bits(a.model.weight.own(), b.model.weight.own()));
 }
 
-TEST_CASE("settings: a factor of the rate that the program has set comes back") {
+TEST_CASE("settings: a factor of the rate that the program has set is restored") {
   Small<AdamW> a({.lr = 0.5}), b({.lr = 0.5});
   a.step();
   a.optimizer.set_lr_factor(0.125);  // as a program may do after an epoch
@@ -166,7 +167,7 @@ TEST_CASE("settings: a factor of the rate that the program has set comes back") 
   CHECK(same_bits(a.model.weight.own(), b.model.weight.own()));
 }
 
-TEST_CASE("settings: the factor of a schedule does not outlive it") {
+TEST_CASE("settings: the factor of a schedule is not kept without the schedule") {
   const auto half = [](int64_t) { return 0.5; };
   Small<AdamW> a({.lr = 1}, {.schedule = half}), b({.lr = 1});
   a.step();
@@ -177,7 +178,7 @@ TEST_CASE("settings: the factor of a schedule does not outlive it") {
   CHECK(b.optimizer.lr() == 1);
 }
 
-TEST_CASE("settings: an optimizer of another rule or other groups is refused, unchanged") {
+TEST_CASE("settings: an optimizer with another rule or other groups is refused and unchanged") {
   Small<AdamW> a({.lr = 1e-3});
   Small<Adam> b({.lr = 1e-2});
   a.step();
@@ -203,7 +204,7 @@ TEST_CASE("settings: an optimizer of another rule or other groups is refused, un
   AdamW two(optim::decay_groups(all, 0.1)), part(NamedTensors{all[0]});
   refused(two, model, "it has 1 groups of parameters, and this optimizer has 2");
   refused(part, model, "its group 0 of parameters is another one: only one of the two has 'bias'");
-  // A loop of one's own, with the optimizer as a part.
+  // The same without a Learner, with the optimizer as a part.
   Checkpoint own, other;
   own.add("o", a.optimizer);
   other.add("o", b.optimizer);
@@ -212,7 +213,7 @@ TEST_CASE("settings: an optimizer of another rule or other groups is refused, un
                        IoError);
 }
 
-TEST_CASE("settings: groups have their own, Muon's and AdamW's too") {
+TEST_CASE("settings: each group has its own, also with Muon and AdamW") {
   const auto make = [](double muon, double beta1) {
     static Rng rng(1);
     const NamedTensors p = {{"m", randn({4, 4}, rng).set_requires_grad()},
@@ -237,7 +238,7 @@ TEST_CASE("settings: groups have their own, Muon's and AdamW's too") {
   CHECK(b->rule_name(1) == std::string("AdamW"));
 }
 
-TEST_CASE("settings: what an optimizer refuses to change") {
+TEST_CASE("settings: changes that an optimizer refuses") {
   Rng rng(0);
   const nn::Linear model(2, 2, rng);
   optim::Sgd sgd(nn::named_parameters(model), {.lr = 0.1});
@@ -245,7 +246,7 @@ TEST_CASE("settings: what an optimizer refuses to change") {
                        Error);
   CHECK_THROWS_WITH_AS(sgd.set_settings({{"lr", -1}}), doctest::Contains("must not be negative"),
                        Error);
-  // It has no buffers for a momentum.
+  // It has no state for a momentum.
   CHECK_THROWS_WITH_AS(sgd.set_settings({{"lr", 1}, {"momentum", 0.9}}),
                        doctest::Contains("it keeps another state"), Error);
   CHECK(sgd.settings() ==
@@ -260,7 +261,7 @@ struct Any {
   operator T() const;  // NOLINT: converts to the type of any field
 };
 
-// The number of fields of a struct: as many as it can be made of.
+// The number of fields of a struct: the most values that can initialise it.
 template <class R, class... Fields>
 constexpr size_t count_fields() {
   if constexpr (requires { R{Fields{}..., Any{}}; })
@@ -275,12 +276,12 @@ void check_lists_all(size_t state_bits = 0) {
   size_t listed = 0;
   R::settings(rule, [&](const char*, auto&) { ++listed; });
   CAPTURE(R::name);
-  CHECK(listed + 2 + state_bits == count_fields<R>());  // with lr and weight_decay
+  CHECK(listed + 2 + state_bits == count_fields<R>());  // 2: lr and weight_decay
 }
 
 }  // namespace
 
-TEST_CASE("settings: every rule lists all it has") {
+TEST_CASE("settings: every rule lists all of its settings") {
   check_lists_all<optim::AdamWOptions>(1);
   check_lists_all<optim::AdamOptions>(1);
   check_lists_all<optim::SgdOptions>();
@@ -290,20 +291,20 @@ TEST_CASE("settings: every rule lists all it has") {
   check_lists_all<optim::LambOptions>();
   check_lists_all<optim::NAdamOptions>();
   check_lists_all<optim::RAdamOptions>();
-  optim::AdafactorOptions adafactor;  // of which one is optional
+  optim::AdafactorOptions adafactor;  // one of its settings is optional
   optim::NamedNumbers found;
   optim::AdafactorOptions::settings(adafactor, [&](const char* name, const auto& value) {
     found.emplace_back(name, optim::detail::to_number(value));
   });
   CHECK(found.size() == 4);
   CHECK(std::isnan(found[1].second));
-  size_t muon = 0;  // three of an array
+  size_t muon = 0;  // three are in an array
   optim::MuonOptions options;
   optim::MuonOptions::settings(options, [&](const char*, auto&) { ++muon; });
   CHECK(muon == 8);
 }
 
-TEST_CASE("settings: what is the program's counts, and a note says what it was") {
+TEST_CASE("settings: those of the program are in effect, and a note gives the earlier value") {
   LearnerOptions other = Training::busy();
   other.schedule = optim::cosine({.warmup = 2, .total = 40});
   other.clip = 0.5, other.ema = 0.5;
@@ -319,7 +320,7 @@ TEST_CASE("settings: what is the program's counts, and a note says what it was")
   CHECK(notes[1] == "clip is 0.5 from here on, as in the program; it was 1");
   CHECK(notes[2] == "ema is 0.5 from here on, as in the program; it was 0.9");
   CHECK(contains(notes[3], "the schedule is another one from here on, as in the program: it "));
-  // The same schedule where no step shows a difference yet.
+  // No note about a schedule that differs only in later steps.
   Training fresh, longer({}, other);
   longer.loop.load_state(copy_of(fresh.loop.state()), "c");
   CHECK(longer.loop.checkpoint().notes().size() == 2);  // clip and ema
@@ -353,7 +354,7 @@ TEST_CASE("settings: a resumed loop prints its notes") {
 
 // ---- Modes ------------------------------------------------------------------------------------
 
-TEST_CASE("modes: a model that is wholly in evaluation is not trained, unless that is meant") {
+TEST_CASE("modes: training a model that is wholly in evaluation mode is an error unless allowed") {
   {
     Training t;
     nn::set_training(t.model, false);
@@ -369,13 +370,13 @@ TEST_CASE("modes: a model that is wholly in evaluation is not trained, unless th
     nn::set_training(t.model, false);
     t.step();
   }
-  {  // a part may be, and so may all that is frozen
+  {  // a part of the model may be
     Training t;
     nn::set_training(t.model.dropout, false);
     t.step();
     CHECK(t.learner.steps() == 1);
   }
-  {  // by its own hook, after an epoch
+  {  // set by a hook after an epoch
     Training* self = nullptr;
     Training t({.on_epoch = [&](const EpochRecord&) { nn::set_training(self->model, false); }});
     self = &t;
@@ -399,7 +400,7 @@ struct Normed {
 
 }  // namespace
 
-TEST_CASE("modes: what nn::freeze holds is held after a resume, and let go where it was not") {
+TEST_CASE("modes: a resume restores which modules nn::freeze holds, and releases the others") {
   Training a, b, c;
   a.step();
   const SafeTensors before = copy_of(a.loop.state());
@@ -424,7 +425,7 @@ TEST_CASE("modes: what nn::freeze holds is held after a resume, and let go where
   CHECK(c.model.dropout.training);
 }
 
-TEST_CASE("modes: frozen batch norm alone is no model in evaluation, and Linear has no mode") {
+TEST_CASE("modes: a model with only frozen batch norm in evaluation can be trained") {
   Rng rng(0);
   Normed model(rng);
   nn::set_training(model.norm, false);

@@ -1,4 +1,5 @@
-// Loops of several learners, and of one whose step the task takes.
+// Loops with several learners (a GAN) against a loop by hand, and a loop whose Task::step makes the
+// steps of one learner.
 #include <doctest/doctest.h>
 
 #include <csignal>
@@ -39,8 +40,8 @@ datasets::Loader<Tensor> numbers() {
                                   {.batch = 8, .workers = 2});
 }
 
-// A GAN with everything that has a state: clip, schedule and averages of one model, a plateau of
-// the other, and noise of the program's.
+// A GAN with every kind of state: one model has a schedule and averages, the other clipping and a
+// plateau, and the program has a generator for noise.
 struct Gan {
   Rng rng{5}, noise{6};
   Mlp g{4, 2, rng}, d{2, 1, rng};
@@ -58,7 +59,7 @@ struct Gan {
   std::vector<NamedLearner> learners() { return {{"critic", critic}, {"generator", generator}}; }
   static LoopOptions with(LoopOptions o) {
     if (o.steps == 0) o.epochs = 3;
-    o.best = {"real"};  // which stays 0
+    o.best = {"real"};  // the metric stays 0
     o.terminal = false;
     return o;
   }
@@ -85,10 +86,10 @@ struct Gan {
 
 }  // namespace
 
-TEST_CASE("several: the weights are those of a loop by hand, without a gradient too many") {
+TEST_CASE("several: the weights equal those of a loop by hand, with no extra gradients") {
   Gan gan;
   for (int i = 0; i < 5; ++i) gan.loop.step();
-  // By hand, as in PyTorch.
+  // The loop by hand, as in PyTorch.
   Rng rng(5), noise(6);
   Mlp g(4, 2, rng), d(2, 1, rng);
   optim::Adam g_optimizer(nn::named_parameters(g), {.lr = 1e-2, .beta1 = .5});
@@ -114,10 +115,10 @@ TEST_CASE("several: the weights are those of a loop by hand, without a gradient 
   check_equal(gan.d, d);
   CHECK(gan.loop.steps() == 5);
   CHECK(gan.loop.step_history().size() == 5);
-  CHECK_FALSE(gan.d.up.weight.own().grad().defined());  // though the generator's loss came there
+  CHECK_FALSE(gan.d.up.weight.own().grad().defined());  // though the generator's loss uses it
 }
 
-TEST_CASE("several: a run that is stopped or killed anywhere has the bits of an unbroken one") {
+TEST_CASE("several: a run stopped or killed anywhere has the bits of an uninterrupted one") {
   TempDir dir;
   struct Killed {};
   Gan whole({.folder = dir / "whole"});
@@ -131,7 +132,7 @@ TEST_CASE("several: a run that is stopped or killed anywhere has the bits of an 
                                 .checkpoint_steps = killed ? 2 : 0};
       {
         Gan t(options);
-        // In the midst of a step, when the critic has its update and the generator has not.
+        // In the middle of a step, when only the critic has been updated.
         t.between = [&] {
           if (t.loop.steps() + 1 != step) return;
           if (killed) throw Killed();
@@ -153,7 +154,7 @@ TEST_CASE("several: a run that is stopped or killed anywhere has the bits of an 
     }
 }
 
-TEST_CASE("several: the weights that count are written under the learners' names") {
+TEST_CASE("several: the weights or averages are written under the learners' names") {
   TempDir dir;
   Gan gan({.steps = 7, .evaluate_steps = 3, .folder = dir / "run", .tensorboard = true});
   REQUIRE(gan.loop.run() == Outcome::finished);
@@ -163,12 +164,12 @@ TEST_CASE("several: the weights that count are written under the learners' names
   Both both{Mlp(4, 2, rng), Mlp(2, 1, rng)};
   nn::load_weights(gan.loop.folder().weights(), both);
   CHECK(same_bits(both.critic.up.weight.own(), gan.d.up.weight.own()));
-  CHECK_FALSE(same_bits(both.generator.up.weight.own(), gan.g.up.weight.own()));  // averages
+  CHECK_FALSE(same_bits(both.generator.up.weight.own(), gan.g.up.weight.own()));  // has averages
   Learner::Evaluation scope(gan.generator);
   CHECK(same_bits(both.generator.up.weight.own(), gan.g.up.weight.own()));
 }
 
-TEST_CASE("several: an evaluation has all models in evaluation, with their averages") {
+TEST_CASE("several: in an evaluation all models are in evaluation mode, with their averages") {
   Gan gan;
   bool asked = false;
   gan.before_step = [&] { CHECK(gan.g.dropout.training); };
@@ -188,7 +189,7 @@ TEST_CASE("several: an evaluation has all models in evaluation, with their avera
   CHECK(gan.g.dropout.training);
 }
 
-TEST_CASE("several: what is not finite says whose it is") {
+TEST_CASE("several: an error about a value that is not finite names the learner") {
   Gan gan;
   gan.before_step = [&] {
     NoGradGuard no_grad;
@@ -200,7 +201,8 @@ TEST_CASE("several: what is not finite says whose it is") {
 
 namespace {
 
-// Sharpness-aware steps: the gradient where the loss is higher, and the update from where it was.
+// Sharpness-aware steps: the gradient is taken at a point of higher loss, and the update starts
+// from the original point.
 struct Sharp {
   Rng rng{7};
   Net model{rng};
@@ -237,7 +239,7 @@ struct Sharp {
 
 }  // namespace
 
-TEST_CASE("several: one learner whose step the task takes, such as sharpness-aware steps") {
+TEST_CASE("several: one learner with a Task::step, such as sharpness-aware steps") {
   const auto trained = [](int64_t before) {
     Sharp first, second;
     for (int64_t i = 0; i < before; ++i) first.step();
@@ -250,7 +252,7 @@ TEST_CASE("several: one learner whose step the task takes, such as sharpness-awa
   for (const int64_t before : {1, 5, 6, 9}) CHECK(trained(before) == whole);
 }
 
-TEST_CASE("several: a part that two models share has the gradients of each learner's own loss") {
+TEST_CASE("several: a part that two models share gets gradients from both learners' losses") {
   struct Loss {
     static Tensor of(const Mlp& m) { return mean(square(m(ones({1, 4})))); }
   };
@@ -272,7 +274,7 @@ TEST_CASE("several: a part that two models share has the gradients of each learn
   CHECK_FALSE(b.down.weight.own().grad().defined());
 }
 
-TEST_CASE("several: what cannot be") {
+TEST_CASE("several: invalid learners, tasks and options") {
   Gan gan;
   const auto refused = [&](const std::vector<NamedLearner>& learners, Task<Tensor> task,
                            const LoopOptions& o, const char* why) {

@@ -1,4 +1,5 @@
-// Loops whose length, evaluations and checkpoints are counted in steps.
+// Loops whose length and evaluations are counted in steps (LoopOptions::steps, evaluate_steps),
+// stopped and resumed against uninterrupted ones.
 #include <doctest/doctest.h>
 
 #include <csignal>
@@ -15,12 +16,12 @@
 namespace tern::test::test_train_steps {
 namespace {
 
-// The fixture has six batches an epoch: with 0 for accumulate (see there) six steps, else two.
+// The fixture has six batches per epoch: with accumulate = 0 (see there) six steps, else two.
 LoopOptions counted(int64_t steps, int64_t evaluate_steps, int64_t accumulate = 0) {
   return {.steps = steps, .evaluate_steps = evaluate_steps, .accumulate = accumulate};
 }
 
-// The steps after which a run evaluated.
+// The steps after which a run evaluates.
 std::vector<int64_t> evaluations(const LoopOptions& options) {
   Training t(options);
   std::vector<int64_t> counted, seen;
@@ -48,13 +49,13 @@ TEST_CASE("steps: where a run evaluates and ends") {
   CHECK(evaluations(counted(14, 7)) == Steps{7, 14});
   CHECK(evaluations({.epochs = 2, .evaluate_steps = 5, .accumulate = 0}) == Steps{5, 10, 12});
   CHECK(evaluations({.epochs = 2, .evaluate_steps = 6, .accumulate = 0}) == Steps{6, 12});
-  // Two steps an epoch, of four and two batches.
+  // Two steps per epoch, of four and two batches.
   CHECK(evaluations(counted(5, 0, 4)) == Steps{2, 4, 5});
   CHECK(evaluations(counted(5, 3, 4)) == Steps{3, 5});
   CHECK(evaluations({.epochs = 2, .evaluate_steps = 3, .accumulate = 4}) == Steps{3, 4});
 }
 
-TEST_CASE("steps: a length in steps has the weights of the epochs that it ends in") {
+TEST_CASE("steps: a run of 12 steps has the weights of a run of two epochs of six") {
   Training epochs({.epochs = 2, .accumulate = 0}), steps(counted(12, 0)), often(counted(12, 5));
   for (Training* t : {&epochs, &steps, &often}) REQUIRE(t->loop.run() == Outcome::finished);
   for (Training* t : {&steps, &often}) {
@@ -84,8 +85,7 @@ TEST_CASE("steps: means are those of the steps since the last evaluation") {
   CHECK(t.loop.history()[2]["train_loss"] == doctest::Approx(losses[4]));
 }
 
-TEST_CASE(
-    "steps: a run that is stopped or killed anywhere ends with the files of an unbroken one") {
+TEST_CASE("steps: a run stopped or killed anywhere ends with the files of an uninterrupted one") {
   TempDir dir;
   struct Killed {};
   for (const LoopOptions& how : {counted(15, 4), counted(8, 0), counted(5, 3, 4),
@@ -144,7 +144,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("steps: from a kept evaluation a run goes on, in the midst of the loader's epoch") {
+TEST_CASE("steps: a run resumes from a kept evaluation in the middle of the loader's epoch") {
   TempDir dir;
   LoopOptions o = counted(15, 4);
   o.folder = dir / "run";
@@ -163,7 +163,7 @@ TEST_CASE("steps: from a kept evaluation a run goes on, in the midst of the load
 
 TEST_CASE("steps: patience counts evaluations") {
   LoopOptions o = counted(100, 4);
-  o.best = {"rank"};  // which stays 0
+  o.best = {"rank"};  // the metric stays 0
   o.patience = 2;
   Training t(o);
   REQUIRE(t.loop.run() == Outcome::finished);
@@ -171,11 +171,11 @@ TEST_CASE("steps: patience counts evaluations") {
   CHECK(contains(t.loop.why_ended(), "rank was no better"));
 }
 
-TEST_CASE("steps: an evaluation within an epoch of the loader ends a run, and that is taken back") {
+TEST_CASE("steps: patience ends a run within an epoch of the loader, and the end is revoked") {
   TempDir dir;
-  LoopOptions o = counted(100, 5);  // evaluated within epochs of six steps
+  LoopOptions o = counted(100, 5);  // evaluations within epochs of six steps
   o.folder = dir / "run";
-  o.best = {"rank"};  // which stays 0
+  o.best = {"rank"};  // the metric stays 0
   o.patience = 2;
   {
     Training t(o);
@@ -195,7 +195,7 @@ TEST_CASE("steps: an evaluation within an epoch of the loader ends a run, and th
   CHECK(t.learner.steps() == 20);
 }
 
-TEST_CASE("steps: a run may become longer, not shorter than it is; epochs go on in steps") {
+TEST_CASE("steps: a run may be resumed longer, not shorter; epochs may continue as steps") {
   TempDir dir;
   LoopOptions o = counted(8, 3);
   o.folder = dir / "run";
@@ -214,7 +214,7 @@ TEST_CASE("steps: a run may become longer, not shorter than it is; epochs go on 
   CHECK(longer.learner.steps() == 15);
   const NamedTensors a = longer.learner.weights(), b = whole.learner.weights();
   for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
-  // A run in epochs that goes on in steps, stopped in its second epoch.
+  // A run counted in epochs, stopped in its second one, resumes as a run counted in steps.
   Training epochs({.accumulate = 0}), steps(counted(15, 4));
   for (int i = 0; i < 8; ++i) epochs.step();
   steps.loop.load_state(epochs.loop.state(), "c");
@@ -224,7 +224,7 @@ TEST_CASE("steps: a run may become longer, not shorter than it is; epochs go on 
   CHECK(same_bits(steps.model.up.weight.own(), whole.model.up.weight.own()));
 }
 
-TEST_CASE("steps: what cannot be") {
+TEST_CASE("steps: invalid options") {
   const auto refused = [](const LoopOptions& o, const char* why) {
     CHECK_THROWS_WITH_AS(Training t(o), doctest::Contains(why), Error);
   };
@@ -234,7 +234,7 @@ TEST_CASE("steps: what cannot be") {
   refused({.evaluate_steps = -1}, "must not be negative");
 }
 
-TEST_CASE("steps: the lines of a terminal count steps") {
+TEST_CASE("steps: the lines on a terminal count steps") {
   TempDir dir;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(std::tmpfile(), std::fclose);
   const auto run = [&](int64_t stop) {

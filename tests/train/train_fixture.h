@@ -1,4 +1,4 @@
-// A small training with everything that has a state, for the tests of tern::train.
+// A small training with every kind of state, for the tests of train/.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ using namespace tern::training;
 
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Dropout and batch norm: generators and buffers besides weights.
+// Dropout and batch norm give it generators and buffers besides weights.
 struct Net {
   nn::Linear up, down;
   nn::BatchNorm2d norm;
@@ -43,7 +43,7 @@ struct Points {
   Tensor x, label;
 };
 
-// 22 points in batches of 4: six batches, the last of 2.
+// 22 points in six batches: five of 4 points and one of 2.
 inline datasets::Loader<Points> points() {
   return datasets::Loader<Points>(22,
                                   [](const datasets::BatchPlan& plan) {
@@ -57,8 +57,8 @@ inline datasets::Loader<Points> points() {
                                   {.batch = 4, .seed = 3});
 }
 
-// A training with everything that has a state: averages, a schedule, accumulation, a counter and a
-// generator of the program's own.
+// A training with every kind of state: averages, a schedule, accumulation, and a counter and a
+// generator of the program.
 struct Training {
   Rng rng{7};
   Net model{rng};
@@ -67,7 +67,7 @@ struct Training {
   Learner learner;
   int64_t seen = 0;
   Rng noise{11};
-  // Hooks of the tests.
+  // Hooks for the tests.
   double poison = 0;  // added to the loss
   bool quiet = false, give_up = false;
   int64_t batches = 0;
@@ -90,7 +90,7 @@ struct Training {
   static LoopOptions with(LoopOptions o) {
     o.terminal = false;
     if (o.epochs == 1 && o.steps == 0) o.epochs = 3;
-    // Two steps an epoch, the second of two batches; for 0 six of one batch.
+    // Two steps per epoch, of four and two batches; for 0, six steps of one batch.
     o.accumulate = o.accumulate == 1 ? 4 : std::max<int64_t>(o.accumulate, 1);
     return o;
   }
@@ -117,7 +117,7 @@ struct Training {
             },
             .weight = [](const Points& p) { return static_cast<double>(p.label.size(0)); }};
   }
-  void step() {  // epochs are closed before the step after them
+  void step() {  // closes a trained epoch first
     if (loop.epoch_trained()) REQUIRE(loop.close_epoch());
     loop.step();
   }

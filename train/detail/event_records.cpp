@@ -1,3 +1,4 @@
+// Encodes protocol buffers, wraps them into records with CRC-32C, and makes histograms.
 #include "tern/train/detail/event_records.h"
 
 #include <algorithm>
@@ -24,7 +25,8 @@ void append_little_endian(std::string& out, T value) {
   for (size_t i = 0; i < sizeof(T); ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
 }
 
-// TensorFlow's: 1e-12, 1.1e-12, ... below 1e20, the largest double; the same below zero.
+// TensorFlow's bucket limits: 1e-12, 1.1e-12, ... below 1e20, the largest double; 0; and the same
+// numbers with a minus sign.
 std::vector<double> exponential_limits() {
   std::vector<double> positive;
   for (double v = 1e-12; v < 1e20; v *= 1.1) positive.push_back(v);
@@ -36,7 +38,7 @@ std::vector<double> exponential_limits() {
   return limits;
 }
 
-// The ends of `bins` buckets, and the beginning of the first.
+// The lower end of the first of `bins` equal buckets, then the upper end of each.
 std::vector<double> linear_limits(double low, double high, int bins) {
   if (low == high) {
     low -= 0.5;
@@ -49,12 +51,13 @@ std::vector<double> linear_limits(double low, double high, int bins) {
   return limits;
 }
 
-// Without empty buckets at the ends but the one that says where the first begins.
+// Copies limits and counts to h. Cuts off empty buckets at both ends, except one whose limit is the
+// lower end of the first filled bucket, and joins neighbouring empty buckets.
 void compress(Histogram& h, const std::vector<double>& limits, const std::vector<double>& counts) {
   auto filled = [](double count) { return count > 0; };
   const auto first = std::find_if(counts.begin(), counts.end(), filled) - counts.begin();
   const auto last = counts.rend() - std::find_if(counts.rbegin(), counts.rend(), filled);
-  // No bucket comes before TensorFlow's first, which begins at minus infinity.
+  // Before TensorFlow's first bucket, which begins at minus infinity, there is none to keep.
   for (auto i = static_cast<size_t>(std::max<std::ptrdiff_t>(first - 1, 0));
        i < static_cast<size_t>(last); ++i) {
     if (counts[i] == 0 && !h.counts.empty() && h.counts.back() == 0 && h.counts.size() > 1) {
@@ -140,7 +143,7 @@ Histogram make_histogram(const std::vector<double>& values, int bins) {
   for (const double v : values) {
     h.sum += v;
     h.sum_squares += v * v;
-    // Buckets are (limit before, limit]; the least value of all is in the first one.
+    // A bucket is (previous limit, limit]; the smallest value belongs to the first bucket.
     auto i =
         static_cast<size_t>(std::lower_bound(limits.begin(), limits.end(), v) - limits.begin());
     if (bins > 0) i = std::clamp<size_t>(i, 1, limits.size() - 1);

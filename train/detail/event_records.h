@@ -15,13 +15,14 @@ namespace tern::training {
 
 /// CRC-32C (Castagnoli, RFC 3720) of the bytes.
 uint32_t crc32c(std::string_view bytes);
-/// As it stands in records: turned, so that a CRC of bytes that hold CRCs is no fixed point.
+/// The CRC as records store it: rotated, plus a constant. A plain CRC would detect errors badly in
+/// bytes that contain CRCs themselves.
 uint32_t masked_crc32c(std::string_view bytes);
 
 /// A record: the length (u64), its CRC, the data, their CRC, all little-endian.
 std::string event_record(std::string_view data);
 
-/// A message of protocol buffers, field by field.
+/// Builds a message of protocol buffers field by field.
 class Message {
  public:
   Message& add_int(int field, int64_t value);
@@ -38,19 +39,20 @@ class Message {
   std::string bytes_;
 };
 
-/// How many of some values fall between limits: HistogramProto.
+/// The content of a HistogramProto: the number of values in each bucket, and their moments.
 struct Histogram {
   double min = 0, max = 0, sum = 0, sum_squares = 0;
   int64_t count = 0;
-  /// The upper end of each bucket, ascending, and what is in it. The first bucket is empty: it
-  /// says where the second begins.
+  /// The upper end of each bucket, ascending, and the number of values in it. The first bucket is
+  /// empty: its end is where the second bucket begins.
   std::vector<double> limits, counts;
 };
 
-/// `bins` buckets of one width between the least and the largest value; 0: TensorFlow's, from
-/// 1e-12 to 1e20 with each end 1.1 times the one before, negative ones likewise. Empty buckets at
-/// the ends are cut off, and others beside each other made one. REQUIRES: finite values, at least
-/// one.
+/// Counts the values in `bins` buckets of equal width from the smallest to the largest value. 0:
+/// the buckets of TensorFlow, from 1e-12 to 1e20 with each end 1.1 times the previous one, and the
+/// same for negative values. Empty buckets at the ends are cut off, and neighbouring empty buckets
+/// are joined.
+/// REQUIRES: at least one value, and only finite ones.
 Histogram make_histogram(const std::vector<double>& values, int bins);
 
 }  // namespace tern::training

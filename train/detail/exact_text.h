@@ -1,5 +1,5 @@
-// Numbers in the text that ranks send each other. They are written as their bits, because locales
-// differ in the decimal point. Inside of train only.
+// Numbers in the texts that ranks send each other. Their bits are written in hexadecimal, because
+// locales differ in the decimal point. Inside of train only.
 #pragma once
 
 #include <fmt/core.h>

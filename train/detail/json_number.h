@@ -1,4 +1,4 @@
-// Numbers in JSON. JSON has no infinity and no NaN: these are texts. Inside of train only.
+// Numbers in JSON, which has no infinity and no NaN: they become texts. Inside of train only.
 #pragma once
 
 #include <cmath>

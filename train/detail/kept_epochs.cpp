@@ -1,7 +1,7 @@
-// The files that a loop keeps of single epochs (LoopOptions::keep), and the way back to one.
+// The separate files of single epochs (LoopOptions::keep), and how a run resumes from one of them.
 //
-// A run that is killed at any moment goes on with files that fit: what is kept is in the list of
-// the state before it is removed, and run() puts weights back after each resume.
+// A run may be killed at any moment: the state lists every kept epoch until its files are removed,
+// and run() restores the weights after each resume.
 #include <algorithm>
 #include <filesystem>
 
@@ -24,7 +24,7 @@ void remove_file(const std::string& path) {
   if (error) throw WriteError(fmt::format("{}: cannot be removed: {}", path, error.message()));
 }
 
-// The epochs that the run in the folder kept; none if its checkpoint is what is damaged.
+// The epochs that the run in the folder kept; none if its latest checkpoint is damaged.
 std::vector<int64_t> epochs_kept(const std::string& checkpoint) {
   try {
     return loop_state_from_json(checkpoint_text(load_checkpoint(checkpoint), "loop", checkpoint))
@@ -45,7 +45,7 @@ void Loop::resume(int64_t epoch) {
   load_locked([&] {
     const std::vector<int64_t> kept = epochs_kept(folder_.checkpoint());
     load_state(load_checkpoint(path), path);
-    for (int64_t other : kept)  // to be removed by run()
+    for (int64_t other : kept)  // run() removes their files
       if (!is_in(state_.kept, other)) state_.kept.push_back(other);
     for (int64_t needed : {epoch, best_epoch().epoch})
       check_io(!options_.save_weights || there(folder_.weights(needed)),
@@ -61,7 +61,7 @@ void Loop::keep_checkpoint() {
   write_checkpoint(folder_.checkpoint(closed));
 }
 
-// Up to one of the last epochs.
+// Whether the epoch is the best one up to any of the last `keep` epochs.
 bool Loop::is_best_of_kept(int64_t epoch) const {
   const int64_t closed = std::ssize(state_.history);
   for (int64_t last = std::max<int64_t>(1, closed - options_.keep + 1); last <= closed; ++last)
@@ -84,7 +84,7 @@ void Loop::drop_kept() {
   });
 }
 
-// After resume(epoch) the weights in the folder are those of later epochs.
+// Restores the weights files: after resume(epoch) they hold the weights of later epochs.
 void Loop::put_back_weights() {
   if (state_.history.empty() || !options_.save_weights || !in_folder()) return;
   const int64_t last = state_.history.back().epoch,

@@ -1,3 +1,5 @@
+// Writes the records of steps and epochs as TensorBoard scalars, weights and gradients as
+// histograms.
 #include "tern/train/detail/loop_board.h"
 
 #include <cmath>
@@ -5,7 +7,7 @@
 namespace tern::training {
 namespace {
 
-constexpr int kBins = 64;  // TensorFlow's are several hundred, and the page draws thirty
+constexpr int kBins = 64;  // TensorFlow has several hundred, but TensorBoard draws thirty
 
 EventWriterOptions options(const std::string& folder, int64_t steps, const StepLog* unclosed) {
   EventWriterOptions o;

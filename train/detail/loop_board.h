@@ -1,4 +1,4 @@
-// What a loop writes for TensorBoard by itself. Inside of train only.
+// The event files that a loop writes for TensorBoard. Inside of train only.
 #pragma once
 
 #include <string>
@@ -12,20 +12,21 @@
 
 namespace tern::training {
 
-/// "step/..." for the steps of the log; "epoch/..." for an epoch's metrics; "weights/..." at its
-/// end and "gradients/..." of its last step, a histogram a parameter.
+/// Writes "step/..." for the steps of the log, "epoch/..." for an epoch's metrics, and one
+/// histogram per parameter for the weights at the end of an epoch ("weights/...") and the gradients
+/// of its last step ("gradients/...").
 class LoopBoard {
  public:
-  /// Of a run that has taken `steps` steps: what files in the folder have of later ones is hidden.
-  /// `unclosed` is its log where the last step ended an epoch that is still to be closed: what is
-  /// there of that step is hidden too, and its record written again.
+  /// For a run that has taken `steps` steps: hides the records of later steps in older files. If
+  /// the last step ended an epoch that is not closed yet, `unclosed` is the log of steps: then the
+  /// records of that step are hidden, too, and its record is written again.
   LoopBoard(const std::string& folder, int64_t steps, const StepLog* unclosed);
 
   void add(const StepRecord& step);
-  /// While it lives, the gradients of the step are kept for the epoch's end.
+  /// While it lives, it writes the gradients of the learners as histograms.
   class Watch {
    public:
-    /// For the step after `steps` steps. Without a board it does nothing.
+    /// For step number `steps` + 1. Does nothing if `board` is nullptr.
     Watch(LoopBoard* board, const std::vector<NamedLearner>& learners, int64_t steps);
     ~Watch();
     Watch(const Watch&) = delete;
@@ -33,7 +34,7 @@ class LoopBoard {
 
    private:
     const std::vector<NamedLearner>& learners_;
-    std::vector<Learner::GradientHook> before_;  // by learner; they are called first
+    std::vector<Learner::GradientHook> before_;  // by learner: its earlier hook, called first
   };
   void add(const EpochRecord& epoch, const std::string& unit,
            const std::vector<NamedLearner>& learners);

@@ -1,5 +1,5 @@
-// Where the epochs of a loop and its run end: with the loader's epochs, or after a number of steps
-// (LoopOptions::steps, evaluate_steps).
+// Decides where the epochs of a Loop and its run end: with the loader's epochs, or after a number
+// of steps (LoopOptions::steps, evaluate_steps).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ int64_t parts_of(int64_t all, int64_t part) { return (all + part - 1) / part; }
 
 int64_t Loop::steps() const { return feed_.step ? state_.own_steps : learner_.steps(); }
 
-// Whether the epoch in progress will be over after so many more batches and steps.
+// Whether the epoch in progress will be over after `batches` more batches and `more` more steps.
 bool Loop::is_over(int64_t batches, int64_t more) const {
   const LoopOptions& o = options_;
   const bool data_over = state_.batch + batches >= state_.batches;
@@ -32,7 +32,7 @@ bool Loop::finished() const {
   return state_.data_epoch >= options_.epochs;
 }
 
-// How many steps the loader's present epoch takes.
+// The number of steps in the loader's current epoch.
 int64_t Loop::steps_in_data_epoch() const { return parts_of(state_.batches, options_.accumulate); }
 
 int64_t Loop::total_steps() const {
@@ -46,7 +46,7 @@ int64_t Loop::epochs() const {
   return std::max(parts_of(total_steps(), each), std::ssize(history()));
 }
 
-// How many steps the loop's present epoch takes.
+// The number of steps in the loop's current epoch.
 int64_t Loop::steps_in_epoch() const {
   const int64_t each =
       options_.evaluate_steps > 0
@@ -66,7 +66,7 @@ std::string Loop::title(const EpochRecord& e) const {
                      fmt::formatted_size("{}", all), all);
 }
 
-// Error if a state is beyond the end of the run.
+// Error if a state has more steps or epochs than the run.
 void Loop::check_length(const LoopState& s) const {
   if (options_.steps > 0) {
     const int64_t taken = (s.history.empty() ? 0 : s.history.back().steps) + s.epoch_steps;

@@ -1,4 +1,4 @@
-// What a loop checks and prepares before it begins.
+// Checks the options of a Loop before it begins, and adds its learners to the checkpoint.
 #include <set>
 
 #include "tern/train/loop.h"

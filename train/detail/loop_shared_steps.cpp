@@ -1,3 +1,5 @@
+// Steps that all ranks take together by GradientSum, and steps of ranks that train apart, which
+// send each other their losses and metrics every few steps.
 #include "tern/train/detail/loop_shared_steps.h"
 
 #include <algorithm>
@@ -12,8 +14,8 @@ namespace {
 
 using detail::exact_number, detail::exact_text, detail::taken_until;
 
-// What a rank tells all others of a part of a step beside its loss: its wishes, how much was done,
-// and the task's means.
+// A rank's message to all others about its part of a step, beside the loss: whether it wants to
+// stop or to save a checkpoint, its progress, and the task's means.
 struct Note {
   bool stop = false, late = false;
   double progress = 0;
@@ -27,7 +29,7 @@ struct Note {
   }
 };
 
-// Adds a note to what is known of the step.
+// Adds a rank's note to the step and to the means.
 void add_note(std::string_view note, SharedStep& step, Means& means) {
   step.stop |= taken_until(note, ' ') != "0";
   step.late |= taken_until(note, ' ') != "0";
@@ -53,14 +55,14 @@ void check_parallel(const Parallel& o) {
         "Loop: a batch that several processes share needs 2 blocks or more, not {}", o.blocks);
 }
 
-// Learning rates of the first, a middle and the last step, as factors.
+// The factors of the schedule in the first, a middle and the last step.
 std::string schedule_text(const optim::Schedule& schedule, int64_t steps) {
   if (!schedule) return "none";
   return fmt::format("{} {} {}", schedule(0), schedule(steps / 2),
                      schedule(std::max<int64_t>(steps, 1) - 1));
 }
 
-// What decides how a loop trains, as texts with names. GradientSum compares the model.
+// The settings that decide how a loop trains, as texts with names. GradientSum compares the model.
 std::vector<std::pair<std::string, std::string>> same_on_all_ranks(const LoopOptions& loop,
                                                                    const Learner& learner,
                                                                    const detail::Feed& feed) {
@@ -82,8 +84,8 @@ std::vector<std::pair<std::string, std::string>> same_on_all_ranks(const LoopOpt
       {"ema", fmt::format("{}", l.ema)}};
 }
 
-// Steps that a rank takes apart before it tells the others of them. It hears of theirs so many
-// steps later, so that a slow network has the time of these for it.
+// The number of steps that a rank takes before it tells the others of them. It receives theirs
+// after the same number of further steps, which gives a slow network time.
 constexpr int64_t kStepsToTell = 8;
 
 constexpr char kEndOfNote = '\0';
@@ -105,7 +107,7 @@ SharedSteps::SharedSteps(const LoopOptions& loop, Learner& learner, detail::Feed
   dist::GradientSumOptions sum{.blocks = local_steps_ > 0 ? ranks : options.blocks,
                                .check_every = options.check_every};
   if (!options.shard_optimizer) sum.check_also = [&learner] { return learner.own_state(); };
-  sum_.emplace(world_, learner.model(), sum);  // compares model and processors in any case
+  sum_.emplace(world_, learner.model(), sum);  // always: it compares models and processors
   if (local_steps_ > 0) {
     sum_.reset();
     outer_.emplace(options, learner);
@@ -116,7 +118,7 @@ SharedSteps::SharedSteps(const LoopOptions& loop, Learner& learner, detail::Feed
   if (options.shard_optimizer) learner.shard_optimizer(world_);
 }
 
-// ---- Steps that are shared --------------------------------------------------------------------
+// ---- Shared steps -----------------------------------------------------------------------------
 
 dist::BlockLoss SharedSteps::block_loss(int64_t block, bool late) {
   Note note{.stop = interrupted(), .late = late};
@@ -155,7 +157,8 @@ void SharedSteps::run_again() {
 
 // ---- Steps of ranks that train apart ----------------------------------------------------------
 
-// Each rank draws numbers of its own; gives the generators after the step, the same on all ranks.
+// Sets the generators so that each rank draws different numbers. Returns the generators for after
+// the step, which are the same on all ranks.
 std::vector<Rng> SharedSteps::draw_apart() {
   std::vector<Rng> after;
   for (Rng* g : generators_) {
@@ -205,8 +208,8 @@ void SharedSteps::tell() {
       [to = texts_](std::vector<std::string> texts) { *to = std::move(texts); });
 }
 
-// In the order of the steps, and of the ranks in each: the sums have the same bits whenever the
-// ranks hear of them.
+// Adds in the order of the steps, and of the ranks in each step: the sums have the same bits,
+// whenever the ranks receive them.
 std::vector<SharedStep> SharedSteps::hear(Means& means) {
   std::vector<SharedStep> steps = std::exchange(told_, {});
   if (steps.empty()) return steps;
@@ -239,7 +242,7 @@ std::vector<SharedStep> SharedSteps::catch_up(Means& means) {
 
 namespace {
 
-constexpr const char* kLocalSteps = "local_steps";  // the part
+constexpr const char* kLocalSteps = "local_steps";  // the name of the part in a checkpoint
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The steps of a loop that several processes share (Parallel in loop.h). Inside of train only.
+// The steps of a loop that several processes share (parallel.h). Inside of train only.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace tern::training {
 
-/// What the ranks say together of a step.
+/// The sum of all ranks' reports about a step.
 struct SharedStep {
-  StepRecord record = {};  ///< the loss is of all ranks, the rest of this one
+  StepRecord record = {};  ///< the loss over all ranks; the other numbers are this rank's
   double weight = 0, progress = 0;
-  bool stop = false;  ///< one of them was interrupted
-  bool late = false;  ///< one of them said `late`
+  bool stop = false;  ///< a rank was interrupted
+  bool late = false;  ///< a rank wants a checkpoint
 };
 
 class SharedSteps {
  public:
-  /// From here on the feed takes this rank's part of each batch. Learner and feed must outlive it.
-  /// Error if ranks differ in what decides how the loop trains.
+  /// From now on the feed takes this rank's part of each batch. Learner and feed must outlive it.
+  /// Error if the ranks differ in a setting that decides how the loop trains.
   SharedSteps(const LoopOptions& options, Learner& learner, detail::Feed& feed);
 
   struct Place {
@@ -32,24 +32,24 @@ class SharedSteps {
     bool last;     ///< the epoch ends with this step
     bool late;     ///< this rank wants a checkpoint
   };
-  /// A step with the batch that the feed has taken: gradients and update. Gives the steps of which
-  /// all ranks have heard now: this one, or where ranks train apart none or several. Adds what the
-  /// task counts in those to `means`.
+  /// Takes a step with the batch that the feed has taken: gradients and update. Returns the steps
+  /// that are now known to all ranks: this one, or, if ranks train apart, none or several. Adds the
+  /// task's numbers of those steps to `means`.
   std::vector<SharedStep> take(const Place& place, Means& means);
-  /// The steps taken of which not all ranks have heard yet; all ranks call it together. To be
-  /// called before a checkpoint.
+  /// Returns the steps taken that not all ranks know yet, and adds to `means` as above. All ranks
+  /// call it together, before a checkpoint.
   std::vector<SharedStep> catch_up(Means& means);
-  /// Forward and backward passes of this rank's part of the last step. REQUIRES: the generators are
-  /// as they were before it.
+  /// Repeats the forward and backward passes of this rank's part of the last step.
+  /// REQUIRES: the generators are in their state before that step.
   void run_again();
 
-  /// Adds what the learner's parts of a checkpoint do not have.
+  /// Adds a part with the outer steps and the other ranks' states, if ranks train apart.
   void add_to(Checkpoint& checkpoint);
-  /// All ranks take part in Checkpoint::state().
+  /// Whether all ranks must take part in Checkpoint::state().
   bool gathers() const { return gathers_; }
-  /// IoError if a checkpoint is of local steps and these are not, or the other way round.
+  /// IoError if only one of the two has local steps: the checkpoint or this run.
   static void check_fits(const SafeTensors& state, const std::string& path, bool local_steps);
-  /// Error if what all ranks have in common differs.
+  /// Error if the ranks differ in weights, buffers, generators or the optimizer's state.
   void check_same_state();
 
  private:
@@ -65,14 +65,13 @@ class SharedSteps {
   dist::World& world_;
   int64_t local_steps_;
   bool gathers_;
-  std::optional<dist::GradientSum> sum_;  // of shared steps,
-  std::optional<OuterSteps> outer_;       // or of ranks that train apart
+  std::optional<dist::GradientSum> sum_;  // set if all steps are shared
+  std::optional<OuterSteps> outer_;       // set if ranks train apart
   std::vector<Rng*> generators_;
-  // Steps of ranks that train apart. Those that the others do not know of, and what this rank says
-  // of them:
+  // If ranks train apart: the steps that this rank has not sent yet, and its notes about them.
   std::vector<SharedStep> untold_;
   std::string notes_;
-  // Those of which the ranks are telling each other:
+  // The steps whose notes the ranks are exchanging now.
   std::vector<SharedStep> told_;
   std::shared_ptr<std::vector<std::string>> texts_;
   dist::World::Ticket telling_;

@@ -1,3 +1,4 @@
+// LoopState to JSON and back, including files of earlier versions; and new lines of the log.
 #include "tern/train/detail/loop_state.h"
 
 #include <nlohmann/json.hpp>
@@ -96,7 +97,7 @@ LoopState loop_state_from_json(const std::string& text) {
     s.means.add(m.at(0).text(), number(m.at(1)), number(m.at(2)));
   for (const JsonValue& r : j.at("history").elements()) s.history.push_back(record(r));
   s.own_steps = j.get("own_steps", int64_t{0});
-  // Earlier versions had no order, no steps and kept no epochs.
+  // Files of earlier versions have no order, no steps and no kept epochs.
   s.order = j.get("order", s.order);
   if (j.has("steps")) s.steps = step_log(j.at("steps"));
   if (j.has("kept")) s.kept = j.at("kept").integers();

@@ -1,4 +1,4 @@
-// What a LoopState (loop.h) is in files. Inside of train only.
+// A LoopState (loop.h) in files: JSON in checkpoints, and lines of the log. Inside of train only.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace tern::training {
 
-/// Adds the records of steps to the folder's log that are not among the `logged` first, which then
-/// are all.
+/// Appends all records of steps but the first `logged` to the folder's log, and sets `logged` to
+/// their number.
 void append_steps(const RunFolder& folder, const StepLog& steps, size_t& logged);
 
-/// As JSON; numbers come back bit for bit, infinite and NaN ones too.
+/// The state as JSON. Reading restores numbers bit for bit, even infinite and NaN ones.
 std::string to_json(const LoopState& state);
 /// Error if the text is not such a state.
 LoopState loop_state_from_json(const std::string& json);

@@ -1,4 +1,5 @@
-// Texts that tell where a run is.
+// Printed texts about the state of a run: where it resumes, notes about settings, and which files
+// are good after a failure.
 #include <filesystem>
 
 #include "tern/train/loop.h"
@@ -32,7 +33,7 @@ void Loop::say_notes() const {
     say(fmt::format("note: {}", note), options_.output);
 }
 
-// Which files of the run hold the state before the failure.
+// The end of an error text: which files of the run hold the state before the failure.
 std::string Loop::what_is_good() const {
   if (!in_folder() || !std::filesystem::exists(folder_.checkpoint())) return "";
   std::string text =

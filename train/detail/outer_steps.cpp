@@ -1,3 +1,5 @@
+// An outer step: averages of differences, a step of SGD, averages of buffers; and the states of all
+// ranks in a checkpoint.
 #include "tern/train/detail/outer_steps.h"
 
 #include <algorithm>
@@ -14,7 +16,7 @@
 namespace tern::training {
 namespace {
 
-// Parameters of their own, for the outer optimizer.
+// Copies of the parameters, which the outer optimizer updates.
 NamedTensors outer_parameters(const NamedTensors& parameters) {
   NamedTensors out;
   for (const auto& [name, p] : parameters) {
@@ -24,7 +26,7 @@ NamedTensors outer_parameters(const NamedTensors& parameters) {
   return out;
 }
 
-// The mean of floats; integers are the last rank's.
+// Sets float tensors to the mean over the ranks, and integer tensors to those of the last rank.
 void unite(dist::World& world, const std::string& what, const NamedTensors& tensors,
            const std::vector<double>& weights) {
   std::vector<Tensor> floats;

@@ -1,3 +1,5 @@
+// Lays out the progress bar in a given width, estimates the time left, and breaks lines that are
+// too long for the terminal.
 #include "tern/train/detail/progress_line.h"
 
 #include <fmt/core.h>
@@ -11,7 +13,7 @@ namespace {
 constexpr int64_t kBarWidth = 16, kShortBar = 8, kLeastBar = 6;
 constexpr const char* kGap = "  ";
 
-// Of UTF-8: a code point is taken for a column.
+// The width of UTF-8 text, at one column per code point.
 int64_t width(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }
@@ -47,9 +49,9 @@ std::string bar_text(double share, int64_t size) {
                      std::string(static_cast<size_t>(size - full), '.'));
 }
 
-/// What is shown.
+/// The parts of a line that are shown.
 struct Choice {
-  int64_t bar = 0;  // its least width; 0: none
+  int64_t bar = 0;  // smallest width of the bar; 0: no bar
   bool speed = false, part = false, time = true;
   size_t notes = SIZE_MAX;
 };
@@ -68,11 +70,11 @@ std::string line_with(const ProgressText& t, const Choice& choice, int64_t colum
   const std::string after = after_bar(t, choice);
   const int64_t others = width(t.label) + width(after);
   if (choice.bar == 0) return others <= columns ? t.label + after : "";
-  const int64_t bar = std::min(kBarWidth, columns - others - 3);  // the space and brackets
+  const int64_t bar = std::min(kBarWidth, columns - others - 3);  // 3: the space and two brackets
   return bar >= choice.bar ? t.label + bar_text(t.share, bar) + after : "";
 }
 
-// From all to little.
+// The choices for a line, from the longest to the shortest.
 std::vector<Choice> choices(size_t notes) {
   std::vector<Choice> list = {{.bar = kShortBar, .speed = true, .part = true},
                               {.bar = kLeastBar, .part = true},
@@ -83,7 +85,7 @@ std::vector<Choice> choices(size_t notes) {
   return list;
 }
 
-// Leaves out parts of the line that the log has: those for which `is` says so.
+// The line without the parts for which is(part) is true. The log has them.
 template <class Is>
 std::string without(const std::string& line, Is is) {
   std::vector<std::string> parts = parts_of(line);
@@ -93,7 +95,8 @@ std::string without(const std::string& line, Is is) {
 
 bool is_epoch_line(const std::string& line) { return line.starts_with("epoch "); }
 
-// Where the second part of the line begins, or its text behind spaces.
+// The indent of the lines after a break: where the text begins if spaces come first, else where the
+// second part begins.
 size_t hanging_indent(const std::string& line, int64_t columns) {
   const size_t text = std::min(line.find_first_not_of(' '), line.size());
   size_t at = text;
@@ -104,8 +107,9 @@ size_t hanging_indent(const std::string& line, int64_t columns) {
   return static_cast<int64_t>(at) <= columns / 3 ? at : 2;
 }
 
-// The place in `line` to break at so that what is before it has at most `columns`: between parts if
-// that leaves more than half of a line, else between words; npos if there is none after `from`.
+// Where to break `line` so that the text before has at most `columns`, if possible: between parts
+// if that leaves more than half a line, else between words; npos if there is no such place after
+// `from`.
 size_t place_to_break(const std::string& line, size_t from, int64_t columns) {
   size_t word = line.npos, part = line.npos;
   int64_t used = 0;
@@ -157,7 +161,7 @@ std::string progress_log_line(const ProgressText& t) {
 
 SecondsLeft seconds_left(double seconds, int64_t done, int64_t left, int64_t total,
                          const PartsToCome& to_come) {
-  constexpr double kLeast = 2;  // an estimate from the first steps was three times too long
+  constexpr double kLeast = 2;  // seconds; earlier estimates were up to three times too long
   const bool young = seconds < kLeast || done <= 0;
   if (young && to_come.pace <= 0) return {};
   const double unit = young ? to_come.pace : seconds / static_cast<double>(done);

@@ -1,4 +1,4 @@
-// What progress looks like on a terminal. Inside of train only.
+// The layout of progress on a terminal: the bar, the time left, long lines. Inside of train only.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace tern::training {
 
 struct ProgressText {
   std::string label;
-  double share = 0;         // done, in [0, 1]
-  std::string note = {};    // parts that may be left out stand two spaces apart
+  double share = 0;         // the share that is done, in [0, 1]
+  std::string note = {};    // its parts, two spaces apart, may be left out
   std::string speed = {};   // "812 images/s"
-  double seconds_left = 0;  // negative: nobody knows
-  double run_left = -1;     // of the whole run; negative: there is none
+  double seconds_left = 0;  // negative: unknown
+  double run_left = -1;     // for the whole run; negative: there is no run around the bar
 };
 
 /// "LABEL [###.....]  37%  NOTE  SPEED  epoch 0:05, all 12:34 left", within `columns`: a line that
@@ -22,19 +22,20 @@ struct ProgressText {
 /// out in this order: the speed, the bar, the time of the epoch, the note's parts from the last to
 /// the second, the time, the note.
 std::string progress_line(const ProgressText& text, int64_t columns);
-/// All of it but the bar, for what is no terminal.
+/// The same line without the bar and of any length, for an output that is no terminal.
 std::string progress_log_line(const ProgressText& text);
 
 struct SecondsLeft {
-  double part = -1, run = -1;  // negative: nobody knows; there is no run around the part
+  double part = -1, run = -1;  // negative: unknown (part), or no run around the part (run)
 };
 
-/// The time left for a bar that did `done` units in `seconds`, with `left` of its `total` to come.
+/// The time left for a bar that has done `done` units of its `total` in `seconds`, with `left` to
+/// do.
 SecondsLeft seconds_left(double seconds, int64_t done, int64_t left, int64_t total,
                          const PartsToCome& to_come);
 
-/// Lines of `text` that fit `columns` (0: as they are): see say(). Parts of a line stand two spaces
-/// apart; what does not fit goes on below the second part. A word longer than a line stays whole.
+/// The text with its lines fitted to `columns` (0: unchanged): see say(). Parts of a line are two
+/// spaces apart. A line that does not fit continues below its second part. Words are never broken.
 std::string fitted(const std::string& text, int64_t columns);
 
 }  // namespace tern::training

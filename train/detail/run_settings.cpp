@@ -1,3 +1,5 @@
+// Settings of optimizers, modes of modules and the recipe of a run as JSON, with a sentence for
+// each difference between checkpoint and program.
 #include "tern/train/detail/run_settings.h"
 
 #include <fmt/format.h>
@@ -175,7 +177,7 @@ std::string modes_to_json(const nn::ModuleRef& model) {
     if (mode->held()) held.push_back(name);
   }
   json j = {{"frozen", frozen}, {"held", held}};
-  if (trains) j["evaluation"] = evaluation;  // else an EvalScope may be open
+  if (trains) j["evaluation"] = evaluation;  // if none trains, an EvalScope may be open
   return j.dump();
 }
 
@@ -249,7 +251,7 @@ void compare_numbers(const NamedNumbers& then, const NamedNumbers& now, Notes& n
 std::string recipe_to_json(const NamedNumbers& recipe, const optim::Schedule& schedule,
                            int64_t steps) {
   json factors = json::array();
-  constexpr int64_t kPlaces = 4;  // among the steps taken, beside the first
+  constexpr int64_t kPlaces = 4;  // number of sampled steps after the first
   for (int64_t i = 0; i <= kPlaces && steps > 0; ++i) {
     const int64_t step = (steps - 1) * i / kPlaces;
     factors.push_back({step, number(factor_in(schedule, step))});

@@ -10,7 +10,8 @@
 
 namespace tern::training {
 
-/// Sentences that say how a checkpoint's settings differ from the program's, and which now hold.
+/// Sentences that say how a checkpoint's settings differ from the program's, and which of the two
+/// are now in effect.
 using Notes = std::vector<std::string>;
 
 /// The rule, settings and parameters of each group of the optimizer. Also the factor of its rates,

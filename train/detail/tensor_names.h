@@ -1,4 +1,4 @@
-// Tensors by the beginning of their names. Inside of train only.
+// Selects tensors by a prefix of their names, or adds a prefix. Inside of train only.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tern::training {
 
-/// Those whose names begin with `prefix`, under the rest of their names.
+/// The tensors whose names begin with `prefix`, named by the rest of their names.
 inline NamedTensors below(const std::string& prefix, const NamedTensors& tensors) {
   NamedTensors out;
   for (const auto& [name, t] : tensors)
@@ -15,7 +15,7 @@ inline NamedTensors below(const std::string& prefix, const NamedTensors& tensors
   return out;
 }
 
-/// The other way round.
+/// The tensors with `prefix` added to their names.
 inline NamedTensors with_prefix(const std::string& prefix, const NamedTensors& tensors) {
   NamedTensors out;
   for (const auto& [name, t] : tensors) out.emplace_back(prefix + name, t);

@@ -1,3 +1,4 @@
+// Writes text and reports the first failure of standard output, once.
 #include "tern/train/detail/terminal.h"
 
 #include <cerrno>

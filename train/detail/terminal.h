@@ -1,4 +1,4 @@
-// What a long run says; it goes on where nobody can hear it. Inside of train only.
+// Prints the progress of a run. A closed terminal does not stop the run. Inside of train only.
 #pragma once
 
 #include <cstdio>
@@ -6,8 +6,8 @@
 
 namespace tern::training {
 
-/// Writes it at once; nothing is thrown. Where standard output fails for the first time, a line on
-/// standard error says so, and programs find it in ferror(stdout) at their end.
+/// Writes and flushes the text; throws nothing. The first failure of standard output is reported on
+/// standard error, and programs find it in ferror(stdout) when they end.
 void put(const std::string& text, std::FILE* output);
 
 }  // namespace tern::training
