@@ -1,5 +1,5 @@
-// Listens to the parallel loops of a step: runs each part alone, times it by the thread's processor
-// clock, and finds the op that it belongs to.
+// Listens to the parallel loops of a step: runs their parts one by one, times each by the thread's
+// processor clock, and finds the op of each loop.
 #include "tern/bench/loop_times.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What every program of tern does the same way: errors and exit codes, memory, stacks, the version.
+// Shared by all programs of tern: errors and exit codes, out-of-memory errors, stacks, the version.
 #pragma once
 
 #include <exception>

@@ -84,7 +84,7 @@ void write_attention(const std::string& path, const std::string& title,
 /// Error if the ending is not one of these. Call it before computing anything.
 void check_attention_path(const std::string& path);
 
-// What the pictures for pages, files and terminals have in common.
+// Shared by the pictures for pages, files and terminals.
 
 /// How dark a weight is, in [0, 1]; NaN for NaN.
 double attention_shade(float weight);

@@ -11,7 +11,7 @@ namespace tern::apps {
 namespace {
 
 constexpr size_t kThumbnail = 96, kThumbnailCell = 12;  // pixels of a small picture, at most
-constexpr size_t kMostBytes = 1'900'000;  // of a page of 2 MB, beside its style sheet and report
+constexpr size_t kMostBytes = 1'900'000;  // leaves room for the rest of a page of 2 MB
 
 // How much a sentence shows, from most to least.
 enum class Detail {
@@ -80,7 +80,7 @@ std::string group_body(const AttentionGroup& group, const std::string& id, Detai
   return detail >= Detail::layers ? s : s + grid(group, id, room);
 }
 
-// The group for Detail::one: the last one that looks from target to source, if there is any.
+// The group for Detail::one: the last one that looks from target to source, else the first group.
 const AttentionGroup* across(const AttentionSentence& sentence) {
   const AttentionGroup* last = nullptr;
   for (const AttentionGroup& g : sentence.groups)

@@ -31,8 +31,8 @@ std::string usage_text(const Program& program, const Command* command);
 
 /// --help of a command, or of the program if `command` is nullptr or the only command.
 std::string help_text(const Program& program, const Command* command, int64_t columns);
-/// COLUMNS if it is set, else the terminal's width, at least 40; 80 if standard output is no
-/// terminal.
+/// COLUMNS if it is set, else the terminal's width, or 80 if standard output is no terminal; at
+/// least 40.
 int64_t help_columns();
 
 /// NAME.1 in roff's man macros. `version` stands in its footer.

@@ -21,7 +21,7 @@ struct RunSummary {
   std::vector<training::EpochRecord> epochs;
   std::vector<training::StepRecord> steps;  ///< empty in runs of earlier versions
   int64_t best = 0;                         ///< number of the best epoch; 0: none is marked
-  std::string word = "epoch";               ///< what an epoch is called: training::Loop::epoch_word
+  std::string word = "epoch";               ///< name of an epoch: training::Loop::epoch_word
 
   /// The best epoch if one is marked, else the last one; nullptr if no epoch is finished.
   const training::EpochRecord* result() const;
