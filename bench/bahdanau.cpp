@@ -1,3 +1,4 @@
+// Training step of an attention-based RNN translator (Bahdanau et al. 2014): 64 pairs of 24 tokens.
 #include "tern/models/bahdanau.h"
 
 #include <memory>
@@ -10,7 +11,7 @@
 namespace tern::bench {
 namespace {
 
-constexpr int64_t kBatch = 64, kSteps = 24, kVocab = 8000, kHidden = 256;  // embeddings too
+constexpr int64_t kBatch = 64, kSteps = 24, kVocab = 8000, kHidden = 256;  // also the embeddings
 
 Workload make_bahdanau(nn::Recompute) {
   Rng rng(0);

@@ -1,3 +1,4 @@
+// The list of all training steps, from one function per model family.
 #include "tern/bench/cases.h"
 
 namespace tern::bench {

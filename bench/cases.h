@@ -1,4 +1,5 @@
-// The training steps that the benchmarks time; torch_bench.py has the same under the same names.
+// The training steps that the benchmarks time. torch_bench.py has the same steps under the same
+// names.
 #pragma once
 
 #include <functional>
@@ -16,13 +17,13 @@
 
 namespace tern::bench {
 
-/// A model with one batch: what a training step needs.
+/// A model with one batch, for a training step.
 struct Workload {
   NamedTensors parameters;
   std::function<Tensor()> loss;  ///< one forward pass
 };
 
-/// The model's loss over random classes (of 10) of x (B, ...).
+/// A workload that classifies x (B, ...) into 10 classes, with random labels.
 template <class Model>
 Workload classify(std::shared_ptr<Model> model, const Tensor& x, Rng& rng) {
   const Tensor classes = randint(0, 10, {x.size(0)}, rng);
@@ -31,12 +32,12 @@ Workload classify(std::shared_ptr<Model> model, const Tensor& x, Rng& rng) {
 
 struct Case {
   std::string name;
-  int64_t items;                                ///< per step: images, or tokens
-  std::function<Workload(nn::Recompute)> make;  ///< models without blocks pass that by
-  bool step_in_backward = false;  ///< each weight as its gradient is complete, which is then freed
+  int64_t items;                                ///< images or tokens per step
+  std::function<Workload(nn::Recompute)> make;  ///< models without blocks ignore the argument
+  bool step_in_backward = false;  ///< update each weight in backward, and free its gradient
 };
 
-/// Steps of a case: forward, backward, AdamW.
+/// Runs steps of a case: forward, backward, AdamW.
 class TrainingStep {
  public:
   TrainingStep(const Case& c, Workload work, int optimizer_bits, bool step_in_backward)

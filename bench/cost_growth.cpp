@@ -1,8 +1,8 @@
-// cost_growth [--model NAME] [--axis NAME] [--limit-mb 8192] [--threads 2]: how the time and the
-// memory of a training step grow with batch, width, depth and sequence length. Each is doubled, the
-// others left at their base, until a step would take more than the limit (which is known before it
-// is taken: core/tools/step_cost.h) or more than --seconds. Prints a table an axis with its log-log
-// slopes: 1 is in proportion, 2 with the square.
+// cost_growth [--model NAME] [--axis NAME] [--limit-mb 8192] [--threads 2]: measures how time and
+// memory of a training step grow with batch, width, depth and sequence length. It doubles one of
+// them, with the others at their base values, until a step would exceed the memory limit (predicted
+// by core/tools/step_cost.h) or takes more than --seconds. Prints a table per axis with log-log
+// slopes: 1 is linear, 2 quadratic.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -29,7 +29,7 @@ namespace tern::bench {
 namespace {
 
 constexpr int64_t kVocab = 4096, kHeadSize = 64;
-constexpr size_t kSlopePoints = 4;  ///< of the largest sizes: small ones cost what does not grow
+constexpr size_t kSlopePoints = 4;  ///< only the largest sizes: constant costs dominate small ones
 
 struct Sizes {
   int64_t batch = 8, width = 256, depth = 2, tokens = 64;
@@ -94,7 +94,7 @@ Workload transformer(const Sizes& s, nn::Recompute recompute) {
   return {nn::named_parameters(*model), [=] { return model->loss(x, {}, x, x); }};
 }
 
-// The op alone, `depth` times.
+// Only the attention op, `depth` times.
 Workload attention(const Sizes& s, nn::Recompute) {
   Rng rng(0);
   const Tensor qkv = randn({s.batch, s.tokens, 3 * s.width}, rng).set_requires_grad();
@@ -159,7 +159,7 @@ struct Point {
   double ms, mb;
 };
 
-// The best of some steps, and the allocator's peak beside what was there before.
+// The shortest time of some steps, and the allocator's peak above the memory in use before.
 Point measure(const Subject& subject, const Sizes& s, int64_t size, const Flags& flags) {
   trim_memory();
   const int64_t before = memory_stats().live;
@@ -179,7 +179,7 @@ Point measure(const Subject& subject, const Sizes& s, int64_t size, const Flags&
   return {size, best * 1e3, peak / (1 << 20)};
 }
 
-/// Least squares through the logarithms of the last points.
+/// The slope of a least-squares line through the logarithms of the last points.
 double slope(const std::vector<Point>& points, double Point::*value) {
   const size_t n = std::min(points.size(), kSlopePoints);
   if (n < 2) return std::nan("");

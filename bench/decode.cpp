@@ -1,12 +1,12 @@
-// Translates lines with a model folder of translate, several times, and says what it took: one JSON
-// line a round. bench/compare_decode runs it beside CTranslate2.
+// Translates lines with a model folder of translate several times, and prints the cost of each
+// round as a line of JSON. bench/compare_decode compares it with CTranslate2.
 //
 //   decode_bench --model DIR --source FILE [--beam 5] [--int8 | --precision bf16]
 //                [--threads 1] [--rounds 3] [--tokens FILE]
 //
-// Tokenising and reading are not timed. cpu_s: processor seconds of all threads, of 1,000
+// Tokenising and reading are not timed. cpu_s: processor seconds of all threads per 1,000
 // sentences.
-// --tokens FILE receives "source ids ||| target ids" of every line.
+// --tokens FILE receives "source ids ||| target ids" for every line.
 #include <fmt/format.h>
 #include <sys/resource.h>
 

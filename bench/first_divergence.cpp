@@ -1,7 +1,7 @@
-// first_divergence FIRST SECOND [--rtol 1e-4] [--atol 1e-6] [--all]: the first layer, in the order
-// of execution, at which two recordings of a model part. A recording is what ActivationRecorder
-// (core/tools/activation_recorder.h) or bench/record_torch.py writes. Exit code: 0 if nothing
-// differs, 1 if something does, 2 where the files do not compare.
+// first_divergence FIRST SECOND [--rtol 1e-4] [--atol 1e-6] [--all]: finds the first layer, in
+// order of execution, at which two recordings of a model differ. ActivationRecorder
+// (core/tools/activation_recorder.h) and bench/record_torch.py write recordings. Exit code: 0 if
+// nothing differs, 1 if something does, 2 if the files cannot be compared.
 //
 //   python3 my_torch_model.py                                        # writes torch.safetensors
 //   parity tests/reference/gmlp.safetensors --record tern.safetensors

@@ -1,3 +1,4 @@
+// Training step of GPT-2 (124 million weights) on 4 texts of 64 tokens, as llm.c times it.
 #include "tern/models/gpt.h"
 
 #include <memory>

@@ -1,3 +1,5 @@
+// Listens to the parallel loops of a step: runs their parts one by one, times each by the thread's
+// processor clock, and finds the op of each loop.
 #include "tern/bench/loop_times.h"
 
 #include <fmt/format.h>
@@ -29,14 +31,14 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// This thread's processor time: what other programs take of a core does not count.
+/// This thread's processor time, which excludes time that other programs take.
 double cpu_seconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-/// What a reading of that clock adds to the time between two readings: half a microsecond.
+/// The time that reading this clock takes, about half a microsecond.
 double clock_cost() {
   constexpr int kReadings = 1000;
   std::vector<double> times;
@@ -48,7 +50,7 @@ double clock_cost() {
   return times[kReadings / 2];
 }
 
-/// "blocks.*.mlp" for "blocks.11.mlp": layers of one kind count together.
+/// "blocks.*.mlp" for "blocks.11.mlp", so that layers of one kind count together.
 std::string without_numbers(const std::string& module) {
   std::string out;
   for (size_t at = 0; at <= module.size();) {
@@ -69,8 +71,8 @@ std::string label_of(const OpScope* op) {
                      module.empty() ? "" : ": ", module);
 }
 
-/// Another thread, for the parts that the calling one would not take. Both spin while they wait: a
-/// core that sleeps loses its caches.
+/// Another thread, for the parts that the calling thread would not run. Both spin while they wait,
+/// because a sleeping core loses its caches.
 class OtherThread {
  public:
   OtherThread() : thread_([this] { serve(); }) {}
@@ -141,7 +143,7 @@ class Clock final : private detail::LoopListener {
 
  private:
   void run(const detail::Loop& loop) override {
-    // A loop of one part is serial code, except that one thread has only such loops.
+    // A loop of one part is serial code; but with one thread all loops are such.
     const bool counts = threads_ == 1 ? depth_ == 0 : loop.parts() > 1;
     if (!counts) return loop.run(0);
     ++depth_;
@@ -158,7 +160,7 @@ class Clock final : private detail::LoopListener {
     --depth_;
   }
 
-  /// Runs the parts that `takes` chooses.
+  /// Runs and times the parts that `takes` chooses.
   template <class F>
   void time_parts(const detail::Loop& loop, TimedLoop& timed, F takes) {
     double begin = cpu_seconds();
@@ -172,7 +174,7 @@ class Clock final : private detail::LoopListener {
     }
   }
 
-  /// The next loop of the step, with the time since the one before.
+  /// Returns the next loop of the step, and records the serial time since the last loop.
   TimedLoop& keep_before(bool own_parts, int64_t parts) {
     const double before = std::max(cpu_seconds() - mark_ - clock_, 0.0);
     const auto count = static_cast<size_t>(parts);
@@ -186,7 +188,7 @@ class Clock final : private detail::LoopListener {
   }
 
   const int threads_;
-  std::optional<OtherThread> others_;  // none on a machine with one core
+  std::optional<OtherThread> others_;  // empty on a machine with one core
   const double clock_ = clock_cost();
   int depth_ = 0;
   size_t next_ = 0;
@@ -194,7 +196,7 @@ class Clock final : private detail::LoopListener {
   bool complete_ = false;
 };
 
-/// Learns which op each loop belongs to, and which one most of the time before it.
+/// Finds the op that each loop belongs to, and the op that takes most of the time before the loop.
 class Labels final : private detail::LoopListener, private Observer {
  public:
   Labels(int threads, TimedStep& step) : threads_(threads), step_(step), watching_(*this) {
@@ -228,7 +230,7 @@ class Labels final : private detail::LoopListener, private Observer {
     here_ = label_of(op.outer());
   }
 
-  /// Time passed in `here_`.
+  /// Adds the time since the last call to `here_`.
   void pass() {
     const double t = cpu_seconds();
     passed_[here_] += t - mark_;
@@ -324,7 +326,7 @@ double measure_loop_cost(int threads) {
     times.push_back(now() - begin - kPart);
   }
   std::nth_element(times.begin(), times.begin() + kLoops / 20, times.end());
-  return std::max(times[kLoops / 20], 0.0);  // a busy machine spoils the others
+  return std::max(times[kLoops / 20], 0.0);  // a low quantile: other programs disturb the rest
 }
 
 }  // namespace tern::bench

@@ -1,3 +1,4 @@
+// Training step of an LSTM language model on 32 texts of 35 tokens, built from layers of nn.
 #include "tern/bench/cases.h"
 #include "tern/nn/nn.h"
 

@@ -1,6 +1,6 @@
 // tern_bench [--only NAME] [--threads 2] [--reps 9] [--precision f32|bf16]: prints the machine's
-// peak for matrix products and then, a JSON line each, the time of one training step (forward,
-// backward, AdamW) of every case.
+// peak speed of matrix products, and then for every case a line of JSON with the time of one
+// training step (forward, backward, AdamW).
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -44,8 +44,8 @@ double seconds(Fn&& fn) {
 
 double rounded(double v, double digits) { return std::round(v * digits) / digits; }
 
-// GFLOP/s of the best of a dozen products of 2048 x 2048 matrices, in the precision in use: the
-// roof of every step.
+// GFLOP/s of the fastest of a dozen products of 2048 x 2048 matrices, in the precision in use: an
+// upper bound for every step.
 double sgemm_peak() {
   NoGradGuard guard;
   Rng rng(0);
@@ -55,7 +55,7 @@ double sgemm_peak() {
   return 2.0 * 2048 * 2048 * 2048 / best / 1e9;
 }
 
-// This process's high-water mark of resident memory.
+// The peak resident memory of this process.
 int64_t peak_rss_mb() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -63,7 +63,7 @@ int64_t peak_rss_mb() {
   return 0;
 }
 
-// Operations of the products and convolutions of a step, without those of recomputation.
+// Operations of a step's matrix products and convolutions, without recomputation.
 double gflop_of(const Case& c) {
   ShapeOnlyScope nothing;
   const Workload work = c.make(nn::Recompute::none);
@@ -81,7 +81,7 @@ void run_case(const Case& c, const Flags& flags) {
   std::vector<double> times;
   for (int r = 0; r < flags.reps + 3; ++r) times.push_back(seconds(step));
   int64_t peak = memory_stats().peak / (1 << 20);
-  int64_t rss = peak_rss_mb();  // before the peak of sgemm is measured, which needs memory too
+  int64_t rss = peak_rss_mb();  // before sgemm_peak(), which needs memory too
   times.erase(times.begin(), times.begin() + 3);
   std::sort(times.begin(), times.end());
   double median = times[times.size() / 2], gflop = gflop_of(c), gflops = gflop / median;
@@ -99,7 +99,7 @@ void run_case(const Case& c, const Flags& flags) {
   fmt::print("{}\n", line.dump());
 }
 
-// Runs this program again for one case, so that every case has its own memory.
+// Runs one case in a new process, so that every case has its own memory.
 void run_apart(const std::string& name, const Flags& flags) {
   std::string threads = std::to_string(flags.threads), reps = std::to_string(flags.reps);
   std::vector<std::string> words = {"tern_bench",

@@ -1,10 +1,11 @@
+// Training step of a MobileNetV2 on 64 pictures of 32 x 32, built from layers of nn.
 #include "tern/bench/cases.h"
 #include "tern/nn/nn.h"
 
 namespace tern::bench {
 namespace {
 
-/// A convolution without bias and the batch norm of its result.
+/// A convolution without bias, followed by batch norm.
 struct ConvNorm {
   nn::Conv2d conv;
   nn::BatchNorm2d norm;
@@ -14,7 +15,8 @@ struct ConvNorm {
   static void fields(auto& m, auto&& visit) { visit("conv", m.conv), visit("norm", m.norm); }
 };
 
-/// Widens x to six times its channels, looks at 3 x 3 pixels of each, and narrows the result.
+/// Expands x to six times its channels, applies a depthwise 3 x 3 convolution, and projects to
+/// `out` channels; plus x if the shapes are equal.
 struct InvertedResidual {
   ConvNorm expand, depthwise, project;
   bool residual;

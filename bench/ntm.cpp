@@ -1,3 +1,4 @@
+// Training step of a Neural Turing Machine on the copy task: 16 sequences of 41 steps.
 #include "tern/models/ntm.h"
 
 #include <memory>
@@ -9,7 +10,7 @@
 namespace tern::bench {
 namespace {
 
-// The paper's copy task: 8 bits and a mark; sequences of 20.
+// The paper's copy task with sequences of 20 vectors: 8 bits and a delimiter.
 constexpr int64_t kBatch = 16, kSteps = 41, kBits = 8, kSlots = 128, kWidth = 20, kUnits = 100;
 
 Workload make_ntm(nn::Recompute) {

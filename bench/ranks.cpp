@@ -1,7 +1,8 @@
-// ranks_bench: times training steps that ranks share (dist/gradient_sum.h). Beside it: ddp.py.
+// ranks_bench: times training steps that ranks share (dist/gradient_sum.h). ddp.py does the same
+// with PyTorch.
 //   mpirun -np 2 --bind-to none ranks_bench gmlp-4m THREADS [STEPS [BLOCKS [BUCKET_KB]]]
-// The batch of all ranks together is 32 pictures, in BLOCKS blocks (0, the default: one per rank).
-// Rank 0 prints a line of JSON: the median milliseconds of a step, and what the exchanges took.
+// All ranks together have a batch of 32 pictures, in BLOCKS blocks (0, the default: one per rank).
+// Rank 0 prints a line of JSON with the median milliseconds of a step and the time of exchanges.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Training step of a ResNet-18 on 64 pictures of 32 x 32.
 #include "tern/models/resnet.h"
 
 #include "tern/bench/cases.h"

@@ -1,11 +1,11 @@
 // scaling --model NAME [--precision f32|bf16] [--threads 1,2,4,8,16,32,64,128] [--reps 3]
-//         [--loop-us X] [--measure]: how long a training step would take on machines with more
+//         [--loop-us X] [--measure]: predicts the time of a training step on machines with more
 // cores than this one.
 //
-// For each number of threads N the step runs with its loops cut for N threads, but one part at a
-// time (loop_times.h). Then the parts are laid out on N threads as the pool would do it
-// (core/tools/schedule.h), and every loop costs what the pool adds here on two threads, times
-// log2 N.
+// For each number of threads N, the step runs with its loops divided for N threads, but only one
+// part at once (loop_times.h). Then the parts are scheduled on N threads as the pool would do it
+// (core/tools/schedule.h). Each loop also costs the pool's overhead: that on two threads, measured
+// here, times log2 N.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -80,7 +80,7 @@ void print_losers(const Prediction& p, int threads) {
   }
 }
 
-/// The shortest of some real steps on this machine.
+/// The shortest time of some real steps on this machine.
 double measured(const std::function<void()>& step, int threads, int reps) {
   set_num_threads(threads);
   double best = 1e9;

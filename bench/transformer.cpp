@@ -1,3 +1,4 @@
+// Training steps of two translation Transformers: a small one for Multi30k, and the paper's base.
 #include "tern/models/transformer.h"
 
 #include <memory>
@@ -14,7 +15,7 @@ struct Sizes {
   models::TransformerOptions options;
 };
 
-// One table for both languages, a generator of its own, no dropout on embeddings.
+// One embedding table for both languages, a separate generator, no dropout on embeddings.
 Sizes sizes(int64_t batch, int64_t tokens, int64_t vocab, const char* preset) {
   models::TransformerOptions o = models::transformer_options(preset);
   o.source_vocab = o.target_vocab = vocab;

@@ -1,3 +1,4 @@
+// Training step of a U-Net that reconstructs 16 pictures of 32 x 32, built from layers of nn.
 #include "tern/bench/cases.h"
 #include "tern/nn/nn.h"
 
@@ -8,7 +9,7 @@ nn::Conv2d conv3x3(int64_t in, int64_t out, Rng& rng, int64_t stride = 1) {
   return {in, out, 3, rng, {.stride = stride, .padding = 1}};
 }
 
-/// Twice the height and width.
+/// Doubles height and width.
 nn::ConvTranspose2d enlarge(int64_t in, int64_t out, Rng& rng) {
   return {in, out, 4, rng, {.stride = 2, .padding = 1}};
 }
@@ -23,8 +24,8 @@ struct NormedConv {
   static void fields(auto& m, auto&& visit) { visit("conv", m.conv), visit("norm", m.norm); }
 };
 
-/// A U-Net (Ronneberger et al. 2015) from pictures to pictures: each size on the way up also sees
-/// what the way down had at that size.
+/// A U-Net (Ronneberger et al. 2015) from pictures to pictures: each level of the decoder also gets
+/// the encoder's output of the same size.
 struct UNet {
   NormedConv large, medium, small, middle;
   nn::Conv2d middle_out, medium_out, large_out, picture;

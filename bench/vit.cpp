@@ -1,3 +1,4 @@
+// Training step of a small Vision Transformer with patches of 4 x 4, on 64 pictures.
 #include "tern/models/vit.h"
 
 #include <memory>

@@ -1,3 +1,5 @@
+// Runs a program's body: turns exceptions into one line and an exit code, and gives small-stack
+// environments (`ulimit -s`) a larger stack.
 #include "tern/apps/common/app.h"
 
 #include <dlfcn.h>
@@ -23,7 +25,8 @@
 namespace tern::apps {
 namespace {
 
-// Whether `e`, or what it was thrown for (a loader adds where it was), is one of these.
+// Whether `e`, or an exception nested in it, is one of these. (Loaders nest an error in one that
+// says where it happened.)
 template <class... Kinds>
 bool is_any_of(const std::exception& e) {
   if ((dynamic_cast<const Kinds*>(&e) || ...)) return true;
@@ -62,7 +65,7 @@ struct Call {
   std::exception_ptr error = {};
 };
 
-// LLVM's OpenMP gives its threads stacks of the shell's limit, which it read when it was loaded.
+// LLVM's OpenMP reads the stack limit when it is loaded, and gives its threads stacks of that size.
 void enlarge_llvm_stacks() {
   using Set = void (*)(size_t);
   if (const auto set = reinterpret_cast<Set>(::dlsym(RTLD_DEFAULT, "kmp_set_stacksize_s")))
@@ -79,8 +82,8 @@ void* run_call(void* context) {
   return nullptr;
 }
 
-// Runs `body`, and all threads begun in it, on stacks of 8 MiB at least, where the limit
-// (`ulimit -s`) is below: OpenBLAS alone wants more than 64 KiB. What is thrown arrives here.
+// Runs `body` and all threads that it starts on stacks of at least 8 MiB, even where `ulimit -s` is
+// lower: OpenBLAS needs more than 64 KiB. An exception of `body` is rethrown here.
 int on_large_stack(const std::function<int()>& body) {
   if (!is_small_stack()) return body();
   pthread_attr_t attributes;
@@ -89,7 +92,7 @@ int on_large_stack(const std::function<int()>& body) {
                                                                         pthread_attr_destroy);
   pthread_attr_setstacksize(&attributes, kStack);
 #ifdef __GLIBC__
-  pthread_setattr_default_np(&attributes);  // of the pool, the loaders and GNU's OpenMP
+  pthread_setattr_default_np(&attributes);  // for the pool, the loaders and GNU's OpenMP
 #endif
   enlarge_llvm_stacks();
   Call call{body};
@@ -112,15 +115,15 @@ int exit_code(const std::exception& e) {
 
 int run_app(const char* name, const std::function<int()>& body, bool silent) {
   try {
-    std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of writing like others
+    std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit gives a write error, not a signal
     fill_standard_streams();
     if (silent) static_cast<void>(std::freopen("/dev/null", "w", stdout));
     const int code = on_large_stack(body);
     check_standard_output();
     return code;
   } catch (const std::exception& e) {
-    // mpirun kills the others as soon as a rank ends with an error. The first one, which may be
-    // later, must have said its line before; then this one is killed here.
+    // mpirun kills all ranks as soon as one ends with an error. This one waits, so that rank 0 can
+    // print the message first; usually it is killed while it waits.
     if (silent)
       std::this_thread::sleep_for(std::chrono::seconds(5));
     else

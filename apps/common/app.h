@@ -1,4 +1,4 @@
-// What every program of tern does the same way: errors and exit codes, memory, stacks, the version.
+// Shared by all programs of tern: errors and exit codes, out-of-memory errors, stacks, the version.
 #pragma once
 
 #include <exception>
@@ -8,29 +8,29 @@
 
 namespace tern::apps {
 
-/// Runs `body` and turns what it throws into one line "NAME: message" on standard error. Bad input
-/// or flags (tern::Error) give exit code 2; anything else 1: memory that is not there (with how
-/// much is free), files that cannot be written, standard output that did not arrive. One that is
-/// `silent` writes no line, and nothing to standard output: a rank of mpirun but the first, whose
-/// errors reach that.
+/// Runs `body` and turns an exception into one line "NAME: message" on standard error. Bad input or
+/// flags (tern::Error) give exit code 2. Anything else gives 1: out of memory (the message says how
+/// much is free), a file that cannot be written, a failed write to standard output. `silent` is for
+/// ranks of mpirun other than 0: they print nothing, because their errors reach rank 0.
 int run_app(const char* name, const std::function<int()>& body, bool silent = false);
 
-/// The exit code of what was thrown, as run_app() gives it; on another rank, what that rank gives.
+/// The exit code that run_app() gives for an exception. For an error of another rank it is the code
+/// of that rank.
 int exit_code(const std::exception& error);
 
-/// "0.1.0", or where the sources are a git repository "0.1.0, a85e1ba": as `git describe` said when
-/// the build was configured.
+/// "0.1.0", or "0.1.0, a85e1ba" if the sources are a git repository: the output of `git describe`
+/// when the build was configured.
 std::string tern_version();
 
-/// What operator new throws in the programs: as std::bad_alloc, and it says how much was asked for.
-/// (The operators that do it are in heap.cpp.)
+/// What operator new throws in the programs: a std::bad_alloc that says how many bytes were
+/// requested. The operators are in heap.cpp.
 class BadAlloc : public std::bad_alloc {
  public:
   explicit BadAlloc(std::size_t bytes) noexcept;
   const char* what() const noexcept override { return text_; }
 
  private:
-  char text_[64];  // no memory is asked for to say that there is none
+  char text_[64];  // an array, because a message about missing memory must not allocate
 };
 
 }  // namespace tern::apps

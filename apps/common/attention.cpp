@@ -1,3 +1,5 @@
+// Groups heads and averages them, draws attention matrices as SVG, and writes .html, .svg and .png.
+// attention_page.cpp makes the HTML page, attention_text.cpp the text for terminals.
 #include "tern/apps/common/attention.h"
 
 #include <fmt/format.h>
@@ -16,8 +18,8 @@ namespace {
 
 constexpr int64_t kMostHoverCells = 10000, kLongestLabel = 18, kLongestTitle = 60;
 
-// A token within a line of text; isolates keep one that runs from right to left from turning the
-// line around.
+// A token within a line of text. Unicode isolates keep a right-to-left token from reversing the
+// line.
 std::string in_line(const std::string& token) {
   const std::string text = printable(token, kOpenBox);
   return datasets::has_right_to_left(text) ? "\u2068" + text + "\u2069" : text;
@@ -40,7 +42,7 @@ std::vector<AttentionMatrix> all_means(const std::vector<AttentionSentence>& sen
   return all;
 }
 
-// One below the other, and the scale.
+// The matrices one below the other, then the scale.
 std::string to_svg(const std::vector<AttentionMatrix>& matrices) {
   constexpr int kScaleWidth = 312, kScaleHeight = 30;
   std::string body;

@@ -1,3 +1,5 @@
+// Attention of many sentences as HTML: chooses how much detail each sentence gets, so that the page
+// stays below its size limit.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,14 +11,14 @@ namespace tern::apps {
 namespace {
 
 constexpr size_t kThumbnail = 96, kThumbnailCell = 12;  // pixels of a small picture, at most
-constexpr size_t kMostBytes = 1'900'000;  // of a page of 2 MB, beside its style sheet and report
+constexpr size_t kMostBytes = 1'900'000;  // leaves room for the rest of a page of 2 MB
 
-// What a page has room for, from all to nothing.
+// How much a sentence shows, from most to least.
 enum class Detail {
-  hover,   // cells of the layers' means that say what they are
-  heads,   // those as images, and the heads
-  layers,  // the layers' means alone
-  one,     // the mean of what looks across
+  hover,   // layer means whose cells show their tokens and weight on hovering, and all heads
+  heads,   // layer means as images, and all heads
+  layers,  // only layer means
+  one,     // one mean over all layers of the group that across() gives
   text,    // no pictures
 };
 Detail& operator++(Detail& d) { return d = static_cast<Detail>(static_cast<int>(d) + 1); }
@@ -25,14 +27,14 @@ std::string large(const AttentionMatrix& m, bool hover) {
   return fmt::format("<div class=\"scroll\">{}</div>\n", draw_attention(m, hover).svg);
 }
 
-// Pixels of a small picture's longer side: those of few tokens are smaller.
+// Pixels of a small picture's longer side; fewer tokens give a smaller picture.
 int thumbnail_of(const AttentionMatrix& m) {
   const size_t tokens = std::max({m.rows.size(), m.columns.size(), size_t{1}});
   return static_cast<int>(std::min(kThumbnail, tokens * kThumbnailCell));
 }
 
-// Layers down, heads across. As below: what is longer than `room` will not be taken, and its rest
-// is left out, because pictures take time.
+// Small pictures, layers down and heads across. The caller discards HTML longer than `room`, so
+// drawing stops there (also in the functions below): pictures take time.
 std::string grid(const AttentionGroup& group, const std::string& id, size_t room) {
   std::map<int64_t, std::vector<const AttentionMatrix*>> layers;
   for (const AttentionMatrix& m : group.matrices) layers[m.layer].push_back(&m);
@@ -78,7 +80,7 @@ std::string group_body(const AttentionGroup& group, const std::string& id, Detai
   return detail >= Detail::layers ? s : s + grid(group, id, room);
 }
 
-// The group to show if it is only one.
+// The group for Detail::one: the last one that looks from target to source, else the first group.
 const AttentionGroup* across(const AttentionSentence& sentence) {
   const AttentionGroup* last = nullptr;
   for (const AttentionGroup& g : sentence.groups)
@@ -104,8 +106,8 @@ std::string sentence_body(const AttentionSentence& sentence, size_t number, Deta
 }
 
 std::string sentences_within(const std::vector<AttentionSentence>& sentences, size_t room) {
-  constexpr size_t kPicture = 8000;  // bytes that one takes, about; so much a sentence may have
-  std::vector<size_t> texts;         // of those that fit
+  constexpr size_t kPicture = 8000;  // bytes of a picture, roughly; every sentence may have these
+  std::vector<size_t> texts;         // bytes of the sentences that fit as text
   size_t all_texts = 0;
   for (const AttentionSentence& sentence : sentences) {
     const size_t size = sentence_body(sentence, texts.size(), Detail::text, room).size();
@@ -118,10 +120,10 @@ std::string sentences_within(const std::vector<AttentionSentence>& sentences, si
   size_t left = room - all_texts;
   for (size_t i = 0; i < texts.size(); ++i) {
     const size_t behind = texts.size() - i;
-    // The first may have half of the room, the others what is there for each.
+    // The first sentence may take half of the room; the others share the rest equally.
     const size_t share = i == 0 && behind > 1 ? left / 2 : std::max(left / behind, kPicture);
     const size_t most = texts[i] + std::min(share, left);
-    // As much detail as fits; text does. Looking for it in little room would be in vain.
+    // As much detail as fits; text always does. With too little room for a picture, try only text.
     Detail detail = left < kPicture / 4 ? Detail::text : Detail::hover;
     std::string body = sentence_body(sentences[i], i, detail, most);
     while (body.size() > most) body = sentence_body(sentences[i], i, ++detail, most);

@@ -1,3 +1,4 @@
+// Attention matrices as lines for a terminal, with 256 colours or block characters.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ constexpr std::string_view kSeparator = " │";
 constexpr int64_t kSeparatorWidth = 2;
 
 constexpr std::string_view kBlocks[] = {"  ", "░░", "▒▒", "▓▓", "██"};
-// White to dark blue in the 6 x 6 x 6 colours of the 256, each darker than the one before.
+// White to dark blue in the 6 x 6 x 6 cube of the 256 terminal colours; each darker than the last.
 constexpr int kTerminalBlues[] = {231, 189, 153, 117, 75, 33, 26, 19, 17};
 constexpr int kTerminalGrey = 245;
 
@@ -24,7 +25,7 @@ size_t step(double shade, size_t count) {
   return static_cast<size_t>(std::lround(shade * static_cast<double>(count - 1)));
 }
 
-// The least weight that is shown in step k of n: attention_shade turned round.
+// The smallest weight that is shown in step k of n: the inverse of attention_shade.
 double threshold(size_t k, size_t n) {
   const double shade = (static_cast<double>(k) - .5) / static_cast<double>(n - 1);
   return shade * shade;
@@ -37,7 +38,7 @@ std::string spaces(int64_t n) {
   return std::string(static_cast<size_t>(std::max<int64_t>(n, 0)), ' ');
 }
 
-// Text from right to left between marks of no width that keep what stands beside it in its place.
+// Encloses right-to-left text in marks of zero width, so that its neighbours keep their places.
 std::string in_place(std::string_view text) {
   constexpr std::string_view kLeftToRight = "\u200E";
   if (!datasets::has_right_to_left(text)) return std::string(text);
@@ -46,7 +47,7 @@ std::string in_place(std::string_view text) {
 
 void strip_trailing_spaces(std::string& line) { line.erase(line.find_last_not_of(' ') + 1); }
 
-// Tokens written downwards, one grapheme a line, ending above their columns.
+// Tokens written downwards, one grapheme per line, ending above their columns.
 std::string heading(const std::vector<std::string>& tokens, int64_t indent) {
   std::vector<std::vector<std::string>> stacks;
   size_t height = 0;
@@ -98,7 +99,7 @@ std::string cells(const AttentionMatrix& m, size_t r, size_t begin, size_t end, 
   return out;
 }
 
-// Up to which weight each shade is used; in several lines where one has no room for all.
+// Says up to which weight each shade is used; takes several lines if one is too narrow.
 std::string legend(int64_t width, bool colour) {
   const size_t n = colour ? std::size(kTerminalBlues) : std::size(kBlocks);
   std::string out = "weight to";

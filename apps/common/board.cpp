@@ -1,3 +1,4 @@
+// Turns attention and weight maps into images and adds them to TensorBoard's event file.
 #include "tern/apps/common/board.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,5 @@
+// Draws line charts as SVG: chooses ranges and ticks, thins and smooths points, and lays charts out
+// in a grid.
 #include "tern/apps/common/chart.h"
 
 #include <fmt/core.h>
@@ -16,7 +18,7 @@ namespace {
 
 constexpr double kSheet = 1000;  // width and height of the box that lines are drawn in
 constexpr size_t kMostDots = 100, kMostPoints = 600, kParts = 300;
-constexpr size_t kMostAxes = 3;  // that axis_choice() and the style sheet know
+constexpr size_t kMostAxes = 3;  // limit of axis_choice() and of the style sheet
 constexpr std::array<const char*, 3> kDashes = {"", " stroke-dasharray=\"7 3\"",
                                                 " stroke-dasharray=\"2 3\""};
 
@@ -46,7 +48,7 @@ struct Plane {
   }
 };
 
-// What can be shown of a series.
+// The finite points of a series; on a logarithmic axis only those with y > 0.
 std::vector<Point> points_of(const Series& s, bool logs) {
   std::vector<Point> out;
   for (size_t i = 0; i < std::min(s.x.size(), s.y.size()); ++i)
@@ -55,8 +57,7 @@ std::vector<Point> points_of(const Series& s, bool logs) {
   return out;
 }
 
-// The mean of each point and its neighbours, kWindow of the line's points together; fewer at its
-// ends.
+// The moving average over a window of kWindow times the number of points, narrower at the ends.
 std::vector<Point> smoothed(const std::vector<Point>& points) {
   constexpr double kWindow = .05;
   const size_t n = points.size();
@@ -77,7 +78,7 @@ bool is_smoothed(const Series& s, size_t points) {
   return s.smooth && points >= kFewest;
 }
 
-// Of many points the least and the largest y in each part of the x axis.
+// Thins many points: keeps the smallest and the largest y in each part of the x axis.
 std::vector<Point> thinned(std::vector<Point> points, const Range& x) {
   if (points.size() <= kMostPoints) return points;
   std::vector<Point> out;
@@ -97,7 +98,7 @@ std::vector<Point> thinned(std::vector<Point> points, const Range& x) {
   return out;
 }
 
-// The range that a linear axis shows: without a few values that would flatten all others.
+// The range of a linear axis. It leaves out a few outliers that would flatten all other values.
 Range shown_range(std::vector<double> values) {
   constexpr size_t kFewest = 20;
   constexpr double kShare = .02, kReach = 4, kWorth = 3;
@@ -114,7 +115,7 @@ Range shown_range(std::vector<double> values) {
 
 // The ranges of all points, stretched to round numbers.
 Plane make_plane(const std::vector<std::vector<Point>>& lines, const ChartOptions& o, bool logs) {
-  constexpr double kConstant = 1e-4;  // a smaller relative change is none
+  constexpr double kConstant = 1e-4;  // a smaller relative change counts as none
   Plane p{.x = {}, .y = {}, .x_ticks = {}, .y_ticks = {}, .logs = logs};
   std::vector<double> values;
   for (const auto& line : lines)
@@ -141,7 +142,7 @@ Plane make_plane(const std::vector<std::vector<Point>>& lines, const ChartOption
     std::erase_if(p.y_ticks, [limit = 1 + 1e-9, shown = p.y](double t) {
       return (t < 0 && shown.low >= 0) || (t > limit && shown.high <= limit);
     });
-  // A tick such as 3 * .2 may be a rounding above a point that it is to be below.
+  // Rounding can put the first tick, such as 3 * .2, just above the smallest point.
   p.y = {std::min(p.y.low, p.y_ticks.front()), std::max(p.y.high, p.y_ticks.back())};
   return p;
 }
@@ -159,17 +160,17 @@ std::string number(double v, bool percent) {
   return percent ? fmt::format("{:g}%", std::round(v * 1e4) / 100) : short_number(v);
 }
 
-// "12.34%" of a place on the sheet, whatever its size in pixels.
+// A place on the sheet as a percentage, "12.34%", which does not depend on its size in pixels.
 std::string share(double place) { return fmt::format("{:.2f}%", 100 * place / kSheet); }
 
-// Which ticks have room for their labels: every first, second, ...
+// Returns n if there is room to label every n-th tick.
 size_t every(size_t ticks, int height) {
-  constexpr int kLabel = 18;  // pixels that one takes
+  constexpr int kLabel = 18;  // pixels of a label
   const auto most = static_cast<size_t>(std::max(2, height / kLabel));
   return (ticks + most - 1) / most;
 }
 
-// Ticks and their labels stand around the sheet, in the margins that the style sheet leaves. `note`
+// Draws ticks and labels around the sheet, in the margins that the style sheet leaves. `note`
 // stands beside the name of the x axis.
 std::string axes(const Plane& p, const ChartOptions& o, const std::string& note) {
   std::string s;
@@ -189,7 +190,7 @@ std::string axes(const Plane& p, const ChartOptions& o, const std::string& note)
 
 const char* dashes(size_t i) { return kDashes[i / kLightTheme.series.size() % kDashes.size()]; }
 
-// A dot or, of a point beyond the sheet, a triangle at its end.
+// A dot, or a triangle at the edge for a point outside the sheet.
 std::string mark(const Point& at, const Plane& p, size_t color, const std::string& title) {
   const bool above = at.y > p.y.high;
   const std::string x = share(p.px(at.x)), y = share(p.py(std::clamp(at.y, p.y.low, p.y.high)));
@@ -203,7 +204,7 @@ std::string mark(const Point& at, const Plane& p, size_t color, const std::strin
       x, y, color, above ? 8 : -8, title);
 }
 
-// The box stretches to the sheet, its lines keep their width.
+// A line in a box that stretches to the sheet; the width of the line stays.
 std::string polyline(const std::vector<Point>& points, size_t i, const Plane& p, const char* kind) {
   std::string path;
   for (const Point& at : points)
@@ -228,7 +229,7 @@ std::string line(const Series& s, const std::vector<Point>& all, size_t i, const
          (points.size() <= kMostDots ? "<g class=\"raw\">" + marks + "</g>" : marks) + "\n";
 }
 
-// How many points lie beyond the sheet, and how far.
+// Says how many points lie outside the sheet, and how far.
 std::string beyond(const std::vector<std::vector<Point>>& lines, const Plane& p, bool percent) {
   Range all;
   int count = 0;
@@ -256,7 +257,7 @@ std::string sheet(const std::vector<Series>& series, const ChartOptions& o, cons
   return s + "</svg>\n";
 }
 
-// The names of the lines, where there are several, and what pale ones are.
+// Names the lines, if there are several, and explains the pale ones.
 std::string legend(const std::vector<Series>& series) {
   const bool pale = std::any_of(series.begin(), series.end(), [](const Series& s) {
     return is_smoothed(s, points_of(s, false).size());
@@ -359,7 +360,8 @@ std::string leading_charts(const std::string& first, std::vector<std::string> ot
 std::string chart_grid(std::vector<std::string> charts) {
   std::erase(charts, "");
   if (charts.empty()) return "";
-  // With room for 2, 3 and 4 columns: how many there are, and how many the first chart takes.
+  // For widths of 2, 3 and 4 columns: the columns to use, and how many of them the first chart
+  // spans.
   std::string style;
   const size_t n = charts.size();
   for (size_t room = 2; room <= 4; ++room) {

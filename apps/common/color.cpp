@@ -1,3 +1,4 @@
+// The light and the dark theme of the pages, WCAG contrast, and colour scales for matrices.
 #include "tern/apps/common/color.h"
 
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-// Colours of pages, and whether a text is readable on them.
+// Colours of the report pages, and the contrast between two colours.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ struct Rgb {
 /// "#1a7f37".
 std::string hex(const Rgb& color);
 
-/// The colour that is t of the way from a to b.
+/// Linear interpolation from a (t = 0) to b (t = 1).
 Rgb mix(const Rgb& a, const Rgb& b, double t);
 
 /// How much two colours differ in lightness, from 1 to 21: the contrast ratio of WCAG 2.1
@@ -30,8 +30,8 @@ Rgb weight_color(double shade);
 /// The colours of the reports' pages, on light and on dark screens.
 struct Theme {
   Rgb paper, ink, soft;  ///< soft: small print
-  Rgb line;              ///< of tables and grids; no text has it
-  Rgb good, bad;         ///< answers
+  Rgb line;              ///< rules of tables and grids; never text
+  Rgb good, bad;         ///< right and wrong answers
   Rgb link;
   std::array<Rgb, 6> series;  ///< lines of charts
 };

@@ -1,3 +1,5 @@
+// Parses a command line into settings, handles --help, --version and the --print flags, and runs
+// the chosen command.
 #include "tern/apps/common/command_line.h"
 
 #include <fmt/format.h>
@@ -24,11 +26,11 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Gives each word of a command line to a row of the settings.
+// Assigns each word of a command line to a row of the settings.
 class Reader {
  public:
   struct Found {
-    std::string name;  // of the flag, as it was written
+    std::string name;  // the flag as the user wrote it
     Words words;
   };
 
@@ -56,7 +58,7 @@ class Reader {
     return found == found_.end() ? nullptr : &found->second;
   }
   const Words& line() const { return words_; }
-  // A word that is neither flag nor value: the first flag among them; nullptr if there is none.
+  // The first unknown flag, else the first other word that no row took; nullptr if there is none.
   const UnknownWord* unknown() const {
     for (const UnknownWord& u : unknown_)
       if (is_dashed(words_[u.at]) && !u.only_values) return &u;
@@ -100,25 +102,25 @@ class Reader {
   const Settings& list_;
   const Words& words_;
   size_t at_ = 0;
-  bool only_values_ = false;  // behind "--"
+  bool only_values_ = false;  // after "--"
   std::map<const Setting*, Found> found_;
   std::vector<UnknownWord> unknown_;
 };
 
-// "--model", "RUNS".
+// The name of a missing setting in an error: "--model", "RUNS".
 std::string missing_name(const Setting& s) {
   const std::string text = positional_text(s);
   return s.is_positional() ? text.substr(0, text.find('.')) : s.names()[0];
 }
 
-// What is in use beside tern has a line of its own, for reports of faults.
+// --version: a second line names compiler, vector instructions and BLAS, for bug reports.
 std::string version_text(const Program& program) {
   const BuildInfo b = build_details();
   return fmt::format("{} (tern) {}\n{}, {}, {}{}\n", program.name, tern_version(), b.compiler,
                      b.vector, b.blas, b.blas_kernels.empty() ? "" : ", kernels " + b.blas_kernels);
 }
 
-// Gives the settings their values. Error where a word or a value is wrong, or a flag is missing.
+// Sets the settings' values. Error if a word or a value is wrong, or a required flag is missing.
 void assign(const Program& program, const Command* command, const Settings& list,
             const Reader& reader) {
   const auto given = [&](const Setting& s) { return reader.find(s) != nullptr; };
@@ -138,7 +140,7 @@ void assign(const Program& program, const Command* command, const Settings& list
     }
 }
 
-// A program can read no folder that another program made.
+// Error if a flag names the run folder of another program.
 void check_folders(const Program& program, const Settings& list, const Reader& reader) {
   for (const Setting& s : list.rows()) {
     const auto* const path = std::get_if<std::string*>(&s.value);
@@ -149,7 +151,7 @@ void check_folders(const Program& program, const Settings& list, const Reader& r
   }
 }
 
-// --print-man, --print-help and --print-completion; false if they were not asked for.
+// --print-man, --print-help and --print-completion; false if none of them was given.
 bool print_generated(const Program& program, const Words& words) {
   const std::string flag = words.empty() ? "" : words[0], shell = words.size() > 1 ? words[1] : "";
   if (flag == "--print-man") {
@@ -167,14 +169,14 @@ bool print_generated(const Program& program, const Words& words) {
   return true;
 }
 
-// Flags that would change nothing are refused rather than ignored.
+// Refuses flags that would change nothing, instead of ignoring them.
 void check_flags_count(const Settings& list, const Given& given) {
   for (const Setting& s : list.rows())
     for (const std::string& name : s.names())
       check(s.counts || !given(name), "{} would change nothing: {}", name, s.why);
 }
 
-// The ranks of mpirun train together, and the first one speaks for all.
+// Whether this is a rank of mpirun other than 0: only rank 0 prints.
 bool is_silent_rank(int argc, char** argv) {
   const std::string word = argc > 1 ? argv[1] : "train";
   return dist::launched_rank() > 0 && (word == "train" || is_dashed(word));
@@ -186,7 +188,7 @@ void use_threads(Settings& list) {
   if (threads > 0) set_num_threads(threads);
 }
 
-// As a shell takes it. The script ./run calls the program "./run lm", which is two words.
+// The command line, quoted for a shell. The script ./run passes "./run lm", two words, as argv[0].
 std::string text_of(const Program& program, int argc, const char* const* argv) {
   const std::string called = argv[0];
   if (!called.ends_with("/run " + program.name)) return command_line(argc, argv);
@@ -237,7 +239,7 @@ const Command* parse(const Program& program, int argc, char** argv) {
     if (reader.find(s)) flags.push_back(s.names());
   const Given given(std::move(flags), text_of(program, argc, argv));
   if (command->check) command->check(given);
-  check_flags_count(CommandRows(*command).list, given);  // by the values that they have now
+  check_flags_count(CommandRows(*command).list, given);  // a new list: it sees the values just set
   return command;
 }
 

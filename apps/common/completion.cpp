@@ -1,4 +1,4 @@
-// Completion of flags, their values and commands for bash and zsh.
+// Generates completion scripts for bash and zsh: commands, flags and the values of flags.
 #include <fmt/format.h>
 
 #include "tern/apps/common/help.h"
@@ -12,7 +12,7 @@ std::string joined(const std::vector<std::string>& words, const char* between = 
 
 using Rows = std::vector<const Setting*>;
 
-// Those with a flag, or of a word without one.
+// The settings that the command line can set, with a flag or as a bare word.
 Rows rows_of(const Settings& list) {
   Rows rows;
   for (const Setting& s : list.rows())
@@ -20,7 +20,7 @@ Rows rows_of(const Settings& list) {
   return rows;
 }
 
-// What all shells are told: the commands, or of a program with only one its flags alone.
+// Both scripts list these. A program with one command has no command names, only flags.
 std::vector<Command> commands_of(const Program& p) {
   return p.commands[0].name.empty() ? std::vector<Command>() : p.commands;
 }
@@ -35,7 +35,7 @@ bool takes_file(const Setting& s) {
 
 // ---- bash -------------------------------------------------------------------------------------
 
-// How the words behind a flag are found.
+// The bash command that lists the values of a flag.
 std::string bash_values(const Setting& s) {
   if (const auto words = s.choices(); !words.empty())
     return fmt::format("compgen -W '{}' -- \"$cur\"", joined(words));
@@ -44,7 +44,7 @@ std::string bash_values(const Setting& s) {
   return "";
 }
 
-// Cases "COMMAND FLAG" for the flags that take a value.
+// Branches of a case statement, "COMMAND FLAG", for the flags that take a value.
 std::string bash_cases(const Settings& list, const std::string& command, bool many) {
   std::string cases;
   for (const Setting* s : rows_of(list)) {
@@ -94,7 +94,7 @@ complete -F _tern_{name} {name}
 
 // ---- zsh --------------------------------------------------------------------------------------
 
-// Inside of single quotes, in a specification of _arguments.
+// Escapes a text for use between single quotes in a specification of _arguments.
 std::string zsh_quoted(const std::string& text) {
   std::string out;
   for (char c : text) {

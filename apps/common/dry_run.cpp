@@ -1,3 +1,5 @@
+// Estimates memory and time of a training without running it: measures a few steps in memory, and
+// predicts the speed on several machines.
 #include "tern/apps/common/dry_run.h"
 
 #include <fmt/format.h>
@@ -21,7 +23,8 @@ std::string megabytes_up(int64_t bytes) {
 }
 
 constexpr int64_t kMostRanks = 1024;
-// Open MPI over TCP, where a rank sends and receives at the same time.
+// Share of the nominal bandwidth that Open MPI reaches over TCP when a rank sends and receives at
+// once.
 constexpr double kReachedShare = 0.75;
 
 double median(std::vector<double> x) {
@@ -39,7 +42,8 @@ double seconds_of(F call) {
 
 double most(const Summary& s, MemoryKind kind) { return static_cast<double>(s.cost.most[kind]); }
 
-// Bytes of the optimizer on the rank that has most: its states are split, averages are not.
+// Bytes of the optimizer on the rank that holds the most. Ranks share its states, but each keeps
+// whole averages.
 double optimizer_memory(const Summary& s, const OneMachine& m, int64_t ranks) {
   double bytes = most(s, MemoryKind::optimizer);
   if (!m.shard_optimizer) return bytes;
@@ -47,7 +51,7 @@ double optimizer_memory(const Summary& s, const OneMachine& m, int64_t ranks) {
   return bytes + static_cast<double>(optim::largest_shard(s.shard_items, ranks));
 }
 
-// Bytes of the busiest rank. A pass has the activations of one block.
+// Bytes of the rank that needs the most. A pass holds the activations of one block.
 double rank_memory(const Summary& s, const OneMachine& m, const dist::StepPlan& plan) {
   const double pass = most(s, MemoryKind::batch) + most(s, MemoryKind::activations) +
                       most(s, MemoryKind::temporaries);
@@ -55,7 +59,7 @@ double rank_memory(const Summary& s, const OneMachine& m, const dist::StepPlan& 
          pass / static_cast<double>(m.blocks) + static_cast<double>(plan.memory());
 }
 
-// Of matrix products, in the precision and by the backend that are in use.
+// Operations per second of matrix products, in the precision and with the backend in use.
 double measure_products() {
   const Tensor a = ones({1024, 512}), b = ones({512, 1024});
   NoGradGuard no_grad;
@@ -83,7 +87,7 @@ std::string megabytes(double bytes) {
 }  // namespace
 
 int64_t needed_bytes(const Summary& s, const DryRunOptions& o) {
-  // The allocator keeps blocks for reuse up to a quarter beside those in use, and 16 MiB.
+  // The allocator keeps free blocks for reuse: up to a quarter of those in use, plus 16 MiB.
   const int64_t peak = s.cost.peak() + o.waiting_batches * s.cost.most[MemoryKind::batch];
   return peak + peak / 4 + (int64_t{16} << 20);
 }
@@ -146,7 +150,7 @@ std::string scaling_table(const Summary& s, const OneMachine& m, const NetworkFl
         s.parameters, {}, {.blocks = blocks}, ranks,
         m.shard_optimizer ? optim::shard_owners(s.shard_items, ranks) : std::vector<int64_t>{});
     const dist::StepTime t = plan.time({.block = block, .update = update}, network);
-    // One rank would compute all blocks one after the other.
+    // The speed-up is relative to one rank, which computes all blocks one after the other.
     const double speed_up = (block * static_cast<double>(blocks) + update) / t.step;
     text += fmt::format("{:5} {:6} {:9.1f} {:9.1f} {:9.1f} {:>7} {:9.1f} {:>10} {:>8} {:>9}\n",
                         ranks, blocks, t.step * 1e3, t.compute * 1e3, t.communication * 1e3,
@@ -171,12 +175,12 @@ double measure_step(training::Loop& loop, double most_seconds) {
   while (!loop.epoch_trained() && std::ssize(seconds) < kMostSteps &&
          (seconds.size() < 2 || all < most_seconds))
     all += seconds.emplace_back(seconds_of([&] { loop.step(); }));
-  if (seconds.size() > 1) seconds.erase(seconds.begin());  // it allocates
+  if (seconds.size() > 1) seconds.erase(seconds.begin());  // the first step also allocates
   return median(seconds);
 }
 
 StepTime step_time(const Summary& s, const std::function<training::Loop&()>& make_loop) {
-  constexpr double kMostEstimated = 2, kMostTimed = 5;  // seconds of a step, and of all
+  constexpr double kMostEstimated = 2, kMostTimed = 5;  // seconds per step, and for all steps
   const double flops =
       static_cast<double>(s.cost.forward_flops + s.cost.backward_flops + s.cost.update_flops);
   const double least = flops / measure_products();

@@ -1,7 +1,7 @@
-// --dry-run of the training programs: what the model is, what a step takes, whether it fits this
-// machine and how long it takes; and with --gbit what the training would take on 1 to 1,024
-// machines. Steps may be timed in memory; nothing on disk changes. The model of the network is
-// dist/step_plan.h.
+// --dry-run of the training programs: prints the model, the memory of a step, whether it fits this
+// machine, and how long the training takes. With --gbit it predicts the time on 1 to 1,024
+// machines; dist/step_plan.h models the network. Steps may be timed in memory; nothing on disk
+// changes.
 #pragma once
 
 #include <cstdint>
@@ -18,58 +18,57 @@
 namespace tern::apps {
 
 struct DryRunOptions {
-  Facts facts = {};             ///< said first: model, data, recipe
-  int64_t waiting_batches = 0;  ///< that a loader keeps ready beside the one in use
+  Facts facts = {};             ///< printed first: model, data, recipe
+  int64_t waiting_batches = 0;  ///< batches that a loader keeps ready besides the one in use
 };
 
-/// The most memory that the process takes, in bytes: the step, and what the allocator keeps for
-/// reuse.
+/// The peak memory of the process in bytes: the step, and what the allocator keeps for reuse.
 int64_t needed_bytes(const Summary& summary, const DryRunOptions& options);
 
-/// "needs up to 402 MB; 1,903 MB are free on this machine: it fits". The second: whether it does.
+/// "needs up to 402 MB; 1,903 MB are free on this machine: it fits", and whether it fits.
 std::pair<std::string, bool> verdict(int64_t needed, const std::optional<FreeMemory>& free);
 
-/// A copy of a batch's ids; in a ShapeOnlyScope one without memory.
+/// A copy of a batch's ids; in a ShapeOnlyScope the copy has no memory.
 Tensor copy_of(const Tensor& ids);
 
-/// Prints facts, summary and verdict. Gives the program's exit code: 0, or 1 if it does not fit.
+/// Prints facts, summary and verdict. Returns the program's exit code: 0, or 1 if it does not fit.
 int report_dry_run(const Summary& summary, const DryRunOptions& options = {});
 
 /// How long a step takes on this machine.
 struct StepTime {
   double seconds = 0;
   double gflops = 0;   ///< billions of operations in it
-  bool timed = false;  ///< else the least that its operations can take
+  bool timed = false;  ///< false: a lower bound from the number of operations
 };
-/// Times some steps of the loop that `make_loop` gives, in memory. One that would take long is not
-/// taken, but estimated from its operations and the speed of this machine's matrix products.
+/// Times some steps of the loop that `make_loop` gives, in memory. A step that would take long is
+/// not run: its time is estimated from its operations and the speed of matrix products.
 StepTime step_time(const Summary& summary, const std::function<training::Loop&()>& make_loop);
 /// "about 45 min for 1,300 steps of 2.1 s, without evaluations".
 std::string run_time_text(const StepTime& time, int64_t steps);
 
-/// The flags of the network.
+/// Flags that describe the network.
 struct NetworkFlags {
   double gbit = 0;         ///< per second, of each machine; 0: no table
   double latency_us = 50;  ///< from one machine to another
-  double step_ms = 0;      ///< of a step on one machine; 0: measured
+  double step_ms = 0;      ///< time of a step on one machine; 0: measured
 };
 void add_network_settings(Settings& settings, NetworkFlags& flags, bool dry_run);
 
 /// A training on one machine.
 struct OneMachine {
-  int64_t blocks = 8;                  ///< of a batch
-  bool shard_optimizer = false;        ///< on several machines
-  double step = 0;                     ///< seconds of a step in blocks
-  double memory_bytes_per_second = 0;  ///< copied
+  int64_t blocks = 8;                  ///< parts that a batch is divided into
+  bool shard_optimizer = false;        ///< several machines share the optimizer's states
+  double step = 0;                     ///< seconds of a step that computes its blocks in turn
+  double memory_bytes_per_second = 0;  ///< speed of copying memory
 };
-/// `summary`: of a step on the whole batch, with a whole optimizer.
+/// `summary` describes a step on the whole batch with the whole optimizer.
 std::string scaling_table(const Summary& summary, const OneMachine& machine,
                           const NetworkFlags& network);
 
-/// Takes some steps of a loop, which is of no use afterwards: the seconds of one. It takes at least
-/// two, and no more when they have taken `most_seconds` together.
+/// Returns the seconds per step. Runs at least two steps, and stops once they have taken
+/// `most_seconds` together. The loop must not be used afterwards.
 double measure_step(training::Loop& loop, double most_seconds = 20);
-/// Copies some memory: bytes per second.
+/// Measures the speed of copying memory, in bytes per second.
 double measure_memory();
 
 }  // namespace tern::apps

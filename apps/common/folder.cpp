@@ -1,3 +1,5 @@
+// Checks folders that flags name: whether they exist, which program made them, and whether they
+// hold weights yet.
 #include "tern/apps/common/folder.h"
 
 #include <filesystem>
@@ -14,17 +16,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Whether the log has the line of an epoch, which is written after its weights.
+// Whether the log has the line of an epoch. The line is written after the epoch's weights.
 bool has_epoch(const std::string& log) {
   std::error_code error;
-  if (!fs::is_regular_file(log, error)) return false;  // a pipe would be waited for
+  if (!fs::is_regular_file(log, error)) return false;  // reading a pipe would block
   std::ifstream in(log);
   for (std::string line; std::getline(in, line);)
     if (line.starts_with("{\"epoch\"")) return true;
   return false;
 }
 
-// The program that made the run in the folder; empty if that does not say.
+// The program that made the run in the folder; empty if its record is missing or damaged.
 std::string program_of(const training::RunFolder& folder) {
   try {
     const std::optional<RunRecord> record = load_run_record(folder);
@@ -63,7 +65,7 @@ void check_program(const std::string& program, const std::string& flag, const st
   if (path.ends_with(".safetensors")) folder = fs::path(path).parent_path();
   const std::string made_by = program_of({folder.empty() ? "." : folder});
   if (made_by.empty() || made_by == program) return;
-  // A program that only trains is called so.
+  // A program such as train_cifar has no command "train".
   const std::string train = made_by.starts_with("train") ? made_by : made_by + " train";
   const std::string remedy =
       flag == "--resume" ? fmt::format("{} --resume {} continues it", train, shell_word(path))

@@ -1,3 +1,5 @@
+// operator new and delete of the programs: a failed allocation throws BadAlloc, which says how many
+// bytes were requested.
 #include <cstdio>
 #include <cstdlib>
 
@@ -11,7 +13,7 @@ BadAlloc::BadAlloc(std::size_t bytes) noexcept {
 
 }  // namespace tern::apps
 
-// The standard's operators, replaced: theirs throw what does not know the size.
+// Replace the standard operators, whose exception does not know the size.
 void* operator new(std::size_t bytes) {
   if (void* p = std::malloc(bytes ? bytes : 1)) return p;
   throw tern::apps::BadAlloc(bytes);

@@ -1,3 +1,5 @@
+// Draws a matrix as SVG with names or numbers beside its rows and columns, either as one image or
+// as cells with hover texts; and colour bars.
 #include "tern/apps/common/heatmap.h"
 
 #include <fmt/core.h>
@@ -13,12 +15,12 @@
 namespace tern::apps {
 namespace {
 
-constexpr double kSlant = 60 * 3.14159265358979 / 180;  // of names across, where they are long
+constexpr double kSlant = 60 * 3.14159265358979 / 180;  // angle of long column names
 constexpr int kMargin = 4, kTick = 4, kNumbers = 30;
 
-// Round whole numbers below `count`, as many as there is room for.
+// Round integers below `count`, as many as fit.
 std::vector<int64_t> whole_ticks(int64_t count, int64_t pixels) {
-  constexpr int kLabelPixels = 26;  // that a number takes, about
+  constexpr int kLabelPixels = 26;  // width of a number, roughly
   std::vector<int64_t> out;
   const int most = static_cast<int>(std::clamp<int64_t>(pixels / kLabelPixels, 1, 6));
   if (count == 1) return {0};
@@ -27,12 +29,12 @@ std::vector<int64_t> whole_ticks(int64_t count, int64_t pixels) {
   return out;
 }
 
-// What stands beside rows or columns.
+// The names or numbers beside rows or columns.
 struct Names {
   struct Name {
     int64_t at;
     std::string text;
-    double width;  // in pixels, about
+    double width;  // estimated, in pixels
   };
   std::vector<Name> list;
   double widest = 0;
@@ -48,7 +50,7 @@ struct Names {
   }
 };
 
-// One matrix on its sheet: names to its left and above, below the title.
+// One matrix on its sheet: the title, column names below it, row names to the left.
 class Sheet {
  public:
   Sheet(const Bitmap& cells, const MatrixStyle& style)
@@ -60,7 +62,7 @@ class Sheet {
         rows_(style.rows, b_.height, row_, font_) {
     slanted_ = !is_ticks() && columns_.widest > style.cell - 2;
     const double up = slanted_ ? columns_.widest * std::sin(kSlant) + font_ : font_ + 6;
-    // Numbers take the same room everywhere, so that strips of one time stand below each other.
+    // Numbers always take the same room, so that strips over the same time steps line up.
     left_ = is_ticks() ? kNumbers : static_cast<int>(std::ceil(rows_.widest)) + 10;
     top_ = static_cast<int>(std::ceil(up)) + (style.title.empty() ? kMargin : 24);
     across_ = style.cell * static_cast<int>(b_.width);
@@ -136,13 +138,13 @@ class Sheet {
     return s;
   }
 
-  // What is under the cells, or around them.
+  // A rectangle as large as the cells: their background or their border, by `paint`.
   std::string frame(const char* paint) const {
     return fmt::format("<path d=\"M{} {}h{}v{}h-{}z\" {} shape-rendering=\"crispEdges\"/>\n", left_,
                        top_, across_, down_, across_, paint);
   }
 
-  // The ground shows between the cells, as a grid.
+  // The background shows between the cells as a grid.
   std::string hover_cells() const {
     std::string s = frame("fill=\"#e6ebf0\"") + "<g shape-rendering=\"crispEdges\">\n";
     for (int64_t y = 0; y < b_.height; ++y)
@@ -176,7 +178,7 @@ double largest(const models::Heatmap& map) {
   return map.values.numel() > 0 ? max(abs(map.values)).item() : 0;
 }
 
-// A layer's matrices, and their mean if it has a name, as figures.
+// A layer's matrices as figures, and their mean if it has a name.
 std::string figures(const models::Heatmap& map, const char* when, double limit) {
   const int64_t rows = map.values.size(1), columns = map.values.size(2), count = map.values.size(0);
   const int64_t side = std::max<int64_t>({rows, columns, 1}), least = side > 200 ? 1 : 2;

@@ -1,3 +1,4 @@
+// Formats --help for a terminal, the manual page in roff, and the help of all commands in Markdown.
 #include "tern/apps/common/help.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@ namespace {
 constexpr const char* kGroups[] = {"Options",        "Data",      "Model",
                                    "Training",       "Optimizer", "Memory and speed",
                                    "Run and output", "Help"};
-constexpr size_t kLongestChoice = 24;  // of "f32|bf16": more words are listed behind the text
+constexpr size_t kLongestChoice = 24;  // a longer list than "f32|bf16" follows the description
 
 bool lists_choices(const Setting& s) { return !s.words.empty() && s.type.size() > kLongestChoice; }
 
@@ -40,7 +41,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-// What it is about, with the words that it may be where value_text() is NAME, and its default.
+// The description, the list of choices where value_text() is only NAME, and the default.
 std::string about_text(const Setting& s) {
   std::string text = s.about;
   if (lists_choices(s)) text += fmt::format("; one of {}", fmt::join(s.words, ", "));
@@ -49,7 +50,7 @@ std::string about_text(const Setting& s) {
   return given.empty() ? text : fmt::format("{} (default {})", text, given);
 }
 
-// The rows that have a flag, group by group; and the name of a group.
+// For each group its name and the settings that have a flag.
 std::vector<std::pair<std::string, std::vector<const Setting*>>> flag_groups(const Settings& list) {
   std::vector<std::pair<std::string, std::vector<const Setting*>>> groups;
   for (size_t g = 0; g < std::size(kGroups); ++g) {
@@ -61,7 +62,7 @@ std::vector<std::pair<std::string, std::vector<const Setting*>>> flag_groups(con
   return groups;
 }
 
-// "[FLAGS] RUNS...", with the flags that must be given.
+// "[FLAGS] RUNS...", with the required flags.
 std::vector<std::string> usage_words(const Settings& list) {
   std::vector<std::string> words, values;
   for (const Setting& s : list.rows())
@@ -90,7 +91,7 @@ std::string flag_text(const Setting& s) {
   return fmt::format("  {}{}{}", fmt::join(s.names(), ", "), value.empty() ? "" : " ", value);
 }
 
-// A row of two columns; a first one that is too long has a line of its own.
+// A row of two columns; if the left text is too long, it gets a line of its own.
 std::string row(const std::string& left, const std::string& right, size_t column, int64_t columns) {
   std::string text = wrapped(std::string(column, ' ') + right, columns);
   if (left.size() + 2 > column) return left + "\n" + text;
@@ -116,7 +117,7 @@ std::string flags_text(const Settings& list, int64_t columns) {
   return out;
 }
 
-// Of a program with many commands: the first example of each.
+// The examples of a command; for a program with many commands the first example of each.
 std::vector<std::string> examples_of(const Program& program, const Command* command) {
   if (command) return lines_of(command->examples);
   std::vector<std::string> first;
@@ -127,8 +128,8 @@ std::vector<std::string> examples_of(const Program& program, const Command* comm
 
 // ---- the manual page, section 1 ---------------------------------------------------------------
 
-// Text for roff: a hyphen is a minus, so that flags can be copied; a dot or quote at the start of a
-// line is no request.
+// Escapes text for roff: hyphens become minus signs, so that flags can be copied, and a dot or
+// quote at the start of a line is not a request.
 std::string roff(const std::string& text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -156,7 +157,7 @@ std::string roff_paragraphs(const std::string& text, const char* request = ".PP"
   return out;
 }
 
-// "trains language models": what follows "NAME \-".
+// The text after "NAME \-", such as "trains language models".
 std::string summary(const std::string& about) {
   std::string line = about.substr(0, about.find('\n'));
   if (line.ends_with('.')) line.pop_back();
@@ -171,7 +172,7 @@ std::string flag_entry(const Setting& s) {
   return fmt::format("{}\n{}\n", out, roff(about_text(s)));
 }
 
-// The flags and examples of a command; of a program with many, of none.
+// The flags and examples of a command.
 std::string entries(const Command& command) {
   std::string out;
   const CommandRows rows(command);
@@ -194,7 +195,7 @@ std::string synopsis(const Program& p) {
   return out;
 }
 
-// What all programs have in common.
+// The sections at the end of every manual page.
 constexpr const char* kEnd = R"(.SH EXIT STATUS
 .TP
 0
@@ -290,7 +291,7 @@ std::string help_pages(const Program& p) {
 std::string man_page(const Program& p, const std::string& version) {
   std::string out =
       fmt::format(".TH {} 1 \"\" \"tern {}\" \"User Commands\"\n.nh\n.ad l\n", upper(p.name),
-                  version);  // flags are not to be hyphenated
+                  version);  // .nh: no hyphenation, which would break flags
   out += fmt::format(".SH NAME\n{} \\- {}\n", p.name, roff(summary(p.about)));
   out += ".SH SYNOPSIS\n" + synopsis(p);
   out += ".SH DESCRIPTION\n" + roff_paragraphs(p.about + "\n" + p.more);

@@ -1,3 +1,4 @@
+// The style sheet and the building blocks of report pages. Zooming and dark mode work in CSS only.
 #include "tern/apps/common/html.h"
 
 #include <fmt/core.h>
@@ -80,8 +81,9 @@ svg.map .cut { stroke: var(--paper); }
 .sentence h3 { font-size: 1.1rem; margin-top: 1.6rem; }
 )css";
 
-// A picture that fills the window while its link is the page's target. An svg in it shows its cells
-// alone, of size c x r, until its labels have room too: at (x, y) of a sheet of size w x h.
+// A picture that fills the window while its link is the page's target (:target). An svg shows only
+// its cells, of size c x r, until it is large; then the whole sheet of size w x h, with the cells
+// at (x, y).
 constexpr std::string_view kZoom = R"css(
 .zoom { display: block; width: fit-content; cursor: zoom-in; scroll-margin: 45vh;
         color: var(--soft); }
@@ -135,8 +137,8 @@ constexpr std::string_view kCharts = R"css(
 #axis2:checked ~ * :is(.axis0, .axis1) { display: none !important; }
 )css";
 
-// Pictures are drawn for white paper. In dark mode their lightness is inverted and their hues stay:
-// white becomes darker than the page, whose colour shows in its place.
+// Pictures are drawn for white paper. In dark mode this inverts their lightness and keeps their
+// hue: white becomes darker than the page, so that `lighten` shows the page's colour in its place.
 constexpr std::string_view kTurned =
     ".turned { filter: invert(.92) hue-rotate(180deg); mix-blend-mode: lighten;";
 
@@ -217,7 +219,7 @@ std::string html_page(const std::string& title, const std::string& body,
 bool is_page_from(const std::string& path, const std::string& generator) {
   constexpr std::streamsize kHead = 1024;
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return false;  // a pipe would be waited for
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // reading a pipe would block
   std::ifstream in(path, std::ios::binary);
   std::string head(kHead, '\0');
   in.read(head.data(), kHead);
@@ -248,7 +250,7 @@ std::string html_image(const Bitmap& bitmap, int scale, const std::string& descr
 
 std::string html_zoom(const std::string& picture, const std::string& id,
                       const std::string& caption) {
-  // Nothing on the page is called "close", so that link leads nowhere and the page does not move.
+  // No element has the id "close", so this link only ends the zoom; the page does not scroll.
   return fmt::format(
       "<a class=\"zoom\" id=\"{0}\" href=\"#{0}\" title=\"{1}\">{2}</a>"
       "<a class=\"close\" href=\"#close\" aria-label=\"close\"></a>",

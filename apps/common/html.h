@@ -10,44 +10,45 @@
 
 namespace tern::apps {
 
-/// `text` with &, <, > and quotes made safe for HTML, SVG and attributes, and control characters
-/// for whoever looks at the page in a terminal (core/base/terminal_text.h).
+/// Escapes &, <, > and quotes for HTML, SVG and attributes, and control characters for users who
+/// view the page in a terminal (core/base/terminal_text.h).
 std::string escape_html(std::string_view text);
 
-/// The style sheet of pages, for light and dark screens from 320 pixels on.
+/// The style sheet of pages, for light and dark screens at least 320 pixels wide.
 std::string page_style();
 
-/// A whole page with the reports' style sheet around `body`. `generator` is the program that the
-/// page says it is from.
+/// A whole page: `body` with the reports' style sheet. The page names `generator` as the program
+/// that made it.
 std::string html_page(const std::string& title, const std::string& body,
                       const std::string& generator = "tern");
-/// Whether the file is a page that says so: what may be written over without having been named.
+/// Whether the file is a page that names `generator`. Such a page may be overwritten even if the
+/// user did not name it.
 bool is_page_from(const std::string& path, const std::string& generator = "tern");
 
 using Bitmap = datasets::Picture;
 
-/// Each pixel as a square of `scale` pixels.
+/// Repeats each pixel as a square of scale x scale pixels.
 Bitmap enlarged(const Bitmap& bitmap, int64_t scale);
 
-/// A PNG of it as a URL that holds it, for src and href.
+/// The bitmap as a PNG in a data URL, for src and href.
 std::string png_url(const Bitmap& bitmap);
 
-/// An <img> element that holds the bitmap itself, `scale` screen pixels to each of its own;
-/// narrower screens shrink it.
+/// An <img> element that contains the bitmap, with `scale` screen pixels per pixel; narrow screens
+/// shrink it.
 std::string html_image(const Bitmap& bitmap, int scale, const std::string& description);
 
-/// A picture that fills the window after a click, until the next one. `id` is its own on the page;
-/// `caption` is shown on hovering and below the large picture.
+/// A picture that fills the window after a click, until the next click. `id` must be unique on the
+/// page; `caption` is shown on hovering and below the large picture.
 std::string html_zoom(const std::string& picture, const std::string& id,
                       const std::string& caption);
 
-/// A row of texts for a table, in cells of this tag; `kind` is its class, if it has one.
+/// A table row of texts, in cells of this tag. `kind` is its CSS class; empty: none.
 std::string html_row(const std::vector<std::string>& texts, const char* tag = "td",
                      const std::string& kind = "");
-/// A table of rows in a box that scrolls where it is too wide.
+/// A table of rows in a box that scrolls if it is too wide.
 std::string html_table(const std::string& rows, const std::string& kind = "");
 
-/// A <figure> of HTML content with a text under it.
+/// A <figure> of HTML content with a caption below it.
 std::string html_figure(const std::string& content, const std::string& caption);
 
 }  // namespace tern::apps

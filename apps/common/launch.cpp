@@ -1,3 +1,5 @@
+// Makes or locks the folder of a run, refuses folders that hold other files, and fits epochs and
+// warm-up.
 #include "tern/apps/common/launch.h"
 
 #include <fmt/core.h>
@@ -43,10 +45,10 @@ void check_holds_no_run(const training::RunFolder& folder) {
         folder.path);
 }
 
-// Where other files lie, a run's could overwrite some of them. What a run left that ended before
-// its first checkpoint has its record with it, or if it was killed before that its lock.
+// The run could overwrite files that are already in the folder. A run that ended before its first
+// checkpoint left its log, its run.json or, if it was killed early, its lock: that is allowed.
 void check_holds_nothing_else(const training::RunFolder& folder) {
-  std::error_code error;  // there may be no folder yet; what cannot be read, locking it will say
+  std::error_code error;  // ignored: the folder may not exist yet, and locking reports other errors
   for (const std::string& path : {folder.lock(), folder.log(), folder.file("run.json")})
     if (fs::exists(path, error)) return;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder.path, error)) {
@@ -82,7 +84,7 @@ LockedFolder make_run_folder(const std::string& out, const std::string& name) {
   check_new_folder(out);
   training::RunFolder{out}.make();
   LockedFolder folder = locked(out);
-  check_holds_no_run(folder);  // of a process that was faster
+  check_holds_no_run(folder);  // another process may have been faster
   if (folder.lock->found_abandoned() || fs::exists(folder.log())) say_begins_anew(folder);
   return folder;
 }
@@ -98,23 +100,23 @@ NewRunGuard::NewRunGuard(const std::string& out) : out_(out) {
 void NewRunGuard::made(std::shared_ptr<const training::RunLock> lock) {
   lock_ = std::move(lock);
   const std::string path = fs::absolute(lock_->folder()).lexically_normal().string();
-  // Without --out it is one that was not there; with it it may have been.
+  // Only a folder that did not exist before may be removed. Without --out it is always new.
   if (out_.empty() || !missing_.empty()) folder_ = path;
   std::erase(missing_, path);
 }
 
 NewRunGuard::~NewRunGuard() {
   if (folder_.empty() || !lock_->in_place()) return;
-  std::error_code error;  // what cannot be removed stays
+  std::error_code error;  // ignored: a folder that cannot be removed stays
   fs::remove_all(folder_, error);
-  // Those around it only if nothing else has come into them.
+  // Removes the folders around it, unless they contain something else by now.
   for (const std::string& path : missing_) fs::remove(path, error);
 }
 
 LockedFolder resumed_folder(const std::string& path, const std::string& description) {
   check_folder(path, "--resume " + path);
   training::check_unlocked(path);
-  check_resumable({path}, description);  // before it is locked: a refusal leaves all as it is
+  check_resumable({path}, description);  // before locking: a refusal changes nothing
   LockedFolder folder = locked(path);
   if (!fs::exists(folder.checkpoint())) say_begins_anew(folder);
   return folder;

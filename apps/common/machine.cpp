@@ -1,3 +1,5 @@
+// Describes processor and BLAS in a line, and finds the free memory from /proc/meminfo and the
+// control groups.
 #include "tern/apps/common/machine.h"
 
 #include <fmt/core.h>
@@ -15,7 +17,7 @@ void lower(std::optional<FreeMemory>& free, int64_t bytes, const std::string& li
   if (!free || bytes < free->bytes) free = FreeMemory{std::max<int64_t>(bytes, 0), limit};
 }
 
-// What a group leaves. A file that is not there limits nothing.
+// Lowers `free` to what the limit of a control group leaves. A missing file means no limit.
 void lower_by_group(std::optional<FreeMemory>& free, const detail::ControlGroup& group) {
   const bool two = group.version == 2;
   auto number = [&](const char* file, const char* name = "") {

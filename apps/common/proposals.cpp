@@ -1,3 +1,5 @@
+// Error messages for unknown flags and words, with a proposal from tables of synonyms, spelling
+// distance, and the flags of other commands.
 #include "tern/apps/common/proposals.h"
 
 #include <fmt/format.h>
@@ -15,11 +17,11 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// What users of other programs type. Lists have spaces between.
+/// Names that users of other programs type. Spaces separate the items of a list.
 struct Synonym {
-  const char* names;      ///< without dashes, _ as -
-  const char* flags;      ///< the first one that a command has is meant
-  const char* note = "";  ///< instead of a flag
+  const char* names;      ///< without leading dashes, with - for _
+  const char* flags;      ///< the first one that a command has is proposed
+  const char* note = "";  ///< proposed instead of a flag
 };
 
 constexpr Synonym kSynonyms[] = {
@@ -91,7 +93,7 @@ constexpr Synonym kSynonyms[] = {
      "a run is never written over: give another --out, or remove the folder"},
 };
 
-/// The same for commands.
+/// Synonyms of commands.
 constexpr Synonym kCommands[] = {
     {"fit training finetune fine-tune pretrain learn", "train"},
     {"test evaluate validate evaluation perplexity ppl valid", "eval"},
@@ -105,7 +107,7 @@ constexpr Synonym kCommands[] = {
     {"chat", "complete", "lm completes lines and holds no dialogue"},
 };
 
-/// The same for values of flags.
+/// Synonyms of the values of flags.
 constexpr Synonym kValues[] = {
     {"fp16 float16 bfloat16 half 16 amp mixed", "bf16"},
     {"fp32 float32 float single 32 full", "f32"},
@@ -122,7 +124,7 @@ Words split_words(const std::string& text) {
   return words;
 }
 
-// Without dashes in front, in lower case, with - for _.
+// The name without leading dashes, in lower case, with - for _.
 std::string plain_name(const std::string& flag) {
   std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
   for (char& c : name)
@@ -152,13 +154,14 @@ const Setting* row_of(const Settings& list, const std::string& flag) {
   return nullptr;
 }
 
-// Whether the value may belong to the row: a folder is none of a list of models, a toggle has none.
+// Whether the setting may take the value: a toggle takes none, and a choice only words that are
+// similar to one of its choices (so not a folder).
 bool accepts(const Setting& s, const std::string& value) {
   if (s.is_toggle()) return value.empty();
   return value.empty() || s.words.empty() || !nearest_word(value, s.words).empty();
 }
 
-// "lm train --epochs" of the first command that has one of these flags, and may take the value.
+// The first other command with one of these flags that may take the value: "lm train --epochs".
 std::string in_other_command(const Program& program, const Command* command, const Words& flags,
                              const std::string& value) {
   for (const std::string& flag : flags)
@@ -175,7 +178,7 @@ std::string did_you_mean_this(const std::string& what) {
   return what.empty() ? "" : "; did you mean " + what + "?";
 }
 
-// What another program's users mean by this flag, of this command or another.
+// A proposal from the table of synonyms: a flag of this command, or of any if none was named.
 std::string by_synonym(const Program& program, const Command* command, const Settings& list,
                        const std::string& flag, const std::string& value) {
   const std::string name = plain_name(flag);
@@ -216,21 +219,23 @@ bool is_number(const std::string& word) {
          word.find_first_not_of("0123456789.,eE+-") == word.npos;
 }
 
-// A dash that a text program made of two, in front of a flag: "–epochs".
+// The word without a leading en dash, em dash or minus sign, as text editors make of "--":
+// "–epochs". Empty if it has none.
 std::string without_long_dash(const std::string& word) {
   for (const char* dash : {"\u2013", "\u2014", "\u2212"})
     if (word.starts_with(dash)) return word.substr(std::string(dash).size());
   return "";
 }
 
-// All words of a text that has no quotes, of which the first belongs to a row.
+// Puts quotes around a text of several words that was given without them. A setting took its first
+// word.
 std::string quoted_text(const Words& line, const UnknownWord& unknown) {
   std::string text = line[unknown.at - 1];
   for (size_t i = unknown.at; i < line.size() && !is_dashed(line[i]); ++i) text += " " + line[i];
   return "\"" + text + "\"";
 }
 
-// The row that takes folders and must be given, but is not.
+// The required setting that takes a folder and was not given; nullptr if there is none.
 const Setting* missing_folder(const Settings& list,
                               const std::function<bool(const Setting&)>& given) {
   for (const Setting& s : list.rows())
@@ -238,7 +243,7 @@ const Setting* missing_folder(const Settings& list,
   return nullptr;
 }
 
-// What a word means that is no value of a flag.
+// A proposal for a word that is neither a flag nor the value of one.
 std::string meaning(const Program& program, const Command& command, const Settings& list,
                     const Words& line, const UnknownWord& unknown,
                     const std::function<bool(const Setting&)>& given) {
@@ -273,7 +278,7 @@ std::string meaning(const Program& program, const Command& command, const Settin
   return "; flags begin with --";
 }
 
-// The commands, where the line names none of them.
+// Lists the commands, for a line that names none of them.
 std::string commands_text(const Program& program) {
   Words names;
   for (const Command& c : program.commands) names.push_back(c.name);
@@ -283,7 +288,7 @@ std::string commands_text(const Program& program) {
   return fmt::format("The commands are {} and {}", fmt::join(names, ", "), last);
 }
 
-// Words with spaces between are the text of a command that reads standard input, if there is one.
+// Proposes to pipe a word with spaces into the command that reads standard input, if there is one.
 std::string text_meaning(const Program& program, const std::string& word) {
   for (const Command& c : program.commands)
     if (c.bare == kBareInput && word.find(' ') != word.npos)
@@ -291,7 +296,7 @@ std::string text_meaning(const Program& program, const std::string& word) {
   return "";
 }
 
-// "lm train --text book.txt" for a word that is a path and no command.
+// Proposes "lm train --text book.txt" for a path in place of a command.
 std::string path_meaning(const Program& program, const std::string& word) {
   std::error_code error;
   const bool only = program.commands.size() == 1;
@@ -339,12 +344,12 @@ std::string did_you_mean_value(const std::string& word, const Words& known) {
 std::string about_unknown(const Program& program, const Command* command, const Settings& list,
                           const Words& line, const UnknownWord& unknown,
                           const std::function<bool(const Setting&)>& given) {
-  // The flags of a command that is not there are not known.
+  // An unknown command comes first: without a command its flags are unknown too.
   if (!command && !is_dashed(line[0])) return about_command(program, line[0]);
   const std::string& word = line[unknown.at];
   if (is_dashed(word) && !unknown.only_values)
     return about_flag(program, command, list, line, unknown);
-  if (!command) return about_command(program, word);  // behind flags
+  if (!command) return about_command(program, word);  // it follows flags
   return fmt::format("unexpected argument '{}'{}", word,
                      meaning(program, *command, list, line, unknown, given));
 }

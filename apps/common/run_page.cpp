@@ -1,3 +1,5 @@
+// Writes a run's page: the main result, tables of epochs and results, charts by epoch or step, and
+// a table of contents.
 #include "tern/apps/common/run_page.h"
 
 #include <fmt/core.h>
@@ -49,7 +51,7 @@ std::string name_of(const EpochMetric& m, bool with_set) {
   return with_set ? text.title() : text.name;
 }
 
-// Whether every epoch says after which step it was closed.
+// Whether charts can be drawn by step: every epoch says after which step it ended.
 bool by_step(const RunSummary& run) {
   return !run.steps.empty() &&
          std::all_of(run.epochs.begin(), run.epochs.end(),
@@ -120,8 +122,8 @@ std::string curves(const RunSummary& run, const RunPage& page) {
   return leading_charts(loss, minor) + chart_grid(others);
 }
 
-// Whether each start says where it was: facts are of the process that writes the page, which may
-// be another than those that trained.
+// Whether every start names its machine. If so, the machine in the facts is left out: it is that of
+// the process that writes the page, which need not have trained.
 bool knows_machines(const RunSummary& run) {
   const std::vector<RunStart>& starts = run.record.starts;
   return !starts.empty() && std::none_of(starts.begin(), starts.end(), [](const RunStart& start) {
@@ -133,7 +135,7 @@ std::string row(const std::string& heading, const std::string& html) {
   return fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape_html(heading), html);
 }
 
-// What a person asks first: model and data. The rest is folded.
+// Readers ask first for model and data, so the other facts are folded.
 bool is_folded(const std::string& heading) {
   return heading == "recipe" || heading == "machine" || heading == "ranks";
 }
@@ -152,7 +154,7 @@ std::string answer_text(const RunPage::Answer& answer, double value) {
                      samples, 100 * low, 100 * high);
 }
 
-// The run in two lines.
+// The run in two lines: the main metric, then epoch, time and speed.
 std::string answer(const RunSummary& run, const RunPage& page) {
   const training::EpochRecord* epoch = run.result();
   if (!epoch) return "";
@@ -190,7 +192,7 @@ std::string head(const RunSummary& run, const RunPage& page) {
   std::string shown, folded;
   bool fold = false;
   for (const auto& [heading, text] : run.facts) {
-    if (!heading.empty()) fold = is_folded(heading);  // one without continues the one before
+    if (!heading.empty()) fold = is_folded(heading);  // no heading: continues the fact above
     if (heading != "machine" || !knows_machines(run))
       (fold ? folded : shown) += row(heading, escape_html(text));
   }
@@ -207,7 +209,7 @@ std::string head(const RunSummary& run, const RunPage& page) {
          folded + "</table>\n</details>\n";
 }
 
-// Those that were measured in any epoch.
+// The columns that were measured in any epoch.
 std::vector<EpochMetric> measured(const RunSummary& run, std::vector<EpochMetric> columns) {
   std::erase_if(columns, [&](const EpochMetric& m) {
     return std::none_of(run.epochs.begin(), run.epochs.end(),
@@ -216,7 +218,7 @@ std::vector<EpochMetric> measured(const RunSummary& run, std::vector<EpochMetric
   return columns;
 }
 
-// The cells of tables of epochs, behind the first.
+// A row of a table of epochs: the first cell, then one cell per metric.
 std::vector<std::string> headings(const char* first, const std::vector<EpochMetric>& columns,
                                   bool with_set) {
   std::vector<std::string> out = {first};
@@ -347,7 +349,7 @@ double median_speed(const std::vector<training::EpochRecord>& epochs) {
 }
 
 std::pair<double, double> wilson_interval(double share, int64_t samples) {
-  constexpr double z = 1.959964;  // 95 % of a normal distribution lie within so many deviations
+  constexpr double z = 1.959964;  // 95 % of a normal distribution lie within z deviations
   const auto n = static_cast<double>(samples);
   const double middle = (share + z * z / (2 * n)) / (1 + z * z / n);
   const double half =
@@ -363,7 +365,7 @@ std::string state_of_run(const std::vector<training::EpochRecord>& epochs, const
     return fmt::format("Ended early, after {} {}{}: {}.", word, done,
                        record.epochs > 0 ? fmt::format(" of {}", record.epochs) : "",
                        escape_html(ended));
-  if (record.epochs == 0) return "";  // of an earlier version
+  if (record.epochs == 0) return "";  // a record of an earlier version
   if (done >= record.epochs)
     return fmt::format("Finished: {} of {} {}s.", done, record.epochs, word);
   return fmt::format("Not finished: {} of {} {}s are done.{}", done, record.epochs, word,

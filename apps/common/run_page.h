@@ -1,5 +1,5 @@
-// The page of a run, as the reports of all training programs have it: what ran, a table of
-// contents, results, curves, the program's own sections, and every number at the end.
+// The report page of a run, the same for all training programs: what ran, a table of contents,
+// results, curves, the program's own sections, and every number at the end.
 #pragma once
 
 #include <limits>
@@ -12,47 +12,48 @@
 
 namespace tern::apps {
 
-/// A run, as far as every report shows it.
+/// The facts of a run that every report shows.
 struct RunSummary {
   std::string title;
-  std::string name = {};  ///< of its folder; empty: it has none
+  std::string name = {};  ///< name of its folder; empty: it has none
   Facts facts;            ///< model, data, ...: a heading and a text each
   RunRecord record;
   std::vector<training::EpochRecord> epochs;
-  std::vector<training::StepRecord> steps;  ///< none in runs of earlier versions
+  std::vector<training::StepRecord> steps;  ///< empty in runs of earlier versions
   int64_t best = 0;                         ///< number of the best epoch; 0: none is marked
-  std::string word = "epoch";               ///< what an epoch is called: training::Loop::epoch_word
+  std::string word = "epoch";               ///< name of an epoch: training::Loop::epoch_word
 
-  /// The best epoch if one is marked, or the last one; nullptr if none is closed.
+  /// The best epoch if one is marked, else the last one; nullptr if no epoch is finished.
   const training::EpochRecord* result() const;
 };
 RunSummary summary_of(const std::string& title, const Facts& facts, const RunRecord& record,
                       const training::Loop& loop);
 
-/// The last part of the path of a run's folder.
+/// The last component of the path of a run's folder.
 std::string folder_name(const std::string& path);
 /// 1264512 as "1.26M".
 std::string short_count(int64_t n);
 /// The median of the epochs' speeds; 0 if there are none.
 double median_speed(const std::vector<training::EpochRecord>& epochs);
-/// The limits between which a share lies with 95 % confidence where `share` of `n` samples was
-/// measured (Wilson 1927).
+/// The 95 % confidence interval of a proportion, if `share` of `n` samples was measured
+/// (Wilson 1927).
 std::pair<double, double> wilson_interval(double share, int64_t n);
-/// Whether the run is over, what ended it early, or how it is resumed. HTML; empty in old records.
+/// HTML that says whether the run is finished, what ended it early, or how to resume it. Empty for
+/// old records.
 std::string state_of_run(const std::vector<training::EpochRecord>& epochs, const RunRecord& record,
                          const std::string& word = "epoch");
 
-/// A metric for which there is no data.
+/// The value of a metric without data.
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// How a number of a log is called and written: "valid_top1" is "validation top-1", in percent.
+/// Name and format of a metric in a log: "valid_top1" is "validation top-1", in percent.
 struct MetricText {
-  std::string set;   ///< "training", "validation", "test"; empty: the metric's name says none
-  std::string name;  ///< "top-1"; of an unknown metric its own name, with spaces
-  int digits = 4;    ///< after the point
+  std::string set;   ///< "training", "validation", "test"; empty: the metric's name has none
+  std::string name;  ///< "top-1"; an unknown metric keeps its own name, with spaces
+  int digits = 4;    ///< after the decimal point
   bool percent = false;
   bool larger = false;  ///< whether a larger number is better
-  int rank = 0;         ///< of known metrics: those that people compare first have low ones
+  int rank = 0;         ///< order of known metrics: those that people compare first are lowest
 
   /// "validation top-1".
   std::string title() const { return set.empty() ? name : set + " " + name; }
@@ -62,50 +63,51 @@ struct MetricText {
 
 MetricText metric_text(const std::string& metric);
 
-/// A number of epochs: a column of tables, or the line of a chart.
+/// A number that every epoch has: a column of a table, or a line of a chart.
 struct EpochMetric {
   std::string metric;     ///< "valid_loss", or "lr"
-  std::string name = {};  ///< empty: as metric_text() calls it
-  double factor = 1;      ///< all values times this
+  std::string name = {};  ///< empty: the name from metric_text()
+  double factor = 1;      ///< multiplies all values
 };
 
 struct MetricChart {
   std::string title;
-  std::vector<EpochMetric> lines;  ///< one that was never measured is left out
+  std::vector<EpochMetric> lines;  ///< metrics that were never measured are left out
   bool percent = false;
-  bool logs = false;  ///< with a switch to a logarithmic axis
+  bool logs = false;  ///< adds a switch to a logarithmic axis
 };
 
-/// Another row of the results, such as what the best epoch's weights do on the test set.
+/// Another row of the results, such as the metrics of the best epoch's weights on the test set.
 struct ResultRow {
   std::string name;
-  training::Metrics metrics;  ///< by the names of the columns that they stand in
+  training::Metrics metrics;  ///< by name of column
 };
 
-/// A part of the page below a heading of its own. One without any HTML is left out.
+/// A part of the page with its own heading. A section without HTML is left out.
 struct Section {
   std::string title, html;
 };
 
-/// What a program shows of its runs.
+/// The parts of a page that depend on the program.
 struct RunPage {
-  /// Of the table of epochs. Those of validation or test are also in the results; only where none
-  /// was measured, those of training are.
+  /// The columns of the table of epochs. The results show those of validation and test, or those of
+  /// training if no other was measured.
   std::vector<EpochMetric> columns;
-  std::string measured_on;  ///< what `columns` were measured on, for the results: "test images"
-  /// What the page begins with: this metric, of more_results if they have it, and how many samples
-  /// it was measured on ("96 test images"; 0: not said). None: the first of `columns`.
+  std::string measured_on;  ///< the data of `columns`, for the results: "test images"
+  /// The page begins with this metric, from more_results if it is there, and with the number of
+  /// samples that it was measured on ("96 test images"; 0: not shown). Empty: the first of
+  /// `columns`.
   struct Answer {
     std::string metric = {};
     int64_t samples = 0;
     std::string of = {};
   };
   Answer answer = {};
-  std::string unit;  ///< of the speed: "images"
-  /// By step, if the log has steps: the first line is then that of every step, the others are
-  /// points at the ends of epochs.
+  std::string unit;  ///< unit of the speed: "images"
+  /// Drawn by step if the log has steps: the first line then has every step, the others have points
+  /// at the ends of epochs.
   MetricChart loss;
-  std::vector<MetricChart> charts;  ///< by epoch; one without lines is left out
+  std::vector<MetricChart> charts;  ///< by epoch; charts without lines are left out
   std::vector<ResultRow> more_results = {};
   std::vector<Section> sections = {};  ///< between the curves and the tables at the end
 };
@@ -116,7 +118,8 @@ std::string run_page(const RunSummary& run, const RunPage& page);
 /// Links to the sections, and the sections themselves.
 std::string sections_with_contents(const std::vector<Section>& sections);
 
-/// Writes the page into the run's folder, if that is still the run's, and gives its path.
+/// Writes the page into the run's folder and returns its path. WriteError if the folder was moved
+/// or removed.
 std::string save_page(const training::Loop& loop, const std::string& html);
 
 }  // namespace tern::apps

@@ -1,3 +1,4 @@
+// Writes and reads run.json.
 #include "tern/apps/common/run_record.h"
 
 #include <fmt/chrono.h>
@@ -73,7 +74,7 @@ RunRecord from_json(const JsonValue& j) {
   for (const auto& [name, value] : j.at("settings").members())
     r.settings.emplace_back(name, value.text());
   r.best = {j.at("best").at("metric").text(), j.at("best").at("largest").boolean()};
-  if (j.has("tested"))  // earlier versions do not say
+  if (j.has("tested"))  // earlier versions lack it
     for (const auto& [name, value] : j.at("tested").members())
       r.tested.emplace_back(name, value.number());
   if (j.has("flags"))
@@ -86,7 +87,7 @@ RunRecord from_json(const JsonValue& j) {
 }
 
 void save(const RunRecord& record, const training::Loop& loop) {
-  // Texts of the command line may be any bytes.
+  // `replace`: the words of a command line may be invalid UTF-8.
   write_file_atomically(path_of(loop.folder_to_write()),
                         to_json(record).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
@@ -137,7 +138,7 @@ RunRecord record_start(const training::Loop& loop, const std::string& program,
   record.starts.push_back({command, tern_version(), date_now(), describe_machine(), ranks});
   record.settings = settings_of(settings);
   record.best = loop.best();
-  record.tested.clear();  // of an earlier end
+  record.tested.clear();  // from an earlier end of the run
   record.epochs = loop.epochs();
   record.weights = 0;
   for (const auto& [name, parameter] : nn::named_parameters(loop.learner().model()))

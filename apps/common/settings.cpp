@@ -1,3 +1,5 @@
+// Reads and checks the values of settings from words and from JSON, writes them as JSON, and finds
+// the nearest word to a misspelt one.
 #include "tern/apps/common/settings.h"
 
 #include <fmt/format.h>
@@ -59,7 +61,7 @@ void check_setting(const Setting& s, const std::string& name) {
       s.value);
 }
 
-// Of a list that is a set.
+// Error if a list whose type ends in "..." has a value twice.
 template <class T>
 void check_differ(const Setting& s, const std::string& name, const std::vector<T>& values) {
   if (!s.type.ends_with("...")) return;
@@ -67,8 +69,8 @@ void check_differ(const Setting& s, const std::string& name, const std::vector<T
     check(std::find(values.begin(), v, *v) == v, "{} names {} twice; once is enough", name, *v);
 }
 
-// What a shell left in place of a path is refused: taken as it stands it would be another training
-// than the one that was meant, or a folder with the name ~.
+// Refuses words that the user did not mean as a path: an empty one from an unset shell variable, a
+// ~ that the shell did not expand, a URL. They would name other data, or make a folder called ~.
 void check_path(const Setting& s, const std::string& name, const std::string& word) {
   if (!s.is_path()) return;
   check(!word.empty(),
@@ -88,7 +90,7 @@ void check_path(const Setting& s, const std::string& name, const std::string& wo
         "{} is '{}': the programs download nothing; fetch the file, and give its name", name, word);
 }
 
-// "3000" for "3,000", "0.1" for "0,1", "50000" for "50k", where that is a number that may be.
+// Proposes "3000" for "3,000", "0.1" for "0,1", "50000" for "50k", if that number is valid.
 template <class T>
 std::string number_meant(const Setting& s, const std::string& word) {
   std::string plain;
@@ -147,8 +149,8 @@ std::string plain(const std::string& word) {
   return out;
 }
 
-// Steps from one word to the other: a letter put in, left out, changed, or swapped with its
-// neighbour (Damerau and Levenshtein; no letter is touched twice).
+// The Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions
+// and swaps of neighbouring letters.
 size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
@@ -163,14 +165,14 @@ size_t distance(const std::string& a, const std::string& b) {
   return d[a.size()][b.size()];
 }
 
-// ---- files of JSON ------------------------------------------------------------------------------
+// ---- JSON files ---------------------------------------------------------------------------------
 
-// What is wrong with it, or nullptr.
+// The type that `given` should have; nullptr if it has it.
 const char* complaint(const json& given, const json& expected) {
   if (expected.is_boolean()) return given.is_boolean() ? nullptr : "true or false";
   if (expected.is_string()) return given.is_string() ? nullptr : "a text in quotes";
   if (expected.is_number_float()) return given.is_number() ? nullptr : "a number";
-  // A count that was not negative may have been read as unsigned.
+  // The JSON parser reads a number without a sign as unsigned.
   if (expected.is_number_integer()) {
     if (!given.is_number_integer()) return "a whole number";
     const bool large = given.is_number_unsigned() && given.get<uint64_t>() > INT64_MAX;
@@ -192,8 +194,8 @@ std::string shown(const json& value) {
   return text.size() > kMost ? text.substr(0, kMost) + "..." : text;
 }
 
-// Error that names the member unless `given` has every member of `expected`, an object, with its
-// type: whole numbers are not cut off, and none wraps.
+// Error, which names the member, unless `given` has every member of the object `expected` with the
+// same type. So no number is truncated or wraps around.
 void check_types(const json& given, const json& expected) {
   check(given.is_object(), "its configuration is {}; an object", shown(given));
   for (const auto& [name, value] : expected.items()) {
@@ -220,7 +222,7 @@ json to_object(const Settings& settings) {
   return object;
 }
 
-// What a file of an earlier version lacks keeps the value that it has.
+// Adds members that files of earlier versions lack, with their present values.
 void add_missing(json& object, const json& defaults, const Settings& settings) {
   const json given = object;
   for (const Setting& s : settings.rows()) {
@@ -255,7 +257,7 @@ std::string nearest_word(const std::string& word, const std::vector<std::string>
     size_t steps = distance(a, b);
     const bool near = steps <= std::max<size_t>(1, common / 3) && steps < common;
     const bool prefix = common >= kLeastPrefix && a.compare(0, common, b, 0, common) == 0;
-    if (prefix) steps = std::min<size_t>(steps, 2);  // before what is as near by chance
+    if (prefix) steps = std::min<size_t>(steps, 2);  // prefers it to words that are near by chance
     if ((near || prefix) && steps < least) {
       least = steps;
       best = k;

@@ -1,5 +1,5 @@
 // The settings of a program, each described once. A configuration is a plain struct, and a function
-// lists what it holds:
+// lists its members:
 //
 //   void settings(Settings& s, NtmConfig& c) {
 //     s.number("layers", c.layers, {1, 100}, "of the controller, or of the LSTM");
@@ -12,8 +12,8 @@
 //
 // Everything else is derived from that list: the flag --layers with its bounds and help (and so
 // completion and the manual page), the member "layers" of a run's JSON file with the same bounds,
-// the text of the recipe, and the refusal of a flag that would change nothing. A list points at the
-// configuration. It is made anew where it is used, so that its conditions see the present values.
+// the text of the recipe, and the error for a flag that would change nothing. A list points at the
+// configuration. Make it anew for each use, so that its conditions see the present values.
 #pragma once
 
 #include <fmt/core.h>
@@ -38,31 +38,30 @@ inline constexpr Bounds kCount{1, 1e9}, kAnyCount{0, 1e9};
 inline constexpr Bounds kShare{0, 1, false, true};  ///< at least 0 and below 1
 inline constexpr Bounds kAboveZero{0, 1e15, true, false};
 
-/// What a flag is about: flags of one group stand together in --help and the manual page, in this
-/// order.
+/// Groups of flags, in the order of --help and the manual page.
 enum class Group { options, data, model, training, optimizer, memory, run, help };
 
 /// A row of the list.
 struct Setting {
-  std::string key;    ///< in files; "model.layers" is `layers` in the object `model`
+  std::string key;    ///< name in files; "model.layers" is `layers` in the object `model`
   std::string flags;  ///< "--layers", "--tie,!--no-tie"; empty: none
-  std::string about;  ///< for --help
-  std::string type;   ///< of the value for --help: "N", "DIR", "gpt|llama"
+  std::string about;  ///< description in --help
+  std::string type;   ///< type of the value in --help: "N", "DIR", "gpt|llama"
   std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::vector<std::string>*,
                std::vector<int64_t>*>
       value;
-  Bounds bounds = {};                   ///< of numbers
-  std::vector<std::string> words = {};  ///< that a text may be; none: any
-  bool counts = true;                   ///< whether the flag changes something, and
-  std::string why = {};                 ///< why not
-  std::string phrase = {};              ///< in the text of the recipe
+  Bounds bounds = {};                   ///< for numbers
+  std::vector<std::string> words = {};  ///< allowed texts; empty: any text
+  bool counts = true;                   ///< whether the flag has an effect
+  std::string why = {};                 ///< why it has none
+  std::string phrase = {};              ///< its part of the recipe's text
   bool in_files = true;                 ///< a member of the run's file
   bool may_be_missing = false;          ///< older files may lack it: then it keeps its value
-  bool object_may_be_missing = false;   ///< or the whole object that it is in
+  bool object_may_be_missing = false;   ///< older files may lack the whole object around it
   bool required = false;                ///< the flag must be given
-  bool repeated = false;                ///< a flag of texts that is given once for each
+  bool repeated = false;                ///< a list of texts whose flag is given once per text
   Group heading = Group::options;
-  /// Called after a file was read that lacks it.
+  /// Called after reading a file that lacks the member.
   std::function<void()> if_missing = {};
 
   /// Other names of the flag than --KEY; "" for none.
@@ -70,37 +69,37 @@ struct Setting {
   /// The names of the flag: "--tie" and "--no-tie" of "--tie,!--no-tie".
   std::vector<std::string> names() const;
   bool turned_off_by(const std::string& name) const { return flags.ends_with("!" + name); }
-  /// Whether its value stands on the command line without a flag.
+  /// Whether its value has no flag on the command line.
   bool is_positional() const { return !flags.empty() && flags[0] != '-'; }
-  /// Whether it is the name of a file or folder, or several.
+  /// Whether it names a file or folder, or several.
   bool is_path() const;
   bool is_toggle() const { return std::holds_alternative<bool*>(value); }
   /// Whether several words may follow the flag.
   bool is_list() const;
-  /// The words that a value may be; empty if it may be others.
+  /// The allowed values; empty if there is no fixed list.
   std::vector<std::string> choices() const;
   Setting& group(Group g) { return heading = g, *this; }
   Setting& must_be_given() { return required = true, *this; }
   Setting& one_each() { return repeated = true, *this; }
-  /// Error of the flag "--FLAG would change nothing: WHY" unless the condition holds.
+  /// Unless the condition holds, giving the flag is an Error: "--FLAG would change nothing: WHY".
   Setting& only_if(bool condition, std::string reason);
-  /// What the recipe says of it, if the condition holds: fmt::format(text, args...).
+  /// If the condition holds, the recipe's text gets fmt::format(text, args...).
   template <class... Args>
   Setting& says(bool condition, fmt::format_string<Args...> text, Args&&... args) {
     if (condition) phrase = fmt::format(text, std::forward<Args>(args)...);
     return *this;
   }
   Setting& not_in_files() { return in_files = false, *this; }
-  /// It came after the program's first runs.
+  /// For settings newer than the program's first runs: files may lack it.
   Setting& came_later() { return may_be_missing = true, *this; }
-  /// And what older runs meant without it.
+  /// Likewise; `otherwise` sets the value for files that lack it.
   Setting& came_later(std::function<void()> otherwise) {
     return if_missing = std::move(otherwise), came_later();
   }
 };
 
-/// The list. A number is a double, int, int64_t or uint64_t; its flag is --KEY with dashes for
-/// underscores.
+/// The list of settings. A number is a double, int, int64_t or uint64_t. The flag of a setting is
+/// --KEY with dashes for underscores.
 class Settings {
  public:
   template <class T>
@@ -109,16 +108,17 @@ class Settings {
     s.bounds = bounds;
     return s;
   }
-  /// --KEY sets it. One that is true by default needs .flag("--KEY,!--no-KEY").
+  /// --KEY sets it to true. A toggle that is true by default needs .flag("--KEY,!--no-KEY").
   Setting& toggle(const std::string& key, bool& value, const char* about) {
     return add(key, &value, "", about);
   }
-  /// One of these words; several of them, with commas between.
+  /// word(): one of these words. list(): several of them, separated by commas.
   Setting& word(const std::string& key, std::string& value, std::vector<std::string> words,
                 const char* about);
   Setting& list(const std::string& key, std::vector<std::string>& value,
                 std::vector<std::string> words, const char* type, const char* about);
-  /// Any text, or several, each a word of the command line. `type`: "FILE", "DIR", "TEXT".
+  /// text(): any text. texts(): several, each a word of the command line. `type`: "FILE", "DIR",
+  /// "TEXT".
   Setting& text(const std::string& key, std::string& value, const char* type,
                 const std::string& about) {
     return add(key, &value, type, about);
@@ -127,11 +127,11 @@ class Settings {
                  const std::string& about) {
     return add(key, &value, type, about);
   }
-  /// Several numbers, with commas between.
+  /// Several numbers, separated by commas.
   Setting& numbers(const std::string& key, std::vector<int64_t>& value, const Bounds& bounds,
                    const char* type, const char* about);
-  /// The rows that `list` adds are members of the object `name` in files, which came later, or is
-  /// in files of all versions.
+  /// In files, the rows that `list` adds are members of the object `name`. `came_later`: older
+  /// files may lack that object.
   template <class List>
   void inside(const std::string& name, List list, bool came_later = false) {
     const std::string before = std::exchange(prefix_, prefix_ + name + ".");
@@ -141,7 +141,7 @@ class Settings {
     for (size_t i = first; i < rows_.size(); ++i) rows_[i].object_may_be_missing = came_later;
   }
 
-  /// The rows that follow are of this group.
+  /// Puts the rows that follow into this group.
   void group(Group g) { group_ = g; }
 
   const std::deque<Setting>& rows() const { return rows_; }
@@ -171,21 +171,22 @@ bool is_one_of(const std::vector<std::string>& words, const std::string& word);
 /// The flags of all rows, each with all its names.
 std::vector<std::string> flag_names(const Settings& settings);
 
-/// What the rows say of the recipe, with commas between.
+/// The phrases of all rows about the recipe, separated by commas.
 std::string recipe_text(const Settings& settings);
 
-/// The flags that turn one list of settings into another one of the same rows: " --lr 0.1
-/// --no-tie".
+/// The flags that change the values `from` into the values `to`, such as " --lr 0.1 --no-tie". Both
+/// lists have the same rows.
 std::string flags_between(const Settings& from, const Settings& to);
 
-/// The members of a run's file as JSON.
+/// The settings as the JSON object of a run's file.
 std::string settings_to_json(const Settings& settings);
-/// And back, into what the list points at. Error if the text is not such an object, if a member is
-/// missing or of another type, or out of its bounds.
+/// Reads JSON into what the list points at. Error if the text is no JSON object, or if a member is
+/// missing, of the wrong type or out of bounds.
 void settings_from_json(const std::string& json, const Settings& settings);
 
-/// The list of a configuration C; its JSON; and a configuration read from JSON and checked. C has
-/// `settings(Settings&, C&)` and `check_config(const C&)`, which checks more than the rows do.
+/// The list of a configuration C; its JSON; a configuration read from JSON and checked. REQUIRES:
+/// functions `settings(Settings&, C&)` and `check_config(const C&)`; the latter checks what the
+/// rows cannot.
 template <class C>
 Settings settings_of(C& config) {
   Settings list;
@@ -204,26 +205,26 @@ C config_from_json(const std::string& json) {
   return config;
 }
 
-/// Whether two such texts are equal, the members `free` aside.
+/// Whether two texts of settings_to_json() are equal, except for the members `free`.
 bool same_settings(const std::string& a, const std::string& b,
                    const std::vector<std::string>& free);
 
-/// Error unless every value is within its bounds and one of its words: flags have seen to that, but
-/// what a program sets itself may be anything.
+/// Error unless every value is within its bounds and among its words. Values from flags already
+/// are; values that a program sets itself may not be.
 void check_settings(const Settings& settings);
-/// Gives a setting the value that these words of the command line say. Lists of numbers or choices
-/// may have commas between their values; a number may have an exponent. Error that calls the flag
-/// `name`: a value is out of bounds or none of the choices; a path is empty, begins with ~ or is an
-/// address of the web; a list of a type that ends in "..." has one twice.
+/// Sets a value from words of the command line. Commas may separate the values of lists of numbers
+/// or choices; a number may have an exponent. Error, which calls the flag `name`, if a value is out
+/// of bounds or not among the choices; if a path is empty, begins with ~ or is a URL; if a list
+/// whose type ends in "..." has a value twice.
 void set_from_words(const Setting& setting, const std::string& name,
                     const std::vector<std::string>& words);
 
-/// The word of `known` that is nearest to `word`: few letters away (a swap of neighbours is one
-/// step, capitals and _ for - are none), or with more or fewer letters at its end. Dashes in front
-/// do not count. Empty if none is near.
+/// The word of `known` that is nearest to `word`: a few edits away (swapping neighbours is one
+/// edit; capitals, _ for - and leading dashes do not count), or a prefix or extension of it. Empty
+/// if none is near.
 std::string nearest_word(const std::string& word, const std::vector<std::string>& known);
 
-/// "; did you mean WORD?", or nothing.
+/// "; did you mean WORD?", or empty.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known);
 
 }  // namespace tern::apps

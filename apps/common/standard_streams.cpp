@@ -1,3 +1,4 @@
+// Checks that standard streams are open and that writes succeed, wraps lines, and prints messages.
 #include "tern/apps/common/standard_streams.h"
 
 #include <fcntl.h>
@@ -19,14 +20,15 @@
 namespace tern::apps {
 namespace {
 
-// Of UTF-8: a code point is taken for a column.
+// The width of UTF-8 text in columns, one per code point.
 int64_t width(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }
 
 bool is_open(int fd) { return ::fcntl(fd, F_GETFD) != -1; }
 
-// For writing alone, so that standard input gives errors and not an empty text.
+// Opens /dev/null only for writing, so that reading standard input fails instead of giving an empty
+// text.
 void fill(int fd) {
   const int null = ::open("/dev/null", O_WRONLY);
   if (null < 0 || null == fd) return;

@@ -1,3 +1,4 @@
+// The steps of `train`: start or resume a run on all ranks, dry run, training, report, exit code.
 #include "tern/apps/common/train_program.h"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@
 namespace tern::apps {
 namespace {
 
-constexpr const char* kConfiguration = "configuration";  // a part of checkpoints
+constexpr const char* kConfiguration = "configuration";  // key in the checkpoint's metadata
 
 Settings rows_of(TrainingProgram& program) {
   Settings list;
@@ -34,7 +35,7 @@ std::string config_path(const TrainingProgram& program, const training::RunFolde
   return folder.file(program.config_file());
 }
 
-// `more` stands behind the recipe.
+// Describes the run; `more` follows the recipe.
 Facts facts_of(TrainingProgram& program, const Facts& more, const dist::World& world) {
   Facts facts = program.describe();
   facts.emplace_back("recipe", recipe_text(rows_of(program)));
@@ -48,13 +49,13 @@ Facts facts_of(TrainingProgram& program, const Facts& more, const dist::World& w
   return facts;
 }
 
-// By the script ./run if that has called the program.
+// The command with the script ./run in front, if that has called the program.
 std::string as_called(const TrainFlags& flags, const std::string& command) {
   const std::string first = flags.command_line.substr(0, flags.command_line.find(' '));
   return first.ends_with("/run") ? first + " " + command : command;
 }
 
-// As a shell takes it.
+// The folder's path, quoted for a shell.
 std::string as_words(const training::RunFolder& folder) {
   const char* const path = folder.path.c_str();
   return command_line(1, &path);
@@ -70,7 +71,7 @@ training::Parallel parallel_options(TrainingProgram& program, const TrainFlags& 
   if (o.blocks > 0)
     return {.world = flags.world.get(),
             .blocks = o.blocks,
-            .check_every = 100,  // costs .06 to .4 % of the time, by the model
+            .check_every = 100,  // takes .06 to .4 % of the time, depending on the model
             .shard_optimizer = o.shard_optimizer};
   if (o.local_steps > 0) return {.world = flags.world.get(), .local_steps = o.local_steps};
   return {};
@@ -87,7 +88,7 @@ training::LoopOptions loop_options(TrainingProgram& program, const LockedFolder&
   return options;
 }
 
-// How long the run takes, by steps in memory that nobody sees; nothing where several ranks train.
+// Estimates the time of the run from a few steps in memory. Empty if several ranks train.
 std::string time_of(TrainingProgram& program, const TrainFlags& flags, const Summary& summary) {
   if (flags.world->size() > 1) return "";
   const StepTime time = step_time(summary, [&]() -> training::Loop& {
@@ -130,7 +131,7 @@ int run(TrainingProgram& program, training::Loop& loop, const TrainFlags& flags,
   }
 }
 
-// The table of --gbit. The steps that it measures are taken in memory.
+// Prints the table of --gbit. The steps that it times run in memory.
 void print_scaling(TrainingProgram& program, const TrainFlags& flags, const Summary& summary) {
   const ParallelOptions& o = program.options().parallel;
   check(flags.world->size() == 1, "--gbit measures one process: start it without mpirun");
@@ -161,8 +162,8 @@ int dry_run(TrainingProgram& program, const TrainFlags& flags, const Facts& more
   return code;
 }
 
-// A checkpoint has the configuration that it was made with. One that an earlier version wrote may
-// have none, and its run goes on without.
+// Stores the configuration in the checkpoint, and compares it when a run resumes. A checkpoint of
+// an earlier version may have none; its run resumes without.
 void expect_configuration(TrainingProgram& program, training::Loop& loop,
                           const std::optional<SafeTensors>& state, const std::string& path) {
   if (state && !state->metadata.contains(kConfiguration)) return;
@@ -171,7 +172,7 @@ void expect_configuration(TrainingProgram& program, training::Loop& loop,
       [&program, path](const std::string& kept) {
         const std::string now = settings_to_json(rows_of(program));
         const int64_t patience = program.options().epoch_end.patience;
-        settings_from_json(kept, rows_of(program));  // in the words of this version
+        settings_from_json(kept, rows_of(program));  // converts it to this version's form
         program.options().epoch_end.patience = patience;
         const std::string then = settings_to_json(rows_of(program));
         settings_from_json(now, rows_of(program));
@@ -182,13 +183,13 @@ void expect_configuration(TrainingProgram& program, training::Loop& loop,
       });
 }
 
-// Facts that stand behind the recipe.
+// Facts that follow the recipe.
 Facts more_facts(const TrainingOptions& o) {
   if (o.from.empty()) return {};
   return {{"", "starts from the weights of " + o.from}};
 }
 
-// A model to start from is only read.
+// Error if --from is no folder, or the same as --out: the model to start from stays unchanged.
 void check_from(const std::string& from, const std::string& out) {
   if (from.empty()) return;
   check_folder(from, "--from " + from);
@@ -202,7 +203,8 @@ std::shared_ptr<dist::World> make_world(const TrainingOptions& o) {
       dist::WorldOptions{.timeout = o.parallel.rank_timeout, .exit_code = exit_code});
 }
 
-// Ranks need blocks to share; a run keeps their number, so that other ranks can resume it.
+// Chooses --blocks for several ranks, which share the blocks. The run keeps the number, so that a
+// different number of ranks can resume it.
 void choose_blocks(ParallelOptions& o, const dist::World& world, bool given) {
   const int64_t ranks = world.size();
   if (ranks == 1 || o.local_steps > 0) return;
@@ -218,8 +220,8 @@ void check_blocks_of(const std::string& folder, const ParallelOptions& o,
         o.blocks > 0 ? "start fewer" : "resume it without mpirun");
 }
 
-// Rank 0 has locked a folder, and loaded data that it may have written into it: `load` does the
-// same on the others.
+// Rank 0 has locked the folder, loaded the data and may have written them there. Now the other
+// ranks call `load`, which reads that folder.
 void load_on_others(TrainingProgram& program, dist::World& world, LockedFolder& folder,
                     const std::function<void()>& load) {
   folder.path = world.gather("the run's folder", folder.path)[0];
@@ -231,7 +233,7 @@ void load_on_others(TrainingProgram& program, dist::World& world, LockedFolder& 
   world.check_same("the data", program.data_checksum());
 }
 
-// Loads the data of a new run, and completes the configuration by them.
+// Loads the data of a new run and completes the configuration.
 void load_new(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   TrainingOptions& o = program.options();
   program.load(nullptr);
@@ -240,7 +242,7 @@ void load_new(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   training::ScheduleOptions schedule = schedule_options(o, program.width());
   if (!flags.warmup_given) fit_warmup(schedule, steps, more);
   o.warmup = schedule.warmup;
-  training::make_schedule(schedule, steps);  // what cannot be trained leaves no folder behind
+  training::make_schedule(schedule, steps);  // throws now, before the run's folder is made
 }
 
 void say_time(const std::string& time, const LengthOptions& length) {
@@ -250,7 +252,7 @@ void say_time(const std::string& time, const LengthOptions& length) {
                   log_stream());
 }
 
-// The loop of a new run; nullptr for a dry run.
+// Makes the loop of a new run; nullptr for a dry run.
 training::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   dist::World& world = *flags.world;
   std::string& from = program.options().from;
@@ -285,8 +287,7 @@ training::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& 
   return &loop;
 }
 
-// What --epochs, --steps and --patience change of a run that is resumed. Whether the patience is
-// another one.
+// Applies --epochs, --steps and --patience to a resumed run. Returns whether the patience changed.
 bool change_resumed(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   TrainingOptions& o = program.options();
   check(flags.epochs == 0 || o.length.steps == 0,
@@ -308,7 +309,7 @@ bool change_resumed(TrainingProgram& program, const TrainFlags& flags, Facts& mo
   return true;
 }
 
-// What computes products while a program trains.
+// Sets precision and backend of matrix products while a program trains.
 struct ProductScopes {
   std::optional<MatmulPrecisionScope> precision;
   std::optional<MatmulBackendScope> backend;
@@ -318,7 +319,7 @@ struct ProductScopes {
   }
 };
 
-// The checkpoint of a run. The error of one that cannot be read says what is left of the run.
+// The checkpoint of a run. If it cannot be read, the error says which weights are left.
 SafeTensors checkpoint_of(const training::RunFolder& folder) {
   try {
     return training::load_checkpoint(folder.checkpoint());
@@ -331,7 +332,7 @@ SafeTensors checkpoint_of(const training::RunFolder& folder) {
   }
 }
 
-// The loop of the run in flags.resume.
+// Makes the loop of the run in flags.resume and loads its checkpoint.
 training::Loop& resume(TrainingProgram& program, const TrainFlags& flags, ProductScopes& products,
                        Facts& more) {
   dist::World& world = *flags.world;
@@ -411,10 +412,10 @@ int train(TrainingProgram& program, TrainFlags flags) {
   if (!loop) return flags.world->first() ? dry_run(program, flags, more) : 0;
   try {
     const int code = run(program, *loop, flags, more);
-    loop->folder_to_write();  // what was said of its files is true
+    loop->folder_to_write();  // throws if the folder was moved or removed
     return code;
   } catch (const IoError&) {
-    loop->folder_to_write();  // says so if that is why
+    loop->folder_to_write();  // if that is the reason, throws the error that says so
     throw;
   }
 }

@@ -1,3 +1,5 @@
+// The flags of the shared recipe with their help, its text, its checks, and the conversion to
+// options of the optimizer, learner, schedule and loop.
 #include "tern/apps/common/training_options.h"
 
 #include <fmt/format.h>
@@ -167,7 +169,7 @@ void add_memory_settings(Settings& s, MemoryOptions& m, bool blocks) {
   s.number("optimizer_bits", m.optimizer_bits, {8, 32},
            "bits per number of Adam's state; 8 bits take a quarter of the memory")
       .says(m != MemoryOptions{}, "{}", m == MemoryOptions{} ? "" : describe_memory(m).substr(2))
-      .type = "32|8";  // no others between them: check_training_options
+      .type = "32|8";  // check_training_options refuses numbers in between
 }
 
 std::string describe_memory(const MemoryOptions& o) {
@@ -264,7 +266,7 @@ training::LearnerOptions learner_options(const TrainingOptions& o) {
   return {.clip = o.clip,
           .ema = o.ema,
           .lookahead = lookahead,
-          .allocate_state = !o.parallel.shard_optimizer,  // each rank its part, later
+          .allocate_state = !o.parallel.shard_optimizer,  // else each rank allocates its part later
           .step_in_backward = o.memory_use.step_in_backward};
 }
 

@@ -1,8 +1,9 @@
+// The version text, which the build passes to this file.
 #include "tern/apps/common/app.h"
 
 namespace tern::apps {
 
-// Given to this file alone, so that another version compiles no other.
+// Only this file gets the macro, so that a new version recompiles nothing else.
 std::string tern_version() { return TERN_APPS_VERSION; }
 
 }  // namespace tern::apps

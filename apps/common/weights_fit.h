@@ -1,5 +1,5 @@
-// Checks weights against a configuration. That is a file like any other: what it says of sizes must
-// be checked before a model of these sizes takes memory.
+// Checks weights against a configuration. Users can edit configuration files, so their sizes must
+// be checked before a model of these sizes is allocated.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,9 +17,9 @@
 
 namespace tern::apps {
 
-/// IoError that names the run's configuration unless the model of make() has the weights of the
-/// run's checkpoint, by name and shape. The model is made without memory or arithmetic, so that
-/// wrong sizes cost nothing.
+/// IoError, which names the run's configuration, unless the model of make() and the run's
+/// checkpoint have the same weights by name and shape. The model is made without memory or
+/// arithmetic, so that wrong sizes cost nothing.
 template <class Make>
 void check_resumed_fits(const SafeTensors& checkpoint, const std::string& config_path, Make make) {
   constexpr std::string_view kModel = "model.";
@@ -36,22 +36,22 @@ void check_resumed_fits(const SafeTensors& checkpoint, const std::string& config
   }
 }
 
-/// IoError that names the file unless all its weights are finite. Programs call this before they
-/// use weights: others give NaN, and what is trained from them cannot be saved.
+/// IoError, which names the file, unless all its weights are finite. Programs call this before they
+/// use weights: other weights give NaN, and a model trained from them cannot be saved.
 inline void check_finite_weights(const std::string& path, const NamedTensors& weights) {
   for (const auto& [name, t] : weights)
     check_io(!is_float(t.dtype()) || all(isfinite(t)).item<bool>(),
              "{}: its weights {} are not finite", path, name);
 }
 
-/// The model of make() with the weights of the file, which the configuration describes. IoError if
-/// they are others or not finite.
+/// The model of make() with the weights of the file. IoError if they do not fit the configuration
+/// or are not finite.
 template <class Make>
 auto load_weights(const std::string& path, const std::string& config_path, Make make) {
   SafeTensors weights = load_safetensors(path);
   check_finite_weights(path, weights.tensors);
   try {
-    // Numbers that are drawn first would take twice as much memory.
+    // Without memory: initializing the weights first would take twice as much.
     auto model = [&] {
       const ShapeOnlyScope shapes;
       return make();
@@ -63,8 +63,8 @@ auto load_weights(const std::string& path, const std::string& config_path, Make 
   }
 }
 
-/// IoError that names the file unless what its weights gave is finite. Finite weights can be so
-/// large that sums overflow.
+/// IoError, which names the file of weights, unless a value computed with them is finite. Finite
+/// weights can be so large that sums overflow.
 inline void check_finite_result(const std::string& path, std::string_view what, double value) {
   check_io(std::isfinite(value), "{}: the {} is {}: its weights are too large, sums overflow", path,
            what, value);

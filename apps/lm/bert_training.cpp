@@ -1,4 +1,5 @@
-// What belongs to the training of a BERT.
+// Training of a BERT: loss on masked words and sentence pairs, validation, sample sentences and the
+// report.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,8 +23,9 @@ double share(int64_t part, int64_t of) {
   return static_cast<double>(part) / static_cast<double>(of);
 }
 
-/// Of a block, the loss whose mean over all blocks of the batch, by their tokens, is the batch's:
-/// words to predict and pairs are not spread over the blocks as tokens are.
+/// The loss of a block, scaled so that the mean over all blocks, weighted by their tokens, is the
+/// batch's loss. The scale is needed because a block's shares of masked words and of pairs differ
+/// from its share of tokens.
 Tensor loss_of_block(const models::BertLoss& l, const datasets::BertBatch& b) {
   const int64_t words = b.words.numel(), pairs = b.next.defined() ? b.next.numel() : 0;
   if (b.whole.words == words && b.whole.pairs == pairs) return l.total;
@@ -32,7 +34,7 @@ Tensor loss_of_block(const models::BertLoss& l, const datasets::BertBatch& b) {
   return pairs > 0 ? masked + l.next * (share(pairs, b.whole.pairs) / tokens) : masked;
 }
 
-/// Sizes and heads of the model that --from names.
+/// Takes sizes and heads from the model that --from names.
 void take_sizes(TrainConfig& c) {
   const models::BertOptions o = load_bert_folder(c.from).model.options;
   check_io(o.masked_lm && o.segments == 2 && o.activation == Activation::gelu,
@@ -48,7 +50,8 @@ void take_sizes(TrainConfig& c) {
   c.pairs = o.next_sentence;
 }
 
-/// A place of a sentence that a word begins at, if there is one: marks tell little.
+/// A random piece of a sentence that begins with a letter; 0 if there is none. A masked punctuation
+/// mark would show little.
 size_t place_to_mask(const std::vector<int64_t>& ids, const datasets::WordPiece& pieces, Rng& rng) {
   std::vector<size_t> words;
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -60,12 +63,12 @@ size_t place_to_mask(const std::vector<int64_t>& ids, const datasets::WordPiece&
   return words[static_cast<size_t>(rng.below(std::ssize(words)))];
 }
 
-/// The text for validation, or that of training.
+/// The validation text, or the training text if there is none.
 const datasets::Documents& text_to_show(const BertCorpus& corpus) {
   return corpus.valid->sentences() > 0 ? *corpus.valid : *corpus.train;
 }
 
-/// Sentences from all over it, with a word masked in each.
+/// Sentences spread over that text, each with one word masked.
 std::vector<FilledSample> samples(const LoadedBert& bert, const BertCorpus& corpus) {
   const datasets::Documents& from = text_to_show(corpus);
   const int64_t count = std::min(kSampleSentences, from.sentences());
@@ -129,7 +132,7 @@ std::optional<training::Metrics> BertKind::validate(const BertTraining& t) {
   BertScore s;
   if (t.corpus.valid->sentences() > 0) {
     datasets::BertLoaderOptions options = loader_options(t.config);
-    options.shuffle = false;  // and the masks of its first epoch, the same each time
+    options.shuffle = false;  // with the masks of the loader's first epoch: the same every time
     auto batches = datasets::bert_loader(t.corpus.valid, *t.corpus.tokenizer, options);
     training::Progress bar = validation_bar(t.loop, "batches", batches.batches_per_epoch());
     const auto found = score_batches(t.model, batches, until_interrupted(bar), t.loop.world());
@@ -159,7 +162,7 @@ std::string BertKind::losses(const training::EpochRecord& e) {
   return s;
 }
 
-// Of a sentence for validation, or of training.
+// Adds the attention on a validation sentence, or on a training sentence if there is none.
 void BertKind::add_pictures(const BertTraining& t, training::EventWriter& events, int64_t step) {
   const auto sentence = text_to_show(t.corpus).sentence(0);
   const auto n = std::min<int64_t>(std::ssize(sentence), t.config.model.context);

@@ -1,4 +1,4 @@
-// lm generate, lm complete, lm fill, lm eval.
+// The commands generate, complete, fill and eval of lm.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ namespace {
 
 constexpr int64_t kLongestPrompt = 1 << 24;  // bytes of a file or of standard input
 
-/// Standard input as text; the errors of datasets::read_text.
+/// Reads standard input as text. Errors: see datasets::read_text.
 std::string read_input(std::istream& in) {
   std::string text(kLongestPrompt + 1, '\0');
   in.read(text.data(), std::ssize(text));
@@ -73,7 +73,7 @@ std::vector<std::string> prompts_of(const LmFlags& f, std::istream& in) {
   return prompts;
 }
 
-/// The lines of a stream, each as soon as it ends: with LF, CRLF or a CR alone.
+/// The lines of a stream, each as soon as it ends: with LF, CRLF or CR.
 class StreamLines {
  public:
   explicit StreamLines(std::istream& in) : in_(in) {}
@@ -101,7 +101,7 @@ std::string mark_of(const std::string& folder) {
   return std::filesystem::exists(files.config(), error) ? load_config(files).documents : kEndOfText;
 }
 
-/// keep: the model's own weights are still needed.
+/// Packs the model's weights. `keep`: the original weights are still needed.
 void pack(LanguageModel& model, const LmFlags& f, bool keep) {
   if (!f.int8) return model.pack_if_possible(keep);
   check(model.can_pack(), "--int8: a gpt or llama can be packed so, not a {}",
@@ -143,8 +143,9 @@ int evaluate_bert(const LmFlags& f) {
   return 0;
 }
 
-/// What the texts continue. Without a prompt that is <|endoftext|> (generate.h), but in runs of lm
-/// whose text was few documents it is a line end: those have seen <|endoftext|> a few times alone.
+/// The prompts, with a line end for an empty one if the model was trained on few documents. Such a
+/// model has seen <|endoftext|>, which otherwise replaces an empty prompt (generate.h), only a few
+/// times.
 std::vector<std::string> beginnings(const LmFlags& f, std::vector<std::string> prompts) {
   constexpr int64_t kFew = 20;
   std::error_code error;
@@ -190,7 +191,7 @@ int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
     unread = std::max(unread, text.unread);
     interrupted = interrupted || text.interrupted;
   }
-  if (!interrupted) begin_up_to(count - 1);  // those that ended at once, too
+  if (!interrupted) begin_up_to(count - 1);  // also the prompts of texts that ended at once
   out << '\n' << std::flush;
   check_written(out);
   if (unread > 0)
@@ -264,7 +265,7 @@ int evaluate_model(const LmFlags& f) {
   const int64_t stride = f.stride ? f.stride : std::max<int64_t>(1, context / 2);
   check(stride <= context, "--stride {} is above the model's context of {}", stride, context);
   training::say(GptKind::describe(m.model), stderr);
-  // In f32 large products are as fast without, and the same as in training.
+  // In f32, large products are as fast without packing, and have the same bits as in training.
   if (f.int8 || matmul_precision() == MatmulPrecision::bf16) pack(m.model, f, /*keep=*/false);
   training::InterruptScope signals;
   std::optional<Score> found;

@@ -1,3 +1,5 @@
+// The settings of lm and their checks: sizes of models, text and tokenizer, and the defaults for
+// the generated stories.
 #include "tern/apps/lm/config.h"
 
 #include <fmt/format.h>
@@ -12,7 +14,7 @@ TrainConfig story_defaults(TrainConfig c) {
   c.epochs = c.model.model == kBert ? 4 : 8;
   c.lr = 2e-3;
   if (c.model.model == kBert) return c;
-  // Small batches, because it takes some thousand steps until it remembers who lost what where.
+  // Small batches: the model needs a few thousand steps until it remembers who lost what where.
   c.batch = 4;
   c.lr = 3e-3;
   c.model.dropout = 0;

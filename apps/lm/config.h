@@ -1,5 +1,5 @@
-// What a language model is: its family and sizes, and the recipe that trained it. Stored in a model
-// folder as lm.json.
+// The configuration of a language model: family, sizes, and the recipe that trained it. A model
+// folder stores it as lm.json.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace tern::apps::lm {
 
-/// The model that fills gaps. All others continue texts: family.h.
+/// The model that fills gaps. All others, which continue texts, are in family.h.
 inline constexpr const char* kBert = "bert";
 
-/// The token that stands between documents and ends them, and its text as other programs write it.
+/// The token that ends a document, and its text in other programs.
 inline constexpr const char* kEndOfText = "<|endoftext|>";
 
-/// Sizes of a model. What a family (family.h) does not have is ignored.
+/// Sizes of a model. A family (family.h) ignores sizes that it does not have.
 struct ModelConfig {
   std::string model = "gpt";
   int64_t vocab = 0;
-  int64_t context = 128;  ///< tokens that the model sees at a time
+  int64_t context = 128;  ///< context length in tokens
   int64_t layers = 4, dim = 128, heads = 4;
-  int64_t kv_heads = 0;       ///< 0: as many as heads
+  int64_t kv_heads = 0;       ///< heads of keys and values; 0: the same as heads
   int64_t attention_dim = 0;  ///< channels of an aMLP's tiny attention; 0: none
   int64_t ffn = 0;            ///< hidden units; 0: four times dim
   double dropout = 0.1;
-  bool tie = true;    ///< the head is the table of embeddings
-  bool bias = true;   ///< of matrices and norms
+  bool tie = true;    ///< the head shares the weights of the embeddings
+  bool bias = true;   ///< matrices and norms have biases
   double eps = 1e-5;  ///< of the norms
   double rope_base = 1e4;
-  std::string recompute = "none";  ///< nn::Recompute; in files it is TrainConfig::memory_use's
+  std::string recompute = "none";  ///< nn::Recompute; files have it in TrainConfig::memory_use
 };
 
 /// A training: model, data and recipe.
@@ -38,13 +38,13 @@ struct TrainConfig : TrainingOptions {
   std::vector<std::string> text, valid;  ///< files; no `text`: generated stories
   double hold_out = 0.05;                ///< share of the text that is held out for validation
   std::string documents = kEndOfText;    ///< mark between the documents of a file; empty: none
-  int64_t documents_found = 0;           ///< in the text: 1 without a mark, if it is one file
+  int64_t documents_found = 0;           ///< number of documents in the text
   int64_t vocab_size = 2048;             ///< of a new tokenizer, with <|endoftext|>
   std::string tokenizer;                 ///< folder of a tokenizer to use instead
   bool cased = false;                    ///< bert: WordPiece keeps capitals and accents
-  bool pairs = true;                     ///< bert: learns the next sentence too
+  bool pairs = true;                     ///< bert: also trains next-sentence prediction
   ModelConfig model;
-  int64_t parts = 1;  ///< epochs that a pass over the text is cut into
+  int64_t parts = 1;  ///< epochs per pass over the text
   int64_t batch = 16;
 
   TrainConfig() {
@@ -54,19 +54,19 @@ struct TrainConfig : TrainingOptions {
   }
 };
 
-/// Without files, the stories of grammar.h are the text.
+/// Whether the text is the stories of grammar.h, because no files were given.
 inline bool is_demo(const TrainConfig& c) { return c.text.empty(); }
 
-/// The defaults on such stories: about a minute on two cores.
+/// The defaults for these stories: about a minute of training on two cores.
 TrainConfig story_defaults(TrainConfig config);
 
-/// Their rows (apps/common/settings.h).
+/// Lists the settings of a configuration (apps/common/settings.h).
 void settings(Settings& settings, ModelConfig& config);
 void settings(Settings& settings, TrainConfig& config);
-/// Error where they do not go together.
+/// Error if settings contradict each other.
 void check_config(const TrainConfig& config);
 
-/// Error unless every size is within its bounds: a file of another program may say anything.
+/// Error unless every size is within its bounds. For sizes from files of other programs.
 void check_sizes(const ModelConfig& config);
 
 }  // namespace tern::apps::lm

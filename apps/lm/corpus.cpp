@@ -1,3 +1,5 @@
+// Finds, measures and divides text files, checks that they have not changed, and learns tokenizers.
+// corpus_file.cpp encodes them.
 #include "tern/apps/lm/corpus.h"
 
 #include <fmt/format.h>
@@ -28,7 +30,7 @@ namespace {
 constexpr int64_t kDemoTrain = 600'000, kDemoValid = 30'000;  // bytes
 constexpr int64_t kMostLearned = 64 << 20;
 
-/// The files of a folder: texts, and how many others there are of each ending.
+/// The files of a folder: texts, and the number of other files by ending.
 struct FolderFiles {
   std::vector<std::string> texts;
   std::map<std::string, int64_t> others;
@@ -42,7 +44,7 @@ std::string ending_of(const std::string& name) {
   return dot == small.npos ? "" : small.substr(dot);
 }
 
-/// Skips the files `named`, which the flags name themselves.
+/// Lists a folder. Skips the files `named`, which the flags name directly.
 FolderFiles files_of(const std::string& folder, const std::vector<std::string>& named = {}) {
   FolderFiles found;
   std::error_code error;
@@ -100,7 +102,7 @@ void add_paths(const std::string& name, std::vector<std::string>& paths) {
   paths.insert(paths.end(), files.texts.begin(), files.texts.end());
 }
 
-/// Size and time of the file; the text's own numbers stay as they are.
+/// Sets size and time of the file; the numbers about its text stay.
 void look_at(TextFile& file) {
   struct stat info {};
   check_io(::stat(file.path.c_str(), &info) == 0, "{}: cannot be opened: {}", file.path,
@@ -109,10 +111,10 @@ void look_at(TextFile& file) {
   file.modified = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
 
-/// Reads a file once, from front to back.
+/// Measures a file by reading it once from front to back.
 TextFile measured(const std::string& path) {
   TextFile file{.path = path};
-  look_at(file);  // before it is read, so that a later change is noticed
+  look_at(file);  // before reading, so that a later change is noticed
   datasets::TextReader reader(path);
   uLong crc = 0;
   for (std::string piece; reader.read(piece); piece.clear())
@@ -140,10 +142,10 @@ Cut cut_place(const std::string& path, int64_t bytes, double share, const std::s
   const auto at = static_cast<int64_t>(static_cast<double>(bytes) * (1 - share));
   datasets::TextReader reader(path);
   reader.skip(at - at / 10);
-  int64_t line = -1, document = -1;  // the last ends
+  int64_t line = -1, document = -1;  // where the last line and the last document end
   for (std::string piece; reader.read(piece); piece.clear()) {
     const int64_t begin = reader.position() - std::ssize(piece);
-    const int64_t before = std::max<int64_t>(0, at - begin);  // bytes of the piece
+    const int64_t before = std::max<int64_t>(0, at - begin);  // bytes of the piece before `at`
     const std::string_view head = std::string_view(piece).substr(0, before + 1);
     if (at >= begin) {
       const size_t end = head.find_last_of("\r\n"),
@@ -164,7 +166,7 @@ Cut cut_place(const std::string& path, int64_t bytes, double share, const std::s
 
 template <class T>
 uLong add_values(uLong crc, const std::vector<T>& values) {
-  if (values.empty()) return crc;  // zlib begins anew where there is no address
+  if (values.empty()) return crc;  // for a null pointer, zlib would return the initial value
   return crc32_z(crc, reinterpret_cast<const Bytef*>(values.data()), values.size() * sizeof(T));
 }
 
@@ -262,7 +264,7 @@ Texts read_texts(const TrainConfig& c) {
 void check_unchanged(const TrainConfig& c, const std::vector<TextFile>& files) {
   constexpr const char* kWayOut = "restore the text, or begin a new run";
   const std::vector<std::string> paths = text_paths(c);
-  std::map<std::string, std::string> there;  // by the name that `files` can have
+  std::map<std::string, std::string> there;  // key: the name as `files` stores it, in valid UTF-8
   for (const std::string& path : paths) there.emplace(datasets::replace_invalid_utf8(path), path);
   std::set<std::string> known;
   for (const TextFile& file : files) {
@@ -330,7 +332,7 @@ datasets::Loader<datasets::WindowBatch> training_batches(const TrainConfig& c,
 std::string documents_text(const TrainConfig& c, int64_t documents, int64_t marks, bool has_token) {
   if (documents <= 1 || is_demo(c)) return "";
   const std::string count = training::grouped(documents) + " documents";
-  if (c.model.model == kBert)  // which counts its documents anyway
+  if (c.model.model == kBert)  // a bert's facts have the number of documents already
     return marks == 0 ? "" : fmt::format("{}, separated by {} and blank lines", count, c.documents);
   if (marks == 0) return count + ", a file each";
   return fmt::format("{}, separated by {}{}", count, c.documents,
@@ -352,7 +354,8 @@ bool has_pairs(const datasets::Documents& text) {
 datasets::WordPiece make_pieces(const TrainConfig& c, const Texts& texts) {
   if (!c.from.empty()) return load_pieces({c.from});
   if (!c.tokenizer.empty()) return load_pieces({c.tokenizer});
-  // Characters come twice, alone and with ##; half of the pieces is left for merges.
+  // A character gives two pieces, with and without ##. A quarter leaves half of the pieces for
+  // merges.
   const int64_t alphabet =
       std::min<int64_t>(datasets::WordPieceLearnOptions().alphabet, c.vocab_size / 4);
   return datasets::WordPiece::learn(cut_documents(whole_texts(texts.train), texts.mark),
@@ -384,7 +387,8 @@ BertCorpus encode_documents(const TrainConfig& c, const Texts& texts,
 std::shared_ptr<const datasets::Documents> documents_of(const std::vector<std::string>& texts,
                                                         const datasets::WordPiece& pieces,
                                                         int64_t context) {
-  // Half of a pair, so that a line that is longer loses nothing.
+  // A sentence has at most half of a pair's tokens; longer lines become several sentences, so that
+  // nothing is lost.
   const int64_t longest = std::max<int64_t>(1, (context - 3) / 2);
   return std::make_shared<datasets::Documents>(
       datasets::make_documents(texts, pieces, {.longest_sentence = longest}));

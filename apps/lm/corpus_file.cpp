@@ -1,4 +1,5 @@
-// Texts as ids in a file: written once, opened when the run resumes.
+// Encodes texts to a file of ids in pieces, opens that file when a run resumes, and decodes it line
+// by line.
 #include <fmt/format.h>
 #include <zlib.h>
 
@@ -24,7 +25,8 @@ using Sink = std::function<void(std::span<const int64_t>)>;
 
 constexpr int64_t kLongestWord = 4 << 20;  // bytes
 
-/// Encodes texts that come in pieces. `ids` of the result is empty: sink() gets them.
+/// Encodes texts that arrive in pieces. It passes the ids to sink(); `ids` of the result stays
+/// empty.
 class PieceEncoder {
  public:
   PieceEncoder(const datasets::ByteBpe& tokenizer, const std::string& mark, Sink sink)
@@ -38,12 +40,12 @@ class PieceEncoder {
   PieceEncoder& operator=(const PieceEncoder&) = delete;
 
   void add(std::string_view piece) { marks_.add(piece); }
-  /// Bytes whose ids wait for more text.
+  /// Bytes whose ids depend on more text.
   int64_t waiting() const { return std::ssize(rest_); }
   void end_text() {
     marks_.finish();
     end_words();
-    mark_ = 0;  // the next text begins with a token of its own
+    mark_ = 0;  // begin_text() adds the token for the next text
     if (std::exchange(begun_, false)) encoded_.ends.push_back(size_);
   }
   const EncodedTexts& encoded() const { return encoded_; }
@@ -64,7 +66,8 @@ class PieceEncoder {
     rest_.clear();
     pass_on();
   }
-  /// At a mark. Its token comes with the next document, if there is one.
+  /// Called at a mark of `bytes` bytes. begin_document() adds its token if another document
+  /// follows.
   void end_document(int64_t bytes) {
     end_words();
     if (begun_) mark_ += bytes;
@@ -90,7 +93,8 @@ class PieceEncoder {
     ++size_;
     sink_(std::span(&*end_, 1));
   }
-  /// <|endoftext|> stands in front; without it the first token cannot be predicted.
+  /// Puts <|endoftext|> in front. Without that token, the first token is not predicted, so it does
+  /// not count.
   void begin_text() {
     ++encoded_.documents;
     if (end_) {
@@ -104,7 +108,7 @@ class PieceEncoder {
   const datasets::ByteBpe& tokenizer_;
   Sink sink_;
   std::optional<int64_t> end_;
-  std::string rest_;  // of the text, whose ids are not certain yet
+  std::string rest_;  // the end of the text so far, whose ids depend on the text that follows
   std::vector<int64_t> ids_;
   bool begun_ = false;
   int64_t size_ = 0;
@@ -129,7 +133,7 @@ EncodedTexts encode_parts(const std::vector<TextPart>& parts, const datasets::By
   return encoder.encoded();
 }
 
-/// Tells tokenizers apart.
+/// A checksum that distinguishes tokenizers.
 int64_t crc_of(const datasets::ByteBpe& tokenizer) {
   uLong crc = 0;
   for (int64_t id = 0; id < tokenizer.size(); ++id) {
@@ -195,7 +199,7 @@ std::vector<TextFile> files_by(const JsonValue& notes) {
   return files;
 }
 
-/// Both kinds of texts as parts of the file.
+/// Makes the training and the validation ids parts of the file.
 void set_streams(Corpus& corpus) {
   const int64_t size = corpus.train.ends.empty() ? 0 : corpus.train.ends.back();
   const int64_t valid = corpus.valid.ends.empty() ? 0 : corpus.valid.ends.back();
@@ -248,7 +252,7 @@ void for_each_line(const EncodedTexts& texts, const datasets::ByteBpe& tokenizer
       const std::vector<int64_t> ids = texts.ids.read(at, std::min(kAtOnce, end - at));
       at += std::ssize(ids);
       std::span<const int64_t> rest = ids;
-      while (mark) {  // the ends of documents
+      while (mark) {  // <|endoftext|> ends documents
         const auto found =
             static_cast<size_t>(std::find(rest.begin(), rest.end(), *mark) - rest.begin());
         if (found == rest.size()) break;

@@ -1,3 +1,4 @@
+// Searches for marks in a stream of pieces, and holds back what may be the beginning of one.
 #include "tern/apps/lm/document_marks.h"
 
 #include <algorithm>
@@ -6,14 +7,14 @@
 namespace tern::apps::lm {
 namespace {
 
-/// How many bytes at the end of a text may be the beginning of a mark.
+/// The number of bytes at the end of a text that may begin a mark.
 size_t begun(std::string_view text, std::string_view mark) {
   for (size_t n = std::min(text.size(), mark.size() - 1); n > 0; --n)
     if (text.ends_with(mark.substr(0, n))) return n;
   return 0;
 }
 
-/// Bytes of the line end at the beginning of a text; npos if that depends on the text that follows.
+/// Bytes of the line end at the start of a text; npos if that depends on the text that follows.
 size_t line_end(std::string_view text, bool ended) {
   if (text.starts_with('\n')) return 1;
   if (text.starts_with("\r\n")) return 2;

@@ -1,5 +1,5 @@
-// Marks such as <|endoftext|> separate the documents of a text. A line end directly after a mark is
-// part of it.
+// Splits texts into documents at marks such as <|endoftext|>. A line end directly after a mark is
+// part of the mark.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace tern::apps::lm {
 
-/// Finds the marks of a text that comes in pieces, wherever the pieces end.
+/// Finds marks in a text that arrives in pieces, even if a mark spans several.
 class MarkFinder {
  public:
   using Text = std::function<void(std::string_view)>;
   using Mark = std::function<void(int64_t)>;
 
-  /// `text` is called with the text between marks, in order and in any number of pieces, `found`
+  /// Calls `text` with the text between marks, in order and in any number of pieces, and `found`
   /// with the number of bytes of each mark. An empty mark is never found.
   MarkFinder(std::string mark, Text text, Mark found)
       : mark_(std::move(mark)), text_(std::move(text)), found_(std::move(found)) {}
@@ -30,11 +30,12 @@ class MarkFinder {
   std::string mark_;
   Text text_;
   Mark found_;
-  std::string held_;     // may be the beginning of a mark, or of the line end behind one
-  bool behind_ = false;  // a mark has ended; its line end may follow
+  std::string held_;     // may begin a mark, or the line end after a mark
+  bool behind_ = false;  // a mark has just ended; its line end may follow
 };
 
-/// The documents of texts, without marks; none is empty. Adds the number of marks to `marks`.
+/// The documents of texts without marks; empty ones are left out. Adds the number of marks to
+/// `marks`.
 std::vector<std::string> cut_documents(const std::vector<std::string>& texts,
                                        const std::string& mark, int64_t* marks = nullptr);
 

@@ -1,3 +1,5 @@
+// The table of model families with their defaults and constructors, and generation with models that
+// cannot be packed.
 #include "tern/apps/lm/family.h"
 
 #include <fmt/format.h>
@@ -50,7 +52,7 @@ models::GmlpTextOptions gmlp(const ModelConfig& c) {
 }  // namespace
 
 const std::vector<Family>& families() {
-  // To add a family: its header in family.h, and a row here.
+  // To add a family, include its header in family.h and add a row here.
   static const std::vector<Family> kAll = {
       {.name = "gpt",
        .flags = {"--heads", "--kv-heads", "--tie"},
@@ -66,13 +68,13 @@ const std::vector<Family>& families() {
              c.eps = 1e-6;
              c.dropout = 0;
            },
-       // Three matrices of 8/3 of the width have as many weights as two of four times the width.
+       // Three matrices of 8/3 times the width have as many weights as two of 4 times the width.
        .ffn = [](int64_t dim) { return (8 * dim / 3 + 31) / 32 * 32; },
        .weights = gpt_weights,
        .make = make_gpt},
       {.name = "gmlp",
        .flags = {"--attention-dim", "--tie"},
-       .defaults = [](ModelConfig& c) { c.heads = 1; },  // it has one matrix over the tokens
+       .defaults = [](ModelConfig& c) { c.heads = 1; },  // one matrix mixes the tokens
        .ffn = [](int64_t dim) { return 6 * dim; },
        .weights = [](const ModelConfig& c) { return models::gmlp_text_weights(gmlp(c)); },
        .make = [](const ModelConfig& c, Rng& rng) -> LanguageModel {
@@ -128,7 +130,7 @@ LanguageModel load_model(const ModelConfig& config, const std::string& path) {
 
 namespace {
 
-/// Texts of a model that reads all of a text for each of its tokens.
+/// Steps texts without a cache: the model reads the whole text again for each new token.
 class WholeTexts final : public decoding::TextStepper {
  public:
   explicit WholeTexts(const LanguageModel& model) : model_(model) {}

@@ -1,4 +1,4 @@
-// Any language model that lm can train, behind one type; and the one table of those there are.
+// LanguageModel, one type for all models that lm can train, and the table of their families.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,12 @@
 
 namespace tern::apps::lm {
 
-/// A module that makes logits (B, T, V) of tokens i64 (B, T), those at t from the tokens up to t.
-/// What it has beside that is used where it is there:
+/// A handle on a module that computes logits (B, T, V) from tokens i64 (B, T); those at t depend on
+/// the tokens up to t. It uses these optional members of the module:
 ///   loss(tokens, labels)                  cross entropy, without the logits of all tokens at once
 ///   attend(tokens).attention              weights (B, H, T, T) of every layer
 ///   heatmaps(tokens)                      models/heatmaps.h
-/// A module itself, and a handle: copies are the same model.
+/// It is a module too. Copies share one model.
 class LanguageModel {
  public:
   template <class M>
@@ -33,21 +33,21 @@ class LanguageModel {
   Tensor operator()(const Tensor& tokens) const { return forward_(tokens); }
   /// The mean cross entropy of labels i64 (B, T).
   Tensor loss(const Tensor& tokens, const Tensor& labels) const { return loss_(tokens, labels); }
-  /// IoError if the file does not fit; the model is then as before.
+  /// IoError if the file does not fit; the model then stays unchanged.
   void load(const std::string& path) const { load_(path); }
-  /// Texts side by side, none at first. A model that is not packed keeps nothing from step to step.
-  /// In evaluation, gradients off.
+  /// Generates several texts in parallel; there are none at first. A model that is not packed reads
+  /// each text anew in every step. REQUIRES: evaluation mode, gradients off.
   std::unique_ptr<decoding::TextStepper> texts() const;
   bool can_pack() const { return pack_ != nullptr; }
   bool is_packed() const { return packed_ != nullptr; }
-  /// Writes texts and scores tokens with packed weights from now on (decode/packed_gpt.h). keep:
-  /// the model's own weights stay, for attention(). Else they are freed, in all copies of the
-  /// model. REQUIRES: can_pack().
+  /// From now on uses packed weights to generate texts and to score tokens (decode/packed_gpt.h).
+  /// `keep`: the original weights stay, for attention(). Otherwise they are freed in all copies of
+  /// the model. REQUIRES: can_pack().
   void pack(PackedType type, bool keep);
-  /// The same where it can be, in the precision of matrix products that is set.
+  /// Packs if can_pack(), with the type of the current precision of matrix products.
   void pack_if_possible(bool keep);
   bool has_attention() const { return attention_ != nullptr; }
-  /// None where the model has no attention.
+  /// Empty if the model has no attention.
   std::vector<Tensor> attention(const Tensor& tokens) const {
     return attention_ ? attention_(tokens) : std::vector<Tensor>{};
   }
@@ -73,27 +73,27 @@ class LanguageModel {
 
 struct Family {
   std::string name;
-  std::vector<std::string> flags;  ///< sizes that it has beside context, layers, dim, ffn, dropout
-  void (*defaults)(ModelConfig&);  ///< sets the defaults that are its own
-  int64_t (*ffn)(int64_t dim);     ///< hidden units that suit a width
-  int64_t (*weights)(const ModelConfig&);  ///< how many there are
+  std::vector<std::string> flags;          ///< its sizes besides context, layers, dim, ffn, dropout
+  void (*defaults)(ModelConfig&);          ///< sets the family's own defaults
+  int64_t (*ffn)(int64_t dim);             ///< default number of hidden units for a width
+  int64_t (*weights)(const ModelConfig&);  ///< number of weights
   LanguageModel (*make)(const ModelConfig&, Rng& rng);
 };
 
 const std::vector<Family>& families();
 std::vector<std::string> family_names();
-/// Error that lists the names if there is none of that name.
+/// Error, which lists the names, if there is no family of that name.
 const Family& find_family(const std::string& name);
-/// Whether models of that name, bert included, know the size that this flag sets.
+/// Whether models of that name, including bert, have the size that this flag sets.
 bool has_size(const std::string& name, const std::string& flag);
 
-/// A model with weights drawn from `seed`.
+/// A model with random weights from `seed`.
 LanguageModel make_model(const ModelConfig& config, uint64_t seed);
-/// With the configuration's sizes, recomputation and seed.
+/// The same with the configuration's sizes, recomputation and seed.
 LanguageModel make_model(const TrainConfig& config);
 
-/// A model with the weights of a file, in evaluation. IoError if they do not fit; sizes that the
-/// file is too short for are refused before anything is allocated.
+/// A model with the weights of a file, in evaluation mode. IoError if they do not fit. If the file
+/// is too short for the sizes, it is refused before anything is allocated.
 LanguageModel load_model(const ModelConfig& config, const std::string& weights_path);
 
 template <class M>

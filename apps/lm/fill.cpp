@@ -1,3 +1,4 @@
+// Predicts masked words with a BERT and formats the guesses.
 #include "tern/apps/lm/fill.h"
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ FilledText fill_ids(const LoadedBert& bert, const std::vector<int64_t>& ids, int
           gap.guesses[0].probability);
     out.gaps.emplace_back();
     for (const models::BertGuess& g : gap.guesses)
-      // A table that is longer than the vocabulary has words without a name.
+      // If the embedding table is longer than the vocabulary, some tokens have no text.
       if (g.token < pieces.size())
         out.gaps.back().push_back({pieces.piece(g.token), g.probability});
     if (gap.guesses[0].token < pieces.size()) in.tokens[gap.position] = gap.guesses[0].token;

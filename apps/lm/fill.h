@@ -1,4 +1,4 @@
-// Words for the gaps of a text: what a BERT thinks stands at each [MASK].
+// Fills the gaps of a text: a BERT predicts the word at each [MASK].
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ struct FilledText {
     std::string piece;
     double probability;
   };
-  std::vector<std::vector<Guess>> gaps;  ///< for each [MASK], the likeliest first
-  std::string text;                      ///< with the likeliest of each
+  std::vector<std::vector<Guess>> gaps;  ///< for each [MASK], the most likely guess first
+  std::string text;                      ///< the text with the most likely guesses
 };
 
-/// Ids without [CLS] and [SEP]. Error: no [MASK] among them, or more than the model takes.
+/// `ids` are without [CLS] and [SEP]. Error: they have no [MASK], or exceed the model's context.
 FilledText fill_ids(const LoadedBert& bert, const std::vector<int64_t>& ids, int64_t guesses = 5);
 
-/// Lines for a terminal: the text filled, and below it the guesses for each gap.
+/// Lines for a terminal: the filled text, and below it the guesses for each gap.
 std::string describe_filled(const FilledText& filled);
 
 }  // namespace tern::apps::lm

@@ -1,3 +1,4 @@
+// Writes and reads model folders of lm, and reads those of transformers.
 #include "tern/apps/lm/folder.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@
 namespace tern::apps::lm {
 namespace {
 
-/// Calls parse(text of the file, unknown). Reports the members that tern does not know.
+/// Calls parse(text of the file, unknown). Prints a message about members that tern does not know.
 template <class Parse>
 auto parsed(const std::string& path, Parse parse) {
   const std::string text = datasets::read_text(path, {.max_bytes = 1 << 24});
@@ -32,7 +33,7 @@ auto parsed(const std::string& path, Parse parse) {
   return result;
 }
 
-/// Whether lm.json is there; else config.json is.
+/// Whether the folder has lm.json. Error if it has neither lm.json nor config.json.
 bool is_ours(const ModelFiles& files) {
   check_folder(files.folder, files.folder);
   if (std::filesystem::exists(files.config())) return true;
@@ -43,7 +44,8 @@ bool is_ours(const ModelFiles& files) {
   return false;
 }
 
-/// A table of embeddings may be longer than the vocabulary: some are filled up to a round number.
+/// IoError if the vocabulary is larger than the embedding table. The table may be larger: some are
+/// padded to a round number.
 void check_known(const std::string& path, int64_t tokens, const char* what, int64_t known) {
   check_io(tokens <= known, "{}: there are {} {}, the model knows {}", path, tokens, what, known);
 }
@@ -133,7 +135,7 @@ LoadedBert load_bert_folder(const std::string& folder) {
   check_io(is_bert_folder(folder), "{}: this is not a BERT; lm fill needs one", folder);
   const models::BertOptions rest = parsed(files.foreign_config(), bert_from_transformers);
   datasets::WordPiece pieces = load_pieces(files);
-  models::Bert model = reading(files.foreign_config(), [&] {  // heads that do not divide channels
+  models::Bert model = reading(files.foreign_config(), [&] {  // error: heads must divide channels
     Rng rng(0);
     return models::load_bert(files.weights(), rng, rest);
   });

@@ -1,9 +1,9 @@
-// A language model as a folder: model.safetensors, tokenizer (vocab.json and merges.txt; a BERT's
-// vocab.txt and tokenizer_config.json) and config.json as transformers has them, so that the folder
-// is one of its own, and lm.json, what lm itself knows. tokens.bin has the ids of the text, which a
-// resumed run reads instead of the text; if it is removed, it is made anew. (A BERT has none.)
-// Folders of transformers' GPT2LMHeadModel, LlamaForCausalLM, BertForPreTraining and
-// BertForMaskedLM are read too.
+// A language model as a folder. model.safetensors, the tokenizer (vocab.json and merges.txt; for a
+// BERT vocab.txt and tokenizer_config.json) and config.json have the formats of transformers, which
+// can load the folder. lm.json has lm's own configuration. tokens.bin has the ids of the text; a
+// resumed run reads them instead of the text, and makes the file anew if it was removed. (A BERT
+// has no tokens.bin.) lm also reads folders of transformers' GPT2LMHeadModel, LlamaForCausalLM,
+// BertForPreTraining and BertForMaskedLM.
 #pragma once
 
 #include <string>
@@ -26,32 +26,33 @@ struct ModelFiles {
   std::string tokens() const { return folder + "/tokens.bin"; }
 };
 
-/// The sizes of a BERT as the model has them; `pad` is the id of [PAD].
+/// The options of models::Bert for a configuration; `pad` is the id of [PAD].
 models::BertOptions bert_sizes(const TrainConfig& config, int64_t pad);
 
-/// Writes the tokenizer, the ids of the text, and config.json where transformers has the family.
-/// Removes lm.json, which is written last: a run that has it has everything.
+/// Writes the tokenizer, the ids of the text, and config.json if transformers has the family.
+/// Removes lm.json, which the caller writes last: a folder that has it is complete.
 void save_description(const ModelFiles& files, const TrainConfig& config, const Corpus& corpus);
 void save_description(const ModelFiles& files, const TrainConfig& config, const BertCorpus& corpus);
 
-/// lm.json. IoError if it is missing or damaged.
+/// Reads lm.json. IoError if it is missing or damaged.
 TrainConfig load_config(const ModelFiles& files);
 datasets::ByteBpe load_tokenizer(const ModelFiles& files);
-/// vocab.txt, cased or not as tokenizer_config.json says; without that file lower case.
+/// Reads vocab.txt. tokenizer_config.json says whether it is cased; without that file it is lower
+/// case.
 datasets::WordPiece load_pieces(const ModelFiles& files);
-/// The sizes alone: from lm.json, or from transformers' config.json.
+/// Only the sizes, from lm.json or from transformers' config.json.
 ModelConfig load_sizes(const ModelFiles& files);
 
 struct LoadedModel {
   datasets::ByteBpe tokenizer;
-  LanguageModel model;  ///< in evaluation
+  LanguageModel model;  ///< in evaluation mode
 };
 struct LoadedBert {
   datasets::WordPiece pieces;
-  models::Bert model;  ///< in evaluation
+  models::Bert model;  ///< in evaluation mode
 };
-/// Load a model folder; IoError names the part that is missing or does not fit, or says that it is
-/// of the other kind.
+/// Load a model folder. IoError names the part that is missing or does not fit, or says that the
+/// folder holds the other kind of model.
 LoadedModel load_folder(const std::string& folder);
 LoadedBert load_bert_folder(const std::string& folder);
 /// Whether lm.json or config.json describes a bert. IoError if neither is there.

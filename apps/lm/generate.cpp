@@ -1,3 +1,5 @@
+// Generation past the model's context, several texts in parallel, shown in order; stop texts; and
+// chat.
 #include "tern/apps/lm/generate.h"
 
 #include <algorithm>
@@ -12,25 +14,25 @@
 namespace tern::apps::lm {
 namespace {
 
-/// How many bytes at the end of `bytes` could be the beginning of a character.
+/// The number of bytes at the end of `bytes` that could begin a character.
 size_t unfinished(std::string_view bytes) {
   for (size_t n = 1; n <= std::min<size_t>(3, bytes.size()); ++n) {
     const auto lead = static_cast<unsigned char>(bytes[bytes.size() - n]);
-    if ((lead & 0xC0) == 0x80) continue;  // inside of one
+    if ((lead & 0xC0) == 0x80) continue;  // a continuation byte
     const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
     return length > n ? n : 0;
   }
   return 0;
 }
 
-/// Thrown out of a step: no more is wanted.
+/// Thrown by `show` through decoding::sample to stop it.
 struct Interrupted {};
 
-/// Texts that are continued, for decode/sampling.h, past the model's context too.
+/// Continues texts for decode/sampling.h, also beyond the model's context.
 class Writer final : public decoding::Stepper {
  public:
-  /// `known` are the tokens of each text but for the last, which is what its first step is given.
-  /// So many texts at a time have the same ones (GenerateOptions::samples).
+  /// `known`: the tokens of each text except the last one, which its first step gets. Each group of
+  /// `same` consecutive texts has the same tokens (GenerateOptions::samples).
   Writer(const LanguageModel& model, std::vector<std::vector<int64_t>> known, int64_t same = 1)
       : context_(model.config().context),
         same_(same),
@@ -41,7 +43,7 @@ class Writer final : public decoding::Stepper {
   const std::vector<int64_t>& known(int64_t text) const { return known_[text]; }
   bool forgot() const { return forgot_; }
 
-  /// Texts that begin alike are read once.
+  /// The model reads texts with the same beginning once.
   void begin(std::span<const int64_t> sentences) override {
     std::vector<int64_t> rows(rows_.size());
     std::iota(rows.begin(), rows.end(), 0);
@@ -55,7 +57,7 @@ class Writer final : public decoding::Stepper {
     texts_->add(texts);
     if (texts.size() < sentences.size()) texts_->select_rows(tensor(rows, {std::ssize(rows)}));
   }
-  /// More tokens of the only text, which has begun.
+  /// Appends tokens to the only text, after begin().
   void extend(std::span<const int64_t> tokens) {
     known_[0].insert(known_[0].end(), tokens.begin(), tokens.end());
     if (rows_[0].length + std::ssize(tokens) >= context_) return restart(0, std::ssize(tokens));
@@ -80,10 +82,10 @@ class Writer final : public decoding::Stepper {
 
  private:
   struct Row {
-    int64_t text, length;  ///< and how many tokens the model has read
+    int64_t text, length;  ///< number of the text, and tokens of it in the model's cache
   };
 
-  /// A row that begins with the last tokens of a text, `most` of them.
+  /// Adds a row that begins with the last tokens of a text, at most `most`. Returns these tokens.
   std::vector<int64_t> start(int64_t text, int64_t most) {
     const std::vector<int64_t>& all = known_[text];
     const int64_t count = std::min(most, std::ssize(all));
@@ -91,8 +93,8 @@ class Writer final : public decoding::Stepper {
     return {all.end() - count, all.end()};
   }
 
-  /// Puts row r, which is full, in its place anew, from the last half of the context, or from the
-  /// last `least` tokens that fit.
+  /// Restarts the full row r: the model reads the last half of the context again, or the last
+  /// `least` tokens if that is more, as far as they fit.
   void restart(int64_t r, int64_t least = 0) {
     const int64_t half = std::max<int64_t>(context_ / 2, 1) - 1;
     const int64_t count = std::min(std::max(half, least), context_ - 1);
@@ -111,7 +113,7 @@ class Writer final : public decoding::Stepper {
   bool forgot_ = false;
 };
 
-/// What is written of all texts, shown in their order.
+/// Collects the generated texts, and shows them in order.
 class Shown {
  public:
   Shown(std::vector<Generated> texts, const datasets::ByteBpe& tokenizer,
@@ -126,7 +128,7 @@ class Shown {
         pending_(texts_.size()),
         done_(texts_.size()) {}
 
-  /// False: the text is at its end.
+  /// Adds a token to a text. Returns false at the end of the text.
   bool add(int64_t text, int64_t token) {
     const bool end = token == end_;
     if (!end) {
@@ -167,12 +169,12 @@ class Shown {
   const std::function<bool(int64_t, std::string_view)>& show_;
   std::vector<Generated> texts_;
   std::vector<TextStream> streams_;
-  std::vector<std::string> pending_;  // of texts behind the one that is shown
+  std::vector<std::string> pending_;  // not yet shown: output of the texts after now_
   std::vector<bool> done_;
-  int64_t now_ = 0;  // the text that is shown
+  int64_t now_ = 0;  // the text that is being shown
 };
 
-/// Ids that the model knows and the tokenizer does not.
+/// Ids of the model that the tokenizer does not have.
 std::vector<int64_t> unknown_ids(const LanguageModel& model, const datasets::ByteBpe& tokenizer) {
   std::vector<int64_t> out;
   for (int64_t id = 0; id < model.config().vocab; ++id)
@@ -180,7 +182,7 @@ std::vector<int64_t> unknown_ids(const LanguageModel& model, const datasets::Byt
   return out;
 }
 
-/// The tokens, or <|endoftext|> where there are none.
+/// The tokens, or <|endoftext|> if there are none.
 std::vector<int64_t> or_end(std::vector<int64_t> tokens, const datasets::ByteBpe& tokenizer) {
   if (!tokens.empty()) return tokens;
   const std::optional<int64_t> end = tokenizer.id(kEndOfText);
@@ -262,7 +264,7 @@ std::vector<Generated> generate_all(
     const LanguageModel& model, const datasets::ByteBpe& tokenizer,
     std::span<const std::string> prompts, const GenerateOptions& o,
     const std::function<bool(int64_t text, std::string_view)>& show) {
-  // Twice as many make a fifth more tokens a second, and take twice the memory.
+  // Twice as many slots give a fifth more tokens per second, but take twice the memory.
   constexpr int64_t kPackedSlots = 32;
   NoGradGuard no_grad;
   std::vector<std::vector<int64_t>> known;
@@ -308,8 +310,8 @@ struct Chat::State {
   decoding::SampleOptions sampling;
   Rng rng;
   Writer writer;
-  std::vector<int64_t> unread;  // the end of the text, which the model has not read yet
-  bool cut_off = false;         // the last answer
+  std::vector<int64_t> unread;  // the last tokens of the text, which the model has not read yet
+  bool cut_off = false;         // whether the last answer was cut off
 };
 
 Chat::Chat(const LanguageModel& model, const datasets::ByteBpe& tokenizer, const GenerateOptions& o)

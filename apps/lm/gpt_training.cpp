@@ -1,4 +1,4 @@
-// What belongs to the training of a language model that continues texts.
+// Training of a language model that continues texts: corpus, loss, validation, samples, report.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,17 +15,18 @@
 namespace tern::apps::lm {
 namespace {
 
-constexpr size_t kSamples = 4;       // texts that are shown
-constexpr size_t kPromptBytes = 60;  // of their beginnings, about
+constexpr size_t kSamples = 4;       // texts in the report
+constexpr size_t kPromptBytes = 60;  // of a prompt, roughly
 constexpr int64_t kSampleTokens = 80;
 
-/// The first words of a line, about half of a short one.
+/// The first words of a line: about half of a short line, or kPromptBytes.
 std::string beginning(const std::string& line) {
   const size_t space = line.find(' ', std::min(kPromptBytes, line.size() / 2));
   return space == std::string::npos ? "" : line.substr(0, space);
 }
 
-/// Beginnings of lines, from all over the text for validation, or of training.
+/// Beginnings of lines, spread over the validation text, or over the training text if there is
+/// none.
 std::vector<std::string> prompts(const Corpus& corpus) {
   const EncodedTexts& texts = corpus.valid.ends.empty() ? corpus.train : corpus.valid;
   auto for_each_beginning = [&](auto visit) {
@@ -33,7 +34,7 @@ std::vector<std::string> prompts(const Corpus& corpus) {
       if (const std::string words = beginning(line); !words.empty()) visit(words);
     });
   };
-  size_t all = 0, at = 0;  // first counted: a large text is not kept
+  size_t all = 0, at = 0;  // two passes, so that a large text need not be in memory
   for_each_beginning([&](const std::string&) { ++all; });
   std::vector<std::string> out;
   for_each_beginning([&](const std::string& words) {
@@ -44,7 +45,7 @@ std::vector<std::string> prompts(const Corpus& corpus) {
   return out;
 }
 
-/// What the run in a folder trains on. Where its file is missing it is made anew, without a name.
+/// The corpus of the run in a folder. If its file is missing, it is made anew, without a name.
 Corpus resumed_corpus(const TrainConfig& c, const ModelFiles& files) {
   const datasets::ByteBpe tokenizer = load_tokenizer(files);
   if (std::optional<Corpus> kept = open_corpus(c, files.tokens(), tokenizer)) return *kept;
@@ -127,7 +128,8 @@ std::string GptKind::losses(const training::EpochRecord& e) {
   return s;
 }
 
-// What the model does with the beginning of the text for validation, or of training.
+// Adds attention and heatmaps for the start of the validation text, or of the training text if
+// there is none.
 void GptKind::add_pictures(const LmTraining& t, training::EventWriter& events, int64_t step) {
   constexpr int64_t kMostShown = 40;
   const EncodedTexts& valid = t.corpus.valid;

@@ -1,3 +1,4 @@
+// Templates of the stories, their vocabulary, and the random choices that fill them.
 #include "tern/apps/lm/grammar.h"
 
 #include <fmt/format.h>
@@ -46,7 +47,7 @@ std::string with_article(const std::string& thing) {
          thing;
 }
 
-// A | stands between sentences. {A} is a person: {he}, {him}, {his}; {B} another one: {b_him}.
+// "|" separates sentences. {A} is a person ({he}, {him}, {his}); {B} is another person ({b_him}).
 constexpr const char* kStories[] = {
     "{A} has {had}.|{He} meets {B} in {place}.|{A} gives {b_him} {given}.|Now {A} has {left} and "
     "{B} has {given}.",

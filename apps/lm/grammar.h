@@ -1,6 +1,6 @@
-// Little stories, for trying language models without a file. What a story says later follows from
-// what it said before: who has what, how many, where it is, and he or she. So a model can be seen
-// to learn first words, then sentences, then to remember.
+// Generates short stories, for trying language models without a file. The end of a story follows
+// from its beginning: who has what, how many, where it is, and whether it is he or she. So one can
+// watch a model learn first words, then sentences, then to remember.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace tern::apps::lm {
 
-/// Stories, a line each, until there are that many bytes or a few more. `by_sentence`: a line each
-/// sentence, and a blank line behind each story. The same seed gives the same stories.
+/// Stories, one per line, with at least that many bytes together. `by_sentence`: one sentence per
+/// line, and a blank line after each story. The same seed gives the same stories.
 std::string generate_stories(int64_t bytes, uint64_t seed, bool by_sentence = false);
 
 }  // namespace tern::apps::lm

@@ -1,4 +1,4 @@
-// lm: trains language models, writes with them, and says how well they know a text; see --help.
+// lm: trains language models, generates text with them, and scores texts; see --help.
 #include "tern/apps/lm/program.h"
 
 int main(int argc, char** argv) {

@@ -1,3 +1,4 @@
+// The commands of lm with their flags, help and examples.
 #include "tern/apps/lm/program.h"
 
 #include <algorithm>
@@ -133,7 +134,7 @@ void check_packed(const LmFlags& f) {
         "--int8 and --precision bf16 each say what weights are rounded to: choose one");
 }
 
-/// How many prompts are standard input.
+/// The number of prompts that are read from standard input.
 int64_t inputs(const LmFlags& f) {
   return std::count(f.prompt.begin(), f.prompt.end(), kStandardInput);
 }
@@ -149,7 +150,7 @@ void check_generate(const LmFlags& f) {
 }  // namespace
 
 Program lm_program(LmFlags& f, int argc, char** argv) {
-  // A family changes defaults, which the other flags then change.
+  // The family sets defaults before the other flags are read.
   const std::string model = value_of("--model", argc, argv);
   for (const Family& family : families())
     if (family.name == model) family.defaults(f.config.model);

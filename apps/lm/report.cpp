@@ -1,3 +1,5 @@
+// The sections of the report: samples or filled gaps, attention, and heatmaps before and after
+// training.
 #include "tern/apps/lm/report.h"
 
 #include <fmt/format.h>
@@ -12,7 +14,7 @@
 namespace tern::apps::lm {
 namespace {
 
-constexpr size_t kMostShown = 40;  // tokens of a picture of attention
+constexpr size_t kMostShown = 40;  // tokens in an attention picture
 
 std::string sample_list(const std::vector<SampleText>& samples) {
   if (samples.empty()) return "";

@@ -13,33 +13,33 @@
 namespace tern::apps::lm {
 
 struct SampleText {
-  std::string prompt, text;  ///< what was given, and what the model went on with
+  std::string prompt, text;  ///< the prompt, and the model's continuation
 };
 
 struct LmReport {
-  RunSummary run;  ///< its best epoch: whose weights were kept
+  RunSummary run;  ///< its best epoch is the one whose weights were kept
   std::vector<SampleText> samples;
   int64_t valid_tokens = 0;
   AttentionSentence attention = {};          ///< may have no groups
-  models::Heatmaps before = {}, after = {};  ///< training; may have none
+  models::Heatmaps before = {}, after = {};  ///< before and after training; may be empty
 };
 
-/// How tokens attended to each other, with weights (1, H, T, T) of every layer.
+/// How tokens attend to each other, from the weights (1, H, T, T) of every layer.
 AttentionSentence self_attention(const std::string& text, const std::vector<Tensor>& layers,
                                  const std::vector<std::string>& tokens);
-/// What each token of the text, to a BERT with [CLS] and [SEP], looked at; of a long text its
-/// beginning. No groups where the model has no attention.
+/// The attention of each token of the text; only of the beginning if the text is long. For a BERT
+/// the text has [CLS] and [SEP]. No groups if the model has no attention.
 AttentionSentence explain(const LanguageModel& model, const datasets::ByteBpe& tokenizer,
                           const std::string& text);
 AttentionSentence explain(const LoadedBert& bert, const std::string& text);
 
 struct FilledSample {
-  std::string masked, whole;  ///< what was given, and what stood there
+  std::string masked, whole;  ///< the text with [MASK], and the original
   FilledText filled;
 };
 
 struct BertReport {
-  RunSummary run;  ///< its best epoch: whose weights were kept
+  RunSummary run;  ///< its best epoch is the one whose weights were kept
   std::vector<FilledSample> samples;
   AttentionSentence attention = {};  ///< may have no groups
 };

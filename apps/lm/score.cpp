@@ -1,3 +1,5 @@
+// Scores texts in overlapping windows, and a BERT on masked words and sentence pairs; ranks share
+// the work.
 #include "tern/apps/lm/score.h"
 
 #include <algorithm>
@@ -15,12 +17,13 @@ namespace {
 
 constexpr int64_t kNotCounted = -100;
 
-/// Tokens [start, start + size) of a text predict those behind them; the last `counted` count.
+/// Tokens [start, start + size) of a text each predict the next token. Only the last `counted`
+/// predictions count.
 struct Window {
   int64_t start, size, counted;
 };
 
-/// The windows of texts, by their number.
+/// The windows of all texts, numbered from 0.
 class Windows {
  public:
   Windows(const EncodedTexts& texts, int64_t window, int64_t stride)
@@ -49,7 +52,7 @@ class Windows {
  private:
   const EncodedTexts& texts_;
   int64_t window_, stride_;
-  std::vector<int64_t> ends_;  // of each text's windows
+  std::vector<int64_t> ends_;  // number after the last window of each text
 };
 
 double nats_of(const LanguageModel& model, const datasets::TokenStream& ids,
@@ -68,14 +71,14 @@ double nats_of(const LanguageModel& model, const datasets::TokenStream& ids,
       .item();
 }
 
-/// Appends of logits (N, C) the cross entropy, N, and the right answers.
+/// For logits (N, C) appends the sum of the cross entropy, N, and the number of right answers.
 void add(const Tensor& logits, const Tensor& target, dist::Numbers& to) {
   to.push_back(cross_entropy(logits, target, {.reduction = Reduction::sum}).item());
   to.push_back(static_cast<double>(target.numel()));
   to.push_back(sum(eq(argmax(logits, -1), target)).item());
 }
 
-/// Neighbouring windows of one size, which are scored together.
+/// Consecutive windows of one size, which are scored together.
 struct Lot {
   int64_t first, end;
 };

@@ -1,3 +1,4 @@
+// The parts of training that GPTs and BERTs share: loop options, validation bar, final messages.
 #include "tern/apps/lm/training.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The trainings of lm. What belongs to one kind of model alone is a struct of functions K, GptKind
-// or BertKind.
+// The trainings of lm. Code for only one kind of model is in a struct of functions K: GptKind or
+// BertKind.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,34 +23,34 @@
 
 namespace tern::apps::lm {
 
-/// Completes `options`, which have folder, terminal and tensorboard. `losses` formats the losses of
-/// an epoch; `pictures` is called after each epoch. `loop` may be constructed later.
+/// Completes `options`, which already have folder, terminal and tensorboard. `losses` formats the
+/// losses of an epoch; `pictures` is called after each epoch. `loop` may be constructed later.
 training::LoopOptions loop_options(training::LoopOptions options, const TrainConfig& config,
                                    const training::Loop& loop,
                                    std::string (*losses)(const training::EpochRecord&),
                                    std::function<void(const training::EpochRecord&)> pictures);
 
-/// A bar for the validation after an epoch of the loop.
+/// A progress bar for the validation after an epoch.
 training::Progress validation_bar(const training::Loop& loop, const char* unit, int64_t total);
 /// Throws Diverged unless the nats of a validation are finite.
 void check_validation(const training::Loop& loop, double nats, double loss);
 
-/// The report, and what the program says at the end.
+/// The report, and the texts that the program prints at the end.
 struct Ending {
   std::string page;
-  bool attention;  ///< the page shows it
+  bool attention;  ///< whether the page shows attention
   std::vector<std::string> samples = {};
   std::string reached = {};  ///< ", 1.234 bits/byte"
 };
 void end_run(const training::Loop& loop, const Ending& ending);
 
-/// Steps of the whole run. (A bert's epochs differ by a batch or two; the first one counts.)
+/// Steps of the whole run. (The epochs of a bert differ by a batch or two; this uses the first.)
 template <class Corpus>
 int64_t total_steps(const TrainConfig& c, const Corpus& corpus) {
   return c.epochs * training::steps_per_epoch(training_batches(c, corpus), c.accumulate);
 }
 
-/// The model that a new run begins with: drawn, or that of --from.
+/// The model of a new run: with random weights, or with those of --from.
 template <class K>
 typename K::Model first_model(const TrainConfig& c, const typename K::Corpus& corpus) {
   typename K::Model model = K::draw(c, corpus);
@@ -61,10 +61,11 @@ typename K::Model first_model(const TrainConfig& c, const typename K::Corpus& co
   return model;
 }
 
-/// The weights of the best epoch are written as model.safetensors. The corpus must outlive it.
+/// Model, optimizer, learner and loop of a training. The weights of the best epoch are written as
+/// model.safetensors. REQUIRES: the corpus outlives it.
 template <class K>
 struct Training {
-  /// Of `options` folder, terminal and tensorboard count.
+  /// Uses folder, terminal and tensorboard of `options`.
   Training(const TrainConfig& c, const typename K::Corpus& text, typename K::Model m,
            training::LoopOptions options = {})
       : config(c),
@@ -165,7 +166,7 @@ class KindProgram final : public TrainingProgram {
   }
 
   TrainConfig config;
-  std::string scratch = ".";  ///< the folder of a new run, or one above: for what has no name yet
+  std::string scratch = ".";  ///< folder of a new run, or one above it, for unnamed files
   typename K::Corpus corpus;
   std::unique_ptr<Training<K>> training;
 };
@@ -197,17 +198,17 @@ using BertTraining = Training<BertKind>;
 using GptProgram = KindProgram<GptKind>;
 using BertProgram = KindProgram<BertKind>;
 
-/// A language model that continues texts. Its metrics: train_loss (mean of a token),
-/// train_bits_per_byte, valid_loss, valid_ppl (its exponential), valid_bits_per_byte; the last
-/// three are NaN without text for validation.
+/// A language model that continues texts. Its metrics: train_loss (mean per token),
+/// train_bits_per_byte, valid_loss, valid_ppl (exp(valid_loss)), valid_bits_per_byte; the last
+/// three are NaN without a validation text.
 struct GptKind {
   using Model = LanguageModel;
   using Corpus = lm::Corpus;
   using Batch = datasets::WindowBatch;
 
-  /// Opens what the folder `resumed` trains on, or makes it with that folder's tokenizer. For a new
-  /// run, where that is empty, makes tokenizer, sizes and, near the folder `scratch`, the corpus.
-  /// Whether something is held out.
+  /// Opens the corpus of the folder `resumed`, or makes it anew with that folder's tokenizer. For a
+  /// new run (`resumed` is empty) makes tokenizer, sizes and, near the folder `scratch`, the
+  /// corpus. Returns whether text is held out.
   static bool encode(TrainConfig& config, const std::string& resumed, const std::string& scratch,
                      Corpus& corpus);
   static void save_missing(const ModelFiles& files, const Corpus& corpus) {
@@ -216,7 +217,7 @@ struct GptKind {
   static Model draw(const TrainConfig& config, const Corpus&) { return make_model(config); }
   static void load(const std::string& path, const Model& model) { model.load(path); }
   static std::array<Tensor*, 2> tensors(Batch& b) { return {&b.tokens, &b.targets}; }
-  /// A batch of an epoch; none is larger.
+  /// A largest batch of an epoch.
   static Batch largest(datasets::Loader<Batch>& loader) { return loader.next().value(); }
   static double weight(const Batch& b) { return static_cast<double>(b.tokens.numel()); }
   static Tensor loss(const Model& model, const Batch& batch, const Corpus& corpus,
@@ -237,14 +238,14 @@ struct GptKind {
 };
 
 /// A BERT. Its metrics: train_loss, train_masked, train_next; valid_loss, valid_masked, valid_ppl
-/// (its exponential), valid_words (share of masked words that are right), valid_next, valid_pairs
-/// (share of pairs that are right). What there is not is NaN: pairs, text for validation.
+/// (exp(valid_masked)), valid_words (accuracy on masked words), valid_next, valid_pairs (accuracy
+/// on pairs). Metrics without data are NaN: no pairs, or no validation text.
 struct BertKind {
   using Model = models::Bert;
   using Corpus = BertCorpus;
   using Batch = datasets::BertBatch;
 
-  /// The same; the corpus is in memory alone.
+  /// As GptKind::encode, but the corpus is only in memory.
   static bool encode(TrainConfig& config, const std::string& resumed, const std::string& scratch,
                      Corpus& corpus);
   static void save_missing(const ModelFiles&, const Corpus&) {}

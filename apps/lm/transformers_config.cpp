@@ -1,3 +1,4 @@
+// Reads and writes the JSON of transformers, and refuses every option that would change results.
 #include "tern/apps/lm/transformers_config.h"
 
 #include <fmt/format.h>
@@ -14,8 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Calls use(root of the JSON). Outermost members that `use` does not read go to `unknown`; unread
-/// members inside of objects are errors.
+/// Calls use(root of the JSON). Top-level members that `use` does not read go to `unknown`; unread
+/// members of inner objects are errors.
 template <class Use>
 auto read_json(const std::string& text, Unknown* unknown, Use use) {
   const JsonDocument file(text);
@@ -38,7 +39,7 @@ void only(const JsonValue& j, const char* key, const char* wanted) {
   only<std::string>(j, key, wanted);
 }
 
-/// The same of members that must be missing, null or empty.
+/// Error unless these members are missing, null or empty.
 void only_empty(const JsonValue& j, std::initializer_list<const char*> keys) {
   for (const char* key : keys)
     if (const JsonValue v = j.find(key); !v.is_null() && v.size() > 0)
@@ -46,7 +47,7 @@ void only_empty(const JsonValue& j, std::initializer_list<const char*> keys) {
 }
 
 // Ignores members that do not change a model's results: names, special tokens, settings of
-// generation and training, heads for other tasks, and sizes that the weights have.
+// generation and training, heads for other tasks, and sizes that the weights show.
 void ignore_harmless(const JsonValue& j) {
   j.ignore(
       "_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path "
@@ -74,7 +75,7 @@ void ignore_harmless(const JsonValue& j) {
   only_empty(j, {"pruned_heads", "quantization_config"});
 }
 
-// The members that are ours under another name, each with transformers' default.
+// Members that have another name in tern, each with transformers' default.
 void gpt2_members(auto& c, auto&& visit) {
   visit("vocab_size", c.vocab, 50257);
   visit("n_positions", c.context, 1024);
@@ -120,7 +121,7 @@ auto writer(json& j) {
 
 ModelConfig from_gpt2(const JsonValue& j) {
   ignore_harmless(j);
-  // n_ctx: n_positions under its earlier name, which transformers does not read.
+  // n_ctx is the old name of n_positions; transformers does not read it.
   j.ignore(
       "attn_pdrop embd_pdrop is_decoder n_ctx summary_activation summary_first_dropout "
       "summary_proj_to_labels summary_type summary_use_proj");
@@ -135,7 +136,7 @@ ModelConfig from_gpt2(const JsonValue& j) {
   return c;
 }
 
-// transformers 5 writes rope_parameters, earlier versions rope_scaling; until 2024 the member
+// transformers 5 writes rope_parameters, earlier versions rope_scaling. Until 2024 the member
 // rope_type was called type.
 double rope_base(const JsonValue& j) {
   double base = j.get("rope_theta", 1e4);
@@ -245,7 +246,7 @@ ModelConfig sizes_from_transformers(const std::string& text, Unknown* unknown) {
 }
 
 std::optional<std::string> sizes_to_transformers(const ModelConfig& c, std::optional<int64_t> end) {
-  // GPT-2 has as many heads of keys as of queries there.
+  // In transformers, GPT-2 has the same number of heads for keys as for queries.
   const bool gpt2 = c.model == "gpt" && (c.kv_heads == 0 || c.kv_heads == c.heads);
   if (!gpt2 && c.model != "llama") return std::nullopt;
   json j = gpt2 ? to_gpt2(c) : to_llama(c);
@@ -275,7 +276,7 @@ std::string bert_to_transformers(const models::BertOptions& o) {
 
 namespace {
 
-// Refuses classes other than BERT's original tokenizer: vocab.txt is read by its rules.
+// Refuses tokenizer classes other than BERT's, because vocab.txt is read by the rules of that one.
 void refuse_other_pieces(const JsonValue& j) {
   const std::string kind = j.get("tokenizer_class", "BertTokenizer");
   for (const std::string model : {"Bert", "DistilBert", "MobileBert", "Electra"})

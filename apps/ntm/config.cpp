@@ -1,3 +1,4 @@
+// Defaults per task, from the paper's tables and from measurements, and the list of settings.
 #include "tern/apps/ntm/config.h"
 
 #include <algorithm>
@@ -10,8 +11,8 @@ namespace tern::apps::ntm {
 
 namespace {
 
-// How long a task is trained, in how large batches. Averaged weights read the right slots of longer
-// sequences where the last weights miss some.
+// Length of the training and batch size, per task. On longer sequences, averaged weights read the
+// right slots where the last weights miss some.
 void set_recipe(NtmConfig& c) {
   c.ema = 0.999;
   if (c.task == "copy") return;
@@ -29,7 +30,7 @@ void set_recipe(NtmConfig& c) {
 std::string NtmConfig::name() const { return (baseline ? "lstm-" : "ntm-") + task; }
 
 int64_t NtmConfig::epoch_sequences(int64_t epoch) const {
-  if (length.steps > 0) return every;  // as many as the steps need
+  if (length.steps > 0) return every;  // --steps ends the run
   return std::clamp<int64_t>(sequences - epoch * every, 0, every);
 }
 
@@ -38,7 +39,7 @@ int64_t NtmConfig::steps() const {
   return sequences / every * each + steps_of(sequences % every);
 }
 
-// Of an epoch of n sequences.
+// Steps of an epoch of n sequences.
 int64_t NtmConfig::steps_of(int64_t n) const {
   const int64_t part = batch * accumulate;
   return (n + part - 1) / part;
@@ -136,7 +137,7 @@ void settings(Settings& s, NtmConfig& c) {
       .says(true, "{} sequences", training::grouped(c.sequences));
   s.number("every", c.every, {1, 1e6}, "sequences from one validation to the next");
   s.number("batch", c.batch, {1, 4096}, "sequences per step").says(true, "batches of {}", c.batch);
-  // muon is for models with lists of blocks.
+  // muon needs a model with a list of blocks.
   std::vector<std::string> optimizers = training::optimizer_names();
   std::erase(optimizers, "muon");
   add_training_settings(s, c, {.optimizers = optimizers, .blocks = false, .decay = false});

@@ -1,4 +1,5 @@
-// What a model does with one sequence, as numbers for pictures.
+// Runs a model on one sequence and records outputs, errors, head weightings and memory for
+// pictures.
 #include <fmt/format.h>
 
 #include "tern/apps/common/attention.h"
@@ -11,13 +12,13 @@
 namespace tern::apps::ntm {
 namespace {
 
-constexpr int64_t kMemories = 4;  // pictures of it
+constexpr int64_t kMemories = 4;  // pictures of the memory
 
 Strip strip(const std::string& title, const Tensor& x) {  // (T, rows)
   return {title, x.size(0), x.size(1), x.to_vector<float>()};
 }
 
-/// (H, T, N) of the weightings (1, T, H, N) of a trace.
+/// The weightings (1, T, H, N) of a trace as (H, T, N).
 Tensor by_head(const Tensor& weights) { return transpose(select(weights, 0, 0), 0, 1); }
 
 void add_weights(Episode& e, const models::NtmTrace& trace) {

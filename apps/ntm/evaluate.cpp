@@ -1,3 +1,5 @@
+// Scores a model on fixed validation sequences and on sequences of other lengths; ranks share the
+// batches.
 #include "tern/apps/ntm/evaluate.h"
 
 #include <fmt/format.h>
@@ -14,10 +16,10 @@
 namespace tern::apps::ntm {
 namespace {
 
-constexpr uint64_t kValidationSeed = 0x5eed;  // no run's own
+constexpr uint64_t kValidationSeed = 0x5eed;  // the same for all runs
 
-// Sums over a batch: sequences, cost, wrong bits, sequences without any, cost of the best
-// predictor, bits that are asked for.
+// Sums over a batch: sequences, cost, wrong bits, sequences without wrong bits, cost of the best
+// predictor, target bits.
 dist::Numbers score_batch(const SequenceModel& model, const datasets::SequenceTask& task,
                           const datasets::SequenceBatch& b) {
   const Tensor logits = model(b.input);
@@ -36,7 +38,7 @@ dist::Numbers score_batch(const SequenceModel& model, const datasets::SequenceTa
           tern::sum(b.mask).item() * static_cast<double>(task.outputs)};
 }
 
-// Of sequences that draw(count) gives, at most `at_once` of them a time.
+// The score on sequences from draw(n), which is called with batch sizes n up to `at_once`.
 template <class Draw>
 std::optional<SequenceScore> score(const SequenceModel& model, const datasets::SequenceTask& task,
                                    int64_t count, int64_t at_once, Draw draw, const KeepOn& keep_on,
@@ -47,7 +49,7 @@ std::optional<SequenceScore> score(const SequenceModel& model, const datasets::S
       world, "the scores", (count + at_once - 1) / at_once,
       [&](int64_t batch) -> std::optional<dist::Numbers> {
         if (keep_on && !keep_on()) return std::nullopt;
-        datasets::SequenceBatch b;  // drawn one after the other, whoever scores them
+        datasets::SequenceBatch b;  // every rank draws all batches, so that they are the same
         for (; drawn <= batch; ++drawn) b = draw(std::min(at_once, count - drawn * at_once));
         return score_batch(model, task, b);
       });
@@ -69,7 +71,7 @@ std::optional<SequenceScore> score(const SequenceModel& model, const datasets::S
 std::optional<SequenceScore> validate(const SequenceModel& model,
                                       const datasets::SequenceTask& task, const KeepOn& keep_on,
                                       dist::World* world) {
-  constexpr int64_t kAtOnce = 4;  // batches of many sizes
+  constexpr int64_t kAtOnce = 4;  // small batches, so that many lengths occur
   Rng rng(kValidationSeed);
   const auto draw = [&](int64_t n) { return task.draw(n, rng); };
   return score(model, task, kValidationSequences, kAtOnce, draw, keep_on, world);

@@ -1,4 +1,4 @@
-// The cost and the errors of a model on new sequences.
+// Evaluates a model on new sequences: cost in bits and wrong bits.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 namespace tern::apps::ntm {
 
 struct SequenceScore {
-  double bits = 0;     ///< cost of a sequence, a mean
-  double wrong = 0;    ///< wrong bits of a sequence, a mean
+  double bits = 0;     ///< mean cost per sequence
+  double wrong = 0;    ///< mean number of wrong bits per sequence
   double perfect = 0;  ///< share of the sequences without a wrong bit
   double best = 0;     ///< n-grams: the cost of the best predictor, else 0
   int64_t sequences = 0;
-  double target_bits = 0;  ///< bits that a sequence asks for, a mean
+  double target_bits = 0;  ///< mean number of target bits per sequence
 };
 
-/// Called between batches; false stops.
+/// Called between batches; returning false stops the evaluation.
 using KeepOn = std::function<bool()>;
 
-inline constexpr int64_t kValidationSequences = 160;  ///< of validate()
+inline constexpr int64_t kValidationSequences = 160;  ///< used by validate()
 
-/// The score on sequences of the training's sizes, the same in every run; nothing if stopped. The
-/// ranks of `world` share them, with the same numbers as one process.
+/// The score on sequences of the training's sizes, the same sequences in every run; empty if
+/// stopped. The ranks of `world` share them and get the same numbers as one process.
 std::optional<SequenceScore> validate(const SequenceModel& model,
                                       const datasets::SequenceTask& task,
                                       const KeepOn& keep_on = {}, dist::World* world = nullptr);
@@ -43,10 +43,10 @@ std::optional<std::vector<LengthScore>> score_lengths(const SequenceModel& model
                                                       int64_t count, uint64_t seed,
                                                       const KeepOn& keep_on = {});
 
-/// The lengths that a report shows: from those of training to six times the longest.
+/// The lengths that a report shows: from the training lengths up to six times the longest.
 std::vector<int64_t> report_lengths(const datasets::SequenceTask& task);
 
-/// A heading, and a line per length; for n-grams with the bits of the best predictor.
+/// A heading and one line per length; for n-grams with the bits of the best predictor.
 std::string length_table(const datasets::SequenceTask& task,
                          const std::vector<LengthScore>& scores);
 

@@ -1,3 +1,4 @@
+// Makes the network of a configuration, and loads the weights of the best epoch.
 #include "tern/apps/ntm/model.h"
 
 #include "tern/apps/common/weights_fit.h"

@@ -1,4 +1,4 @@
-// The network of a run, and how it is loaded from the run's folder.
+// The network of a run, and loading it from the run's folder.
 #pragma once
 
 #include <string>
@@ -16,15 +16,15 @@ struct SequenceModel {
 
   /// Random weights from the configuration's seed.
   explicit SequenceModel(const NtmConfig& config);
-  /// Logits (B, T, O) of inputs (B, T, I).
+  /// Logits (B, T, O) for inputs (B, T, I).
   Tensor operator()(const Tensor& input) const;
   /// nullptr for the LSTM.
   const models::Ntm* machine() const { return std::get_if<models::Ntm>(&network); }
   static void fields(auto& m, auto&& visit) { visit("", m.network); }
 };
 
-/// A model of this configuration with the weights of the best epoch. IoError if they do not fit,
-/// before the model takes memory.
+/// A model of this configuration with the weights of the best epoch. IoError if they do not fit;
+/// this is checked before the model is allocated.
 SequenceModel load_best_model(const training::RunFolder& folder, const NtmConfig& config);
 
 }  // namespace tern::apps::ntm

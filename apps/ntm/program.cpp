@@ -1,3 +1,4 @@
+// The commands train and eval of ntm: flags, dry run, and the report at the end of a run.
 #include "tern/apps/ntm/program.h"
 
 #include <fmt/format.h>
@@ -24,10 +25,11 @@ constexpr const char* kAbout =
     "Without a command or flags it learns to copy, in about half a minute. `ntm COMMAND --help` "
     "lists the flags of a command.";
 
-constexpr uint64_t kReportSeed = 1;   // of the sequences that a report shows
-constexpr int64_t kReportCount = 50;  // of each length
+constexpr uint64_t kReportSeed = 1;   // for the sequences that a report shows
+constexpr int64_t kReportCount = 50;  // sequences per length
 
-// Lengths are drawn evenly from at most some dozens: the longest is soon among them.
+// The largest of 200 batches. Lengths are uniform over at most a few dozen values, so the longest
+// is among them.
 datasets::SequenceBatch longest_batch(const NtmConfig& c) {
   constexpr int kLooked = 200;
   datasets::Loader<datasets::SequenceBatch> loader = training_batches(c);
@@ -83,7 +85,7 @@ void add_eval_settings(Settings& s, NtmFlags& f) {
 }  // namespace
 
 Program ntm_program(NtmFlags& f, int argc, char** argv) {
-  // These three change the defaults that the other flags then change.
+  // These three flags set the defaults before the other flags are read.
   f.config =
       default_config(value_of("--task", argc, argv, "copy"), has_flag("--baseline", argc, argv),
                      value_of("--controller", argc, argv, "lstm"));
@@ -155,7 +157,7 @@ training::Loop& NtmProgram::make_loop(training::LoopOptions options, bool) {
   return training->loop;
 }
 
-// Lengths, sample sequences and the report, with the best weights.
+// Scores lengths and records sample sequences with the best weights, and writes the report.
 bool NtmProgram::finish() {
   const NtmTraining& t = *training;
   const training::RunFolder& folder = t.loop.folder();

@@ -1,4 +1,4 @@
-// The program ntm: its commands, and what it gives to the driver of trainings.
+// The program ntm: its commands, and its training for the driver (apps/common/train_program.h).
 #pragma once
 
 #include <memory>
@@ -17,10 +17,10 @@ struct NtmFlags {
   std::vector<int64_t> heads;           ///< train: reading and writing heads, or both in one number
   std::string model = "runs/ntm-copy";  ///< eval: folder of a run
   std::vector<int64_t> lengths;         ///< eval
-  int64_t count = 100;                  ///< eval: sequences a length
-  int64_t repeats = 0;                  ///< eval: of repeat-copy; 0: drawn at random
+  int64_t count = 100;                  ///< eval: sequences per length
+  int64_t repeats = 0;                  ///< eval: for repeat-copy; 0: random
   uint64_t seed = 0;                    ///< eval: random seed of the sequences
-  std::string attention;                ///< eval: page or picture of the weightings to write
+  std::string attention;                ///< eval: page or picture of the weightings
 };
 
 /// The commands, with the defaults that --task, --baseline and --controller choose.
@@ -50,10 +50,10 @@ class NtmProgram : public TrainingProgram {
   std::unique_ptr<NtmTraining> training;
 };
 
-/// The configuration of a run. IoError if it is not there or damaged.
+/// The configuration of a run. IoError if it is missing or damaged.
 NtmConfig load_config(const training::RunFolder& folder);
 
-/// Train or resume; test the model of a run on other lengths. Each returns the exit code.
+/// Trains or resumes; tests the model of a run on other lengths. Each returns the exit code.
 int train_ntm(const NtmFlags& flags);
 int evaluate_model(const NtmFlags& flags);
 

@@ -1,3 +1,4 @@
+// The sections of the report: scores by length, sample sequences with head weightings, and memory.
 #include "tern/apps/ntm/report.h"
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@
 namespace tern::apps::ntm {
 namespace {
 
-constexpr double kBits = 1 / std::numbers::ln2;  // of a nat
+constexpr double kBits = 1 / std::numbers::ln2;  // bits per nat
 
 std::string generalisation(const NtmReport& r) {
   Series bits{"bits", {}, {}}, wrong{"wrong", {}, {}}, best{"best predictor", {}, {}};
@@ -43,13 +44,13 @@ std::string generalisation(const NtmReport& r) {
          escape_html(length_table(r.task, r.lengths)) + "</pre></details>\n";
 }
 
-// How many screen pixels a number of the strip gets.
+// Screen pixels per number of the strip.
 int strip_scale(const Strip& s) {
   return static_cast<int>(std::clamp<int64_t>(900 / std::max<int64_t>(s.steps, 1), 2, 10));
 }
 
 std::string picture(const Strip& s, bool signed_colours) {
-  // All strips have one scale of time; those of many slots have lower rows.
+  // All strips have the same time scale; strips with many slots have lower rows.
   constexpr int64_t kTallest = 320;
   const int scale = strip_scale(s);
   const auto row =

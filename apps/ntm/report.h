@@ -11,7 +11,7 @@
 
 namespace tern::apps::ntm {
 
-/// Numbers of each step, as a picture shows them: time runs across.
+/// Numbers for each step, for a picture in which time runs from left to right.
 struct Strip {
   std::string title;
   int64_t steps = 0, rows = 0;
@@ -24,27 +24,27 @@ struct MemoryPicture {
   std::vector<float> values;  ///< (slots, width)
 };
 
-/// What a model does with one sequence.
+/// The behaviour of a model on one sequence.
 struct Episode {
   int64_t length = 0;
   double bits = 0;
   int64_t wrong = 0;
   Strip input, target, output, error;  ///< outputs are probabilities
-  std::vector<Strip> weights;          ///< a head each; none for an LSTM
-  std::vector<MemoryPicture> memory;   ///< after some steps
+  std::vector<Strip> weights;          ///< one per head; none for an LSTM
+  std::vector<MemoryPicture> memory;   ///< after some of the steps
 };
 
-/// The first of a batch of one sequence of this length, drawn from the seed.
+/// Runs the model on one random sequence of this length; `seed` determines the sequence.
 Episode observe(const SequenceModel& model, const datasets::SequenceTask& task, int64_t length,
                 uint64_t seed);
 
-/// The weightings of such a sequence for attention.h: steps down, slots across. Error: the
+/// The head weightings on such a sequence, for attention.h: steps down, slots across. Error: the
 /// model has none.
 AttentionSentence observe_weights(const SequenceModel& model, const datasets::SequenceTask& task,
                                   int64_t length, uint64_t seed);
 
-/// A strip as a picture: with `signed_colours` numbers from -1 (blue) to 1 (red), else weightings
-/// in the colours of attention.
+/// A strip as a picture. `signed_colours`: from -1 (blue) to 1 (red); else the colours of
+/// attention.
 Bitmap strip_bitmap(const Strip& strip, bool signed_colours);
 
 struct NtmReport {

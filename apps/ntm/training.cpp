@@ -1,3 +1,4 @@
+// Builds data, optimizer and loop of a training, and evaluates it after each epoch.
 #include "tern/apps/ntm/training.h"
 
 #include <fmt/format.h>
@@ -65,7 +66,7 @@ datasets::Loader<datasets::SequenceBatch> training_batches(const NtmConfig& c) {
 std::unique_ptr<optim::Optimizer> make_ntm_optimizer(const NtmConfig& c,
                                                      const NamedTensors& parameters) {
   if (c.optimizer != "rmsprop") return make_optimizer(c, parameters);
-  // As in Graves 2013, section 4.2, which the paper refers to.
+  // From Graves 2013, section 4.2, which the paper cites.
   return std::make_unique<optim::RmsProp>(
       parameters, optim::RmsPropOptions{
                       .lr = c.lr, .alpha = 0.95, .eps = 1e-4, .momentum = 0.9, .centered = true});
@@ -114,7 +115,7 @@ training::LoopOptions NtmTraining::complete(training::LoopOptions o) {
   return o;
 }
 
-// A sequence of the longest length of training, as the report shows it.
+// Adds pictures of a sequence of the longest training length, like those in the report.
 void NtmTraining::add_pictures(training::EventWriter& events, int64_t step) {
   constexpr uint64_t kSeed = 1;
   training::Learner::Evaluation scope(learner);

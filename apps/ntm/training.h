@@ -1,4 +1,4 @@
-// The training on a task, on top of the loop (train/loop.h). An epoch is the sequences from one
+// The training on a task, based on the loop in train/loop.h. An epoch is the sequences from one
 // validation to the next.
 #pragma once
 
@@ -13,14 +13,15 @@
 namespace tern::apps::ntm {
 
 datasets::Loader<datasets::SequenceBatch> training_batches(const NtmConfig& config);
-/// rmsprop has the paper's settings; all others are make_optimizer()'s.
+/// rmsprop has the paper's settings; all other optimizers come from make_optimizer().
 std::unique_ptr<optim::Optimizer> make_ntm_optimizer(const NtmConfig& config,
                                                      const NamedTensors& parameters);
 
-/// Its metrics: train_loss (nats of a sequence), sequences (trained on so far), and of the
-/// validation loss (nats), bits_per_sequence, wrong_bits, and for n-grams best_predictor.
+/// A training. Its metrics: train_loss (nats per sequence), sequences (trained on so far), and on
+/// the validation sequences loss (nats), bits_per_sequence, wrong_bits, and for n-grams
+/// best_predictor.
 struct NtmTraining {
-  /// Uses of `loop_options` the folder's part, how_to_resume and terminal.
+  /// Uses the folder's part, how_to_resume and terminal of `loop_options`.
   explicit NtmTraining(const NtmConfig& config, training::LoopOptions loop_options = {});
   NtmTraining(const NtmTraining&) = delete;
   NtmTraining& operator=(const NtmTraining&) = delete;
@@ -39,7 +40,7 @@ struct NtmTraining {
   void add_pictures(training::EventWriter& events, int64_t step);
 };
 
-/// Task and model: a heading and a text each.
+/// Task and model, each as a heading and a text.
 Facts describe(const NtmConfig& config, const SequenceModel& model);
 
 }  // namespace tern::apps::ntm

@@ -1,3 +1,5 @@
+// `tern report`: reads runs, groups them by program and data, and draws curves over epochs, time
+// and steps. scores.cpp makes the table of results.
 #include "tern/apps/tern/comparison.h"
 
 #include <fmt/format.h>
@@ -39,7 +41,7 @@ Run load_run(const std::string& path) {
           .log = training::read_log(folder.log())};
 }
 
-// The last `count` parts of a path.
+// The last `count` components of a path.
 std::string ending(const fs::path& path, int count) {
   fs::path out;
   fs::path at = path;
@@ -48,7 +50,7 @@ std::string ending(const fs::path& path, int count) {
   return out.empty() ? path.string() : out.string();
 }
 
-// As many parts of the paths as make names that are all different.
+// Names runs by the last components of their paths, as many as needed to make the names differ.
 void name_runs(std::vector<Run>& runs) {
   constexpr int kMostParts = 16;
   for (int parts = 1; parts <= kMostParts; ++parts) {
@@ -65,25 +67,25 @@ void name_runs(std::vector<Run>& runs) {
 
 constexpr const char* kGenerator = "tern report";
 
-// What charts have across.
+// The x axes of charts.
 enum class Axis { epochs, time, steps };
 constexpr Axis kAxes[] = {Axis::epochs, Axis::time, Axis::steps};
 
-// Seconds or, of longer runs, minutes or hours.
+// Seconds, or minutes or hours for longer runs.
 struct TimeUnit {
   const char* name;
   double seconds;
 };
 
 TimeUnit time_unit(const Runs& runs) {
-  constexpr double kMost = 120;  // of a smaller unit
+  constexpr double kMost = 120;  // more seconds or minutes than this use the next unit
   double longest = 0;
   for (const Run* run : runs) longest = std::max(longest, seconds_of(*run));
   if (longest > kMost * 60) return {"hours", 3600};
   return longest > kMost ? TimeUnit{"minutes", 60} : TimeUnit{"seconds", 1};
 }
 
-// Where the ends of epochs lie on the axis, from the start of the run on; NaN where a log of an
+// The positions on the axis of the run's start and of the ends of its epochs. NaN where a log of an
 // earlier version has no steps.
 std::vector<double> epoch_ends(const Run& run, Axis axis, const TimeUnit& unit) {
   std::vector<double> ends = {0};
@@ -98,8 +100,8 @@ std::vector<double> epoch_ends(const Run& run, Axis axis, const TimeUnit& unit) 
   return ends;
 }
 
-// Where a step lies, if epochs pass evenly and the one that is not closed as the one before it; NaN
-// if none is closed.
+// The position of a step on the axis, by linear interpolation within its epoch. The epoch in
+// progress is assumed to be like the one before. NaN if no epoch has ended.
 double place_of(int64_t step, const Run& run, const std::vector<double>& ends) {
   const std::vector<training::EpochRecord>& epochs = run.log.epochs;
   auto at = std::find_if(epochs.begin(), epochs.end(),
@@ -113,10 +115,11 @@ double place_of(int64_t step, const Run& run, const std::vector<double>& ends) {
                        static_cast<double>(at->steps - before);
 }
 
-// The line of a run: its x are made of `ends`.
+// Makes the line of a run; its x values come from `ends`.
 using Line = std::function<Series(const Run&, Axis, const std::vector<double>& ends)>;
 
-// Of those that have the numbers; nothing unless they can be compared.
+// A chart with a line for each run that has the numbers. Empty unless at least two have them, or
+// the only run.
 std::string chart(const Runs& runs, const std::string& title, bool percent, const Line& line,
                   int height = kCommon) {
   const TimeUnit unit = time_unit(runs);
@@ -129,7 +132,7 @@ std::string chart(const Runs& runs, const std::string& title, bool percent, cons
                     axis != Axis::time,
                     {}});
     filled = 0;
-    for (const Run* run : runs) {  // all of them, so that each has the same colour everywhere
+    for (const Run* run : runs) {  // also runs without numbers, so that all charts have one colour
       axes.back().series.push_back(line(*run, axis, epoch_ends(*run, axis, unit)));
       axes.back().series.back().name = run->name;
       const std::vector<double>& y = axes.back().series.back().y;
@@ -193,7 +196,7 @@ std::string what_they_are(const Runs& runs) {
   return html_table(s, "facts");
 }
 
-// Those that are not the same in all runs; of a single one all.
+// The settings that differ between runs; for a single run all settings.
 std::string settings(const Runs& runs) {
   std::map<std::string, std::vector<std::string>> values;
   for (size_t i = 0; i < runs.size(); ++i)
@@ -217,7 +220,7 @@ std::string settings(const Runs& runs) {
   return html_table(html_row(heading, "th") + s, "facts settings");
 }
 
-// The texts in a setting: of a list, each.
+// The text of a setting; for a list each of its texts.
 std::vector<std::string> texts_of(const std::string& setting) {
   if (!setting.starts_with("[")) return {setting};
   try {
@@ -227,8 +230,8 @@ std::vector<std::string> texts_of(const std::string& setting) {
   }
 }
 
-// Runs whose numbers can be compared: of one program, on the same data. `whole`: with the paths of
-// the data, else their names: "lm on a.txt, b.txt".
+// The name of a run's group: its program and data, "lm on a.txt, b.txt". Runs of a group can be
+// compared. `whole`: with whole paths of the data instead of file names.
 std::string group_of(const Run& run, bool whole) {
   constexpr size_t kMost = 3;
   if (run.record.program.empty()) return "Runs of an earlier version";
@@ -248,7 +251,8 @@ std::string group_of(const Run& run, bool whole) {
 
 using Groups = std::vector<std::pair<std::string, Runs>>;
 
-// In the order of their first runs. Paths tell apart those that would be called the same.
+// The groups in the order of their first runs. Groups that would have the same name are named by
+// whole paths.
 Groups groups_of(const std::vector<Run>& runs) {
   Groups groups;
   for (const Run& run : runs) {
@@ -298,7 +302,7 @@ std::string comparison_page(const std::vector<Run>& runs) {
       std::any_of(runs.begin(), runs.end(), [](const Run& run) { return !run.log.epochs.empty(); });
   Runs all;
   for (const Run& run : runs) all.push_back(&run);
-  // In their first epoch runs have steps alone, and those with --eval-steps count them.
+  // Charts start with the axis of steps if no epoch has ended, or if a run uses --eval-steps.
   const bool epochs = closed && word_of(all) == "epoch";
   std::vector<Section> sections;
   for (const auto& [name, group] : groups)

@@ -1,4 +1,4 @@
-// The page that sets runs side by side, and the program that writes it.
+// The page that compares runs side by side, and the program that writes it.
 #pragma once
 
 #include <string>
@@ -11,25 +11,25 @@
 namespace tern::apps::program {
 
 struct Run {
-  std::string name;  ///< as short as tells it from the others: "gmlp-4m-2", "a/gmlp-4m"
+  std::string name;  ///< the shortest unique end of its path: "gmlp-4m-2", "a/gmlp-4m"
   std::string path;
-  RunRecord record;  ///< without a program in a folder of an earlier version
+  RunRecord record;  ///< names no program in folders of earlier versions
   training::RunLog log;
 
-  /// The best epoch, by the record, or the last one; nullptr if none is closed.
+  /// The best epoch by the record's metric, or the last one; nullptr if no epoch has ended.
   const training::EpochRecord* best_epoch() const;
 };
 
-/// Reads the folders, in their order; a run at work too. Error: one is no folder of a run (it has
-/// no log.jsonl), or comes twice. IoError: a file in one is damaged.
+/// Reads the folders in order; a run may still be in progress. Error: a folder is not that of a run
+/// (it has no log.jsonl), or is named twice. IoError: a file in it is damaged.
 std::vector<Run> load_runs(const std::vector<std::string>& folders);
 
-/// The page as text, in a section for each program and data: what every run reached in its best
-/// epoch and on its test set, curves of what at least two of them (or the only one) have measured,
+/// The page as text, with a section per program and data: the results of every run in its best
+/// epoch and on its test set, curves of the metrics that at least two runs (or the only run) have,
 /// the settings that differ, and how the runs were started.
 std::string comparison_page(const std::vector<Run>& runs);
 
-/// Writes the page, whole or not at all. Error if the file exists and is no such page.
+/// Writes the page atomically. Error if the file exists and is not a page of `tern report`.
 void write_comparison(const std::string& path, const std::vector<Run>& runs);
 
 /// The flags of `tern report`, and the program.

@@ -1,4 +1,4 @@
-// tern: looks at runs of the training programs; see --help.
+// tern: compares runs of the training programs; see --help.
 #include "tern/apps/tern/comparison.h"
 
 int main(int argc, char** argv) {

@@ -1,3 +1,4 @@
+// Decides which metrics of runs can be compared, marks the best values, and formats the table.
 #include "tern/apps/tern/scores.h"
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@ namespace {
 
 bool is_training(const std::string& metric) { return metric.starts_with("train_"); }
 
-// What a run reached in a metric: on the test set at its end, or in its best epoch.
+// A run's value of a metric: on the test set at its end, else in its best epoch.
 double reached(const Run& run, const std::string& metric) {
   for (const auto& [name, value] : run.record.tested)
     if (name == metric) return value;
@@ -24,14 +25,15 @@ double reached(const Run& run, const std::string& metric) {
   return best && best->has(metric) ? (*best)[metric] : kNaN;
 }
 
-// A setting by the last part of its name, and its value; empty if there is none.
+// Finds a setting by the last part of its name. Returns its whole name and value; empty if there is
+// none.
 std::pair<std::string, std::string> setting_of(const Run& run, const std::string& name) {
   for (const auto& [key, text] : run.record.settings)
     if (key == name || key.ends_with("." + name)) return {key, text};
   return {};
 }
 
-// Whether it was evaluated after so many steps, not at the end of each epoch.
+// Whether the run was evaluated every so many steps, not at the end of each epoch.
 bool by_steps(const Run& run) {
   const std::string every = setting_of(run, "eval_steps").second;
   return !every.empty() && every != "0";
@@ -41,7 +43,7 @@ bool all_by_steps(const Runs& runs) {
   return std::all_of(runs.begin(), runs.end(), [](const Run* run) { return by_steps(*run); });
 }
 
-// The flag of a setting, by the first run that has it.
+// The flag of a setting, from the first run that has the setting.
 std::string flag_in(const Runs& runs, const std::string& name) {
   for (const Run* run : runs)
     if (const std::string key = setting_of(*run, name).first; !key.empty())
@@ -49,25 +51,25 @@ std::string flag_in(const Runs& runs, const std::string& name) {
   return name;
 }
 
-// Settings that say on which samples a metric is measured, and in which units.
+// The settings that determine the samples and the unit of a metric.
 std::vector<std::string> measured_by(const std::string& metric) {
   std::vector<std::string> names = {"limit",        "hold_out",     "first",  "valid",
                                     "valid_source", "valid_target", "reverse"};
   const std::string name = metric_text(metric).name;
   if (name == "BLEU") names.emplace_back("lowercase");
   for (const char* of_tokens : {"loss", "ppl", "masked", "next", "words"})
-    if (metric.ends_with(std::string("_") + of_tokens))  // a mean over tokens of their own
+    if (metric.ends_with(std::string("_") + of_tokens))  // a mean over the run's own tokens
       names.insert(names.end(), {"tokens", "vocab", "source_vocab", "target_vocab", "lowercase",
                                  "cased", "pairs"});
   return names;
 }
 
-// Why the runs' numbers of a metric cannot be compared: the settings that differ, or the models.
+// The reasons why the runs' values of a metric cannot be compared: settings that differ, or models.
 std::set<std::string> unlike_by(const Runs& runs, const std::string& metric) {
   std::set<std::string> why, kinds;
   for (const Run* run : runs)
     kinds.insert(setting_of(*run, "model").second == "bert" ? "bert" : "");
-  if (kinds.size() > 1) return {"models"};  // a masked word is another task than the next one
+  if (kinds.size() > 1) return {"models"};  // predicting masked words differs from the next word
   for (const std::string& name : measured_by(metric)) {
     std::set<std::string> texts;
     for (const Run* run : runs) texts.insert(setting_of(*run, name).second);
@@ -77,10 +79,10 @@ std::set<std::string> unlike_by(const Runs& runs, const std::string& metric) {
   return why;
 }
 
-// Metrics that have no best value, by the reason.
+// Metrics without a marked best value, by reason.
 using Unlike = std::map<std::string, std::vector<std::string>>;
 
-// Which value is the best of a column; NaN where none is, and then `unlike` may say why.
+// The best value of a column; NaN if none is marked. If so, `unlike` may get the reason.
 double best_of(const Runs& runs, const std::string& metric, Unlike& unlike) {
   Runs measured;
   std::vector<double> values;
@@ -108,7 +110,7 @@ std::string notes_on(const Unlike& unlike) {
   return s;
 }
 
-// "3", or "3 of 10" of a run that can be resumed.
+// "3", or "3 of 10" for a run that can be resumed.
 std::string epochs_of(const Run& run) {
   const std::vector<training::EpochRecord>& epochs = run.log.epochs;
   const int64_t done = epochs.empty() ? 0 : epochs.back().epoch;
@@ -116,7 +118,7 @@ std::string epochs_of(const Run& run) {
   return more ? fmt::format("{} of {}", done, run.record.epochs) : fmt::format("{}", done);
 }
 
-// The epoch or step that the run's scores are of, and what it was chosen by.
+// The epoch or step of the run's scores, and the metric that chose it.
 std::string chosen_text(const Runs& runs, const Run& run) {
   const training::EpochRecord* chosen = run.best_epoch();
   if (!chosen) return "-";
@@ -126,7 +128,7 @@ std::string chosen_text(const Runs& runs, const Run& run) {
          (by.empty() ? "" : " by " + metric_text(by).title());
 }
 
-// What one of the runs is and cost, by the headings of their columns.
+// Size, speed and time of a run, with the headings of the columns.
 std::vector<std::pair<std::string, std::string>> costs_of(const Runs& runs, const Run& run) {
   const std::vector<training::EpochRecord>& epochs = run.log.epochs;
   int64_t steps = run.log.steps.empty() ? 0 : run.log.steps.back().step;
@@ -195,7 +197,7 @@ std::string scores(const Runs& runs) {
     return s + "</tr>\n";
   };
   std::string s;
-  for (size_t r = 0; r <= runs.size(); ++r) {  // the headings, and each run
+  for (size_t r = 0; r <= runs.size(); ++r) {  // row 0 has the headings
     const bool heading = r == 0;
     const Run& run = *runs[heading ? 0 : r - 1];
     std::vector<std::string> results, costs, training;

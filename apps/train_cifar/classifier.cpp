@@ -1,3 +1,5 @@
+// The table of image models with their recipes, and loading of their weights from tern, timm and
+// torchvision.
 #include "tern/apps/train_cifar/classifier.h"
 
 #include <fmt/format.h>
@@ -11,7 +13,8 @@
 namespace tern::apps::train_cifar {
 namespace {
 
-// Deep stacks on patches need small steps at first, and more pictures than there are.
+// Deep models on patches need a warm-up, and augmentation, since they need more pictures than the
+// data have.
 TrainOptions deep_recipe() {
   TrainOptions r;
   r.batch = 64;
@@ -25,11 +28,11 @@ TrainOptions deep_recipe() {
   return r;
 }
 
-// airbench94's, from the program beside arXiv:2404.00498. Its rates are for sums of losses and
-// 1024 (1 + 1 / (1 - momentum)) times as high; a mean over 1024 images has 11.5 / (1 + 1 / .15) =
-// 1.5. Its weight decay is a share a step, .0153 / (1 + 1 / .15): that over the rate is .0153 /
-// 11.5. It trains 9.9 epochs, 476 steps of full batches (--steps 476). Another --batch needs
-// another --lr, in proportion.
+// The recipe of airbench94, from the program of arXiv:2404.00498. That program sums the losses of a
+// batch, and divides its rate of 11.5 by 1024 (1 + 1 / (1 - momentum)). For the mean over 1024
+// images the rate is 11.5 / (1 + 1 / .15) = 1.5. Its decay per step is .0153 / (1 + 1 / .15);
+// divided by the rate this is a weight decay of .0153 / 11.5. It trains 9.9 epochs: 476 steps of
+// full batches (--steps 476). Another --batch needs a --lr in proportion.
 TrainOptions airbench_recipe() {
   TrainOptions r;
   r.batch = 1024;
@@ -53,13 +56,13 @@ TrainOptions recipe_of(const std::string& name, int64_t side) {
   if (!deep) return {};
   TrainOptions r = deep_recipe();
   if (name != "vit-lite-7-4") return r;
-  // After an epoch with strong augmentation the top-1 is 45 %, with AdamW at 1e-3 27 %.
+  // After one epoch with strong augmentation, top-1 is 45 % with muon, and 27 % with AdamW at 1e-3.
   r.optimizer = "muon";
   r.lr = 2e-3;
   return r;
 }
 
-// The models of a family that have names.
+// Adds the named models of a family.
 template <class Options>
 void add_family(std::vector<ClassifierEntry>& all, const std::vector<std::string>& names,
                 Options (*options_of)(const std::string& name)) {
@@ -69,7 +72,8 @@ void add_family(std::vector<ClassifierEntry>& all, const std::vector<std::string
   }
 }
 
-// ResNets take pictures of any size; those of torchvision and timm are for 224 x 224.
+// Adds the ResNets. They take pictures of any size; those of torchvision and timm are for 224 x
+// 224.
 void add_resnets(std::vector<ClassifierEntry>& all) {
   constexpr int64_t kSide = 224;
   for (const auto& [name, o] : models::resnet_configurations())
@@ -82,7 +86,7 @@ void add_resnets(std::vector<ClassifierEntry>& all) {
                    {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}});
 }
 
-// Up to here a ResNet's usual stem would leave too little of a picture.
+// Up to this side, a ResNet's usual stem would shrink pictures too much.
 constexpr int64_t kSmallSide = 64;
 
 models::Gmlp model_of(const models::GmlpOptions& o, Rng& rng) { return {o, rng}; }
@@ -100,7 +104,7 @@ void fit(models::ResNetOptions& options, const PictureForm& form) {
   fail_io(fmt::format("{}: not the weights of {}: {}", path, model.name, why));
 }
 
-// Weights of a model, and of none that training or inference could not use.
+// Reads the weights of a model. IoError for a checkpoint, and for weights that are not finite.
 SafeTensors read_weights(const std::string& path) {
   SafeTensors file = load_safetensors(path);
   check_io(!file.metadata.contains("checksum"),
@@ -123,15 +127,15 @@ bool is_head(const std::string& name) {
   return name == "head.weight" || name == "head.bias" || name == "fc.weight" || name == "fc.bias";
 }
 
-// Of the head in these; 0: there is none.
+// The number of classes of the head; 0 if there is none.
 int64_t classes_of(const NamedTensors& state) {
   for (const auto& [name, t] : state)
     if (is_head(name) && name.ends_with(".weight") && t.ndim() > 0) return t.size(0);
   return 0;
 }
 
-// What makes a file not that of a model, without their heads; empty if nothing does. Positions of
-// tokens may be resized.
+// The first reason why a file does not fit a model, apart from the head; empty if it fits. Position
+// embeddings may be resized.
 std::string first_misfit(const NamedTensors& model, const SafeTensors& file) {
   std::set<std::string> known;
   for (const auto& [name, own] : model) {
@@ -150,7 +154,7 @@ std::string first_misfit(const NamedTensors& model, const SafeTensors& file) {
 }  // namespace
 
 const std::vector<ClassifierEntry>& classifiers() {
-  // A line for each family. To add one: its model and options in classifier.h, and a line here.
+  // One line per family. To add one, add its model and options in classifier.h and a line here.
   static const std::vector<ClassifierEntry> kAll = [] {
     std::vector<ClassifierEntry> all;
     add_family(all, models::gmlp_names(), models::gmlp_options);
@@ -234,7 +238,7 @@ std::string start_from(const std::string& path, ImageClassifier& model) {
   }
   try {
     if (auto* const vit = std::get_if<models::Vit>(&model.network))
-      load_vit(*vit, file.tensors);  // which may be for pictures of another size
+      load_vit(*vit, file.tensors);  // resizes position embeddings for another size of pictures
     else
       nn::load_state_dict(model, file.tensors);
   } catch (const Error& e) {

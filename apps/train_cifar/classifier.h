@@ -27,38 +27,40 @@ struct ImageClassifier {
   static void fields(auto& m, auto&& visit) { visit("", m.network); }
 };
 
-/// A line of the table.
+/// An entry of the table of models.
 struct ClassifierEntry {
   std::string name;
   std::variant<models::GmlpOptions, models::VitOptions, models::ResNetOptions,
                models::AirbenchOptions>
       options;
-  double dropout = 0;                   ///< the model's own
-  int64_t side = datasets::kImageSide;  ///< of the pictures that it is made for
-  TrainOptions recipe = {};             ///< how it is trained where no flag says otherwise
-  bool any_side = false;                ///< without weights to start from the data choose the side
-  /// How weights from elsewhere for large pictures see these.
+  double dropout = 0;                   ///< the model's default
+  int64_t side = datasets::kImageSide;  ///< side of pictures that the model is made for
+  TrainOptions recipe = {};             ///< defaults of its training
+  bool any_side = false;                ///< without pretrained weights, the data choose the side
+  /// Normalisation for pretrained weights from elsewhere, which are for large pictures.
   datasets::Normalization normalization = {{.5, .5, .5}, {.5, .5, .5}};
 
   ImageClassifier make(double dropout, Rng& rng, nn::Recompute recompute = nn::Recompute::none,
                        const PictureForm& form = {}) const;
 };
 
-/// All of them.
+/// All models.
 const std::vector<ClassifierEntry>& classifiers();
 std::vector<std::string> classifier_names();
-/// The one of that name: nullptr, or an Error that lists the names, if there is none.
+/// The model of that name. If there is none, look_up_classifier() returns nullptr, and
+/// find_classifier() throws an Error that lists the names.
 const ClassifierEntry* look_up_classifier(const std::string& name);
 const ClassifierEntry& find_classifier(const std::string& name);
 
-/// The name of the model whose weights these are: the file may say it; else the first in the table
-/// with all the names and shapes, whatever its number of classes. IoError if there is none.
+/// The name of the model that a file of weights belongs to: the file may say it, else the first
+/// model in the table with the same names and shapes, apart from the number of classes. IoError if
+/// there is none.
 std::string model_of_weights(const std::string& path);
 /// Loads a safetensors file into the model. IoError if it does not fit.
 void load_weights_of(const std::string& path, ImageClassifier& model);
-/// The same to start a training, from weights of tern or timm. A head for another number of classes
-/// is left out, so that the model keeps its own; the result says that, and is empty otherwise.
-/// Anything else that does not fit is an IoError, which names the first misfit.
+/// The same at the start of a training, with weights of tern or timm. If the file's head has
+/// another number of classes, the model keeps its own head, and the result says so; otherwise the
+/// result is empty. IoError, which names the first misfit, if anything else does not fit.
 std::string start_from(const std::string& path, ImageClassifier& model);
 
 }  // namespace tern::apps::train_cifar

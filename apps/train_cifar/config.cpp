@@ -1,3 +1,4 @@
+// The settings of train_cifar with their help and checks, and the defaults of each model.
 #include "tern/apps/train_cifar/config.h"
 
 #include <fmt/format.h>
@@ -65,7 +66,7 @@ void add_data(Settings& s, TrainOptions& o) {
       .says(o.tta != "none", "tested with {}", views_text(views_named(o.tta)));
 }
 
-// What the model gets, and the names of its classes.
+// Adds the form of the pictures and the names of the classes.
 void add_form(Settings& s, TrainOptions& o) {
   PictureForm& f = o.form;
   s.group(Group::data);
@@ -87,7 +88,7 @@ TrainOptions::TrainOptions() {
   lr = 1e-4;
   schedule = "constant";
   weight_decay = 0.01;
-  decay_all = true;  // as the post that gMLP's recipe comes from
+  decay_all = true;  // from the post that gMLP's recipe comes from
   clip = 0;
 }
 
@@ -107,7 +108,7 @@ void settings(Settings& s, TrainOptions& o) {
   s.number("dropout", o.dropout, kShare, "dropout of the model")
       .says(true, "dropout {:g}", o.dropout);
   add_training_settings(s, o, {.optimizers = training::optimizer_names(), .details = true});
-  s.find("decay_all")->came_later([&o] { o.decay_all = true; });  // earlier versions knew no other
+  s.find("decay_all")->came_later([&o] { o.decay_all = true; });  // as earlier versions always did
   s.inside(
       "pictures", [&] { add_form(s, o); }, true);
   s.group(Group::model);

@@ -1,3 +1,4 @@
+// Texts about model, images and results, and the data of the report.
 #include "tern/apps/train_cifar/describe.h"
 
 #include <fmt/format.h>
@@ -12,7 +13,7 @@ namespace tern::apps::train_cifar {
 namespace {
 
 constexpr size_t kPredictions = 12;
-constexpr int64_t kPictures = 4;  // with maps of their patches
+constexpr int64_t kPictures = 4;  // pictures with maps of their patches
 
 Prediction prediction(const CifarTraining& t, const Evaluation& e, size_t i) {
   auto first = e.probabilities.begin() + static_cast<std::ptrdiff_t>(i) * e.classes;
@@ -20,7 +21,7 @@ Prediction prediction(const CifarTraining& t, const Evaluation& e, size_t i) {
   return {picture_of(sample, t.form), sample.label, {first, first + e.classes}};
 }
 
-// The wrong answers that the model was surest of.
+// The wrong predictions with the highest probabilities.
 std::vector<Prediction> worst(const CifarTraining& t, const Evaluation& e) {
   const datasets::Dataset<LabelledPicture>& set = t.evaluated_set();
   std::vector<std::pair<float, size_t>> wrong;
@@ -66,7 +67,7 @@ ReportData report_data(const CifarTraining& t, const Facts& facts,
   d.run = summary_of(fmt::format("{} on {}", t.options.model,
                                  t.options.data.empty() ? "generated shapes" : t.kind),
                      facts, record, t.loop);
-  if (t.options.hold_out == 0) d.run.best = 0;  // none was chosen
+  if (t.options.hold_out == 0) d.run.best = 0;  // no epoch was chosen
   d.held_out = t.options.hold_out > 0;
   if (t.best_tested) d.tested = metrics_of(e, d.held_out ? "valid" : "test");
   if (t.best_tested) d.views = views_text(views_named(t.options.tta));

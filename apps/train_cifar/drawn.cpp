@@ -1,3 +1,5 @@
+// Draws the generated pictures: shapes as functions of the plane, with random place, size, colour
+// and noise.
 #include "tern/apps/train_cifar/drawn.h"
 
 #include <algorithm>
@@ -11,7 +13,7 @@
 namespace tern::apps::train_cifar {
 namespace {
 
-// A shape: whether it covers the point (u, v), where it reaches from about -1 to 1.
+// A shape, which extends from about -1 to 1: covers() says whether it contains the point (u, v).
 struct Shape2d {
   const char* name;
   bool (*covers)(float u, float v);
@@ -20,7 +22,7 @@ struct Shape2d {
 float largest(float u, float v) { return std::max(std::abs(u), std::abs(v)); }
 float smallest(float u, float v) { return std::min(std::abs(u), std::abs(v)); }
 bool is_odd(float x) { return (static_cast<int>(std::floor(x)) & 1) != 0; }
-constexpr float kStripes = 2.0f;  // a stripe is half of the radius wide
+constexpr float kStripes = 2.0f;  // stripes per radius
 constexpr float kHalfRoot = 0.70710678f;
 
 constexpr std::array<Shape2d, 10> kShapes = {{
@@ -48,7 +50,7 @@ constexpr std::array<Shape2d, 10> kShapes = {{
 constexpr float kMaxShift = 4, kMinRadius = 9, kMaxRadius = 13;  // pixels
 constexpr float kMaxTurn = 0.15f;                                // radians
 constexpr float kMinContrast = 100, kMaxNoise = 16;              // of 255
-constexpr int kSub = 3;                                          // samples a pixel and axis
+constexpr int kSub = 3;                                          // samples per pixel and axis
 
 using Color = std::array<float, datasets::kImageChannels>;
 
@@ -68,7 +70,7 @@ float distance(const Color& a, const Color& b) {
   return std::sqrt(sum);
 }
 
-// How much of each pixel the shape covers, 0 to 1.
+// The share of each pixel that the shape covers, from 0 to 1.
 std::array<float, datasets::kImagePixels> coverage(const Shape2d& shape, Rng& rng) {
   const float x0 = datasets::kImageSide / 2.0f + between(rng, -kMaxShift, kMaxShift);
   const float y0 = datasets::kImageSide / 2.0f + between(rng, -kMaxShift, kMaxShift);

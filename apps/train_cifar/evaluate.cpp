@@ -1,3 +1,4 @@
+// Scores the batches of a set, which ranks share, and adds up accuracy, loss and confusion matrix.
 #include "tern/apps/train_cifar/evaluate.h"
 
 #include <algorithm>
@@ -10,8 +11,8 @@
 namespace tern::apps::train_cifar {
 namespace {
 
-// Of a batch: its number of pictures, the sum of their losses, their labels, and the probabilities
-// of each one's classes.
+// Returns the number of pictures in a batch, the sum of their losses, their labels, and the
+// probabilities of all classes for each picture.
 dist::Numbers score(const ImageClassifier& model, const datasets::Batch& batch, Views views) {
   const Tensor logits = logits_of(model, batch.images, views);
   const auto labels = batch.labels.to_vector<double>();

@@ -1,3 +1,4 @@
+// Selects, holds out and loads the pictures of a run, and computes their checksum.
 #include "tern/apps/train_cifar/images.h"
 
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ int64_t held_out(double share, int64_t images) {
 datasets::Dataset<LabelledPicture> hold_out(datasets::Dataset<LabelledPicture>& set, double share,
                                             uint64_t seed) {
   const int64_t n = set.size(), count = held_out(share, n);
-  constexpr uint64_t kStream = ~uint64_t{0};  // that of no epoch
+  constexpr uint64_t kStream = ~uint64_t{0};  // a random stream that no epoch uses
   std::vector<int64_t> order = datasets::permutation(n, Rng(seed).stream(kStream));
   const auto cut = order.begin() + count;
   std::sort(order.begin(), cut);
@@ -42,7 +43,7 @@ datasets::Dataset<LabelledPicture> hold_out(datasets::Dataset<LabelledPicture>& 
 
 datasets::Loader<datasets::Batch> test_batches(const datasets::Dataset<LabelledPicture>& set,
                                                const PictureForm& form) {
-  // Enough pictures to keep the cores busy, few enough to need little memory.
+  // A batch large enough to keep the cores busy, and small enough to need little memory.
   constexpr int64_t kPixels = 250 * datasets::kImagePixels, kMost = 250, kLeast = 8;
   const int64_t batch = std::clamp(kPixels / (form.side * form.side), kLeast, kMost);
   return datasets::labelled_loader(set, form,

@@ -1,4 +1,4 @@
-// The pictures of a run: how many it uses, which it holds out, and how it tests.
+// The pictures of a run: those that it uses, those that it holds out, and batches for tests.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,27 @@ using datasets::PictureForm;
 datasets::Dataset<LabelledPicture> limited(const LabelledSet& set, const PictureForm& form,
                                            int64_t limit);
 
-/// How many of `images` the share of --hold-out is. Error if it is none of them, or all.
+/// The number of images that --hold-out, a share of `images`, holds out. Error if that is none or
+/// all.
 int64_t held_out(double share, int64_t images);
 
-/// Moves that many pictures, chosen by the seed, out of the set; both keep their order.
+/// Moves that many pictures, chosen by the seed, out of the set. Both sets keep the order.
 datasets::Dataset<LabelledPicture> hold_out(datasets::Dataset<LabelledPicture>& set, double share,
                                             uint64_t seed);
 
-/// All of a set in its order, to test a model.
+/// All pictures of a set in order, to test a model.
 datasets::Loader<datasets::Batch> test_batches(const datasets::Dataset<LabelledPicture>& set,
                                                const PictureForm& form);
 
-/// The first `count` pictures of a set, normalised, (count, C, S, S); zeros where there are fewer.
+/// The first `count` pictures of a set, normalised, (count, C, S, S); padded with zeros if there
+/// are fewer.
 Tensor first_images(const datasets::Dataset<LabelledPicture>& set, const PictureForm& form,
                     int64_t count);
 
 /// A picture as reports show it.
 datasets::Picture picture_of(const LabelledPicture& picture, const PictureForm& form);
 
-/// A checksum of every byte of pictures and labels, so that a run is resumed with its own data.
+/// A checksum over all bytes of pictures and labels, so that a run resumes with the same data.
 std::string data_checksum(const LabelledPictures& data);
 
 }  // namespace tern::apps::train_cifar

@@ -1,3 +1,4 @@
+// Decodes and classifies files of pictures in batches, and formats the predictions.
 #include "tern/apps/train_cifar/predict.h"
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@
 namespace tern::apps::train_cifar {
 namespace {
 
-// The classes of a row of probabilities, the likeliest first.
+// The `top` most likely classes of a row of probabilities, the most likely first.
 std::vector<std::pair<std::string, float>> likeliest(const float* p, int64_t classes,
                                                      const std::vector<std::string>& names,
                                                      int64_t top) {
@@ -35,7 +36,7 @@ std::vector<std::pair<std::string, float>> likeliest(const float* p, int64_t cla
   return found;
 }
 
-// A field of a CSV: in quotes where it needs them (RFC 4180).
+// A CSV field, in quotes if it needs them (RFC 4180).
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string quoted = "\"";
@@ -55,7 +56,7 @@ std::string json_line(const Guesses& g) {
   for (const auto& [name, probability] : g.classes)
     line["classes"].push_back(
         {{"class", name}, {"probability", std::round(1e6 * probability) / 1e6}});
-  // A name may be no UTF-8, which JSON must be.
+  // `replace`: file names may be invalid UTF-8, which JSON does not allow.
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

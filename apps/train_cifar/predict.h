@@ -11,35 +11,35 @@
 
 namespace tern::apps::train_cifar {
 
-/// What a model says of a picture.
+/// The predictions for a picture.
 struct Guesses {
   std::string file;
-  std::string error;  ///< why it cannot be read; empty: it was
-  std::vector<std::pair<std::string, float>> classes = {};  ///< the likeliest first
+  std::string error;  ///< why the file could not be read; empty: no error
+  std::vector<std::pair<std::string, float>> classes = {};  ///< the most likely first
 };
 
 struct GuessOptions {
-  int64_t top = 3;      ///< classes of a picture, if there are as many
+  int64_t top = 3;      ///< classes per picture, if there are as many
   bool upright = true;  ///< datasets::DecodeOptions
   Views views = Views::none;
 };
 
-/// The likeliest classes of pictures, by `model` in evaluation. A class without a name is its
-/// number. Files are decoded on all threads and classified as one batch. Error: a probability is
-/// not a number.
+/// The most likely classes of pictures. Classes without a name are numbered. Decodes the files on
+/// all threads and classifies them as one batch. REQUIRES: `model` is in evaluation mode. Error: a
+/// probability is NaN.
 std::vector<Guesses> guess(const std::vector<std::string>& files, const ImageClassifier& model,
                            const std::vector<std::string>& class_names,
                            const GuessOptions& options = {});
 
-/// The forms of the output: text, csv, jsonl.
+/// The output formats: text, csv, jsonl.
 const std::vector<std::string>& guess_formats();
-/// What stands before the first picture: the heading of a CSV with that many classes, else nothing.
+/// The heading of a CSV with that many classes; empty for other formats.
 std::string guess_heading(const std::string& format, int64_t classes);
-/// A picture's line and its end, in text "a.png: disc 93.1 %, ring 4.2 %, square 1.0 %".
+/// A picture's line with its line end; as text "a.png: disc 93.1 %, ring 4.2 %, square 1.0 %".
 std::string guess_line(const Guesses& guesses, const std::string& format);
 
-/// The files that --predict names: those in its folders (by datasets::find_pictures) and its files,
-/// each once. `remarks` gets what the folders have beside pictures.
+/// The files that --predict names, directly or in its folders (datasets::find_pictures), each once.
+/// Adds remarks about files that are not pictures to `remarks`.
 std::vector<std::string> pictures_to_guess(const std::vector<std::string>& paths,
                                            std::vector<std::string>& remarks);
 

@@ -1,3 +1,4 @@
+// The flags of train_cifar, loading of its data, and the steps that the driver calls.
 #include "tern/apps/train_cifar/program.h"
 
 #include <fmt/format.h>
@@ -30,15 +31,15 @@ constexpr const char* kAbout =
     "chose; your flags win. A run has a folder with log, weights, checkpoint and report.html; "
     "Ctrl-C saves it, --resume continues it. The defaults below are gmlp-4m's.";
 
-// Where the run's generated pictures lie.
+// The folder of the run's generated pictures.
 std::string drawn_data(const training::RunFolder& folder) { return folder.file("data"); }
 
 // The generated set is easy: a small model learns it in seconds.
 void use_drawn_defaults(TrainOptions& o, const Given& given) {
   if (!given("--model") && o.init.empty())
-    o.model = "gmlp-small";  // whose other defaults are gmlp-4m's
+    o.model = "gmlp-small";  // its other defaults are those of gmlp-4m
   if (!given("--epochs")) o.epochs = 6;
-  if (o.optimizer == "sgd") return;  // whose rates are others
+  if (o.optimizer == "sgd") return;  // it needs other learning rates
   if (!given("--lr")) o.lr = 1e-3;
   if (given("--schedule") || given("--warmup")) return;
   o.schedule = "cosine";
@@ -79,13 +80,13 @@ void add_settings(Settings& s, CifarFlags& f) {
 
 GivenKeys given_keys(TrainOptions& o, const Given& given) {
   const Settings list = settings_of(o);
-  GivenKeys keys = {"parallel.blocks"};  // mpirun may have chosen them, the data do not
+  GivenKeys keys = {"parallel.blocks"};  // not chosen by the data, but perhaps for mpirun's ranks
   for (const Setting& s : list.rows())
     if (given(s.flags.substr(0, s.flags.find(',')))) keys.push_back(s.key);
   return keys;
 }
 
-// Of a new run.
+// Completes the flags of a new run.
 void complete_flags(CifarFlags& f, const Given& given) {
   f.given = given_keys(f.options, given);
   if (!f.options.init.empty()) f.options.init = weights_at("--init", f.options.init);
@@ -144,7 +145,7 @@ CifarProgram::CifarProgram(const CifarFlags& f)
 std::optional<TrainOptions> run_of_weights(const std::string& path) {
   try {
     return path.empty() ? std::nullopt : config_beside(path);
-  } catch (const Error&) {  // in a folder of timm's config.json is something else
+  } catch (const Error&) {  // a folder of timm has another kind of config.json
     return std::nullopt;
   }
 }
@@ -160,7 +161,7 @@ void CifarProgram::read_config(const training::RunFolder& folder,
                                const std::optional<SafeTensors>& state) {
   if (!state || fs::exists(folder.file(config_file())))
     return TrainingProgram::read_config(folder, state);
-  reading(folder.checkpoint(), [&] {  // runs of earlier versions have it in the checkpoint alone
+  reading(folder.checkpoint(), [&] {  // runs of earlier versions have it only in the checkpoint
     config = config_from_json<TrainOptions>(
         training::checkpoint_text(*state, "options", folder.checkpoint()));
   });
@@ -221,7 +222,7 @@ void CifarProgram::load(const training::RunFolder* resumed) {
   }
 }
 
-// What there is to know of the data, and what was chosen by them.
+// Remarks on the data, and the settings that were chosen by them.
 Facts CifarProgram::about_data() const {
   constexpr int64_t kFew = 500;
   Facts facts;
@@ -295,7 +296,7 @@ training::Loop& CifarProgram::make_loop(training::LoopOptions options, bool resu
   TrainOptions start = config;
   if (resumed) start.init.clear();  // the checkpoint has the weights
   options.on_epoch = [this](const training::EpochRecord&) { write_report(); };
-  training.reset();  // of steps that were only timed
+  training.reset();  // frees a training that only timed steps
   training = std::make_unique<CifarTraining>(
       config, data, make_model(start, !std::exchange(said_start_, true)), std::move(options));
   return training->loop;
@@ -307,7 +308,7 @@ bool CifarProgram::finish() {
     if (!t.test_best()) return false;
     record_tested(t.loop, metrics_of(*t.evaluation, "test"));
     write_report();
-  } else if (!t.evaluation) {  // a run that was finished before
+  } else if (!t.evaluation) {  // the run was already finished when it was resumed
     {
       training::Learner::Evaluation scope(t.learner);
       t.evaluation = t.test("testing");

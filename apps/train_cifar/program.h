@@ -1,4 +1,5 @@
-// The program train_cifar: its flags, and what the training driver needs of it.
+// The program train_cifar: its flags, and its training for the driver
+// (apps/common/train_program.h).
 #pragma once
 
 #include <iosfwd>
@@ -14,19 +15,19 @@
 
 namespace tern::apps::train_cifar {
 
-/// What the flags say.
+/// The values of the flags.
 struct CifarFlags {
   TrainOptions options;
   TrainFlags train;
-  std::string eval;                     ///< weights that are only tested
-  std::vector<std::string> predict;     ///< pictures that are classified, and folders of them
-  std::string format = "text";          ///< how their classes are written
-  int64_t top = 3;                      ///< and how many of them
-  std::string weights;                  ///< by these: a run's folder, or a file in it
+  std::string eval;                     ///< weights to test instead of training
+  std::vector<std::string> predict;     ///< pictures to classify, and folders of pictures
+  std::string format = "text";          ///< of the predictions
+  int64_t top = 3;                      ///< number of classes per prediction
+  std::string weights;                  ///< for `predict`: a run's folder, or a file in it
   bool model_given = false;             ///< --model
   std::optional<std::string> tta = {};  ///< --tta, if it was given
-  /// Of a new run: these settings are the user's, the others are chosen by the data. None: all are
-  /// as they are.
+  /// For a new run: the settings that the user gave; the data choose the others. Empty: nothing is
+  /// chosen.
   std::optional<GivenKeys> given = {};
 };
 
@@ -71,12 +72,12 @@ class CifarProgram : public TrainingProgram {
   void read_pictures(const training::RunFolder* resumed);
   void write_report();
 
-  bool dry_run_ = false;             ///< nothing is drawn
+  bool dry_run_ = false;             ///< no pictures are generated
   std::optional<GivenKeys> given_;   ///< CifarFlags::given
-  mutable bool said_start_ = false;  ///< what --init leaves out
-  std::string chosen_;               ///< the flags that would set what was chosen by the data
-  std::string moved_data_;           ///< where the data of a resumed run are now; empty: unmoved
-  datasets::Cifar10 drawn_;          ///< of a new run without data
+  mutable bool said_start_ = false;  ///< the message about --init was printed
+  std::string chosen_;               ///< flags that would set what the data chose
+  std::string moved_data_;           ///< new path of a resumed run's data; empty: unchanged
+  datasets::Cifar10 drawn_;          ///< pictures of a new run without data
   std::string report_path_;
 };
 
@@ -84,29 +85,30 @@ class CifarProgram : public TrainingProgram {
 TrainOptions load_config(const training::RunFolder& folder,
                          const std::optional<SafeTensors>& state);
 
-/// The file of weights that a flag names: itself, or that of a run's or a model's folder.
+/// The file of weights that a flag names directly, or by the folder of a run or model.
 std::string weights_at(const std::string& flag, const std::string& path);
-/// The configuration of the run in the folder of these weights; nothing if it has none.
+/// The configuration of the run in the folder of these weights; empty if there is none.
 std::optional<TrainOptions> config_beside(const std::string& weights);
-/// The configuration of the run whose weights lie at a path; nothing if it is no run's.
+/// The same, but empty also if `path` is empty or the configuration is of another kind.
 std::optional<TrainOptions> run_of_weights(const std::string& path);
 
-/// Settings that suit the data where no flag says otherwise. Before the pictures are read: the
-/// model with its recipe, and the side of the pictures. Afterwards: batch, epochs and warm-up by
-/// their number.
+/// Choose settings that suit the data and that no flag gave. choose_model() runs before the
+/// pictures are read, and chooses the model with its recipe and the side of pictures.
+/// choose_length() runs afterwards, and chooses batch, epochs and warm-up by the number of
+/// pictures.
 void choose_model(TrainOptions& options, const GivenKeys& given);
 void choose_length(TrainOptions& options, const GivenKeys& given, const LabelledPictures& data);
 
-/// Trains, or resumes.
+/// Trains, or resumes a run.
 int train_classifier(const CifarFlags& flags);
-/// The pictures that a run is tested on: all of a folder, but of its own data those that it was not
-/// trained on.
+/// The pictures to test a run on: the test pictures of the run's own data, or all pictures of
+/// another folder.
 LabelledPictures pictures_to_test(const TrainOptions& run, const std::string& data,
                                   const datasets::FolderReading& reading);
 /// Tests the weights in the file flags.eval on pictures_to_test(), and prints the accuracy.
 int evaluate_weights(const CifarFlags& flags);
-/// Writes the likeliest classes of each picture in flags.predict. Gives 2 if some cannot be read,
-/// unless these are to be skipped.
+/// Writes the most likely classes of each picture in flags.predict. Returns 2 if some cannot be
+/// read, unless they may be skipped.
 int classify_pictures(const CifarFlags& flags, std::ostream& out);
 
 }  // namespace tern::apps::train_cifar

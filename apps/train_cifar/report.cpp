@@ -1,3 +1,5 @@
+// The sections of the report: confusion matrix, predictions, mistakes, patches, and maps of weights
+// and attention.
 #include "tern/apps/train_cifar/report.h"
 
 #include <fmt/core.h>
@@ -14,19 +16,19 @@
 namespace tern::apps::train_cifar {
 namespace {
 
-constexpr double kMostShare = 50;    // percent of green or red in a cell
-constexpr size_t kMostInTable = 40;  // classes of a confusion matrix
-constexpr size_t kListed = 20;       // of more classes
+constexpr double kMostShare = 50;    // largest percentage of green or red in a cell
+constexpr size_t kMostInTable = 40;  // most classes in a confusion matrix
+constexpr size_t kListed = 20;       // classes listed if there are more
 
-// Those whose true class this is.
+// The number of images whose true class is `label`.
 int64_t images_of(const ReportData& d, size_t label) {
   const size_t n = d.class_names.size();
   const auto row = d.confusion.begin() + static_cast<std::ptrdiff_t>(label * n);
   return std::accumulate(row, row + static_cast<std::ptrdiff_t>(n), int64_t{0});
 }
 
-// The greener for a larger share of right answers, the redder for one of wrong ones; at most half
-// of the way, so that numbers can be read on it.
+// A cell: a larger share of right answers is greener, one of wrong answers redder. The colour goes
+// at most half of the way, so that the number stays readable.
 std::string confusion_cell(int64_t count, double share, bool right) {
   if (count == 0) return "<td>0</td>";
   return fmt::format("<td class=\"share {}\" style=\"--share:{:.1f}%\">{}</td>",
@@ -57,7 +59,7 @@ std::string confusion_table(const ReportData& d, const std::vector<ClassScores>&
   return s + "</table></div>\n";
 }
 
-// A line a class or a pair, from the first of `order`.
+// A table of `count` lines, one per class or pair.
 std::string list(const char* heading, size_t count,
                  const std::function<std::string(size_t)>& line) {
   std::string s = fmt::format("<div><h3>{}</h3>\n<table>\n", heading);
@@ -65,7 +67,7 @@ std::string list(const char* heading, size_t count,
   return s + "</table></div>\n";
 }
 
-// Of many classes those that are known worst, and what is mistaken for what most often.
+// For many classes: those with the worst scores, and the pairs that are confused most often.
 std::string worst_classes(const ReportData& d, const std::vector<ClassScores>& scores) {
   const size_t n = d.class_names.size();
   std::vector<size_t> classes(n), pairs;
@@ -139,7 +141,7 @@ std::string predictions(const ReportData& d, const std::vector<Prediction>& list
   return s + "</div>\n";
 }
 
-// The picture with lines of the page's colour between the patches that the model sees.
+// The picture, with lines in the page's colour between the model's patches.
 std::string in_patches(const Bitmap& p, int64_t patch, int scale) {
   std::string lines;
   for (int64_t x = patch; x < p.width; x += patch)
@@ -155,7 +157,7 @@ std::string in_patches(const Bitmap& p, int64_t patch, int scale) {
 }
 
 std::string patches(const ReportData& d) {
-  constexpr int kScale = 6;  // screen pixels to a pixel
+  constexpr int kScale = 6;  // screen pixels per pixel
   if (d.predictions.empty() || d.patch == 0) return "";
   const Bitmap& p = d.predictions[0].picture;
   const int64_t count = (p.height / d.patch) * (p.width / d.patch);
@@ -173,13 +175,14 @@ std::string patches(const ReportData& d) {
          "</div>\n";
 }
 
-constexpr int kLarge = 5, kSmall = 3;  // screen pixels to a pixel
-constexpr int64_t kLargest = 240;      // screen pixels of a picture's side
-// The darkest is at least so many even shares: a head that looks everywhere stays pale.
+constexpr int kLarge = 5, kSmall = 3;  // screen pixels per pixel
+constexpr int64_t kLargest = 240;      // most screen pixels per side of a picture
+// The darkest shade stands for at least this many times the uniform share, so that a head that
+// attends everywhere stays pale.
 constexpr double kLeastDarkest = 4;
 
-// How dark a patch is: from `low` on, and fully at `high`; by the square root, so that small
-// differences are visible, or in proportion.
+// The shade of a patch: 0 at `low`, 1 at `high`. `root`: the square root, which makes small
+// differences visible; else linear.
 struct PatchScale {
   double low = 0, high = 0;
   bool root = true;
@@ -210,12 +213,12 @@ Bitmap map_of(const Tensor& shares, const PatchScale& scale) {
                      [&](float v) { return weight_color(scale.shade(static_cast<double>(v))); });
 }
 
-// From the least to the most of its own.
+// A linear scale from the smallest to the largest share.
 PatchScale own_scale(const Tensor& shares) {
   return {min(shares).item(), max(shares).item(), false};
 }
 
-// One map, a cell a patch, that a click makes large; below it its range, where there is room.
+// One map with a cell per patch, which a click enlarges; its range is below, if there is room.
 std::string map_image(const ReportData& d, int64_t image, const models::PatchMap& m, int64_t map,
                       const PatchScale& scale, bool is_small) {
   const Tensor shares = m.values[image][map];
@@ -231,7 +234,7 @@ std::string map_image(const ReportData& d, int64_t image, const models::PatchMap
   return is_small ? zoom : html_figure(zoom, text);
 }
 
-// A line a layer, its maps across.
+// A table with a row per layer and its maps in columns.
 std::string table(const ReportData& d, int64_t image, const PatchScale& scale) {
   std::string s = "<div class=\"heads\"><table>\n";
   const std::vector<std::string>* heading = nullptr;
@@ -275,7 +278,7 @@ std::string picture_section(const ReportData& d, int64_t image, const PatchScale
   return s + table(d, image, scale) + "</div>\n";
 }
 
-// The section on `d.patches`. The maps of heads have one scale, others their own.
+// The section on `d.patches`. The maps of heads share a scale; the others have their own.
 std::string picture_maps(const ReportData& d) {
   if (d.patches.maps.empty()) return "";
   const Tensor& any = d.patches.maps[0].values;

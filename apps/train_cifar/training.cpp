@@ -1,3 +1,5 @@
+// Builds the loaders, model, optimizer and loop of a training, evaluates it after each epoch, and
+// tests the best weights.
 #include "tern/apps/train_cifar/training.h"
 
 #include <fmt/format.h>
@@ -30,12 +32,12 @@ datasets::LabelledLoaderOptions loader_options(const TrainOptions& o, int64_t im
           .mix = {.mixup = o.mixup, .cutmix = o.cutmix}};
 }
 
-// Gives a model the weights that it takes from training images, where it has such.
+// Sets the weights that a model computes from training images, if it has such weights (Airbench).
 ImageClassifier fitted(ImageClassifier model, const TrainOptions& o,
                        const datasets::Dataset<LabelledPicture>& set) {
   auto* const network = std::get_if<models::Airbench>(&model.network);
   if (!network || !o.init.empty()) return model;
-  constexpr int64_t kPixels = 5000 * datasets::kImagePixels;  // of 5,000 pictures of CIFAR-10
+  constexpr int64_t kPixels = 5000 * datasets::kImagePixels;  // 5,000 pictures of CIFAR-10
   const int64_t count =
       std::clamp<int64_t>(kPixels / (model.form.side * model.form.side), 1, set.size());
   std::vector<int64_t> some;  // from the whole set, which may be sorted by class
@@ -44,7 +46,7 @@ ImageClassifier fitted(ImageClassifier model, const TrainOptions& o,
   return model;
 }
 
-// One line on an epoch.
+// The line that is printed after an epoch.
 std::string epoch_line(const training::EpochRecord& e, const std::string& title) {
   const std::string set = e.has("valid_loss") ? "valid" : "test";
   return fmt::format(
@@ -147,7 +149,7 @@ training::LoopOptions CifarTraining::complete(training::LoopOptions o) {
   };
   o.epoch_line = [this](const training::EpochRecord& e) { return epoch_line(e, loop.title(e)); };
   o.evaluation = static_cast<double>(evaluated_set().size()) / 3;
-  const bool all = options.hold_out == 0 && !o.folder.empty();  // no epoch is better than the last
+  const bool all = options.hold_out == 0 && !o.folder.empty();  // keep the last epoch's weights
   o.on_epoch = [this, all, metadata = o.weights_metadata,
                 next = std::move(o.on_epoch)](const training::EpochRecord& e) {
     loop.on_first("the report", [&] {
@@ -168,7 +170,7 @@ void CifarTraining::freeze_what_is_done() {
   network->train_whitening_bias(epoch < network->options.whiten_bias_epochs);
 }
 
-// What the report shows: the model's maps, and which patches of some images count for it.
+// Adds the report's pictures: the model's heatmaps, and maps of the patches of some images.
 void CifarTraining::add_pictures(training::EventWriter& events, int64_t step) {
   constexpr int64_t kPictures = 4;
   training::Learner::Evaluation scope(learner);

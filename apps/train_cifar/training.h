@@ -18,11 +18,12 @@
 namespace tern::apps::train_cifar {
 
 /// The model that the options name, with the weights of `init`, or random ones from the seed.
+/// `says`: prints a message if the head of `init` is left out.
 ImageClassifier make_model(const TrainOptions& options, bool says = true);
 /// The same without memory and weights.
 ImageClassifier make_untrained(TrainOptions options);
 
-/// Of a training set of so many images: how many a run trains on, and its steps.
+/// The number of images that a run trains on, and its steps, for a training set of `images` images.
 int64_t trained_images(const TrainOptions& options, int64_t images);
 int64_t total_steps(const TrainOptions& options, int64_t images);
 
@@ -30,43 +31,45 @@ int64_t total_steps(const TrainOptions& options, int64_t images);
 Tensor training_loss(const ImageClassifier& model, const TrainOptions& options,
                      const datasets::Batch& batch, training::Means& means);
 
-/// Its metrics are train_loss, train_top1, test_loss and test_top1 to test_top5 (up to the number
-/// of classes). With --hold-out they are valid_loss and valid_top1 to valid_top5, of the images
-/// held out: these say which epoch is the best, and nothing sees the test set before test_best().
+/// A training. Its metrics are train_loss, train_top1, test_loss and test_top1 to test_top5 (up to
+/// the number of classes). With --hold-out, valid_loss and valid_top1 to valid_top5 on the images
+/// held out replace those of the test: they choose the best epoch, and the test set is not used
+/// before test_best().
 struct CifarTraining {
-  /// `loop_options`: folder, lock, terminal, tensorboard and on_epoch; the rest is set here.
+  /// `loop_options` has folder, lock, terminal, tensorboard and on_epoch; the constructor sets the
+  /// rest.
   CifarTraining(const TrainOptions& options, const LabelledPictures& data, ImageClassifier model,
                 training::LoopOptions loop_options = {});
   CifarTraining(const CifarTraining&) = delete;
   CifarTraining& operator=(const CifarTraining&) = delete;
 
-  /// Tests the model as it is, with a progress bar, on this rank or shared by those of `world`;
-  /// nothing if a signal stopped it.
+  /// Tests the present model on evaluated_set(), with a progress bar. The ranks of `world` share
+  /// the work. Empty if a signal stopped it.
   std::optional<Evaluation> test(const std::string& label, dist::World* world = nullptr,
                                  Views views = Views::none);
-  /// The set of `evaluation`: the images held out, if there are some, and else the test images.
+  /// The set of `evaluation`: the images held out, or the test images if there are none.
   const datasets::Dataset<LabelledPicture>& evaluated_set() const;
-  /// After a run with --hold-out or --tta: gives the model the best epoch's weights, the last one's
-  /// where none are held out, and tests it with the views of --tta. False if a signal stopped it.
-  /// The training cannot go on from there.
+  /// For the end of a run with --hold-out or --tta: loads the best epoch's weights (the last
+  /// epoch's if no images are held out) and tests them with the views of --tta. Returns false if a
+  /// signal stopped it. Training cannot continue afterwards.
   bool test_best();
-  /// What the report shows of the model now.
+  /// The heatmaps of the present model, for the report.
   models::Heatmaps heatmaps() const;
-  /// Of the first of evaluated_set(); none if the model has none.
+  /// Maps of the patches of the first images of evaluated_set(); empty if the model has none.
   models::PatchMaps patch_maps(int64_t images) const;
 
   TrainOptions options;
-  std::string kind, note;  ///< of the data
+  std::string kind, note;  ///< from the data
   PictureForm form;
   datasets::Dataset<LabelledPicture> train_set, held_set, test_set;
   datasets::Loader<datasets::Batch> loader,
-      evaluation_loader;  ///< the second is of evaluated_set()
+      evaluation_loader;  ///< over evaluated_set()
   ImageClassifier model;
   std::unique_ptr<optim::Optimizer> optimizer;
   training::Learner learner;
-  models::Heatmaps initial;              ///< of the model at the start
-  std::optional<Evaluation> evaluation;  ///< of the epoch closed last, if it was closed here
-  bool best_tested = false;              ///< it is that of test_best()
+  models::Heatmaps initial;              ///< of the untrained model
+  std::optional<Evaluation> evaluation;  ///< of the last epoch; empty if this process ran none
+  bool best_tested = false;              ///< whether `evaluation` is that of test_best()
   training::Loop loop;
 
  private:

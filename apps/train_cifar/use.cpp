@@ -1,4 +1,4 @@
-// What a trained model does: it is tested, and it classifies pictures.
+// Uses trained models: tests them (--eval) and classifies pictures (--predict).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The model with these weights, for pictures of this form.
+// Makes the model with these weights, for pictures of this form.
 ImageClassifier trained_model(const std::string& weights, const std::string& name,
                               const PictureForm& form) {
   Rng rng(0);
@@ -27,7 +27,7 @@ ImageClassifier trained_model(const std::string& weights, const std::string& nam
   return model;
 }
 
-// Whether these are the pictures that a run was trained on, where they were then.
+// Whether `data` is the path of the run's own data.
 bool are_its_own(const TrainOptions& run, const std::string& data) {
   std::error_code error;
   return !run.data.empty() && fs::equivalent(run.data, data, error);
@@ -128,7 +128,7 @@ int classify_pictures(const CifarFlags& f, std::ostream& out) {
         out << for_standard_output(guess_line(g, f.format));
         continue;
       }
-      ++damaged;  // the others are classified all the same
+      ++damaged;  // the other pictures are still classified
       missing = missing || !fs::exists(g.file);
       complain("train_cifar: " + g.error);
     }

@@ -1,3 +1,4 @@
+// Computes the mean of a model's logits over shifted and mirrored copies of the images.
 #include "tern/apps/train_cifar/views.h"
 
 #include <fmt/format.h>

@@ -12,12 +12,12 @@
 namespace tern::apps::translate {
 namespace {
 
-constexpr int64_t kLarge = 100'000;      // pairs; from here on the model is wider
-constexpr int64_t kShown = 1'000'000;    // pairs that a training shows, with repetitions
-constexpr int64_t kStepsPerEpoch = 50;   // about
+constexpr int64_t kLarge = 100'000;      // pairs; with this many the model is wider
+constexpr int64_t kShown = 1'000'000;    // pairs in a whole training, with repetitions
+constexpr int64_t kStepsPerEpoch = 50;   // roughly
 constexpr int64_t kMostWarmup = 2000;    // steps
 constexpr int64_t kEnoughForBleu = 100;  // pairs for validation
-constexpr size_t kLookedAt = 10'000;     // pairs
+constexpr size_t kLookedAt = 10'000;     // pairs that are examined
 
 template <class T>
 void set(const GivenKeys& given, const char* key, T& setting, T value) {
@@ -40,7 +40,7 @@ int64_t total(const Letters& letters) {
   return all;
 }
 
-// Estimates tokens of the longer sides: a token has about 4 bytes.
+// Estimates the tokens of the longer side of all pairs: a token has about 4 bytes.
 int64_t tokens_of(const std::vector<datasets::SentencePair>& pairs) {
   size_t bytes = 0;
   for (const datasets::SentencePair& p : pairs) bytes += std::max(p.source.size(), p.target.size());

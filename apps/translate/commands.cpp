@@ -1,4 +1,4 @@
-// translate run, eval, score, plot, shortlist.
+// The commands run, eval, score, plot and shortlist of translate.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@
 namespace tern::apps::translate {
 namespace {
 
-constexpr size_t kLinesAtOnce = 1024;  // translated together, if they wait
+constexpr size_t kLinesAtOnce = 1024;  // most waiting lines that are translated together
 
 void write_translations(std::ostream& out, const std::vector<TranslatedText>& best, int64_t line,
                         bool n_best) {
@@ -45,13 +45,14 @@ std::string search_text(const SearchOptions& s) {
   return how + (s.int8 ? ", int8" : bf16 ? ", bf16" : "") + list;
 }
 
-// Scores are written of lists alone.
+// Search options for writing texts: scores are computed only for n-best lists, which show them.
 SearchOptions for_texts(SearchOptions search) {
   search.log_probs = search.n_best > 1;
   return search;
 }
 
-// Of standard output; a line that is as long as the terminal wide wraps on some.
+// Columns of standard output. One less than the terminal has, because some terminals wrap a full
+// line.
 int text_width() {
   const int64_t columns = training::terminal_columns(stdout);
   return columns > 0 ? static_cast<int>(columns - 1) : 80;
@@ -68,10 +69,10 @@ void check_has_attention(const Translator& t) {
   check(t.config.model.model != "seq2seq", "a seq2seq model has no attention to show");
 }
 
-/// What is said of lists of so many translations a token.
+/// Statistics of shortlists.
 struct Coverage {
-  double found;   ///< share of the target tokens that are on their sentences' lists
-  double length;  ///< of a list, in the mean
+  double found;   ///< share of the target tokens that are on their sentence's list
+  double length;  ///< mean length of a list
 };
 
 Coverage coverage(const datasets::Lexicon& lexicon, const std::vector<datasets::EncodedPair>& pairs,
@@ -94,7 +95,7 @@ int run_translations(const TranslateFlags& f, int in, std::ostream& out) {
   Translator t = load_translator(f.model);
   const SearchOptions options = with_lexicon(for_texts(f.search), {f.model}, t.config);
   if (!f.attention.empty()) check_has_attention(t);
-  // Pictures are made with the model itself.
+  // With --attention the model must stay: the pictures need its weights.
   const Search search =
       f.attention.empty() ? Search(std::move(t.model), options) : Search(t.model, options);
   if (isatty(in) != 0) training::say("translate: type a sentence a line; Ctrl-D ends", stderr);
@@ -106,7 +107,7 @@ int run_translations(const TranslateFlags& f, int in, std::ostream& out) {
     const std::vector<std::string> lines = reader.next(kLinesAtOnce);
     if (lines.empty()) break;
     std::vector<std::string> sentences;
-    std::vector<size_t> counts;  // of sentences a line
+    std::vector<size_t> counts;  // sentences per line
     for (const std::string& line : lines) {
       const auto prepared = input.prepare(line, number + std::ssize(counts));
       sentences.insert(sentences.end(), prepared.begin(), prepared.end());
@@ -191,10 +192,10 @@ int plot_attention(const TranslateFlags& f) {
   const std::vector<std::string> lines = {f.sentence};
   const auto found = translate_lines(Search(t.model, f.search), t.tokenizers, lines);
   const AttentionSentence picture = explain(t.model, t.tokenizers, f.sentence, found[0][0]);
-  std::vector<AttentionGroup> shown;  // what the translation looked at in the source
+  std::vector<AttentionGroup> shown;  // attention from the translation to the source
   for (const AttentionGroup& g : picture.groups)
     if (g.title != "Encoder" && g.title != "Decoder") shown.push_back(g);
-  // Has colours; its words are cleaned one by one.
+  // Not print(), which would remove the colours; the words are already cleaned one by one.
   fmt::print("{}",
              attention_means_text(picture, shown, text_width(), training::shows_colours(stdout)));
   check(!picture.groups.empty(), "there is nothing to show: the sentence is empty");

@@ -1,3 +1,4 @@
+// The presets with their sources, and the settings of translate with their help and checks.
 #include "tern/apps/translate/config.h"
 
 #include <utility>
@@ -10,8 +11,8 @@ namespace {
 
 using Preset = void (*)(TrainConfig&);
 
-// Dive into Deep Learning (https://d2l.ai): words between spaces, rare ones unknown, Adam at 0.005,
-// nothing held out.
+// Dive into Deep Learning (https://d2l.ai): words separated by spaces, rare words unknown, Adam at
+// 0.005, no pairs held out.
 void d2l(TrainConfig& c) {
   c.tokens = "d2l";
   c.hold_out = 0;
@@ -33,8 +34,8 @@ void d2l_transformer(TrainConfig& c) {
   c.epochs = 200;
 }
 
-// Averaged weights, because without them the length of translations, and BLEU with it, swings by a
-// point or two from one epoch to the next. Sizes and rate are the defaults.
+// Averages weights: otherwise the length of translations changes from epoch to epoch, and BLEU with
+// it, by a point or two. Sizes and learning rate are the defaults.
 void multi30k_transformer(TrainConfig& c) {
   c.ema = 0.995;
   c.best = "bleu";
@@ -47,7 +48,7 @@ void multi30k_bahdanau(TrainConfig& c) {
   c.lr = 1e-3;
 }
 
-// One vocabulary and one table for both languages and the generator.
+// One vocabulary for both languages; presets add --tie all, one embedding table.
 void one_table(TrainConfig& c) {
   c.tokens = "bpe";
   c.shared = true;
@@ -56,7 +57,7 @@ void one_table(TrainConfig& c) {
   c.label_smoothing = 0.1;
 }
 
-// The recipe of our own for small corpora: few channels, averaged weights.
+// Our own recipe for small corpora: few channels, averaged weights.
 void multi30k_best(TrainConfig& c) {
   one_table(c);
   c.model = {.layers = 4,
@@ -75,7 +76,7 @@ void multi30k_best(TrainConfig& c) {
   c.best = "bleu";
 }
 
-// Vaswani et al. 2017, table 3: 25,000 tokens a side and step, one vocabulary of 37,000 pieces.
+// Vaswani et al. 2017, table 3: 25,000 tokens per side and step, one vocabulary of 37,000 pieces.
 void base(TrainConfig& c) {
   one_table(c);
   c.bpe = 37000;
@@ -89,8 +90,8 @@ void base(TrainConfig& c) {
   c.clip = 0;
 }
 
-// The user's own pairs: case is kept and no word is unknown. choose.cpp adapts settings to the
-// number of pairs; those here suit a few thousand.
+// For the user's own pairs: keeps case, and no word is unknown. choose.cpp adapts settings to the
+// number of pairs; these suit a few thousand.
 void own(TrainConfig& c) {
   one_table(c);
   c.bpe = 2000;
@@ -104,7 +105,7 @@ void own(TrainConfig& c) {
   c.best = "bleu";
 }
 
-// The generated pairs: less than half a minute on two cores.
+// For the generated pairs: less than half a minute on two cores.
 void demo(TrainConfig& c) {
   c.model = {.layers = 2, .dim = 128, .heads = 4, .ffn = 256};
   c.epochs = 8;
@@ -191,7 +192,7 @@ void add_model(Settings& s, ModelConfig& m) {
 }  // namespace
 
 void settings(Settings& s, TrainConfig& c) {
-  s.text("preset", c.preset, "", "").flag("");  // any, as text; program.cpp has the flag
+  s.text("preset", c.preset, "", "").flag("");  // only for files; program.cpp has the flag
   add_data(s, c);
   s.inside("model", [&] { add_model(s, c.model); });
   s.group(Group::training);
@@ -214,8 +215,8 @@ void settings(Settings& s, TrainConfig& c) {
                           "model.ffn", "model.norm_first", "model.tie", "model.reverse_source"})
     s.find(key)->only_if(c.from.empty(), "the model of --from has its own tokens and sizes");
   add_training_settings(s, c, {.optimizers = training::optimizer_names(), .noam = true});
-  s.find("decay_all")->came_later([&c] { c.decay_all = true; });  // as all runs of before
-  s.find("optimizer")->came_later([&c] {  // weight decay said which of the two it was
+  s.find("decay_all")->came_later([&c] { c.decay_all = true; });  // as earlier versions always did
+  s.find("optimizer")->came_later([&c] {  // earlier versions chose it by the weight decay
     if (c.weight_decay > 0) c.optimizer = "adamw";
   });
   s.find("weight_decay")->about += "; without --optimizer it chooses adamw";

@@ -1,5 +1,5 @@
-// What a translation model is: its kind and sizes, its pairs, and the recipe that trained it. A
-// model folder keeps it as config.json.
+// The configuration of a translation model: kind, sizes, pairs, and the recipe that trained it. A
+// model folder stores it as config.json.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ struct ModelConfig {
   std::string model = "transformer";  ///< transformer, bahdanau, seq2seq
   std::string form = "paper";         ///< bahdanau: paper or d2l
   int64_t layers = 3;                 ///< of encoder and decoder; bahdanau in the paper's form: 1
-  int64_t dim = 256;                  ///< width; in recurrent models of the embeddings
+  int64_t dim = 256;                  ///< width; in recurrent models the embeddings' width
   int64_t hidden = 256;               ///< units of recurrent models
   int64_t heads = 8, ffn = 512;       ///< transformer
   bool norm_first = false;            ///< transformer: pre-norm
   bool final_norm = true;             ///< transformer: a norm at the end of each stack
-  std::string tie = "none";           ///< transformer: none, target (its generator) or all tables
+  std::string tie = "none";           ///< transformer: tie none, target and generator, or all
   bool reverse_source = false;        ///< seq2seq: the encoder reads backwards
   double dropout = 0.1;
   int64_t source_vocab = 0, target_vocab = 0;
-  /// A translation of S tokens has at most length_ratio S + 6 tokens, the end included. Measured on
+  /// A translation of S tokens has at most length_ratio S + 6 tokens, including <eos>. Measured on
   /// the training pairs.
   double length_ratio = 2;
 };
@@ -56,7 +56,7 @@ struct TrainConfig : TrainingOptions {
   }
 };
 
-/// Lists its settings (apps/common/settings.h).
+/// Lists the settings (apps/common/settings.h).
 void settings(Settings& settings, TrainConfig& config);
 /// Error if settings contradict each other.
 void check_config(const TrainConfig& config);
@@ -65,10 +65,10 @@ void check_config(const TrainConfig& config);
 inline bool is_demo(const TrainConfig& c) { return c.pairs.empty() && c.source.empty(); }
 inline bool is_lowercase(const TrainConfig& c) { return c.lowercase || c.tokens == "d2l"; }
 
-/// The preset of files, whose settings choose.h completes.
+/// The preset for the user's files. choose.h completes its settings.
 inline constexpr const char* kOwn = "own";
 
-/// Applies a preset; does nothing if there is none of that name.
+/// Applies a preset; does nothing if no preset has that name.
 void apply_preset(const std::string& name, TrainConfig& config);
 std::vector<std::string> preset_names();
 

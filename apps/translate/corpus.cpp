@@ -1,3 +1,5 @@
+// Reads or generates pairs, holds some out, and learns tokenizers; encodes pairs and computes their
+// checksum.
 #include "tern/apps/translate/corpus.h"
 
 #include <fmt/format.h>
@@ -21,7 +23,7 @@ std::vector<datasets::SentencePair> take(datasets::Pairs read, const std::string
   return std::move(read.pairs);
 }
 
-// Moves `count` pairs, drawn by the seed, from the first list to the second.
+// Moves `count` random pairs from `train` to `valid`; the seed chooses them.
 void hold_out(PairFiles& files, int64_t count, uint64_t seed) {
   const int64_t n = std::ssize(files.train);
   check(count < n, "--hold-out {}: there are only {} pairs", count, n);
@@ -122,7 +124,7 @@ Corpus encode_corpus(const TrainConfig& c, const PairFiles& files, const Tokeniz
   corpus.train = datasets::encode_pairs(files.train, t.source, t.target, c.max_length);
   check(!corpus.train.pairs->empty(), "none of the {} training pairs is left: {}",
         files.train.size(), corpus.train.report.summary());
-  // Pairs of the validation are never left out for their length: the score is of all of them.
+  // No validation pair is left out for its length: the score counts all of them.
   corpus.valid = datasets::encode_pairs(files.valid, t.source, t.target);
   for (const datasets::SentencePair& p : files.valid)
     if (!t.source.encode(p.source).empty() && !t.target.encode(p.target).empty())

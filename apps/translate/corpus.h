@@ -1,4 +1,4 @@
-// The sentence pairs of a training: read, split, tokenised, encoded.
+// The sentence pairs of a training: reading, splitting, tokenising and encoding them.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace tern::apps::translate {
 
-/// Pairs as text, before anything is learned from them.
+/// Pairs as text, before tokenisation.
 struct PairFiles {
   std::vector<datasets::SentencePair> train, valid;
-  std::vector<std::string> reports;  ///< a line per file that lost pairs: which, and why
+  std::vector<std::string> reports;  ///< a line per file from which pairs were left out, with why
   std::string description;           ///< "train.de.gz, train.en.gz"
 };
 
@@ -22,12 +22,12 @@ struct PairFiles {
 PairFiles read_pair_files(const TrainConfig& config);
 
 /// n different pairs of made-up English sentences with their French translations, for trying models
-/// without a file; at most a million. The same seed gives the same pairs, and fewer pairs are the
-/// first ones of more.
+/// without a file; at most a million. The same seed gives the same pairs; a smaller n gives the
+/// first of them.
 std::vector<datasets::SentencePair> generate_pairs(int64_t n, uint64_t seed);
 
-/// Tokenizers of both sides, learned from the training pairs; the same one twice with
-/// config.shared.
+/// Tokenizers for both sides, learned from the training pairs. With config.shared both are the
+/// same.
 struct Tokenizers {
   datasets::Tokenizer source, target;
 };
@@ -36,11 +36,11 @@ Tokenizers learn_tokenizers(const TrainConfig& config,
 
 struct Corpus {
   datasets::EncodedPairs train, valid;
-  std::vector<datasets::SentencePair> valid_text;  ///< of the pairs in valid, in their order
+  std::vector<datasets::SentencePair> valid_text;  ///< texts of the pairs in valid, in order
   std::string checksum;  ///< of all ids: a resumed run must have the same data
 };
 
-/// The least ratio r >= 1 with target <= r source + 5 tokens in 99.5 % of the pairs.
+/// The smallest ratio r >= 1 such that target <= r source + 5 tokens in 99.5 % of the pairs.
 double length_ratio(const std::vector<datasets::EncodedPair>& pairs);
 
 Corpus encode_corpus(const TrainConfig& config, const PairFiles& files,

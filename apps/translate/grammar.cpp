@@ -1,6 +1,6 @@
-// Made-up English sentences with their French translations, for trying models without a file:
+// Generates English sentences with their French translations, for trying models without a file:
 // "Did these birds sing in my school?", "Est-ce que ces oiseaux ont chanté dans mon école ?"
-// French asks for gender and number, adjectives before or behind the noun, tenses, and elision.
+// French needs gender and number, adjectives before or after the noun, tenses, and elision.
 #include <string_view>
 #include <unordered_set>
 
@@ -60,11 +60,11 @@ constexpr Article kArticles[] = {
     {"the", "the", "le ", "l'", "la ", "l'", "les "},
     {"my", "my", "mon ", "mon ", "ma ", "mon ", "mes "},
     {"this", "these", "ce ", "cet ", "cette ", "cette ", "ces "},
-    {"a", nullptr, "un ", "un ", "une ", "une ", nullptr},  // the last one: without a plural
+    {"a", nullptr, "un ", "un ", "une ", "une ", nullptr},  // must be last: it has no plural
 };
 
 struct Verb {
-  const char *english[2], *past, *present[2], *future, *participle;  // for one, for several
+  const char *english[2], *past, *present[2], *future, *participle;  // [2]: singular, plural
   bool has_object;
 };
 constexpr Verb kVerbs[] = {
@@ -83,11 +83,11 @@ constexpr Verb kVerbs[] = {
      true},
 };
 enum Tense { present, past, future };
-// By tense, for one and for several.
+// By tense; singular and plural.
 constexpr const char* kBe[][2] = {{"is", "are"}, {"was", "were"}, {"will", "will"}};
 constexpr const char* kDo[][2] = {{"does", "do"}, {"did", "did"}, {"will", "will"}};
 constexpr const char* kEtre[][2] = {{"est", "sont"}, {"était", "étaient"}, {"sera", "seront"}};
-constexpr const char* kAvoir[] = {"a", "ont"};  // and the ends of every future
+constexpr const char* kAvoir[] = {"a", "ont"};  // also the endings of every future
 
 struct Phrase {
   std::string english, french;
@@ -113,7 +113,7 @@ const T& pick(Rng& rng, const T (&from)[n]) {
   return from[static_cast<size_t>(rng.below(static_cast<int64_t>(n)))];
 }
 
-// With spaces between; empty words are left out.
+// Joins words with spaces; leaves out empty ones.
 std::string join(std::initializer_list<std::string_view> words) {
   std::string line;
   for (const std::string_view word : words)
@@ -125,12 +125,12 @@ Phrase join(const Phrase& a, const Phrase& b) {
   return {join({a.english, b.english}), join({a.french, b.french})};
 }
 
-// By the first byte. The h of French nouns is silent.
+// Whether a word begins with a vowel, by its first byte. The h of these French nouns is silent.
 bool vowel(std::string_view word) {
   return std::string_view("aehioéœ").find(word[0]) != std::string_view::npos;
 }
 
-// ne + a = n'a. The first word ends in e.
+// Elision: ne + a = n'a. REQUIRES: the first word ends in e.
 std::string elide(std::string word, const std::string& next) {
   if (!vowel(next)) return word + " " + next;
   word.back() = '\'';
@@ -142,7 +142,7 @@ std::string agree(const Adjective& a, const NounPhrase& noun, bool before_vowel 
   return noun.plural ? a.masculine_plural : before_vowel ? a.before_vowel : a.masculine;
 }
 
-// After "not", "a" is "de": Il ne voit pas d'œuf.
+// A noun phrase with its article. After a negation, "a" becomes "de": Il ne voit pas d'œuf.
 Phrase with_article(const Article& a, const NounPhrase& noun, bool negated) {
   const auto& [english, french] = noun.words;
   if (noun.plural) return {join({a.english_plural, english}), a.plural + french};
@@ -174,7 +174,7 @@ NounPhrase random_noun(Rng& rng, Kind from, Kind to, bool negated = false) {
 }
 
 datasets::SentencePair random_pair(Rng& rng) {
-  const Verb* verb = chance(rng, 0.8) ? &pick(rng, kVerbs) : nullptr;  // none: be
+  const Verb* verb = chance(rng, 0.8) ? &pick(rng, kVerbs) : nullptr;  // nullptr: the verb "be"
   const auto tense = static_cast<Tense>(rng.below(3));
   const bool negated = chance(rng, 0.25), question = !negated && chance(rng, 0.15);
   const NounPhrase subject =

@@ -1,3 +1,5 @@
+// Reads waiting lines without blocking for more, splits long lines into sentences, and joins their
+// translations.
 #include "tern/apps/translate/input.h"
 
 #include <fmt/format.h>
@@ -18,8 +20,8 @@ namespace tern::apps::translate {
 namespace {
 
 constexpr int64_t kLongestSentence = 1000;  // tokens
-constexpr int64_t kUntold = 200;            // tokens where the configuration limits none
-constexpr int64_t kNotes = 20;              // of each kind
+constexpr int64_t kUntold = 200;            // longest line if the configuration sets no limit
+constexpr int64_t kNotes = 20;              // notes of each kind that are printed
 
 bool ends_wide(const std::string& text) {
   for (std::string_view mark : {"。", "！", "？", "」", "』"})

@@ -21,9 +21,10 @@ class LineReader {
  public:
   explicit LineReader(int file) : file_(file) {}
 
-  /// The lines that are ready, up to `most`. Waits only for the first one; returns none at the end
-  /// of the input. The last line may lack its end. IoError for a line that is too long, once all
-  /// lines before it are returned, or for input that is not text; StreamError if it cannot be read.
+  /// The lines that are ready, up to `most`. Waits only for the first one; returns no line at the
+  /// end of the input. The last line may lack a line end. IoError for input that is not text, or
+  /// for a line that is too long, after all lines before it were returned; StreamError if reading
+  /// fails.
   std::vector<std::string> next(size_t most);
 
  private:
@@ -40,15 +41,15 @@ class LineReader {
   int64_t too_long_ = 0;  // number of the line that is too long, the last one read
 };
 
-/// Prepares lines for a translator. It reports what it changes and what the model will hardly
+/// Prepares lines for a translator. Reports changes to lines, and text that the model will hardly
 /// translate, for the first twenty lines of each kind.
 class InputLines {
  public:
   /// `say` gets the text of each note, such as "line 7 is not valid UTF-8; ...".
   InputLines(const Translator& translator, std::function<void(const std::string&)> say);
 
-  /// The sentences to translate for a line, at least one: the line itself; or, if it has more
-  /// tokens than the training pairs, its sentences, each cut to 1000 tokens.
+  /// The sentences to translate for a line, at least one: the line itself, or its sentences if it
+  /// has more tokens than the training pairs. Each is cut to 1000 tokens.
   std::vector<std::string> prepare(const std::string& line, int64_t number);
   /// Reports how many notes were left out.
   void finish();
@@ -60,13 +61,13 @@ class InputLines {
 
   const datasets::Tokenizer& tokenizer_;
   datasets::TextCoverage coverage_;
-  int64_t longest_;  // tokens of a line that is translated as it is
+  int64_t longest_;  // most tokens of a line that is not split
   std::function<void(const std::string&)> say_;
   std::map<Kind, int64_t> notes_;
 };
 
-/// The n best translations of a line, best first: of all combinations of its sentences'
-/// translations those with the highest sums of scores. No space follows full-width marks.
+/// The n best translations of a line, best first: the combinations of its sentences' translations
+/// with the highest sums of scores. No space follows full-width marks.
 std::vector<TranslatedText> join_translations(
     std::span<const std::vector<TranslatedText>> sentences, int64_t n);
 

@@ -1,3 +1,4 @@
+// Makes the three kinds of models, and computes their logits, loss and attention.
 #include "tern/apps/translate/model.h"
 
 #include <utility>
@@ -10,7 +11,7 @@
 namespace tern::apps::translate {
 namespace {
 
-constexpr int64_t kMoreTokens = 6;  // what any source may have, its end included
+constexpr int64_t kMoreTokens = 6;  // constant part of the length limit, <eos> included
 
 using AnyModel = std::variant<models::Transformer, models::Bahdanau, models::LstmSeq2Seq>;
 
@@ -27,7 +28,7 @@ models::TransformerOptions transformer_options(const ModelConfig& c, const std::
              .recompute = nn::recompute_named(recompute)};
   o.tie_source_target = c.tie == "all";
   o.tie_target_generator = c.tie != "none";
-  o.final_norm = c.final_norm || c.norm_first;  // pre-norm layers need one
+  o.final_norm = c.final_norm || c.norm_first;  // pre-norm stacks need a final norm
   return o;
 }
 

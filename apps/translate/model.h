@@ -14,29 +14,30 @@
 
 namespace tern::apps::translate {
 
-/// Takes the attention of one kind (Encoder, Decoder, Cross attention, Alignment) in a layer (1, 2,
-/// ...): weights (H, T, S), of an alignment (T, S), with T target and S source tokens.
+/// Receives the attention of one kind (Encoder, Decoder, Cross attention, Alignment) in a layer
+/// (1, 2, ...): weights (H, T, S), for an alignment (T, S), with T target and S source tokens.
 using TakeAttention =
     std::function<void(const std::string& kind, int64_t layer, const Tensor& weights)>;
 
 class TranslationModel {
  public:
-  /// Random weights from `seed`. `recompute` (nn::recompute_names) is a transformer's.
+  /// Random weights from `seed`. Only transformers use `recompute` (nn::recompute_names).
   TranslationModel(const ModelConfig& config, uint64_t seed, const std::string& recompute = "none");
-  /// The model that a training starts with.
+  /// The untrained model of a training.
   explicit TranslationModel(const TrainConfig& c)
       : TranslationModel(c.model, c.seed, c.memory_use.recompute) {}
 
-  /// (B, T, V) for the tokens of a batch.
+  /// Logits (B, T, V) for the tokens of a batch.
   Tensor logits(const datasets::PairBatch& batch) const;
-  /// Their cross entropy, without computing all logits at a time.
+  /// Their cross entropy, without all logits in memory at once.
   Tensor loss(const datasets::PairBatch& batch, const CrossEntropyOptions& options) const;
-  /// All attention of a source and its translation, both as ids. Rows are the tokens of the
-  /// translation and <eos>; columns, and the encoder's rows, are those of the source and <eos>.
+  /// Passes all attention of a source and its translation, both as ids, to `take`. Rows are the
+  /// tokens of the translation and <eos>; columns, and the encoder's rows, those of the source and
+  /// <eos>.
   void attend(const std::vector<int64_t>& source, const std::vector<int64_t>& target,
               const TakeAttention& take) const;
 
-  /// Most tokens of a translation of `source` tokens, <eos> included.
+  /// The largest number of tokens of a translation of `source` tokens, <eos> included.
   int64_t longest_translation(int64_t source) const;
 
   const ModelConfig& config() const { return config_; }

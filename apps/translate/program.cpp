@@ -1,3 +1,4 @@
+// The flags of translate, the choice of a preset, and the steps that the driver calls.
 #include "tern/apps/translate/program.h"
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@
 namespace tern::apps::translate {
 namespace {
 
-constexpr int64_t kFewPairs = 1000;  // for training
+constexpr int64_t kFewPairs = 1000;  // fewer training pairs than this give a remark
 
 constexpr const char* kAbout =
     "Trains translation models and translates with them.\n"
@@ -37,7 +38,7 @@ void add_train_settings(Settings& s, TranslateFlags& f) {
   settings(s, f.config);
 }
 
-// The model of --from keeps its sizes and its tokens; its dropout may be another.
+// Takes sizes and tokens from the model of --from; only its dropout may change.
 void take_from(TrainConfig& c, const Given& given) {
   const training::RunFolder folder{c.from};
   check_first_epoch_over(folder.weights());
@@ -52,7 +53,7 @@ void take_from(TrainConfig& c, const Given& given) {
   c.lowercase = from.lowercase;
 }
 
-// Adapts settings of the preset "own" that the given flags contradict.
+// Adapts settings of the preset "own" that contradict the given flags.
 void fit_own(TrainConfig& c, const Given& given) {
   const bool transformer = c.model.model == "transformer";
   if (!given("--tie") && c.model.tie == "all" && (!c.shared || !transformer))
@@ -140,13 +141,14 @@ void add_lexicon(Settings& s, TranslateFlags& f) {
 }
 
 int run_on_standard_input(const TranslateFlags& f) {
-  standard_input();  // that it is open, and no folder
+  standard_input();  // throws if it is closed or a folder
   return run_translations(f, STDIN_FILENO, std::cout);
 }
 
 std::string preset_of(int argc, char** argv) {
   const auto given = [&](const char* flag) { return has_flag(flag, argc, argv); };
-  // A resumed run has its own settings. Those that did not exist then keep the defaults of then.
+  // A resumed run has its own settings. Settings that are newer than the run get the defaults of
+  // that time.
   if (given("--resume")) return "multi30k-transformer";
   const bool files = given("--pairs") || given("--source") || given("--target");
   const bool help = given("--help") || given("-h") || given("--print-man") ||
@@ -158,7 +160,7 @@ std::string flags_text(TrainConfig from, TrainConfig to) {
   return flags_between(settings_of(from), settings_of(to));
 }
 
-// The end of --help: defaults that differ from those shown.
+// The end of --help: presets whose defaults differ from those shown.
 std::string other_defaults(const std::string& shown) {
   TrainConfig from;
   apply_preset(shown, from);
@@ -205,7 +207,7 @@ std::string describe_tokens(const TrainConfig& c, const Tokenizers& t) {
                      is_lowercase(c) ? "all text in lower case" : "capitals are kept");
 }
 
-// Of the tokens of one side.
+// The percentage of unknown tokens on one side of the pairs.
 double unknown_percent(const datasets::EncodedPairs& pairs,
                        std::vector<int64_t> datasets::EncodedPair::*side) {
   int64_t unknown = 0, all = 0;
@@ -216,7 +218,8 @@ double unknown_percent(const datasets::EncodedPairs& pairs,
   return 100 * static_cast<double>(unknown) / static_cast<double>(all);
 }
 
-// With most elements of the source, of the target, of both: one of them takes most.
+// The batches with the most elements in the source, in the target, and in both together. One of
+// them needs the most memory.
 std::array<datasets::PairBatch, 3> largest_batches(const TrainConfig& c, const Corpus& corpus) {
   std::array<datasets::PairBatch, 3> found;
   std::array<int64_t, 3> most{};
@@ -253,7 +256,7 @@ Summary summary_of_batch(const TrainConfig& c, int64_t accumulate,
 }  // namespace
 
 Program translate_program(TranslateFlags& f, int argc, char** argv) {
-  // A preset changes the defaults that the other flags then change.
+  // The preset sets the defaults before the other flags are read.
   const std::string preset = preset_of(argc, argv);
   apply_preset(preset, f.config);
   Command train = train_command(f.train, f.config,
@@ -315,7 +318,7 @@ int train_translation(const TranslateFlags& f) {
   return train(program, f.train);
 }
 
-// "fra" of "data/fra.tsv.gz".
+// "translate-fra" for "data/fra.tsv.gz".
 std::string TranslateProgram::folder_name() const {
   std::filesystem::path file = config.pairs.empty() ? config.source : config.pairs;
   if (config.preset != kOwn || file.empty()) return "translate-" + config.preset;
@@ -325,7 +328,7 @@ std::string TranslateProgram::folder_name() const {
   return "translate-" + file.string();
 }
 
-// Suggests translating a sentence of the pairs whose words the model all knows.
+// Suggests translating a sentence from the pairs of which the model knows all words.
 std::pair<std::string, std::string> TranslateProgram::next(const std::string& folder) const {
   constexpr size_t kShort = 10, kLong = 60;  // bytes
   const auto known = [&](const std::string& text) {
@@ -381,7 +384,7 @@ DryRunOptions TranslateProgram::dry_run_options() const {
 }
 
 void TranslateProgram::save(const training::RunFolder& folder) const {
-  std::filesystem::remove(config_path(folder));  // the last to come: a run that has it has all
+  std::filesystem::remove(config_path(folder));  // written last: a folder that has it is complete
   save_tokenizers(folder, config, tokenizers);
 }
 
@@ -433,7 +436,7 @@ Facts TranslateProgram::describe() const {
   return facts;
 }
 
-// The report on the weights that were kept.
+// Writes the report on the kept weights, and prints samples.
 bool TranslateProgram::finish() {
   const training::Loop& loop = training->loop;
   const std::string weights = loop.folder().weights();

@@ -1,4 +1,5 @@
-// The program translate: its commands, and what it gives to the driver of trainings.
+// The program translate: its commands, and its training for the driver
+// (apps/common/train_program.h).
 #pragma once
 
 #include <iosfwd>
@@ -13,12 +14,12 @@ namespace tern::apps::translate {
 
 /// The values of the flags.
 struct TranslateFlags {
-  TrainConfig config;                 ///< train; its precision and matmul also of run, eval, plot
+  TrainConfig config;                 ///< train; its precision and matmul also for run, eval, plot
   GivenKeys given;                    ///< train: settings of new runs whose flags were given
-  TrainFlags train;                   ///< train; its threads also of run, eval, plot
+  TrainFlags train;                   ///< train; its threads also for run, eval, plot
   std::string model;                  ///< folder: run, eval, plot, shortlist
   SearchOptions search;               ///< run, eval, plot
-  std::string attention;              ///< run, plot: page to write
+  std::string attention;              ///< run, plot: page or picture to write
   std::string source, target;         ///< eval, shortlist
   int64_t show = 0;                   ///< eval: sentences to print
   std::string hypotheses, reference;  ///< score
@@ -27,7 +28,7 @@ struct TranslateFlags {
   std::string sentence;                             ///< plot
 };
 
-/// The commands. Defaults are those of --preset, or of the preset that suits the other flags.
+/// The commands, with the defaults of --preset, or of the preset that suits the other flags.
 Program translate_program(TranslateFlags& flags, int argc, char** argv);
 
 class TranslateProgram : public TrainingProgram {
@@ -43,10 +44,10 @@ class TranslateProgram : public TrainingProgram {
   std::string data_checksum() const override { return corpus.checksum; }
   int64_t steps() const override { return total_steps(config, corpus); }
   int64_t width() const override { return config.model.dim; }
-  /// Of a step on the batch of the first epoch that needs the most memory.
+  /// Describes a step on the batch of the first epoch that needs the most memory.
   Summary summary() const override;
   DryRunOptions dry_run_options() const override;
-  /// The preset's name, or for the preset own the file's: "translate-fra".
+  /// "translate-PRESET"; for the preset own it has the name of the file: "translate-fra".
   std::string folder_name() const override;
   void save(const training::RunFolder& folder) const override;
   void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
@@ -57,7 +58,7 @@ class TranslateProgram : public TrainingProgram {
 
   TrainConfig config;
   GivenKeys given;
-  std::string chosen;  ///< flags that say what the data chose
+  std::string chosen;  ///< flags that would set what the data chose
   PairFiles files;
   Tokenizers tokenizers;
   Corpus corpus;
@@ -66,8 +67,8 @@ class TranslateProgram : public TrainingProgram {
 
 // The commands. Each returns the exit code.
 int train_translation(const TranslateFlags& flags);
-/// Translates the lines of a file descriptor. A line is answered at once if no other one waits;
-/// those that wait are translated together.
+/// Translates the lines of a file descriptor. A single waiting line is translated at once; several
+/// waiting lines are translated together.
 int run_translations(const TranslateFlags& flags, int in, std::ostream& out);
 int evaluate_model(const TranslateFlags& flags);
 int score_files(const TranslateFlags& flags);

@@ -1,5 +1,5 @@
-// Transformers translate in slots with packed weights, other models in batches of sentences of
-// similar length.
+// Searches with packed weights and slots for transformers, and in batches of sentences of similar
+// length for other models.
 #include "tern/apps/translate/search.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 namespace tern::apps::translate {
 namespace {
 
-constexpr int64_t kSentences = 64;  // a batch of decoding
+constexpr int64_t kSentences = 64;  // per batch
 
 std::vector<std::vector<int64_t>> with_ends(std::span<const std::vector<int64_t>> sources) {
   std::vector<std::vector<int64_t>> ended(sources.begin(), sources.end());
@@ -24,7 +24,8 @@ std::vector<std::vector<int64_t>> with_ends(std::span<const std::vector<int64_t>
   return ended;
 }
 
-// Longest first: the batch that needs the most memory comes at the start. Empty ones are left out.
+// The sources' indices, longest first, so that the batch that needs the most memory comes first.
+// Empty sources are left out.
 std::vector<size_t> by_length(std::span<const std::vector<int64_t>> sources) {
   std::vector<size_t> order;
   for (size_t i = 0; i < sources.size(); ++i)
@@ -60,7 +61,7 @@ Search::Search(TranslationModel&& model, const SearchOptions& options)
   check_options();
   if (auto* transformer = std::get_if<models::Transformer>(&own_->model_))
     pack(std::move(*transformer));
-  trim_memory();  // searching takes little of tensors' memory, and much of other kinds
+  trim_memory();  // search needs little tensor memory, and much of other kinds
 }
 
 void Search::check_options() const {

@@ -15,7 +15,7 @@
 namespace tern::apps::translate {
 
 struct SearchOptions {
-  int64_t beam = 1;    ///< 1: greedy
+  int64_t beam = 1;    ///< number of hypotheses; 1: greedy
   double alpha = 0.6;  ///< strength of the length penalty
   int64_t n_best = 1;
   bool unknown = false;  ///< allow <unk> in translations
@@ -24,21 +24,22 @@ struct SearchOptions {
   /// words.
   int64_t shortlist = 0;
   std::shared_ptr<const datasets::Lexicon> lexicon{};
-  /// false: greedy search with a transformer is faster, and gives NaN as log_prob and score.
+  /// If false, greedy search with a transformer is faster and gives NaN as log_prob and score.
   bool log_probs = true;
 };
 
-/// Called with the number of sentences begun; false stops the search.
+/// Called with the number of sentences begun; returning false stops the search.
 using TranslationProgress = std::function<bool(int64_t done)>;
 
-/// Translates with the weights that a model has now. The constructor packs those of a transformer,
+/// Translates with a model's present weights. The constructor packs the weights of a transformer,
 /// as int8 or in the matmul_precision() of its thread.
 class Search {
  public:
-  /// REQUIRES: the model outlives this and is in evaluation mode. Error: int8 or a shortlist of a
-  /// model that is no transformer, int8 in bf16, a shortlist without a lexicon of the vocabularies.
+  /// REQUIRES: the model outlives this object and is in evaluation mode. Error: int8 or a shortlist
+  /// for a model that is no transformer, int8 with bf16, a shortlist without a lexicon for the
+  /// model's vocabularies.
   Search(const TranslationModel& model, const SearchOptions& options);
-  /// Takes the model over, and frees the weights of a transformer as it packs them.
+  /// Takes ownership of the model, and frees the weights of a transformer while packing them.
   Search(TranslationModel&& model, const SearchOptions& options);
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;

@@ -1,3 +1,5 @@
+// Builds loader, optimizer and loop of a training, validates by loss and BLEU, and writes the
+// report.
 #include "tern/apps/translate/training.h"
 
 #include <fmt/format.h>
@@ -100,7 +102,7 @@ training::LoopOptions TranslationTraining::complete(training::LoopOptions o) {
   o.unit = "pairs";
   o.weight_unit = "tokens";
   o.total = static_cast<double>(corpus.train.pairs->size());
-  o.evaluation = static_cast<double>(corpus.valid.pairs->size());  // a loss, and translations
+  o.evaluation = static_cast<double>(corpus.valid.pairs->size());  // loss and translations
   o.note = [](const training::Loop& l) {
     return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());
   };
@@ -111,7 +113,7 @@ training::LoopOptions TranslationTraining::complete(training::LoopOptions o) {
   return o;
 }
 
-// The attention of the first validation pairs, as the report shows it.
+// Adds the attention on the first validation pairs, as in the report.
 void TranslationTraining::add_pictures(training::EventWriter& events, int64_t step) {
   training::Learner::Evaluation scope(learner);
   constexpr size_t kPictures = 2;
@@ -158,7 +160,7 @@ std::optional<training::Metrics> TranslationTraining::validate() {
 
 namespace {
 
-// The sentences of these pairs with their best translations, which go to `found` as well.
+// The sentences of these pairs with their best translations, which are also stored in `found`.
 std::vector<SampleTranslation> translated(const TranslationModel& model,
                                           const Tokenizers& tokenizers,
                                           const std::vector<datasets::SentencePair>& pairs,
@@ -204,11 +206,11 @@ TranslationExamples translation_examples(const TranslationModel& model,
   const std::vector<size_t> shown = evenly_by_length(some, kShown);
   for (const size_t i : shown) {
     examples.even.push_back(all[i]);
-    const size_t place = examples.even.size();  // pictures of neither the shortest nor the longest
+    const size_t place = examples.even.size();  // pictures for two sentences of medium length
     if (place == shown.size() / 3 + 1 || place == shown.size() / 2 + 1)
       examples.even.back().attention = explain(model, tokenizers, all[i].source, found[i][0]);
   }
-  if (all.size() <= kShown) return examples;  // all of them are shown
+  if (all.size() <= kShown) return examples;  // all pairs are shown already
   examples.worst = all;
   std::stable_sort(examples.worst.begin(), examples.worst.end(),
                    [](const auto& a, const auto& b) { return a.chrf < b.chrf; });

@@ -1,4 +1,4 @@
-// The training of a translation model, on top of the loop (train/loop.h), and its report.html.
+// The training of a translation model, based on the loop in train/loop.h, and its report.html.
 #pragma once
 
 #include <memory>
@@ -16,16 +16,18 @@ datasets::Loader<datasets::PairBatch> training_batches(const TrainConfig& config
 /// Steps of the whole run on this corpus.
 int64_t total_steps(const TrainConfig& config, const Corpus& corpus);
 
-/// The loss that the training minimises.
+/// The training loss.
 Tensor training_loss(const TranslationModel& model, const TrainConfig& config,
                      const datasets::PairBatch& batch);
 
-/// Its metrics: train_loss (mean of a token, with label smoothing if that is on), valid_loss
-/// (without), valid_ppl (its exponential), valid_bleu (13a, of greedy translations); the last three
-/// are NaN without validation pairs. Corpus and tokenizers must outlive it.
+/// A training. Its metrics: train_loss (mean per token, with label smoothing if that is on),
+/// valid_loss (without smoothing), valid_ppl (exp(valid_loss)), valid_bleu (13a, of greedy
+/// translations); the last three are NaN without validation pairs. REQUIRES: corpus and tokenizers
+/// outlive it.
 struct TranslationTraining {
-  /// Uses of `loop_options` the folder's part, how_to_resume and terminal. The weights of the best
-  /// epoch become model.safetensors. `resumed`: a checkpoint is loaded afterwards, not config.from.
+  /// Uses the folder's part, how_to_resume and terminal of `loop_options`. The weights of the best
+  /// epoch become model.safetensors. `resumed`: ignores config.from, since a checkpoint is loaded
+  /// afterwards.
   TranslationTraining(const TrainConfig& config, const Corpus& corpus, const Tokenizers& tokenizers,
                       training::LoopOptions loop_options = {}, bool resumed = false);
   TranslationTraining(const TranslationTraining&) = delete;
@@ -53,22 +55,23 @@ struct SampleTranslation {
 };
 /// Three lines for a terminal.
 std::string sample_text(const SampleTranslation& s);
-/// `count` places in the pairs, or all: evenly from the shortest source to the longest.
+/// `count` indices of pairs, or all: spread evenly from the shortest source to the longest.
 std::vector<size_t> evenly_by_length(const std::vector<datasets::SentencePair>& pairs,
                                      size_t count);
 
-/// What a report shows of the validation pairs.
+/// Examples from the validation pairs for the report.
 struct TranslationExamples {
   std::vector<SampleTranslation> even;   ///< by length; two of them have their attention
-  std::vector<SampleTranslation> worst;  ///< of `searched` pairs, the lowest chrF first
-  size_t searched = 0;
+  std::vector<SampleTranslation> worst;  ///< the lowest chrF first
+  size_t searched = 0;                   ///< number of pairs that `worst` was chosen from
 };
 TranslationExamples translation_examples(const TranslationModel& model,
                                          const Tokenizers& tokenizers,
                                          const std::vector<datasets::SentencePair>& pairs,
                                          bool lowercase);
 
-/// The page as text (write it with write_file_atomically). `valid_pairs`: in validation.
+/// The page as text (write it with write_file_atomically). `valid_pairs`: number of validation
+/// pairs.
 std::string make_report(const RunSummary& run, const TranslationExamples& examples,
                         int64_t valid_pairs);
 

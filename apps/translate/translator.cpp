@@ -1,3 +1,5 @@
+// Translates and scores lines of text with a model and its tokenizers, and reads and writes the
+// parts of a model folder.
 #include "tern/apps/translate/translator.h"
 
 #include <fmt/format.h>
@@ -20,7 +22,7 @@
 namespace tern::apps::translate {
 namespace {
 
-constexpr int64_t kLossTokens = 4096;  // per batch, which then takes little memory
+constexpr int64_t kLossTokens = 4096;  // per batch, so that it takes little memory
 
 std::vector<std::string> pieces(const datasets::Tokenizer& tokenizer, std::vector<int64_t> ids) {
   ids.push_back(datasets::kEndId);
@@ -53,7 +55,7 @@ AttentionSentence explain(const TranslationModel& model, const Tokenizers& t,
   if (ids.empty()) return s;
   const std::vector<std::string> from = pieces(t.source, ids);
   const std::vector<std::string> to = pieces(t.target, translation.tokens);
-  std::vector<std::string> said = to;  // what the decoder looks at
+  std::vector<std::string> said = to;  // the decoder's inputs
   said.pop_back();
   said.insert(said.begin(), std::string(datasets::special_name(datasets::kBeginId)));
   model.attend(ids, translation.tokens,
@@ -89,7 +91,7 @@ std::optional<double> token_loss(const TranslationModel& model, const datasets::
   if (!sums) return std::nullopt;
   double sum = 0, tokens = 0;
   for (const dist::Numbers& n : *sums) sum += n[0], tokens += n[1];
-  return sum / tokens;  // NaN where there are none
+  return sum / tokens;  // NaN if there are no tokens
 }
 
 std::optional<std::vector<std::string>> best_translations(const Search& search,
@@ -97,7 +99,7 @@ std::optional<std::vector<std::string>> best_translations(const Search& search,
                                                           std::span<const std::string> lines,
                                                           const TranslationProgress& progress,
                                                           dist::World* world) {
-  constexpr int64_t kShared = 64;  // lines that one rank translates at a time
+  constexpr int64_t kShared = 64;  // lines per task of a rank
   const int64_t all = std::ssize(lines), at_once = world ? kShared : std::max<int64_t>(all, 1);
   const auto texts =
       dist::share(world, "the translations", (all + at_once - 1) / at_once,

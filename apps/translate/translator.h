@@ -1,6 +1,6 @@
-// A model with its tokenizers: text in, translations and their attention out. A model folder holds
-// it as model.safetensors, config.json, source.json and target.json (one vocabulary.json where both
-// sides share it), and shortlist.safetensors where `translate shortlist` was there.
+// A model with its tokenizers: text in, translations and their attention out. A model folder has
+// model.safetensors, config.json, source.json and target.json (one vocabulary.json if both sides
+// share it), and after `translate shortlist` also shortlist.safetensors.
 #pragma once
 
 #include <optional>
@@ -20,30 +20,31 @@ namespace tern::apps::translate {
 /// A translation of a line of text.
 struct TranslatedText {
   std::string text;
-  std::vector<int64_t> tokens;     ///< ids of the target, without <eos>
-  double log_prob = 0, score = 0;  ///< NaN: left out
+  std::vector<int64_t> tokens;     ///< target ids, without <eos>
+  double log_prob = 0, score = 0;  ///< NaN: not computed
 };
 
 /// The translations of each line, best first.
 using Translations = std::vector<std::vector<TranslatedText>>;
 
-/// The best translations of each line, every one a single line without control characters. A line
+/// The best translations of each line. Each is a single line without control characters. A line
 /// without tokens has one empty translation. Empty if progress stopped it.
 Translations translate_lines(const Search& search, const Tokenizers& tokenizers,
                              std::span<const std::string> lines,
                              const TranslationProgress& progress = {});
 
-/// All attention of a line and its translation, with their words. It has no groups if a side has no
-/// tokens or the model no attention (seq2seq).
+/// All attention of a line and its translation, with their words. No groups if a side has no tokens
+/// or the model has no attention (seq2seq).
 AttentionSentence explain(const TranslationModel& model, const Tokenizers& tokenizers,
                           const std::string& source, const TranslatedText& translation);
 
-/// Mean loss of a token, <eos> counted, without smoothing; NaN without pairs. Stopped: nothing. The
-/// ranks of `world` share the pairs, with the same numbers as one process.
+/// Mean loss per token, including <eos>, without smoothing; NaN without pairs. Empty if progress
+/// stopped it. The ranks of `world` share the pairs and get the same numbers as one process.
 std::optional<double> token_loss(const TranslationModel& model, const datasets::EncodedPairs& pairs,
                                  const TranslationProgress& progress = {},
                                  dist::World* world = nullptr);
-/// The best translation of each line. Stopped: nothing. The ranks of `world` share the lines.
+/// The best translation of each line. Empty if progress stopped it. The ranks of `world` share the
+/// lines.
 std::optional<std::vector<std::string>> best_translations(const Search& search,
                                                           const Tokenizers& tokenizers,
                                                           std::span<const std::string> lines,
@@ -57,10 +58,10 @@ std::string score_text(std::span<const std::string> hypotheses,
                        std::span<const std::string> references,
                        const datasets::BleuOptions& options);
 
-/// Parts of a model folder.
+/// Save and load the parts of a model folder.
 void save_tokenizers(const training::RunFolder& folder, const TrainConfig& config,
                      const Tokenizers& tokenizers);
-/// IoError unless they are of the sizes that the configuration says.
+/// IoError unless their sizes are those of the configuration.
 Tokenizers load_tokenizers(const training::RunFolder& folder, const TrainConfig& config);
 /// A model of this configuration with the weights of a folder. IoError if they do not fit.
 TranslationModel load_weights(const training::RunFolder& folder, const TrainConfig& config);
@@ -74,12 +75,12 @@ struct Translator {
   TranslationModel model;  ///< in evaluation mode
 };
 
-/// Adds the lexicon of a transformer's folder to a search with a shortlist. IoError if the folder
-/// has none; Error if it has fewer translations per token than the shortlist.
+/// For a search with a shortlist, adds the lexicon of a transformer's folder. IoError if the folder
+/// has none; Error if the lexicon has fewer translations per token than the shortlist needs.
 SearchOptions with_lexicon(SearchOptions search, const training::RunFolder& folder,
                            const TrainConfig& config);
 
-/// Loads a model folder; IoError names the part that is missing or does not fit.
+/// Loads a model folder. IoError names the part that is missing or does not fit.
 Translator load_translator(const std::string& folder);
 
 }  // namespace tern::apps::translate
