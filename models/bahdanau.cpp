@@ -1,3 +1,5 @@
+// Bahdanau's encoder-decoder, whose decoder multiplies the embeddings of all tokens at once, and
+// the simpler form of Dive into Deep Learning.
 #include "tern/models/bahdanau.h"
 
 #include "tern/core/ops/additive.h"
