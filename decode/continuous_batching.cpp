@@ -46,7 +46,7 @@ class Queue {
   std::atomic<bool> stopped_ = false;
 };
 
-/// What all threads share.
+/// Data shared by all threads.
 struct Job {
   const DecodeAllOptions& options;
   detail::BeamRules rules;

@@ -11,7 +11,7 @@ Tensor both(const Tensor& a, const Tensor& b, Tensor (*join)(const Tensor&, cons
   return b.defined() ? join(a, b) : a;
 }
 
-// Of (B) and (B, T), the (B) lengths hold for every query.
+// Lengths (B) hold for every query when combined with lengths (B, T).
 Tensor shorter(const Tensor& a, const Tensor& b) {
   check(a.size(0) == b.size(0) && (a.ndim() != b.ndim() || a.shape() == b.shape()),
         "Mask: lengths {} and {} are of other examples or queries", a.shape(), b.shape());

@@ -63,7 +63,7 @@ void for_pairs(const std::function<void(const std::string&, const GmlpOptions&)>
           GmlpOptions o = tiny;
           a.apply(o);
           b.apply(o);
-          if (!o.stem.empty() && o.image == 9) o.patch = 5;  // fits the 5 pixels left after the stem
+          if (!o.stem.empty() && o.image == 9) o.patch = 5;  // the stem leaves 5 pixels
           fn(std::string(a.name) + " + " + b.name, o);
         }
 }
@@ -96,8 +96,7 @@ TEST_CASE("gmlp forms: the loss depends on all parameters and nothing else; all 
   CHECK(count > 180);
 }
 
-TEST_CASE(
-    "gmlp forms: a row of a batch equals the image alone, in f64; no dropout in evaluation") {
+TEST_CASE("gmlp forms: a row of a batch equals the image alone, in f64; no dropout in evaluation") {
   for_pairs([&](const std::string& name, const GmlpOptions& o) {
     CAPTURE(name);
     Rng rng(4);
@@ -152,8 +151,7 @@ TEST_CASE("gmlp forms: a fresh block with W = 0 and b = 1 is a plain FFN") {
   });
 }
 
-TEST_CASE(
-    "gmlp forms: a causal block sees no later token, bit for bit; steps equal the whole") {
+TEST_CASE("gmlp forms: a causal block sees no later token, bit for bit; steps equal the whole") {
   for_pairs([&](const std::string& name, const GmlpOptions& o) {
     if (!o.gate.causal) return;
     CAPTURE(name);

@@ -270,7 +270,7 @@ TEST_CASE("transformer: numbers of weights by formula; configurations by name") 
            layers * (2 * attention + network + 3 * norm) + norm +  // decoder
            (source + target) * d + (d + 1) * target;               // tables and generator
   };
-  CHECK(formula(6, 512, 2048, 3, 2) == 44140544 + 5 * 512 + 513 * 2);  // torch.nn.Transformer() has 44,140,544
+  CHECK(formula(6, 512, 2048, 3, 2) == 44140544 + 5 * 512 + 513 * 2);  // 44,140,544 in torch.nn
   auto weights = [](const std::string& name, int64_t layers, int64_t source, int64_t target) {
     TransformerOptions options = models::transformer_options(name);
     CHECK(options.encoder_layers == layers);
