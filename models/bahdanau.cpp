@@ -1,5 +1,5 @@
-// Bahdanau's encoder-decoder, whose decoder multiplies the embeddings of all tokens at once, and
-// the simpler form of Dive into Deep Learning.
+// Bahdanau's encoder-decoder and the simpler form of Dive into Deep Learning. Products of the
+// target's embeddings are computed for all steps at once.
 #include "tern/models/bahdanau.h"
 
 #include "tern/core/ops/additive.h"

@@ -1,5 +1,5 @@
-// The Neural Turing Machine step by step over a sequence, with products that need no state computed
-// for all steps at once, and its LSTM baseline.
+// The Neural Turing Machine over a sequence, and its LSTM baseline. Products of the inputs are
+// computed for all steps at once.
 #include "tern/models/ntm.h"
 
 #include "tern/nn/init.h"

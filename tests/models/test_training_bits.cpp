@@ -1,5 +1,6 @@
-// Trainings have the same bits in every implementation of bf16 products, and in f32 the recorded
-// bits of processors with fused multiply-adds. Vector levels and threads: test_thread_bits.cpp.
+// Trainings have the same bits in all fast implementations of bf16 products, and in f32 the
+// recorded bits of processors with fused multiply-adds. Vector levels and threads:
+// test_thread_bits.cpp.
 #include <doctest/doctest.h>
 
 #include <string>
