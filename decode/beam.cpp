@@ -1,3 +1,5 @@
+// The beam of one sentence: merges the candidates of its hypotheses by falling log probability,
+// decides when the search is done, and follows the links back to the tokens.
 #include "tern/decode/beam.h"
 
 #include <algorithm>
@@ -33,7 +35,7 @@ void Beam::begin(const BeamRules& rules, int64_t max_length) {
   next_log_prob_.assign(beam, 0);
   head_.assign(beam, 0);
   ended_.clear();
-  ended_.reserve(3 * beam);  // beam - 1, and in the last step beam ends and beam that run
+  ended_.reserve(3 * beam);  // beam - 1; the last step adds beam that end and beam that run
   scores_.reserve(3 * beam);
   if (max_length == 0) end_hypothesis(0, 0, 0, false);
   done_ = max_length == 0;

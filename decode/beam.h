@@ -1,6 +1,6 @@
-// One sentence of beam_search, step by step: which hypotheses run on, which have ended,
-// and when it is done. Hypotheses are kept as pointers back, so that a step copies no tokens and
-// allocates nothing. A beam of 1 is greedy search. Inside of decode only.
+// Beam search for one sentence, step by step: which hypotheses are still running, which have ended,
+// and when the sentence is done. A hypothesis is a chain of links to earlier tokens, so a step
+// copies no tokens and allocates nothing. A beam of 1 is greedy search. Inside of decode only.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +17,28 @@ struct BeamRules {
   int64_t n_best = 1;
   int64_t end = -1;
 
-  /// Candidates that a hypothesis must be given: those that run on, and the end.
+  /// The number of candidates that each hypothesis needs: enough to fill the beam, and the end.
   int64_t candidates() const { return beam == 1 ? 1 : beam + 1; }
-  /// Errors for what cannot be searched with; `op` names the function.
+  /// Error for invalid values; `op` names the function.
   void check_values(const char* op) const;
 };
 
 class Beam {
  public:
-  /// Begins a sentence of at most max_length tokens, in the room of the one before.
+  /// Starts a sentence of at most max_length tokens. Reuses the memory of the previous one.
   void begin(const BeamRules& rules, int64_t max_length);
 
   bool done() const { return done_; }
   int64_t running() const { return running_; }  ///< hypotheses, by falling log_prob
-  /// The row of the step before that hypothesis i continues, and its last token. REQUIRES: a step
-  /// was made.
+  /// The row of the previous step that hypothesis i continues, and its last token. REQUIRES: at
+  /// least one step was made.
   int64_t parent(int64_t i) const { return trail_[at(i)].parent; }
   int64_t token(int64_t i) const { return trail_[at(i)].token; }
 
-  /// Makes a step: candidates best first, `stride` of room for each running hypothesis, counts[i]
-  /// of them there.
+  /// Makes a step. Hypothesis i has counts[i] candidates, best first, at candidates + i * stride.
   void advance(const Candidate* candidates, const int64_t* counts, int64_t stride);
 
-  /// The n_best best. REQUIRES: done().
+  /// The n_best hypotheses with the highest scores, best first. REQUIRES: done().
   std::vector<Hypothesis> best() const;
 
  private:
@@ -48,7 +47,7 @@ class Beam {
   };
   struct Ended {
     double log_prob, score;
-    int64_t steps, row;  ///< where its last token is
+    int64_t steps, row;  ///< the place of its last token in trail_
     bool finished;
   };
   size_t at(int64_t i) const { return static_cast<size_t>((steps_ - 1) * rules_.beam + i); }
@@ -61,7 +60,7 @@ class Beam {
   bool done_ = true;
   std::vector<Link> trail_;  ///< (steps, beam)
   std::vector<double> log_prob_, next_log_prob_;
-  std::vector<int64_t> head_;  ///< of each row's candidates, while they are merged
+  std::vector<int64_t> head_;  ///< each row's next candidate, while they are merged
   std::vector<Ended> ended_;   ///< in the order they ended
   std::vector<double> scores_;
 };

@@ -1,3 +1,5 @@
+// Beam search over a batch: one Beam per sentence, and the rows of all of them in one step of the
+// model.
 #include "tern/decode/beam_search.h"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ bool is_identity(const std::vector<int64_t>& rows, int64_t count) {
   return rows == all;
 }
 
-/// The sentences that are searched, and the rows of the next step: their hypotheses, in order.
+/// The open sentences, and the rows of the next step: their hypotheses, in order.
 struct Search {
   struct Sentence {
     int64_t id;  ///< its place in the batch
@@ -28,14 +30,15 @@ struct Search {
   struct Rows {
     std::vector<int64_t> tokens;     ///< the last token of the hypothesis
     std::vector<int64_t> from;       ///< the row of the state before
-    std::vector<int64_t> sentences;  ///< whose it is
+    std::vector<int64_t> sentences;  ///< the sentence of the hypothesis
   };
   const detail::BeamRules rules;
   std::vector<std::vector<Hypothesis>> out;
   std::vector<Sentence> open = {};
   Rows rows = {};
 
-  /// Goes on with a sentence whose hypotheses were rows `first`, ... of the state, or ends it.
+  /// Adds the next rows of a sentence whose hypotheses were rows first, first + 1, ... of the
+  /// state, or stores its result if it is done.
   void put(Sentence s, int64_t first) {
     if (s.beam.done()) {
       out[s.id] = s.beam.best();

@@ -1,3 +1,5 @@
+// decode_all: threads with slots of their own take sentences from a common queue, longest first,
+// and refill their slots as sentences end.
 #include "tern/decode/continuous_batching.h"
 
 #include <algorithm>
@@ -14,16 +16,16 @@ namespace tern::decoding {
 namespace {
 
 constexpr const char* kName = "decode_all";
-constexpr int64_t kLeastSentences = 8;  // that are worth a thread
+constexpr int64_t kLeastSentences = 8;  // per thread, so that a thread pays
 
-/// The sentences that wait, given out in turn.
+/// The waiting sentences. Threads take them in order.
 class Queue {
  public:
   Queue(std::vector<int64_t> order, const std::function<bool(int64_t)>& progress)
       : order_(std::move(order)), progress_(progress) {}
 
   int64_t size() const { return std::ssize(order_); }
-  /// Up to `most` of them; none where they are stopped.
+  /// The next sentences, up to `most`; none after a stop.
   std::span<const int64_t> take(int64_t most) {
     const std::lock_guard lock(mutex_);
     if (progress_ && !stopped_) stopped_ = !progress_(next_);
@@ -33,7 +35,7 @@ class Queue {
     return std::span(order_).subspan(first, next_ - first);
   }
   bool stopped() const { return stopped_; }
-  /// Lets the other threads end, because this one fails.
+  /// Ends the other threads after an exception in this one.
   void stop() { stopped_ = true; }
 
  private:
@@ -44,7 +46,7 @@ class Queue {
   std::atomic<bool> stopped_ = false;
 };
 
-/// What all threads share.
+/// Data shared by all threads.
 struct Job {
   const DecodeAllOptions& options;
   detail::BeamRules rules;
@@ -67,7 +69,7 @@ class Worker {
   void run(Queue& queue) {
     for (;;) {
       const auto slots = std::ssize(slots_);
-      // A few at a time: reading sources is quicker together.
+      // Waits for several free slots: reading sources together is faster.
       if (std::ssize(free_) >= std::max<int64_t>(1, slots / 4)) refill(queue);
       if (std::ssize(free_) == slots || queue.stopped()) return;
       step();
@@ -118,7 +120,7 @@ class Worker {
     for (int64_t r = 0; r < std::ssize(rows_);) r += advance(rows_[r].slot, r);
   }
 
-  /// Goes on with a slot whose rows begin at `first`; gives their number.
+  /// Advances the slot whose rows begin at `first`. Returns their number.
   int64_t advance(int64_t s, int64_t first) {
     Slot& slot = slots_[s];
     const int64_t rows = slot.beam.running();
@@ -160,7 +162,7 @@ void check_options(const DecodeAllOptions& o, const detail::BeamRules& rules, in
         "{}: .shortlists has {} lists for {} sentences", kName, o.shortlists.size(), sources);
 }
 
-/// The longest sources first: those that need the most memory come at the start.
+/// The longest sources first, so that memory is largest at the start.
 std::vector<int64_t> by_length(std::span<const std::vector<int64_t>> sources) {
   std::vector<int64_t> order(sources.size());
   std::iota(order.begin(), order.end(), int64_t{0});

@@ -1,3 +1,5 @@
+// CTC decoding in double: the most likely path of a sample, and prefix beam search with prefixes
+// kept as paths in a tree.
 #include "tern/decode/ctc.h"
 
 #include <algorithm>
@@ -47,7 +49,7 @@ struct Batch {
             op, lengths[n], n, times);
   }
 
-  // The classes of a step, once they are seen to be numbers of which one can be.
+  // The log probabilities of a step, after a check that they are valid and some class is possible.
   const double* step(int64_t sample, int64_t t) const {
     const double* p = x.data<double>() + (t * samples + sample) * classes;
     bool possible = false;
@@ -62,7 +64,7 @@ struct Batch {
   }
 };
 
-// Symbols as a path in a tree: a prefix and its last symbol. Node 0 is the empty prefix.
+// Symbol sequences as paths in a tree: a node is a prefix with one more symbol. Node 0 is empty.
 class PrefixTree {
  public:
   int64_t child(int64_t node, int64_t symbol) {
@@ -84,34 +86,36 @@ class PrefixTree {
   std::map<std::pair<int64_t, int64_t>, int64_t> children_;
 };
 
-// A prefix in the beam: the log probabilities of its paths that end in a blank, and that do not.
+// A prefix in the beam, with the log probabilities of its paths that end in a blank and of the
+// rest.
 struct Prefix {
   int64_t node;
   double in_blank, in_symbol;
   double total() const { return log_add(in_blank, in_symbol); }
 };
 
-// What may be in the next beam: prefix number `from` as it is (symbol -1), or continued.
+// A candidate for the next beam: prefix number `from`, unchanged (symbol -1) or continued.
 struct PrefixCandidate {
   double total;
   size_t from;
   int64_t symbol;
 };
 
-// The paths of beam[i] that are continued by `symbol`: the last symbol once more needs a blank.
+// The log probability of p continued by `symbol`. To repeat its last symbol, a blank must come
+// first.
 double continued(const PrefixTree& tree, const Prefix& p, int64_t symbol, double log_prob) {
   return (symbol == tree.last(p.node) ? p.in_blank : p.total()) + log_prob;
 }
 
-// The beam without new symbols.
+// The prefixes of the beam that get no new symbol.
 struct Stayed {
   std::vector<Prefix> prefixes;
-  std::vector<std::pair<size_t, int64_t>> merged;  // which prefix's continuation by which symbol is
-                                                   // in the beam, and so counted there; ascending
+  std::vector<std::pair<size_t, int64_t>> merged;  // (prefix, symbol) whose continuation is in the
+                                                   // beam, and so counted there; ascending
 };
 
-// A prefix stays by a blank, by its last symbol still, or by that symbol now, where the prefix
-// without it is in the beam too.
+// A prefix stays the same by a blank or by a repetition of its last symbol. It also gets the paths
+// of its parent that now add this symbol, if the parent is in the beam too.
 Stayed stayed(const PrefixTree& tree, const std::vector<Prefix>& beam, const double* log_probs,
               int64_t blank) {
   std::map<int64_t, size_t> at;

@@ -1,17 +1,17 @@
-// Symbols out of the log probabilities of a CTC model (Graves et al. 2006; the loss is ctc_loss).
-// A path names one class a step; it spells the symbols that are left when repetitions are merged
-// and blanks removed: a a _ a b spells a a b.
+// Decodes the log probabilities of a CTC model into symbols (Graves et al. 2006; the loss is
+// ctc_loss). A path has one class per step. Its symbols are what remains when repetitions are
+// merged and blanks removed: a a _ a b spells a a b.
 //
 //   Tensor log_probs = log_softmax(model(x), -1);        // (T, N, C)
 //   auto best = decoding::ctc_greedy(log_probs, lengths);
 //   auto lists = decoding::ctc_beam_search(log_probs, lengths, {.beam = 16, .n_best = 3});
 //   lists[0][0].symbols;                                 // of the first sample
 //
-// log_probs (T, N, C) or (T, C) for one sample, floating, of any layout; lengths are the samples'
-// steps, in [0, T], and all T where the list is empty. Steps behind a length are not read. -inf is
-// a class that cannot be; NaN and +inf are an Error with sample and step, and so is a step that has
-// no class at all. Nothing is recorded for gradients. Sums are made in double; results do not
-// depend on the number of threads, nor a sample's on the others.
+// log_probs (T, N, C), or (T, C) for one sample, floating, in any layout. lengths has the number of
+// steps of each sample, in [0, T]; an empty list means T for all. Steps after a length are not
+// read. -inf marks an impossible class. NaN, +inf and a step without a possible class are an Error
+// that names sample and step. Nothing is recorded for gradients. Sums are in double. A sample's
+// result depends neither on the other samples nor on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -27,25 +27,26 @@ struct CtcHypothesis {
 };
 
 struct CtcGreedyOptions {
-  int64_t blank = 0;  ///< the class of no symbol
+  int64_t blank = 0;  ///< the class that stands for no symbol
 };
-/// What the most likely path of every sample spells (of equal classes the lower), and the log
-/// probability of that path: what is spelt is more likely, by its other paths.
+/// The symbols of the most likely path of every sample (of equal classes the lower), with the log
+/// probability of this path. The symbols themselves are more probable, since other paths spell them
+/// too.
 std::vector<CtcHypothesis> ctc_greedy(const Tensor& log_probs,
                                       const std::vector<int64_t>& lengths = {},
                                       const CtcGreedyOptions& options = {});
 
 struct CtcBeamOptions {
   int64_t blank = 0;
-  int64_t beam = 10;   ///< prefixes that are kept a step
-  int64_t n_best = 1;  ///< hypotheses of a sample at most; 1 to beam
+  int64_t beam = 10;   ///< prefixes kept per step
+  int64_t n_best = 1;  ///< largest number of hypotheses per sample, 1 to beam
 };
 /// Prefix beam search (Hannun et al. 2014, algorithm 1, without a language model): the n_best most
-/// likely symbols of every sample, best first, no two alike, fewer where there are no more. Paths
-/// that spell the same are summed, so log_prob is that of all paths whose prefixes stayed in the
-/// beam: a lower bound of -ctc_loss, and equal to it where the beam holds all prefixes.
-/// Of equal prefixes the one found first is kept: by the rank of what it continues, an unchanged
-/// prefix first, then by the lower symbol.
+/// likely symbol sequences of every sample, best first, all different, fewer if there are no more.
+/// Paths that spell the same are summed, so log_prob is that of all paths whose prefixes stayed in
+/// the beam: a lower bound of -ctc_loss, and equal to it if the beam holds all prefixes. Among
+/// equally likely prefixes the order is: the rank of the prefix that is continued, then the
+/// unchanged prefix, then the lower symbol.
 std::vector<std::vector<CtcHypothesis>> ctc_beam_search(const Tensor& log_probs,
                                                         const std::vector<int64_t>& lengths = {},
                                                         const CtcBeamOptions& options = {});

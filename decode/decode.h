@@ -1,4 +1,4 @@
-// Everything of tern::decode, in the namespace tern::decoding.
+// All of the decode library, in the namespace tern::decoding.
 #pragma once
 
 #include "tern/decode/beam_search.h"

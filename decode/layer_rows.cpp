@@ -1,3 +1,4 @@
+// Products of the rows of a step with reused buffers, and the pool of cells for keys and values.
 #include "tern/decode/layer_rows.h"
 
 #include <limits>

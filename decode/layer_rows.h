@@ -1,5 +1,5 @@
-// What decoders of packed models share: the rows of a step on their way through the layers, and
-// the places of keys and values. Inside of decode only.
+// Parts shared by the decoders of packed models: the rows of a step on their way through the
+// layers, and the memory of keys and values. Inside of decode only.
 #pragma once
 
 #include <memory>
@@ -9,26 +9,26 @@
 
 namespace tern::decoding {
 
-/// Makes room for at least n numbers.
+/// Makes v hold at least n numbers.
 inline void grow(std::vector<float>& v, int64_t n) {
   if (std::ssize(v) < n) v.resize(static_cast<size_t>(n));
 }
 
-/// Rows of D numbers that run through packed layers, with the room that the layers need. The room
-/// is used again: a step that is not larger than those before allocates nothing.
+/// Rows of D numbers that pass through packed layers, with the buffers that the layers need.
+/// Buffers are reused: a step that is not larger than earlier ones allocates nothing.
 class LayerRows {
  public:
   LayerRows(int64_t dim, PackedType type) : dim_(dim), type_(type) {}
 
-  /// The next products are made of this many rows.
+  /// Sets the number of rows of the next products.
   void resize(int64_t rows);
   int64_t count() const { return count_; }
   float* row(int64_t r) { return x_.data() + r * dim_; }
-  /// row = table[token] * scale + position. Error, in the name of `model`: no such token.
+  /// row = table[token] * scale + position. Error that names `model` if there is no such token.
   void embed(const char* model, int64_t row, const Tensor& table, int64_t token, float scale,
              const float* position);
 
-  /// x = x + f(norm(x)), or norm(x + f(x)). f is given its argument and adds to x.
+  /// x = x + f(norm(x)), or norm(x + f(x)). f gets a pointer to its argument and adds to x.
   template <class F>
   void sublayer(const PackedNorm& norm, bool norm_first, F&& f) {
     if (norm_first) norm(x_.data(), count_, grown(h_, dim_));
@@ -37,19 +37,19 @@ class LayerRows {
   }
   /// x = norm(x)
   void normalise(const PackedNorm& norm) { norm(x_.data(), count_, x_.data()); }
-  /// linear(input) (rows, outputs), there until the next product.
+  /// linear(input) (rows, outputs), valid until the next product.
   float* project(const PackedLinear& linear, const PackedRows& input);
   float* project(const PackedLinear& linear, const float* input) {
     return project(linear, packed(input, linear.inputs()));
   }
-  /// Room for the heads side by side (rows, width).
+  /// A buffer for the heads side by side (rows, width).
   float* context(int64_t width) { return grown(context_, width); }
   /// x = x + linear(context)
   void add_context(const PackedLinear& linear);
   /// x = x + ffn(input)
   void add_ffn(const PackedFfn& ffn, const float* input);
 
-  /// (rows, width) as products read them; x itself.
+  /// The input (rows, width) in the layout that products read; without arguments x itself.
   const PackedRows& packed(const float* input, int64_t width);
   const PackedRows& packed() { return packed(x_.data(), dim_); }
 
@@ -61,24 +61,24 @@ class LayerRows {
 
   int64_t dim_, count_ = 0;
   PackedType type_;
-  std::vector<float> x_, h_;    // (rows, D): what runs through the layers, and its norm
+  std::vector<float> x_, h_;    // (rows, D): the rows, and their norm
   std::vector<float> wide_;     // (rows, the widest layer)
   std::vector<float> context_;  // (rows, H D)
   PackedRows packed_;
 };
 
-/// Keys and values of tokens. A cell holds one token's, of every layer; cells that are given back
-/// are used again, and chunks of them never move.
+/// Memory for keys and values. A cell holds those of one token, in every layer. Cells that are
+/// given back are reused. Addresses stay valid: cells never move.
 class CellPool {
  public:
-  /// `width` numbers a layer.
+  /// `width`: numbers per layer.
   CellPool(int64_t layers, int64_t width) : layers_(layers), width_(width) {}
   int32_t take();
   void give_back(int32_t cell) { free_.push_back(cell); }
   float* at(int64_t layer, int32_t cell) const {
     return chunks_[cell / kCells].get() + layer * layer_stride() + cell % kCells * width_;
   }
-  /// From a cell's numbers in a layer to those in the next.
+  /// The distance from a cell's numbers in one layer to those in the next.
   int64_t layer_stride() const { return kCells * width_; }
 
  private:

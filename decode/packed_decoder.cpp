@@ -1,3 +1,5 @@
+// One thread's slots of a PackedTransformer: encodes sources together, and steps all hypotheses
+// through the decoder's layers.
 #include "tern/decode/packed_decoder.h"
 
 #include <algorithm>
@@ -8,14 +10,14 @@
 namespace tern::decoding {
 namespace {
 
-constexpr int64_t kSourceTokens = 512;  // that are read together, at least a sentence
+constexpr int64_t kSourceTokens = 512;  // read together; at least one sentence
 
-/// Keys and values of a token in a layer.
+/// Numbers in the keys and values of a token, per layer.
 int64_t cell_width(const PackedTransformer::Weights& w) {
   return w.decoder.empty() ? 1 : 2 * w.decoder[0].self.keys();
 }
 
-/// Asks for numbers to be brought near: keys and values of the row after this one.
+/// Prefetches the keys and values of the next row.
 void fetch(const float* x, int64_t n) {
   constexpr int64_t kLine = 16;
   for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(x + i, 0, 2);

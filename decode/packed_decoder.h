@@ -21,21 +21,21 @@ class PackedDecoder final : public SlotDecoder {
  private:
   struct Slot {
     int64_t source = 0, steps = 0;      ///< tokens of the source, and of the target so far
-    int64_t room = 0;                   ///< steps at most
+    int64_t room = 0;                   ///< largest number of steps
     std::vector<float> memory;          ///< (layers, source, keys and values)
     std::vector<int32_t> places, next;  ///< (beam, room) cells of each hypothesis' tokens
-    std::vector<int32_t> cells;         ///< all that were taken
+    std::vector<int32_t> cells;         ///< all cells that the slot took
     std::span<const int64_t> shortlist;
   };
   /// One row of a step.
   struct Row {
     Slot* slot;
-    const int32_t* places;  ///< cells of its tokens, the one that is given now last
+    const int32_t* places;  ///< cells of its tokens, the current one last
   };
 
   void reserve_positions(int64_t tokens);
   void embed(const Tensor& table, int64_t row, int64_t token, int64_t position);
-  /// Of one query to keys_.
+  /// Attention of one query q to keys_.
   void attend(const PackedAttention& sizes, const float* q, float* out);
   void begin_slot(const SlotStart& sentence);
   void encode(std::span<const SlotStart> sentences);
@@ -52,7 +52,7 @@ class PackedDecoder final : public SlotDecoder {
   std::vector<Row> rows_;
   LayerRows layers_;
   std::vector<float> positions_;  // (tokens, D)
-  std::vector<float> scores_;     // of a query's head
+  std::vector<float> scores_;     // scores of a query's head
   std::vector<const float*> keys_;
   std::vector<std::span<const int64_t>> lists_;
   PackedGenerator::Room room_;

@@ -1,3 +1,4 @@
+// Packs the matrices of GPT-2 or Llama block by block, and computes logits of whole texts.
 #include "tern/decode/packed_gpt.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace {
 
 using models::GptLinear;
 
-/// The matrices of layers that are given the same, below each other.
+/// The matrices of layers with the same input, stacked below each other.
 PackedLinear packed(const std::vector<const GptLinear*>& layers, PackedType type) {
   std::vector<Tensor> weights, biases;
   for (const GptLinear* l : layers) {
@@ -49,7 +50,7 @@ const models::Gpt& checked(const models::Gpt& model) {
   return model;
 }
 
-/// The cosines and sines that nn::rotary turns a head's pairs by: what it makes of (1, 0).
+/// The cosines and sines by which nn::rotary turns a head's pairs: the images of (1, 0).
 Tensor turns_of(const models::GptOptions& o) {
   const int64_t half = o.dim / o.heads / 2;
   return nn::rotary(cat({ones({o.context, half}), zeros({o.context, half})}, 1),
@@ -68,7 +69,7 @@ PackedGpt::Weights::Weights(const models::Gpt& m, PackedType t, models::Gpt* tak
       head(options.tie_head ? table : m.head.tensor().detach(), Tensor(), t) {
   if (options.positions == models::GptPositions::rotary) turns = turns_of(options);
   if (taken) const nn::Parameter gone = std::move(taken->head);
-  // Blocks one by one, from the last on: what is taken is popped.
+  // Packs from the last block to the first, so that packed blocks can be popped.
   for (size_t i = m.body.blocks.size(); i-- > 0;) {
     layers.push_back(packed(m.body.blocks[i], t));
     if (taken) taken->body.blocks.pop_back();

@@ -1,5 +1,5 @@
-// GPT-2 and Llama (models/gpt.h) as decoding runs them: weights packed once, in f32, bf16 or as
-// int8 with a scale for each output (core/ops/packed_linear.h), texts side by side.
+// GPT-2 and Llama (models/gpt.h) for fast decoding: weights are packed once, in f32, bf16 or as
+// int8 with a scale per output (core/ops/packed_linear.h), and several texts are decoded together.
 //
 //   decoding::PackedGpt packed(std::move(model), PackedType::int8);
 //   auto texts = packed.texts();
@@ -26,20 +26,20 @@ namespace tern::decoding {
 
 class PackedGpt {
  public:
-  /// A model of f32; dropout does not take place.
+  /// The model must be f32. There is no dropout.
   PackedGpt(const models::Gpt& model, PackedType type);
-  /// Takes the model: frees each block's weights as soon as they are packed, so that memory never
-  /// holds both whole.
+  /// Takes the model and frees each block's weights as soon as they are packed, so that memory
+  /// never holds both copies of the whole model.
   PackedGpt(models::Gpt&& model, PackedType type);
   ~PackedGpt();
   PackedGpt(PackedGpt&&) noexcept;
   PackedGpt& operator=(PackedGpt&&) noexcept;
 
-  int64_t bytes() const;  ///< of packed weights
+  int64_t bytes() const;  ///< size of the packed weights
   /// Logits (B, T, V) of tokens i64 (B, T), T <= context; no gradients.
   Tensor operator()(const Tensor& tokens) const;
-  /// No texts at first; not for several threads at a time. REQUIRES: this outlives it. Errors: a
-  /// token that is not in the vocabulary, more tokens than the context.
+  /// A stepper without texts, for one thread at a time. REQUIRES: this outlives it. Error for a
+  /// token outside the vocabulary, or more tokens than the context.
   std::unique_ptr<TextStepper> texts() const;
 
   struct Weights;

@@ -1,3 +1,5 @@
+// Texts of a PackedGpt: reads and appends tokens, copies and drops texts, and attends to cells of
+// keys and values that copies share.
 #include "tern/decode/packed_gpt_texts.h"
 
 #include <algorithm>
@@ -9,8 +11,8 @@
 namespace tern::decoding {
 namespace {
 
-constexpr int64_t kRows = 256;   // tokens that are read together
-constexpr int64_t kHeads = 256;  // queries' groups of heads that are attended to together
+constexpr int64_t kRows = 256;   // tokens read together
+constexpr int64_t kHeads = 256;  // groups of queries' heads, attended to together
 
 }  // namespace
 
@@ -53,7 +55,7 @@ void PackedGptTexts::extend(int64_t row, std::span<const int64_t> tokens) {
   run();
 }
 
-// Reads all but those that still fit into the next run.
+// Runs full batches of kRows tokens. The remaining tokens stay in rows_ for the next run().
 void PackedGptTexts::push_all(size_t text, std::span<const int64_t> tokens) {
   for (const int64_t token : tokens) {
     push(text, token);

@@ -1,4 +1,4 @@
-// The weights of a PackedGpt, and the texts it writes. Inside of decode only.
+// The weights of a PackedGpt, and the texts that it continues. Inside of decode only.
 #pragma once
 
 #include <vector>
@@ -17,14 +17,14 @@ struct PackedGptLayer {
 struct PackedGpt::Weights {
   PackedType type;
   models::GptOptions options;
-  Tensor table;      ///< f32 (V, D), the model's itself, without gaps
+  Tensor table;      ///< f32 (V, D), the model's own table, contiguous
   Tensor positions;  ///< (context, D), or a row of zeros for all
   Tensor turns;      ///< rotary: (context, head), the cosines of a head's pairs, then the sines
   std::vector<PackedGptLayer> layers;
   PackedNorm norm;
   PackedLinear head;
 
-  /// `taken`: the model itself where its weights may be freed, else null.
+  /// `taken`: the model if its weights may be freed, else null.
   Weights(const models::Gpt& model, PackedType type, models::Gpt* taken);
 };
 
@@ -38,15 +38,15 @@ class PackedGptTexts final : public TextStepper {
   Tensor step(const Tensor& tokens) override;
   void select_rows(const Tensor& rows) override;
 
-  /// Adds one text and gives the logits (T, V) of what follows each of its tokens.
+  /// Adds one text. Writes the logits (T, V) for the token after each of its tokens.
   void score(std::span<const int64_t> tokens, float* logits);
 
  private:
   struct Text {
-    std::vector<int32_t> cells;      ///< of its tokens
-    std::vector<const float*> keys;  ///< and where their keys of the first layer are
+    std::vector<int32_t> cells;      ///< one per token
+    std::vector<const float*> keys;  ///< addresses of their keys in the first layer
   };
-  /// A token that is read now.
+  /// A token of the current run.
   struct Row {
     size_t text;
     int64_t token, position;
@@ -60,7 +60,7 @@ class PackedGptTexts final : public TextStepper {
 
   const PackedGpt::Weights& weights_;
   CellPool pool_;
-  std::vector<int32_t> uses_;  // of each cell: how many texts it belongs to
+  std::vector<int32_t> uses_;  // per cell: the number of texts that use it
   std::vector<Text> texts_;
   std::vector<Row> rows_;
   LayerRows layers_;

@@ -1,3 +1,5 @@
+// Norms, attention of one query and the generator on rows of f32. Sums have a fixed order, so a
+// row's bits do not depend on other rows.
 #include "tern/decode/packed_layers.h"
 
 #include <algorithm>
@@ -21,18 +23,18 @@ std::vector<float> numbers(const Tensor& x) {
 
 constexpr int64_t kLanes = 16;
 
-/// One head's query, with the addresses of its keys and values.
+/// The query of one head, with the addresses of its keys and values.
 struct Head {
   int64_t dim, count, padded;
   const float* q;
   const float* const* keys;
-  int64_t key, value;  ///< where its channels are behind an address
+  int64_t key, value;  ///< offsets of its channels from an address
   float scale;
   float* scores;  ///< (padded)
   float* out;
 };
 
-/// 16 numbers; a struct, since vectors themselves are not passed alike by all compilers.
+/// 16 numbers, in a struct since compilers differ in how they pass vectors.
 struct Lanes {
   typedef float Vector __attribute__((vector_size(64)));
   Vector v;
@@ -44,7 +46,7 @@ struct Lanes {
   return x;
 }
 
-/// The sum of 16 numbers: halves upon halves.
+/// The sum of 16 numbers, halved step by step.
 [[gnu::always_inline]] inline float sum_of_lanes(const Lanes& x) {
   typedef float Half __attribute__((vector_size(32)));
   typedef float Quarter __attribute__((vector_size(16)));
@@ -64,7 +66,7 @@ template <int kVectors>
     for (int v = 0; v < kVectors; ++v) q[v] = load(p.q + v * kLanes);
     for (int64_t t = 0; t < p.count; ++t) {
       const float* key = p.keys[t] + p.key;
-      Lanes sum{};  // a sum of two products could be fused in two ways
+      Lanes sum{};  // from 0, since a sum of two products could be fused in two ways
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) sum.v += q[v].v * load(key + v * kLanes).v;
       p.scores[t] = sum_of_lanes(sum) * p.scale;
@@ -79,7 +81,7 @@ template <int kVectors>
   }
 }
 
-/// scores = softmax(scores), 0 behind the keys.
+/// scores = softmax(scores), and 0 in the padding.
 [[gnu::always_inline]] inline void normalise(const Head& p) {
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   for (int64_t t = p.count; t < p.padded; ++t) p.scores[t] = kNever;
@@ -171,7 +173,7 @@ void multiply_by_gate(float* y, int64_t rows, int64_t n) {
   simd([=] {
     for (int64_t r = 0; r < rows; ++r) {
       const float* row = y + 2 * r * n;
-      float* to = y + r * n;  // never behind what is still to be read
+      float* to = y + r * n;  // never overwrites numbers that are still to be read
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) to[i] = row[i] * formula::sigmoid(row[i]) * row[n + i];
     }
@@ -231,7 +233,7 @@ void PackedGenerator::operator()(const PackedRows& x,
 
 void PackedGenerator::scan_all(const PackedRows& x, std::span<const std::span<const int64_t>> lists,
                                NextTokens& next, Room& room) const {
-  constexpr int64_t kColumns = 4 * detail::kScanBlock;  // logits of a row that are made at a time
+  constexpr int64_t kColumns = 4 * detail::kScanBlock;  // logits per row that are computed at once
   room.logits.resize(static_cast<size_t>(x.rows() * std::min(kColumns, vocab())));
   for (int64_t first = 0; first < vocab(); first += kColumns) {
     const int64_t count = std::min(kColumns, vocab() - first);

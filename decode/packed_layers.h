@@ -1,6 +1,6 @@
-// Layers with packed weights (core/ops/packed_linear.h) for decoding: rows of f32 behind pointers,
-// no tensors, no tape, nothing allocated. Every row is computed by itself: its bits do not depend
-// on the rows beside it. Inside of decode only.
+// Layers with packed weights (core/ops/packed_linear.h) for decoding. They work on pointers to rows
+// of f32, without tensors, tape or allocations. The bits of a row do not depend on other rows.
+// Inside of decode only.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace tern::decoding {
 
-/// Error that names `op` if a weight has a LinearHook, which packed weights would not call. For
-/// models, before anything is taken out of them.
+/// Error that names `op` if a weight has a LinearHook, which packed weights would not call. Call it
+/// before anything is taken out of the model.
 void check_unhooked(const char* op, const std::vector<Tensor>& weights);
 
 /// LayerNorm or RMSNorm of rows.
 struct PackedNorm {
   std::vector<float> weight, bias;
   double eps = 1e-5;
-  bool centred = true;  ///< the mean is taken off; false: RMSNorm, whose bias is 0
+  bool centred = true;  ///< subtracts the mean; false: RMSNorm, whose bias is 0
 
   PackedNorm() = default;
   explicit PackedNorm(const nn::LayerNorm& norm);
@@ -36,16 +36,16 @@ struct PackedNorm {
 struct PackedAttention {
   enum class Kind { self, memory };
   PackedLinear in;      ///< self: queries, keys, values (H + 2 G) D; memory: queries H D
-  PackedLinear memory;  ///< keys and values of a memory, 2 G D; none of self
+  PackedLinear memory;  ///< keys and values of a memory, 2 G D; empty for self
   PackedLinear out;
   HeadCounts counts;
   int64_t dim = 0;  ///< D
 
   PackedAttention(const nn::MultiHeadAttention& attention, Kind kind, PackedType type);
-  /// Self-attention. The weights and biases of queries, keys and values stand below each other.
+  /// Self-attention. `in` has the rows of queries, keys and values below each other.
   PackedAttention(HeadCounts counts, PackedLinear in, PackedLinear out);
   int64_t queries() const { return counts.heads * dim; }
-  int64_t keys() const { return counts.kv_heads * dim; }  ///< and values: channels of each
+  int64_t keys() const { return counts.kv_heads * dim; }  ///< channels of keys, and of values
   int64_t bytes() const { return in.bytes() + memory.bytes() + out.bytes(); }
 };
 
@@ -57,18 +57,18 @@ struct PackedFfn {
 
   int64_t bytes() const { return linear1.bytes() + linear2.bytes(); }
 };
-/// y (rows, 2 n) -> (rows, n) in its place: silu of the first n numbers of a row times the others.
+/// y (rows, 2 n) -> (rows, n) in place: silu of the first n numbers of a row times the others.
 void multiply_by_gate(float* y, int64_t rows, int64_t n);
 
 /// One query's attention: out = softmax(q k^T / sqrt(D)) v over the keys at the addresses `keys`,
 /// each G D channels followed by G D of its value.
 struct QueryAttention {
   const float* q;                      ///< (H D)
-  std::span<const float* const> keys;  ///< addresses, and what is added to each
+  std::span<const float* const> keys;  ///< addresses; `offset` is added to each
   int64_t offset = 0;
   float* out;  ///< (H D)
 
-  /// Numbers of room that a head takes.
+  /// The size of `scores` for one head.
   static int64_t room(int64_t keys) { return (keys + kLanes - 1) / kLanes * kLanes; }
   /// The heads of keys and values first .. last with the queries that share them.
   void operator()(const PackedAttention& sizes, int64_t first, int64_t last, float* scores) const;
@@ -77,7 +77,7 @@ struct QueryAttention {
   static constexpr int64_t kLanes = 16;  // scores are padded to vectors
 };
 
-/// The last layer with log-softmax and the best tokens, without logits as a whole.
+/// The last layer with log-softmax and the most likely tokens. Never stores all logits.
 class PackedGenerator {
  public:
   /// weight (V, D), bias (V).
@@ -85,13 +85,14 @@ class PackedGenerator {
   int64_t vocab() const { return linear_.outputs(); }
   int64_t bytes() const { return linear_.bytes(); }
 
-  /// Room of one thread, used again.
+  /// Buffers of one thread, reused.
   struct Room {
     std::vector<float> logits;
     std::vector<detail::RowScan> scans;
     std::vector<uint8_t> allowed;
   };
-  /// The next tokens of the rows of x. lists[r]: of these alone, for row r; empty: of all.
+  /// The most likely next tokens of the rows of x. lists[r] has the tokens that row r may choose;
+  /// empty: all.
   void operator()(const PackedRows& x, std::span<const std::span<const int64_t>> lists,
                   NextTokens& next, Room& room) const;
 

@@ -1,3 +1,4 @@
+// Packs the matrices of a Transformer layer by layer, and creates decoders.
 #include "tern/decode/packed_transformer.h"
 
 #include <algorithm>
@@ -58,7 +59,7 @@ PackedTransformer::Weights::Weights(const models::Transformer& m, PackedType t,
       decoder_norm(packed(m.transformer.decoder.norm)),
       generator(m.options.tie_target_generator ? target : m.generator_weight.tensor().detach(),
                 m.generator_bias.tensor().detach(), t, shortlists) {
-  // Layers one by one, from the last on: what is taken is popped.
+  // Packs from the last layer to the first, so that packed layers can be popped.
   if (taken) const nn::Parameter gone = std::move(taken->generator_weight);
   auto pack = [&](const auto& layers, auto* own, auto& to) {
     for (size_t i = layers.size(); i-- > 0;) {

@@ -1,15 +1,17 @@
-// The Transformer as decoding runs it: weights packed once, in f32, bf16 or as int8 with a scale
-// for each output (core/ops/packed_linear.h), sentences in slots (continuous_batching.h).
+// The Transformer for fast decoding: weights are packed once, in f32, bf16 or as int8 with a scale
+// per output (core/ops/packed_linear.h), and sentences are decoded in slots
+// (continuous_batching.h).
 //
 //   decoding::PackedTransformer packed(model, PackedType::int8);
 //   auto found = decoding::decode_all([&] { return packed.decoder(); }, sources, options);
 //
-// Keys and values of a source are kept once, whatever the beam. Those of target tokens are written
-// once as well: a hypothesis is a list of their places, and beams are reordered by those lists.
-// Sources are read without padding. A sentence's bits depend neither on the others nor on threads.
+// Keys and values of a source are stored once for all hypotheses. Those of a target token are
+// written once, too: a hypothesis is a list of their places, and reordering a beam reorders these
+// lists. Sources are read without padding. A sentence's bits depend neither on the others nor on
+// threads.
 //
-// The tables of embeddings stay the model's, everything else is a copy: later changes of the model
-// are seen in embeddings alone, so pack again after training.
+// The embedding tables are the model's own; everything else is a copy. Pack again after training:
+// changes of other weights are not seen.
 #pragma once
 
 #include <memory>
@@ -22,20 +24,20 @@ namespace tern::decoding {
 
 class PackedTransformer {
  public:
-  /// A model of f32; dropout does not take place. With Shortlists::yes sentences may come with one.
+  /// The model must be f32. There is no dropout. Shortlists::yes allows sentences with a shortlist.
   PackedTransformer(const models::Transformer& model, PackedType type,
                     Shortlists shortlists = Shortlists::no);
-  /// The same of a model that is needed no more: each part's weights are freed as they are packed,
-  /// so that both never lie in memory whole.
+  /// Takes the model and frees each layer's weights as soon as they are packed, so that memory
+  /// never holds both copies of the whole model.
   PackedTransformer(models::Transformer&& model, PackedType type,
                     Shortlists shortlists = Shortlists::no);
   ~PackedTransformer();
   PackedTransformer(PackedTransformer&&) noexcept;
   PackedTransformer& operator=(PackedTransformer&&) noexcept;
 
-  int64_t bytes() const;  ///< of packed weights
-  /// A decoder for one thread. REQUIRES: this outlives it. Its errors: a source or token that is
-  /// not in the vocabulary, an empty source.
+  int64_t bytes() const;  ///< size of the packed weights
+  /// A decoder for one thread. REQUIRES: this outlives it. Error for a source or token that is not
+  /// in the vocabulary, or an empty source.
   std::unique_ptr<SlotDecoder> decoder() const;
 
   struct Weights;

@@ -25,13 +25,13 @@ struct PackedDecoderLayer {
 struct PackedTransformer::Weights {
   PackedType type;
   int64_t dim;
-  Tensor source, target;  ///< f32 (V, D), the tables of the model itself, without gaps
+  Tensor source, target;  ///< f32 (V, D), the model's own tables, contiguous
   std::vector<PackedEncoderLayer> encoder;
   std::vector<PackedDecoderLayer> decoder;
-  PackedNorm encoder_norm, decoder_norm;  ///< without weights where there is none
+  PackedNorm encoder_norm, decoder_norm;  ///< without weights if the model has none
   PackedGenerator generator;
 
-  /// `taken`: the model itself where its weights may be freed, else null.
+  /// `taken`: the model if its weights may be freed, else null.
   Weights(const models::Transformer& model, PackedType type, Shortlists shortlists,
           models::Transformer* taken);
 };

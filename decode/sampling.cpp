@@ -1,3 +1,5 @@
+// Greedy search and sampling: the common loop over steps, and the draw of a token with penalty,
+// temperature, top-k, top-p and min-p.
 #include "tern/decode/sampling.h"
 
 #include <algorithm>
@@ -17,10 +19,10 @@ namespace {
 
 using detail::Candidate, detail::Rules, detail::StepLogits;
 
-/// The rows of the next step: whose they are, and their last tokens.
+/// The rows of the next step: their sentences and last tokens.
 struct Running {
   std::vector<int64_t> sentences, tokens;
-  int64_t next;  ///< the sentence that begins next
+  int64_t next;  ///< the next sentence to begin
 
   void add(int64_t sentence, int64_t token) {
     sentences.push_back(sentence);
@@ -37,7 +39,7 @@ struct Running {
   }
 };
 
-/// One hypothesis a sentence: choose(logits, sentences) gives every row a token.
+/// Decodes one hypothesis per sentence. choose(logits, sentences) returns a token for every row.
 template <class Choose>
 std::vector<Hypothesis> follow(Stepper& stepper, const Rules& rules, Choose&& choose) {
   NoGradGuard guard;
@@ -82,7 +84,7 @@ std::vector<Candidate> most_likely(const StepLogits& logits) {
   return chosen;
 }
 
-/// Where weights are to be drawn from: x (n) and what may be drawn.
+/// Logits x (n), and the tokens that may be drawn.
 template <class T>
 struct Row {
   const T* x;
@@ -122,12 +124,13 @@ double sum_of(const std::vector<double>& weights) {
 size_t draw_index(const std::vector<double>& weights, Rng& rng) {
   std::vector<double> upto(weights.size());
   std::partial_sum(weights.begin(), weights.end(), upto.begin());
-  // Below the sum even where the product is rounded up to it. The first place above u has a weight.
+  // Stays below the sum even if the product rounds up to it: so the index is in range, and its
+  // weight is not 0.
   const double u = std::min(rng.uniform() * upto.back(), std::nextafter(upto.back(), 0.0));
   return std::upper_bound(upto.begin(), upto.end(), u) - upto.begin();
 }
 
-/// Cuts weights behind the first that bring their sum to `share`; false if all are less.
+/// Keeps the first weights whose sum reaches `share`. Returns false if the sum of all is less.
 bool cut_at(std::vector<double>& weights, double share) {
   double sum = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
@@ -139,7 +142,7 @@ bool cut_at(std::vector<double>& weights, double share) {
   return false;
 }
 
-/// Takes the weights away that are below a share of the largest, which is exp(0).
+/// Zeroes weights below a share of the largest, which is exp(0) = 1.
 void drop_below(std::vector<double>& weights, double share) {
   for (double& w : weights)
     if (w < share) w = 0;
@@ -178,8 +181,8 @@ std::vector<T> penalised(const T* x, int64_t n, std::span<const int64_t> before,
     before = before.last(static_cast<size_t>(o.repetition_window));
   const auto most = static_cast<double>(std::numeric_limits<T>::max());
   for (const int64_t token : before) {
-    if (token < 0 || token >= n) continue;  // a beginning may be no token of the logits
-    const double logit = x[token];          // a token is penalised once, however often it occurs
+    if (token < 0 || token >= n) continue;  // `begin` may lie outside the vocabulary
+    const double logit = x[token];          // penalised once, however often the token occurs
     if (!std::isfinite(logit)) continue;
     const double changed = logit > 0 ? logit / o.repetition_penalty : logit * o.repetition_penalty;
     out[token] = static_cast<T>(std::clamp(changed, -most, most));

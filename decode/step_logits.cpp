@@ -1,3 +1,4 @@
+// Checks of the common options and of a step's logits, and the most likely tokens of every row.
 #include "tern/decode/step_logits.h"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ void PromptStepper::begin(std::span<const int64_t> sentences) {
 namespace detail {
 namespace {
 
-constexpr int64_t kExpCost = 10;  // in the multiplications that parallel_blocks counts
+constexpr int64_t kExpCost = 10;  // in multiplications, the unit of parallel_blocks
 
 }  // namespace
 
@@ -51,7 +52,7 @@ std::vector<int64_t> top_tokens(const T* x, int64_t n, int64_t count, const uint
   constexpr int64_t kBlock = 256;
   constexpr T kNever = -std::numeric_limits<T>::infinity();
   auto better = [=](int64_t a, int64_t b) { return x[a] > x[b] || (x[a] == x[b] && a < b); };
-  std::vector<int64_t> best;  // a heap with the worst in front
+  std::vector<int64_t> best;  // a heap with the worst first
   auto full = [&] { return static_cast<int64_t>(best.size()) >= count; };
   for (int64_t first = 0; first < n && count > 0; first += kBlock) {
     const int64_t size = std::min(n - first, kBlock);

@@ -1,5 +1,5 @@
-// What the ways of decoding share: their common options, and a step's logits row by row.
-// Inside of decode only.
+// Parts shared by greedy search, sampling and beam search: their common options, and a step's
+// logits row by row. Inside of decode only.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tern::decoding::detail {
 
-/// The options that all have in common; `op` names the function in errors.
+/// The common options; `op` names the function in errors.
 struct Rules {
   const char* op;
   PerSentence begin;
@@ -28,25 +28,25 @@ struct Rules {
     if constexpr (requires { o.batch_slots; }) batch_slots = o.batch_slots, on_token = o.on_token;
   }
 
-  /// Errors for options that do not fit `batch` sentences.
+  /// Error if the options do not fit `batch` sentences.
   void check_batch(int64_t batch) const;
 };
 
-/// The error of logits whose `max` (of a RowScan) is not finite; what a step checks of each row.
+/// Error if the largest logit of a row (RowScan::max) is not finite.
 void check_logits(const char* op, int64_t sentence, int64_t step, double max);
-/// The error of a row without candidates.
+/// Error if a row has no candidates.
 void check_found(const char* op, int64_t sentence, int64_t step, int64_t found);
 
-/// The `count` largest of x[0 .. n) among the tokens that are allowed and not -inf, best first, the
-/// lower token of equals first; fewer where there are no more.
+/// The `count` largest of x[0 .. n) among the tokens that are allowed and not -inf, best first; of
+/// equals the lower token first. Fewer if there are no more.
 template <class T>
 std::vector<int64_t> top_tokens(const T* x, int64_t n, int64_t count, const uint8_t* allowed);
 
-/// Logits (rows, V) of a step, checked, with the most likely tokens of every row.
+/// The checked logits (rows, V) of a step, with the most likely tokens of every row.
 class StepLogits {
  public:
-  /// sentence[r] is what row r belongs to, step[r] its step; `count` tokens are looked for.
-  /// REQUIRES: rules and sentence outlive this.
+  /// Finds the `count` most likely tokens of every row. Row r belongs to sentence[r] and is at
+  /// step[r]. REQUIRES: rules and sentence outlive this.
   StepLogits(const Rules& rules, const Tensor& logits, const std::vector<int64_t>& sentence,
              PerSentence step, int64_t count);
 
@@ -57,12 +57,12 @@ class StepLogits {
   const T* row(int64_t r) const {
     return logits_.data<T>() + r * vocab();
   }
-  /// (V) 0 where a token is forbidden.
+  /// (V): 0 for forbidden tokens.
   const uint8_t* allowed() const { return allowed_.data(); }
   double log_prob(int64_t row, double logit) const { return logit - log_sum_[row]; }
 
-  /// The most likely tokens, best first, the lower of equals first: at most `count` of a row, at
-  /// least one, rows `count` apart.
+  /// The most likely tokens, best first; of equals the lower first. A row has 1 to `count` of them,
+  /// and starts at a multiple of `count`.
   const Candidate* candidates() const { return candidates_.data(); }
   const int64_t* counts() const { return counts_.data(); }
   const Candidate& best(int64_t row) const { return candidates_[row * count_]; }
@@ -77,7 +77,7 @@ class StepLogits {
   int64_t count_;
   Tensor logits_;
   std::vector<uint8_t> allowed_;
-  std::vector<double> log_sum_;  // log sum exp of a row
+  std::vector<double> log_sum_;  // log sum exp of every row
   std::vector<Candidate> candidates_;
   std::vector<int64_t> counts_;
 };

@@ -1,6 +1,6 @@
-// Decoding: tokens out of a model that gives one token's logits after the other. Greedy search and
-// sampling (sampling.h) and beam search (beam_search.h) work with every sequence model of models/
-// and with a model of one's own. B sentences, V words.
+// Decoding: generates tokens with a model that gives the logits of the next token, step by step.
+// Greedy search and sampling (sampling.h) and beam search (beam_search.h) work with every sequence
+// model of models/ and with your own. B sentences, V words.
 //
 //   NoGradGuard guard;
 //   nn::set_training(model, false);
@@ -12,10 +12,10 @@
 //       {.beam = 5, .alpha = 0.6, .n_best = 3, .begin = kBegin, .end = kEnd, .max_length = 50});
 //   lists[0][0].tokens;   // the first sentence's best translation, without begin and end
 //
-// The protocol. A state S is a value that knows its sentences and can pick among them; a model
-// makes the next state and the logits of the token that follows:
+// The protocol. A state S is a value that knows its number of sentences and can select some of
+// them. A model computes the next state and the logits of the next token:
 //
-//   struct Chain {                       // p(next | last): a model of one's own
+//   struct Chain {                       // p(next | last): your own model
 //     Tensor table;                      // logits (V, V)
 //     struct State {
 //       int64_t sentences;
@@ -29,13 +29,14 @@
 //   };
 //
 // select_rows(rows) is the state of sentences rows[0], rows[1], ...; a sentence may occur several
-// times or not at all. Sentences that are done leave the batch by it. Several samples of a sentence
-// come from state.select_rows of its row several times.
+// times or not at all. Decoding uses it to remove finished sentences from the batch. For
+// several samples of a sentence, select its row several times.
 //
-// The first step is given `begin`. The log probability of a token is that of log_softmax over all V
-// logits; forbidden tokens are never chosen, but keep their share. A logit of -inf is a token that
-// cannot follow. Logits that are NaN or +inf, or all -inf, are an error with sentence and step.
-// Nothing is recorded for gradients. Results do not depend on the number of threads.
+// The first step gets the token `begin`. The log probability of a token is that of log_softmax over
+// all V logits; forbidden tokens are never chosen, but keep their share. A logit of -inf marks a
+// token that cannot follow. Logits that are NaN or +inf, or all -inf, are an Error that names
+// sentence and step. Nothing is recorded for gradients. Results do not depend on the number of
+// threads.
 #pragma once
 
 #include <concepts>
@@ -48,7 +49,7 @@
 
 namespace tern::decoding {
 
-/// One number for all sentences, or one for each of them.
+/// One number for all sentences, or one per sentence.
 class PerSentence {
  public:
   PerSentence(int64_t for_all) : values_{for_all}, for_all_(true) {}
@@ -57,7 +58,7 @@ class PerSentence {
   int64_t operator[](int64_t sentence) const {
     return values_[for_all_ ? 0 : static_cast<size_t>(sentence)];
   }
-  /// All 0 or more, and as many as sentences where there is one for each; else an error.
+  /// Error if a number is negative, or if there is one per sentence but not for `batch` sentences.
   void check_values(const char* op, const char* option, int64_t batch) const;
 
  private:
@@ -68,35 +69,36 @@ class PerSentence {
 /// A decoded sentence.
 struct Hypothesis {
   std::vector<int64_t> tokens;  ///< without begin and end
-  double log_prob = 0;          ///< of the tokens, and of the end if it came
+  double log_prob = 0;          ///< of the tokens, and of the end if reached
   double score = 0;             ///< beam_search's, with its length penalty; else log_prob
-  bool finished = false;        ///< the end came; false: max_length cut it off
+  bool finished = false;        ///< the end was reached; false: stopped before it
 };
 
-/// A model and its state with their types left out: what the algorithms see.
+/// A model and its state behind one interface, which the algorithms use.
 class Stepper {
  public:
   virtual ~Stepper() = default;
   virtual int64_t batch() const = 0;  ///< sentences
-  /// Gives every sentence a token, i64 (B); logits (B, V) of the next.
+  /// Gives every sentence its token, i64 (B). Returns the logits (B, V) of the next.
   virtual Tensor step(const Tensor& tokens) = 0;
   virtual void select_rows(const Tensor& rows) = 0;
-  /// Begins sentences, whose rows come behind those there are: for .batch_slots, where not all have
-  /// begun.
+  /// Begins sentences and appends their rows to the existing ones. Needed only for .batch_slots,
+  /// which starts sentences later.
   virtual void begin(std::span<const int64_t> sentences);
 };
 
-/// Texts that a language model writes, a row each. They may be of different lengths.
+/// Texts that a language model continues, one per row. Their lengths may differ.
 class TextStepper : public Stepper {
  public:
-  /// Reads the tokens of new texts, whose rows come behind those there are. A text may be empty.
+  /// Reads the tokens of new texts and appends their rows to the existing ones. A text may be
+  /// empty.
   virtual void add(std::span<const std::vector<int64_t>> texts) = 0;
-  /// Reads more tokens of the text in a row, as steps would, but together.
+  /// Reads more tokens of one row's text. The same as steps, but computed together.
   virtual void extend(int64_t row, std::span<const int64_t> tokens) = 0;
 };
 
-/// Prompts that a model continues, for .batch_slots: where one text ends, the next prompt takes its
-/// place. The first step is given the last token of each prompt, which is not in `prompts`.
+/// Prompts that a model continues, for .batch_slots: when one text ends, the next prompt takes its
+/// place. `prompts` lacks the last token of each prompt: it is given to the first step.
 class PromptStepper final : public Stepper {
  public:
   /// REQUIRES: both outlive this; no texts yet.
@@ -112,14 +114,14 @@ class PromptStepper final : public Stepper {
   std::span<const std::vector<int64_t>> prompts_;
 };
 
-/// A value that stands for a batch of sentences: batch() of them, and a choice of them.
+/// The state of a batch of sentences: tells their number and can select some of them.
 template <class S>
 concept DecoderState = std::copyable<S> && requires(const S& state, const Tensor& rows) {
   { state.batch() } -> std::convertible_to<int64_t>;
   { state.select_rows(rows) } -> std::convertible_to<S>;
 };
 
-/// step(state, tokens) gives .logits, a Tensor, and .state, the next state.
+/// A model whose step(state, tokens) returns .logits, a Tensor, and .state, the next state.
 template <class M, class S>
 concept StepModel = DecoderState<S> && requires(const M& m, const S& state, const Tensor& tokens) {
   { m.step(state, tokens).logits } -> std::convertible_to<Tensor>;

@@ -1,5 +1,5 @@
-// Log-softmax and the best tokens of a row of logits in one pass: blocks of 256 logits are read
-// once, while they are in the cache. Inside of decode only.
+// Log-softmax and the most likely tokens of a row of logits in one pass: blocks of 256 logits are
+// read once, while they are in the cache. Inside of decode only.
 #pragma once
 
 #include <algorithm>
@@ -16,22 +16,22 @@ namespace tern::decoding::detail {
 
 using Candidate = NextToken;
 
-/// What a scan of a row has found so far. Bits depend on the logits alone: blocks are those of the
-/// row, whatever the pieces that it comes in.
+/// The state of a scan of one row. Its bits depend only on the logits, since the blocks are the
+/// same however the row is cut into pieces.
 struct RowScan {
-  double max = -std::numeric_limits<double>::infinity();  ///< NaN if there is one
+  double max = -std::numeric_limits<double>::infinity();  ///< NaN if a logit is NaN
   double sum = 0;                                         ///< of exp(x - max)
   int64_t found = 0;                                      ///< candidates
 
-  /// log sum exp of all, if they were summed; not finite if a logit is NaN or +inf, or all are
-  /// -inf.
+  /// log sum exp of all logits, if they were summed. Not finite if a logit is NaN or +inf, or all
+  /// are -inf.
   double log_sum() const { return std::isfinite(max) ? max + std::log(sum) : max; }
 };
 
 constexpr int64_t kScanBlock = 256;
 
-/// Puts a token among the `count` best, by falling logit; among equals those that are there already
-/// stay in front.
+/// Inserts a token into the `count` best, sorted by falling logit. Among equals, earlier ones stay
+/// in front.
 inline void insert_candidate(Candidate* best, int64_t count, RowScan& row, Candidate c) {
   int64_t at = std::min(row.found, count - 1);
   for (; at > 0 && best[at - 1].log_prob < c.log_prob; --at) best[at] = best[at - 1];
@@ -59,7 +59,7 @@ void scan_block(const T* x, int64_t n, int64_t first, const uint8_t* allowed, bo
   const int64_t used = (n + kGroup - 1) / kGroup;
   double max = kNever;
   for (int64_t i = 0; i < used; ++i) max = kernels::larger<double>(groups.max[i], max);
-  if (!(max <= row.max)) {  // also a NaN
+  if (!(max <= row.max)) {  // also true for NaN
     row.sum = row.max > kNever ? row.sum * std::exp(row.max - max) : 0;
     row.max = std::isnan(row.max) ? row.max : max;
   }

@@ -1,3 +1,5 @@
+// The airbench94 network: whitening convolution, blocks that begin as the identity, and a scaled
+// head.
 #include "tern/models/airbench.h"
 
 #include <fmt/format.h>

@@ -1,18 +1,19 @@
-// The small convolutional network of airbench94, which reaches 94 % on CIFAR-10 in a few seconds of
-// a large GPU ("94% on CIFAR-10 in 3.29 Seconds on a Single GPU", Jordan 2024, arXiv:2404.00498;
-// its form is that of tysam-code's hlb-CIFAR10 and of Page 2018, "How to Train Your ResNet"). B
-// images of S x S pixels.
+// The small convolutional network of airbench94, which reaches 94 % on CIFAR-10 in a few seconds on
+// a large GPU ("94% on CIFAR-10 in 3.29 Seconds on a Single GPU", Jordan 2024, arXiv:2404.00498).
+// It follows tysam-code's hlb-CIFAR10 and Page 2018, "How to Train Your ResNet". B images of S x S
+// pixels.
 //
 //   image (B,3,S,S) -> whitening convolution of 2 x 2, GELU (B,24,S-1,S-1) -> three blocks of 64,
-//   256 and 256 channels (B,256,S',S') -> largest of each channel -> dropout -> head, times 1/9
+//   256 and 256 channels (B,256,S',S') -> maximum of each channel -> dropout -> head, times 1/9
 //
 //   block: conv 3 x 3, max pool of 2, norm, GELU; conv 3 x 3, norm, GELU
 //
-// A block halves the sides, rounded down: 31 -> 15 -> 7 -> 3 for pictures of 32. Convolutions of
-// blocks have padding 1 and no bias, and begin as the identity in their first channels (the others
-// as nn::Conv2d does). Norms are batch norms with a bias alone, and forget fast. The head has no
-// bias. The first weights are frozen: whiten() makes them of training images, and a training should
-// freeze the first bias too after `whiten_bias_epochs`. Dropout is not in the original.
+// A block halves the sides, rounded down: 31 -> 15 -> 7 -> 3 for images of 32. Convolutions of
+// blocks have padding 1 and no bias, and start as the identity in their first channels (the others
+// as in nn::Conv2d). Norms are batch norms with a bias and no weight, whose running statistics
+// forget fast. The head has no bias. The weights of the whitening convolution are frozen: whiten()
+// computes them from training images. Training should freeze its bias too, after
+// `whiten_bias_epochs`. Dropout is not in the original.
 #pragma once
 
 #include <string>
@@ -32,7 +33,7 @@ struct AirbenchOptions {
   double scale = 1.0 / 9;  ///< of the logits
   int64_t classes = 10;
   double dropout = 0;              ///< before the head
-  int64_t whiten_bias_epochs = 3;  ///< in which a training trains the first bias
+  int64_t whiten_bias_epochs = 3;  ///< epochs in which the first bias is trained
 };
 
 /// airbench94. Error for another name.
@@ -63,11 +64,11 @@ struct Airbench {
   nn::Dropout dropout;
   nn::Linear head;
 
-  /// Error for images so small that a block leaves nothing of them.
+  /// Error if the images are so small that a block's output is empty.
   Airbench(const AirbenchOptions& options, Rng& rng);
   Tensor operator()(const Tensor& images) const;
-  /// Sets the first weights by (normalised, not augmented) training images: nn::init::whitening.
-  /// Until then they are random. The paper takes 5,000 images.
+  /// Computes the first weights from (normalised, not augmented) training images:
+  /// nn::init::whitening. Until then they are random. The paper uses 5,000 images.
   void whiten(const Tensor& images);
   /// Says whether the first bias is trained.
   void train_whitening_bias(bool on);

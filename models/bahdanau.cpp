@@ -1,3 +1,5 @@
+// Bahdanau's encoder-decoder and the simpler form of Dive into Deep Learning. Products of the
+// target's embeddings are computed for all steps at once.
 #include "tern/models/bahdanau.h"
 
 #include "tern/core/ops/additive.h"

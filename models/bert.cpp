@@ -1,3 +1,5 @@
+// BERT's layers and heads, named sizes, the pre-training loss at masked places, and filling of
+// masks. Files: bert_load.cpp.
 #include "tern/models/bert.h"
 
 #include "tern/core/ops/heads.h"

@@ -1,4 +1,5 @@
-// Files of transformers' BERT models: old and new names, and sizes from shapes.
+// Loads files of transformers' BERT models: maps old names to current ones and infers sizes from
+// shapes.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -91,7 +92,7 @@ int64_t count_layers(const NamedTensors& state) {
   return layers;
 }
 
-/// A model is as large as its names claim, so they must not claim more than the file has.
+/// Sizes come from names and shapes: a model must not need more weights than the file has.
 void check_size(const std::string& path, const NamedTensors& state, const BertOptions& o) {
   double held = 0;
   for (const auto& [name, t] : state) held += static_cast<double>(t.numel());

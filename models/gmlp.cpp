@@ -1,3 +1,5 @@
+// The gMLP for images: stem, patches, blocks and head, its named configurations, and its number of
+// weights.
 #include "tern/models/gmlp.h"
 
 #include <fmt/format.h>

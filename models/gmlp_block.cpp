@@ -1,3 +1,5 @@
+// One gMLP block with optional tiny attention, a stack of blocks, their number of weights, and
+// their spatial matrices as heatmaps.
 #include "tern/models/gmlp_block.h"
 
 #include "tern/core/tape/autograd.h"

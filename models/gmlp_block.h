@@ -20,7 +20,7 @@ namespace tern::models {
 /// timm's mlp_mixer.py ("blocks.0.mlp_channels.fc1.weight").
 enum class GmlpNaming { post, timm };
 
-/// The parts of names that differ, those of the whole model first.
+/// The parts of names that differ between the two. The first line is for the whole model.
 struct GmlpNames {
   const char *model, *patches, *blocks;
   const char *up, *gate, *gate_weight_prefix, *down;
@@ -37,7 +37,7 @@ struct GmlpBlockOptions {
   nn::SpatialGatingOptions gate = {};
 };
 
-/// What a causal block keeps of earlier tokens; a value.
+/// The state of a causal block after its earlier tokens; a value.
 struct GmlpBlockCache {
   nn::SpatialGatingCache gate;
   nn::KeyValueCache attention;

@@ -1,3 +1,5 @@
+// gMLP and aMLP for text: embeddings and blocks, steps for decoding, and the heads for the next
+// word, masked words and classes.
 #include "tern/models/gmlp_text.h"
 
 #include <fmt/format.h>

@@ -18,10 +18,10 @@
 //   auto state = model.encode(narrow(prompt, 1, 0, n - 1));    // prompt (1, n)
 //   decoding::sample(model, state, {.temperature = 0.8, .begin = last, .max_length = room}, rng);
 //
-// The state keeps what later tokens need of each block's tokens, LN(v), and for an aMLP keys and
-// values. So a step computes one row of each W, not the whole text. Row N - 1 is the last: a text
-// cannot exceed N tokens. Dropping its first tokens does not help, since every token's row would
-// change; encode() the last tokens again for that.
+// For each block the state keeps LN(v) of its tokens, and for an aMLP keys and values. So a step
+// computes one row of each W, not the whole text. Row N - 1 is the last: a text cannot exceed N
+// tokens. Dropping its first tokens does not help, since every token's row would change: encode()
+// the last tokens again instead.
 #pragma once
 
 #include <optional>
@@ -158,8 +158,8 @@ struct GmlpMaskedLanguageModel {
   }
 };
 
-/// What is classified: a text's first token (a [CLS]), its last token, or the mean of all tokens,
-/// each without padding.
+/// The vector that is classified: that of a text's first token (a [CLS]) or last token, or the mean
+/// of all tokens. Padding is left out.
 enum class TextPooling { first, last, mean };
 
 struct GmlpClassifierOptions {

@@ -1,3 +1,5 @@
+// GPT-2 and Llama as one model with options: layers, losses, and steps with a cache of keys and
+// values. Sizes by name and files: gpt_files.cpp.
 #include "tern/models/gpt.h"
 
 #include <cmath>
@@ -13,7 +15,8 @@ constexpr double kStd = 0.02;
 
 bool is_gpt2(const GptOptions& o) { return o.names == GptNames::gpt2; }
 
-/// For the matrices that end the 2 L sublayers, so that the size of their sum does not grow.
+/// The initial deviation of the matrices that end the 2 L sublayers: it keeps the sum of the
+/// sublayers from growing with L.
 double residual_std(const GptOptions& o) {
   return kStd / std::sqrt(2 * static_cast<double>(std::max<int64_t>(o.layers, 1)));
 }

@@ -1,4 +1,5 @@
-// GPT's sizes by name, its number of weights, and transformers' files.
+// Named configurations of GPT-2 and Llama, their numbers of weights, and loading of transformers'
+// files.
 #include <algorithm>
 
 #include "tern/core/base/reading.h"

@@ -1,3 +1,4 @@
+// Labels of the maps that reports show.
 #include "tern/models/heatmaps.h"
 
 namespace tern::models {

@@ -1,5 +1,5 @@
-// What a model of the zoo shows in reports, besides its output. Each is an optional member
-// function; reports leave out what is missing:
+// Optional member functions of a model, for reports that show more than its output. Reports leave
+// out what a model lacks:
 //
 //   std::string summary() const;                        // "3 blocks on 17 tokens of 512 channels"
 //   int64_t patch_size() const;                         // side of a token's patch in pixels

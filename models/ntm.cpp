@@ -1,3 +1,5 @@
+// The Neural Turing Machine over a sequence, and its LSTM baseline. Products of the inputs are
+// computed for all steps at once.
 #include "tern/models/ntm.h"
 
 #include "tern/nn/init.h"
@@ -33,7 +35,7 @@ Tensor drawn_memory(const NtmOptions& o, Rng& rng) {
 /// Weights in the form that every step uses, computed once.
 struct ControllerWeights {
   Tensor of_read;          // columns of the controller's first weight for reads
-  Tensor heads, bias;      // of all heads, writing heads first
+  Tensor heads, bias;      // the weights of all heads, writing heads first
   Tensor of_input, start;  // the other columns, and the biases
 
   explicit ControllerWeights(const Ntm& m) {

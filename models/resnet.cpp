@@ -1,3 +1,5 @@
+// ResNet's blocks, stages and head, and its class activation maps. Named sizes and states:
+// resnet_options.cpp.
 #include "tern/models/resnet.h"
 
 #include <fmt/format.h>
@@ -11,7 +13,7 @@
 namespace tern::models {
 namespace {
 
-// Channels of a block's output, in planes.
+// Channels of a block's output per plane.
 int64_t expansion(const ResNetOptions& o) { return o.block == ResNetBlockKind::bottleneck ? 4 : 1; }
 
 // Channels of a bottleneck's 3x3.
@@ -36,7 +38,7 @@ void check_resnet(const ResNetOptions& o) {
         o.width_per_group, o.width);
 }
 
-// Initialised as in torchvision, padded so that stride 1 keeps the size.
+// Starts as in torchvision. Padded so that stride 1 keeps the size.
 nn::Conv2d convolution(int64_t in, int64_t out, int64_t kernel, Rng& rng,
                        Conv2dOptions options = {}) {
   options.padding = kernel / 2;
@@ -130,7 +132,7 @@ PatchMaps ResNet::patch_maps(const Tensor& images) const {
   const Tensor classes = argmax((*fc)(mean(last, {2, 3})), -1);        // (B)
   const Tensor weights = index_select(fc->weight, 0, classes);         // (B,F)
   const Tensor parts = relu(einsum("bfhw,bf->bhw", {last, weights}));  // (B,h,w)
-  const Tensor all = maximum(sum(parts, {1, 2}, true), 1e-30);         // none: all are 0
+  const Tensor all = maximum(sum(parts, {1, 2}, true), 1e-30);         // no parts: all 0
   return {"Class activation",
           "What each place of the last features adds to the logit of the predicted class, as its "
           "share of all that speaks for this class (class activation map). What speaks against it "

@@ -64,8 +64,8 @@ struct ResNetBlock {
   std::optional<nn::BatchNorm2d> bn3;
   std::optional<nn::Sequential<nn::Conv2d, nn::BatchNorm2d>> downsample;
 
-  /// x (B, in, H, W) -> (B, out, H/stride, W/stride); `planes` is the out of a basic block, and a
-  /// quarter of that of a bottleneck.
+  /// x (B, in, H, W) -> (B, out, H/stride, W/stride). `planes` is `out` for a basic block and
+  /// out / 4 for a bottleneck.
   ResNetBlock(const ResNetOptions& options, int64_t in, int64_t planes, int64_t stride, Rng& rng);
   Tensor operator()(const Tensor& x) const;
   static void fields(auto& m, auto&& visit) {
@@ -90,14 +90,15 @@ struct ResNet {
 
   ResNet(const ResNetOptions& options, Rng& rng);
   Tensor operator()(const Tensor& images) const;
-  /// What the last stage gives: (B, F, H/32, W/32), rounded up; with `small_pictures` H/8, W/8.
+  /// The output of the last stage: (B, F, H/32, W/32), rounded up; with `small_pictures` H/8, W/8.
   Tensor features(const Tensor& images) const;
   int64_t feature_channels() const;  ///< F
   // For reports, see heatmaps.h.
   std::string summary() const;
   /// Class activation maps of the predicted classes ("Learning Deep Features for Discriminative
   /// Localization", Zhou et al. 2016): a logit is the mean over places of the class's weights times
-  /// the features, so each place adds its own part. Shares of the positive parts. None without fc.
+  /// the features, so each place adds its own part. Values are shares of the positive parts. No
+  /// maps without fc.
   PatchMaps patch_maps(const Tensor& images) const;
   static void fields(auto& m, auto&& visit) {
     visit("conv1", m.conv1);

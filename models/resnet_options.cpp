@@ -1,4 +1,4 @@
-// The known ResNets, and what the shapes of a state tell.
+// Named ResNet configurations, and options inferred from the shapes of a state.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The LSTM encoder-decoder: reversal of sources, loss, and single steps for decoding.
 #include "tern/models/seq2seq.h"
 
 namespace tern::models {

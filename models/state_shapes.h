@@ -1,4 +1,5 @@
-// Inside of models only. What the shapes of another program's state tell of its model.
+// Inside of models only. Finds tensors in another program's state, whose shapes tell the model's
+// sizes.
 #pragma once
 
 #include <algorithm>

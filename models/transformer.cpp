@@ -1,3 +1,5 @@
+// The Transformer for translation: embeddings with sinusoidal positions, generator, and single
+// steps for decoding. The layers are in nn/transformer.h.
 #include "tern/models/transformer.h"
 
 #include <cmath>

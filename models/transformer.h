@@ -3,7 +3,7 @@
 //
 //   x = dropout(sqrt(D) embed(tokens) + sinusoidal positions)
 //   memory = encoder(x_source)                        sees all source tokens but padding
-//   logits = generator(decoder(x_target, memory))     a target token sees earlier ones only
+//   logits = generator(decoder(x_target, memory))     a target token sees no later ones
 //
 // A training target starts with the beginning-of-sentence token; the logits at t predict the next
 // token. Names: src_embed, tgt_embed, transformer.{encoder, decoder} as in torch.nn.Transformer,

@@ -1,3 +1,5 @@
+// The Vision Transformer's attention, blocks, embedding of patches and head. Configurations, states
+// of timm and maps are in the other vit_*.cpp.
 #include "tern/models/vit.h"
 
 #include <utility>

@@ -1,4 +1,5 @@
-// Maps of a ViT's attention.
+// A ViT's maps for reports: similarity of learned positions, attention of every head, and attention
+// rollout.
 #include "tern/core/tape/autograd.h"
 #include "tern/models/vit.h"
 

@@ -1,4 +1,4 @@
-// The known ViTs, and their number of weights.
+// Named ViT configurations, checks of options, and the number of weights.
 #include <fmt/format.h>
 
 #include "tern/models/vit.h"

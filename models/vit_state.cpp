@@ -1,4 +1,5 @@
-// Loads ViTs from timm's states.
+// Loads ViTs from timm's states: infers options from shapes, and resizes positions to another image
+// size.
 #include <cmath>
 
 #include "tern/models/state_shapes.h"

@@ -1,3 +1,4 @@
+// Errors of AnyLayer: as<T>() with a wrong type, and use after a move.
 #include "tern/nn/any_layer.h"
 
 namespace tern::nn::detail {

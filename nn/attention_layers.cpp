@@ -1,3 +1,5 @@
+// Score functions (dot, scaled dot, general, additive, cosine, location), the attention that
+// applies their softmax to the values, and self-attention by 1x1 convolutions.
 #include "tern/nn/attention_layers.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// Reads safetensors files one by one, checks names, shapes and types against the first file, and
+// sums in f64.
 #include "tern/nn/average_weights.h"
 
 #include <unordered_map>

@@ -1,3 +1,5 @@
+// The checks of check_module, one function each: copies, fields, gradients, strides, batch,
+// determinism, saving, replaced weights.
 #include "tern/nn/check_module.h"
 
 #include <fmt/format.h>
@@ -17,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each check returns its fault as text, or nothing.
+// Each check returns a text that describes its fault, or an empty text.
 
 void write_something_else(const Tensor& t) {
   NoGradGuard no_grad;
@@ -28,7 +30,7 @@ std::string check_copies(const AnyModule& module, const Tensors& inputs) {
   Subject a(module);
   a.set_training(false);
   const Tensors want = a.run(inputs);
-  const bool repeats = difference(a.run(inputs), want).empty();  // else: check_determinism
+  const bool repeats = difference(a.run(inputs), want).empty();  // if false: check_determinism
   Subject b(module);
   b.set_training(false);
   if (std::string found = difference(b.run(inputs), want); repeats && !found.empty())

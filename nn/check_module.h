@@ -3,7 +3,7 @@
 //   Rng rng(0);
 //   nn::check_module(MyLayer(8, rng), {randn({3, 5, 8}, rng)});
 //
-// All faults are reported in one Error, a line each, with the parameter and the element. Checks:
+// One Error reports all faults, one per line, with the parameter and the element. Checks:
 // - copies: a copy gives the same output, and writing to its weights does not change the original;
 // - fields: the output depends on every named parameter and on no other (a forgotten field);
 // - gradients, in f64, of every floating input and parameter, against central differences, in

@@ -1,3 +1,5 @@
+// Helpers of check_module: bitwise and approximate comparison of tensors with a text of the first
+// difference, and a copy of the module that can be run, rewound and converted.
 #include "tern/nn/check_module_subject.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Constructors of the convolution layers (shapes, initial values), and the output_padding that a
+// wanted output size needs.
 #include "tern/nn/conv.h"
 
 #include <cmath>
@@ -22,7 +24,7 @@ Shape with_kernel(Shape shape, const SpatialSize<n>& kernel) {
   return shape;
 }
 
-/// `outputs` is the number of biases.
+/// Creates weight and bias with their initial values. `outputs` is the number of biases.
 void start(const Shape& shape, int64_t outputs, Parameter& weight, Parameter& bias, Bias with_bias,
            Rng& rng) {
   weight = Parameter(empty(shape));

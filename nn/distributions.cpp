@@ -1,3 +1,5 @@
+// Categorical, Bernoulli and Normal in terms of differentiable ops; probabilities of 0 and 1 are
+// exact.
 #include "tern/nn/distributions.h"
 
 #include <cmath>
@@ -39,7 +41,7 @@ Tensor safe_log(const Tensor& p) {
   return masked_fill(log(masked_fill(p, never, 1)), never, -kInf);
 }
 
-/// p times values, which do not count where p is 0: they may be infinite or NaN there.
+/// p * values, but 0 where p is 0, even if the value there is infinite or NaN.
 Tensor weighted(const Tensor& p, const Tensor& values) {
   return p * masked_fill(values, eq(p, 0), 0);
 }
@@ -52,7 +54,7 @@ const Tensor& one_of(const char* name, const LogitsOrProbs& x) {
   return given;
 }
 
-/// In a row with logits of +inf, these become 0 and all others -inf.
+/// In a row with logits of +inf, these become 0 and all others become -inf.
 Tensor finite_logits(const Tensor& logits) {
   const Tensor certain = eq(logits, kInf);
   if (any(certain).item<int>() == 0) return logits;
@@ -109,7 +111,7 @@ Tensor Categorical::log_prob(const Tensor& x) const {
   };
   const Tensor at = with_axes(unsqueeze(index, -1));
   auto taken = [&](const Tensor& t) { return squeeze(take_along_axis(with_axes(t), at, -1), -1); };
-  // With given probs, gradients beside the chosen one stay finite.
+  // For given probs, the gradients of the classes not chosen stay finite.
   return given_.defined() ? log(taken(given_)) - log(sum(given_, -1)) : taken(log_probs_);
 }
 

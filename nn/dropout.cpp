@@ -1,3 +1,4 @@
+// Dropout layers and stochastic depth: checks of p and calls of the fused ops.
 #include "tern/nn/dropout.h"
 
 #include "tern/core/ops/fused.h"

@@ -1,3 +1,4 @@
+// Adding, inserting and finding layers by index or name, and the call in order.
 #include "tern/nn/dynamic_sequential.h"
 
 #include "tern/nn/module_dict.h"

@@ -1,3 +1,5 @@
+// Remembers the mode of every layer, sets evaluation, and restores the modes at the end of the
+// scope.
 #include "tern/nn/eval_scope.h"
 
 namespace tern::nn {

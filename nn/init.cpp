@@ -1,3 +1,5 @@
+// Initial values of weights: Xavier, Kaiming, truncated normal, orthogonal (Gram-Schmidt), dirac,
+// and whitening filters from eigenvectors of image patches.
 #include "tern/nn/init.h"
 
 #include <cmath>
@@ -58,7 +60,7 @@ void orthonormalize(Rows& rows, Rng& rng) {
 
 // E[p p^T] over all patches p (C KH KW) of the images, in f64.
 Tensor second_moments(const Tensor& images, Size2 kernel) {
-  constexpr int64_t kAtOnce = 64;  // pictures, whose patches take C KH KW times the memory
+  constexpr int64_t kAtOnce = 64;  // images; their patches take up to KH KW times the memory
   const int64_t size = images.size(1) * kernel[0] * kernel[1];
   Tensor sum = zeros({size, size}, DType::f64);
   int64_t patches = 0;
@@ -97,7 +99,7 @@ void trunc_normal(const Tensor& w, Rng& rng, const TruncNormalOptions& o) {
   const Tensor values = empty(w.shape(), DType::f64);
   double* const x = values.mutable_data<double>();
   rng.fill_normal(x, w.numel(), o.mean, o.std);
-  // One part, since each new draw follows the one before. A ShapeOnlyScope skips the loop.
+  // One part, since each draw depends on the one before. A ShapeOnlyScope skips the loop.
   parallel_for(1, 1, [&](int64_t, int64_t) {
     for (int64_t i = 0; i < w.numel(); ++i)
       while (x[i] < o.low || x[i] > o.high) x[i] = o.mean + o.std * rng.normal();
@@ -152,7 +154,7 @@ void orthogonal(const Tensor& w, Rng& rng, double gain) {
   NoGradGuard no_grad;
   const Tensor values = empty(w.shape(), DType::f64);
   double* const x = values.mutable_data<double>();
-  // One part. A ShapeOnlyScope skips the loop: its rows are zeros, which would be drawn for ever.
+  // One part. A ShapeOnlyScope skips the loop, where rows of zeros would be drawn again forever.
   parallel_for(1, 1, [&](int64_t, int64_t) {
     orthonormalize(rows, rng);
     for (int64_t i = 0; i < m; ++i) {

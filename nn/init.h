@@ -47,13 +47,13 @@ void kaiming_normal(const Tensor& w, Rng& rng, const KaimingOptions& options = {
 /// The recommended standard deviation for a nonlinearity; `a` is the slope of leaky_relu.
 double gain(Nonlinearity nonlinearity, double a = 0.01);
 
-/// A random (semi-)orthogonal matrix times gain, with w viewed as (size(0), rest). Its rows are
-/// orthonormal if there are at most as many as columns, else its columns. Saxe et al. 2013.
+/// A random (semi-)orthogonal matrix times gain, with w viewed as (size(0), rest). The rows are
+/// orthonormal if they are not more than the columns, else the columns are. Saxe et al. 2013.
 void orthogonal(const Tensor& w, Rng& rng, double gain = 1);
 
-/// A convolution that passes its input on: in each group output channel i is input channel i, for
-/// as many as there are, and all other weights are 0. w (O, I/groups, k...) with one to three k;
-/// the input is not shifted if they are odd.
+/// A convolution that copies its input: in each group output channel i is input channel i, as long
+/// as both exist. All other weights are 0. w (O, I/groups, k...) with one to three k. The input is
+/// not shifted if the k are odd.
 void dirac(const Tensor& w, int64_t groups = 1);
 
 /// Filters that whiten the patches of images (Page 2018, "How to Train Your ResNet"; Jordan 2024,
@@ -61,7 +61,7 @@ void dirac(const Tensor& w, int64_t groups = 1);
 /// are the eigenvectors of E[p p^T] over all patches p of the images, the largest eigenvalue first,
 /// each divided by sqrt(eigenvalue + eps): with eps 0 their outputs on these images have the second
 /// moments of the identity. The others are their negatives, so that an activation loses nothing.
-/// The larger element of each filter is positive, which LAPACK leaves open.
+/// The largest element of each filter (by absolute value) is positive; LAPACK leaves the sign open.
 void whitening(const Tensor& w, const Tensor& images, double eps = 5e-4);
 
 struct Fans {

@@ -1,3 +1,4 @@
+// Initial values of Linear and Embedding. The products are in core/ops.
 #include "tern/nn/linear.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Masks from lengths, keys, offsets, pairs and biases; the combination of two; the masked softmax.
 #include "tern/nn/mask.h"
 
 #include <limits>
@@ -10,7 +11,7 @@ Tensor both(const Tensor& a, const Tensor& b, Tensor (*join)(const Tensor&, cons
   return b.defined() ? join(a, b) : a;
 }
 
-// (B) with (B, T): the first holds for every query.
+// Lengths (B) hold for every query when combined with lengths (B, T).
 Tensor shorter(const Tensor& a, const Tensor& b) {
   check(a.size(0) == b.size(0) && (a.ndim() != b.ndim() || a.shape() == b.shape()),
         "Mask: lengths {} and {} are of other examples or queries", a.shape(), b.shape());

@@ -36,7 +36,7 @@ class Mask {
   /// key.
   static Mask bias(const Tensor& bias);
 
-  /// What both allow: takes the smaller length and offset, and adds biases.
+  /// Shows the keys that both masks show: takes the smaller length and offset, and adds biases.
   Mask operator&(const Mask& other) const;
 
   const AttentionMask& parts() const { return parts_; }

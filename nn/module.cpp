@@ -1,3 +1,5 @@
+// Operations on the fields that a module walk lists: parameters and buffers, state_dict, files,
+// training mode, freezing, conversion of types.
 #include "tern/nn/module.h"
 
 #include <algorithm>
@@ -36,7 +38,7 @@ void for_each(const Slots& walked, Fn fn) {
     if (auto* const* field = std::get_if<Kind*>(&slot.field)) fn(slot.name, **field);
 }
 
-// Every name, second names of tied parameters included: a file may have any of them.
+// Under all names, including second names of tied parameters: a file may use any of them.
 NamedTensors targets(const Slots& walked) {
   NamedTensors out;
   for (const Slot& slot : walked) {

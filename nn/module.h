@@ -182,7 +182,7 @@ LoadStateReport load_weights(const Slots& walked, const std::string& path,
 }  // namespace detail
 
 /// The parameters with their names, each once, in field order. With a prefix, a part gets the names
-/// of the whole model: named_parameters(m.body, "body") has "body.weight", and so has "body.".
+/// of the whole model: named_parameters(m.body, "body") has "body.weight". "body." is the same.
 template <class M>
 NamedTensors named_parameters(const M& m, std::string_view prefix = "") {
   return detail::named_parameters(detail::walk(m, prefix));
@@ -209,7 +209,7 @@ int64_t num_parameters(const M& m) {
 }
 
 /// Parameters and buffers without history. They share elements with the model, as in PyTorch:
-/// clone() what must outlive a training step.
+/// clone() those that must outlive a training step.
 template <class M>
 NamedTensors state_dict(const M& m, std::string_view prefix = "") {
   return detail::state_dict(detail::walk(m, prefix));

@@ -1,3 +1,4 @@
+// Errors of module containers: invalid names, and a name that is missing.
 #include "tern/nn/module_dict.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Says that a container of layers was moved from. Without it, it would be an empty one, which is
-// the identity, and has no parameters to train.
+// Marks a container of layers as moved from. Without the mark it would look like an empty one: the
+// identity, with no parameters to train.
 #pragma once
 
 #include <utility>
@@ -8,8 +8,8 @@
 
 namespace tern::nn::detail {
 
-/// A member of the container, before the others: then copying one that was moved from changes
-/// nothing.
+/// Must be the first member of its container: then copying from a moved-from container fails before
+/// anything changes.
 class MovedMark {
  public:
   explicit MovedMark(const char* owner) : owner_(owner) {}

@@ -1,3 +1,5 @@
+// Projections of queries, keys and values, attention by the fused ops, and the cache of keys and
+// values for decoding.
 #include "tern/nn/multihead_attention.h"
 
 #include <algorithm>

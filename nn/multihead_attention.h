@@ -31,8 +31,8 @@ class KeyValueCache {
  private:
   bool may_write(int64_t more) const;
 
-  // Room for more tokens than length_. A cache with all written tokens may append in place; one
-  // that has fewer copies first.
+  // These may have room for more tokens than length_. A cache that has all written tokens may
+  // append in place; one with fewer copies first.
   Tensor keys_, values_;
   int64_t length_ = 0;
   std::shared_ptr<int64_t> written_;

@@ -1,3 +1,5 @@
+// Layer, RMS, group, batch and instance norms: initial values, running statistics, and calls of the
+// fused ops.
 #include "tern/nn/norm.h"
 
 #include "tern/core/tape/autograd.h"

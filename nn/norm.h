@@ -77,7 +77,7 @@ struct BatchNormConfig {
   /// gives the mean over all batches.
   std::optional<double> momentum = 0.1;
   bool affine = true;
-  bool scale = true;                ///< false: a bias alone, no weight
+  bool scale = true;                ///< false: only a bias, no weight
   bool track_running_stats = true;  ///< false: normalises by the batch in evaluation too
 };
 

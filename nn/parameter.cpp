@@ -1,3 +1,5 @@
+// Copying, moving, assigning and converting parameters and buffers. Keeps their names, and marks
+// old elements as retired so that optimizers notice.
 #include "tern/nn/parameter.h"
 
 #include "tern/core/ops/ops.h"
@@ -21,14 +23,14 @@ Tensor leaf(const Tensor& elements, bool requires_grad) {
   return t;
 }
 
-// A leaf if `like` is one, frozen if that is.
+// A leaf if `like` is one; frozen if `like` is frozen.
 Tensor leaf_like(const Tensor& like, const Tensor& elements) {
   Tensor t = leaf(elements, leaf_of(like) != nullptr);
   if (!like.requires_grad()) t.set_requires_grad(false);
   return t;
 }
 
-// While another tensor replaces this one, nobody would use new elements.
+// While another tensor replaces this one, no op would use its new elements.
 void check_not_replaced(const char* what, const Tensor& t) {
   const tern::detail::Substitution* s = tern::detail::substituting;
   check(!s || !t.defined() || !s->look_up(t.ref().get()),

@@ -1,3 +1,4 @@
+// Weight norm, and spectral norm by power iterations.
 #include "tern/nn/parametrizations.h"
 
 #include "tern/core/base/rng.h"
@@ -9,7 +10,7 @@ namespace {
 
 constexpr int64_t kFirstIterations = 15;  // as in PyTorch
 
-/// All axes but one; none: all.
+/// All axes but `dim`; all axes if it is nullopt.
 Dims others(int ndim, std::optional<int64_t> dim) {
   Dims axes;
   for (int a = 0; a < ndim; ++a)
@@ -82,7 +83,7 @@ Tensor SpectralWeight::weight() const {
   if (w.ndim() == 1) return normalised(w, eps);
   const Tensor rows = matrix(w);
   if (training) iterate(rows, iterations);
-  // Copies, since u and v may have changed by the backward pass.
+  // Copies, since u and v may change before the backward pass.
   const Tensor left = u.tensor().clone(), right = v.tensor().clone();
   return w / matmul(left, matmul(rows, right));
 }

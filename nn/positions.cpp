@@ -1,3 +1,5 @@
+// Tables of positional encodings (binary, sinusoidal, 2-d, learned), rotary encoding, ALiBi, and
+// resizing of a table to another grid of patches.
 #include "tern/nn/positions.h"
 
 #include <algorithm>

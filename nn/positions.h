@@ -8,8 +8,8 @@
 
 namespace tern::nn {
 
-/// (bits, T): element (i, t) is bit i of t + offset. bits = 0: as many as the last token needs,
-/// ceil(log2(offset + T)).
+/// (bits, T): element (i, t) is bit i of t + offset. bits = 0 means the number that the last token
+/// needs, ceil(log2(offset + T)).
 Tensor binary_positions(int64_t tokens, int64_t bits = 0, int64_t offset = 0);
 
 struct SinusoidOptions {

@@ -1,3 +1,5 @@
+// Draws the tree of modules as text: indents nested modules, folds equal layers of a list into one
+// line, and counts parameters.
 #include "tern/nn/print.h"
 
 #include <cxxabi.h>

@@ -1,3 +1,4 @@
+// The names none, selective, full: writing and parsing them.
 #include "tern/nn/recompute.h"
 
 #include <fmt/format.h>

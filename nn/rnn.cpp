@@ -1,3 +1,5 @@
+// RNN, GRU and LSTM over layers and directions with padded sequences, and their single-step cells.
+// The loop over time is in core/ops/rnn.h.
 #include "tern/nn/rnn.h"
 
 #include <cmath>
@@ -18,7 +20,7 @@ RnnKind kind_of(RnnNonlinearity n) {
   return n == RnnNonlinearity::tanh ? RnnKind::tanh : RnnKind::relu;
 }
 
-// (B, H) zeros if there is no state yet.
+// The state, or zeros (B, H) if it is undefined.
 Tensor state_or_zeros(const char* cell, const Tensor& x, const Tensor& state,
                       const RnnParameters& p) {
   const int64_t hidden = p.weight_hh.size(1);

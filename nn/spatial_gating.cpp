@@ -1,3 +1,5 @@
+// The spatial gating unit (full, Toeplitz and circulant matrices, steps for decoding), and the tiny
+// attention of aMLP.
 #include "tern/nn/spatial_gating.h"
 
 #include "tern/core/ops/fused.h"

@@ -29,7 +29,7 @@ struct SpatialGatingOptions {
   const char* weight_prefix = "";  ///< prefix of the names of weight and bias; "proj." in timm
 };
 
-/// What a causal unit keeps of earlier tokens: LN(v) (B, t, C). A value.
+/// The state of a causal unit, LN(v) of earlier tokens (B, t, C). A value.
 struct SpatialGatingCache {
   Tensor values = {};  ///< undefined: no tokens so far
 
@@ -53,7 +53,7 @@ struct SpatialGatingUnit {
   SpatialGatingUnit(int64_t channels, int64_t tokens, Rng& rng,
                     const SpatialGatingOptions& options = {});
   Tensor operator()(const Tensor& x, const Tensor& added = {}, const Tensor& real = {}) const;
-  /// The same from its two inputs. u (and `added`) may have only the first M <= N tokens: then only
+  /// The same, given u and v. u (and `added`) may have only the first M <= N tokens: then only
   /// their results are computed.
   Tensor gate(const Tensor& u, const Tensor& v, const Tensor& added = {},
               const Tensor& real = {}) const;

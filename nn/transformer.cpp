@@ -1,3 +1,5 @@
+// Encoder and decoder layers and their stacks, with recomputation, and single steps with a cache
+// for decoding.
 #include "tern/nn/transformer.h"
 
 namespace tern::nn {
@@ -16,7 +18,7 @@ AddNorm residual_of(const TransformerLayerOptions& o, Rng& rng) {
   return {o.dim, rng, o.dropout, o.norm_first, o.eps};
 }
 
-/// attention(query, memory, memory, mask), with its weights if wanted.
+/// attention(query, memory, memory, mask). Writes its weights to `weights` unless that is null.
 Tensor attend(const MultiHeadAttention& attention, const Tensor& query, const Tensor& memory,
               const Mask& mask, Tensor* weights) {
   if (!weights) return attention(query, memory, memory, mask);

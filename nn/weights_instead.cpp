@@ -1,3 +1,5 @@
+// Pairs parameters with their replacements or hooks by name and makes them active for a scope. The
+// substitution itself is in core/tape/substitution.h.
 #include "tern/nn/weights_instead.h"
 
 #include <algorithm>
@@ -31,7 +33,7 @@ NamedTensors in_order(const NamedTensors& parameters, const std::vector<Tensor>&
                    nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
 }
 
-// The parameter with this name itself, even if the caller has its replacement.
+// The parameter with this name, not its replacement, even if `parameters` lists the replacement.
 Tensor named(const char* op, const std::string& name, const NamedTensors& parameters) {
   const auto it = std::find_if(parameters.begin(), parameters.end(),
                                [&](const auto& p) { return p.first == name; });

@@ -1,6 +1,6 @@
 // Runs a module with other weights than its own. These may be results of ops: gradients flow to
-// their sources. For fine-tuning with few weights (LoRA, Hu et al. 2021), learning to learn (MAML,
-// Finn et al. 2017), hypernetworks, weight averaging.
+// their sources. For parameter-efficient fine-tuning (LoRA, Hu et al. 2021), meta-learning (MAML,
+// Finn et al. 2017), hypernetworks and weight averaging.
 //
 //   {
 //     nn::WeightsInstead lora(model, {{name, weight + matmul(b, a)}});  // one weight, by its name
@@ -93,7 +93,7 @@ class WeightsInstead {
 /// matrix of a recurrent cell, or a head. Activation, dropout and residual come after it, even if
 /// they are otherwise fused. Only linear() calls fn: other uses of the weight in layers are Errors
 /// (recurrent layers, gating units of gMLP, additive scores, WeightNorm, packing). Embeddings and
-/// products of your own (matmul) are not.
+/// your own products (matmul) are no errors, but do not call fn.
 ///
 /// fn(x, y) may keep x (the input) and use any op; an undefined result leaves y unchanged.
 /// Gradients flow through it. No hook is called while it runs. checkpoint() calls it again, so fn

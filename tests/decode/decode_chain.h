@@ -1,4 +1,4 @@
-// A model to decode whose answers can be counted out.
+// A small model for decoding tests, whose results can be worked out by hand.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ using Tokens = std::vector<int64_t>;
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
-/// The example of decode.h: p(next | last); counts what it is asked.
+/// The example of step_model.h: p(next | last). Records the batch size of every step.
 struct Chain {
   Tensor table;  // logits (V, V)
   std::vector<int64_t>* batches = nullptr;
@@ -40,7 +40,7 @@ struct Chain {
   }
 };
 
-/// One distribution at every step.
+/// A chain with the same distribution at every step.
 inline Chain constant(const std::vector<double>& logits) {
   const auto n = static_cast<int64_t>(logits.size());
   return {tern::expand(tern::tensor(logits, {1, n}), {n, n})};

@@ -1,4 +1,4 @@
-// Decoding in slots: the same as beam_search and greedy, and every sentence as if it were alone.
+// decode_all: the same results as beam_search, and the same bits for every sentence as alone.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ models::Transformer make_model(bool norm_first, int64_t kv_heads = 0, int64_t di
       rng);
   nn::set_training(model, false);
   NoGradGuard guard;
-  // Larger weights, so that what is said depends on the sentence.
+  // Larger weights, so that the output depends on the sentence.
   for (const Tensor& p : nn::parameters(model))
     for (int64_t i = 0; i < p.numel(); ++i) p.mutable_data<float>()[i] *= 2;
   return model;
@@ -82,7 +82,7 @@ void check_same_bits(const Lists& a, const Lists& b) {
 
 }  // namespace
 
-TEST_CASE("decode_all: a packed Transformer as beam_search with tensors") {
+TEST_CASE("decode_all: a packed Transformer finds what beam_search finds") {
   for (const bool norm_first : {false, true})
     for (const int64_t kv_heads : {0, 2})
       for (const int64_t dim : {32, 64})  // heads of 8 and of 16 channels
@@ -150,11 +150,11 @@ TEST_CASE("decode_all: a step allocates nothing") {
       const decoding::PackedTransformer packed(model, type);
       auto calls = [&](int64_t steps) {
         decoding::DecodeAllOptions o = options_for(beam, sources);
-        o.end = -1;  // every sentence has as many steps
+        o.end = -1;  // every sentence runs all steps
         o.max_length = steps;
         o.n_best = 1;
         set_num_threads(1);
-        decode(packed, sources, o);  // caches of the allocator
+        decode(packed, sources, o);  // fills caches of the allocator
         const int64_t before = test::heap_calls;
         decode(packed, sources, o);
         return test::heap_calls - before;
@@ -162,12 +162,12 @@ TEST_CASE("decode_all: a step allocates nothing") {
       const int threads = num_threads();
       const int64_t few = calls(2), many = calls(9);
       set_num_threads(threads);
-      // Rooms that double, such as that of keys, may be one allocation more each.
+      // Buffers that grow by doubling, such as that of keys, may need one more allocation each.
       CHECK(many - few <= 16);
     }
 }
 
-TEST_CASE("decode_all: without log probabilities greedy search says the same") {
+TEST_CASE("decode_all: greedy search without log probabilities finds the same tokens") {
   const decoding::PackedTransformer packed(make_model(false), PackedType::f32);
   const std::vector<Tokens> sources = make_sources(9);
   decoding::DecodeAllOptions o = options_for(1, sources);
@@ -182,7 +182,7 @@ TEST_CASE("decode_all: without log probabilities greedy search says the same") {
   CHECK_THROWS_WITH_AS(decode(packed, sources, o), doctest::Contains("needs .log_probs"), Error);
 }
 
-TEST_CASE("decode_all: shortlists; all tokens on the list are no list") {
+TEST_CASE("decode_all: shortlists; a list of all tokens equals no list") {
   const models::Transformer model = make_model(true);
   const std::vector<Tokens> sources = make_sources(6);
   Tokens every(kWords), few = {kEnd, 5, 9, 20, 33};
@@ -207,7 +207,7 @@ TEST_CASE("decode_all: shortlists; all tokens on the list are no list") {
     }
 }
 
-TEST_CASE("decode_all: empty, stopped, and wrong") {
+TEST_CASE("decode_all: no sentences, a stop by progress, errors") {
   models::Transformer model = make_model(true);
   std::vector<Tokens> sources = make_sources(12);
   decoding::DecodeAllOptions o = options_for(2, sources);

@@ -1,4 +1,4 @@
-// CTC decoding against all paths.
+// CTC decoding against the sum over all paths, and against ctc_loss.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ using Symbols = std::vector<int64_t>;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// What all paths through `length` steps of sample n of x (T, N, C) spell: the probability of each
-/// word, and the best path's word with its log probability.
+/// All paths through `length` steps of sample n of x (T, N, C): the probability of every word that
+/// they spell, and the word and log probability of the best path.
 struct AllPaths {
   std::map<Symbols, double> words;
   CtcHypothesis best{{}, -kInf};
@@ -84,7 +84,7 @@ TEST_CASE("ctc decoding: a wide beam finds the words of all paths, in order") {
     }
 }
 
-TEST_CASE("ctc decoding: scores are ctc_loss, a narrow beam bounds them from below") {
+TEST_CASE("ctc decoding: a beam's scores are lower bounds of -ctc_loss") {
   Tensor x = random_log_probs({30, 2, 6}, 9);
   for (int64_t beam : {1, 2, 5, 64}) {
     auto lists = ctc_beam_search(x, {30, 20}, {.beam = beam, .n_best = beam});
@@ -103,7 +103,7 @@ TEST_CASE("ctc decoding: scores are ctc_loss, a narrow beam bounds them from bel
       }
     }
   }
-  // The beam sums what the best path leaves out (Graves et al. 2006, figure 2).
+  // The beam sums over paths that the best path ignores (Graves et al. 2006, figure 2).
   Tensor two = log(tensor({.6, .4, .6, .4}, {2, 1, 2}, DType::f64));
   CHECK(ctc_greedy(two)[0].symbols.empty());
   CHECK(ctc_greedy(two)[0].log_prob == doctest::Approx(std::log(.36)));
@@ -111,7 +111,7 @@ TEST_CASE("ctc decoding: scores are ctc_loss, a narrow beam bounds them from bel
   CHECK(ctc_beam_search(two)[0][0].log_prob == doctest::Approx(std::log(.64)));
 }
 
-TEST_CASE("ctc decoding: classes that cannot be, equals, layouts, types") {
+TEST_CASE("ctc decoding: impossible classes, ties, layouts, types") {
   // A certain path: a repeated symbol with a blank between, and one without.
   const Symbols path{1, 0, 1, 1, 2, 0};
   Tensor certain = log(one_hot(tensor(path, {6}), 3, DType::f64));
@@ -120,7 +120,7 @@ TEST_CASE("ctc decoding: classes that cannot be, equals, layouts, types") {
     CHECK(h.log_prob == 0);
   }
   CHECK(ctc_beam_search(certain, {}, {.beam = 5, .n_best = 5})[0].size() == 1);
-  // Of equals: the prefix as it is, then the lower symbol.
+  // Order of equals: the unchanged prefix, then the lower symbol.
   Tensor even = log_softmax(zeros({1, 1, 3}, DType::f64), -1);
   auto list = ctc_beam_search(even, {}, {.beam = 3, .n_best = 3})[0];
   CHECK(list[0].symbols.empty());
@@ -141,17 +141,17 @@ TEST_CASE("ctc decoding: classes that cannot be, equals, layouts, types") {
   CHECK(words(turned) == words(x));
   CHECK(words(x.to(DType::f32)) == words(x));
   CHECK(words(flip(flip(x, {0, 2}).contiguous(), {0, 2}).set_requires_grad()) == words(x));
-  for (int64_t n = 0; n < 3; ++n) {  // one sample, without its axis
+  for (int64_t n = 0; n < 3; ++n) {  // one sample, without the axis of samples
     CHECK(ctc_greedy(select(x, 1, n))[0].symbols == ctc_greedy(x)[static_cast<size_t>(n)].symbols);
   }
-  // What lies behind a length is not read.
+  // Steps after a length are not read.
   Tensor padded = cat({x, full({2, 3, 4}, std::nan(""), DType::f64)}, 0);
   CHECK(ctc_beam_search(padded, {7, 7, 7})[2][0].symbols == ctc_beam_search(x)[2][0].symbols);
   CHECK(ctc_greedy(zeros({4, 0, 3})).empty());
   CHECK(ctc_beam_search(zeros({0, 2, 3}))[1][0].symbols.empty());
 }
 
-TEST_CASE("ctc decoding: the number of threads changes nothing") {
+TEST_CASE("ctc decoding: the same on any number of threads") {
   Tensor x = random_log_probs({60, 9, 40}, 11);
   const int before = num_threads();
   std::vector<double> runs[2];
@@ -168,7 +168,7 @@ TEST_CASE("ctc decoding: the number of threads changes nothing") {
   CHECK(runs[0] == runs[1]);
 }
 
-TEST_CASE("ctc decoding: what is refused") {
+TEST_CASE("ctc decoding: invalid inputs are errors") {
   auto refused = [](const char* text, const auto& fn) {
     CHECK_THROWS_WITH_AS(fn(), doctest::Contains(text), Error);
   };

@@ -1,4 +1,4 @@
-// Decoding with models of the test's own: tables whose answers can be counted out.
+// Greedy and beam search with small table models, against naive searches and all sequences.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,9 +16,9 @@ using decoding::Hypothesis, decode_test::Chain, decode_test::constant, decode_te
 
 namespace {
 
-/// Logits that depend on the sentence and on all its tokens: sentence s after tokens t_1 ... t_n is
-/// at node s, then (node V + t_n + 1) ... of a tree, so that a state that is not carried along with
-/// its hypothesis is found out. begin is V, a token without logits.
+/// A model whose logits depend on the sentence and on all its tokens: each sentence has a tree, and
+/// token t leads from a node to node V + t + 1. So a state that does not follow its hypothesis is
+/// found. `begin` is V, a token without logits.
 struct Tree {
   int64_t vocab, nodes;
   Tensor table;  // (sentences * nodes, V)
@@ -45,7 +45,7 @@ struct Tree {
     Tensor next = where(eq(tokens, vocab), state.node, state.node * vocab + tokens + 1);
     return {index_select(table, 0, state.sentence * nodes + next), {state.sentence, next}};
   }
-  /// log p(. | tokens) of a sentence, without a Tensor op but the copy.
+  /// log p(. | tokens) of a sentence, without Tensor ops.
   std::vector<double> log_probs(int64_t sentence, const Tokens& tokens) const {
     int64_t node = 0;
     for (int64_t t : tokens) node = node * vocab + t + 1;
@@ -70,7 +70,7 @@ void sort_by_score(std::vector<Hypothesis>& list) {
                    [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
 }
 
-/// Every sequence there is, best first.
+/// All possible sequences, best first.
 std::vector<Hypothesis> every_sequence(const LogProbs& p, int64_t end, int64_t max_length,
                                        double alpha) {
   std::vector<Hypothesis> out;
@@ -91,7 +91,7 @@ std::vector<Hypothesis> every_sequence(const LogProbs& p, int64_t end, int64_t m
   return out;
 }
 
-/// The search of decode.h word by word, but for its second stop rule, which changes nothing.
+/// The search that beam_search.h describes, without its second stop rule, which changes nothing.
 std::vector<Hypothesis> naive_beam(const LogProbs& p, const decoding::BeamOptions& o,
                                    int64_t max_length) {
   std::vector<Hypothesis> running{{}}, ended;
@@ -148,7 +148,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("decode: a beam that holds every sequence finds them all in order") {
+TEST_CASE("decode: a beam that holds all sequences finds them in order") {
   Rng rng(1);
   const Tokens lengths{4, 3, 4, 1, 0};
   for (double alpha : {0.0, 0.6, 2.0}) {
@@ -169,7 +169,7 @@ TEST_CASE("decode: a beam that holds every sequence finds them all in order") {
   }
 }
 
-TEST_CASE("decode: beam search is the one that is described") {
+TEST_CASE("decode: beam search matches its description") {
   Rng rng(2);
   for (int64_t beam : {1, 2, 3, 5})
     for (double alpha : {0.0, 1.0}) {
@@ -205,13 +205,13 @@ TEST_CASE("decode: beam search among many tokens") {
     REQUIRE(got.size() == 4);
     for (size_t i = 0; i < 4; ++i) {
       CHECK(got[i].tokens == wanted[i].tokens);
-      // A sum of 700 exponentials in f32 is right to some 1e-6, and so is its logarithm.
+      // A sum of 700 exponentials in f32 is exact to some 1e-6, and so is its logarithm.
       CHECK(std::abs(got[i].log_prob - wanted[i].log_prob) < 6e-6);
     }
   }
 }
 
-TEST_CASE("decode: greedy is a beam of 1; a batch is its sentences one by one") {
+TEST_CASE("decode: greedy equals a beam of 1; a batch equals its sentences one by one") {
   Rng rng(4);
   const Tree tree(4, 6, 30, rng);
   const auto best = decoding::greedy(tree, tree.start(30), {.begin = 4, .end = 0, .max_length = 6});
@@ -238,7 +238,7 @@ TEST_CASE("decode: greedy is a beam of 1; a batch is its sentences one by one") 
   CHECK(some_do_not);
 }
 
-TEST_CASE("decode: sentences that are done leave the batch") {
+TEST_CASE("decode: finished sentences leave the batch") {
   std::vector<int64_t> batches;
   Chain chain{tensor({0, 9, 0, 0, 0, 9, 9, 0, 0}, {3, 3}), &batches};  // 0 -> 1 -> 2 -> 0 ...
   const auto best = decoding::greedy(chain, Chain::State{3},
@@ -249,18 +249,18 @@ TEST_CASE("decode: sentences that are done leave the batch") {
   CHECK(best[1].finished);
   CHECK(best[2].tokens == Tokens{0, 1});
 
-  batches.clear();  // a beam of 3 is 1 row, then 2: the third token ends
+  batches.clear();  // a beam of 3 has 1 row, then 2: the third token ends
   const auto lists = decoding::beam_search(
       chain, Chain::State{2},
       {.beam = 3, .begin = Tokens{0, 1}, .end = 2, .max_length = Tokens{4, 4}});
   CHECK(lists[0][0].tokens == Tokens{1});
   CHECK(lists[1][0].tokens == Tokens{});
-  // The second sentence's first end is worth more than anything else can be: it makes one step.
+  // The first end of the second sentence beats all other hypotheses: the sentence makes one step.
   CHECK(batches == Tokens{2, 2});
 
   batches.clear();
   const auto cut = decoding::greedy(chain, Chain::State{3},
-                                    {.begin = 0, .max_length = Tokens{2, 0, 1}});  // nothing ends
+                                    {.begin = 0, .max_length = Tokens{2, 0, 1}});  // no end token
   CHECK(batches == Tokens{2, 1});
   CHECK(cut[0].tokens == Tokens{1, 2});
   CHECK(cut[1].tokens == Tokens{});
@@ -270,7 +270,7 @@ TEST_CASE("decode: sentences that are done leave the batch") {
   CHECK(decoding::beam_search(chain, Chain::State{0}, {.begin = 0, .end = 2}).empty());
 }
 
-TEST_CASE("decode: equal tokens are taken by number, forbidden ones never") {
+TEST_CASE("decode: of equal tokens the lower is chosen, forbidden ones never") {
   const Chain even = constant({1, 1, 1, 1});
   const auto best = decoding::greedy(even, Chain::State{1}, {.begin = 0, .max_length = 2});
   CHECK(best[0].tokens == Tokens{0, 0});
@@ -281,14 +281,14 @@ TEST_CASE("decode: equal tokens are taken by number, forbidden ones never") {
   CHECK(list[0].tokens == Tokens{1, 1});
   CHECK(list[1].tokens == Tokens{1, 3});
   CHECK(list[2].tokens == Tokens{3, 1});
-  for (const Hypothesis& h : list)  // of all four tokens, as the model has it
+  for (const Hypothesis& h : list)  // the model's own: a share of all four tokens
     CHECK(h.log_prob == doctest::Approx(2 * std::log(0.25)));
   const auto third = decoding::greedy(constant({3, kNever, 2, 1}), Chain::State{1},
                                       {.begin = 0, .max_length = 1, .forbid = {0}});
   CHECK(third[0].tokens == Tokens{2});
 }
 
-TEST_CASE("decode: wrong options and logits say so") {
+TEST_CASE("decode: wrong options and logits are errors") {
   const Chain chain = constant({1, 2, 3});
   const Chain::State two{2};
   auto greedy = [&](const decoding::GreedyOptions& o, const Chain& m) {

@@ -1,4 +1,4 @@
-// Decoding the models of models/: cached as uncached, a batch as its sentences one by one.
+// Decoding the models of models/: with a cache as without, a batch as its sentences one by one.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Tensor full(const M& m, const Tensor& source, const Tensor& target) {
   return m(source, {}, target);
 }
 
-/// log p (T, V) after begin and each of the tokens, by the whole model without a cache.
+/// log p (T, V) after `begin` and each of the tokens, by the whole model without a cache.
 template <class M>
 Tensor log_probs(const M& model, const Tensor& source, Tokens tokens) {
   tokens.insert(tokens.begin(), kBegin);
@@ -68,7 +68,7 @@ void check_same(const std::vector<Hypothesis>& a, const std::vector<Hypothesis>&
   }
 }
 
-/// Larger weights, so that what is said depends on the sentence.
+/// Larger weights, so that the output depends on the sentence.
 template <class M>
 void sharpen(M& model, double by) {
   nn::to(model, DType::f64);
@@ -128,7 +128,7 @@ void check_model(const M& model) {
 
 }  // namespace
 
-TEST_CASE("decode: Transformer, cached as uncached, batched as alone") {
+TEST_CASE("decode: Transformer, with and without cache, batched and alone") {
   for (bool norm_first : {false, true}) {
     Rng rng(1);
     models::Transformer model(
@@ -172,7 +172,7 @@ TEST_CASE("decode: two LSTMs") {
   }
 }
 
-TEST_CASE("decode: a recurrent state picks its sequences") {
+TEST_CASE("decode: a recurrent state selects its sequences") {
   Rng rng(4);
   const Tensor rows = tensor(Tokens{2, 0, 0, 1}, {4});
   const nn::RnnState layers{randn({2, 3, 5}, rng), randn({2, 3, 5}, rng)};

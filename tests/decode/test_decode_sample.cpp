@@ -1,4 +1,4 @@
-// Sampling: frequencies of known distributions, and what may never be drawn.
+// Sampling: frequencies against known distributions and transformers' filters, penalties, seeds.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -34,8 +34,8 @@ std::vector<int64_t> counts(const Chain& chain, decoding::SampleOptions o, uint6
   return n;
 }
 
-/// Every count lies within 5 standard deviations of its binomial: one in some 10^6 does not.
-/// Exactly none where p is 0.
+/// Checks that every count is within 5 standard deviations of its binomial (one in some 10^6 is
+/// not), and 0 where p is 0.
 void check_counts(const std::vector<int64_t>& n, std::vector<double> p) {
   REQUIRE(n.size() == p.size());
   const double total = std::accumulate(p.begin(), p.end(), 0.0);
@@ -46,7 +46,7 @@ void check_counts(const std::vector<int64_t>& n, std::vector<double> p) {
   }
 }
 
-/// The distribution of transformers' generate(), filter after filter, each on all tokens.
+/// The distribution of transformers' generate(): one filter after the other, each on all tokens.
 std::vector<double> filtered(std::vector<double> x, const decoding::SampleOptions& o,
                              Tokens before) {
   if (o.repetition_window > 0 && std::ssize(before) > o.repetition_window)
@@ -57,7 +57,7 @@ std::vector<double> filtered(std::vector<double> x, const decoding::SampleOption
   for (double& v : x) sum += v = std::exp(v / o.temperature);
   std::multimap<double, size_t, std::greater<>> falling;
   for (size_t i = 0; i < x.size(); ++i) falling.emplace(x[i], i);
-  auto keep = [&](auto wanted) {  // wanted(rank, share of all before it, share of the likeliest)
+  auto keep = [&](auto wanted) {  // wanted(rank, total share of earlier ones, p / largest p)
     const std::vector<double> all = x;
     double before_it = 0, left = 0;
     int64_t rank = 0;
@@ -102,10 +102,10 @@ TEST_CASE("decode: samples have the frequencies of their distribution") {
   check_counts(counts({chain.table.to(DType::f32)}, {}), p);
 }
 
-TEST_CASE("decode: the filters of a draw come in their order, for tokens that occurred before") {
+TEST_CASE("decode: filters apply in order, with a penalty for earlier tokens") {
   const std::vector<double> logits{1.2, -0.6, 2, 0.4, -1.1, 0, 1.7, -0.1};
   const Tokens before{2, 1, 3, 3, 0};  // 0 is the token of the first step
-  // What transformers 5.23 makes of them, with its processors in the order of its generate().
+  // The results of transformers 5.23, with its processors in the order of its generate().
   const std::vector<std::pair<decoding::SampleOptions, std::vector<double>>> ways{
       {{.min_p = 0.3}, {0.205159, 0, 0.45659, 0, 0, 0, 0.33825, 0}},
       {{.min_p = 1}, {0, 0, 1, 0, 0, 0, 0, 0}},
@@ -133,15 +133,15 @@ TEST_CASE("decode: the filters of a draw come in their order, for tokens that oc
     const std::vector<double> p = filtered(logits, o, before);
     const double sum = std::accumulate(p.begin(), p.end(), 0.0);
     for (size_t i = 0; i < p.size(); ++i)
-      CHECK(std::abs(p[i] / sum - theirs[i]) < 0.51e-6);  // they are rounded to six digits
+      CHECK(std::abs(p[i] / sum - theirs[i]) < 0.51e-6);  // theirs have six digits
     check_counts(counts(constant(logits), o), p);
     check_counts(counts({constant(logits).table.to(DType::f32)}, o), p);
   }
-  // top_p is a share of all, of which min_p leaves three; after min_p it would leave two.
+  // top_p comes before min_p and keeps three tokens. After min_p it would keep two.
   const Chain chain = constant(logits_of({0.5, 0.3, 0.15, 0.05}));
   check_counts(counts(chain, {.top_p = 0.83, .min_p = 0.2}), {0.5, 0.3, 0.15, 0});
   check_counts(counts(chain, {.min_p = 0.2, .forbid = {0}}), {0, 0.3, 0.15, 0});
-  // What cannot follow still cannot.
+  // Impossible tokens stay impossible.
   check_counts(counts(constant({kNever, 1, kNever, 1}), {.repetition_penalty = 9}), {0, 1, 0, 1});
   Rng rng(1);
   for (const decoding::SampleOptions& wrong :
@@ -155,7 +155,7 @@ TEST_CASE("decode: the filters of a draw come in their order, for tokens that oc
     CHECK_THROWS_AS(decoding::sample(chain, Chain::State{1}, wrong, rng), Error);
 }
 
-TEST_CASE("decode: tokens are penalised as they come, in every sentence by its own") {
+TEST_CASE("decode: every sentence penalises its own tokens as they come") {
   Rng random(5);
   const int64_t words = 12;
   const Tensor table = randn({words, words}, random, DType::f64);
@@ -187,7 +187,7 @@ TEST_CASE("decode: tokens are penalised as they come, in every sentence by its o
         if (token != 11) want.push_back(token);
       }
       CHECK(found[s].tokens == want);
-      CHECK(found[s].log_prob == doctest::Approx(log_prob));  // the model's own
+      CHECK(found[s].log_prob == doctest::Approx(log_prob));  // without the penalty
     }
     CHECK(tokens_of(found) !=
           tokens_of(decoding::greedy(Chain{table}, Chain::State{4},
@@ -195,7 +195,7 @@ TEST_CASE("decode: tokens are penalised as they come, in every sentence by its o
   }
 }
 
-TEST_CASE("decode: top_p among many tokens draws those of the nucleus and no other") {
+TEST_CASE("decode: top_p among many tokens draws only from the nucleus") {
   Rng rng(7);
   const int64_t words = 600;
   const Tensor logits = randn({1, words}, rng, DType::f64) * 0.5;
@@ -206,12 +206,12 @@ TEST_CASE("decode: top_p among many tokens draws those of the nucleus and no oth
   double sum = 0;
   int64_t size = 0;
   while (sum < 0.7) sum += p[order[size++]];
-  REQUIRE(size > 256);  // more than the first tries hold
+  REQUIRE(size > 256);  // more than the first tries look at
   for (int64_t i = size; i < words; ++i) p[order[i]] = 0;
   check_counts(counts({expand(logits, {words, words})}, {.top_p = 0.7}), p);
 }
 
-TEST_CASE("decode: sampling without choice is greedy") {
+TEST_CASE("decode: sampling with only one choice is greedy") {
   Rng rng(8);
   const Chain chain{randn({9, 9}, rng)};
   const Chain::State six{6};
@@ -229,9 +229,9 @@ TEST_CASE("decode: sampling without choice is greedy") {
   }
 }
 
-TEST_CASE("decode: samples are those of their seed and sentence, for any number of threads") {
+TEST_CASE("decode: samples depend only on seed and sentence, not on threads") {
   Rng random(9);
-  const int64_t words = 1500;  // a step is worth two threads
+  const int64_t words = 1500;  // enough for two threads
   const Chain chain{randn({words, words}, random)};
   const Tensor log_p = log_softmax(chain.table.to(DType::f64), -1);
   const std::vector<decoding::SampleOptions> ways{{}, {.top_k = 50, .top_p = 0.9}};
@@ -260,7 +260,7 @@ TEST_CASE("decode: samples are those of their seed and sentence, for any number 
         sum += log_p[last][t].item();
         last = t;
       }
-      CHECK(std::abs(h.log_prob - sum) < 1e-5);  // five logarithms of sums in f32
+      CHECK(std::abs(h.log_prob - sum) < 1e-5);  // five f32 logarithms of sums
     }
   }
   Rng rng(3);
@@ -269,7 +269,7 @@ TEST_CASE("decode: samples are those of their seed and sentence, for any number 
   CHECK(tokens_of(decoding::sample(chain, Chain::State{4}, o, rng)) != tokens_of(first));
 }
 
-TEST_CASE("sample and greedy: each token is told at once, and may end its sentence") {
+TEST_CASE("sample and greedy: on_token gets each token at once, and may end the sentence") {
   Rng rng(4);
   const Chain chain{randn({9, 9}, rng)};
   const Chain::State five{5};

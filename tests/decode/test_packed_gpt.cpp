@@ -1,5 +1,5 @@
-// GPT-2 and Llama with packed weights: the same logits as the model's, whatever stands beside a
-// text, and in whatever pieces it is read.
+// GPT-2 and Llama with packed weights: the model's logits, and the same bits for a text whatever
+// the other texts, threads, and pieces in which it is read.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr PackedType kTypes[] = {PackedType::f32, PackedType::bf16, PackedType::int8};
 
-/// The forms, with heads of a whole vector beside the small ones, and a context of one pass.
+/// All forms, one with heads of 16 channels (a full vector), and one without layers.
 std::vector<std::pair<std::string, models::GptOptions>> all_forms() {
   auto out = test::forms();
   models::GptOptions wide = test::small_llama();
@@ -35,7 +35,7 @@ std::vector<std::pair<std::string, models::GptOptions>> all_forms() {
 }
 
 struct Models {
-  models::Gpt exact, single;  ///< of f64, and f32 with the same weights
+  models::Gpt exact, single;  ///< f64, and f32 with the same weights
 };
 
 Models make(const models::GptOptions& options) {
@@ -46,7 +46,7 @@ Models make(const models::GptOptions& options) {
   return {std::move(exact), std::move(single)};
 }
 
-/// The largest difference, as a share of the largest number.
+/// The largest difference divided by the largest number.
 double distance(const Tensor& a, const Tensor& exact) {
   REQUIRE(a.shape() == exact.shape());
   const Tensor x = a.to(DType::f64);
@@ -75,22 +75,22 @@ std::vector<Tensor> steps_of(const PackedGpt& packed, const Tokens& tokens) {
 
 }  // namespace
 
-TEST_CASE("packed gpt: logits are the model's, in every form and type") {
+TEST_CASE("packed gpt: logits match the model's, in every form and type") {
   NoGradGuard guard;
   for (const auto& form : all_forms()) {
     CAPTURE(form.first);
     const Models m = make(form.second);
     const Tensor tokens = test::some_tokens(3, kContext);
     const Tensor exact = m.exact(tokens);
-    // Some ten products follow each other, with sums of at most 64 terms: the square root of these
-    // errors of half a step of the type for each factor.
+    // About ten products in sequence, with sums of at most 64 terms. Each factor has an error of
+    // half a step of its type; errors add up with the square root of their number.
     const double errors = std::sqrt(10.0 * 64);
     const double single = distance(PackedGpt(m.single, PackedType::f32)(tokens), exact);
     const double bf16 = distance(PackedGpt(m.single, PackedType::bf16)(tokens), exact);
     const double int8 = distance(PackedGpt(m.single, PackedType::int8)(tokens), exact);
     CHECK(single < errors * 0x1p-24);
     CHECK(bf16 < errors * 0x1p-9);
-    CHECK(bf16 > 0x1p-14);  // and they are rounded
+    CHECK(bf16 > 0x1p-14);  // they are rounded
     CHECK(int8 < errors / 254);
     CHECK(int8 > 0x1p-14);
   }
@@ -114,7 +114,7 @@ TEST_CASE("packed gpt: a text's bits do not depend on others, threads, or pieces
         const std::vector<Tensor> steps = steps_of(packed, text);
         for (int64_t t = 0; t < kContext; ++t)
           CHECK(same(steps[t], narrow(squeeze(whole, 0), 0, t, 1)));
-        // Behind and before texts of other lengths, read in part.
+        // Between texts of other lengths, first read in part.
         std::vector<Tokens> others = prompts_of(5);
         others.insert(others.begin() + 2, Tokens(text.begin(), text.end() - 2));
         const auto texts = packed.texts();
@@ -143,17 +143,17 @@ TEST_CASE("packed gpt: many tokens together, in several pieces") {
       Tokens(text.begin(), text.begin() + 300), {}, Tokens(text.begin(), text.end() - 1)});
   const Tensor logits = texts->step(ids({text[300], text[0], text[599]}));
   CHECK(same(logits, index_select(squeeze(whole, 0), 0, ids({300, 0, 599}))));
-  // More of one of them, between steps of all.
+  // Reads more of one text, between steps of all.
   texts->select_rows(ids({1, 0}));
   texts->extend(1, std::span(text).subspan(301, 290));
   texts->extend(0, {});
   CHECK(same(texts->step(ids({text[1], text[591]})),
              index_select(squeeze(whole, 0), 0, ids({1, 591}))));
   CHECK_THROWS_AS(texts->extend(2, text), Error);
-  CHECK_THROWS_AS(texts->extend(1, std::span(text).first(9)), Error);  // beyond the context
+  CHECK_THROWS_AS(texts->extend(1, std::span(text).first(9)), Error);  // exceeds the context
 }
 
-TEST_CASE("packed gpt: greedy, beam search and samples as of the model itself") {
+TEST_CASE("packed gpt: greedy, beam search and sampling as with the model itself") {
   NoGradGuard guard;
   for (const auto& form : all_forms()) {
     CAPTURE(form.first);
@@ -196,7 +196,7 @@ TEST_CASE("packed gpt: greedy, beam search and samples as of the model itself") 
   }
 }
 
-TEST_CASE("packed gpt: prompts in slots are as prompts together, and as each alone") {
+TEST_CASE("packed gpt: prompts in slots give the same as together and alone") {
   NoGradGuard guard;
   const Models m = make(test::small_llama());
   const std::vector<Tokens> prompts = prompts_of(9);
@@ -246,7 +246,7 @@ TEST_CASE("packed gpt: prompts in slots are as prompts together, and as each alo
   }
 }
 
-TEST_CASE("packed gpt: a model that is given away, and what it takes") {
+TEST_CASE("packed gpt: packing a moved model frees its blocks and gives the same logits") {
   NoGradGuard guard;
   for (const auto& form : all_forms())
     for (const PackedType type : kTypes) {

@@ -1,4 +1,4 @@
-// Small ResNets of every form, for the tests.
+// Small ResNets for the tests: one for every option that changes the graph.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ inline models::ResNetOptions tiny_resnet() {
   return {.layers = {1, 1, 1, 1}, .classes = 10, .width = 4};
 }
 
-// One form for every option that changes the graph.
+// Names and options.
 inline std::vector<std::pair<std::string, models::ResNetOptions>> resnet_forms() {
   std::vector<std::pair<std::string, models::ResNetOptions>> out = {{"basic", tiny_resnet()}};
   auto form = [&](const char* name) -> models::ResNetOptions& {

@@ -1,3 +1,5 @@
+// Ten small models, each trained for some steps of AdamW with clipped gradients; and the hashes of
+// the recorded results.
 #include "tern/tests/models/small_trainings.h"
 
 #include <functional>
@@ -126,7 +128,7 @@ std::vector<Tensor> train_bahdanau(int steps) {
       [&] { return model.loss(source, lengths, target, target, {.label_smoothing = 0.1}); }, steps);
 }
 
-// Sentences of two lengths; dropout draws in every layer.
+// Sentences of different lengths, and dropout in every layer.
 std::vector<Tensor> train_transformer(int steps) {
   Rng rng(8);
   models::TransformerOptions o = models::transformer_options("multi30k");

@@ -1,5 +1,5 @@
-// Small trainings of every family of models, for the tests of bits. Sizes are odd. Batches are
-// large enough that products, norms and attention are cut for many threads.
+// Small trainings of every family of models, for tests of bitwise equality. Sizes are odd. Batches
+// are large enough that products, norms and attention are split over many threads.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace tern::test {
 
 struct SmallTraining {
   std::string name;
-  /// The losses and norms of the gradient of some steps of AdamW, and the weights after them.
+  /// Runs some steps of AdamW. Returns losses, gradient norms and the final weights.
   std::vector<Tensor> (*run)(int steps);
-  uint64_t hash;  ///< of run(10) in f32 with fused multiply-adds
+  uint64_t hash;  ///< hash of run(10) in f32 with fused multiply-adds
 };
 /// gMLP, ViT, ResNet, NTM, LSTM seq2seq, Bahdanau, Transformer, BERT, GPT-2 and Llama.
 const std::vector<SmallTraining>& small_trainings();

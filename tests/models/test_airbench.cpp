@@ -1,3 +1,5 @@
+// The airbench94 network: its definition, whitening of the first layer, and the published training
+// against PyTorch (tests/reference/airbench).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,7 +22,7 @@ namespace {
 
 AirbenchOptions tiny() { return {.image = 11, .widths = {25, 30}, .classes = 3}; }
 
-// Pictures whose neighbouring pixels are alike.
+// Images whose neighbouring pixels are similar.
 Tensor smooth_images(int64_t count, int64_t side, Rng& rng) {
   const Tensor x = randn({count, 3, side + 2, side + 2}, rng);
   Tensor sum = zeros({count, 3, side, side});
@@ -41,8 +43,8 @@ std::vector<std::string> names_of(const NamedTensors& tensors) {
 TEST_CASE("airbench: weights, names and shapes") {
   Rng rng(0);
   const Airbench model(models::airbench_options("airbench94"), rng);
-  // Counted by hand: 24 filters of 12 and their biases, 9 weights for each pair of channels, a bias
-  // for each channel behind a norm, and the head.
+  // Counted by hand: 24 filters of 12 weights and their biases, 9 weights per pair of channels, a
+  // bias per channel of a norm, and the head.
   const int64_t convs = 9 * (24 * 64 + 64 * 64 + 64 * 256 + 256 * 256 + 2 * 256 * 256);
   CHECK(nn::num_parameters(model) == 24 * 12 + 24 + convs + 2 * (64 + 256 + 256) + 256 * 10);
   CHECK(names_of(nn::named_parameters(Airbench(tiny(), rng))) ==
@@ -60,7 +62,7 @@ TEST_CASE("airbench: weights, names and shapes") {
   CHECK_THROWS_AS(models::airbench_options("airbench93"), Error);
 }
 
-TEST_CASE("airbench: the definition, op by op") {
+TEST_CASE("airbench: equals its definition, op by op") {
   Rng rng(1);
   const Airbench m(tiny(), rng);
   const Tensor x = randn({4, 3, 11, 11}, rng);
@@ -78,7 +80,7 @@ TEST_CASE("airbench: the definition, op by op") {
   CHECK(test::close(m(x), want, 1e-4, 1e-5));
 }
 
-TEST_CASE("airbench: convolutions of blocks begin as the identity") {
+TEST_CASE("airbench: convolutions of blocks start as the identity") {
   Rng rng(2);
   const Airbench m(tiny(), rng);  // 24 -> 25 channels
   const Tensor x = randn({2, 24, 5, 5}, rng), y = m.blocks[0].conv1(x);
@@ -86,7 +88,7 @@ TEST_CASE("airbench: convolutions of blocks begin as the identity") {
   CHECK(sum(abs(select(y, 1, 24))).item() > 0.1);
 }
 
-TEST_CASE("airbench: whitening makes the identity of the images it is given") {
+TEST_CASE("airbench: whitened images have the identity as second moments") {
   Rng rng(3);
   Airbench m(tiny(), rng);
   const Tensor images = smooth_images(70, 11, rng);
@@ -96,11 +98,11 @@ TEST_CASE("airbench: whitening makes the identity of the images it is given") {
   const Tensor moments =
       matmul(columns, transpose(columns, 0, 1)) / static_cast<double>(columns.size(1));
   const Tensor positive = narrow(narrow(moments, 0, 0, 12), 1, 0, 12);
-  CHECK(test::close(positive, eye(12), 0, 3e-3));  // eps is 5e-4 beside eigenvalues of 1 and more
+  CHECK(test::close(positive, eye(12), 0, 3e-3));  // eps is 5e-4; eigenvalues are 1 or more
   CHECK(test::same(narrow(y, 1, 12, 12), -narrow(y, 1, 0, 12)));
 }
 
-TEST_CASE("airbench: the first weights stay, the first bias as long as it is wanted") {
+TEST_CASE("airbench: the first weights stay frozen; the first bias can be frozen") {
   Rng rng(4);
   Airbench m(tiny(), rng);
   optim::Sgd optimizer(nn::named_parameters(m), {.lr = 0.1, .momentum = 0.85, .nesterov = true});
@@ -126,7 +128,7 @@ TEST_CASE("airbench: the first weights stay, the first bias as long as it is wan
   CHECK_FALSE(copy.whitening.weight.own().requires_grad());
 }
 
-TEST_CASE("airbench: a batch of evaluation is independent, running statistics forget fast") {
+TEST_CASE("airbench: evaluation does not mix a batch; running statistics forget fast") {
   Rng rng(5);
   Airbench m(tiny(), rng);
   const Tensor x = randn({4, 3, 11, 11}, rng);
@@ -137,7 +139,7 @@ TEST_CASE("airbench: a batch of evaluation is independent, running statistics fo
   CHECK(test::close(narrow(m(x), 0, 1, 2), m(narrow(x, 0, 1, 2)), 1e-5, 1e-6));
 }
 
-TEST_CASE("airbench: the published training, step by step, as in PyTorch") {
+TEST_CASE("airbench: the published training matches PyTorch step by step") {
   const SafeTensors file =
       load_safetensors(TERN_SOURCE_DIR "/tests/reference/airbench/steps.safetensors");
   const auto state_at = [&](const std::string& place) {
@@ -151,7 +153,7 @@ TEST_CASE("airbench: the published training, step by step, as in PyTorch") {
   m.whiten(file.find("images"));
   CHECK(test::close(m.whitening.weight.tensor().detach(), file.find("start.whitening.weight")));
   nn::load_state_dict(m, state_at("start."));
-  // The rates of a mean over 8 images of a recipe for 1024 (apps/train_cifar/classifier.cpp).
+  // The recipe's rates for 1024 images, scaled to 8 (apps/train_cifar/classifier.cpp).
   const double lr = 1.5 * 8 / 1024, decay = 0.0153 / 11.5;
   optim::Sgd sgd(optim::scale_norm_biases(nn::named_parameters(m), 64, lr, decay),
                  {.lr = lr, .momentum = 0.85, .weight_decay = decay, .nesterov = true});

@@ -1,4 +1,4 @@
-// BERT: its heads, its losses, masks that are filled. Files of transformers: test_bert_files.cpp.
+// BERT: heads, losses, padding, dropout, and filling of masks. Files: test_bert_files.cpp.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ BertOptions tiny() {
           .attention_dropout = 0};
 }
 
-/// All heads, each alone, none, other sizes.
+/// Forms with both heads, one of them, a classifier, and other sizes.
 std::vector<BertOptions> forms() {
   std::vector<BertOptions> out(6, tiny());
   out[1].next_sentence = false;
@@ -49,7 +49,7 @@ std::vector<BertOptions> forms() {
   return out;
 }
 
-/// Norms and biases away from 0 and 1, where they could hide.
+/// Moves norms and biases away from 0 and 1, where errors would not show.
 Bert make_model(const BertOptions& options, Rng& rng) {
   Bert model(options, rng);
   NoGradGuard no_grad;
@@ -67,7 +67,7 @@ Sample make_sample(Rng& rng) {
           tensor<int64_t>({7, 2, 5}, {3})};
 }
 
-/// What every head says, joined, at the real tokens (the others are 0).
+/// The outputs of all heads at the first two tokens, joined; 0 at padding.
 Tensor answers(const Bert& model, const Sample& s) {
   const Tensor hidden = model.bert(s.input());
   const Bert::Output y = model.heads(hidden);
@@ -88,7 +88,7 @@ TEST_CASE("bert: numbers of weights") {
     Rng rng(1);
     CHECK(nn::num_parameters(Bert({}, rng)) == 110106428);
   }
-  // Counted by transformers' BertForPreTraining and BertForSequenceClassification.
+  // Numbers from transformers' BertForPreTraining and BertForSequenceClassification.
   CHECK(models::bert_weights(models::bert_options("large")) == 336226108);
   BertOptions tiny_classifier = models::bert_options("tiny");
   tiny_classifier.masked_lm = tiny_classifier.next_sentence = false;
@@ -103,7 +103,7 @@ TEST_CASE("bert: numbers of weights") {
   CHECK_THROWS_WITH_AS(models::bert_options("bas"), doctest::Contains("base, large"), Error);
 }
 
-TEST_CASE("bert: the loss of all heads reaches every parameter, and nothing else") {
+TEST_CASE("bert: the loss of all heads reaches all parameters and nothing else") {
   for (const BertOptions& options : forms()) {
     Rng rng(1);
     const Bert model = make_model(options, rng);
@@ -121,7 +121,7 @@ TEST_CASE("bert: the loss of all heads reaches every parameter, and nothing else
   }
 }
 
-TEST_CASE("bert: padding changes nothing; a row alone is that row of a batch") {
+TEST_CASE("bert: padding changes nothing; a row alone equals that row of a batch") {
   for (const BertOptions& options : forms()) {
     Rng rng(3);
     const Bert model = make_model(options, rng);
@@ -150,10 +150,10 @@ TEST_CASE("bert: padding changes nothing; a row alone is that row of a batch") {
   }
 }
 
-TEST_CASE("bert: is as a module should be, with all its dropouts, in every form") {
+TEST_CASE("bert: check_module passes in every form, with all dropouts") {
   for (BertOptions options : forms()) {
     options.dropout = options.attention_dropout = 0.2;
-    options.pad = -1;  // its gradient as an input is left out on purpose
+    options.pad = -1;  // a padding word would have no gradient as an input
     Rng rng(13);
     const Bert model = make_model(options, rng);
     const Sample s = make_sample(rng);
@@ -168,7 +168,7 @@ TEST_CASE("bert: is as a module should be, with all its dropouts, in every form"
   }
 }
 
-TEST_CASE("bert: no segments are segments of 0; order, segments and words count") {
+TEST_CASE("bert: missing segments mean 0; order and segments matter") {
   Rng rng(4);
   const Bert model = make_model(tiny(), rng);
   const Tensor tokens = randint(0, kWords, {2, 5}, rng);
@@ -180,7 +180,7 @@ TEST_CASE("bert: no segments are segments of 0; order, segments and words count"
   CHECK(model({tensor<int64_t>({5}, {1, 1})}).words.shape() == Shape{1, 1, kWords});
 }
 
-TEST_CASE("bert: the loss at gathered places is that of all logits; f32 and f64") {
+TEST_CASE("bert: the loss at gathered places equals that of all logits; f32 and f64") {
   for (DType dtype : {DType::f32, DType::f64}) {
     Rng rng(5);
     Bert a = make_model(tiny(), rng);
@@ -206,7 +206,7 @@ TEST_CASE("bert: the loss at gathered places is that of all logits; f32 and f64"
   }
 }
 
-TEST_CASE("bert: losses without places, without relations, and of heads that are not there") {
+TEST_CASE("bert: losses without places, without next-sentence targets, without heads") {
   Rng rng(6);
   const Bert model = make_model(tiny(), rng);
   const Sample s = make_sample(rng);
@@ -231,7 +231,7 @@ TEST_CASE("bert: losses without places, without relations, and of heads that are
   CHECK_THROWS_AS(masked_only.bert.pooled(zeros({1, 2, 12})), Error);
 }
 
-TEST_CASE("bert: the padding word learns as an output alone") {
+TEST_CASE("bert: the padding word learns only as an output") {
   for (int64_t pad : {0, -1}) {
     Rng rng(7);
     BertOptions options = tiny();
@@ -248,7 +248,7 @@ TEST_CASE("bert: the padding word learns as an output alone") {
   CHECK(sum(abs(select(fresh.bert.embeddings.word_embeddings.weight, 0, 1))).item() > 0);
 }
 
-TEST_CASE("bert: each dropout drops in training; evaluation is the same each time") {
+TEST_CASE("bert: every dropout acts in training; evaluation is deterministic") {
   for (int which : {0, 1, 2}) {
     Rng rng(8);
     BertOptions options = tiny();
@@ -270,7 +270,7 @@ TEST_CASE("bert: each dropout drops in training; evaluation is the same each tim
   }
 }
 
-TEST_CASE("bert: attention looks at real tokens; weights do not change what comes out") {
+TEST_CASE("bert: attention sees only real tokens; asking for weights changes nothing") {
   Rng rng(9);
   const Bert model = make_model(tiny(), rng);
   const Sample s = make_sample(rng);
@@ -286,7 +286,7 @@ TEST_CASE("bert: attention looks at real tokens; weights do not change what come
   CHECK(seen.size() == 2);
 }
 
-TEST_CASE("bert: any number of threads gives the same loss and gradients") {
+TEST_CASE("bert: the same bits on any number of threads") {
   test::check_threads([] {
     Rng rng(10);
     const Bert model = make_model(tiny(), rng);
@@ -299,8 +299,8 @@ TEST_CASE("bert: any number of threads gives the same loss and gradients") {
   });
 }
 
-TEST_CASE("bert: fills masks with what it has learned, and is in training as before") {
-  // Sentences n, n + 1, n + 2, n + 3 (from 5 to 14) between [CLS] and [SEP]; the mask is 4.
+TEST_CASE("bert: fills masks with learned words, and returns to training mode") {
+  // Sentences n, n + 1, n + 2, n + 3 (words 5 to 14) between [CLS] and [SEP]. The mask is 4.
   constexpr int64_t kClass = 2, kSeparator = 3, kMask = 4;
   Rng rng(11);
   Bert model(tiny(), rng);
@@ -340,7 +340,7 @@ TEST_CASE("bert: fills masks with what it has learned, and is in training as bef
   CHECK_THROWS_AS(models::fill_mask(model, sentence, kMask, 0), Error);
 }
 
-TEST_CASE("bert: refuses what it cannot be or take") {
+TEST_CASE("bert: invalid options and inputs are errors") {
   Rng rng(12);
   auto broken = [](auto change) {
     BertOptions options = tiny();

@@ -1,5 +1,5 @@
-// BERT's files: those that transformers writes (tests/reference/make_bert.py), older names, and
-// what is refused.
+// BERT's files: files of transformers (tests/reference/make_bert.py), older names, and files that
+// do not fit.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ Bert read(const std::string& path) {
   return model;
 }
 
-/// The logits of transformers and of ours agree.
+/// Checks that our logits agree with those of transformers.
 void check_answers(const Bert& model, const std::string& name) {
   const SafeTensors want = load_safetensors(reference(name + ".answers"));
   const Bert::Output y =
@@ -44,7 +44,7 @@ void check_answers(const Bert& model, const std::string& name) {
   CHECK(compared > 0);
 }
 
-/// A file with the tensors of another one under other names, or without those renamed to "".
+/// Writes the tensors of a file under other names, without those renamed to "".
 template <class Rename>
 std::string renamed(const std::string& from, const std::string& to, Rename rename) {
   SafeTensors file = load_safetensors(from), out;
@@ -61,7 +61,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 
 }  // namespace
 
-TEST_CASE("bert files: transformers' answers, with heads and sizes as the file has them") {
+TEST_CASE("bert files: transformers' outputs, with the file's heads and sizes") {
   for (const char* name : {"masked_lm", "pretraining", "classifier"}) {
     const Bert model = read(reference(name));
     CHECK(model.options.vocab == 53);
@@ -75,7 +75,7 @@ TEST_CASE("bert files: transformers' answers, with heads and sizes as the file h
   }
 }
 
-TEST_CASE("bert files: names of older files, and decoders that are written out") {
+TEST_CASE("bert files: older names, and files that repeat the decoder") {
   test::TempDir dir;
   const std::string now = reference("pretraining");
   const std::string old = renamed(now, dir / "old.safetensors", [](const std::string& name) {
@@ -89,7 +89,7 @@ TEST_CASE("bert files: names of older files, and decoders that are written out")
   save_safetensors(old, file);
   check_answers(read(old), "pretraining");
 
-  SafeTensors other = file;  // the table as the decoder alone, the bias as its bias alone
+  SafeTensors other = file;  // table and bias only under the decoder's names
   std::erase_if(other.tensors,
                 [](const auto& t) { return t.first == "bert.embeddings.word_embeddings.weight"; });
   for (auto& [name, t] : other.tensors)
@@ -104,7 +104,7 @@ TEST_CASE("bert files: names of older files, and decoders that are written out")
                        IoError);
 }
 
-TEST_CASE("bert files: what is saved is read again, under either type") {
+TEST_CASE("bert files: saved files load again, also into f64") {
   test::TempDir dir;
   const Bert model = read(reference("pretraining"));
   nn::save_weights(dir / "ours.safetensors", model);
@@ -120,7 +120,7 @@ TEST_CASE("bert files: what is saved is read again, under either type") {
   CHECK(test::close(wide({tokens}).words.to(DType::f32), model({tokens}).words, 1e-4, 1e-5));
 }
 
-TEST_CASE("bert files: pre-trained weights go into other heads, and heads aside are reported") {
+TEST_CASE("bert files: pre-trained weights load into other heads; unused heads are reported") {
   test::TempDir dir;
   const Bert pretrained = read(reference("pretraining"));
   BertOptions options = pretrained.options;
@@ -142,7 +142,7 @@ TEST_CASE("bert files: pre-trained weights go into other heads, and heads aside 
   const Tensor tokens = tensor<int64_t>({4, 5, 6}, {1, 3});
   CHECK(test::same(model.bert({tokens}), pretrained.bert({tokens})));
 
-  // BertModel's own file has no "bert." in front, and none of the heads.
+  // BertModel's own file has no "bert." prefix and no heads.
   const std::string bare =
       renamed(reference("masked_lm"), dir / "bare.safetensors", [](const std::string& name) {
         return name.starts_with("bert.") ? name.substr(5) : std::string();
@@ -152,7 +152,7 @@ TEST_CASE("bert files: pre-trained weights go into other heads, and heads aside 
   CHECK(test::same(headless.bert({tokens}), read(reference("masked_lm")).bert({tokens})));
 }
 
-TEST_CASE("bert files: what does not fit is refused, with the file's name") {
+TEST_CASE("bert files: files that do not fit are errors that name the file") {
   test::TempDir dir;
   auto refused = [&](const std::string& path, const char* text, int64_t heads = 3) {
     Rng rng(1);

@@ -1,4 +1,4 @@
-// From a text file to filled masks: all parts of BERT's pre-training together.
+// All parts of BERT's pre-training together: from a text file to filled masks.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -21,8 +21,8 @@ constexpr Animal kAnimals[] = {{"cat", "sat"},   {"dog", "ran"},     {"bird", "s
                                {"fish", "swam"}, {"frog", "hopped"}, {"horse", "galloped"}};
 constexpr const char* kPlaces[] = {"mat", "grass", "roof", "stone", "bridge"};
 
-/// Documents about one animal each, which does what it alone does: masks can be filled from the
-/// other words, and what follows can be told from what does not.
+/// Documents about one animal each, and every animal has its own verb. So masks can be filled from
+/// the other words, and sentences of one document can be recognised.
 std::string stories(int64_t documents) {
   Rng rng(1);
   std::string text;
@@ -43,7 +43,7 @@ models::BertLoss loss_of(const models::Bert& model, const datasets::BertBatch& b
 
 }  // namespace
 
-TEST_CASE("bert pre-training: from a text file to filled masks and pairs that are told apart") {
+TEST_CASE("bert pre-training: from a text file to filled masks and recognised pairs") {
   test::TempDir dir;
   const std::vector<std::string> files = {test::write_file(dir / "text.txt", stories(300))};
   const datasets::WordPiece pieces =
@@ -64,7 +64,7 @@ TEST_CASE("bert pre-training: from a text file to filled masks and pairs that ar
                       .pad = pieces.pad_id()},
                      rng);
   {
-    // Weights of 0.02 suit a width of 768; so narrow a model would take longer to leave them.
+    // The initial 0.02 suits a width of 768. This narrow model would learn slowly from it.
     NoGradGuard no_grad;
     for (const Tensor& p : nn::parameters(model))
       if (p.ndim() > 1) mul_(p, 4);
@@ -81,14 +81,14 @@ TEST_CASE("bert pre-training: from a text file to filled masks and pairs that ar
   NoGradGuard no_grad;
   double masked = 0, next = 0;
   int64_t batches = 0;
-  for (datasets::BertBatch& b : loader) {  // an epoch that it has not seen
+  for (datasets::BertBatch& b : loader) {  // an epoch that the model has not seen
     const models::BertLoss loss = loss_of(model, b);
     masked += loss.masked.item();
     next += loss.next.item();
     ++batches;
   }
-  // Places cannot be known, one of seven words: ln(5) / 7 = 0.23 is the least. Animals of other
-  // documents are the same in one of six pairs, so that 0.24 is the least for what follows.
+  // The place, one of seven words, cannot be known: the least loss is ln(5) / 7 = 0.23. One of six
+  // other documents has the same animal: the least loss of the next sentence is 0.24.
   CHECK(masked / static_cast<double>(batches) < 0.4);
   CHECK(next / static_cast<double>(batches) < 0.5);
   for (const Animal& a : kAnimals) {

@@ -1,4 +1,4 @@
-// Bahdanau's model learns to copy words, and aligns the i-th with the i-th.
+// Bahdanau's model learns to copy words, and aligns each target word with its source word.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using models::Bahdanau, models::BahdanauForm;
 
-// Word 0 begins every target and fills up the source; labels behind the end do not count.
+// Word 0 begins every target and pads the source. Labels after the end do not count.
 constexpr int64_t kWords = 12, kShortest = 3, kLongest = 6, kNoLabel = -100;
 
 struct Batch {
@@ -30,17 +30,17 @@ Batch make_batch(int64_t sentences, Rng& rng) {
   return b;
 }
 
-/// The share of real steps at which `hit` (B, T) is not 0.
+/// The share of real steps where `hit` (B, T) is not 0.
 double share(const Tensor& hit, const Batch& b) {
   return sum(logical_and(hit, b.real)).item() / sum(b.real).item();
 }
 
 }  // namespace
 
-// The embeddings are narrow: with wide ones a state read in both directions carries its neighbours'
-// words as well, and the model copies as easily by looking beside a word. The rate falls at the
-// end: at a constant one the accuracy still swings from step to step, below the bar for one seed in
-// ten, and for another compiler's rounding.
+// The embeddings are narrow. With wide ones a bidirectional state also carries its neighbours'
+// words, and the model can copy by looking beside a word. The learning rate falls at the end: with
+// a constant one the accuracy varies from step to step, and stays below the threshold for one seed
+// in ten or with another compiler's rounding.
 TEST_CASE("copy task: Bahdanau's model aligns on the diagonal") {
   for (BahdanauForm form : {BahdanauForm::paper, BahdanauForm::d2l}) {
     Rng rng(1);

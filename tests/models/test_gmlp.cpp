@@ -1,3 +1,5 @@
+// The gMLP for images: numbers of weights, names of both kinds, blocks against a plain FFN,
+// resuming of training, and heatmaps.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -65,7 +67,7 @@ std::vector<double> values(const Tensor& t) { return t.to_vector<double>(); }
 }  // namespace
 
 TEST_CASE("gmlp: weights of the configurations") {
-  // The first two and timm's are the references', the others counted by hand from the shapes.
+  // The first two and timm's are the reference's numbers. The others are counted from the shapes.
   const std::vector<std::pair<std::string, int64_t>> counts = {
       {"gmlp-4m", 4979360},       {"gmlp-51m", 50907290},     {"gmlp-4m-heads4", 4982114},
       {"gmlp-small", 101008},     {"gmlp-stem", 1258890},     {"gmlp-ti-p4", 4613898},
@@ -75,7 +77,7 @@ TEST_CASE("gmlp: weights of the configurations") {
     CHECK_MESSAGE(models::gmlp_weights(models::gmlp_options(entry.first)) == entry.second,
                   entry.first);
     names.push_back(entry.first);
-    if (entry.second > 10000000) continue;  // gmlp_weights is that of every form: test_gmlp_forms
+    if (entry.second > 10000000) continue;  // test_gmlp_forms checks gmlp_weights
     Rng rng(0);
     CHECK(nn::num_parameters(Gmlp(models::gmlp_options(entry.first), rng)) == entry.second);
   }
@@ -87,7 +89,7 @@ TEST_CASE("gmlp: weights of the configurations") {
   }
 }
 
-TEST_CASE("gmlp: names are the reference's") {
+TEST_CASE("gmlp: names match the reference's") {
   Rng rng(0);
   std::vector<std::string> names,
       want = {"model.patch_embed.proj.weight", "model.patch_embed.proj.bias", "model.cls_token",
@@ -126,7 +128,7 @@ TEST_CASE("gmlp: the paper's form has timm's names, in timm's order") {
   CHECK(model.model.blocks[1].sgu.norm.eps == 1e-5);
 }
 
-TEST_CASE("gmlp: names decide nothing but names") {
+TEST_CASE("gmlp: the naming changes only names") {
   for (const auto& form : forms()) {
     GmlpOptions o = form.second;
     Rng rng(3), same(3), data(4);
@@ -139,7 +141,7 @@ TEST_CASE("gmlp: names decide nothing but names") {
   }
 }
 
-TEST_CASE("gmlp: every form's loss depends on its parameters and on nothing else") {
+TEST_CASE("gmlp: the loss depends on all parameters and on nothing else, in every form") {
   for (const auto& form : forms()) {
     const auto& name = form.first;
     const auto& options = form.second;
@@ -165,14 +167,14 @@ TEST_CASE("gmlp: a fresh block with W = 0 and b = 1 is a plain FFN") {
   o.gate.weight_bound = 0;
   models::GmlpBlock block(o.block(), 5, 0, rng);
   Tensor x = randn({2, 5, 8}, rng);
-  // Only the first half of U's channels is left: u * (0 + 1).
+  // Only the first half of U's channels remains: u * (0 + 1).
   Tensor u = narrow(block.channel_proj_u.weight, 0, 0, 16);
   Tensor hidden = gelu(linear(block.norm(x), u, narrow(block.channel_proj_u.bias, 0, 0, 16)));
   Tensor want = x + gelu(linear(hidden, block.channel_proj_v.weight, block.channel_proj_v.bias));
   CHECK(all_close(block(x), want, 1e-5, 1e-6));
 }
 
-TEST_CASE("gmlp: a block that finishes the first tokens only gives the same values and gradients") {
+TEST_CASE("gmlp: computing only a block's first tokens gives the same values and gradients") {
   for (const auto& form : forms()) {
     const auto& name = form.first;
     const auto& options = form.second;
@@ -211,7 +213,7 @@ TEST_CASE("gmlp: a batch of one equals a row of a batch; dropout is off in evalu
   }
 }
 
-TEST_CASE("gmlp: training continues exactly from weights, optimizer and generators") {
+TEST_CASE("gmlp: training resumes exactly from weights, optimizer and generators") {
   Rng rng(3);
   GmlpOptions o = tiny();
   Tensor x = randn({4, 3, 8, 8}, rng), target = tensor<int64_t>({1, 0, 9, 3}, {4});
@@ -232,7 +234,7 @@ TEST_CASE("gmlp: training continues exactly from weights, optimizer and generato
   for (int i = 0; i < 3; ++i) CHECK(step(a, opt_a) == step(b, opt_b));
 }
 
-TEST_CASE("gmlp: what it tells of itself") {
+TEST_CASE("gmlp: summary and heatmaps") {
   Rng rng(1);
   const models::Gmlp small(models::gmlp_options("gmlp-small"), rng);
   CHECK(small.summary() == "3 blocks on 65 tokens of 64 channels");
@@ -257,7 +259,7 @@ TEST_CASE("gmlp: what it tells of itself") {
   CHECK(models::Gmlp(models::gmlp_options("gmlp-stem"), rng).patch_size() == 4);
 }
 
-TEST_CASE("gmlp: spatial matrices for the heatmaps, and what is refused") {
+TEST_CASE("gmlp: spatial matrices; invalid options and images are errors") {
   Rng rng(3);
   GmlpOptions o = tiny();
   o.gate.heads = 4;

@@ -1,4 +1,4 @@
-// Every two options of the gMLP for images together: any value of the one with any of the other.
+// The gMLP for images with every pair of options: every value of one with every value of the other.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -22,7 +22,7 @@ struct Choice {
   std::function<void(GmlpOptions&)> apply;
 };
 
-/// The values that each option may take, the default aside.
+/// The values of each option, except the default.
 const std::vector<std::vector<Choice>>& options() {
   static const std::vector<std::vector<Choice>> kOptions = {
       {{"additive", [](auto& o) { o.gate.gate = Gate::additive; }},
@@ -63,7 +63,7 @@ void for_pairs(const std::function<void(const std::string&, const GmlpOptions&)>
           GmlpOptions o = tiny;
           a.apply(o);
           b.apply(o);
-          if (!o.stem.empty() && o.image == 9) o.patch = 5;  // what the stem leaves of 9
+          if (!o.stem.empty() && o.image == 9) o.patch = 5;  // the stem leaves 5 pixels
           fn(std::string(a.name) + " + " + b.name, o);
         }
 }
@@ -74,7 +74,7 @@ Tensor images(const GmlpOptions& o, int64_t batch, Rng& rng, DType dtype = DType
 
 }  // namespace
 
-TEST_CASE("gmlp forms: the loss depends on every parameter and on nothing else; all get a step") {
+TEST_CASE("gmlp forms: the loss depends on all parameters and nothing else; all are trained") {
   int count = 0;
   for_pairs([&](const std::string& name, const GmlpOptions& o) {
     CAPTURE(name);
@@ -89,15 +89,14 @@ TEST_CASE("gmlp forms: the loss depends on every parameter and on nothing else; 
     optim::AdamW optimizer(nn::named_parameters(model));
     optim::check_training_graph(loss, nn::named_parameters(model), optimizer);
     loss.backward();
-    for (const auto& p : nn::named_parameters(model))  // there, and not NaN
+    for (const auto& p : nn::named_parameters(model))  // not missing or NaN
       CHECK_MESSAGE(all_close(p.second.grad(), p.second.grad(), 0, 0), p.first);
     optimizer.step();
   });
   CHECK(count > 180);
 }
 
-TEST_CASE(
-    "gmlp forms: a row of a batch is the picture alone, in f64; dropout is off in evaluation") {
+TEST_CASE("gmlp forms: a row of a batch equals the image alone, in f64; no dropout in evaluation") {
   for_pairs([&](const std::string& name, const GmlpOptions& o) {
     CAPTURE(name);
     Rng rng(4);
@@ -112,7 +111,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("gmlp forms: weights come back from their names, and the heatmaps show W") {
+TEST_CASE("gmlp forms: weights load by their names, and the heatmaps show W") {
   for_pairs([&](const std::string& name, const GmlpOptions& o) {
     CAPTURE(name);
     Rng rng(5), other(6);
@@ -143,7 +142,7 @@ TEST_CASE("gmlp forms: a fresh block with W = 0 and b = 1 is a plain FFN") {
     zero.gate.weight_bound = 0;
     const models::GmlpBlock block(zero.block(), 5, 0, rng);
     const Tensor x = randn({2, 5, o.dim}, rng);
-    const int64_t width = block.channel_proj_v.weight.size(1);  // u is all that passes
+    const int64_t width = block.channel_proj_v.weight.size(1);  // only u passes through
     const Tensor up = narrow(block.channel_proj_u.weight, 0, 0, width);
     const Tensor bias = narrow(block.channel_proj_u.bias, 0, 0, width);
     Tensor ffn = block.channel_proj_v(gelu(linear(block.norm(x), up, bias)));
@@ -152,8 +151,7 @@ TEST_CASE("gmlp forms: a fresh block with W = 0 and b = 1 is a plain FFN") {
   });
 }
 
-TEST_CASE(
-    "gmlp forms: no token of a causal block sees a later one, bit for bit; steps are the whole") {
+TEST_CASE("gmlp forms: a causal block sees no later token, bit for bit; steps equal the whole") {
   for_pairs([&](const std::string& name, const GmlpOptions& o) {
     if (!o.gate.causal) return;
     CAPTURE(name);

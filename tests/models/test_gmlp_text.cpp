@@ -1,4 +1,4 @@
-// gMLP and aMLP for text: heads, causality, padding, decoding.
+// gMLP and aMLP for text: heads, causality, padding and decoding, in every pair of options.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -71,7 +71,7 @@ void for_pairs(const std::function<void(const std::string&, const GmlpTextOption
         }
 }
 
-/// Ready to be asked, in f64, with weights that make everything count.
+/// The model in f64 and evaluation, with weights so large that every part matters.
 template <class M>
 M asked(M model, Rng& rng) {
   for (const auto& [name, p] : nn::named_parameters(model))
@@ -86,7 +86,7 @@ Tensor words(int64_t batch, int64_t tokens, Rng& rng) {
   return randint(0, kWords, {batch, tokens}, rng);
 }
 
-/// The derivative of loss() along random directions, by differences.
+/// Compares the derivative of loss() along random directions with differences.
 template <class M>
 void check_gradients(const M& model, const std::function<Tensor(const M&)>& loss, Rng& rng) {
   nn::zero_grad(model);
@@ -112,7 +112,7 @@ void check_gradients(const M& model, const std::function<Tensor(const M&)>& loss
 }  // namespace
 
 TEST_CASE("gmlp text: the paper's numbers of weights") {
-  // Table 5 and 6, in millions, with a vocabulary of 32,000.
+  // Tables 5 and 6, in millions, with a vocabulary of 32,000.
   const std::vector<std::pair<std::string, int64_t>> millions = {
       {"base", 130}, {"large", 365}, {"xlarge", 941}, {"amlp-base", 109}, {"amlp-large", 316}};
   for (const auto& entry : millions) {
@@ -161,7 +161,7 @@ TEST_CASE("gmlp text: names") {
   CHECK(names(GmlpMaskedLanguageModel(o, rng)).back() == "decoder.bias");
 }
 
-TEST_CASE("gmlp text: every loss depends on its parameters and on nothing else") {
+TEST_CASE("gmlp text: every loss depends on all parameters and nothing else") {
   const Tensor lengths = tensor<int64_t>({5, 2, 3}, {3});
   for_pairs([&](const std::string& name, const GmlpTextOptions& o) {
     CAPTURE(name);
@@ -190,7 +190,7 @@ TEST_CASE("gmlp text: every loss depends on its parameters and on nothing else")
   });
 }
 
-TEST_CASE("gmlp text: gradients are those of differences") {
+TEST_CASE("gmlp text: gradients match differences") {
   const Tensor lengths = tensor<int64_t>({5, 2, 3}, {3});
   for (auto matrix : {SpatialMatrix::full, SpatialMatrix::toeplitz}) {
     for (bool tied : {true, false}) {
@@ -231,13 +231,13 @@ TEST_CASE("gmlp text: no logit of a language model depends on a later token, bit
       const Tensor other = model(repad(tokens, lengths, kWords));
       CHECK(same(narrow(whole, 1, 0, seen), narrow(other, 1, 0, seen)));
       CHECK_FALSE(same(select(whole, 1, seen), select(other, 1, seen)));
-      // A shorter text is the beginning of a longer one.
+      // A shorter text has the logits of the beginning of a longer one.
       CHECK(close(model(narrow(tokens, 1, 0, seen)), narrow(whole, 1, 0, seen), 1e-10, 1e-12));
     }
   });
 }
 
-TEST_CASE("gmlp text: padding changes nothing, bit for bit; a row alone is that row of a batch") {
+TEST_CASE("gmlp text: padding changes no bit; a row alone equals that row of a batch") {
   const std::vector<int64_t> each = {5, 2, 3};
   const Tensor lengths = tensor(each, {3});
   for_pairs([&](const std::string& name, const GmlpTextOptions& o) {
@@ -266,7 +266,7 @@ TEST_CASE("gmlp text: padding changes nothing, bit for bit; a row alone is that 
   });
 }
 
-TEST_CASE("gmlp text: words that only padding holds get no gradient") {
+TEST_CASE("gmlp text: words that occur only in padding get no gradient") {
   GmlpTextOptions o = tiny();
   o.attention_dim = 4;
   Rng rng(6);
@@ -278,7 +278,7 @@ TEST_CASE("gmlp text: words that only padding holds get no gradient") {
   for (int64_t word : {1, 2, 3}) CHECK(sum(abs(grad[word])).item() > 0);
 }
 
-TEST_CASE("gmlp text: cached as uncached, whatever the prompt") {
+TEST_CASE("gmlp text: decoding with a cache equals the whole model, for any prompt") {
   for_pairs([&](const std::string& name, const GmlpTextOptions& o) {
     CAPTURE(name);
     Rng rng(7);
@@ -304,7 +304,7 @@ TEST_CASE("gmlp text: cached as uncached, whatever the prompt") {
   });
 }
 
-TEST_CASE("gmlp text: greedy, beam search and samples say what the whole model says") {
+TEST_CASE("gmlp text: greedy, beam search and sampling match the whole model") {
   for (int64_t attention : {0, 4}) {
     GmlpTextOptions o = tiny();
     o.attention_dim = attention;
@@ -345,7 +345,7 @@ TEST_CASE("gmlp text: greedy, beam search and samples say what the whole model s
   }
 }
 
-TEST_CASE("gmlp text: the same with every number of threads") {
+TEST_CASE("gmlp text: the same bits on any number of threads") {
   GmlpTextOptions o = tiny();
   o.attention_dim = 4;
   test::check_threads([&] {
@@ -357,8 +357,8 @@ TEST_CASE("gmlp text: the same with every number of threads") {
   });
 }
 
-TEST_CASE("gmlp text: what needs the tokens before is learned from them") {
-  // The word three places back: nothing but W can fetch it.
+TEST_CASE("gmlp text: learns words that only earlier tokens tell") {
+  // The next word is the one three places back. Only W can fetch it.
   GmlpTextOptions o = tiny();
   o.context = 12;
   o.dim = 16;
@@ -377,10 +377,10 @@ TEST_CASE("gmlp text: what needs the tokens before is learned from them") {
     optimizer.step();
     last = loss.item();
   }
-  CHECK(last < 0.1);  // ln 7 = 1.9 without
+  CHECK(last < 0.1);  // guessing would give ln 7 = 1.9
 }
 
-TEST_CASE("gmlp text: what it tells of itself, and what is refused") {
+TEST_CASE("gmlp text: summary and heatmaps; invalid inputs are errors") {
   Rng rng(12);
   GmlpTextOptions o = tiny();
   o.gate.heads = 2;

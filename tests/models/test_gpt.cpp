@@ -1,3 +1,5 @@
+// GPT-2 and Llama: numbers of weights, causality, decoding with a cache, logits and files of
+// transformers (tests/reference).
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -44,7 +46,7 @@ Gpt loaded(const std::string& name, const std::string& file = "model.safetensors
   return model;
 }
 
-/// A file of the model's weights, which `change` has rewritten.
+/// A file of the model's weights, rewritten by `change`.
 template <class Change>
 std::string rewritten(const std::string& name, Change change) {
   SafeTensors file = load_safetensors(reference(name) + "/model.safetensors");
@@ -77,7 +79,7 @@ TEST_CASE("Gpt: numbers of weights") {
   }
 }
 
-TEST_CASE("Gpt: every form has the weights it says, its loss reaches all, f32 and f64") {
+TEST_CASE("Gpt: gpt_weights is right, and the loss reaches all weights, in every form") {
   for (const auto& form : forms()) {
     const GptOptions& options = form.second;
     INFO(form.first);
@@ -93,7 +95,7 @@ TEST_CASE("Gpt: every form has the weights it says, its loss reaches all, f32 an
   }
 }
 
-TEST_CASE("Gpt: every form is a module: gradients, strides, batch, copies, files") {
+TEST_CASE("Gpt: check_module passes in every form") {
   for (const auto& form : forms()) {
     INFO(form.first);
     GptOptions options = form.second;
@@ -103,7 +105,7 @@ TEST_CASE("Gpt: every form is a module: gradients, strides, batch, copies, files
   }
 }
 
-TEST_CASE("Gpt: later tokens change nothing before them, other texts nothing at all") {
+TEST_CASE("Gpt: later tokens do not change earlier logits; texts do not change each other") {
   for (const auto& form : forms()) {
     const GptOptions& options = form.second;
     INFO(form.first);
@@ -123,7 +125,7 @@ TEST_CASE("Gpt: later tokens change nothing before them, other texts nothing at 
   }
 }
 
-TEST_CASE("Gpt: steps with a cache are the whole, from any beginning") {
+TEST_CASE("Gpt: steps with a cache equal the whole, from any prompt") {
   for (const auto& form : forms()) {
     const GptOptions& options = form.second;
     INFO(form.first);
@@ -144,7 +146,7 @@ TEST_CASE("Gpt: steps with a cache are the whole, from any beginning") {
   }
 }
 
-TEST_CASE("Gpt: greedy and sampling stop at the end, a batch as its texts alone") {
+TEST_CASE("Gpt: greedy and sampling stop at the end; a batch equals its texts alone") {
   for (const auto& options : {small(), small_llama()}) {
     const Gpt model = sharp(options, 5);
     const Tensor prompt = some_tokens(4, 3);
@@ -168,7 +170,7 @@ TEST_CASE("Gpt: greedy and sampling stop at the end, a batch as its texts alone"
                            {.begin = last[i], .end = 7, .max_length = kContext - 2});
       CHECK(alone[0].tokens == best[i].tokens);
       Tensor text = narrow(prompt, 0, i, 1);
-      for (int64_t token : best[i].tokens) {  // no cache
+      for (int64_t token : best[i].tokens) {  // without a cache
         const Tensor logits = model(text);
         CHECK(argmax(select(logits, 1, text.size(1) - 1), -1).item<int64_t>() == token);
         text = cat({text, tensor(Tokens{token}, {1, 1})}, 1);
@@ -180,7 +182,7 @@ TEST_CASE("Gpt: greedy and sampling stop at the end, a batch as its texts alone"
   }
 }
 
-TEST_CASE("Gpt: attention is causal, its rows are probabilities, and the logits are the same") {
+TEST_CASE("Gpt: attention is causal, its rows sum to 1, and logits stay the same") {
   for (const auto& options : {small(), small_llama()}) {
     const Gpt model = sharp(options);
     NoGradGuard guard;
@@ -196,7 +198,7 @@ TEST_CASE("Gpt: attention is causal, its rows are probabilities, and the logits 
   }
 }
 
-TEST_CASE("Gpt: the same with 1 and with more threads; dropouts drop in training alone") {
+TEST_CASE("Gpt: the same bits on any number of threads; dropout only in training") {
   GptOptions options = small();
   options.dropout = 0.3;
   const Tensor tokens = some_tokens(3, kContext);
@@ -280,7 +282,7 @@ TEST_CASE("Gpt: files with and without prefix, with and without the tied head, o
   CHECK(same(model(tokens), before));
 }
 
-TEST_CASE("Gpt: errors say the rule and the values") {
+TEST_CASE("Gpt: errors name the rule and the values") {
   Rng rng(1);
   auto make = [&](auto change) {
     GptOptions o = small();

@@ -1,4 +1,4 @@
-// The Neural Turing Machine, and the LSTM beside it.
+// The Neural Turing Machine and its LSTM baseline: states, traces, initial memory, names.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 NtmOptions tiny() { return {.inputs = 3, .outputs = 2, .locations = 7, .width = 4, .hidden = 5}; }
 
-/// Forms that differ in every option, alone and together.
+/// Forms that differ in every option.
 std::vector<NtmOptions> forms() {
   std::vector<NtmOptions> out(9, tiny());
   out[1].controller = NtmController::feed_forward;
@@ -45,7 +45,7 @@ std::vector<std::string> names_of(const NtmOptions& o) {
 
 }  // namespace
 
-TEST_CASE("ntm: every parameter is reached, in every form") {
+TEST_CASE("ntm: gradients reach every parameter, in every form") {
   for (const NtmOptions& o : forms()) {
     Rng rng(1);
     Ntm model(o, rng);
@@ -60,7 +60,7 @@ TEST_CASE("ntm: every parameter is reached, in every form") {
   check_leaves(sum(y), baseline);
 }
 
-TEST_CASE("ntm: names of its forms") {
+TEST_CASE("ntm: names of all forms") {
   auto has = [](const std::vector<std::string>& names, const char* name) {
     return std::count(names.begin(), names.end(), name) == 1;
   };
@@ -76,10 +76,10 @@ TEST_CASE("ntm: names of its forms") {
   CHECK(has(names_of(f[5]), "initial_memory"));
   Rng rng(0);
   CHECK(nn::named_parameters(Ntm(f[5], rng)).size() ==
-        nn::named_parameters(Ntm(f[2], rng)).size() - 4 + 1);  // a layer less, the memory more
+        nn::named_parameters(Ntm(f[2], rng)).size() - 4 + 1);  // one layer less, but the memory
 }
 
-TEST_CASE("ntm: a state carried on equals one run, and can be gone on from twice") {
+TEST_CASE("ntm: runs continued from a state equal one run, also twice") {
   for (const NtmOptions& o : forms()) {
     Rng rng(2);
     Ntm model(o, rng);
@@ -97,7 +97,7 @@ TEST_CASE("ntm: a state carried on equals one run, and can be gone on from twice
   }
 }
 
-TEST_CASE("ntm: a sequence alone is that sequence of a batch; what comes later changes nothing") {
+TEST_CASE("ntm: a sequence alone equals that of a batch; later inputs change nothing") {
   for (const NtmOptions& o : forms()) {
     Rng rng(3);
     Ntm model(o, rng);
@@ -108,7 +108,7 @@ TEST_CASE("ntm: a sequence alone is that sequence of a batch; what comes later c
   }
 }
 
-TEST_CASE("ntm: the trace shows weightings that sum to 1 and the memory they made") {
+TEST_CASE("ntm: the trace has weightings that sum to 1, and the memory") {
   Rng rng(4);
   NtmOptions o = forms()[4];
   Ntm model(o, rng);
@@ -126,7 +126,7 @@ TEST_CASE("ntm: the trace shows weightings that sum to 1 and the memory they mad
   CHECK_FALSE(model.run(x).trace.memory.defined());
 }
 
-TEST_CASE("ntm: where memory and heads start") {
+TEST_CASE("ntm: initial memory and heads") {
   for (NtmStart start : {NtmStart::constant, NtmStart::learned, NtmStart::random}) {
     Rng rng(5);
     NtmOptions o = tiny();
@@ -144,7 +144,7 @@ TEST_CASE("ntm: where memory and heads start") {
   }
 }
 
-TEST_CASE("ntm: the same bits for any number of threads") {
+TEST_CASE("ntm: the same bits on any number of threads") {
   test::check_threads([] {
     Rng rng(6);
     NtmOptions o = tiny();
@@ -158,7 +158,7 @@ TEST_CASE("ntm: the same bits for any number of threads") {
   });
 }
 
-TEST_CASE("ntm: in f64, too") {
+TEST_CASE("ntm: works in f64") {
   Rng rng(7);
   Ntm single(tiny(), rng);
   Ntm model = single;

@@ -1,3 +1,5 @@
+// ResNets: numbers of weights and names of torchvision, blocks, initial values, evaluation, and
+// class activation maps.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -14,7 +16,7 @@ namespace tern::test_resnet {
 using models::ResNet, models::ResNetBlockKind, models::ResNetOptions;
 using test::close, test::same;
 
-TEST_CASE("resnet: weights of the configurations are torchvision's") {
+TEST_CASE("resnet: numbers of weights match torchvision's") {
   const std::vector<std::pair<std::string, int64_t>> counts = {
       {"resnet18", 11'689'512},         {"resnet34", 21'797'672},
       {"resnet50", 25'557'032},         {"resnet101", 44'549'160},
@@ -33,7 +35,7 @@ TEST_CASE("resnet: weights of the configurations are torchvision's") {
                        Error);
 }
 
-TEST_CASE("resnet: names and their order are torchvision's") {
+TEST_CASE("resnet: names and their order match torchvision's") {
   Rng rng(0);
   std::vector<std::string> names, want;
   const auto norm = [&](const std::string& name) {
@@ -58,7 +60,7 @@ TEST_CASE("resnet: names and their order are torchvision's") {
   CHECK(names == want);
 }
 
-TEST_CASE("resnet: every form's loss depends on its parameters and on nothing else") {
+TEST_CASE("resnet: the loss depends on all parameters and nothing else, in every form") {
   for (const auto& form : test::resnet_forms()) {
     const auto& o = form.second;
     CAPTURE(form.first);
@@ -73,14 +75,14 @@ TEST_CASE("resnet: every form's loss depends on its parameters and on nothing el
   }
 }
 
-TEST_CASE("resnet: in evaluation a row of a batch is the picture alone, and nothing changes") {
+TEST_CASE("resnet: in evaluation a row of a batch equals the image alone; no state changes") {
   for (const auto& form : test::resnet_forms()) {
     const auto& o = form.second;
     CAPTURE(form.first);
     Rng rng(4);
     ResNet model(o, rng);
     const Tensor x = randn({3, o.channels, 20, 17}, rng);
-    const Tensor trained = model(x);  // and moves the statistics
+    const Tensor trained = model(x);  // also updates the statistics
     CHECK(model.bn1.num_batches_tracked.tensor().item<int64_t>() == 1);
     nn::set_training(model, false);
     NoGradGuard no_grad;
@@ -93,7 +95,7 @@ TEST_CASE("resnet: in evaluation a row of a batch is the picture alone, and noth
   }
 }
 
-TEST_CASE("resnet: threads change nothing") {
+TEST_CASE("resnet: the same bits on any number of threads") {
   for (const auto& form : test::resnet_forms()) {
     CAPTURE(form.first);
     Rng rng(3);
@@ -108,7 +110,7 @@ TEST_CASE("resnet: threads change nothing") {
   }
 }
 
-TEST_CASE("resnet: convolutions start in N(0, 2 / fan_out), norms at 1, or the last ones at 0") {
+TEST_CASE("resnet: initial values: convolutions N(0, 2 / fan_out), norms 1, last norms 0") {
   Rng rng(5);
   ResNetOptions o = test::tiny_resnet();
   o.width = 32;
@@ -130,12 +132,12 @@ TEST_CASE("resnet: convolutions start in N(0, 2 / fan_out), norms at 1, or the l
         CHECK(sum(block.bn1.weight).item() > 0);
         const Tensor x = randn({2, block.conv1.weight.size(1), 6, 6}, rng);
         const Tensor past = block.downsample ? (*block.downsample)(x) : x;
-        CHECK(close(block(x), relu(past)));  // the branch gives 0
+        CHECK(close(block(x), relu(past)));  // the branch is 0
       }
   }
 }
 
-TEST_CASE("resnet: the stride of a bottleneck is that of its 3x3; groups and width are its own") {
+TEST_CASE("resnet: the 3x3 of a bottleneck has the stride, groups and width") {
   Rng rng(5);
   ResNetOptions o = models::resnet_options("resnext50_32x4d");
   o.layers = {1, 1};
@@ -149,7 +151,7 @@ TEST_CASE("resnet: the stride of a bottleneck is that of its 3x3; groups and wid
   CHECK(ResNet(o, rng).stages[0][0].conv2.weight.shape() == Shape{128, 128, 3, 3});
 }
 
-TEST_CASE("resnet: a narrow one learns a batch by heart") {
+TEST_CASE("resnet: a narrow one memorises a batch") {
   for (const auto kind : {ResNetBlockKind::basic, ResNetBlockKind::bottleneck}) {
     Rng rng(3);
     ResNetOptions o = test::tiny_resnet();
@@ -172,7 +174,7 @@ TEST_CASE("resnet: a narrow one learns a batch by heart") {
   }
 }
 
-TEST_CASE("resnet: the class activation map holds what each place adds to the logit") {
+TEST_CASE("resnet: the class activation map shows what each place adds to the logit") {
   Rng rng(6);
   ResNetOptions o = test::tiny_resnet();
   o.small_pictures = true;
@@ -206,14 +208,14 @@ TEST_CASE("resnet: the class activation map holds what each place adds to the lo
   }
   {
     NoGradGuard no_grad;
-    fill_(model.fc->weight, 0);  // nothing speaks for any class
+    fill_(model.fc->weight, 0);  // no place adds to any class
   }
   CHECK(sum(model.patch_maps(images).maps[0].values).item() == 0);
   o.classes = 0;
   CHECK(ResNet(o, rng).patch_maps(images).maps.empty());
 }
 
-TEST_CASE("resnet: what it tells of itself") {
+TEST_CASE("resnet: summary") {
   Rng rng(0);
   const ShapeOnlyScope no_memory;
   CHECK(ResNet(models::resnet_options("resnet50"), rng).summary() ==
@@ -224,7 +226,7 @@ TEST_CASE("resnet: what it tells of itself") {
         "8 basic blocks in 4 stages of 64 to 512 channels, behind a stem for small pictures");
 }
 
-TEST_CASE("resnet: what cannot be made, or is no image, is refused") {
+TEST_CASE("resnet: invalid options and images are errors") {
   Rng rng(3);
   const auto refused = [&](auto&& set, const char* text) {
     ResNetOptions o = test::tiny_resnet();

@@ -1,4 +1,5 @@
-// ResNets beside torchvision's (tests/reference/resnet/make_resnet.py).
+// ResNets from states of torchvision (tests/reference/resnet/make_resnet.py): options, logits,
+// gradients and statistics.
 #include <doctest/doctest.h>
 
 #include "tern/core/base/rng.h"
@@ -15,7 +16,7 @@ using test::same;
 
 namespace {
 
-// The part of a state whose names begin with `prefix`, without it.
+// The part of a state whose names begin with `prefix`, which is removed.
 NamedTensors part(const SafeTensors& file, const std::string& prefix) {
   NamedTensors out;
   for (const auto& [name, t] : file.tensors)
@@ -43,7 +44,7 @@ ResNet evaluated(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("resnet: a file of weights says which model it is") {
+TEST_CASE("resnet: the options of a model come from its file of weights") {
   const test::TempDir dir;
   Rng rng(3);
   models::ResNetOptions o = test::tiny_resnet();
@@ -55,7 +56,7 @@ TEST_CASE("resnet: a file of weights says which model it is") {
   CHECK(same(evaluated(dir / "weights.safetensors")(images), model(images)));
 }
 
-TEST_CASE("resnet: torchvision's states load; logits, gradients and statistics are its own, f64") {
+TEST_CASE("resnet: torchvision's states give its logits, gradients and statistics, in f64") {
   const SafeTensors file =
       load_safetensors(std::string(TERN_SOURCE_DIR) + "/tests/reference/resnet/forms.safetensors");
   for (const std::string form : {"basic", "small", "bottleneck"}) {
@@ -84,7 +85,7 @@ TEST_CASE("resnet: torchvision's states load; logits, gradients and statistics a
   }
 }
 
-TEST_CASE("resnet: options come back from the shapes of a state") {
+TEST_CASE("resnet: options are inferred from the shapes of a state") {
   const auto check_options = [](const ResNetOptions& o) {
     Rng rng(3);
     const NamedTensors state = nn::state_dict(ResNet(o, rng));
@@ -109,7 +110,7 @@ TEST_CASE("resnet: options come back from the shapes of a state") {
   }
 }
 
-TEST_CASE("resnet: counts of batches may be missing, nothing else may") {
+TEST_CASE("resnet: only counts of batches may be missing") {
   Rng rng(3), other(4);
   ResNet from(test::tiny_resnet(), rng), to(test::tiny_resnet(), other);
   const NamedTensors state = nn::state_dict(from);
@@ -117,7 +118,7 @@ TEST_CASE("resnet: counts of batches may be missing, nothing else may") {
   CHECK(to(randn({2, 3, 64, 64}, rng)).defined());
   const LoadStateReport report = nn::load_state_dict(to, without(state, "num_batches_tracked"));
   CHECK(report.missing.empty());
-  CHECK(to.bn1.num_batches_tracked.tensor().item<int64_t>() == 1);  // its own
+  CHECK(to.bn1.num_batches_tracked.tensor().item<int64_t>() == 1);  // keeps its own count
   CHECK(same(to.bn1.running_var, from.bn1.running_var));
   CHECK_THROWS_WITH_AS(nn::load_state_dict(to, without(state, "bn2.running_var")),
                        doctest::Contains("layer1.0.bn2.running_var"), Error);

@@ -1,4 +1,4 @@
-// The LSTM encoder-decoder and Bahdanau's model with attention.
+// The LSTM encoder-decoder and Bahdanau's model with attention: steps, padding, alignments, names.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ Batch make_batch(Rng& rng) {
 
 }  // namespace
 
-TEST_CASE("seq2seq: every parameter is reached; steps equal the whole") {
+TEST_CASE("seq2seq: gradients reach every parameter; steps equal the whole") {
   for (bool reverse : {false, true}) {
     Rng rng(1);
     models::Seq2SeqOptions options = kTiny;
@@ -56,7 +56,7 @@ TEST_CASE("seq2seq: every parameter is reached; steps equal the whole") {
   }
 }
 
-TEST_CASE("seq2seq: padding changes nothing; a row alone is that row of a batch") {
+TEST_CASE("seq2seq: padding changes nothing; a row alone equals that row of a batch") {
   Rng rng(2);
   models::Seq2SeqOptions options = kTiny;
   options.reverse_source = true;
@@ -90,13 +90,13 @@ TEST_CASE("bahdanau: names of both forms") {
   CHECK(has("decoder.rnn.weight_hh_l1"));
   CHECK(has("decoder.attention.W_q.weight"));
   CHECK_FALSE(has("encoder.fc.weight"));
-  CHECK(names(BahdanauForm::paper).size() == 21);  // as the reference file, see tests/parity
+  CHECK(names(BahdanauForm::paper).size() == 21);  // as in the reference file, see tests/parity
   BahdanauOptions deep = tiny(BahdanauForm::paper);
   deep.layers = 2;
   CHECK_THROWS_WITH_AS(Bahdanau(deep, rng), doctest::Contains("one layer, got 2"), Error);
 }
 
-TEST_CASE("bahdanau: every parameter is reached; steps equal the whole") {
+TEST_CASE("bahdanau: gradients reach every parameter; steps equal the whole") {
   for (BahdanauForm form : {BahdanauForm::paper, BahdanauForm::d2l}) {
     Rng rng(4);
     Bahdanau model(tiny(form), rng);
@@ -128,7 +128,7 @@ TEST_CASE("bahdanau: alignments sum to 1 over the sentence; padding changes noth
     CHECK(other.to_vector<float>() == out.logits.to_vector<float>());
     Tensor alone = model(narrow(narrow(b.source, 0, 2, 1), 1, 0, 4), {}, narrow(b.target, 0, 2, 1));
     CHECK(close(alone, narrow(out.logits, 0, 2, 1)));
-    // Rows chosen anew, as beams do.
+    // Selects rows, as beam search does.
     models::BahdanauState state =
         model.encode(b.source, b.lengths).select_rows(tensor({2, 2, 0}, {3}, DType::i64));
     auto step = model.step(
@@ -138,7 +138,7 @@ TEST_CASE("bahdanau: alignments sum to 1 over the sentence; padding changes noth
   }
 }
 
-TEST_CASE("bahdanau: the same bits for any number of threads") {
+TEST_CASE("bahdanau: the same bits on any number of threads") {
   test::check_threads([] {
     Rng rng(6);
     BahdanauOptions o = tiny(BahdanauForm::paper);

@@ -16,8 +16,8 @@ namespace {
 
 using Results = std::vector<Tensor>;
 
-/// The results at a vector level, which are `expected` (if given) on each number of threads.
-/// Returns `expected` if the processor lacks the level.
+/// Results at a vector level. Checks that they equal `expected`, if given, on each number of
+/// threads. Returns `expected` if the processor lacks the level.
 Results on_threads(const test::SmallTraining& training, int steps, VectorLevel level,
                    const std::vector<int>& numbers, Results expected = {}) {
   if (level > detail::cpu().level) return expected;
@@ -38,8 +38,8 @@ Results on_threads(const test::SmallTraining& training, int steps, VectorLevel l
 
 }  // namespace
 
-// Without fused multiply-adds BLAS computes f32 products, which have other bits.
-TEST_CASE("threads: every family of models trains with the same bits on 1 to 64 of them") {
+// Without fused multiply-adds BLAS computes f32 products, so the baseline level has other bits.
+TEST_CASE("threads: every family of models trains with the same bits on 1 to 64 threads") {
   const std::vector<int> numbers = {1, 2, 3, 7, 16, 64};
   for (const test::SmallTraining& training : test::small_trainings()) {
     on_threads(training, 10, VectorLevel::kBaseline, numbers);
@@ -48,9 +48,9 @@ TEST_CASE("threads: every family of models trains with the same bits on 1 to 64 
   }
 }
 
-// Products in bf16 have the same bits without fused multiply-adds, too, but take fifty times as
-// long: one step there.
-TEST_CASE("threads: every family trains in bf16 with the same bits on 1 to 64 of them") {
+// Products in bf16 have the same bits without fused multiply-adds, but take fifty times as long:
+// the baseline level runs one step.
+TEST_CASE("threads: every family trains in bf16 with the same bits on 1 to 64 threads") {
   const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
   const std::vector<int> numbers = {1, 2, 3, 7, 16, 64};
   for (const test::SmallTraining& training : test::small_trainings()) {

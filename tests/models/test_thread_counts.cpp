@@ -1,4 +1,4 @@
-// A program's threads are started in its first step and stay the same ones.
+// The threads of a program start in its first step and stay the same.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -15,7 +15,7 @@
 namespace tern::test_thread_counts {
 namespace {
 
-/// Calls step() once and then several times, with each number of threads.
+/// Checks, for several numbers of threads, that only the first call of step() starts threads.
 void check_threads(const std::function<void()>& step) {
   const int before = num_threads();
   for (int threads : {2, 8, 16, 64}) {
@@ -33,7 +33,7 @@ void check_threads(const std::function<void()>& step) {
 const models::GptOptions kForm = {
     .vocab = 50, .context = 16, .dim = 32, .layers = 2, .heads = 2, .dropout = 0.1};
 
-TEST_CASE("threads: a training starts and ends none after its first step") {
+TEST_CASE("threads: training starts and ends no threads after its first step") {
   Rng rng(1);
   models::Gpt model(kForm, rng);
   optim::AdamW optimizer(nn::named_parameters(model));
@@ -45,7 +45,7 @@ TEST_CASE("threads: a training starts and ends none after its first step") {
   });
 }
 
-TEST_CASE("threads: decoding starts and ends none after its first step") {
+TEST_CASE("threads: decoding starts and ends no threads after its first step") {
   Rng rng(2);
   models::Gpt model(kForm, rng);
   nn::set_training(model, false);

@@ -1,6 +1,6 @@
-// Whole trainings have the same bits by every way of bf16 products, and in f32 the bits recorded
-// for processors with fused multiply-adds. (On any number of threads, with AVX2 and AVX-512:
-// test_thread_bits.cpp.)
+// Trainings have the same bits in all fast implementations of bf16 products, and in f32 the
+// recorded bits of processors with fused multiply-adds. Vector levels and threads:
+// test_thread_bits.cpp.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -23,13 +23,13 @@ void check_same_tensors(const std::vector<Tensor>& first, const std::vector<Tens
 
 }  // namespace
 
-TEST_CASE("bf16: a training has the same bits by every way of products and on any threads") {
+TEST_CASE("bf16: a training has the same bits in every implementation and on any threads") {
   const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
   const int before = num_threads();
   for (const test::SmallTraining& training : test::small_trainings()) {
     const std::vector<Tensor> first = training.run(3);
     for (Bf16Way way : bf16_ways()) {
-      if (way == Bf16Way::portable) continue;  // single products are compared: it is slow
+      if (way == Bf16Way::portable) continue;  // slow; other tests compare single products
       for (int threads : {1, 3, 16}) {
         CAPTURE(training.name);
         CAPTURE(to_string(way));
@@ -43,8 +43,8 @@ TEST_CASE("bf16: a training has the same bits by every way of products and on an
   set_num_threads(before);
 }
 
-// Not with the C library of another system: powers of Adam's betas and the like are its doubles.
-TEST_CASE("f32: a training has the bits that it has on other processors") {
+// Another system's C library may give other bits, such as in the powers of Adam's betas.
+TEST_CASE("f32: a training has the bits recorded on other processors") {
   if (products_by_blas()) return;
   for (const test::SmallTraining& training : test::small_trainings()) {
     CAPTURE(training.name);

@@ -1,4 +1,4 @@
-// The Transformer: its layers, its stacks, the model.
+// The Transformer: layers, stacks and the model; masks, cached steps, tied weights, dropout.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using test::same;
 
 constexpr int64_t kSourceWords = 9, kTargetWords = 7;
 
-/// Post-norm and pre-norm, each plain and with grouped heads, GELU and no final norm.
+/// Post-norm and pre-norm, each plain and with grouped heads and GELU (post-norm: no final norm).
 std::vector<TransformerOptions> forms() {
   std::vector<TransformerOptions> out;
   for (bool norm_first : {false, true})
@@ -46,7 +46,7 @@ Batch make_batch(Rng& rng) {
           randint(0, kTargetWords, {3, 5}, rng)};
 }
 
-/// Norms, biases and all else away from 0 and 1, where they could hide.
+/// Moves all weights away from 0 and 1, where errors would not show.
 template <class M>
 void randomise(M& m, Rng& rng) {
   NoGradGuard no_grad;
@@ -61,7 +61,7 @@ Transformer make_model(const TransformerOptions& options, Rng& rng) {
 
 }  // namespace
 
-TEST_CASE("transformer: every parameter is reached; names and shapes are torch.nn's") {
+TEST_CASE("transformer: gradients reach every parameter; names and shapes match torch.nn's") {
   for (const TransformerOptions& options : forms()) {
     Rng rng(1);
     Transformer model = make_model(options, rng);
@@ -89,7 +89,7 @@ TEST_CASE("transformer: every parameter is reached; names and shapes are torch.n
   }
 }
 
-TEST_CASE("transformer: later target tokens change nothing before, bit for bit") {
+TEST_CASE("transformer: later target tokens do not change earlier logits, bit for bit") {
   for (const TransformerOptions& options : forms()) {
     Rng rng(2);
     Transformer model = make_model(options, rng);
@@ -104,7 +104,7 @@ TEST_CASE("transformer: later target tokens change nothing before, bit for bit")
   }
 }
 
-TEST_CASE("transformer: padding changes nothing; a row alone is that row of a batch") {
+TEST_CASE("transformer: padding changes nothing; a row alone equals that row of a batch") {
   for (const TransformerOptions& options : forms()) {
     Rng rng(3);
     Transformer model = make_model(options, rng);
@@ -122,7 +122,7 @@ TEST_CASE("transformer: padding changes nothing; a row alone is that row of a ba
   }
 }
 
-TEST_CASE("transformer: cached steps are the whole; a state is a value") {
+TEST_CASE("transformer: cached steps equal the whole; a state is a value") {
   for (const TransformerOptions& options : forms()) {
     Rng rng(4);
     Transformer model = make_model(options, rng);
@@ -138,7 +138,7 @@ TEST_CASE("transformer: cached steps are the whole; a state is a value") {
         CHECK(close(step.logits, select(logits, 1, t)));
         states.push_back(step.state);
       }
-      // On from every state once more with other tokens; then as before.
+      // Continues from every earlier state, first with other tokens, then with the same.
       for (int64_t t = 0; t < 5; ++t) {
         const TransformerState& state = states[static_cast<size_t>(t)];
         Tensor other = remainder(select(b.target, 1, t) + 1, kTargetWords);
@@ -147,7 +147,7 @@ TEST_CASE("transformer: cached steps are the whole; a state is a value") {
         CHECK(close(model.step(state, other).logits, select(want, 1, t)));
         CHECK(close(model.step(state, select(b.target, 1, t)).logits, select(logits, 1, t)));
       }
-      // Rows chosen anew, as beams do.
+      // Selects rows, as beam search does.
       Tensor rows = tensor<int64_t>({2, 2, 0, 1}, {4});
       TransformerState chosen = states[3].select_rows(rows);
       Tensor next = index_select(select(b.target, 1, 3), 0, rows);
@@ -156,7 +156,7 @@ TEST_CASE("transformer: cached steps are the whole; a state is a value") {
   }
 }
 
-TEST_CASE("transformer: attention of every layer and head; rows sum to 1 over what is seen") {
+TEST_CASE("transformer: attention of every layer and head; rows sum to 1 over visible tokens") {
   for (const TransformerOptions& options : forms()) {
     Rng rng(5);
     Transformer model = make_model(options, rng);
@@ -198,7 +198,7 @@ TEST_CASE("transformer: a source without tokens gives finite logits and gradient
   }
 }
 
-TEST_CASE("transformer: tied weights are one, counted, saved and trained once") {
+TEST_CASE("transformer: tied weights are counted, saved and trained once") {
   const int64_t words = 8;
   for (bool tables : {false, true})
     for (bool generator : {false, true}) {
@@ -219,7 +219,7 @@ TEST_CASE("transformer: tied weights are one, counted, saved and trained once") 
       CHECK_FALSE(same(other(source, {}, target), want));
       nn::load_weights(folder / "model.safetensors", other);
       CHECK(same(other(source, {}, target), want));
-      // A copy is a model of its own, tied within itself.
+      // A copy is independent, and its weights are tied to each other.
       Transformer copy = model;
       test::check_leaves(sum(square(copy(source, {}, target))), copy);
       randomise(copy, rng);
@@ -227,7 +227,7 @@ TEST_CASE("transformer: tied weights are one, counted, saved and trained once") 
     }
 }
 
-TEST_CASE("transformer: dropout in training only, of layers and of embeddings") {
+TEST_CASE("transformer: dropout of layers and embeddings, only in training") {
   for (bool embedding : {false, true}) {
     TransformerOptions options = forms()[0];
     (embedding ? options.embed_dropout.emplace() : options.layer.dropout) = 0.5;
@@ -246,7 +246,7 @@ TEST_CASE("transformer: dropout in training only, of layers and of embeddings") 
   }
 }
 
-TEST_CASE("transformer: the same bits for any number of threads") {
+TEST_CASE("transformer: the same bits on any number of threads") {
   for (bool norm_first : {false, true})
     test::check_threads([&] {
       Rng rng(9);
@@ -270,12 +270,12 @@ TEST_CASE("transformer: numbers of weights by formula; configurations by name") 
            layers * (2 * attention + network + 3 * norm) + norm +  // decoder
            (source + target) * d + (d + 1) * target;               // tables and generator
   };
-  CHECK(formula(6, 512, 2048, 3, 2) == 44140544 + 5 * 512 + 513 * 2);  // torch.nn.Transformer()'s
+  CHECK(formula(6, 512, 2048, 3, 2) == 44140544 + 5 * 512 + 513 * 2);  // 44,140,544 in torch.nn
   auto weights = [](const std::string& name, int64_t layers, int64_t source, int64_t target) {
     TransformerOptions options = models::transformer_options(name);
     CHECK(options.encoder_layers == layers);
     CHECK(options.decoder_layers == layers);
-    if (layers > 3) options.encoder_layers = options.decoder_layers = 1;  // which is quicker
+    if (layers > 3) options.encoder_layers = options.decoder_layers = 1;  // faster
     options.source_vocab = source;
     options.target_vocab = target;
     Rng rng(10);
@@ -289,7 +289,7 @@ TEST_CASE("transformer: numbers of weights by formula; configurations by name") 
                        doctest::Contains("'bass'; there are base, multi30k, d2l"), Error);
 }
 
-TEST_CASE("transformer layers: gradients; weights on request change nothing") {
+TEST_CASE("transformer layers: gradients; asking for weights changes nothing") {
   for (bool norm_first : {false, true}) {
     Rng rng(11);
     nn::TransformerLayerOptions options{.dim = 4, .heads = 2, .ffn = 3, .dropout = 0};
@@ -328,7 +328,7 @@ Tensor unmasked(const nn::TransformerDecoderLayer& m, Tensor x, const Tensor& me
   return m.residual3.norm(x + m.ffn.linear2(relu(m.ffn.linear1(x))));
 }
 
-TEST_CASE("transformer decoder: sees later targets unless a mask forbids it, as PyTorch's") {
+TEST_CASE("transformer decoder: sees later targets unless a mask forbids it, as in PyTorch") {
   Rng rng(14);
   const nn::TransformerLayerOptions options{.dim = 8, .heads = 2, .ffn = 12, .dropout = 0};
   const nn::TransformerDecoder decoder(2, options, rng);
@@ -337,7 +337,7 @@ TEST_CASE("transformer decoder: sees later targets unless a mask forbids it, as 
   CHECK(close(layer(x, memory), unmasked(layer, x, memory), 1e-5, 1e-5));
   const Tensor through = unmasked(decoder.layers[1], unmasked(layer, x, memory), memory);
   CHECK(close(decoder(x, memory), (*decoder.norm)(through), 1e-5, 1e-5));
-  // Another last token changes the first, but not behind a causal mask.
+  // Another last token changes the first result, but not under a causal mask.
   Tensor other = x.clone();
   select(other, 1, 4) = 9;
   auto first = [](const Tensor& y) { return select(y, 1, 0).to_vector<float>(); };

@@ -1,3 +1,5 @@
+// Two user threads at once: training and reading models gives the same bits as on one thread, and
+// tensors may be freed on another thread.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -11,7 +13,7 @@
 namespace tern::test::test_two_models {
 namespace {
 
-/// The weights after a training of `steps`, as bits.
+/// The weights after a training of `steps` steps.
 std::vector<std::vector<float>> trained(int steps) {
   Training t;
   for (int i = 0; i < steps; ++i) t.step();
@@ -21,7 +23,7 @@ std::vector<std::vector<float>> trained(int steps) {
   return weights;
 }
 
-/// A step of everything whose loops take several threads: attention, convolution, norms, Adam.
+/// A model whose ops all use several threads: attention, convolution, norms.
 struct Wide {
   nn::Linear up;
   nn::MultiHeadAttention attention;
@@ -61,7 +63,7 @@ std::vector<std::vector<float>> trained_wide() {
 
 }  // namespace
 
-TEST_CASE("two models: wide ones, whose loops take all threads") {
+TEST_CASE("two models: wide ones, whose ops use all threads") {
   const auto alone = trained_wide();
   std::vector<std::vector<float>> first, second;
   std::thread other([&] { second = trained_wide(); });
@@ -81,7 +83,7 @@ TEST_CASE("two models: trained at once on two threads, each has the bits of one 
   CHECK(second == alone);
 }
 
-TEST_CASE("two models: one is read by two threads at once") {
+TEST_CASE("two models: two threads run one model at once") {
   Rng rng(1);
   const nn::Linear layer(64, 256, rng);
   const Tensor x = randn({512, 64}, rng);

@@ -1,3 +1,4 @@
+// Vision Transformers: numbers of weights, names of timm, blocks, dropout, and maps of attention.
 #include <doctest/doctest.h>
 
 #include "tern/core/base/rng.h"
@@ -20,8 +21,8 @@ VitOptions with_dropouts(VitOptions o) {
 
 }  // namespace
 
-TEST_CASE("vit: weights of the configurations, without making them") {
-  // The first five and vit-lite-7-4 are the papers' and timm's; vit-tiny-p4 is the benchmark's.
+TEST_CASE("vit: numbers of weights, without creating the models") {
+  // The first five and vit-lite-7-4 are from the papers and timm, vit-tiny-p4 from the benchmark.
   const std::vector<std::pair<std::string, int64_t>> counts = {{"vit_tiny_patch16_224", 5717416},
                                                                {"vit_small_patch16_224", 22050664},
                                                                {"vit_base_patch16_224", 86567656},
@@ -49,7 +50,7 @@ TEST_CASE("vit: weights of the configurations, without making them") {
   }
 }
 
-TEST_CASE("vit: names and their order are timm's") {
+TEST_CASE("vit: names and their order match timm's") {
   Rng rng(0);
   std::vector<std::string> names,
       want = {"cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"};
@@ -62,7 +63,7 @@ TEST_CASE("vit: names and their order are timm's") {
   CHECK(names == want);
 }
 
-TEST_CASE("vit: every form's loss depends on its parameters and on nothing else") {
+TEST_CASE("vit: the loss depends on all parameters and nothing else, in every form") {
   for (const auto& form : test::vit_forms()) {
     const auto& name = form.first;
     const auto& options = form.second;
@@ -75,7 +76,7 @@ TEST_CASE("vit: every form's loss depends on its parameters and on nothing else"
   }
 }
 
-TEST_CASE("vit: a batch of one equals a row of a batch; nothing is dropped in evaluation") {
+TEST_CASE("vit: a batch of one equals a row of a batch; no dropout in evaluation") {
   for (const auto& form : test::vit_forms()) {
     const auto& name = form.first;
     const auto& options = form.second;
@@ -92,7 +93,7 @@ TEST_CASE("vit: a batch of one equals a row of a batch; nothing is dropped in ev
   }
 }
 
-TEST_CASE("vit: no images give no logits; threads change nothing") {
+TEST_CASE("vit: an empty batch; the same bits on any number of threads") {
   Rng rng(3);
   const Tensor images = randn({5, 3, 8, 8}, rng);
   for (const auto& form : test::vit_forms()) {
@@ -108,7 +109,7 @@ TEST_CASE("vit: no images give no logits; threads change nothing") {
   }
 }
 
-TEST_CASE("vit: a block that finishes the first tokens only gives the same values and gradients") {
+TEST_CASE("vit: computing only a block's first tokens gives the same values and gradients") {
   for (const auto& form : test::vit_forms()) {
     const auto& name = form.first;
     const auto& o = form.second;
@@ -131,7 +132,7 @@ TEST_CASE("vit: a block that finishes the first tokens only gives the same value
   }
 }
 
-TEST_CASE("vit: each dropout drops; stochastic depth of 0 is none") {
+TEST_CASE("vit: every dropout acts; stochastic depth 0 does nothing") {
   Rng rng(3);
   Tensor x = randn({4, 3, 8, 8}, rng);
   auto model_of = [](const VitOptions& o) {
@@ -169,7 +170,7 @@ TEST_CASE("vit: each dropout drops; stochastic depth of 0 is none") {
   }
 }
 
-TEST_CASE("vit: the CIFAR forms, made smaller, learn a batch by heart") {
+TEST_CASE("vit: smaller versions of the CIFAR forms memorise a batch") {
   for (const auto& named : models::vit_cifar_configurations()) {
     Rng rng(3);
     VitOptions o = named.second;
@@ -193,7 +194,7 @@ TEST_CASE("vit: the CIFAR forms, made smaller, learn a batch by heart") {
   }
 }
 
-TEST_CASE("vit: attention maps and their rollout are probabilities") {
+TEST_CASE("vit: rows of attention maps and rollouts sum to 1") {
   for (const auto& form : test::vit_forms()) {
     const auto& name = form.first;
     const auto& o = form.second;
@@ -216,7 +217,7 @@ TEST_CASE("vit: attention maps and their rollout are probabilities") {
   }
 }
 
-TEST_CASE("vit: the weights of a block are softmax(q k / sqrt(D)) and make its context") {
+TEST_CASE("vit: the weights of a block are softmax(q k / sqrt(D))") {
   Rng rng(3);
   const models::VitBlock block(test::tiny_vit(), 0, rng);
   const Tensor x = randn({2, 5, 8}, rng);
@@ -229,21 +230,21 @@ TEST_CASE("vit: the weights of a block are softmax(q k / sqrt(D)) and make its c
   CHECK(test::close(weights, softmax(scores, -1)));
 }
 
-TEST_CASE("vit: rollout multiplies the layers' means with the identity added") {
+TEST_CASE("vit: rollout multiplies the layers' means plus the identity") {
   Rng rng(3);
   std::vector<Tensor> attention;
   for (int i = 0; i < 3; ++i) attention.push_back(softmax(randn({2, 4, 5, 5}, rng), -1));
   Tensor want = eye(5);
   for (const Tensor& a : attention) want = matmul((mean(a, 1) + eye(5)) / 2, want);
   CHECK(test::close(models::attention_rollout(attention), want));
-  // Nobody looks anywhere: every token is its own.
+  // Without attention every token sees only itself.
   CHECK(test::same(models::attention_rollout({zeros({1, 2, 3, 3})}), unsqueeze(eye(3), 0)));
   CHECK_THROWS_WITH_AS(models::attention_rollout({}), doctest::Contains("no layers"), Error);
   CHECK_THROWS_AS(models::attention_rollout({zeros({1, 2, 3, 4})}), Error);
   CHECK_THROWS_AS(models::attention_rollout({zeros({1, 2, 3, 3}), zeros({1, 2, 4, 4})}), Error);
 }
 
-TEST_CASE("vit: what it tells of itself") {
+TEST_CASE("vit: summary and maps") {
   Rng rng(3);
   VitOptions o = test::tiny_vit();
   const Tensor images = randn({3, 3, 8, 8}, rng);
@@ -258,7 +259,7 @@ TEST_CASE("vit: what it tells of itself") {
   CHECK(found.maps[2].values.shape() == Shape{3, 2, 2, 2});
   CHECK(found.maps[2].labels == models::head_labels(2));
   CHECK_FALSE(found.maps[2].values.requires_grad());
-  for (int64_t patch = 0; patch < 4; ++patch)  // of the class token's row, in reading order
+  for (int64_t patch = 0; patch < 4; ++patch)  // the class token's row, in reading order
     CHECK(found.maps[2].values[2][1][patch / 2][patch % 2].item() ==
           attention[1][2][1][0][1 + patch].item());
   const models::Heatmaps positions = model.heatmaps(images);
@@ -281,7 +282,7 @@ TEST_CASE("vit: what it tells of itself") {
   CHECK(average.heatmaps(images).maps.empty());
 }
 
-TEST_CASE("vit: what cannot be made, or is no image of its size, is refused") {
+TEST_CASE("vit: invalid options and images are errors") {
   Rng rng(3);
   auto refused = [&](auto&& set, const char* text) {
     VitOptions o = test::tiny_vit();

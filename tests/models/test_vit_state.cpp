@@ -1,4 +1,4 @@
-// Vision Transformers from the states of timm's.
+// Vision Transformers from states of timm: logits, inferred options, and resized positions.
 #include <doctest/doctest.h>
 
 #include "tern/core/base/rng.h"
@@ -12,7 +12,7 @@ using models::Vit, models::VitOptions, models::VitPositions;
 
 namespace {
 
-// The part of a state whose names begin with `prefix`, without it.
+// The part of a state whose names begin with `prefix`, which is removed.
 NamedTensors part(const SafeTensors& file, const std::string& prefix) {
   NamedTensors out;
   for (const auto& [name, t] : file.tensors)
@@ -31,7 +31,7 @@ NamedTensors without(NamedTensors state, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("vit: the states of timm's forms and of the slides load and give their logits") {
+TEST_CASE("vit: states of timm and of slides-vit load and give their logits") {
   const SafeTensors file = load_safetensors(reference("forms.safetensors"));
   const Tensor images = file.find("images");
   for (const char* form : {"average", "registers", "clip", "patches"}) {
@@ -55,7 +55,7 @@ TEST_CASE("vit: the states of timm's forms and of the slides load and give their
   CHECK(test::close(model(images), file.find("slides/output"), 1e-5, 1e-5));
 }
 
-TEST_CASE("vit: options come back from the shapes of a state") {
+TEST_CASE("vit: options are inferred from the shapes of a state") {
   for (const auto& form : test::vit_forms()) {
     const auto& name = form.first;
     const auto& o = form.second;
@@ -63,7 +63,7 @@ TEST_CASE("vit: options come back from the shapes of a state") {
     Rng rng(3);
     const NamedTensors state = nn::state_dict(Vit(o, rng));
     VitOptions found = models::vit_options_of(state, o.heads);
-    if (o.positions == VitPositions::none) found.image = o.image;  // which no weight tells
+    if (o.positions == VitPositions::none) found.image = o.image;  // no weight depends on it
     Vit back(found, rng);
     models::load_vit(back, state);
     CHECK(found.layers == o.layers);
@@ -83,7 +83,7 @@ TEST_CASE("vit: options come back from the shapes of a state") {
   }
 }
 
-TEST_CASE("vit: positions of another size of image are resized when a state loads") {
+TEST_CASE("vit: positions for another image size are resized on loading") {
   Rng rng(3);
   VitOptions small = test::tiny_vit(), large = test::tiny_vit();
   large.image = 20;

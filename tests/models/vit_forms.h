@@ -1,4 +1,4 @@
-// Small Vision Transformers of every form, for the tests.
+// Small Vision Transformers for the tests: one for every option that changes the graph.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ inline models::VitOptions tiny_vit() {
   return {.image = 8, .patch = 4, .dim = 8, .layers = 2, .heads = 2, .mlp_dim = 12, .classes = 10};
 }
 
-// One form for every option that changes the graph.
+// Names and options.
 inline std::vector<std::pair<std::string, models::VitOptions>> vit_forms() {
   std::vector<std::pair<std::string, models::VitOptions>> out = {{"timm", tiny_vit()}};
   auto form = [&](const char* name) -> models::VitOptions& {

@@ -1,4 +1,4 @@
-// Score functions, the attention they make, and attention by 1x1 convolutions.
+// Score functions, attention with each of them, and attention by 1x1 convolutions, against loops.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -47,7 +47,7 @@ struct Expected {
   Array scores, weights, context;
 };
 
-/// All in loops; example b sees its first lengths[b] keys.
+/// Weights and context in plain loops. Example b sees its first lengths[b] keys.
 Expected expected(const Formula& formula, const std::vector<int64_t>& lengths, const Array& q,
                   const Array& k, const Array& v) {
   const int64_t keys = k.shape[1];
@@ -88,7 +88,7 @@ M in_f64(M m) {
   return m;
 }
 
-/// The gradients of fn at the inputs and at the module's parameters.
+/// Checks the gradients of fn for the inputs and the module's parameters.
 template <class M>
 void check_gradients(const M& m, std::vector<Tensor> inputs, const TensorFunction& fn) {
   for (Tensor& t : inputs) t = t.clone().set_requires_grad();
@@ -97,7 +97,7 @@ void check_gradients(const M& m, std::vector<Tensor> inputs, const TensorFunctio
   CHECK_NOTHROW(gradgradcheck(fn, inputs));
 }
 
-/// Values, gradients, dropout and rows that see nothing, of the attention that `score` makes.
+/// Checks attention with this score: values, gradients, dropout, and rows without visible keys.
 template <class Score>
 void check_score(const Score& score, int64_t query_dim, int64_t key_dim, const Formula& formula) {
   const QueriesKeysValues x(query_dim, key_dim);
@@ -116,20 +116,20 @@ void check_score(const Score& score, int64_t query_dim, int64_t key_dim, const F
     Attended y = attend(in[0], in[1], in[2], mask);
     return cat({flatten(y.context), flatten(y.weights)});
   });
-  // Example 1 sees nothing.
+  // Example 1 has no visible keys.
   Tensor k = x.k.clone().set_requires_grad(), q = x.q.clone().set_requires_grad();
   Attended blind = attend(q, k, x.v, mask);
   CHECK(max(abs(select(blind.context, 0, 1))).item() == 0);
   CHECK(max(abs(select(blind.weights, 0, 1))).item() == 0);
   sum(select(blind.context, 0, 1)).backward();
   CHECK(max(abs(q.grad())).item() == 0);
-  if (k.grad().defined()) CHECK(max(abs(k.grad())).item() == 0);  // location does not look at keys
+  if (k.grad().defined()) CHECK(max(abs(k.grad())).item() == 0);  // location ignores keys
   for (const Tensor& p : parameters(attend)) CHECK(max(abs(p.grad())).item() == 0);
 }
 
 }  // namespace
 
-TEST_CASE("scores: dot, scaled dot and cosine are their formulas") {
+TEST_CASE("scores: dot, scaled dot and cosine follow their formulas") {
   check_score(DotScore{}, 4, 4, [](auto& q, auto& k, int64_t) { return dot(q, k); });
   check_score(ScaledDotScore{}, 4, 4, [](auto& q, auto& k, int64_t) { return dot(q, k) / 2; });
   check_score(CosineScore{}, 3, 3, [](auto& q, auto& k, int64_t) {
@@ -140,7 +140,7 @@ TEST_CASE("scores: dot, scaled dot and cosine are their formulas") {
   });
 }
 
-TEST_CASE("scores: general, additive and location are their formulas") {
+TEST_CASE("scores: general, additive and location follow their formulas") {
   Rng rng(1);
   auto general = in_f64(GeneralScore(4, 3, rng));
   check_score(general, 4, 3, [w = to_array(general.w.weight)](auto& q, auto& k, int64_t) {
@@ -155,7 +155,7 @@ TEST_CASE("scores: general, additive and location are their formulas") {
                   hidden[i] = std::tanh(hidden[i] + other[i]);
                 return times(w_v, hidden)[0];
               });
-  auto location = in_f64(LocationScore(4, 7, rng));  // of 7 places, 5 are taken
+  auto location = in_f64(LocationScore(4, 7, rng));  // 7 places for 5 keys
   check_score(location, 4, 3, [w = to_array(location.w.weight)](auto& q, auto&, int64_t place) {
     return times(w, q)[static_cast<size_t>(place)];
   });
@@ -170,7 +170,7 @@ TEST_CASE("scores: the cosine of a zero vector is 0, and so is its gradient") {
   CHECK(max(abs(k.grad())).item() == 0);
 }
 
-TEST_CASE("scores: names are those of d2l") {
+TEST_CASE("scores: weights have d2l's names") {
   Rng rng(2);
   auto names = [](const auto& m) {
     std::vector<std::string> out;
@@ -188,14 +188,14 @@ TEST_CASE("scores: names are those of d2l") {
         Names{"conv_Q.weight", "conv_K.weight", "conv_V.weight"});
 }
 
-TEST_CASE("score attention: dropout falls on the weights of the sum, in training only") {
+TEST_CASE("score attention: dropout acts on the weights, only in training") {
   Rng rng(3);
   const QueriesKeysValues x(4, 4);
   DotAttention attend({}, 0.5, rng);
   Attended first = attend(x.q, x.k, x.v), second = attend(x.q, x.k, x.v);
   CHECK_FALSE(test::same(first.context, second.context));
-  CHECK(test::same(first.weights, second.weights));  // those before dropout
-  // Values that name their keys show what is left of the weights: 0 or twice as much.
+  CHECK(test::same(first.weights, second.weights));  // from before dropout
+  // With one-hot values the context shows the weights after dropout: 0 or twice as large.
   Tensor left = attend(x.q, x.k, expand(eye(5, 5, DType::f64), {3, 5, 5})).context;
   Tensor factor = left / first.weights;
   CHECK(close(factor * (factor - 2), zeros({3, 4, 5}, DType::f64), 0, 1e-12));
@@ -228,7 +228,7 @@ TEST_CASE("content attention: learned queries; context attention: given ones") {
   CHECK(test::same(given.weights, got.weights.detach()));
 }
 
-TEST_CASE("attention layer: convolutions of width 1 in loops; a row that sees nothing") {
+TEST_CASE("attention layer: equals loops; a row without visible tokens") {
   Rng rng(5);
   auto layer = in_f64(AttentionLayer(3, 2, 4, rng));
   Tensor x = randn({3, 3, 5}, rng, DType::f64);

@@ -1,4 +1,4 @@
-// The mean of files of weights.
+// average_weights: means over files of weights, and files that do not match.
 #include <doctest/doctest.h>
 
 #include "tern/core/io/safetensors.h"
@@ -18,16 +18,16 @@ std::string file_of(const TempDir& dir, const std::string& name, const NamedTens
 
 }  // namespace
 
-TEST_CASE("average_weights: means of floats in their type, the last count") {
+TEST_CASE("average_weights: means of floats in their own type; counts from the last file") {
   TempDir dir;
   std::vector<std::string> files;
-  // In f32 the sum of the first two loses the 1.
+  // An f32 sum of the first two loses the 1.
   const std::vector<Doubles> w = {{1 << 25, 0.5}, {1, 0.25}, {-(1 << 25), 3}};
   for (size_t i = 0; i < w.size(); ++i) {
     NamedTensors t = {{"w", tensor(w[i]).to(DType::f32)},
                       {"d", tensor(Doubles{0.1 * static_cast<double>(i)})},
                       {"count", scalar(static_cast<int64_t>(i), DType::i64)}};
-    if (i == 1) std::swap(t[0], t[2]);  // the order of names does not count
+    if (i == 1) std::swap(t[0], t[2]);  // the order of names does not matter
     files.push_back(file_of(dir, fmt::format("{}.safetensors", i), t));
   }
   const NamedTensors mean = nn::average_weights(files);
@@ -46,7 +46,7 @@ TEST_CASE("average_weights: means of floats in their type, the last count") {
   CHECK(all_close(c.weight, (a.weight + b.weight) / 2, 1e-7, 0));
 }
 
-TEST_CASE("average_weights: files of different models are refused by name") {
+TEST_CASE("average_weights: files of different models are an error that names the tensor") {
   TempDir dir;
   const std::string a = file_of(dir, "a", {{"w", ones({2})}, {"b", ones({1})}});
   const auto refused = [&](const NamedTensors& other) {

@@ -1,4 +1,4 @@
-// check_module on every layer of nn and every model of the zoo; and on modules with a fault each.
+// check_module on every layer of nn and every model of the zoo, and on modules with one fault each.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -23,7 +23,7 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-/// A row of the table: a name, and the check of one module. To add one: a line.
+/// A row of the table: a name and the check of one module. A new module needs only a new line.
 struct Row {
   std::string name;
   std::function<void(Rng&)> check;
@@ -35,10 +35,10 @@ Tensor lengths(const std::vector<int64_t>& n) { return tensor(n, {std::ssize(n)}
 
 const Shape kSequence = {3, 5, 8};
 const nn::CheckModuleOptions kMixes = {.batch = nn::BatchRule::mixed_in_training};
-/// Of states (layers, B, H) behind an output (B, T, H).
+/// For an output (B, T, H) followed by states (layers, B, H).
 const nn::CheckModuleOptions kStates = {.output_axes = {0, 1, 1}};
 
-/// A layer of one tensor of this shape.
+/// A layer that takes one tensor of this shape.
 template <class M>
 Row row(std::string name, std::function<M(Rng&)> make, Shape shape,
         nn::CheckModuleOptions options = {}) {
@@ -255,7 +255,7 @@ std::vector<Row> blocks() {
   };
 }
 
-// Source, lengths and target of a model of sentences.
+// A sequence-to-sequence model, called with source, lengths and target.
 template <class M, class Options>
 Row sentences(std::string name, Options options) {
   options.source_vocab = 9;
@@ -396,7 +396,7 @@ void check_rows(const std::vector<Row>& rows) {
   }
 }
 
-/// The words of the error that the check throws.
+/// The message of the error that the check throws.
 std::string words(const std::function<void()>& check) {
   try {
     check();
@@ -432,7 +432,7 @@ TEST_CASE("check module: the models of the zoo") { check_rows(zoo()); }
 // ---- Faults ------------------------------------------------------------------------------------
 namespace {
 
-/// y = x W, and what the faults below have beside it.
+/// y = x W, and more fields for the faults below.
 struct Faulty {
   nn::Linear up;
   nn::Parameter scale;
@@ -467,7 +467,7 @@ struct UnusedModule : Faulty {
   }
 };
 
-/// x^2 whose gradient is said to be x.
+/// x^2 with the wrong gradient x.
 Tensor wrong_square(const Tensor& x) {
   Op op("wrong_square", x);
   Tensor y;
@@ -550,7 +550,7 @@ struct EvaluationWrites : ForgottenBuffer {
   }
 };
 
-/// A layer behind a shared pointer: copies are the same layer.
+/// A layer behind a shared pointer: all copies share it.
 struct Shares {
   std::shared_ptr<nn::Linear> up;
   Tensor operator()(const Tensor& x) const { return (*up)(x); }
@@ -559,7 +559,7 @@ struct Shares {
 
 }  // namespace
 
-TEST_CASE("check module: a fault each, in words") {
+TEST_CASE("check module: every fault is reported with its own message") {
   Rng rng(0);
   const Tensors x = {randn({3, 2, 4}, rng)};
   std::string text = fault_of(ForgottenField(rng), x);
@@ -570,7 +570,7 @@ TEST_CASE("check module: a fault each, in words") {
   CHECK(fault_of(UnusedField(rng), x, {.unused = {"scale"}}) == "no fault");
   text = fault_of(UnusedField(rng), x, {.unused = {"scale", "no.such"}});
   CHECK(has(text, "fields: .unused lists 'no.such', but no parameter has that name or prefix"));
-  // A module's name stands for all of its parameters, a part of a name for none.
+  // A module's name means all its parameters; a part of a name means none.
   CHECK(fault_of(UnusedModule(rng), x, {.unused = {"extra"}}) == "no fault");
   CHECK(fault_of(UnusedModule(rng), x, {.unused = {"extra.weight", "extra.bias"}}) == "no fault");
   CHECK(has(fault_of(UnusedModule(rng), x, {.unused = {"ext"}}), "lists 'ext'"));
@@ -596,7 +596,7 @@ TEST_CASE("check module: a fault each, in words") {
   CHECK(has(text, "determinism: evaluation changes 'seen'"));
 }
 
-TEST_CASE("check module: copies that share their weights, which stay as they were") {
+TEST_CASE("check module: shared weights of copies are found and restored") {
   Rng rng(0);
   Shares module{std::make_shared<nn::Linear>(4, 2, rng)};
   const Tensor before = module.up->weight.tensor().detach().clone();
@@ -605,7 +605,7 @@ TEST_CASE("check module: copies that share their weights, which stay as they wer
   CHECK(same(module.up->weight, before));
 }
 
-TEST_CASE("check module: the module stays as it is") {
+TEST_CASE("check module: does not change the module") {
   Rng rng(0);
   const nn::Sequential model(nn::Conv2d(3, 4, 3, rng), nn::BatchNorm2d(4), nn::Dropout(0.5, rng));
   const NamedTensors state = nn::state_dict(model), drawn = nn::generator_state(model);
@@ -618,7 +618,7 @@ TEST_CASE("check module: the module stays as it is") {
   CHECK_FALSE(nn::named_parameters(model)[0].second.grad().defined());
 }
 
-TEST_CASE("check module: what it cannot check it says") {
+TEST_CASE("check module: reports what it cannot check") {
   Rng rng(0);
   const nn::Linear layer(4, 2, rng);
   CHECK(has(fault_of(layer, {randn({1, 4}, rng)}), "1 rows show nothing"));
@@ -631,7 +631,7 @@ TEST_CASE("check module: what it cannot check it says") {
   nn::check_module(layer, first, uneven, {.input_axes = {0, nn::kNoBatch}});
 }
 
-TEST_CASE("gradcheck: elements spread evenly, and names") {
+TEST_CASE("gradcheck: checks evenly spread elements, and names them in errors") {
   Rng rng(0);
   const Tensor x = randn({100}, rng, DType::f64).set_requires_grad();
   int calls = 0;

@@ -1,4 +1,4 @@
-// check_module on the layers for one to three axes of space, and on the parametrizations.
+// check_module on the layers for one to three spatial axes, and on the parametrizations.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -108,7 +108,8 @@ TEST_CASE("check_module: parametrizations") {
   check_layer("WeightNorm", {3, 4}, [](Rng& r) { return WeightNorm(Linear(4, 3, r)); });
   check_layer("WeightNorm of a convolution", {2, 2, 4, 3},
               [](Rng& r) { return WeightNorm(Conv2d(2, 3, 2, r), {.dim = std::nullopt}); });
-  // u and v count as constants: that they do not move is what central differences need.
+  // The gradient treats u and v as constants. After 500 iterations they no longer change, as
+  // central differences need.
   check_layer("SpectralNorm", {3, 4},
               [](Rng& r) { return SpectralNorm(Linear(4, 3, r), r, {.n_power_iterations = 500}); });
   check_layer("SpectralNorm of a convolution", {2, 2, 3, 3}, [](Rng& r) {

@@ -1,5 +1,5 @@
-// Distributions against torch.distributions' numbers (2.15, f64), their definitions and their
-// draws.
+// Distributions against numbers of torch.distributions (2.15, f64), against their definitions, and
+// against frequencies of draws.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -45,7 +45,7 @@ void check_refused(const char* text, const std::function<void()>& fn) {
   CHECK_THROWS_WITH_AS(fn(), doctest::Contains(text), Error);
 }
 
-/// First and second derivatives against differences.
+/// Checks first and second derivatives against central differences.
 void check_gradients(const std::function<Tensor(const Args&)>& fn, const Args& at) {
   Args leaves;
   for (const Tensor& t : at) leaves.push_back(t.clone().set_requires_grad());
@@ -110,7 +110,7 @@ TEST_CASE("normal: PyTorch's numbers") {
   CHECK(n.log_prob(zeros({4, 1, 1}, DType::f64)).shape() == Shape{4, 2, 3});
 }
 
-TEST_CASE("distributions: gradients to every parameter, of every layout") {
+TEST_CASE("distributions: gradients of every parameter in every layout") {
   const Tensor classes = tensor({2, 0, 1, 1}, {2, 2}, DType::i64);
   const Tensor bits = tensor({1, 0, 0, 1, 1, 0}, {2, 3}, DType::i64);
   const Tensor positive = exp(other_scores()) / 8, shares = sigmoid(scores());
@@ -124,7 +124,7 @@ TEST_CASE("distributions: gradients to every parameter, of every layout") {
     check_gradients(
         [&](const Args& x) { return kl_divergence(Categorical(of(x[0])), Categorical(of(x[1]))); },
         {a, narrow(b, 0, 0, 1)});
-    // A column of logits for three of them; the other operand is transposed.
+    // One column expanded to three; the other operand is transposed.
     auto wide = [&](const Tensor& x) { return Bernoulli(of(expand(narrow(x, 1, 0, 1), {2, 3}))); };
     check_gradients([&](const Args& x) { return wide(x[0]).log_prob(bits); }, {b});
     check_gradients([&](const Args& x) { return wide(x[0]).entropy(); }, {b});
@@ -154,7 +154,7 @@ TEST_CASE("distributions: gradients to every parameter, of every layout") {
       at);
 }
 
-/// fn(x) and the gradient of the sum of its finite numbers, for f32 and f64.
+/// Checks fn(at) and the gradient of its sum, in f32 and f64.
 void check_edge(const std::function<Tensor(const Tensor&)>& fn, const Tensor& at,
                 const Doubles& want, const Doubles& want_gradient) {
   for (DType type : {DType::f32, DType::f64}) {
@@ -176,7 +176,7 @@ void check_edge(const std::function<Tensor(const Tensor&)>& fn, const Tensor& at
   }
 }
 
-TEST_CASE("distributions: certain cases are exact") {
+TEST_CASE("distributions: impossible and certain events are exact") {
   const Tensor logits = f64({-kInf, -1e4, 1e4, kInf});
   auto bits = [](double b) { return full({4}, b); };
   auto log_prob = [&](double b) {
@@ -186,8 +186,8 @@ TEST_CASE("distributions: certain cases are exact") {
   check_edge(log_prob(0), logits, {0, 0, -1e4, -kInf}, {0, 0, -1, -1});
   auto entropy = [](const Tensor& x) { return Bernoulli({.logits = x}).entropy(); };
   check_edge(entropy, logits, {0, 0, 0, 0}, {0, 0, 0, 0});
-  // Unlikely, but not too unlikely to count, also where 1 - p rounds to 1: the few operations of
-  // f32 are each off by an ulp or two.
+  // Small probabilities still count, even if 1 - p rounds to 1. The few f32 operations are off by
+  // an ulp or two each.
   for (double l : {-20.0, -3.0, 20.0, 60.0}) {
     const double rare = 1 / (1 + std::exp(std::abs(l)));
     const double want = std::log1p(std::exp(-std::abs(l))) + std::abs(l) * rare;
@@ -205,7 +205,7 @@ TEST_CASE("distributions: certain cases are exact") {
   check_edge(of_probs(1), probs, {-kInf, 0, std::log(.5), std::log(1e-30)}, {kInf, 1, 2, 1e30});
   check_edge(of_probs(0), probs, {0, -kInf, std::log(.5), -1e-30}, {-1, -kInf, -2, -1});
   auto entropy_of_probs = [](const Tensor& x) { return Bernoulli({.probs = x}).entropy(); };
-  // Where log 0 would count, it counts 0: of both sides of 0 and 1 that leaves the finite one.
+  // At 0 and 1 the term with log 0 adds 0, so that the finite term remains.
   Tensor y = entropy_of_probs(probs);
   check_numbers(narrow(y, 0, 0, 3), {3}, {0, 0, std::log(2)});
   Tensor leaf = probs.clone().set_requires_grad();
@@ -214,7 +214,7 @@ TEST_CASE("distributions: certain cases are exact") {
   check_numbers(narrow(kl_divergence(edge, half), 0, 0, 3), {3}, {std::log(2), std::log(2), 0});
   check_numbers(narrow(kl_divergence(half, edge), 0, 0, 3), {3}, {kInf, kInf, 0});
 
-  // Classes that cannot be, one that is certain, and two.
+  // Rows with impossible classes, with one certain class, and with two logits of +inf.
   const Tensor rows = f64({0, -kInf, 0, 1e4, 0, -1e4, kInf, 3, -kInf, kInf, 1, kInf}, {4, 3});
   auto categorical = [](const Tensor& x) { return Categorical({.logits = x}).entropy(); };
   check_edge(categorical, rows, {std::log(2), 0, 0, std::log(2)}, Doubles(12, 0));
@@ -227,7 +227,7 @@ TEST_CASE("distributions: certain cases are exact") {
   check_numbers(kl_divergence(p, p), {4}, {0, 0, 0, 0});
   check_numbers(kl_divergence(Categorical({.logits = zeros({3}, DType::f64)}), p), {4},
                 {kInf, 2e4 / 3 * 1.5 - std::log(3), kInf, kInf});
-  // Weights with zeros.
+  // Weights that contain zeros.
   auto of_weights = [](const Tensor& x) {
     return Categorical({.probs = x}).log_prob(tensor({0, 2}, {2}, DType::i64));
   };
@@ -240,7 +240,7 @@ TEST_CASE("distributions: certain cases are exact") {
 TEST_CASE("distributions: draws have the distribution's frequencies and moments") {
   const int64_t n = 40000;
   const double draws = static_cast<double>(n);
-  // Six standard deviations of a frequency.
+  // Within six standard deviations of a frequency.
   auto near = [&](double got, double p) {
     CHECK(std::abs(got - p) <= 6 * std::sqrt(p * (1 - p) / draws));
   };
@@ -272,7 +272,7 @@ TEST_CASE("distributions: draws have the distribution's frequencies and moments"
   }
 }
 
-TEST_CASE("distributions: shapes of draws, no gradients but rsample's, threads") {
+TEST_CASE("distributions: shapes of draws, gradients of rsample only, any number of threads") {
   Rng rng(2);
   const Tensor logits = scores().clone().set_requires_grad();
   const Categorical c({.logits = logits});
@@ -304,7 +304,7 @@ TEST_CASE("distributions: shapes of draws, no gradients but rsample's, threads")
   CHECK(runs[0] == runs[1]);
 }
 
-TEST_CASE("distributions: in a ShapeOnlyScope, where numbers read as 0") {
+TEST_CASE("distributions: work in a ShapeOnlyScope, where all numbers read as 0") {
   ShapeOnlyScope scope;
   Rng rng(3);
   const Tensor x = empty({1 << 20, 1000}).set_requires_grad();
@@ -319,7 +319,7 @@ TEST_CASE("distributions: in a ShapeOnlyScope, where numbers read as 0") {
   CHECK(x.grad().shape() == x.shape());
 }
 
-TEST_CASE("distributions: what is refused") {
+TEST_CASE("distributions: invalid parameters and values are errors") {
   const Tensor x = zeros({2, 3}), nan = full({2}, std::nan(""));
   check_refused("Categorical: give either logits or probs", [] { Categorical({}); });
   check_refused("Bernoulli: give either logits or probs",

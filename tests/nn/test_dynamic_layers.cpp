@@ -1,4 +1,4 @@
-// Layers whose types are chosen while the program runs: AnyLayer, DynamicSequential, ModuleDict.
+// Layers whose types are chosen at run time: AnyLayer, DynamicSequential and ModuleDict.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -37,7 +37,7 @@ DynamicSequential network(Rng& rng) {
   return net;
 }
 
-TEST_CASE("DynamicSequential: what the compile-time Sequential of the same layers is") {
+TEST_CASE("DynamicSequential: the same results as nn::Sequential with the same layers") {
   Rng rng(1), twin(1);
   DynamicSequential net{nn::Linear(4, 6, rng), nn::Tanh(), nn::Dropout(0.3, rng),
                         nn::Linear(6, 2, rng)};
@@ -49,13 +49,13 @@ TEST_CASE("DynamicSequential: what the compile-time Sequential of the same layer
   net.add([](const Tensor& x) { return x * 1; });
   const Tensor x = randn({3, 4}, rng);
   const Tensor y = net(x);
-  CHECK(test::same(y, fixed(x)));  // with the same elements dropped
+  CHECK(test::same(y, fixed(x)));  // drops the same elements
   test::check_leaves(sum(y), net);
   sum(y).backward();
   CHECK(net[0].as<nn::Linear>().weight.grad().defined());
 }
 
-TEST_CASE("DynamicSequential: names, places, changes") {
+TEST_CASE("DynamicSequential: names, indices, insertion and removal") {
   Rng rng(2);
   DynamicSequential net = network(rng);
   CHECK(net.size() == 8);
@@ -78,7 +78,7 @@ TEST_CASE("DynamicSequential: names, places, changes") {
   CHECK(net.empty());
 }
 
-TEST_CASE("DynamicSequential: copies have weights of their own, saved ones come back") {
+TEST_CASE("DynamicSequential: copies own their weights; saved weights load again") {
   Rng rng(3);
   const DynamicSequential net = network(rng);
   DynamicSequential copy = net;
@@ -97,7 +97,7 @@ TEST_CASE("DynamicSequential: copies have weights of their own, saved ones come 
   CHECK(copy(x.to(DType::f64)).dtype() == DType::f64);
 }
 
-TEST_CASE("DynamicSequential: as one layer in a module, with others in it") {
+TEST_CASE("DynamicSequential: nests as a layer, and contains other modules") {
   Rng rng(4);
   DynamicSequential inner{nn::Linear(3, 3, rng), nn::Tanh()};
   DynamicSequential outer;
@@ -116,7 +116,7 @@ TEST_CASE("DynamicSequential: as one layer in a module, with others in it") {
 ) 24 parameters)");
 }
 
-TEST_CASE("DynamicSequential: errors name the layer that is not there or not so") {
+TEST_CASE("DynamicSequential: errors name the missing layer or its type") {
   Rng rng(5);
   DynamicSequential net = network(rng);
   auto says = [](const char* words, const std::function<void()>& call) {
@@ -135,7 +135,7 @@ TEST_CASE("DynamicSequential: errors name the layer that is not there or not so"
   CHECK(moved(ones({2, 4})).shape() == Shape{2, 6});
 }
 
-TEST_CASE("DynamicSequential: the program of its header learns") {
+TEST_CASE("DynamicSequential: the example in the header learns") {
   const std::vector<int64_t> widths = {16, 8};
   Rng rng(0);
   DynamicSequential net;
@@ -196,7 +196,7 @@ TEST_CASE("ModuleDict: layers of different types") {
   nn::check_module(parts, call, {randn({2, 2, 4}, rng)});
 }
 
-// What every use of `module` says after it was moved to another, and that it can be assigned again.
+// Every use of a moved-from module is an error that names it. It can be assigned again.
 template <class M>
 void check_moved(M module, const char* name, const std::function<void(M&)>& use) {
   const std::string told = std::string(name) + ": it was moved elsewhere";
@@ -222,7 +222,7 @@ void check_moved(M module, const char* name, const std::function<void(M&)>& use)
   for (M& m : many) use(m);
 }
 
-TEST_CASE("containers of layers: what was moved from says so") {
+TEST_CASE("containers of layers: using a moved-from container is an error") {
   Rng rng(11);
   const Tensor x = randn({2, 4}, rng);
   using Heads = ModuleDict<nn::Linear>;
@@ -239,11 +239,11 @@ TEST_CASE("containers of layers: what was moved from says so") {
   check_moved<nn::Gru>(nn::Gru(4, 3, rng), "recurrent network", [](nn::Gru& gru) { gru.zeros(2); });
 
   DynamicSequential net = network(rng), other = std::move(net);
-  net.clear();  // NOLINT: it is an empty one again
+  net.clear();  // NOLINT: now it is an empty sequence
   CHECK(test::same(net(x), x));
 }
 
-TEST_CASE("recurrent layers: states of zeros are what an undefined state stands for") {
+TEST_CASE("recurrent layers: a state of zeros equals an undefined state") {
   Rng rng(8);
   const Tensor x = randn({3, 4, 2}, rng);
   const nn::RnnOptions options{.layers = 2, .bidirectional = true};

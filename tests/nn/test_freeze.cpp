@@ -1,4 +1,4 @@
-// Parts of a model: frozen, named with a prefix, shared by two models.
+// Parts of a model: freezing them, naming them with a prefix, and sharing them between models.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -38,7 +38,7 @@ Strings names(const NamedTensors& of) {
   return out;
 }
 
-/// One step; returns whether the running mean has moved.
+/// Runs one step. Returns whether the running mean changed.
 bool moves(const Net& net, Rng& rng) {
   const auto before = values(net.bn.running_mean);
   const Tensor y = net(randn({8, 3}, rng));
@@ -48,15 +48,15 @@ bool moves(const Net& net, Rng& rng) {
 
 }  // namespace
 
-TEST_CASE("freeze: no gradient, and evaluation that set_training does not undo") {
+TEST_CASE("freeze: stops gradients, and set_training() does not end evaluation") {
   Rng rng(1);
   Net net(rng);
   nn::set_requires_grad(net.bn, false);
-  CHECK(moves(net, rng));  // as in PyTorch: gradients alone
+  CHECK(moves(net, rng));  // as in PyTorch: it affects only gradients
   nn::freeze(net.bn);
   CHECK_FALSE(moves(net, rng));
   CHECK_FALSE(net.bn.weight.grad().defined());
-  CHECK(net.a.weight.grad().defined());  // behind it
+  CHECK(net.a.weight.grad().defined());  // a layer before the frozen one
   for (int epoch = 0; epoch < 2; ++epoch) {
     nn::set_training(net);
     CHECK(net.dropout.training);
@@ -69,7 +69,7 @@ TEST_CASE("freeze: no gradient, and evaluation that set_training does not undo")
   CHECK(net.bn.weight.own().requires_grad());
 }
 
-TEST_CASE("freeze: the mode after unfreeze is what was said last") {
+TEST_CASE("freeze: unfreeze() restores the mode that was set last") {
   Rng rng(2);
   Net net(rng);
   nn::freeze(net);
@@ -85,13 +85,13 @@ TEST_CASE("freeze: the mode after unfreeze is what was said last") {
     CHECK_FALSE(net.dropout.training);
     nn::unfreeze(net.dropout);
     nn::freeze(net.bn);
-    CHECK_FALSE(net.dropout.training);  // evaluation still
+    CHECK_FALSE(net.dropout.training);  // still in evaluation
   }
   CHECK(net.dropout.training);
   CHECK_FALSE(net.bn.training);
 }
 
-TEST_CASE("freeze: copies are frozen; an assignment keeps what the target is") {
+TEST_CASE("freeze: copies are frozen; assignment does not change whether the target is") {
   Rng rng(3);
   Net net(rng);
   nn::freeze(net.bn);
@@ -110,7 +110,7 @@ TEST_CASE("freeze: copies are frozen; an assignment keeps what the target is") {
   CHECK(copy.bn.weight.own().requires_grad());
 }
 
-TEST_CASE("freeze: is printed, also of a layer without parameters") {
+TEST_CASE("freeze: appears in print, also for a layer without parameters") {
   Rng rng(4);
   Net net(rng);
   nn::freeze(net.bn);
@@ -123,7 +123,7 @@ TEST_CASE("freeze: is printed, also of a layer without parameters") {
   CHECK(nn::to_string(net).find("evaluation") == std::string::npos);
 }
 
-TEST_CASE("freeze: of layers chosen at run time, and behind a ModuleRef") {
+TEST_CASE("freeze: works on dynamic layers and through a ModuleRef") {
   Rng rng(5);
   nn::DynamicSequential net;
   net.add(nn::BatchNorm1d(3)).add(nn::Dropout(0.5, rng));
@@ -142,7 +142,7 @@ struct Some {
   Tensor x;
 };
 
-/// Trains with frozen batch norm up to this epoch, in a folder; the weights and statistics.
+/// Trains in a folder up to this epoch, with frozen batch norm. Returns weights and statistics.
 std::vector<std::vector<double>> trained(const std::string& folder, int64_t epochs) {
   Rng rng(9);
   Net net(rng);
@@ -170,7 +170,7 @@ std::vector<std::vector<double>> trained(const std::string& folder, int64_t epoc
 
 }  // namespace
 
-TEST_CASE("freeze: holds in a Loop, and in a resumed one") {
+TEST_CASE("freeze: stays in effect in a Loop and after resuming") {
   const test::TempDir folder;
   const auto whole = trained(folder / "whole", 2);
   Rng rng(9);
@@ -178,12 +178,12 @@ TEST_CASE("freeze: holds in a Loop, and in a resumed one") {
   CHECK(whole[0] != values(fresh.a.weight));
   CHECK(whole[2] == values(fresh.bn.weight));
   CHECK(whole[4] == values(fresh.bn.running_mean));
-  CHECK(whole[6] == std::vector<double>{0});  // no batch was counted
+  CHECK(whole[6] == std::vector<double>{0});  // counted no batch
   trained(folder / "parts", 1);
   CHECK(trained(folder / "parts", 2) == whole);
 }
 
-TEST_CASE("prefixes: parts are named as in the whole") {
+TEST_CASE("prefixes: parts have the names of the whole model") {
   Rng rng(6);
   Net net(rng);
   CHECK(names(nn::named_parameters(net.a, "a.")) == Strings{"a.weight", "a.bias"});
@@ -194,7 +194,7 @@ TEST_CASE("prefixes: parts are named as in the whole") {
   CHECK(names(nn::generator_state(net.dropout, "dropout.")) == Strings{"dropout.rng"});
   const std::vector<nn::Linear> list(2, net.a);
   CHECK(names(nn::named_parameters(list, "list."))[2] == "list.1.weight");
-  // The parts' states are the whole's.
+  // The states of the parts add up to the state of the model.
   NamedTensors parts = nn::state_dict(net.a, "a.");
   for (const auto& entry : nn::state_dict(net.bn, "bn.")) parts.push_back(entry);
   for (const auto& entry : nn::state_dict(net.b, "b.")) parts.push_back(entry);
@@ -229,7 +229,7 @@ struct Reader {
 
 }  // namespace
 
-TEST_CASE("a shared part: is in both models, also in copies, and learns from both") {
+TEST_CASE("a shared part: belongs to both models and their copies, and learns from both") {
   Rng rng(8);
   const auto table = std::make_shared<nn::Embedding>(5, 4, rng);
   Reader first(table, rng), second(table, rng);
@@ -243,7 +243,7 @@ TEST_CASE("a shared part: is in both models, also in copies, and learns from bot
   sum(first(ids)).backward();
   CHECK(values(both) != values(table->weight.grad()));
 
-  // One optimizer of both models: the table belongs to one of them.
+  // One optimizer for both models gets the table only once.
   NamedTensors parameters = nn::named_parameters(first, "first.");
   for (const auto& entry : nn::named_parameters(second.head, "second.head"))
     parameters.push_back(entry);
@@ -255,7 +255,7 @@ TEST_CASE("a shared part: is in both models, also in copies, and learns from bot
   optimizer.step();
   CHECK(all_close(table->weight, before - slope));
 
-  // Two optimizers may not take a step each with the same gradient.
+  // Two optimizers must not both step with the same gradient.
   optim::Sgd one(nn::named_parameters(first), {.lr = 1}),
       two(nn::named_parameters(second), {.lr = 1});
   const Tensor start = table->weight.own().clone();

@@ -1,3 +1,5 @@
+// Initial values of weights: their moments and bounds, fans and gains, orthogonality, and whitening
+// filters against the definition.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -34,8 +36,8 @@ Moments moments(const Tensor& t) {
 
 constexpr int64_t kRows = 200, kColumns = 300;
 
-// The moments after fn has filled a (200, 300) tensor. With 60,000 numbers the mean of a
-// distribution of deviation s is within 5 s / sqrt(60000) = 0.0204 s, and s within about 2 %.
+// The moments of a (200, 300) tensor that fn fills. For 60,000 numbers of deviation s the mean is
+// within 5 s / sqrt(60000) = 0.0204 s, and the deviation within about 2 %.
 Moments filled(auto fn) {
   Rng rng(3);
   Tensor t = empty({kRows, kColumns});
@@ -92,7 +94,7 @@ TEST_CASE("init: xavier and kaiming have the bounds and deviations of the papers
                0, std::sqrt(2.0 / kRows));
 }
 
-TEST_CASE("init: gains are torch.nn.init.calculate_gain's") {
+TEST_CASE("init: gains equal torch.nn.init.calculate_gain's") {
   using init::Nonlinearity;
   CHECK(init::gain(Nonlinearity::linear) == 1);
   CHECK(init::gain(Nonlinearity::sigmoid) == 1);
@@ -108,7 +110,7 @@ TEST_CASE("init: truncated normal stays inside and keeps its shape") {
   });
   CHECK(m.low >= -0.02f);
   CHECK(m.high <= 0.04f);
-  // Of the standard normal in [-1, 2]: mean (phi(1) - phi(2)) / Z = 0.2296, std 0.7210.
+  // The standard normal in [-1, 2] has mean (phi(1) - phi(2)) / Z = 0.2296, std 0.7210.
   CHECK(m.mean == doctest::Approx(0.02 * 0.22964).epsilon(0.03));
   CHECK(m.std == doctest::Approx(0.02 * 0.72095).epsilon(0.02));
   Rng rng(0);
@@ -116,7 +118,7 @@ TEST_CASE("init: truncated normal stays inside and keeps its shape") {
   CHECK_THROWS_AS(init::trunc_normal(t, rng, {.low = 8, .high = 9}), Error);
 }
 
-TEST_CASE("init: a seed gives the same weights on any number of threads") {
+TEST_CASE("init: the same weights from a seed on any number of threads") {
   const auto drawn = [](int threads) {
     const detail::ThreadCountScope scope(threads);
     Rng rng(7);
@@ -155,7 +157,7 @@ TEST_CASE("init: orthogonal rows or columns") {
   }
 }
 
-TEST_CASE("init: dirac passes the input on") {
+TEST_CASE("init: dirac copies the input") {
   Rng rng(1);
   const Tensor x = randn({2, 4, 5, 6}, rng);
   for (int64_t groups : {1, 2}) {
@@ -178,9 +180,9 @@ TEST_CASE("init: dirac passes the input on") {
   CHECK_THROWS_AS(init::dirac(zeros({3, 2, 3}), 2), Error);
 }
 
-TEST_CASE("init: whitening filters, against the definition") {
+TEST_CASE("init: whitening filters match the definition") {
   Rng rng(2);
-  const Tensor images = cumsum(randn({70, 2, 4, 5}, rng), 3);  // neighbours are alike
+  const Tensor images = cumsum(randn({70, 2, 4, 5}, rng), 3);  // neighbouring pixels are similar
   const Tensor w = zeros({24, 2, 2, 3});
   init::whitening(w, images, 0);
   // E[y y^T] of the first filters, patch by patch.
@@ -196,7 +198,7 @@ TEST_CASE("init: whitening filters, against the definition") {
     CHECK(moments[k] == doctest::Approx(k / 12 == k % 12).epsilon(1e-4));
   const auto v = w.to_vector<float>();
   for (size_t k = 0; k < 144; ++k) CHECK(v[144 + k] == -v[k]);
-  // The largest eigenvalue first: the shortest filters.
+  // The largest eigenvalue comes first, with the shortest filter.
   double before = 0;
   for (int64_t k = 0; k < 12; ++k) {
     const double length = sum(square(select(w, 0, k))).item();

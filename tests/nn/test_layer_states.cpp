@@ -1,5 +1,5 @@
-// Layers beside PyTorch's (tests/reference/make_layer_states.py): its states load under its names,
-// and output, gradients, buffers and evaluation are its own, in f64.
+// Layers against PyTorch's (tests/reference/make_layer_states.py), in f64: PyTorch's states load
+// under its names and give the same outputs, gradients, buffers and evaluation.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -110,7 +110,7 @@ TEST_CASE("layers beside PyTorch's: parametrizations") {
   compare_layer("spectral_norm_dim1", SpectralNorm(nn::Linear(4, 3, rng), rng, {.dim = 1}));
 }
 
-TEST_CASE("parametrizations: they start as the layer, and become one again") {
+TEST_CASE("parametrizations: start equal to the layer, and merge into a plain layer") {
   Rng rng(3);
   nn::Conv2d plain(2, 3, 3, rng);
   const Tensor x = randn({2, 2, 5, 5}, rng);
@@ -124,7 +124,7 @@ TEST_CASE("parametrizations: they start as the layer, and become one again") {
   nn::set_training(spectral, false);
   const nn::Conv2d merged = spectral.merged();
   CHECK(all_close(merged(x), spectral(x), 1e-5, 1e-6));
-  // Its largest singular value is 1: no vector gets longer, and one keeps its length.
+  // The largest singular value of the merged weight is 1.
   Tensor w = flatten(merged.weight.tensor().detach(), 1), v = ones({w.size(1)});
   for (int i = 0; i < 2000; ++i) v = matmul(transpose(w, 0, 1), matmul(w, v / norm(v)));
   CHECK(norm(matmul(w, v / norm(v))).item() == doctest::Approx(1).epsilon(1e-4));

@@ -1,3 +1,5 @@
+// Basic layers against their definitions: linear, convolution, embedding, norms, dropout,
+// Sequential, and the gating unit and tiny attention of gMLP.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -29,7 +31,7 @@ double largest(const Tensor& t) {
   return most;
 }
 
-// Gradients reach every parameter of the layer, and those of the inputs are right.
+// Checks that gradients reach every parameter, and that the gradients are right.
 template <class Layer>
 void check_gradients(Layer& layer, const Tensor& x) {
   nn::to(layer, DType::f64);
@@ -90,14 +92,14 @@ TEST_CASE("layers: Embedding's padding row is zero and is not trained") {
   CHECK(values(sum(layer.weight.grad(), {1})) == Doubles{0, 0, 0, 0, 3});
   CHECK_THROWS_AS(nn::Embedding(5, 3, rng, {.padding_idx = 5}), Error);
 
-  nn::Embedding last(5, 3, rng, {.padding_idx = -1});  // from the end, as in torch.nn
+  nn::Embedding last(5, 3, rng, {.padding_idx = -1});  // counts from the end, as in torch.nn
   sum(last(tensor<int64_t>({4, 1, 4}, {3}))).backward();
   CHECK(values(sum(last.weight.grad(), {1})) == Doubles{0, 3, 0, 0, 0});
   CHECK(largest(select(last.weight, 0, 4)) == 0);
   CHECK_THROWS_AS(nn::Embedding(5, 3, rng, {.padding_idx = -6}), Error);
 }
 
-TEST_CASE("layers: norms against their definitions") {
+TEST_CASE("layers: norms match their definitions") {
   Tensor x = tensor({1, 2, 4, -3, 0, 7}, {1, 2, 3}, DType::f64);
   Doubles v = values(x);
   nn::LayerNorm layer({3}, {.eps = 0.1});
@@ -115,7 +117,7 @@ TEST_CASE("layers: norms against their definitions") {
   nn::RmsNorm root(3);
   nn::to(root, DType::f64);
   check_close(root(x), rms);
-  // With one group a channel and three positions, groups are the rows of above.
+  // With one channel per group and three positions, the groups are the rows from above.
   nn::GroupNorm group(2, 2, {.eps = 0.1});
   nn::to(group, DType::f64);
   check_close(group(x), want);
@@ -129,7 +131,7 @@ TEST_CASE("layers: norms against their definitions") {
   check_gradients(root, x);
 }
 
-TEST_CASE("layers: BatchNorm2d uses the batch in training and what it has gathered after") {
+TEST_CASE("layers: BatchNorm2d uses the batch in training, running statistics in evaluation") {
   nn::BatchNorm2d layer(1);
   nn::to(layer, DType::f64);
   Tensor x = tensor({1, 2, 3, 6}, {2, 1, 1, 2}, DType::f64);  // mean 3, biased var 3.5
@@ -154,7 +156,7 @@ TEST_CASE("layers: Dropout keeps the expectation and draws from its own stream")
     zeros += v == 0;
   }
   CHECK(std::abs(static_cast<double>(zeros) - 2500) < 5 * std::sqrt(1e4 * 0.25 * 0.75));
-  // The same seed gives the same layer, whatever has been drawn from the source since.
+  // The same seed gives the same layer, even if its source has drawn more numbers since.
   Rng again(5);
   nn::Dropout twin(0.25, again);
   again.normal();
@@ -215,7 +217,7 @@ TEST_CASE("layers: Sequential and the activations") {
 
 namespace {
 
-// The gating unit by loops: x (B,N,C) in f64, the unit's own weights.
+// The gating unit in loops, with the unit's weights; x (B,N,C) in f64.
 Doubles naive_gating(const nn::SpatialGatingUnit& unit, const Tensor& x, const Doubles& added) {
   const nn::SpatialGatingOptions& o = unit.options;
   auto size = [&](int64_t axis) { return static_cast<size_t>(x.size(axis)); };
@@ -296,7 +298,7 @@ TEST_CASE("SpatialGatingUnit: shapes, start, gradients, causality") {
   nn::SpatialGatingUnit heads(8, 3, rng, {.heads = 2, .matrix = nn::SpatialMatrix::circulant});
   check_gradients(heads, randn({2, 3, 8}, rng));
 
-  // Later tokens change nothing before them, bit for bit.
+  // Later tokens do not change earlier results, bit for bit.
   nn::SpatialGatingUnit causal(8, 5, rng, {.causal = true});
   Tensor x = randn({1, 5, 8}, rng);
   Tensor other = cat({narrow(x, 1, 0, 3), randn({1, 2, 8}, rng)}, 1);

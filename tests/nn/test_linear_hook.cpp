@@ -1,4 +1,4 @@
-// nn::LinearHook: functions that change x W^T + b of modules as they are.
+// nn::LinearHook: functions that change the results x W^T + b of linear() in unchanged modules.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -21,7 +21,7 @@ const LinearHook::Fn kKeep = [](const Tensor&, const Tensor&) { return Tensor();
 
 Tensor leaf(const Tensor& t) { return t.detach().clone().set_requires_grad(); }
 
-// f64, so that another order of sums is no difference: a hook takes fused ops apart.
+// For f64: a hook splits fused ops, so that the order of sums differs.
 bool close(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() && all_close(a, b, 1e-10, 1e-10);
 }
@@ -63,7 +63,7 @@ models::Gpt small_gpt(models::GptOptions o, nn::Recompute recompute, Rng& rng) {
   return model;
 }
 
-TEST_CASE("linear hook: it comes before activation, dropout and residual, which stay the same") {
+TEST_CASE("linear hook: applies before activation, dropout and residual, which stay the same") {
   Rng rng(1), draws(2);
   const nn::Linear layer = linear_layer(rng);
   const Tensor x = randn({2, 5, 3}, rng, DType::f64), r = randn({2, 5, 4}, rng, DType::f64);
@@ -88,12 +88,12 @@ TEST_CASE("linear hook: it comes before activation, dropout and residual, which 
     CHECK(close(run(), dropout(gelu(plain * 2), p, draws = begin) + r));
   }
   LinearHook hook(layer, "weight", kDouble);
-  CHECK(close(layer(x[0][0]), plain[0][0] * 2));  // of one row, and without a gradient
+  CHECK(close(layer(x[0][0]), plain[0][0] * 2));  // one row, and no gradient
   NoGradGuard guard;
   CHECK(close(layer(x), plain * 2));
 }
 
-TEST_CASE("linear hook: gradients flow through it, to what it uses and to the second order") {
+TEST_CASE("linear hook: first and second gradients flow through it to its operands") {
   Rng rng(3);
   const nn::Linear layer = linear_layer(rng);
   const Tensor x = leaf(randn({2, 3}, rng, DType::f64)), s = leaf(randn({4}, rng, DType::f64));
@@ -105,7 +105,7 @@ TEST_CASE("linear hook: gradients flow through it, to what it uses and to the se
   };
   gradcheck(run, inputs);
   gradgradcheck(run, inputs);
-  // The hook is in force in the backward pass, too, where it must not be called.
+  // The hook is still active in the backward pass, but must not be called there.
   LinearHook hook(layer, "weight", fn);
   gradgradcheck([&](const auto&) { return layer(x, {.activation = Activation::gelu}); }, inputs);
   int64_t calls = hook.calls();
@@ -113,12 +113,12 @@ TEST_CASE("linear hook: gradients flow through it, to what it uses and to the se
   CHECK(hook.calls() == calls + 1);
 }
 
-TEST_CASE("linear hook: a backward pass of what was computed before is as it was") {
+TEST_CASE("linear hook: does not change the backward pass of earlier results") {
   Rng rng(4);
   const Tensor w = leaf(randn({5, 3}, rng, DType::f64)), x = leaf(randn({4, 3}, rng, DType::f64));
   const Head head{nn::Parameter(w.detach().clone())};
   const Tensor target = tensor(std::vector<int64_t>{0, 4, 2, 2}, {4});
-  // Without a reduction the logits are made again in the backward pass.
+  // Without a reduction the backward pass recomputes the logits.
   const auto slopes = [&](bool in_scope, bool create_graph) {
     const Tensor loss =
         sum(linear_cross_entropy(x, head.weight, {}, target, {.reduction = Reduction::none}));
@@ -135,7 +135,7 @@ TEST_CASE("linear hook: a backward pass of what was computed before is as it was
   }
 }
 
-// A LoRA of the matrices of a Gpt as weights, and as hooks; loss and gradients.
+// Loss and gradients of a Gpt with a LoRA on its matrices, as replaced weights or as hooks.
 std::vector<Tensor> adapted(const models::GptOptions& form, nn::Recompute recompute,
                             bool as_hooks) {
   Rng rng(5);
@@ -144,7 +144,7 @@ std::vector<Tensor> adapted(const models::GptOptions& form, nn::Recompute recomp
   const Tensor tokens = randint(0, 11, {2, 6}, rng), labels = randint(0, 11, {2, 6}, rng);
   std::vector<Tensor> trained;
   NamedTensors instead;
-  std::vector<std::unique_ptr<LinearHook>> hooks;  // emplaced and ended as scopes are
+  std::vector<std::unique_ptr<LinearHook>> hooks;  // end in the order of scopes
   for (const auto& [name, w] : nn::named_parameters(model)) {
     const bool matrix =
         name.find(".h.") != std::string::npos || name.find(".layers.") != std::string::npos;
@@ -179,7 +179,7 @@ std::vector<Tensor> adapted(const models::GptOptions& form, nn::Recompute recomp
   return out;
 }
 
-TEST_CASE("linear hook: a LoRA beside the product is that of the weight, on the zoo's Gpt") {
+TEST_CASE("linear hook: a LoRA added to the product equals one added to the weight, in a Gpt") {
   for (const models::GptOptions& form :
        {models::GptOptions{.dropout = 0}, models::llama_form({.kv_heads = 1, .ffn_dim = 12})}) {
     const std::vector<Tensor> want = adapted(form, nn::Recompute::none, false);
@@ -193,7 +193,7 @@ TEST_CASE("linear hook: a LoRA beside the product is that of the weight, on the 
   }
 }
 
-TEST_CASE("linear hook: a tied table is hooked as the head, in logits and in the loss") {
+TEST_CASE("linear hook: on a tied table it acts on the head, in logits and in the loss") {
   Rng rng(6);
   const models::Gpt model = small_gpt({.dropout = 0}, nn::Recompute::none, rng);
   const Tensor tokens = randint(0, 11, {2, 6}, rng), labels = randint(0, 11, {2, 6}, rng);
@@ -214,7 +214,7 @@ TEST_CASE("linear hook: a tied table is hooked as the head, in logits and in the
               {2, 3})));
 }
 
-TEST_CASE("linear hook: several are called from the outermost on, and none within another") {
+TEST_CASE("linear hook: the outermost is called first, and none inside another") {
   Rng rng(7);
   const nn::Linear layer = linear_layer(rng);
   const Tensor x = randn({2, 3}, rng, DType::f64), y = layer(x);
@@ -225,7 +225,7 @@ TEST_CASE("linear hook: several are called from the outermost on, and none withi
   CHECK(outer.calls() == 1);
 }
 
-TEST_CASE("linear hook: with WeightsInstead in any order, also for parts of one tensor") {
+TEST_CASE("linear hook: combines with WeightsInstead in any order, also for views of one tensor") {
   Rng rng(8);
   const Two two{linear_layer(rng), linear_layer(rng)};
   const Tensor x = randn({2, 3}, rng, DType::f64), flat = randn({24}, rng, DType::f64);
@@ -251,7 +251,7 @@ TEST_CASE("linear hook: with WeightsInstead in any order, also for parts of one 
   check();
 }
 
-TEST_CASE("linear hook: a projection of attention in parts") {
+TEST_CASE("linear hook: acts on every part of an attention projection") {
   Rng rng(9);
   nn::MultiHeadAttention attention(8, rng, {.heads = 2});
   nn::to(attention, DType::f64);
@@ -281,7 +281,7 @@ TEST_CASE("linear hook: hooks and replacements may end in any order") {
     hooks.erase(hooks.begin());
     CHECK(close(layer(x), plain * left));
   }
-  // It runs again under the hooks that were there when it ran first.
+  // The checkpoint reruns under the hooks of its first run.
   const auto gradient = [&](const Tensor& y) { return grad({sum(y)}, {layer.weight.own()})[0]; };
   CHECK(close(gradient(before), gradient(layer(x) * 30)));
 
@@ -297,7 +297,7 @@ TEST_CASE("linear hook: hooks and replacements may end in any order") {
   CHECK(same_bits(layer(x), plain));
 }
 
-TEST_CASE("linear hook: one object for several weights") {
+TEST_CASE("linear hook: one object hooks several weights") {
   Rng rng(12);
   const Two two{linear_layer(rng), linear_layer(rng)};
   const Tensor x = randn({2, 3}, rng, DType::f64), up = two.up(x), down = two.down(x);
@@ -312,7 +312,7 @@ TEST_CASE("linear hook: one object for several weights") {
         }) == "LinearHook: 'up.weight' and 'up.weight' are one parameter; give it once");
 }
 
-TEST_CASE("linear hook: two weights that one tensor replaces have their own hooks") {
+TEST_CASE("linear hook: two weights replaced by one tensor keep separate hooks") {
   Rng rng(13);
   const Two two{linear_layer(rng), linear_layer(rng)};
   const Tensor x = randn({2, 3}, rng, DType::f64), w = randn({4, 3}, rng, DType::f64);
@@ -326,7 +326,7 @@ TEST_CASE("linear hook: two weights that one tensor replaces have their own hook
   }
 }
 
-TEST_CASE("linear hook: an op of ours that would not call it is an error") {
+TEST_CASE("linear hook: an op that would not call it is an error") {
   Rng rng(14);
   const nn::Lstm lstm(3, 4, rng);
   const Tensor x = randn({2, 5, 3}, rng);
@@ -359,7 +359,7 @@ TEST_CASE("linear hook: an op of ours that would not call it is an error") {
           "SpectralNorm", [&](const auto& m) { return m(x); });
 }
 
-TEST_CASE("linear hook: what does not fit is an error by name") {
+TEST_CASE("linear hook: a wrong name or shape is an error that names the weight") {
   Rng rng(10);
   const models::Gpt model = small_gpt({.dropout = 0}, nn::Recompute::none, rng);
   const auto make = [&](const std::string& name, LinearHook::Fn fn) {

@@ -1,4 +1,4 @@
-// Masks: every factory, and every pair of them, against booleans in plain loops.
+// Masks: every factory and every pair of them, against booleans in plain loops.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ using test::Array;
 using test::close;
 using test::for_each_index;
 using test::to_array;
-using Sees = std::function<bool(const Dims&)>;  // of (b, h, t, s)
+using Sees = std::function<bool(const Dims&)>;  // whether (b, h, t, s) is visible
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 const Shape kScores{2, 3, 4, 5};  // B, H, T, S
@@ -28,7 +28,7 @@ struct Case {
   std::string name;
   Mask mask;
   Sees sees;
-  Array bias = Array(Shape{1});  // finite where a key is seen
+  Array bias = Array(Shape{1});  // finite for visible keys
   bool heads_differ = false;
 };
 
@@ -60,7 +60,7 @@ std::vector<Case> cases() {
                  }});
   for (const Shape& shape : {Shape{5}, {4, 5}, {4, 1}, {3, 4, 5}, {2, 1, 4, 5}, {2, 3, 1, 5}}) {
     const bool heads = shape.size() > 2 && shape[shape.size() - 3] == 3;
-    Tensor pairs = random_pairs(shape, rng) * 2;  // whatever is not 0 lets through
+    Tensor pairs = random_pairs(shape, rng) * 2;  // anything but 0 means visible
     out.push_back({"allowed " + to_string(shape), Mask::allowed(pairs),
                    [a = to_array(pairs)](const Dims& i) { return a.broadcast_at(i) != 0; },
                    Array(Shape{1}), heads});
@@ -72,7 +72,7 @@ std::vector<Case> cases() {
   return out;
 }
 
-// softmax over the keys that both cases let through, their biases added.
+// softmax over the keys that both masks show, with the sum of their biases.
 Tensor naive_softmax(const Array& scores, const Case& a, const Case& b) {
   Array p(scores.shape);
   for_each_index({2, 3, 4}, [&](const Dims& i) {
@@ -90,7 +90,7 @@ Tensor naive_softmax(const Array& scores, const Case& a, const Case& b) {
 
 }  // namespace
 
-TEST_CASE("mask: every pair lets through what both let through, on every way") {
+TEST_CASE("mask: a pair shows the keys that both show, in dense(), softmax() and attention") {
   Rng rng(2);
   Tensor q = randn({2, 3, 4, 6}, rng, DType::f64), k = randn({2, 3, 5, 6}, rng, DType::f64);
   Tensor v = randn({2, 3, 5, 2}, rng, DType::f64);
@@ -145,7 +145,7 @@ TEST_CASE("mask: gradients of scores and biases") {
     CHECK_NOTHROW(gradcheck(run, in));
     CHECK_NOTHROW(gradgradcheck(run, in));
   }
-  // Through the fused op as well: q, k, v and the bias.
+  // The fused op, too: gradients of q, k, v and the bias.
   std::vector<Tensor> in = {
       randn({2, 3, 4, 6}, rng, DType::f64), randn({2, 3, 5, 6}, rng, DType::f64),
       randn({2, 3, 5, 2}, rng, DType::f64), randn({3, 1, 5}, rng, DType::f64)};
@@ -158,7 +158,7 @@ TEST_CASE("mask: gradients of scores and biases") {
       in));
 }
 
-TEST_CASE("mask: hidden scores count for nothing, whatever they are") {
+TEST_CASE("mask: hidden scores never count, not even NaN") {
   Tensor scores = tensor({1, std::nan(""), 2, kInf, 3, -kInf}, {1, 1, 1, 6}).set_requires_grad();
   Tensor pairs = tensor({1, 0, 1, 0, 1, 0}, {6}, DType::u8);
   Tensor p = Mask::allowed(pairs).softmax(scores);
@@ -171,7 +171,7 @@ TEST_CASE("mask: hidden scores count for nothing, whatever they are") {
   CHECK(sum(abs(scores.grad())).item() > 0);
 }
 
-TEST_CASE("mask: what a factory refuses") {
+TEST_CASE("mask: factories refuse wrong tensors") {
   auto refuses = [](auto&& make, const char* text) {
     CHECK_THROWS_WITH_AS(static_cast<void>(make()), doctest::Contains(text), Error);
   };
@@ -195,7 +195,7 @@ TEST_CASE("mask: what a factory refuses") {
   refuses([] { return Mask().softmax(zeros({4, 5})); }, "(B, H, T, S) or (B, T, S), got (4, 5)");
 }
 
-TEST_CASE("mask: one that does not fit the scores is refused on every way") {
+TEST_CASE("mask: a mask that does not fit the scores is an error everywhere") {
   Tensor q = zeros({2, 3, 4, 6}), k = zeros({2, 3, 5, 6}), recorded = q.clone();
   recorded.set_requires_grad();
   auto u8 = [](const Shape& shape) { return Mask::allowed(ones(shape, DType::u8)); };
@@ -223,7 +223,7 @@ TEST_CASE("mask: one that does not fit the scores is refused on every way") {
     CHECK_THROWS_WITH_AS(attention_with_weights(recorded, k, k, options), contains, Error);
     if (text != ".to(") CHECK_THROWS_WITH_AS(mask.dense(kScores), contains, Error);
   }
-  // Heads that differ have no place in scores without heads.
+  // A mask that differs between heads does not fit scores without heads.
   CHECK_THROWS_WITH_AS(u8({3, 4, 5}).softmax(zeros({2, 4, 5})), doctest::Contains("(2, 1, 4, 5)"),
                        Error);
 }

@@ -1,3 +1,5 @@
+// Modules: the walk over every kind of field, values and copies, state_dict and files, training
+// mode, generators, tied parameters, and conversion.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -59,7 +61,7 @@ struct Everything {
   }
 };
 
-// An embedding that is also the output's weight.
+// An embedding whose table is also the output's weight.
 struct Tied {
   nn::Embedding embed;
   explicit Tied(Rng& rng) : embed(4, 3, rng) {}
@@ -88,7 +90,7 @@ Floats values(const Tensor& t) { return t.to_vector<float>(); }
 
 }  // namespace
 
-TEST_CASE("module: a reference to a module is a module") {
+TEST_CASE("module: a ModuleRef is a module") {
   Rng rng(1);
   nn::TransformerEncoderLayer layer({.dim = 8, .heads = 2, .ffn = 12}, rng);
   nn::ModuleRef ref = layer;
@@ -125,7 +127,7 @@ struct Clash {
 
 }  // namespace
 
-TEST_CASE("module: two fields of one name are an error") {
+TEST_CASE("module: two fields with the same name are an error") {
   CHECK_THROWS_WITH_AS(nn::named_parameters(Clash()), "module: two fields are called 'norm.weight'",
                        Error);
 }
@@ -142,7 +144,7 @@ TEST_CASE("module: parameters are values") {
   }
   CHECK(values(a.up.weight)[0] != 7);
 
-  // Assigning writes into what is there: a handle taken before sees it.
+  // Assignment writes into the existing elements: an older handle sees it.
   Tensor handle = a.up.weight;
   a = b;
   CHECK(values(handle) == Floats(12, 7.0f));
@@ -153,7 +155,7 @@ TEST_CASE("module: parameters are values") {
   CHECK(values(a.up.bias) == Floats(4, 3.0f));
   CHECK_THROWS_AS(a.up.bias = full({5}, 3), Error);
 
-  // Another shape takes new elements; moving takes the elements along.
+  // Assignment of another shape takes new elements; a move takes the elements along.
   nn::Parameter p(ones({2})), q(zeros({3}));
   Tensor before = p;
   p = q;
@@ -190,7 +192,7 @@ TEST_CASE("module: training and evaluation") {
   CHECK(values(m(x)) != values(m(x)));
 }
 
-TEST_CASE("module: the generators' state continues dropout exactly") {
+TEST_CASE("module: dropout resumes exactly from the state of the generators") {
   Rng rng(1);
   Mlp m(rng);
   Tensor x = ones({8, 3});
@@ -214,7 +216,7 @@ TEST_CASE("module: a checkpoint replays the generators of the module") {
   CHECK(values(b(x)) == values(a(x)));
 }
 
-TEST_CASE("module: a state that does not fit is refused with all its differences, unwritten") {
+TEST_CASE("module: a state that does not fit changes nothing; the error lists all differences") {
   Rng rng(1);
   Mlp m(rng);
   NamedTensors good;
@@ -236,7 +238,7 @@ TEST_CASE("module: a state that does not fit is refused with all its differences
   CHECK_THROWS_AS(nn::load_state_dict(m, with(1, "up.bias", zeros({4}, DType::i64))), Error);
   CHECK(values(m.up.weight) == before);
 
-  // Not strict: what fits is written, the rest reported; another shape is still an error.
+  // Not strict: writes what fits and reports the rest. Another shape is still an error.
   LoadStateReport r = nn::load_state_dict(m, with(1, "other", zeros({4})), {.strict = false});
   CHECK(r.missing == Strings{"up.bias"});
   CHECK(r.unexpected == Strings{"other"});
@@ -251,7 +253,7 @@ TEST_CASE("module: a state that does not fit is refused with all its differences
       Error);
   CHECK_THROWS_WITH_AS(nn::load_state_dict(m, {}, {.strict = false}),
                        doctest::Contains("none of the 0 names"), Error);
-  nn::Flatten nothing;  // without parameters
+  nn::Flatten nothing;  // has no parameters
   CHECK_NOTHROW(nn::load_state_dict(nothing, {}, {.strict = false}));
 
   // f64 values are converted.
@@ -288,13 +290,13 @@ TEST_CASE("module: to() converts parameters and floating buffers") {
   CHECK(m.table.dtype() == DType::i64);
   CHECK(values(m.present->weight) == before);
   CHECK_THROWS_AS(nn::to(m, DType::i64), Error);
-  // Without another walk the new elements know their names, for errors.
+  // The new elements know their names without another walk.
   CHECK(parameter_name(m.weight) == "weight");
   CHECK(parameter_name(m.present->weight) == "present.weight");
   CHECK(parameter_name(m.owned->running_var) == "owned.running_var");
 }
 
-TEST_CASE("module: weights go through a file") {
+TEST_CASE("module: weights survive saving and loading") {
   auto folder =
       std::filesystem::temp_directory_path() / ("tern_module_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
@@ -336,8 +338,8 @@ struct Closed final : Base {};
 
 }  // namespace
 
-TEST_CASE("module: parameters of a derived class are not lost behind its base") {
-  // What tests/refused/unique_ptr_base.cpp finds: the walk does not compile.
+TEST_CASE("module: a pointer to a base cannot lose a derived class's parameters") {
+  // For these types the walk does not compile (tests/refused/unique_ptr_base.cpp).
   CHECK(nn::detail::may_own_derived<std::unique_ptr<Base>>);
   CHECK_FALSE(nn::detail::may_own_derived<std::unique_ptr<Closed>>);
   CHECK_FALSE(nn::detail::may_own_derived<std::unique_ptr<nn::BatchNorm2d>>);

@@ -1,4 +1,4 @@
-// Attention with several heads, and the cache of its keys and values.
+// Multi-head attention against its formula, and the cache of keys and values.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ using test::same;
 
 constexpr int64_t kDim = 12;
 
-/// In f64, with biases that are not 0.
+/// A layer in f64 whose biases are not 0.
 MultiHeadAttention layer_of(Rng& rng, const MultiHeadOptions& options) {
   MultiHeadAttention m(kDim, rng, options);
   to(m, DType::f64);
@@ -37,7 +37,8 @@ struct Projected {
   Tensor q, k, v;  // (B, heads, T, D)
 };
 
-/// The rows of in_proj one part after the other, every head of keys as often as it serves.
+/// Projects each part by its rows of in_proj. Repeats heads of keys and values for the queries that
+/// share them.
 Projected project(const MultiHeadAttention& m, const Tensor& query, const Tensor& key) {
   const int64_t heads = m.counts.heads, kv = m.counts.kv_heads, dim = kDim / heads;
   auto part = [&](const Tensor& x, int64_t first, int64_t count) {
@@ -64,7 +65,7 @@ Expected expected(const MultiHeadAttention& m, const Tensor& query, const Tensor
 
 }  // namespace
 
-TEST_CASE("multi-head attention: every call is the formula, for all numbers of heads") {
+TEST_CASE("multi-head attention: every call follows the formula, for all numbers of heads") {
   for (const auto& counts : {std::pair{1, 0}, {6, 0}, {6, 3}, {6, 2}, {6, 1}, {12, 4}}) {
     const int heads = counts.first, kv = counts.second;
     CAPTURE(heads);
@@ -116,11 +117,11 @@ TEST_CASE("multi-head attention: gradients of inputs and weights; leaves") {
   }
 }
 
-TEST_CASE("multi-head attention: padding, order of the batch, rows that see nothing") {
+TEST_CASE("multi-head attention: padding, order of the batch, rows without visible keys") {
   Rng rng(3);
   MultiHeadAttention m = layer_of(rng, {.heads = 4});
   Tensor x = randn({3, 6, kDim}, rng, DType::f64);
-  Tensor keys = le(arange(0, 6), tensor<int64_t>({5, 1, 3}, {3, 1}));  // the first 6, 2 and 4
+  Tensor keys = le(arange(0, 6), tensor<int64_t>({5, 1, 3}, {3, 1}));  // shows the first 6, 2 and 4
   Tensor y = m(x, Mask::lengths({6, 2, 4}));
   CHECK(same(m(x, Mask::keys(keys)), y));
   for (int64_t b = 0; b < 3; ++b) {
@@ -130,7 +131,7 @@ TEST_CASE("multi-head attention: padding, order of the batch, rows that see noth
   }
   Tensor rows = index({2, 0, 1});
   CHECK(same(m(index_select(x, 0, rows), Mask::lengths({4, 6, 2})), index_select(y, 0, rows)));
-  // Nothing seen: the context is 0, the output the bias, and no gradient comes back.
+  // Without visible keys the context is 0, the output is the bias, and gradients are 0.
   for (bool weights : {false, true}) {
     Tensor q = x.clone().set_requires_grad(), k = x.clone().set_requires_grad();
     const Mask none = Mask::lengths({6, 0, 4});
@@ -165,7 +166,7 @@ TEST_CASE("multi-head attention: dropout of the weights in training only; thread
   });
 }
 
-TEST_CASE("cache: steps of any length are the full causal pass") {
+TEST_CASE("cache: steps of any length equal the full causal pass") {
   for (int64_t kv : {0, 2, 1})
     for (bool recorded : {false, true})
       for (const std::vector<int64_t>& chunks :
@@ -193,7 +194,7 @@ TEST_CASE("cache: steps of any length are the full causal pass") {
       }
 }
 
-TEST_CASE("cache: grows for long sentences; goes on without and with gradients") {
+TEST_CASE("cache: grows for long sentences, without and with gradients") {
   Rng rng(7);
   MultiHeadAttention m = layer_of(rng, {.heads = 4});
   Tensor x = randn({2, 75, kDim}, rng, DType::f64);
@@ -202,13 +203,13 @@ TEST_CASE("cache: grows for long sentences; goes on without and with gradients")
   std::vector<Tensor> out;
   for (int64_t t = 0; t < 75; ++t) {
     std::optional<NoGradGuard> guard;
-    if (t % 30 < 20) guard.emplace();  // recorded: tokens 20 to 29, 50 to 59
+    if (t % 30 < 20) guard.emplace();  // records tokens 20 to 29 and 50 to 59
     out.push_back(m.step(narrow(x, 1, t, 1), cache).detach());
   }
   CHECK(near(cat(out, 1), whole));
 }
 
-TEST_CASE("cache: copies go on by themselves") {
+TEST_CASE("cache: copies continue independently") {
   Rng rng(8);
   MultiHeadAttention m = layer_of(rng, {.heads = 4, .kv_heads = 2});
   for (bool recorded : {false, true}) {
@@ -219,7 +220,7 @@ TEST_CASE("cache: copies go on by themselves") {
     static_cast<void>(m.step(start, first));
     Tensor keys = first.keys(), before = keys.clone();
     KeyValueCache second = first, third = first;
-    // In turns, so that each could spoil the others.
+    // In turns, so that each could overwrite the others.
     struct Branch {
       KeyValueCache& cache;
       Tensor tokens;
@@ -236,7 +237,7 @@ TEST_CASE("cache: copies go on by themselves") {
   }
 }
 
-TEST_CASE("cache: chosen rows go on by themselves") {
+TEST_CASE("cache: selected rows continue independently") {
   Rng rng(9);
   MultiHeadAttention m = layer_of(rng, {.heads = 4});
   Tensor rows = index({2, 0, 0, 1});

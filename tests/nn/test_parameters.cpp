@@ -1,4 +1,4 @@
-// Parameters as values: what is assigned, moved, cleared and shown.
+// Parameters as values: assigning, moving, clearing gradients, and printing.
 #include <doctest/doctest.h>
 
 #include <sstream>
@@ -35,7 +35,7 @@ struct Mlp {
   }
 };
 
-TEST_CASE("parameters: a result with a history is refused, whose gradient would end there") {
+TEST_CASE("parameters: a result that requires a gradient is refused, since its history would end") {
   Rng rng(1);
   nn::Linear layer(3, 3, rng);
   const Tensor leaf = ones({3, 3}).set_requires_grad();
@@ -55,7 +55,7 @@ TEST_CASE("parameters: a result with a history is refused, whose gradient would 
     nn::Parameter p(next);
     CHECK(p.tensor().is_leaf());
   }
-  // As a state, too (leaves are values: named_parameters of another module).
+  // load_state_dict refuses it, too. Leaves are accepted, such as another module's parameters.
   nn::Linear loaded(3, 3, rng);
   const NamedTensors adapted = {{"weight", next}, {"bias", layer.bias.own()}};
   const std::string text = complaint([&] { nn::load_state_dict(loaded, adapted); });
@@ -67,7 +67,7 @@ TEST_CASE("parameters: a result with a history is refused, whose gradient would 
     nn::load_state_dict(loaded, adapted);
     CHECK(loaded.weight.tensor().to_vector<float>() == next.to_vector<float>());
   }
-  // Values copy as ever.
+  // Parameters and plain tensors can still be assigned.
   nn::Linear other(3, 3, rng), third = other;
   layer = other;
   layer.weight = third.weight;
@@ -75,7 +75,7 @@ TEST_CASE("parameters: a result with a history is refused, whose gradient would 
   layer.weight = ones({3, 3});
 }
 
-TEST_CASE("parameters: what was moved from says so, and which it was") {
+TEST_CASE("parameters: using a moved-from parameter is an error that names it") {
   Rng rng(1);
   const Tensor x = randn({2, 3}, rng);
   Mlp a(rng), unnamed(rng);
@@ -84,7 +84,7 @@ TEST_CASE("parameters: what was moved from says so, and which it was") {
   CHECK(b(x).shape() == Shape{2, 2});
   const char* told = "parameter: 'up.weight' of shape (4, 3) was moved elsewhere";
   const std::string used = complaint([&] { return a(x); });  // NOLINT: moved from
-  CHECK(has(used, "parameter: 'up."));                       // its weight or its bias
+  CHECK(has(used, "parameter: 'up."));                       // the weight or the bias
   CHECK(has(used, "was moved elsewhere"));
   CHECK(has(complaint([&] { nn::named_parameters(a); }), told));    // NOLINT
   CHECK(has(complaint([&] { nn::state_dict(a); }), told));          // NOLINT
@@ -98,12 +98,12 @@ TEST_CASE("parameters: what was moved from says so, and which it was") {
   // It can be assigned again.
   a = e;
   CHECK(a(x).to_vector<float>() == e(x).to_vector<float>());
-  // What was never there is none, moved or not.
+  // An undefined parameter stays undefined after a move.
   nn::Linear bare(3, 3, rng, nn::Bias::no);
   const nn::Linear other = std::move(bare);
   CHECK(other(x).shape() == Shape{2, 3});
   CHECK_FALSE(bare.bias.tensor().defined());  // NOLINT
-  // std::swap, a vector that grows, and what is moved on and back.
+  // std::swap, a growing vector, and moving away and back.
   Mlp c(rng), d(rng);
   const auto first = c(x).to_vector<float>();
   std::swap(c, d);

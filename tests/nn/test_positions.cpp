@@ -20,7 +20,7 @@ using test::close;
 using test::for_each_index;
 using test::same;
 
-/// A table of what fn gives for every index.
+/// A table with fn(index) for every index.
 template <class Fn>
 Tensor table(const Shape& shape, Fn&& fn) {
   Array a(shape);
@@ -51,7 +51,7 @@ TEST_CASE("positions: binary") {
   CHECK(select(far, 0, 39).to_vector<int>() == std::vector<int>{0, 0, 1, 1, 1});
   CHECK(select(far, 0, 0).to_vector<int>() == std::vector<int>{0, 1, 0, 1, 0});
   CHECK(same(binary_positions(4, 5, 20), narrow(binary_positions(24, 5), 1, 20, 4)));
-  CHECK(binary_positions(4, 0, 13).size(0) == 5);  // token 16 needs a fifth
+  CHECK(binary_positions(4, 0, 13).size(0) == 5);  // token 16 needs a fifth bit
   check_refused([] { return binary_positions(-1); }, "binary_positions: -1 tokens");
   check_refused([] { return binary_positions(3, 63); }, "63 bits");
   check_refused([] { return binary_positions(3, 2, -1); }, "-1");
@@ -70,7 +70,7 @@ TEST_CASE("positions: sinusoidal") {
     CHECK(close(sinusoidal_positions(40, dim), want.to(DType::f32), 0, 1e-7));
     CHECK(same(sinusoidal_positions(7, dim, {.offset = 33}, DType::f64), narrow(got, 0, 33, 7)));
   }
-  // From far away f32 is as good as near by.
+  // f32 tables are as exact at far positions as at near ones.
   Tensor far = sinusoidal_positions(1, 2, {.offset = 1000000}, DType::f32);
   CHECK(far.to_vector<float>()[0] == doctest::Approx(std::sin(1e6)).epsilon(1e-6));
   CHECK(sinusoidal_positions(3, 4, {.base = 100}).to_vector<float>()[6] ==
@@ -82,7 +82,7 @@ TEST_CASE("positions: sinusoidal") {
   check_refused([] { return sinusoidal_positions(4, 4, {}, DType::i64); }, "floating, got i64");
 }
 
-TEST_CASE("positions: sinusoidal, of given times") {
+TEST_CASE("positions: sinusoidal, for given times") {
   for (int64_t dim : {0, 1, 2, 7, 8, 64}) {
     Tensor rows = sinusoidal_positions(50, dim), whole = arange(0, 50);
     CHECK(same(sinusoidal_positions(whole, dim), rows));
@@ -129,7 +129,7 @@ TEST_CASE("positions: on a grid") {
   check_refused([] { return sincos_2d_positions(3, 4, 8, {.base = -1}); }, "the base is -1");
 }
 
-TEST_CASE("positions: a grid of another size, as timm resizes it") {
+TEST_CASE("positions: resizing to another grid, as in timm") {
   const SafeTensors file =
       load_safetensors(TERN_SOURCE_DIR "/tests/reference/vit/positions.safetensors");
   for (const auto& entry : file.metadata) {
@@ -141,7 +141,7 @@ TEST_CASE("positions: a grid of another size, as timm resizes it") {
     const Tensor from = file.find("from." + name)[0], want = file.find("to." + name)[0];
     const ResizeOptions options{.prefix = prefix, .old_rows = h, .old_columns = w};
     const Tensor got = resize_positions(from, rows, columns, options);
-    // PyTorch's centres of the kernel are f32, up to 24: they are 1e-6 off, twice, times slopes of
+    // PyTorch computes the kernel's centres, up to 24, in f32: two errors of 1e-6, times slopes of
     // about 1 and values of up to 4.
     CHECK(close(got, want, 0, 1e-5));
     CHECK(same(narrow(got, 0, 0, prefix), narrow(from, 0, 0, prefix)));
@@ -152,7 +152,7 @@ TEST_CASE("positions: a grid of another size, as timm resizes it") {
     CHECK(near(reshape(patches, {rows, columns, 4}), file.find("exact." + name)));
   }
   CHECK(file.metadata.size() == 7);
-  // What is the same everywhere stays so, however many there are.
+  // A constant table stays constant at every size.
   CHECK(near(resize_positions(ones({13, 2}, DType::f64), 5, 3,
                               {.prefix = 1, .old_rows = 2, .old_columns = 6}),
              ones({16, 2}, DType::f64)));
@@ -190,7 +190,7 @@ TEST_CASE("positions: learned") {
       "needs (..., T, 4), the shape is (2, 3, 5)");
 }
 
-TEST_CASE("positions: rotary turns pairs; products depend on distances alone") {
+TEST_CASE("positions: rotary turns pairs; products depend only on distances") {
   Rng rng(2);
   Tensor q = randn({6}, rng, DType::f64), k = randn({6}, rng, DType::f64);
   for (RotaryPairs pairs : {RotaryPairs::neighbours, RotaryPairs::halves}) {
@@ -208,10 +208,10 @@ TEST_CASE("positions: rotary turns pairs; products depend on distances alone") {
                     : u * std::cos(angle) - v * std::sin(angle);
     });
     CHECK(near(rotary(x, {.offset = 4, .pairs = pairs}), want));
-    // The tail of a longer sequence.
+    // An offset gives the tail of a longer sequence.
     Tensor whole = rotary(x, {.pairs = pairs});
     CHECK(same(rotary(narrow(x, 2, 2, 3), {.offset = 2, .pairs = pairs}), narrow(whole, 2, 2, 3)));
-    // One query and one key everywhere: the product of places t and s is that of t - s.
+    // With the same query and key everywhere, the product at t and s depends only on t - s.
     const RotaryOptions at{.offset = 100, .pairs = pairs};
     Tensor products =
         matmul(rotary(expand(q, {8, 6}), at), transpose(rotary(expand(k, {8, 6}), at), 0, 1));
@@ -237,13 +237,13 @@ TEST_CASE("positions: rotary turns pairs; products depend on distances alone") {
 }
 
 TEST_CASE("positions: alibi") {
-  auto slopes = [](int64_t heads) {  // what a key one step back costs
+  auto slopes = [](int64_t heads) {  // the penalty of a key one step back
     std::vector<double> out;
     Tensor bias = alibi_bias(heads, 2, 2, 0, DType::f64);
     for (int64_t h = 0; h < heads; ++h) out.push_back(-bias[h][1][0].item());
     return out;
   };
-  // The paper's example for 8 heads; 6 and 12 as in its authors' get_slopes.
+  // The paper's example for 8 heads. 6 and 12 heads are from the authors' get_slopes.
   CHECK(slopes(8) ==
         std::vector<double>{0x1p-1, 0x1p-2, 0x1p-3, 0x1p-4, 0x1p-5, 0x1p-6, 0x1p-7, 0x1p-8});
   CHECK(slopes(6) == std::vector<double>{0x1p-2, 0x1p-4, 0x1p-6, 0x1p-8, 0x1p-1, 0x1p-3});
@@ -258,7 +258,7 @@ TEST_CASE("positions: alibi") {
                return -distance * (i[0] == 0 ? 0x1p-4 : 0x1p-8);
              })));
   CHECK(same(alibi_bias(6, 3, 9, 6), narrow(alibi_bias(6, 9, 9), 1, 6, 3)));
-  // As a mask it goes together with others.
+  // The mask combines with other masks.
   Rng rng(3);
   Tensor scores = randn({1, 2, 3, 5}, rng);
   Tensor want = softmax(scores + bias.to(DType::f32), -1, Mask::causal(2).dense({1, 2, 3, 5}));

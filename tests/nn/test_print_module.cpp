@@ -1,4 +1,4 @@
-// fmt::print("{}", model).
+// Printing of models: the tree with shapes and counts, and the folding of equal layers.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -116,7 +116,7 @@ TEST_CASE("print: sequences and models of the zoo; the total is num_parameters")
   check_total(models::Transformer(options, rng));
 }
 
-TEST_CASE("print: a model that was printed is known by its names to errors and profiles") {
+TEST_CASE("print: printing gives parameters their names for errors and profiles") {
   Rng rng(0);
   nn::Sequential mlp(nn::Linear(4, 5, rng), nn::Relu(), nn::Linear(5, 2, rng));
   CHECK_THROWS_WITH(mlp(ones({2, 3})), doctest::Contains("linear: "));

@@ -1,4 +1,5 @@
-// Recurrent networks and cells: names, lengths, states.
+// Recurrent networks and cells: names, padded lengths, states, gradients. A layer equals its cell
+// step by step.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -76,7 +77,7 @@ TEST_CASE("rnn: names, shapes and initial values are torch.nn's") {
         std::vector<std::string>{"weight_ih", "weight_hh", "bias_ih", "bias_hh"});
 }
 
-TEST_CASE("rnn: a row of a padded batch is that sequence alone") {
+TEST_CASE("rnn: a row of a padded batch equals that sequence alone") {
   const std::vector<int64_t> lengths = {4, 1, 6, 0};
   for (RnnKind kind : kKinds)
     for (bool with_state : {false, true}) {
@@ -97,7 +98,7 @@ TEST_CASE("rnn: a row of a padded batch is that sequence alone") {
     }
 }
 
-TEST_CASE("rnn: what stands behind a row's length changes nothing") {
+TEST_CASE("rnn: elements after a row's length change nothing") {
   for (RnnKind kind : kKinds) {
     Rng rng(3);
     Recurrent net = network(kind, rng, {.layers = 2, .bidirectional = true});
@@ -123,7 +124,7 @@ TEST_CASE("rnn: what stands behind a row's length changes nothing") {
   }
 }
 
-TEST_CASE("rnn: a layer is its cell step by step") {
+TEST_CASE("rnn: a layer equals its cell step by step") {
   Rng rng(4);
   Tensor x = randn({2, 5, 3}, rng);
   auto copy = [](const nn::RnnParameters& from, nn::RnnParameters& to) {
@@ -156,7 +157,7 @@ TEST_CASE("rnn: a layer is its cell step by step") {
   CHECK(all_close(s.c, select(lstm(x).state.c, 0, 0), 1e-5, 1e-6));
 }
 
-TEST_CASE("rnn: goes on from a state") {
+TEST_CASE("rnn: continues from a state") {
   for (RnnKind kind : kKinds) {
     Rng rng(5);
     Recurrent net = network(kind, rng, {.layers = 3});
@@ -195,7 +196,7 @@ TEST_CASE("rnn: gradients reach inputs, states and every weight") {
   }
 }
 
-TEST_CASE("rnn: dropout lies between layers and in training only") {
+TEST_CASE("rnn: dropout acts between layers, only in training") {
   Rng rng(7);
   Tensor x = randn({2, 5, 3}, rng);
   nn::Gru one(3, 4, rng, {.layers = 1, .dropout = 0.5}),

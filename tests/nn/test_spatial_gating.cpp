@@ -1,5 +1,5 @@
 // The spatial gating unit and the tiny attention as sequence layers: causality, padding, shorter
-// sequences and steps, for every combination of the options. test_layers.cpp has their definitions.
+// sequences and steps, for all combinations of options. test_layers.cpp compares with definitions.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ std::string name_of(const SpatialGatingOptions& o) {
 
 int64_t gated(const SpatialGatingOptions& o) { return o.split ? kChannels / 2 : kChannels; }
 
-/// A unit with weights that are all different, in f64.
+/// A unit in f64 whose weights are all different.
 SpatialGatingUnit unit_of(const SpatialGatingOptions& o, Rng& rng, int64_t tokens = kTokens) {
   SpatialGatingUnit unit(kChannels, tokens, rng, o);
   for (const Tensor& p : nn::parameters(unit)) nn::init::normal(p, 0.5, 1, rng);
@@ -87,21 +87,21 @@ TEST_CASE("spatial gating: Toeplitz and circulant matrices share their diagonals
   }
 }
 
-TEST_CASE("spatial gating: a head mixes its share of the channels alone") {
+TEST_CASE("spatial gating: a head mixes only its share of the channels") {
   for (bool split : {true, false}) {
     Rng rng(3);
     SpatialGatingUnit unit = unit_of({.split = split, .heads = 2}, rng);
     const int64_t share = gated(unit.options) / 2;
     const Tensor x = input(2, kTokens, rng), before = unit(x);
     NoGradGuard guard;
-    narrow(unit.weight.tensor().detach(), 0, 1, 1).mutable_data<double>()[3] += 1;  // of head 1
+    narrow(unit.weight.tensor().detach(), 0, 1, 1).mutable_data<double>()[3] += 1;  // head 1
     const Tensor after = unit(x);
     CHECK(same(narrow(before, 2, 0, share), narrow(after, 2, 0, share)));
     CHECK_FALSE(same(narrow(before, 2, share, share), narrow(after, 2, share, share)));
   }
 }
 
-TEST_CASE("spatial gating: W = 0 and b = 1 let u pass in every form of the matrix") {
+TEST_CASE("spatial gating: W = 0 and b = 1 pass u through, in every form of the matrix") {
   for (SpatialGatingOptions o : all_forms()) {
     Rng rng(4);
     o.weight_bound = 0;
@@ -114,14 +114,14 @@ TEST_CASE("spatial gating: W = 0 and b = 1 let u pass in every form of the matri
   }
 }
 
-TEST_CASE("spatial gating: padding changes nothing, and a shorter sequence is a padded one") {
+TEST_CASE("spatial gating: padding changes nothing; a shorter sequence equals a padded one") {
   const Tensor real = u8({1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0}, {3, kTokens});
   for (const SpatialGatingOptions& o : all_forms()) {
     Rng rng(5);
     const SpatialGatingUnit unit = unit_of(o, rng);
     const Tensor x = input(3, kTokens, rng);
     const Tensor y = unit(x, {}, real);
-    // Other padding, then the first sentence alone.
+    // First with other padding, then the first sentence alone.
     const Tensor other = where(unsqueeze(real, -1), x, input(3, kTokens, rng));
     const Tensor zero = zeros_like(y);
     auto kept = [&](const Tensor& t) { return where(unsqueeze(real, -1), t, zero); };
@@ -132,7 +132,7 @@ TEST_CASE("spatial gating: padding changes nothing, and a shorter sequence is a 
   }
 }
 
-TEST_CASE("spatial gating: steps are the whole, whatever their lengths") {
+TEST_CASE("spatial gating: steps of any length equal the whole") {
   for (const SpatialGatingOptions& o : all_forms()) {
     if (!o.causal) continue;
     Rng rng(6);
@@ -155,7 +155,7 @@ TEST_CASE("spatial gating: steps are the whole, whatever their lengths") {
   }
 }
 
-TEST_CASE("spatial gating: a cache is a value that picks its rows") {
+TEST_CASE("spatial gating: a cache is a value; rows can be selected") {
   Rng rng(7);
   const SpatialGatingUnit unit = unit_of({.causal = true}, rng);
   const Tensor x = input(3, kTokens, rng), rows = tensor<int64_t>({2, 0, 2}, {3});
@@ -187,7 +187,7 @@ TEST_CASE("spatial gating: gradients of padded, shorter and stepwise sequences")
   }
 }
 
-TEST_CASE("spatial gating: one token, no examples, and what is refused") {
+TEST_CASE("spatial gating: one token, no examples, errors") {
   for (const SpatialGatingOptions& o : all_forms()) {
     Rng rng(9);
     const SpatialGatingUnit one = unit_of(o, rng, 1), unit = unit_of(o, rng);

@@ -1,4 +1,4 @@
-// What would train nothing, or something else than meant, is an Error that says so.
+// Mistakes that leave a model untrained are errors: layers called by copy, optimizers of nothing.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -26,7 +26,7 @@ std::string complaint(auto fn) {
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-/// Calls its layers by copy or by reference.
+/// Calls its layers by copy (the mistake) or by reference.
 struct Stack {
   std::vector<nn::Linear> layers;
   nn::Linear head;
@@ -45,7 +45,7 @@ struct Stack {
   }
 };
 
-TEST_CASE("untrained: layers called by copy in a loop of one's own") {
+TEST_CASE("untrained: a loop that calls layers by copy") {
   Rng rng(1);
   Stack model(rng);
   const Tensor x = randn({5, 4}, rng);
@@ -58,7 +58,7 @@ TEST_CASE("untrained: layers called by copy in a loop of one's own") {
   CHECK(has(text, "auto& layer"));
   CHECK(model.head.weight.tensor().to_vector<float>() == before);
 
-  // By steps inside backward, and where the head alone is trained.
+  // Also for steps inside the backward pass, which reach only the head.
   optimizer.zero_grad();
   text = complaint([&] {
     backward(sum(square(model(x))), {.on_ready = optimizer.step_in_backward()});
@@ -71,7 +71,7 @@ TEST_CASE("untrained: layers called by copy in a loop of one's own") {
   sum(square(model(x))).backward();
   CHECK(complaint([&] { optimizer.step(); }) == "");
 
-  // Copies of what is frozen are frozen.
+  // Copies of frozen layers are frozen: no error.
   optimizer.zero_grad();
   model.copies = true;
   nn::set_requires_grad(model.layers, false);
@@ -79,7 +79,7 @@ TEST_CASE("untrained: layers called by copy in a loop of one's own") {
   CHECK(complaint([&] { optimizer.step(); }) == "");
 }
 
-TEST_CASE("untrained: layers called by copy, as Learner and check_module see them") {
+TEST_CASE("untrained: Learner and check_module find layers called by copy") {
   Rng rng(1);
   Stack model(rng);
   const Tensor x = randn({5, 4}, rng);
@@ -111,7 +111,7 @@ TEST_CASE("untrained: a copy of the whole model, in a function or a lambda") {
   CHECK(complaint([&] { optimizer.step({.allow_no_gradients = true}); }) == "");
   CHECK(optimizer.state_dict().empty());
 
-  // By reference it is trained, and the steps taken inside backward count as gradients.
+  // A reference trains the model. Steps inside the backward pass count as gradients.
   const std::function<Tensor(const Tensor&)> itself = std::ref(model);
   sum(itself(x)).backward();
   CHECK(complaint([&] { optimizer.step(); }) == "");
@@ -119,15 +119,15 @@ TEST_CASE("untrained: a copy of the whole model, in a function or a lambda") {
   backward(sum(model(x)), {.on_ready = optimizer.step_in_backward()});
   CHECK(complaint([&] { optimizer.step(); }) == "");
   CHECK(has(complaint([&] { optimizer.step(); }), "none of the 2 parameters"));
-  // One gradient is enough.
+  // One parameter with a gradient is enough.
   sum(model.bias.tensor() * 2).backward();
   CHECK(complaint([&] { optimizer.step(); }) == "");
-  // Frozen altogether.
+  // All parameters frozen.
   nn::set_requires_grad(model, false);
   CHECK(has(complaint([&] { optimizer.step(); }), "none of the 2 parameters"));
 }
 
-TEST_CASE("untrained: an optimizer of nothing, or of what never required a gradient") {
+TEST_CASE("untrained: an optimizer without parameters, or of tensors without gradients") {
   Rng rng(1);
   CHECK(complaint([] { optim::Sgd{NamedTensors{}}; }) ==
         "Sgd: there are no parameters to optimize");
@@ -140,7 +140,7 @@ TEST_CASE("untrained: an optimizer of nothing, or of what never required a gradi
   CHECK(has(text, "Adam: 'w' of shape (2, 3) has never required a gradient"));
   CHECK(has(text, "set_requires_grad()"));
 
-  // A part without parameters beside one with some, frozen ones, and copies of frozen ones.
+  // No error: an empty group beside a full one, frozen parameters, and copies of frozen ones.
   nn::Linear layer(3, 3, rng, nn::Bias::no);
   CHECK(complaint([&] { optim::Sgd{optim::decay_groups(nn::named_parameters(layer), 1)}; }) == "");
   nn::set_requires_grad(layer, false);

@@ -1,5 +1,5 @@
-// nn::WeightsInstead: modules at work with other weights than their own. That every layer and model
-// takes them is a check of check_module (tests/nn/test_check_module.cpp).
+// nn::WeightsInstead: modules that run with other weights. check_module checks that every layer and
+// model uses them (tests/nn/test_check_module.cpp).
 #include <doctest/doctest.h>
 
 #include <optional>
@@ -65,7 +65,7 @@ std::set<const void*> set_of(const std::vector<Tensor>& tensors) {
   return out;
 }
 
-TEST_CASE("weights instead: one weight by its name, gradients to what it was made of") {
+TEST_CASE("weights instead: one weight by its name; gradients reach the sources") {
   Rng rng(1);
   const Mlp model(rng);
   const Tensor x = randn({5, 3}, rng), a = leaf(randn({2, 3}, rng)), b = leaf(randn({4, 2}, rng));
@@ -84,11 +84,11 @@ TEST_CASE("weights instead: one weight by its name, gradients to what it was mad
   const Tensor loss = sum(square(y));
   CHECK(set_of(leaves(loss)) ==
         set_of({a, b, model.up.weight, model.up.bias, model.down.weight, model.down.bias}));
-  backward(loss);  // behind the scope
+  backward(loss);  // after the scope
   for (size_t i = 0; i < parts.size(); ++i) CHECK(same_bits(parts[i].grad(), slopes[i]));
 }
 
-TEST_CASE("weights instead: a parameter that is replaced by another leaf gets no gradient") {
+TEST_CASE("weights instead: a parameter replaced by another leaf gets no gradient") {
   Rng rng(2);
   const Mlp model(rng);
   std::vector<Tensor> others;
@@ -113,7 +113,7 @@ TEST_CASE("weights instead: scopes nest, and end with exceptions") {
   {
     WeightsInstead outer(model, {{"up.weight", w(1)}, {"up.bias", full({4}, 7)}});
     {
-      // The name of the part; and the handle that the outer scope gives is the parameter.
+      // Names of a part work, and so does the outer replacement in place of the parameter.
       WeightsInstead inner(model.up, {{"weight", w(2)}});
       CHECK(first() == 2);
       CHECK(model.up.bias.tensor().to_vector<float>()[0] == 7);
@@ -133,12 +133,12 @@ TEST_CASE("weights instead: scopes nest, and end with exceptions") {
   float other_thread = 0;
   std::thread([&] { other_thread = first(); }).join();
   CHECK(other_thread == own);
-  // What asks for the parameter itself gets it.
+  // Lists of parameters have the parameter itself.
   CHECK(nn::parameters(model)[0].to_vector<float>()[0] == own);
   CHECK(nn::state_dict(model)[0].second.to_vector<float>()[0] == own);
 }
 
-TEST_CASE("weights instead: what does not fit is an error by name") {
+TEST_CASE("weights instead: a wrong name, shape or type is an error that names it") {
   Rng rng(4);
   Mlp model(rng);
   const Tensor w = zeros({4, 3});
@@ -168,11 +168,11 @@ TEST_CASE("weights instead: what does not fit is an error by name") {
   WeightsInstead s(model, {{"up.weight", w}});
   says([&] { const Mlp copy = model; }, "'up.weight': it cannot be copied while");
   says([&] { nn::to(model, DType::f64); }, "'up.weight': it cannot get new elements while");
-  // Errors of ops know the module, whose weight stands in for another.
+  // Errors of ops name the module whose weight is replaced.
   says([&] { return model(ones({1, 7})); }, "up: linear: the input (1, 7)");
 }
 
-TEST_CASE("weights instead: a copy made before is not replaced, and the scope knows") {
+TEST_CASE("weights instead: an earlier copy of the module is not replaced; unused() tells") {
   Rng rng(5);
   const Mlp model(rng);
   const auto copy = [model](const Tensor& x) { return model(x); };
@@ -183,7 +183,7 @@ TEST_CASE("weights instead: a copy made before is not replaced, and the scope kn
   CHECK(scope.unused().empty());
 }
 
-TEST_CASE("weights instead: a module that moves takes its replacement along") {
+TEST_CASE("weights instead: a moved module keeps its replacement") {
   Rng rng(6);
   Mlp model(rng);
   const Tensor w = zeros({2, 4});
@@ -192,7 +192,7 @@ TEST_CASE("weights instead: a module that moves takes its replacement along") {
   CHECK(same_bits(moved(ones({1, 3})), zeros({1, 2})));
 }
 
-// Loss and gradients of a LoRA on every matrix of a Gpt, and of its tied table.
+// Loss and gradients of a Gpt with a LoRA on every matrix and on the tied table.
 struct Adapted {
   std::vector<Tensor> gradients;
   Tensor loss;
@@ -232,17 +232,17 @@ void check_same(const Adapted& a, const Adapted& b) {
   }
 }
 
-TEST_CASE("weights instead: recomputation sees what the first pass saw") {
+TEST_CASE("weights instead: recomputation uses the replacements of the first pass") {
   for (const bool frozen : {true, false}) {
     CAPTURE(frozen);
     const auto plain = [](const auto&, const Tensor& loss) { backward(loss); };
     const Adapted want = adapt(nn::Recompute::none, frozen, plain);
     size_t defined = 0;
     for (const Tensor& g : want.gradients) defined += g.defined();
-    CHECK(defined == (frozen ? 20u : want.gradients.size()));  // 10 matrices with two each
+    CHECK(defined == (frozen ? 20u : want.gradients.size()));  // two for each of 10 matrices
     check_same(adapt(nn::Recompute::selective, frozen, plain), want);
     check_same(adapt(nn::Recompute::full, frozen, plain), want);
-    // Backward in another scope, and in another thread.
+    // The backward pass in another scope, and in another thread.
     check_same(adapt(nn::Recompute::full, frozen,
                      [](const auto& model, const Tensor& loss) {
                        std::vector<Tensor> zero;
@@ -258,7 +258,7 @@ TEST_CASE("weights instead: recomputation sees what the first pass saw") {
   }
 }
 
-TEST_CASE("weights instead: a checkpoint made without a scope runs again without one") {
+TEST_CASE("weights instead: a checkpoint from outside a scope reruns without one") {
   Rng rng(8);
   const Mlp model(rng);
   const auto run = [&](bool in_scope) {
@@ -294,7 +294,7 @@ TEST_CASE("weights instead: second derivatives, through a checkpoint too") {
   }
 }
 
-// The outer gradient passes through the gradients of the inner steps.
+// The outer gradient flows through the gradients of the inner steps.
 TEST_CASE("weights instead: MAML through a Gpt, against central differences") {
   Rng rng(12);
   for (models::GptOptions form : {models::GptOptions{}, models::llama_form({.ffn_dim = 6})}) {
@@ -321,8 +321,8 @@ TEST_CASE("weights instead: MAML through a Gpt, against central differences") {
 }
 
 TEST_CASE(
-    "weights instead: on_ready comes once for each leaf, also for a parameter under its own "
-    "replacement") {
+    "weights instead: on_ready is called once per leaf, also for a parameter that its own "
+    "replacement uses") {
   for (const nn::Recompute recompute : {nn::Recompute::none, nn::Recompute::full}) {
     std::vector<const void*> ready;
     std::set<const void*> all;
@@ -335,7 +335,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("weights instead: stepping in backward is stepping afterwards") {
+TEST_CASE("weights instead: stepping in the backward pass equals stepping afterwards") {
   const auto train = [](nn::Recompute recompute, bool in_backward, bool trains_base) {
     Rng rng(10);
     models::Gpt model(small_gpt(recompute), rng);
@@ -372,7 +372,7 @@ TEST_CASE("weights instead: stepping in backward is stepping afterwards") {
   }
 }
 
-TEST_CASE("weights instead: decoding and packing in the scope take what stands there") {
+TEST_CASE("weights instead: decoding and packing use the replacements") {
   Rng rng(11);
   models::Gpt model(small_gpt(), rng);
   nn::set_training(model, false);
@@ -388,13 +388,13 @@ TEST_CASE("weights instead: decoding and packing in the scope take what stands t
   CHECK(decoding::PackedNorm(norm).weight == std::vector<float>{2, 2});
 }
 
-TEST_CASE("weights instead: in bf16, where products take over what nobody else holds") {
+TEST_CASE("weights instead: in bf16, where products take over tensors without other owners") {
   const auto plain = [](const auto&, const Tensor& loss) { backward(loss); };
   const MatmulPrecisionScope precision(MatmulPrecision::bf16);
   const Adapted want = adapt(nn::Recompute::none, /*frozen=*/true, plain);
   check_same(adapt(nn::Recompute::selective, true, plain), want);
   check_same(adapt(nn::Recompute::full, true, plain), want);
-  // Against the product with the sum itself, which lives until the end.
+  // Against a product with a sum that stays alive until the end.
   Rng rng(14);
   const nn::Linear layer(64, 48, rng);
   const Tensor x = randn({32, 64}, rng), a = leaf(randn({2, 64}, rng)),
@@ -411,7 +411,7 @@ TEST_CASE("weights instead: in bf16, where products take over what nobody else h
   CHECK(same_bits(b.grad(), slopes[1]));
 }
 
-TEST_CASE("weights instead: of layers that are known at run time only") {
+TEST_CASE("weights instead: works on layers chosen at run time") {
   Rng rng(15);
   nn::DynamicSequential layers;
   layers.add(nn::Linear(3, 4, rng)).add(nn::Linear(4, 2, rng));
@@ -421,7 +421,7 @@ TEST_CASE("weights instead: of layers that are known at run time only") {
   CHECK(same_bits(layers(x).detach(), expand(bias.detach(), {5, 2})));
 }
 
-// What no WeightsInstead can see.
+// A module that ignores a WeightsInstead.
 struct Own {
   nn::Linear up;
   explicit Own(Rng& rng) : up(3, 4, rng) {}
@@ -429,14 +429,14 @@ struct Own {
   static void fields(auto& m, auto&& visit) { visit("up", m.up); }
 };
 
-TEST_CASE("weights instead: check_module finds a module that does not take them") {
+TEST_CASE("weights instead: check_module finds a module that ignores them") {
   Rng rng(13);
   const std::string text = message([&] { nn::check_module(Own(rng), {randn({5, 3}, rng)}); });
   CAPTURE(text);
   CHECK(text.find("1 fault\n  other weights: ") != std::string::npos);
 }
 
-TEST_CASE("weights instead: a use takes nothing from the heap") {
+TEST_CASE("weights instead: a use does not allocate") {
   Rng rng(12);
   const Mlp model(rng);
   const auto uses = [&] {
