@@ -179,8 +179,8 @@ TEST_CASE("searchsorted of no numbers, of one number, and of integers among frac
   CHECK(searchsorted(integers, f32).to_vector<int64_t>() == Ints{0, 2});
 }
 
-/// The sum of weights in each bin by a loop over all elements. A density is divided by the total and
-/// by the width of the bin.
+/// The sum of weights in each bin by a loop over all elements. A density is divided by the total
+/// and by the width of the bin.
 Doubles histogram_by_hand(const Doubles& x, const Doubles& weight, const Doubles& edges,
                           bool density) {
   Doubles bins(edges.size() - 1);
