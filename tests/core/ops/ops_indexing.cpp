@@ -232,7 +232,7 @@ TEST_CASE("op table: indexing") {
   });
 }
 
-TEST_CASE("cat and stack: types, nothing, errors") {
+TEST_CASE("cat and stack: types, empty lists and tensors, errors") {
   Tensor a = counted({2, 3}), i = counted({2, 3}, DType::i64);
   CHECK(cat({i, a}).dtype() == DType::f32);
   CHECK(cat({i.to(DType::u8), i}).dtype() == DType::i64);

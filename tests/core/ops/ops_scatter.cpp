@@ -281,7 +281,7 @@ TEST_CASE("index_put: masks, neighbours, whole axes, types, errors") {
                        Error);
 }
 
-TEST_CASE("nonzero: positions in order, no axes, nothing, long") {
+TEST_CASE("nonzero: positions in order, no axes, no elements, long input") {
   CHECK(list(nonzero(tensor({0, 1, kNan, 0, -0.0, 3}, {2, 3}))) == Ints{0, 1, 0, 2, 1, 2});
   CHECK(list(nonzero(transpose(tensor({0, 1, 2, 0, 0, 3}, {2, 3}), 0, 1))) ==
         Ints{1, 0, 2, 0, 2, 1});
