@@ -1,3 +1,5 @@
+// The arena of large blocks: reuse, joining of free neighbours, choice of the best fit, growth and
+// shrinking; then the allocator on top of it, with many sizes and threads.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +26,7 @@ struct Block {
   char* data;
   std::size_t size;
   char mark;
-  /// All that it may use.
+  /// The bytes that the owner of the block may write.
   std::span<char> bytes() const { return {data, size - kLine}; }
 };
 
@@ -34,7 +36,7 @@ Block block_of(Arena& arena, std::size_t size, char mark) {
   REQUIRE(p);
   REQUIRE(reinterpret_cast<std::uintptr_t>(p) % kLine == 0);
   const Block b{static_cast<char*>(p), size, mark};
-  // Its ends and a byte of each page.
+  // Mark both ends and one byte per page.
   b.bytes().front() = b.bytes().back() = mark;
   for (std::size_t i = 0; i < b.bytes().size(); i += kPage) b.bytes()[i] = mark;
   return b;
@@ -46,14 +48,14 @@ bool untouched(const Block& b) {
   return same;
 }
 
-TEST_CASE("arena: blocks take whole pages with the line before them") {
+TEST_CASE("arena: a block and the cache line before it fill whole pages") {
   CHECK(Arena::taken(1) == kPage);
   CHECK(Arena::taken(kPage - kLine) == kPage);
   CHECK(Arena::taken(kPage - kLine + 1) == 2 * kPage);
   CHECK(Arena::taken(kPage) == 2 * kPage);
 }
 
-TEST_CASE("arena: blocks of any sizes in any order keep what is theirs") {
+TEST_CASE("arena: random blocks keep their contents") {
   for (const unsigned seed : {1U, 2U, 3U}) {
     Arena arena;
     std::mt19937 random(seed);
@@ -75,7 +77,7 @@ TEST_CASE("arena: blocks of any sizes in any order keep what is theirs") {
       most = std::max(most, taken);
       if (i % 1000 == 999) arena.shrink(arena.free_bytes() / 2);
     }
-    CHECK(taken + arena.free_bytes() < most + most / 4);  // what is free was used again
+    CHECK(taken + arena.free_bytes() < most + most / 4);  // free blocks were reused
     for (const Block& b : live) {
       REQUIRE(untouched(b));
       arena.give_back(b.data);
@@ -85,7 +87,7 @@ TEST_CASE("arena: blocks of any sizes in any order keep what is theirs") {
   }
 }
 
-TEST_CASE("arena: neighbours are joined, whichever is freed first") {
+TEST_CASE("arena: free neighbours are joined, in any order of freeing") {
   std::vector<int> order = {0, 1, 2, 3};
   do {
     Arena arena;
@@ -101,7 +103,7 @@ TEST_CASE("arena: neighbours are joined, whichever is freed first") {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_CASE("arena: the smallest that holds it, of equal ones the last freed") {
+TEST_CASE("arena: take() gives the smallest block that fits, of equal ones the last freed") {
   Arena arena;
   std::vector<Block> blocks, between;
   for (const std::size_t pages : {90U, 70U, 80U, 70U, 300U}) {
@@ -118,7 +120,7 @@ TEST_CASE("arena: the smallest that holds it, of equal ones the last freed") {
   for (const Block& b : between) CHECK(untouched(b));
 }
 
-TEST_CASE("arena: it grows by what a free end lacks, and is given back to the page") {
+TEST_CASE("arena: grow() extends a free block at the end; shrink() releases whole pages") {
   Arena arena;
   const Block first = block_of(arena, 100 * kPage, 'a');
   const Block second = block_of(arena, 100 * kPage, 'b');
@@ -134,22 +136,22 @@ TEST_CASE("arena: it grows by what a free end lacks, and is given back to the pa
   arena.give_back(second.data);
   CHECK(untouched(first));
   arena.give_back(first.data);
-  CHECK(arena.free_bytes() == 159 * kPage);  // joined over what had been cut off
+  CHECK(arena.free_bytes() == 159 * kPage);  // joined across the part that shrink() released
   arena.shrink(0);
   CHECK(arena.free_bytes() == 0);
-  CHECK(untouched(block_of(arena, kPage, 'c')));  // and begins anew
+  CHECK(untouched(block_of(arena, kPage, 'c')));  // the empty arena can be used again
 }
 
-TEST_CASE("arena: where many are free, not all are looked at, but the last of all is") {
+TEST_CASE("arena: take() tries only some of many free blocks; grow() finds the last") {
   Arena arena;
-  constexpr std::size_t kSmall = 64 * kPage, kFits = 71 * kPage;  // of one class
+  constexpr std::size_t kSmall = 64 * kPage, kFits = 71 * kPage;  // of one size class
   std::vector<void*> small;
   for (int i = 0; i < 200; ++i) {
     small.push_back(arena.grow(kSmall));
     arena.grow(kPage);
   }
   void* last = arena.grow(kFits);
-  arena.give_back(last);  // the first to be freed: all others are looked at before it
+  arena.give_back(last);  // freed first, so take() would try it last
   for (void* block : small) arena.give_back(block);
   CHECK(arena.take(70 * kPage) == nullptr);
   CHECK(arena.grow(70 * kPage) == last);
@@ -160,7 +162,7 @@ TEST_CASE("arena: where many are free, not all are looked at, but the last of al
   CHECK(arena.take(kPage) == nullptr);
 }
 
-TEST_CASE("memory: what was freed as one size serves another") {
+TEST_CASE("memory: freed blocks of one size serve another size") {
   trim_memory();
   std::vector<Tensor> parts;
   for (int i = 0; i < 16; ++i) parts.push_back(empty({1 << 20}));
@@ -171,7 +173,7 @@ TEST_CASE("memory: what was freed as one size serves another") {
   CHECK(memory_stats().live + memory_stats().cached == before.live + before.cached);
 }
 
-TEST_CASE("memory: threads take and give back at the same time") {
+TEST_CASE("memory: threads allocate and free at the same time") {
   std::atomic<int> wrong = 0;
   parallel_for(64, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)

@@ -1,3 +1,5 @@
+// How many processors and cores a process may use: affinity masks and CPU quotas of simulated
+// machines, and OpenMP's settings in fresh processes.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <fmt/core.h>
@@ -19,7 +21,7 @@
 namespace tern::test_cores {
 namespace {
 
-/// 64 processors: numbers i and i + 32 are one core.
+/// 64 processors: numbers i and i + 32 share one core.
 struct FakeMachine : test::FakeMachine {
   std::vector<int> all = std::vector<int>(64);
 
@@ -29,7 +31,7 @@ struct FakeMachine : test::FakeMachine {
       write(fmt::format("sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", i),
             fmt::format("{},{}\n", i % 32, i % 32 + 32));
   }
-  /// "processors cores"
+  /// The text "<processors> <cores>".
   std::string found(const std::vector<int>& allowed) const {
     const detail::Cores cores = detail::usable_cores(allowed, root.string());
     return fmt::format("{} {}", cores.processors, cores.cores);
@@ -45,7 +47,7 @@ TEST_CASE("cores: hyperthreads of a core count once, within the affinity mask") 
   CHECK(machine.found({0, 1, 2, 3}) == "4 4");
   CHECK(machine.found({0, 32, 5, 37}) == "4 2");
   CHECK(machine.found({7, 39}) == "2 1");
-  CHECK(machine.found({100, 101}) == "2 2");  // the system says nothing of them
+  CHECK(machine.found({100, 101}) == "2 2");  // the system does not describe these
   CHECK(machine.found({}) == "1 1");
 }
 
@@ -59,7 +61,7 @@ TEST_CASE("cores: the CPU quota of control groups of version 2") {
   CHECK(machine.found({7, 39}) == "2 1");
   machine.write("sys/fs/cgroup/jobs/mine/cpu.max", "3900000 100000\n");
   CHECK(machine.found() == "39 32");
-  machine.write("sys/fs/cgroup/jobs/cpu.max", "350000 100000\n");  // the group around it
+  machine.write("sys/fs/cgroup/jobs/cpu.max", "350000 100000\n");  // the parent group
   CHECK(machine.found() == "3 3");
   machine.write("sys/fs/cgroup/jobs/cpu.max", "50000 100000\n");  // half a processor
   CHECK(machine.found() == "1 1");
@@ -80,7 +82,7 @@ TEST_CASE("cores: the CPU quota of control groups of version 1, and of a group i
   machine.write(at + "f00/mine/" + quota, "200000\n");
   CHECK(machine.found() == "2 2");
 
-  // Docker without a namespace of control groups: its own group is the top of the mount.
+  // Docker without a cgroup namespace: the container's own group is the root of the mount.
   const auto mount = [&](const std::string& top) {
     machine.write("proc/self/mountinfo", fmt::format("32 30 0:28 {} /sys/fs/cgroup/cpu,cpuacct rw "
                                                      "- cgroup cgroup rw,cpu,cpuacct\n",
@@ -92,9 +94,9 @@ TEST_CASE("cores: the CPU quota of control groups of version 1, and of a group i
   machine.write(at + "mine/" + quota, "300000\n");
   CHECK(machine.found() == "3 3");
   machine.write(at + "cpu.cfs_period_us", "100000\n");
-  machine.write(at + quota, "100000\n");  // the container's
+  machine.write(at + quota, "100000\n");  // the container's quota
   CHECK(machine.found() == "1 1");
-  mount("/f0");  // begins like the group's name, and is another
+  mount("/f0");  // another group, whose name is a prefix
   machine.write(at + quota, "400000\n");
   CHECK(machine.found() == "4 4");
 }
@@ -139,7 +141,7 @@ TEST_CASE("cores: a thread is bound to its own place, not to that of the thread 
         fmt::format("{}", own.back()));
 }
 
-TEST_CASE("cores: OpenMP's settings: where threads are bound, how many are chosen") {
+TEST_CASE("cores: OpenMP's settings for thread binding and number of threads") {
   const auto found = [](const std::string& variables) {
     return test::printed_by("cores: print what this process may use", variables);
   };
@@ -161,7 +163,7 @@ TEST_CASE("cores: OpenMP's settings: where threads are bound, how many are chose
     CHECK(found(fmt::format("OMP_NUM_THREADS={}", chosen)) == expected(own, 3, 3));
   }
   for (const std::string ignored : {"", "abc", "0", "-2", "4x", "99999999999999999999"}) {
-    // LLVM's library aborts at what is not a number.
+    // LLVM's OpenMP library aborts on values that are not numbers.
     if (dlsym(RTLD_DEFAULT, "kmp_set_stacksize_s") && ignored != "0") continue;
     CAPTURE(ignored);
     CHECK(found(fmt::format("OMP_NUM_THREADS={}", ignored)) == expected(own, cores, 1));

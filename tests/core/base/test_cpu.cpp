@@ -1,3 +1,4 @@
+// The processor's vector level, and the choice of OpenBLAS kernels that are not weaker than it.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <omp.h>
@@ -50,7 +51,7 @@ TEST_CASE("cpu: the level can be lowered for a scope, never raised") {
   CHECK(detail::vector_level == best);
 }
 
-TEST_CASE("cpu: weak OpenBLAS kernels are replaced, a user's choice is kept") {
+TEST_CASE("cpu: weak OpenBLAS kernels are replaced, the user's choice is kept") {
   using Function = void (*)();
   auto quit = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "gotoblas_dynamic_quit"));
   auto init = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "gotoblas_dynamic_init"));
@@ -66,7 +67,7 @@ TEST_CASE("cpu: weak OpenBLAS kernels are replaced, a user's choice is kept") {
   choose();
   std::string kept = detail::guard_blas();
   CHECK(kept.find("Prescott (OPENBLAS_CORETYPE=Prescott") == 0);
-  unsetenv(variable);  // as if OpenBLAS had taken Prescott by itself
+  unsetenv(variable);  // as if OpenBLAS had chosen Prescott itself
   std::string chosen = detail::guard_blas();
   CHECK(chosen.find("(chosen by tern; OpenBLAS took Prescott)") != std::string::npos);
   CHECK(openblas_level(chosen.substr(0, chosen.find(' '))) == detail::cpu().level);
@@ -75,7 +76,7 @@ TEST_CASE("cpu: weak OpenBLAS kernels are replaced, a user's choice is kept") {
   choose();
 }
 
-TEST_CASE("cpu: BlasScope keeps OpenMP to one thread and puts it back") {
+TEST_CASE("cpu: BlasScope limits OpenMP to one thread and restores the number") {
   int before = omp_get_max_threads();
   omp_set_num_threads(3);
   {

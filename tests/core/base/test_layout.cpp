@@ -1,5 +1,5 @@
-// Layouts and the strided iterator against brute force: every answer is compared with the element
-// positions written out one by one.
+// Layouts and the strided iterator against brute force: every result is compared with the list of
+// all element positions.
 #include <doctest/doctest.h>
 
 #include <random>
@@ -79,15 +79,15 @@ class RandomLayouts {
         l = insert_axis(l, a, pick(1, 3), 0);
         break;
       default:
-        if (size == 1) l.strides[a] = pick(-7, 7);  // strides of single elements mean nothing
+        if (size == 1) l.strides[a] = pick(-7, 7);  // the stride of an axis of size 1 has no effect
     }
   }
 
   std::mt19937 engine_{7};
 };
 
-// Whether positions can be those of a tensor of this shape, and with which strides: one axis at a
-// time, from the first two elements along it.
+// Whether some strides give a tensor of this shape these positions. The stride of each axis follows
+// from the first two elements along it.
 bool viewable(const Positions& p, const Shape& shape) {
   Layout guess{shape, contiguous_strides(shape), p.empty() ? 0 : p[0]};
   Strides linear = contiguous_strides(shape);
@@ -116,7 +116,7 @@ TEST_CASE("layout: try_view finds a view exactly where there is one") {
   CHECK(impossible > 1000);
 }
 
-TEST_CASE("layout: is_contiguous and extent against the positions") {
+TEST_CASE("layout: is_contiguous and extent agree with the positions") {
   RandomLayouts random;
   for (int n = 0; n < 5000; ++n) {
     Layout l = random.next();
@@ -164,7 +164,7 @@ TEST_CASE("loops: runs cover every element of every operand once, in order, from
   for (int n = 0; n < 5000; ++n) {
     Layout a = random.next(), b = random.next();
     Layout c = Layout::contiguous(a.shape);
-    b.shape = a.shape;  // any strides will do: positions are only computed
+    b.shape = a.shape;  // any strides will do: the elements are never read
     b.strides.resize(a.ndim(), 5);
     kernels::Loops loops = kernels::plan_loops(a.shape, {&a, &b, &c});
     REQUIRE(loops.numel == a.numel());

@@ -1,4 +1,5 @@
-// A thread's parallel loops as a listener hears them, and how the parts of a loop end on N threads.
+// The listener of a thread's parallel loops, and the schedule that predicts how long the parts of a
+// loop take on N threads.
 #include <doctest/doctest.h>
 
 #include <numeric>
@@ -16,7 +17,7 @@ namespace {
 
 using Parts = std::vector<std::pair<int64_t, int64_t>>;
 
-/// Keeps what it hears and runs it, last part first.
+/// Records every loop and runs its parts, the last part first.
 struct Heard : detail::LoopListener {
   explicit Heard(int threads) : before(num_threads()) {
     set_num_threads(threads);
@@ -36,7 +37,7 @@ struct Heard : detail::LoopListener {
 
 }  // namespace
 
-TEST_CASE("loop listener: hears each loop as its threads would cut it, and runs its parts") {
+TEST_CASE("loop listener: receives each loop with its cut into parts, and runs the parts") {
   Heard heard(4);
   Parts ranges;
   parallel_for(1000, 100, [&](int64_t begin, int64_t end) { ranges.push_back({begin, end}); });
@@ -49,7 +50,7 @@ TEST_CASE("loop listener: hears each loop as its threads would cut it, and runs 
   CHECK((heard.loops[0].parts() == 4 && heard.loops[1].parts() == 5));
 }
 
-TEST_CASE("loop listener: loops in several parts are not heard of, those in one part are") {
+TEST_CASE("loop listener: sees loops nested in a loop of one part, not of several") {
   Heard heard(3);
   int64_t sum = 0;
   auto inner = [&] { parallel_for(300, 1, [&](int64_t b, int64_t e) { sum += e - b; }); };
@@ -63,7 +64,7 @@ TEST_CASE("loop listener: loops in several parts are not heard of, those in one 
   CHECK(heard.loops.size() == 3);
 }
 
-TEST_CASE("loop listener: an exception comes out, and another thread's loops are its own") {
+TEST_CASE("loop listener: exceptions reach the caller; loops of other threads are not seen") {
   Heard heard(3);
   auto fails = [](int64_t) { throw std::runtime_error("part"); };
   CHECK_THROWS_AS(parallel_blocks(4, fails), std::runtime_error);
@@ -72,7 +73,7 @@ TEST_CASE("loop listener: an exception comes out, and another thread's loops are
   CHECK(heard.loops.size() == 1);
 }
 
-TEST_CASE("loop listener: many threads cut long loops finer than the grain, few do not") {
+TEST_CASE("loop listener: loops are cut finer than the grain only for many threads") {
   const auto parts = [](int threads, int64_t n, int64_t grain) {
     Heard heard(threads);
     std::vector<int> seen(static_cast<size_t>(n), 0);
@@ -82,7 +83,7 @@ TEST_CASE("loop listener: many threads cut long loops finer than the grain, few 
     CHECK(seen == std::vector<int>(static_cast<size_t>(n), 1));
     return heard.loops.at(0).parts();
   };
-  CHECK(parts(64, 512, 1024) == 1);    // not worth more threads
+  CHECK(parts(64, 512, 1024) == 1);    // too short for more threads
   CHECK(parts(64, 4096, 1024) == 32);  // an eighth of the grain each
   CHECK(parts(64, 1 << 20, 1024) == 64);
   CHECK(parts(64, 5, 1) == 5);
@@ -90,7 +91,7 @@ TEST_CASE("loop listener: many threads cut long loops finer than the grain, few 
   CHECK(parts(4, 1024, 1024) == 1);
 }
 
-// Times by hand.
+// The expected times are computed by hand.
 TEST_CASE("schedule: when the last part ends") {
   using detail::makespan;
   const std::vector<double> parts{5, 1, 1, 3};
@@ -98,20 +99,20 @@ TEST_CASE("schedule: when the last part ends") {
   CHECK(makespan(parts, 1, false) == 10);
   CHECK(makespan(parts, 4, true) == 5);
   CHECK(makespan(parts, 64, false) == 5);
-  // Two threads: 5 | 1 1 3. Static, each with its own and two more round: 5 + 1 | 1 + 3.
+  // On two threads: 5 | 1 1 3. With static parts, which go to the threads in turn: 5 + 1 | 1 + 3.
   CHECK(makespan(parts, 2, false) == 5);
   CHECK(makespan(parts, 2, true) == 6);
-  // In order, the long one last: 1 3 | 1, then 5 after the first free thread.
+  // The long part comes last: 1 | 1 3, then 5 on the first free thread, at time 1.
   CHECK(makespan(std::vector<double>{1, 1, 3, 5}, 2, false) == 6);
   CHECK(makespan(std::vector<double>{}, 3, false) == 0);
-  // Nine equal parts on four threads take three rounds, on three threads as well.
+  // Nine equal parts take three rounds on four threads, and also on three.
   CHECK(makespan(std::vector<double>(9, 2.0), 4, false) == 6);
   CHECK(makespan(std::vector<double>(9, 2.0), 3, false) == 6);
 }
 
 TEST_CASE("schedule: why a loop loses time") {
   using detail::loss_of_loop;
-  // Two equal parts of 4 on four threads: 4 instead of 2. Nothing is uneven.
+  // Two equal parts of 4 on four threads: 4 instead of 2. The loss is not due to uneven parts.
   detail::Loss few = loss_of_loop(std::vector<double>{4, 4}, 4, true, 0.5);
   CHECK((few.few == 2 && few.uneven == 0 && few.small == 0.5 && few.serial == 0));
   CHECK(std::string(few.reason()) == "too few parts");
@@ -119,7 +120,7 @@ TEST_CASE("schedule: why a loop loses time") {
   detail::Loss uneven = loss_of_loop(std::vector<double>{6, 2}, 2, true, 0.5);
   CHECK((uneven.few == 0 && uneven.uneven == 2));
   CHECK(std::string(uneven.reason()) == "uneven parts");
-  // Even parts, enough of them: the pool's cost is all that is lost.
+  // Enough even parts: only the cost of the thread pool is lost.
   detail::Loss small = loss_of_loop(std::vector<double>{1, 1, 1, 1}, 2, false, 0.5);
   CHECK((small.sum() == 0.5 && std::string(small.reason()) == "too small"));
   detail::Loss all = few;

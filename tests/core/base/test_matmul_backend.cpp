@@ -1,5 +1,5 @@
-// What computes f32 products, as ops and the tape know it; the products themselves are in
-// test_gemm.cpp.
+// The choice between tern's tiles and BLAS for f32 products, as ops and the tape use it. The
+// products themselves are tested in test_gemm.cpp.
 #include <doctest/doctest.h>
 
 #include <thread>
@@ -25,7 +25,7 @@ using test::same_bits;
 
 constexpr MatmulBackend kTiles = MatmulBackend::tiles, kBlas = MatmulBackend::blas;
 
-/// A product, and its gradients computed under another backend.
+/// A product computed with backend `forward`, and its gradients with backend `back` in force.
 std::vector<Tensor> run(bool by_einsum, MatmulBackend forward, MatmulBackend back) {
   Rng rng(3);
   const Tensor a = randn({701, 1300}, rng).set_requires_grad(true);
@@ -40,7 +40,7 @@ std::vector<Tensor> run(bool by_einsum, MatmulBackend forward, MatmulBackend bac
   return {y.detach(), a.grad(), b.grad()};
 }
 
-TEST_CASE("matmul backend: both compute the same products, and gradients by that of the op") {
+TEST_CASE("matmul backend: both agree; gradients use the backend of their op") {
   for (bool by_einsum : {false, true}) {
     const auto tiles = run(by_einsum, kTiles, kTiles), blas = run(by_einsum, kBlas, kBlas);
     const auto tiles_first = run(by_einsum, kTiles, kBlas);
@@ -49,14 +49,14 @@ TEST_CASE("matmul backend: both compute the same products, and gradients by that
       CAPTURE(i);
       CHECK(same_bits(tiles[i], tiles_first[i]));
       CHECK(same_bits(blas[i], blas_first[i]));
-      CHECK_FALSE(same_bits(tiles[i], blas[i]));  // long sums in another order
+      CHECK_FALSE(same_bits(tiles[i], blas[i]));  // the order of long sums differs
       const double size = sqrt(mean(square(tiles[i]))).item<double>();
       CHECK(sqrt(mean(square(tiles[i] - blas[i]))).item<double>() < 1e-5 * size);
     }
   }
 }
 
-TEST_CASE("matmul backend: it belongs to a thread, and bodies of parallel loops have it") {
+TEST_CASE("matmul backend: is set per thread, and holds in bodies of parallel loops") {
   const MatmulBackendScope usual(kTiles);
   {
     const MatmulBackendScope scope(kBlas);

@@ -1,3 +1,5 @@
+// The allocator of tensors: cache, cap and statistics, and the memory that training steps, layer
+// norm and attention take. This file also replaces the program's operator new, to count its calls.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,8 +26,8 @@ namespace {
 thread_local bool heap_is_empty = false;
 }
 
-// The program's heap, which runs dry where a test says so. All of a kind are replaced: a sanitizer
-// brings a nothrow new of its own (std::stable_sort calls it), whose memory free() may not take.
+// The program's heap, which has no memory while heap_is_empty is set. All variants are replaced: a
+// sanitizer has a nothrow new of its own (std::stable_sort calls it), whose memory free() refuses.
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   tern::test::heap_calls.fetch_add(1, std::memory_order_relaxed);
   int64_t most = tern::test::heap_largest;
@@ -46,7 +48,7 @@ void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 namespace tern::test_memory {
 namespace {
 
-/// A small gMLP with its optimizer.
+/// A small gMLP and its optimizer.
 struct Training {
   Rng rng{1};
   models::Gmlp model;
@@ -64,7 +66,7 @@ struct Training {
   }
 };
 
-TEST_CASE("memory: a step of a fixed shape asks the system for nothing after the second step") {
+TEST_CASE("memory: steps of a fixed shape need no system call after the second step") {
   Training t;
   t.step(8);
   t.step(8);
@@ -74,7 +76,7 @@ TEST_CASE("memory: a step of a fixed shape asks the system for nothing after the
   CHECK(memory_stats().live == before.live);
 }
 
-TEST_CASE("memory: 1,000 steps with batches of varying size do not make it grow") {
+TEST_CASE("memory: does not grow over 1,000 steps with varying batch sizes") {
   Training t;
   auto size = [](int i) { return 1 + int64_t{i} * 7919 % 13; };
   int64_t most = 0;
@@ -88,17 +90,17 @@ TEST_CASE("memory: 1,000 steps with batches of varying size do not make it grow"
   }
 }
 
-TEST_CASE("memory: shapes that change find blocks of others in a full cache") {
-  // 16 to 60 MiB in no order: together far more than the cache may hold beside one of them.
+TEST_CASE("memory: changing shapes reuse each other's blocks in a full cache") {
+  // 16 to 60 MiB in scrambled order: together more than the cache may hold beside one of them.
   trim_memory();
   auto touch = [](int i) { return empty({(4 + int64_t{i} * 7919 % 12) << 20}); };
   for (int i = 0; i < 24; ++i) static_cast<void>(touch(i));
   const int64_t before = memory_stats().system_calls;
   for (int i = 24; i < 224; ++i) static_cast<void>(touch(i));
-  CHECK(memory_stats().system_calls - before < 100);  // of 200
+  CHECK(memory_stats().system_calls - before < 100);  // for 200 allocations
 }
 
-TEST_CASE("memory: the cache is given back, and the cap is kept") {
+TEST_CASE("memory: trim_memory empties the cache, and the cap is enforced") {
   trim_memory();
   CHECK(memory_stats().cached == 0);
   int64_t live = memory_stats().live;
@@ -117,7 +119,7 @@ TEST_CASE("memory: the cache is given back, and the cap is kept") {
   CHECK_NOTHROW(zeros({2 << 20}));
 }
 
-/// Bytes of this process that are in memory.
+/// The resident memory of this process in bytes.
 int64_t resident() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -125,10 +127,10 @@ int64_t resident() {
   return 0;
 }
 
-TEST_CASE("memory: what is trimmed goes back to the system") {
+TEST_CASE("memory: trim_memory returns memory to the system") {
   trim_memory();
   const int64_t before = resident();
-  // Blocks of all sizes, each freed one between two that stay: a heap could give nothing back.
+  // Every freed block lies between two live ones, so malloc could return nothing to the system.
   constexpr int64_t kMega = 1 << 20;
   std::vector<Tensor> kept, freed;
   int64_t bytes = 0;
@@ -142,13 +144,13 @@ TEST_CASE("memory: what is trimmed goes back to the system") {
   const int64_t full = resident();
   CHECK(full - before > bytes);
   freed.clear();
-  CHECK(full - resident() < 20 * kMega);  // in the cache
+  CHECK(full - resident() < 20 * kMega);  // the blocks are in the cache
   trim_memory();
   CHECK(full - resident() > bytes - 20 * kMega);
   CHECK(sum(kept.back()).item() == 64 * 1024);
 }
 
-TEST_CASE("memory: layer norm reads half of the channels where they lie") {
+TEST_CASE("memory: layer norm of half of the channels makes no copy") {
   Rng rng(1);
   const Tensor x = randn({64, 33, 128}, rng).set_requires_grad(), w = randn({64}, rng);
   for (const int64_t first : {0, 64}) {
@@ -180,18 +182,18 @@ TEST_CASE("memory: attention takes memory in proportion to the tokens") {
     backward(sum(self_attention(qkv, {.heads = 2}, {.mask = nn::Mask::causal().parts()})));
     return static_cast<double>(memory_stats().peak - before);
   };
-  // Each thread that takes part has scratch memory of its own, and few take part in the short one.
+  // One thread, because each has its own scratch memory and short inputs use fewer threads.
   const int before = num_threads();
   set_num_threads(1);
-  // 16 times the tokens; blocks are rounded up, and parts of sums come with longer ones. A matrix
-  // of all scores would be 256 times as large.
+  // 16 times the tokens. The rest of the factor 24 is for rounded block sizes and for partial sums,
+  // which only long inputs have. A matrix of all scores would need 256 times the memory.
   CHECK(peak(8192) < 24 * peak(512));
   set_num_threads(before);
 }
 
-TEST_CASE("memory: freeing a tensor asks for no memory itself") {
+TEST_CASE("memory: freeing a tensor allocates nothing") {
   trim_memory();
-  Tensor t = empty({123457});  // of a size that no other test has
+  Tensor t = empty({123457});  // a size that no other test uses
   const MemoryStats before = memory_stats();
   heap_is_empty = true;
   t = {};

@@ -1,5 +1,5 @@
-// The precision of matrix products as ops and the tape know it; the products themselves are in
-// test_gemm_bf16.cpp.
+// The precision setting of matrix products, as ops and the tape use it. The products themselves are
+// tested in test_gemm_bf16.cpp.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -32,7 +32,7 @@ struct Example {
   const char* name;
   Function fn;
   std::vector<Shape> shapes;
-  int products = 1;  // one after the other
+  int products = 1;  // products in sequence
 };
 
 std::vector<Example> examples() {
@@ -93,7 +93,7 @@ bool same(const Result& a, const Result& b) {
   return all;
 }
 
-TEST_CASE("precision: an op is differentiated with the precision that it was computed with") {
+TEST_CASE("precision: gradients use the precision of the forward pass") {
   for (const Example& e : examples()) {
     CAPTURE(std::string(e.name));
     const Result f32 = run(e, kF32, kF32), bf16 = run(e, kBf16, kBf16);
@@ -103,7 +103,7 @@ TEST_CASE("precision: an op is differentiated with the precision that it was com
   }
 }
 
-TEST_CASE("precision: every op has the same bits by every way and on any number of threads") {
+TEST_CASE("precision: the same bits by every bf16 way and on any number of threads") {
   const int before = num_threads();
   for (const Example& e : examples()) {
     CAPTURE(std::string(e.name));
@@ -120,8 +120,8 @@ TEST_CASE("precision: every op has the same bits by every way and on any number 
   set_num_threads(before);
 }
 
-// Rounding an operand changes it by 2^-9 of itself at most.
-TEST_CASE("precision: bf16 is as near to f64 as 8 bits of mantissa allow") {
+// Rounding an operand to bf16 changes it by at most a relative 2^-9.
+TEST_CASE("precision: bf16 is as close to f64 as 8 bits of mantissa allow") {
   for (const Example& e : examples()) {
     CAPTURE(std::string(e.name));
     std::vector<Tensor> wide;
@@ -130,7 +130,7 @@ TEST_CASE("precision: bf16 is as near to f64 as 8 bits of mantissa allow") {
     const Tensor want = e.fn(wide);
     {
       const MatmulPrecisionScope f32(kF32);
-      CHECK(same_bits(e.fn(wide), want));  // f64 does not know of it
+      CHECK(same_bits(e.fn(wide), want));  // the setting does not affect f64
     }
     const Tensor got = e.fn(inputs(e)).detach().to(DType::f64);
     const double error = sqrt(mean(square(got - want))).item<double>();
@@ -140,7 +140,7 @@ TEST_CASE("precision: bf16 is as near to f64 as 8 bits of mantissa allow") {
   }
 }
 
-TEST_CASE("precision: numbers of 8 bits are multiplied exactly") {
+TEST_CASE("precision: products of 8-bit integers are exact") {
   const MatmulPrecisionScope scope(kBf16);
   Rng rng(0);
   const Tensor a = randint(-200, 200, {9, 40}, rng).to(DType::f32),
@@ -150,7 +150,7 @@ TEST_CASE("precision: numbers of 8 bits are multiplied exactly") {
   CHECK(same_bits(matmul(i, j), matmul(a, b).to(DType::i64)));
 }
 
-TEST_CASE("precision: second derivatives and recomputation keep it") {
+TEST_CASE("precision: second derivatives keep the precision of the forward pass") {
   Rng rng(3);
   const Tensor x = randn({6, 33}, rng).set_requires_grad(true);
   const Tensor w = randn({33, 33}, rng);
@@ -167,7 +167,7 @@ TEST_CASE("precision: second derivatives and recomputation keep it") {
   CHECK(same_bits(second(kF32), second(kBf16)));
 }
 
-TEST_CASE("precision: a scope ends, and is its thread's own") {
+TEST_CASE("precision: a scope nests, ends, and affects only its thread") {
   CHECK(matmul_precision() == kF32);
   {
     const MatmulPrecisionScope scope(kBf16);

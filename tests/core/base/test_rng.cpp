@@ -1,3 +1,5 @@
+// The random generator: Philox against published words, moments of all distributions, and streams
+// and fills that do not depend on the number of threads.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -36,7 +38,7 @@ Moments moments(const std::vector<T>& x) {
   return m;
 }
 
-/// The n numbers that fill(rng, x) gives with some number of threads, and the state after.
+/// The n numbers that fill(rng, x) gives on `threads` threads, and the state afterwards.
 template <class T, class Fill>
 std::pair<std::vector<T>, Rng::State> drawn(int threads, int64_t n, Fill fill) {
   int before = num_threads();
@@ -60,7 +62,7 @@ void check_threads(Fill fill) {
 
 }  // namespace
 
-// Known answers of Random123 (kat_vectors of its distribution).
+// Known answers from Random123 (the file kat_vectors of its distribution).
 TEST_CASE("rng: Philox 4x32-10 gives the published words") {
   using Words = std::array<uint32_t, 4>;
   CHECK(kernels::philox({0, 0, 0, 0}, 0) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
@@ -99,7 +101,7 @@ TEST_CASE("rng: seeds, copies and states") {
   CHECK(from_state == expected);
 }
 
-TEST_CASE("rng: streams depend on the seed alone, splits never repeat") {
+TEST_CASE("rng: streams depend only on the seed, splits never repeat") {
   Rng a(5), b(5);
   b.next_u64();
   CHECK(a.stream(3) == b.stream(3));
@@ -124,7 +126,7 @@ TEST_CASE("rng: single draws have the right range and moments") {
   }
   CHECK(*std::min_element(u.begin(), u.end()) >= 0);
   CHECK(*std::max_element(u.begin(), u.end()) < 1);
-  // Five standard deviations of each estimate.
+  // Bounds are five standard deviations of each estimate.
   CHECK(std::abs(moments(u).mean - 0.5) < 5 * std::sqrt(1.0 / 12 / n));
   CHECK(std::abs(moments(z).mean) < 5 * std::sqrt(1.0 / n));
   CHECK(std::abs(moments(z).variance - 1) < 5 * std::sqrt(2.0 / n));
@@ -157,7 +159,7 @@ TEST_CASE_TEMPLATE("rng: fills have the right moments", T, float, double) {
     for (size_t i = lag; i < z.size(); ++i) sum += z[i] * z[i - lag];
     CHECK(std::abs(sum / n) < 5 * std::sqrt(1 / n));
   }
-  // Kolmogorov-Smirnov against the normal distribution; 2.2 / sqrt(n) is passed with p = 1e-4.
+  // Kolmogorov-Smirnov test of normality: 2.2 / sqrt(n) is exceeded with probability 1e-4.
   std::sort(z.begin(), z.end());
   double distance = 0;
   for (size_t i = 0; i < z.size(); ++i)
@@ -170,7 +172,7 @@ TEST_CASE_TEMPLATE("rng: fills have the right moments", T, float, double) {
   CHECK(std::abs(moments(shifted).variance - 0.25) < 5 * 0.25 * std::sqrt(2.0 / 65536));
 }
 
-TEST_CASE("rng: a Bernoulli mask holds its probability") {
+TEST_CASE("rng: a Bernoulli mask has the requested share of ones") {
   const int64_t n = 1 << 20;
   std::vector<uint8_t> mask(n);
   Rng rng(13);
@@ -206,7 +208,7 @@ TEST_CASE("rng: fills do not overlap each other or single draws") {
   rng.fill_uniform(y.data(), 0);
 }
 
-TEST_CASE("rng: the vector unit changes no uniform number") {
+TEST_CASE("rng: uniform numbers are the same at every vector level") {
   std::vector<float> expected(1000), x(1000);
   Rng(19).fill_uniform(expected.data(), 1000);
   for (VectorLevel level : {VectorLevel::kBaseline, VectorLevel::kAvx2, VectorLevel::kAvx512}) {

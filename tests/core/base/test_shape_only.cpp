@@ -1,5 +1,5 @@
-// Ops without arithmetic: the same shapes, graphs and blocks of memory as the real thing, and
-// nothing of it.
+// ShapeOnlyScope, in which ops compute nothing: the same shapes, graphs and counted memory as a
+// real run, but no memory is allocated.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -35,7 +35,7 @@ Tensor gmlp_loss(const models::Gmlp& model, int64_t batch) {
 
 }  // namespace
 
-TEST_CASE("shape only: a graph is made and run, and nothing is taken from the allocator") {
+TEST_CASE("shape only: forward and backward allocate nothing") {
   trim_memory();
   const MemoryStats before = memory_stats();
   const int64_t resident = resident_bytes();
@@ -66,17 +66,17 @@ TEST_CASE("shape only: initial weights of any kind take no memory") {
   nn::init::uniform(w, -1, 1, rng);
   nn::init::normal(w, 0, 1, rng);
   nn::init::trunc_normal(w, rng);
-  nn::init::orthogonal(empty({30, 20}), rng);  // it must end, though what it draws is zeros
+  nn::init::orthogonal(empty({30, 20}), rng);  // must end although it draws only zeros
   CHECK(resident_bytes() - resident < 20 * kMega);
 }
 
-TEST_CASE("shape only: blocks and products are those of the real thing") {
+TEST_CASE("shape only: memory and operations are counted as in a real run") {
   auto run = [] {
     Rng rng(0);
     models::Gmlp model(small_gmlp(), rng);
     backward(gmlp_loss(model, 8));
   };
-  run();  // makes what is made once in a process
+  run();  // creates what a process creates only once
   reset_peak_memory();
   const int64_t live = memory_stats().live, flops = detail::counted_flops;
   run();
@@ -86,7 +86,7 @@ TEST_CASE("shape only: blocks and products are those of the real thing") {
   run();
   CHECK(scope.live_bytes() == 0);
   CHECK(detail::counted_flops - flops == 2 * counted);
-  CHECK(std::abs(scope.peak_bytes() - peak) < peak / 20);  // but what threads take in kernels
+  CHECK(std::abs(scope.peak_bytes() - peak) < peak / 20);  // kernels' scratch memory differs
 }
 
 TEST_CASE("shape only: tensors from before keep their elements, new ones read as 0") {
@@ -103,10 +103,10 @@ TEST_CASE("shape only: tensors from before keep their elements, new ones read as
     CHECK(sum(x).item() == 0);
   }
   CHECK(same(x, before));
-  CHECK(sum(ones({3})).item() == 3);  // and all is as before
+  CHECK(sum(ones({3})).item() == 3);  // ops compute again
 }
 
-TEST_CASE("shape only: wrong shapes are refused as ever") {
+TEST_CASE("shape only: wrong shapes are refused") {
   ShapeOnlyScope scope;
   CHECK_THROWS_AS(matmul(zeros({2, 3}), zeros({2, 3})), Error);
   CHECK_THROWS_AS(zeros({int64_t{1} << 58}), Error);
@@ -136,14 +136,14 @@ TEST_CASE("shape only: scopes nest, and tensors may outlive them") {
   CHECK(sum(kept).item() == 1 << 20);
 }
 
-TEST_CASE("shape only: blocks given back are taken again: no end of address space") {
+TEST_CASE("shape only: freed blocks are reused, so address space does not run out") {
   ShapeOnlyScope scope;
   for (int i = 0; i < 100000; ++i)
-    static_cast<void>(zeros({int64_t{1} << 30}));  // 400 TB one after the other
+    static_cast<void>(zeros({int64_t{1} << 30}));  // 400 TB over all iterations
   CHECK(scope.live_bytes() == 0);
 }
 
-TEST_CASE("shape only: other threads and a memory timeline see nothing of it") {
+TEST_CASE("shape only: a memory timeline sees nothing of it") {
   MemoryTimeline timeline;
   ShapeOnlyScope scope;
   Tensor a = zeros({1 << 20});

@@ -1,3 +1,5 @@
+// Loops compiled for each vector level: the same results at every level and length, NaN in maxima
+// and minima, and no fused multiply-adds.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -13,7 +15,7 @@ namespace {
 constexpr VectorLevel kLevels[] = {VectorLevel::kBaseline, VectorLevel::kAvx2,
                                    VectorLevel::kAvx512};
 
-// Small integers: sums are exact in any order, so that every level must agree to the bit.
+// Small integers: their sums are exact in any order, so all levels must give the same bits.
 std::vector<float> integers(int64_t n) {
   std::vector<float> x(n);
   for (int64_t i = 0; i < n; ++i) x[i] = static_cast<float>((i * 37 + 11) % 101 - 50);
@@ -47,7 +49,7 @@ TEST_CASE("simd: maps and reductions are the same at every level and length") {
   }
 }
 
-TEST_CASE("simd: a NaN anywhere is the largest and the smallest") {
+TEST_CASE("simd: max and min are NaN wherever a NaN stands") {
   for (VectorLevel level : kLevels) {
     VectorLevelScope scope(level);
     for (int64_t n : {1, 7, 32, 70})
@@ -61,9 +63,9 @@ TEST_CASE("simd: a NaN anywhere is the largest and the smallest") {
   }
 }
 
-// This program links tern alone, as a user's does: tern::core brings the flag. The square of
-// 1 + 2^-12 rounds to 1 + 2^-11; a fused multiply-add would keep the 2^-24 that is lost there.
-TEST_CASE("simd: a product and a sum are rounded one after the other at every level") {
+// This program links only tern, like a user's program: the compiler flag comes from tern::core. The
+// square of 1 + 2^-12 rounds to 1 + 2^-11; a fused multiply-add would keep the lost 2^-24.
+TEST_CASE("simd: product and sum are rounded separately at every level") {
   constexpr int64_t kCount = 67;
   const std::vector<float> a(kCount, 1 + 0x1p-12f), b(kCount, -1 - 0x1p-11f);
   for (VectorLevel level : kLevels) {

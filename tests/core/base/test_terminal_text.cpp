@@ -1,3 +1,4 @@
+// Text made safe for a terminal: control characters in any encoding become visible symbols.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -20,14 +21,14 @@ std::string all_of(std::FILE* file) {
 
 }  // namespace
 
-TEST_CASE("terminal text: control characters are shown, all else stays as it is") {
+TEST_CASE("terminal text: control characters become symbols, everything else stays") {
   CHECK(terminal_text("") == "");
   CHECK(terminal_text("a\tb\nc \u00e9 \u00a0 \u20ac \U0001f600 \u200d") ==
         "a\tb\nc \u00e9 \u00a0 \u20ac \U0001f600 \u200d");
   CHECK(terminal_text("\x1b]0;title\x07\x1b[2J") == "\u241b]0;title\u2407\u241b[2J");
   CHECK(terminal_text(std::string("\0\r\x7f", 3)) == "\u2400\u240d\u2421");
   CHECK(terminal_text("\u0080\u009b31m\u009f\u00a0") == "\uFFFD\uFFFD31m\uFFFD\u00a0");
-  // What is not UTF-8: bytes of C1 go, a name in another encoding stays.
+  // Invalid UTF-8: C1 control bytes are replaced, text in another encoding stays.
   CHECK(terminal_text("\x9b"
                       "31m") == "\uFFFD31m");
   CHECK(terminal_text("caf\xe9 \xff") == "caf\xe9 \xff");
@@ -37,11 +38,11 @@ TEST_CASE("terminal text: control characters are shown, all else stays as it is"
         "\xe2\uFFFD"
         "a");
   CHECK(terminal_text("\xc2\x1b[m") == "\xc2\u241b[m");
-  CHECK(terminal_text("\xc0\x9b") == "\xc0\uFFFD");          // overlong
+  CHECK(terminal_text("\xc0\x9b") == "\xc0\uFFFD");          // overlong encoding
   CHECK(terminal_text("\xed\xa0\x80") == "\xed\xa0\uFFFD");  // a surrogate
 }
 
-TEST_CASE("terminal text: no byte and no pair of bytes gets through that a terminal obeys") {
+TEST_CASE("terminal text: no pair of bytes leaves a control character") {
   for (int first = 0; first < 256; ++first)
     for (int second = 0; second < 256; ++second) {
       const std::string text = {static_cast<char>(first), static_cast<char>(second)};
@@ -61,7 +62,7 @@ TEST_CASE("terminal text: no byte and no pair of bytes gets through that a termi
     }
 }
 
-TEST_CASE("terminal text: what a training says has none either") {
+TEST_CASE("terminal text: the messages of training contain no control characters") {
   const File output(std::tmpfile(), std::fclose);
   training::say("a \x1b[31mcat\x9b\r\n> un\tchat", output.get());
   CHECK(all_of(output.get()) == "a \u241b[31mcat\uFFFD\u240d\n> un\tchat\n");

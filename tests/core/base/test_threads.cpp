@@ -1,3 +1,5 @@
+// Parallel loops and their pool of threads: coverage, nesting, exceptions, threads of the user's
+// own, and a forked child.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +24,7 @@ struct ThreadCount {
   int before;
 };
 
-/// How often parallel_for visits each of n elements.
+/// The number of times that parallel_for visits each of n elements.
 std::vector<int> visits(int64_t n, int64_t grain) {
   std::vector<int> seen(n, 0);
   parallel_for(n, grain, [&](int64_t begin, int64_t end) {
@@ -31,8 +33,8 @@ std::vector<int> visits(int64_t n, int64_t grain) {
   return seen;
 }
 
-/// `regions` loops of random kinds and sizes, with loops and exceptions in some of their bodies.
-/// How many gave another result than a plain loop would have.
+/// Runs `regions` loops of random kinds and sizes, some with nested loops or exceptions. Returns
+/// the number of loops whose result differs from that of a plain loop.
 int wrong_regions(int regions, unsigned seed) {
   std::mt19937 random(seed);
   int wrong = 0;
@@ -134,7 +136,7 @@ TEST_CASE("threads: an exception in a body reaches the caller") {
   CHECK_THROWS_AS(set_num_threads(0), Error);
 }
 
-TEST_CASE("threads: loops work in threads of one's own and in a forked child") {
+TEST_CASE("threads: loops work in threads of the user's own and in a forked child") {
   ThreadCount count(4);
   CHECK(visits(100, 1) == std::vector<int>(100, 1));
   std::atomic<int> good{0};
@@ -151,7 +153,7 @@ TEST_CASE("threads: loops work in threads of one's own and in a forked child") {
   pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    alarm(20);  // a lost pool would wait for ever
+    alarm(20);  // without its pool the child would wait forever
     bool ok = in_serial() && visits(100, 1) == std::vector<int>(100, 1);
     _exit(ok ? 0 : 1);
   }
@@ -161,8 +163,7 @@ TEST_CASE("threads: loops work in threads of one's own and in a forked child") {
   CHECK(WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE(
-    "threads: no thread is started or ended after the first loop, however many parts loops have") {
+TEST_CASE("threads: no thread starts or ends after the first loop, however many parts follow") {
   for (int threads : {2, 8, 16, 64}) {
     ThreadCount count(threads);
     visits(2, 1);
@@ -192,9 +193,9 @@ TEST_CASE("threads: loops of random sizes, nested, with exceptions, from several
   }
 }
 
-TEST_CASE("threads: parts that a thread has begun too late are computed by the others") {
+TEST_CASE("threads: the other threads compute the parts of a thread that is held up") {
   ThreadCount count(2);
-  // The first block holds up its thread until all the others have been computed.
+  // The first block holds up its thread until all other blocks are computed.
   std::atomic<int> computed{0};
   parallel_blocks(100, [&](int64_t b) {
     if (b == 0)
@@ -202,7 +203,7 @@ TEST_CASE("threads: parts that a thread has begun too late are computed by the o
     ++computed;
   });
   CHECK(computed == 100);
-  // Two threads of the user's with one pool: each gets on by itself where the pool is held up.
+  // While one user thread holds up the pool, another computes its loop by itself.
   std::atomic<bool> release{false}, entered{false};
   std::thread other([&] {
     parallel_for(2, 1, [&](int64_t, int64_t) {

@@ -1,5 +1,5 @@
-// Every function of vmath.h against the C library in long double, at every vector level: dense
-// random arguments over all magnitudes, more of them where the function does something, and edges.
+// Every function of vmath.h against the C library in long double, at every vector level. Arguments
+// are random over all magnitudes, denser where the function varies, and include edge cases.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -20,14 +20,14 @@ using Real = long double;
 constexpr VectorLevel kLevels[] = {VectorLevel::kBaseline, VectorLevel::kAvx2,
                                    VectorLevel::kAvx512};
 
-/// Distance between y and the true value in units of the last place that T has there.
+/// The distance between y and the true value, in units of the last place of T at that value.
 template <class T>
 double ulps(T y, Real truth) {
   if (std::isnan(y) || std::isnan(truth)) return std::isnan(y) && std::isnan(truth) ? 0 : 1e30;
   const T rounded = static_cast<T>(truth);
   if (std::isinf(y) || std::isinf(rounded)) {
     if (y == rounded) return 0;
-    // Overflow one step early or late is an error of one unit.
+    // Overflow one step too early or too late counts as an error of one unit.
     const Real most = std::numeric_limits<T>::max();
     return std::abs(truth) > most * (1 - std::numeric_limits<T>::epsilon()) &&
                    std::abs(y) >= static_cast<T>(most) && (y > 0) == (truth > 0)
@@ -40,7 +40,7 @@ double ulps(T y, Real truth) {
   return static_cast<double>(std::abs(Real(y) - truth) / unit);
 }
 
-/// Random bit patterns, `n` more in [low, high], and edges.
+/// `n` random bit patterns, `n` numbers in [low, high], `n` around 1, and edge cases.
 template <class T>
 std::vector<T> arguments(double low, double high, int64_t n = 60000) {
   std::vector<T> x(n);
@@ -48,7 +48,7 @@ std::vector<T> arguments(double low, double high, int64_t n = 60000) {
   rng.fill_uniform(x.data(), n, low, high);
   for (int64_t i = 0; i < n; ++i)
     x.push_back(std::bit_cast<T>(static_cast<vmath::BitsOf<T>>(rng.next_u64())));
-  for (int64_t i = 0; i < n; ++i)  // all magnitudes around 1
+  for (int64_t i = 0; i < n; ++i)  // magnitudes around 1
     x.push_back(static_cast<T>((rng.below(2) ? 1 : -1) * std::exp2(rng.uniform(-40, 10))));
   using Limits = std::numeric_limits<T>;
   for (T edge : {T(0), T(1), T(0.5), T(2), T(10), T(88.7), T(103.9), T(709.7), T(745.1),
@@ -97,15 +97,16 @@ void check_ulps(const std::string& name, double bound, const std::vector<T>& x, 
 
 // ---- f32 over all its numbers -----------------------------------------------------------------
 
-/// f(x) in units of the last place away from the double `truth`, which has bits enough. Without
-/// branches, so that sixteen million of them take no time; infinities, NaN and overflow aside.
+/// The distance of y = f(x) from `truth`, which double holds exactly enough, in units of the last
+/// place of f32. It has no branches, so that sixteen million calls are fast, and does not handle
+/// infinities, NaN and overflow.
 double float_ulps(float y, double truth) {
   const uint64_t exponent = std::bit_cast<uint64_t>(truth) & 0x7ff0000000000000;
   const double power = std::max(std::bit_cast<double>(exponent), 0x1p-126);
   return std::abs(static_cast<double>(y) - truth) / (power * 0x1p-23);
 }
 
-/// The largest error of f at every level over the floats that `bits(k)` gives for k < n.
+/// The largest error of f over all levels and over the floats with bits `bits(k)` for k < n.
 template <class F, class Truth, class Bits>
 Worst sweep(int64_t n, Bits bits, F f, Truth truth) {
   constexpr int64_t kBlock = 4096;
@@ -137,7 +138,7 @@ Worst sweep(int64_t n, Bits bits, F f, Truth truth) {
 
 template <class F, class Truth>
 void check_everywhere(const std::string& name, F f, Truth truth) {
-  // An odd step from bit pattern to bit pattern: all exponents, all low bits, both signs.
+  // An odd step between bit patterns reaches all exponents, all low bits and both signs.
   constexpr uint32_t kStep = 255;
   Worst w = sweep((int64_t{1} << 32) / kStep, [](int64_t k) { return k * kStep; }, f, truth);
   CHECK_MESSAGE(w.error <= 1, name << ": " << w.error << " ulp at " << w.at);
@@ -183,7 +184,7 @@ TEST_CASE_TEMPLATE("vmath: exponentials and logarithms", T, float, double) {
   }
 }
 
-TEST_CASE("vmath: exp, tanh, sin and cos are right to one unit over all floats") {
+TEST_CASE("vmath: exp, tanh, sin and cos are exact to one unit over all floats") {
   auto exp = [](float v) { return vmath::exp(v); };
   auto tanh = [](float v) { return vmath::tanh(v); };
   auto exact_exp = [](double v) { return std::exp(v); };
@@ -194,8 +195,8 @@ TEST_CASE("vmath: exp, tanh, sin and cos are right to one unit over all floats")
       "sin", [](float v) { return vmath::sin(v); }, [](double v) { return std::sin(v); });
   check_everywhere(
       "cos", [](float v) { return vmath::cos(v); }, [](double v) { return std::cos(v); });
-  // Where the errors are largest: at the ends of the reduced interval, (k + 1/2) ln 2, and where
-  // tanh changes from one formula to the other.
+  // The errors are largest at the ends of the reduced interval, (k + 1/2) ln 2, and where tanh
+  // changes from one formula to the other.
   std::vector<double> ends;
   for (int k = -149; k < 128; ++k) ends.push_back((k + 0.5) * std::log(2.0));
   check_around("exp", ends, 1000, exp, exact_exp);
@@ -218,7 +219,7 @@ TEST_CASE_TEMPLATE("vmath: activations", T, float, double) {
 }
 
 TEST_CASE_TEMPLATE("vmath: GELU and its approximation by tanh", T, float, double) {
-  // x/2 (1 + erf) cancels for x < 0, there and in PyTorch: the error is in units of x.
+  // x/2 (1 + erf) cancels for x < 0, as in PyTorch, so the error is measured in units of x.
   auto in_units_of_x = [](T y, Real truth, T x) {
     if (!std::isfinite(x) || std::abs(truth) >= std::abs(Real(x)) / 2) return ulps(y, truth);
     return static_cast<double>(std::abs(y - truth) / std::abs(Real(x))) /
@@ -259,7 +260,7 @@ TEST_CASE("vmath: sine and cosine of the floats nearest to multiples of pi/2") {
     float nearest = static_cast<float>(half_pi * static_cast<Real>(k));
     x.insert(x.end(), {nearest, -nearest});
   }
-  // The float that comes closest to a multiple of pi/2 (Muller, Elementary Functions, table 11.1).
+  // The float closest to a multiple of pi/2 (Muller, Elementary Functions, table 11.1).
   x.push_back(16367173.0f * 0x1p72f);
   check_ulps(
       "sin", 1, x, [](float v) { return vmath::sin(v); }, [](Real v) { return std::sin(v); });
@@ -272,8 +273,8 @@ TEST_CASE_TEMPLATE("vmath: sine and cosine of turns", T, float, double) {
   std::vector<T> x(50000);
   Rng(29).fill_uniform(x.data(), x.size());
   for (int k = 0; k <= 16; ++k) x.push_back(static_cast<T>(k / 16.0));
-  // In units of the length of (s, c): at its zeros the long double 2 pi u is not exact enough for
-  // more.
+  // The error in units of the length of (s, c): near zeros of s and c, 2 pi u in long double is
+  // not exact enough for more.
   auto absolute = [](T y, Real truth, T) {
     return static_cast<double>(std::abs(y - truth)) / std::numeric_limits<T>::epsilon();
   };
@@ -333,7 +334,7 @@ TEST_CASE_TEMPLATE("vmath: powers", T, float, double) {
   }
 }
 
-TEST_CASE_TEMPLATE("vmath: zeros keep their sign where the function is odd", T, float, double) {
+TEST_CASE_TEMPLATE("vmath: odd functions keep the sign of zero", T, float, double) {
   const T zero = -T(0);
   CHECK(std::signbit(vmath::expm1(zero)));
   CHECK(std::signbit(vmath::log1p(zero)));

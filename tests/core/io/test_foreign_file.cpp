@@ -1,4 +1,5 @@
-// Files of other programs that are given where safetensors are expected.
+// Files of other formats given to load_safetensors: the error names the format and, where Python
+// can read it, a command that converts it.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@ namespace {
 
 using namespace std::string_literals;
 
-// What load_safetensors says of a file of these bytes; empty if it takes them.
+// The error of load_safetensors for a file of these bytes; "" if it accepts them.
 std::string complaint(const std::string& name, const std::string& bytes) {
   const fs::path path =
       fs::temp_directory_path() / ("tern_foreign_" + std::to_string(::getpid())) / name;
@@ -33,10 +34,10 @@ std::string complaint(const std::string& name, const std::string& bytes) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
-// The first bytes of files that torch 2, numpy, llama.cpp, h5py and onnx have written.
+// The first bytes of files written by torch 2, numpy, llama.cpp, h5py and onnx.
 const std::string kZip = "PK\3\4\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\0\x12\0"s;
 
-TEST_CASE("foreign files are called what they are") {
+TEST_CASE("the error for a foreign file names its format") {
   struct Row {
     std::string bytes, name;
   };
@@ -61,7 +62,7 @@ TEST_CASE("foreign files are called what they are") {
   }
 }
 
-TEST_CASE("foreign files that Python reads come with the line that converts them") {
+TEST_CASE("the error for files that Python reads gives a command that converts them") {
   const std::string torch = complaint("it's one.pt", kZip + "archive/data.pkl");
   CHECK(has(torch, "\n  python3 -c '"));
   CHECK(has(torch, "weights_only=True"));
@@ -70,8 +71,8 @@ TEST_CASE("foreign files that Python reads come with the line that converts them
   CHECK_FALSE(has(complaint("a.gguf", "GGUF\3\0\0\0\0\0\0\0"s), "python3"));
 }
 
-TEST_CASE("a safetensors file is none of them, whatever its length looks like") {
-  // A header of 0x04034B50 bytes begins as zip archives do, one of 0x1208 bytes as ONNX does.
+TEST_CASE("a safetensors file is not taken for another format because of its length") {
+  // A header of 0x04034B50 bytes begins like a zip archive, one of 0x120708 bytes like ONNX.
   for (const uint64_t length : {uint64_t{0x04034B50}, uint64_t{0x120708}}) {
     std::string bytes(8, '\0');
     for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(length >> 8 * i);

@@ -1,3 +1,5 @@
+// Typed access to JSON: errors give the path and the value, members that no code has read are
+// found, and odd texts are compared with what Python's json accepts.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -11,7 +13,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// What use(the root of the text) throws; "" if it throws nothing.
+// The text of the error that use(root of the JSON text) throws; "" if it throws none.
 template <class Use>
 std::string complaint(const std::string& text, Use use) {
   try {
@@ -25,7 +27,7 @@ std::string complaint(const std::string& text, Use use) {
 
 }  // namespace
 
-TEST_CASE("JSON values are what they must be, or the error says where and what they are") {
+TEST_CASE("JSON values have the expected type, or the error gives path and value") {
   const JsonDocument file(R"({"a": {"b": [1, {"c": 2.5}]}, "t": "text", "yes": true, "n": null,
                               "list": [3, -1], "large": 18446744073709551615})");
   const JsonValue root = file.root();
@@ -72,7 +74,7 @@ TEST_CASE("JSON values are what they must be, or the error says where and what t
         "a: expected a number, got \"" + std::string(39, 'x') + "...");
 }
 
-TEST_CASE("JSON documents know the members that nobody has read") {
+TEST_CASE("JSON documents list the members that no code has read") {
   const JsonDocument file(R"({"used": 1, "a": {"b": 1, "c": {"d": 1}}, "list": [{"e": 1, "f": 2}],
                               "words": {"x": 1, "y": 2}, "known": {"z": 1}, "odd": [{"g": 1}]})");
   const JsonValue root = file.root();
@@ -97,7 +99,7 @@ TEST_CASE("JSON documents know the members that nobody has read") {
   CHECK(JsonDocument("[1, 2]").unread().empty());
 }
 
-TEST_CASE("JSON that is none is refused with line and column") {
+TEST_CASE("text that is not JSON is refused with line and column") {
   auto said = [](const std::string& text) { return complaint(text, [](const JsonValue&) {}); };
   CHECK(said("{\"a\": 1,\n \"b\": }") ==
         "not JSON at line 2, column 7: unexpected '}'; expected "
@@ -116,8 +118,8 @@ namespace {
 
 struct OddText {
   std::string text;
-  bool python, tern;     // whether json.loads() of Python 3.11 and tern read it
-  const char* why = "";  // they differ
+  bool python, tern;     // whether Python 3.11's json.loads() and tern read it
+  const char* why = "";  // the reason why the two differ
 };
 
 std::string nested(size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
@@ -131,7 +133,7 @@ std::vector<OddText> odd_texts() {
       {"3", true, true},
       {"[-0]", true, true},
       {"[1e-400]", true, true},
-      {"[123456789012345678901234567890]", true, true},  // integer() refuses it
+      {"[123456789012345678901234567890]", true, true},  // only integer() refuses it
       {R"(["\u0000"])", true, true},
       {R"({"a": 1, "a": 2})", true, false, "one of the two values is not what was meant"},
       {R"({"b": {"a": 1, "\u0061": 1}})", true, false, "the same"},
@@ -182,7 +184,7 @@ TEST_CASE("odd JSON: read where Python's json reads it, or the table says why no
   }
 }
 
-TEST_CASE("JSON: a member that stands twice is named") {
+TEST_CASE("JSON: the error names a member that occurs twice") {
   auto said = [](const std::string& text) { return complaint(text, [](const JsonValue&) {}); };
   CHECK(said(R"({"a": {"b": 1}, "c": [{"b": 1, "d": ":", "b": {}}]})") ==
         "an object has the member \"b\" twice");

@@ -1,4 +1,5 @@
-// What files may cost: depth, ratio and size are looked at before memory is taken.
+// Limits on hostile files: depth, compression ratio and sizes are checked before memory is
+// allocated.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -43,7 +44,7 @@ std::string json_error(const std::string& text, const JsonLimits& limits = {}) {
   return "";
 }
 
-/// Any number of bytes, packed, without the memory for them.
+/// `part` repeated, then compressed with gzip.
 std::string packed(const std::string& part, size_t times) {
   return test::gzip(repeated(part, times));
 }
@@ -74,12 +75,12 @@ std::string npz_of_zeros(size_t count) {
 
 }  // namespace
 
-TEST_CASE("limits: JSON is refused where it is too deep or too long, at that byte") {
+TEST_CASE("limits: JSON that is too deep or too long is refused, with the byte") {
   CHECK(parse_json(repeated("[", 64) + repeated("]", 64)).is_array());
   CHECK(json_error(repeated("[", 65) + repeated("]", 65)) ==
         "byte 64 of the JSON is 65 levels deep; at most 64");
   CHECK(contains(json_error(repeated("{\"a\":", 100000)), "byte 320 of the JSON is 65 levels"));
-  // What stands in strings is no bracket; what is closed is not deep.
+  // Brackets in strings do not count, and closed brackets add no depth.
   CHECK(parse_json("[\"" + repeated("[{\\\"", 200) + "\"]").size() == 1);
   CHECK(parse_json("[" + repeated("[],", 200) + "[]]").size() == 201);
   CHECK(json_error("[1,2,3]", {.values = 4}) == "");
@@ -87,7 +88,7 @@ TEST_CASE("limits: JSON is refused where it is too deep or too long, at that byt
   for (const char* wrong : {"[1,", "\"\\", "\"", ""}) CHECK_THROWS_AS(parse_json(wrong), Error);
 }
 
-TEST_CASE("limits: numbers of JSON that are no whole numbers of 64 bits are refused") {
+TEST_CASE("limits: JSON numbers that are not 64-bit integers are refused as integers") {
   const JsonDocument whole("[-7, 9223372036854775807]");
   CHECK(whole.root().integers() == std::vector<int64_t>{-7, INT64_MAX});
   for (const char* wrong : {"9223372036854775808", "1e77", "-1e77", "1.5", "2.0", "true", "\"3\"",
@@ -99,7 +100,7 @@ TEST_CASE("limits: numbers of JSON that are no whole numbers of 64 bits are refu
   }
 }
 
-TEST_CASE("limits: readers of JSON refuse what is deep") {
+TEST_CASE("limits: readers of JSON files refuse deep nesting") {
   TempDir dir;
   const std::string deep = "{\"format\":\"tern-tokenizer\",\"version\":1,\"crc32\":0,\"content\":" +
                            repeated("[", 100000) + repeated("]", 100000) + "}";
@@ -111,7 +112,7 @@ TEST_CASE("limits: readers of JSON refuse what is deep") {
   CHECK(contains(io_error([&] { Tokenizer::load(dir / "deep.gz"); }), "times its size"));
 }
 
-TEST_CASE("limits: gzip files that unpack to far more than text does are refused") {
+TEST_CASE("limits: gzip files that unpack to more than 100 times their size are refused") {
   TempDir dir;
   const std::string zeros = write_file(dir / "zeros", packed(std::string(1 << 20, 0), 40));
   CHECK(contains(io_error([&] { ByteReader(zeros).drain(); }), "unpacks to more than 100 times"));
@@ -119,12 +120,12 @@ TEST_CASE("limits: gzip files that unpack to far more than text does are refused
   allowed.drain();
   CHECK(allowed.position() == 40 << 20);
   CHECK_THROWS_AS(ByteReader(zeros, {.max_ratio = 0}), Error);
-  // Below 16 MiB anything goes, and what is no gzip stands for itself.
+  // Less than 16 MiB of output is always allowed, and plain files have no ratio.
   ByteReader(write_file(dir / "few", packed(std::string(1 << 20, 0), 15))).drain();
   ByteReader(write_file(dir / "plain", std::string(20 << 20, 0))).drain();
 }
 
-TEST_CASE("limits: a safetensors file of very many tensors is refused before they take memory") {
+TEST_CASE("limits: a safetensors file with too many tensors is refused before allocating them") {
   TempDir dir;
   constexpr int64_t kMany = 200'000;
   std::string header = "{";
@@ -138,13 +139,12 @@ TEST_CASE("limits: a safetensors file of very many tensors is refused before the
   const int64_t before = test::heap_calls;
   CHECK(contains(io_error([&] { load_safetensors(path); }),
                  "more than 100000 tensors; SafeTensorsLimits can allow more"));
-  // Names and places of the first 100,000, and no tensor.
+  // Memory is taken only for names and positions of the first 100,000 tensors.
   CHECK(test::heap_calls - before < 10 * SafeTensorsLimits().tensors);
   CHECK(load_safetensors(path, {.tensors = kMany}).tensors.size() == kMany);
 }
 
-TEST_CASE(
-    "limits: arrays of an npz file take a hundred times its size, or what the caller allows") {
+TEST_CASE("limits: arrays of an npz file take at most a given multiple of its size") {
   TempDir dir;
   const std::string path = write_file(dir / "zeros.npz", npz_of_zeros(80'000'000));
   REQUIRE(std::filesystem::file_size(path) < 200'000);
@@ -159,9 +159,9 @@ TEST_CASE(
   CHECK_THROWS_AS(load_npz(path, {.ratio = 0}), Error);
 }
 
-TEST_CASE("limits: an idx file takes memory only for what really comes out of it") {
+TEST_CASE("limits: an idx file that claims more than it can unpack to is refused") {
   TempDir dir;
-  // 1.5 GiB in a file of 2 MB: deflate could pack so many zeros.
+  // The header claims 1.5 GiB. A gzip file of 2 MB could hold that in zeros, but this one does not.
   std::string bytes("\0\0\x08\1\x60\0\0\0", 8);
   std::mt19937 random(0);
   for (int i = 0; i < 2'000'000; ++i) bytes += static_cast<char>(random());
@@ -174,7 +174,7 @@ TEST_CASE("limits: an idx file takes memory only for what really comes out of it
   CHECK(memory_stats().peak - before == 0);
 }
 
-TEST_CASE("limits: a table of very many columns is refused before their names take memory") {
+TEST_CASE("limits: a table with too many columns is refused before allocating their names") {
   TempDir dir;
   std::string names = "a0";
   for (int i = 1; i < 1'000'000; ++i) names += fmt::format(",a{}", i);
@@ -182,19 +182,19 @@ TEST_CASE("limits: a table of very many columns is refused before their names ta
   const int64_t before = test::heap_calls;
   CHECK(contains(io_error([&] { load_csv(path); }),
                  "line 1: more than 100000 fields; CsvOptions::max_columns can allow more"));
-  CHECK(test::heap_calls - before < 1000);  // names so short are in no memory of their own
+  CHECK(test::heap_calls - before < 1000);  // such short names need no heap memory
   CHECK(load_csv(path, {.max_columns = 1'000'000}).names.size() == 1'000'000);
   CHECK_THROWS_AS(load_csv(path, {.max_columns = 0}), Error);
 }
 
-TEST_CASE("limits: files of line ends are refused before their lines fill memory") {
+TEST_CASE("limits: files of empty lines are refused before their lines fill memory") {
   TempDir dir;
   const std::string packed_ends = write_file(dir / "ends.gz", packed("\n", 15 << 20));
   CHECK(contains(io_error([&] { read_lines(packed_ends); }), "is this text?"));
   CHECK(contains(io_error([&] { read_pairs_tsv(packed_ends); }), "is this text?"));
   const std::string ends = write_file(dir / "ends", repeated("\n", 4 << 20));
   CHECK(contains(io_error([&] { read_lines(ends); }), "2097153 lines in"));
-  // Short lines of letters, and some blank ones, are text.
+  // Short lines with some empty ones between them pass as text.
   const std::string letters = write_file(dir / "letters", repeated("a\nbc\n\n", 1 << 20));
   CHECK(read_lines(letters).size() == 3 << 20);
 }

@@ -1,4 +1,5 @@
-// Elements that change hands instead of being copied.
+// load_state with `take`: targets take over the source's elements where that is safe, and copy them
+// elsewhere.
 #include <doctest/doctest.h>
 
 #include "tern/core/base/allocator.h"
@@ -17,7 +18,7 @@ std::vector<float> numbers(const Tensor& t) { return t.to_vector<float>(); }
 
 Tensor list(const std::vector<float>& values) { return tensor(values, {std::ssize(values)}); }
 
-TEST_CASE("load_state: what is taken is there without a copy, through every handle") {
+TEST_CASE("load_state: taken elements are not copied, and every handle sees them") {
   const Tensor to = zeros({100, 3}).set_requires_grad();
   const Tensor same = to;
   NamedTensors state = {{"w", reshape(arange(0, 300).to(DType::f32), {100, 3}).clone()}};
@@ -31,13 +32,13 @@ TEST_CASE("load_state: what is taken is there without a copy, through every hand
   CHECK(numbers(same.grad()) == std::vector<float>(300, 2));
 }
 
-TEST_CASE("load_state: what others hold, other types, views and gaps are copied") {
+TEST_CASE("load_state: shared sources, other types, views and gaps are copied") {
   auto source = [] { return reshape(arange(0, 6).to(DType::f32), {2, 3}).clone(); };
   const std::vector<float> want = {0, 1, 2, 3, 4, 5};
   struct Row {
     const char* what;
     Tensor to, from;
-    Tensor holds;  // what else holds elements
+    Tensor holds;  // another handle of the elements
   };
   const Tensor held = source(), wide = zeros({2, 5});
   const Tensor turned = transpose(reshape(list({0, 3, 1, 4, 2, 5}), {3, 2}), 0, 1);
@@ -65,7 +66,7 @@ TEST_CASE("load_state: what others hold, other types, views and gaps are copied"
   CHECK(numbers(wide) == std::vector<float>{0, 0, 1, 2, 0, 0, 3, 4, 5, 0});
 }
 
-TEST_CASE("load_state: tied targets, one source under two names, and backward over it") {
+TEST_CASE("load_state: tied targets, one source under two names, backward after it") {
   {
     const Tensor to = zeros({2});
     NamedTensors state = {{"a", list({1, 2})}, {"b", list({1, 2})}};
@@ -83,7 +84,7 @@ TEST_CASE("load_state: tied targets, one source under two names, and backward ov
   CHECK_THROWS_AS(backward(loss), Error);  // w was written to in between
 }
 
-TEST_CASE("load_state: the rest of a larger tensor does not stay in memory with a target") {
+TEST_CASE("load_state: a part of a larger tensor does not keep the rest in memory") {
   const int64_t before = memory_stats().live;
   const Tensor to = zeros({10});
   NamedTensors state;
@@ -94,7 +95,7 @@ TEST_CASE("load_state: the rest of a larger tensor does not stay in memory with 
   CHECK(memory_stats().live - before < 1 << 20);
 }
 
-TEST_CASE("load_state: nothing changes hands where something does not fit") {
+TEST_CASE("load_state: nothing changes where one shape does not fit") {
   const Tensor a = zeros({2}), b = zeros({3});
   NamedTensors state = {{"a", ones({2})}, {"b", ones({4})}};
   CHECK_THROWS_AS(load_state("test", {{"a", a}, {"b", b}}, state, kTake), Error);
@@ -102,7 +103,7 @@ TEST_CASE("load_state: nothing changes hands where something does not fit") {
   CHECK(numbers(state[0].second) == std::vector<float>{1, 1});
 }
 
-TEST_CASE("load_weights: a model's weights are read where they stay") {
+TEST_CASE("load_weights: a model takes over the elements it has read") {
   test::TempDir dir;
   Rng rng(1);
   nn::Linear saved(700, 700, rng), loaded(700, 700, rng);

@@ -1,3 +1,5 @@
+// The safetensors format: round trips, widening of narrow types, refusal of malformed, truncated
+// and damaged files, and atomic writing.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -17,7 +19,7 @@ namespace tern::test_safetensors {
 
 namespace {
 
-// A folder of its own for every test case, removed at its end.
+// A folder for one test case, removed at its end.
 struct Folder {
   fs::path path = fs::temp_directory_path() / ("tern_safetensors_" + std::to_string(::getpid()));
   Folder() {
@@ -49,7 +51,7 @@ std::string file_of(const std::string& json, const std::string& data) {
   return out + json + data;
 }
 
-// What load_safetensors says about these bytes; "" if it takes them.
+// The error of load_safetensors for a file of these bytes; "" if it accepts them.
 std::string complaint(const Folder& folder, const std::string& bytes) {
   std::string path = folder / "x.safetensors";
   spill(path, bytes);
@@ -151,15 +153,15 @@ TEST_CASE("safetensors: half floats, booleans and small integers are widened") {
   CHECK(in.find("t").dtype() == DType::u8);
 }
 
-TEST_CASE("safetensors: what is not one is refused, with the reason") {
+TEST_CASE("safetensors: malformed files are refused, with the reason") {
   Folder folder;
   auto one = [](const std::string& fields) { return file_of("{\"a\":{" + fields + "}}", kEight); };
   const std::string good = R"("dtype":"F32","shape":[2],"data_offsets":[0,8])";
   CHECK(complaint(folder, one(good)) == "");
   CHECK(complaint(folder, file_of("{}", "")) == "");
   CHECK(complaint(folder, file_of("{\"__metadata__\":{}}   ", "")) == "");
-  // Version 0.8.0 of the safetensors package refuses these files, too, but for those with a third
-  // text: why tern does not read what the package reads.
+  // Version 0.8.0 of the safetensors package reads only the files with a third text, which says why
+  // tern does not read them.
   struct Case {
     std::string bytes, reason, package_reads = {};
   };
@@ -256,7 +258,7 @@ TEST_CASE("safetensors: a damaged byte gives a valid file or an IoError, nothing
   }
 }
 
-TEST_CASE("safetensors: what cannot be written changes nothing") {
+TEST_CASE("safetensors: a failed save leaves the old file as it was") {
   Folder folder;
   std::string path = folder / "a.safetensors";
   save_safetensors(path, {{{"a", tensor<float>({1}, {1})}}, {}});

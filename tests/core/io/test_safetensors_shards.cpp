@@ -1,4 +1,4 @@
-// Weights in several files, and what is said of weights that are not there.
+// Weights in several safetensors files with an index, and the error for weights that are missing.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -21,7 +21,8 @@ using test::write_file;
 const std::string kFirst = "model-00001-of-00002.safetensors",
                   kSecond = "model-00002-of-00002.safetensors";
 
-// What transformers writes: {"metadata": ..., "weight_map": {tensor: file}}.
+// Two shards and the index that transformers writes:
+// {"metadata": ..., "weight_map": {tensor: file}}.
 std::string write_shards(const TempDir& dir) {
   save_safetensors(dir / kFirst, {{{"a", arange(0, 6)}, {"b", ones({2, 3})}}, {{"format", "pt"}}});
   save_safetensors(dir / kSecond, {{{"c", full({4}, 7.0)}}, {{"format", "pt"}}});
@@ -37,7 +38,7 @@ std::string said_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("safetensors: shards with an index are one file of weights") {
+TEST_CASE("safetensors: shards with an index are read like one file") {
   const TempDir dir;
   const std::string path = write_shards(dir);
   const SafeTensors all = load_safetensors(path);
@@ -49,7 +50,7 @@ TEST_CASE("safetensors: shards with an index are one file of weights") {
   CHECK(contains(io_error([&] { load_safetensors(path, {.tensors = 2}); }), "more than"));
   CHECK(safetensors_bytes(path) == static_cast<int64_t>(std::filesystem::file_size(dir / kFirst) +
                                                         std::filesystem::file_size(dir / kSecond)));
-  // A whole file is preferred, as in transformers.
+  // A single file takes precedence over shards, as in transformers.
   save_safetensors(path, {{{"a", ones({1})}}, {}});
   CHECK(load_safetensors(path).tensors.size() == 1);
   CHECK(safetensors_bytes(path) == static_cast<int64_t>(std::filesystem::file_size(path)));
@@ -84,7 +85,7 @@ TEST_CASE("safetensors: an index and its shards must agree on every tensor") {
   });
 }
 
-TEST_CASE("safetensors: of weights that are missing it is said what lies beside them") {
+TEST_CASE("safetensors: the error for missing weights lists the weights beside them") {
   const TempDir dir;
   const std::string path = dir / "model.safetensors";
   CHECK(said_of(path).ends_with("model.safetensors: No such file or directory"));
@@ -94,7 +95,7 @@ TEST_CASE("safetensors: of weights that are missing it is said what lies beside 
   const std::string torch = said_of(path);
   CHECK(contains(torch, "; beside it: pytorch_model.bin: this is a PyTorch file"));
   CHECK(contains(torch, "python3 -c"));
-  CHECK(torch.ends_with(path));  // the command writes what is missing
+  CHECK(torch.ends_with(path));  // the command writes the missing file
   write_file(dir / "model.gguf", "GGUF");
   CHECK(said_of(path).ends_with(
       "No such file or directory; beside it: model.gguf, pytorch_model.bin"));

@@ -1,5 +1,5 @@
 // Depthwise convolutions against loops over every tap: geometries drawn at random, elements that
-// are not finite, and bits on any number of threads.
+// are not finite, and the same bits on any number of threads.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,7 +19,7 @@ namespace {
 
 using kernels::Conv;
 
-/// Planes of `axes` axes whose windows are set, or none if the kernel is larger than the input.
+/// Sets c.out_size and c.groups of a depthwise convolution; false if the kernel exceeds the input.
 bool set_output(Conv& c) {
   for (size_t i = 0; i < 3; ++i) {
     const int64_t room = c.size[i] + 2 * c.padding[i] - c.dilation[i] * (c.kernel[i] - 1) - 1;
@@ -55,7 +55,7 @@ struct Arrays {
   }
 };
 
-/// Calls fn(output, element of x, weight) for every tap that reads the input.
+/// Calls fn(index in y, index in x, index in w) for every tap that lies on the input.
 template <class Fn>
 void each_tap(const Conv& c, Fn fn) {
   const int64_t area = c.out_size[1] * c.out_size[2], taps = c.kernel[1] * c.kernel[2];
@@ -77,7 +77,7 @@ void each_tap(const Conv& c, Fn fn) {
       }
 }
 
-/// The results of `given` in double.
+/// y, dx and dw of the operands in `given`, by plain loops in double.
 template <class T>
 Arrays<double> naive(const Conv& c, const Arrays<T>& given) {
   Arrays<double> want(c);
@@ -92,7 +92,7 @@ Arrays<double> naive(const Conv& c, const Arrays<T>& given) {
   return want;
 }
 
-/// The largest error, relative to elements over 1; NaN unless both are.
+/// The largest error relative to 1 + |want|. It is NaN where only one of the two is NaN.
 template <class T>
 double error(const std::vector<T>& got, const std::vector<double>& want) {
   double worst = 0;
@@ -127,7 +127,7 @@ void check_geometry(const Conv& c, Rng& rng) {
   CHECK(error(a.dw, want.dw) < 30 * eps * std::sqrt(outputs));
 }
 
-/// For planes of 1 to 3 axes; some are larger than a piece of the work.
+/// A random convolution over 1 to 3 axes; some are too large for one task.
 Conv random_geometry(Rng& rng) {
   auto draw = [&](int64_t low, int64_t high) {
     return low + static_cast<int64_t>(rng.next_u64() % static_cast<uint64_t>(high - low + 1));
@@ -177,8 +177,8 @@ TEST_CASE("depthwise convolutions: any geometry") {
   }
 }
 
-// A dilation that reaches far beyond the planes needs no memory for what lies between.
-TEST_CASE("depthwise convolutions: taps that see nothing but padding") {
+// A dilation far larger than the planes must not need memory for the gaps between taps.
+TEST_CASE("depthwise convolutions: taps that see only padding") {
   Rng rng(4);
   Conv c;
   c.batch = c.in = c.out = 2;
@@ -195,8 +195,8 @@ TEST_CASE("depthwise convolutions: taps that see nothing but padding") {
   check_geometry<float>(c, rng);
 }
 
-// Rows stand side by side in the cells: an element at the end of one is next to the following one.
-TEST_CASE("depthwise convolutions: what is not finite spreads to its windows alone") {
+// In the kernel's cells, the end of one row lies next to the start of the next row.
+TEST_CASE("depthwise convolutions: NaN and infinity reach only windows that hold them") {
   Rng rng(5);
   for (const double odd :
        {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
@@ -215,7 +215,7 @@ TEST_CASE("depthwise convolutions: what is not finite spreads to its windows alo
       }
 }
 
-TEST_CASE("depthwise convolutions: the same bits on any threads, with AVX2 and AVX-512") {
+TEST_CASE("depthwise convolutions: same bits on any number of threads, AVX2 or AVX-512") {
   Rng rng(6);
   const int before = num_threads();
   for (const Conv& c :

@@ -1,4 +1,5 @@
-// The kernel behind every matrix product, against plain loops.
+// gemm, the kernel behind every matrix product, against plain loops: layouts, batches, tiles,
+// packed operands, and the same bits on any number of threads.
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -99,7 +100,7 @@ int64_t terms_of(const Gemm& g) {
 
 void check_close(const std::vector<float>& got, const std::vector<double>& want, int64_t terms) {
   REQUIRE(got.size() == want.size());
-  // The sum of absolute values bounds what is rounded; terms are at most 1 each.
+  // Terms are at most 1 each, so rounding errors grow as the root of the number of terms.
   double allowed = 1.3e-6 * std::sqrt(static_cast<double>(terms + 1));
   for (size_t i = 0; i < got.size(); ++i)
     if (!(std::abs(got[i] - want[i]) <= allowed * std::max(1.0, std::abs(want[i])))) {
@@ -171,7 +172,7 @@ TEST_CASE("gemm: all layouts of all three matrices, odd sizes") {
           for (float beta : {0.f, 1.f, -0.5f}) check_gemm(product(m, n, k, a, b, c), beta);
 }
 
-// A vector type that the compiler takes for aligned crashes only at the addresses that are not.
+// A vector load that wrongly assumes alignment crashes only at unaligned addresses.
 TEST_CASE("gemm: matrices at every address") {
   for (Side side : {Side::rows, Side::columns}) {
     const Problem p = make(product(15, 33, 18, side, side));
@@ -189,8 +190,8 @@ TEST_CASE("gemm: matrices at every address") {
   }
 }
 
-/// Numbers between two pages that cannot be read: they begin right behind the first one, or end
-/// right before the second one.
+/// Numbers between two protected pages: they begin right after the first page or end right before
+/// the second.
 template <class T>
 class Fenced {
  public:
@@ -224,7 +225,7 @@ void check_fenced(const Problem& p, const std::vector<T>& a, const std::vector<T
   gemm<float>(p.g, x.data(), y.data(), z.data(), 1);
 }
 
-// A read or a write beyond a matrix ends the test by a signal.
+// An access beyond a matrix ends the test with a signal.
 TEST_CASE("gemm: nothing beyond the matrices is read or written") {
   const int64_t sizes[][3] = {{1, 1, 1},   {1, 17, 33},   {5, 15, 16},  {6, 16, 17},
                               {7, 33, 32}, {13, 31, 64},  {14, 32, 65}, {15, 49, 15},
@@ -266,22 +267,22 @@ TEST_CASE("gemm: batches, broadcast and summed, folded or not") {
     int64_t a, b, c;
   };
   const Strides axes[] = {
-      {m * k, k * n, m * n},  // plain
-      {m * k, 0, m * n},      // rows go on
-      {0, k * n, m * n},      // B alone
-      {m * k, k * n, 0},      // summed, in line with nothing
+      {m * k, k * n, m * n},  // every operand moves
+      {m * k, 0, m * n},      // more rows of A and C
+      {0, k * n, m * n},      // more columns of B and C
+      {m * k, k * n, 0},      // summed into one C
   };
   for (Side a : kSides)
     for (Side b : kSides)
       for (auto [sa, sb, sc] : axes)
         for (auto [ta, tb, tc] : axes) {
           Gemm g = product(m, n, k, a, b);
-          // Outer axis beyond the inner one and beyond gaps.
+          // The outer axis steps beyond the inner one, with gaps.
           g.batch.add(2, ta * 7, tb * 7, tc * s);
           g.batch.add(s, sa * 2, sb * 2, sc);
           check_gemm(g, 1);
         }
-  // Axes that fold into rows, columns and sums: outside and inside.
+  // Batch axes that fold into rows, columns or sums.
   Gemm rows = product(m, n, k);
   rows.batch.add(s, m * k, 0, m * n);
   Gemm inner_rows = product(m, n, k);
@@ -305,7 +306,7 @@ TEST_CASE("gemm: batches, broadcast and summed, folded or not") {
   }
 }
 
-TEST_CASE("gemm: panels and parts of sums give the same bits on any number of threads") {
+TEST_CASE("gemm: same bits on any number of threads, with panels and with split sums") {
   Gemm small_batch = product(17, 96, 17);
   small_batch.batch.add(40, 17 * 17, 17 * 96, 17 * 96);
   Gemm long_sum = product(17, 17, 1024, Side::rows, Side::columns);
@@ -343,7 +344,7 @@ TEST_CASE("gemm: panels and parts of sums give the same bits on any number of th
   CHECK(plan_gemm(product(3, 5, 300000), false).splits > 1);
 }
 
-TEST_CASE("gemm: many products with short sums make as many tasks as there are threads") {
+TEST_CASE("gemm: many small products make at least as many tasks as there are threads") {
   Gemm g = product(24, 512, 1);
   g.batch.add(64, 24, 512, 24 * 512);
   const GemmPlan plan = plan_gemm(g, /*tiles=*/true, /*threads=*/16);
@@ -365,7 +366,7 @@ TEST_CASE("gemm: tiles of every size") {
   check_gemm(product(200, 70, 30, Side::columns));
 }
 
-// An element's bits do not depend on what else is computed with it.
+// The bits of an element do not depend on the other elements of the product.
 TEST_CASE("gemm: a row of a product is the product of the row") {
   if (products_by_blas()) return;
   Gemm g = product(100, 200, 500, Side::rows, Side::columns);
@@ -398,8 +399,8 @@ void check_together(const Gemm& g) {
   CHECK(p.c == alone);
 }
 
-// Tiles of other sizes, with tails of rows and columns; a vector; sums of several blocks of k, and
-// in parts.
+// Tiles of different sizes, with remainders of rows and columns; vectors; sums over several blocks
+// of k; split sums.
 TEST_CASE("gemm: every vector unit with fused multiply-adds gives the same bits") {
   const int64_t sizes[][3] = {{1, 70, 1300}, {70, 1, 1300},   {45, 35, 1100},
                               {13, 17, 31},  {300, 260, 700}, {3, 4, 30000}};
@@ -417,7 +418,7 @@ TEST_CASE("gemm: every vector unit with fused multiply-adds gives the same bits"
       }
 }
 
-// What is packed once gives the bits of products by themselves, whose blocks of k are as long.
+// Products with a packed B have the bits of unpacked products with the same blocks of k.
 void check_packed(const Problem& p, const PackedTiles& b, int64_t m, int64_t n, int64_t k) {
   INFO("B ", b.rows, "x", b.columns, " m ", m, " n ", n, " k ", k);
   std::vector<float> c(static_cast<size_t>(m * n), 7.f), apart = c;
@@ -453,9 +454,9 @@ TEST_CASE("gemm: a packed B gives products with its first rows and columns") {
       }
 }
 
-// Threads share A in the first three, in the second in several parts, and B in the others, in the
-// last of more than 64 strips and two blocks of k, also in parts.
-TEST_CASE("gemm: threads together compute what one computes alone") {
+// Threads share A in the first three products, split into parts in the second. They share B in the
+// others; in the last it has over 64 strips and two blocks of k, also in parts.
+TEST_CASE("gemm: threads together compute the same as one thread") {
   if (products_by_blas()) return;
   const int64_t sizes[][3] = {
       {61, 2200, 1000}, {512, 40, 3700}, {600, 1300, 600}, {520, 70, 700}, {1030, 2100, 1100}};
@@ -471,7 +472,7 @@ TEST_CASE("gemm: threads together compute what one computes alone") {
   set_num_threads(before);
 }
 
-TEST_CASE("gemm: `done` sees every element of C once, complete") {
+TEST_CASE("gemm: `done` sees every element of C once, after its last update") {
   Gemm batch = product(9, 40, 8);
   batch.batch.add(5, 9 * 8, 8 * 40, 9 * 40);
   for (const Gemm& g : {product(300, 200, 100), product(3, 4, 300000), batch, product(2, 3, 0)}) {

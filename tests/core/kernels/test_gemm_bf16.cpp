@@ -1,4 +1,5 @@
-// Products of operands rounded to bfloat16: every way to compute them, to the bit.
+// Matrix products of operands rounded to bfloat16: every way to compute them (portable, AVX2,
+// AVX-512, AMX) gives the bits that base/precision.h defines.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -31,7 +32,7 @@ float float_of(uint32_t b) {
 
 float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.f, x) : x; }
 
-// To the nearest number of 8 bits of mantissa, found by looking at both neighbours.
+// Rounds to 8 bits of mantissa by comparing the distances to both neighbours.
 float rounded(float x) {
   if (std::isnan(x) || std::isinf(x)) return x;
   if (std::fabs(x) < 0x1p-126f) return std::copysign(0.f, x);
@@ -44,7 +45,7 @@ float rounded(float x) {
   return float_of(low & 0x10000u ? high : low);
 }
 
-// What base/precision.h says, word for word.
+// One element of the product, as base/precision.h defines it.
 float element(const std::vector<float>& a, const std::vector<float>& b, float start) {
   float s = flushed(start);
   for (size_t group = 0; group < a.size(); group += 32) {
@@ -86,7 +87,7 @@ MatrixStrides layout(int64_t rows, int64_t cols, bool by_rows, int64_t gap) {
   return by_rows ? MatrixStrides{cols + gap, 1} : MatrixStrides{1, rows + gap};
 }
 
-// C by `way`, with a canary behind every row.
+// C computed by `way`. Its rows are longer than n, so that writes beyond a row are seen.
 std::vector<float> product(Bf16Way way, Sizes z, Factor a, MatrixStrides sa, Factor b,
                            MatrixStrides sb, float beta, std::vector<float> c, int64_t ldc,
                            bool together = false) {
@@ -147,7 +148,7 @@ void check_ways(Sizes z, bool a_by_rows, bool b_by_rows, float beta, Numbers kin
       }
 }
 
-TEST_CASE("bf16 products: every way gives the bits that are promised") {
+TEST_CASE("bf16 products: every way gives the documented bits") {
   const Sizes sizes[] = {{1, 1, 1},    {1, 40, 33},  {33, 1, 70},   {16, 16, 32},  {32, 32, 64},
                          {17, 31, 40}, {35, 33, 31}, {14, 65, 96},  {65, 17, 63},  {3, 5, 2},
                          {48, 48, 3},  {31, 16, 65}, {70, 100, 17}, {5, 37, 1030}, {40, 20, 700}};
@@ -157,7 +158,7 @@ TEST_CASE("bf16 products: every way gives the bits that are promised") {
         for (float beta : {0.f, 1.f, -.5f}) check_ways(z, a, b, beta, Numbers::usual);
 }
 
-TEST_CASE("bf16 products: the same where sums vanish, overflow and meet infinity") {
+TEST_CASE("bf16 products: the documented bits also for tiny, huge and infinite sums") {
   for (Numbers kind : {Numbers::tiny, Numbers::huge, Numbers::any})
     for (const Sizes& z : {Sizes{33, 35, 64}, Sizes{20, 18, 45}, Sizes{16, 16, 33}})
       for (bool rows : {true, false})
@@ -176,7 +177,7 @@ TEST_CASE("bf16 products: numbers are rounded to nearest, ties to even") {
   const std::vector<float> one = {1};
   for (Bf16Way way : bf16_ways()) {
     CAPTURE(to_string(way));
-    // As the left operand, and as the right one.
+    // The numbers as the left operand, then as the right one.
     const std::vector<float> zero(x.size(), 0.f);
     const auto left = product(way, {n, 1, 1}, x.data(), {1, 1}, one.data(), {1, 1}, 0, zero, 1);
     const auto right = product(way, {1, n, 1}, one.data(), {1, 1}, x.data(), {n, 1}, 0, zero, n);
@@ -188,7 +189,7 @@ TEST_CASE("bf16 products: numbers are rounded to nearest, ties to even") {
   }
 }
 
-TEST_CASE("bf16 products: many threads, which pack both operands in pieces, give the bits of one") {
+TEST_CASE("bf16 products: many threads, which pack operands in pieces, give the bits of one") {
   const int64_t m = 223, n = 650, k = 1300;
   const auto a = numbers(m * k, 1, Numbers::usual), b = numbers(k * n, 2, Numbers::usual);
   const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
@@ -209,7 +210,7 @@ TEST_CASE("bf16 products: many threads, which pack both operands in pieces, give
     }
 }
 
-TEST_CASE("bf16 products: an element's bits do not depend on the rest, nor on threads") {
+TEST_CASE("bf16 products: an element's bits depend on neither other elements nor threads") {
   const int64_t m = 150, n = 130, k = 257;
   const auto a = numbers(m * k, 1, Numbers::usual), b = numbers(k * n, 2, Numbers::usual);
   const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
@@ -236,11 +237,11 @@ TEST_CASE("bf16 products: an element's bits do not depend on the rest, nor on th
   }
 }
 
-TEST_CASE("bf16 products: every way gives the bits of large and of summed products") {
+TEST_CASE("bf16 products: every way gives the same bits in large and in summed products") {
   const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
   BatchAxes sums;
   sums.add(3, 40 * 2000, 2000 * 24, 0);
-  // Threads share A in the first two, in the second in parts, and B in the third.
+  // Threads share A in the first two products, split into parts in the second, and B in the third.
   const Gemm problems[] = {{200, 400, 1100, {1100, 1}, {1, 1100}, {400, 1}, {}},
                            {250, 24, 7300, {1, 250}, {24, 1}, {24, 1}, {}},
                            {600, 40, 1100, {1100, 1}, {1, 1100}, {40, 1}, {}},
@@ -266,9 +267,9 @@ TEST_CASE("bf16 products: every way gives the bits of large and of summed produc
   }
 }
 
-TEST_CASE("bf16 products: sums of parts below the smallest normal number are zero too") {
+TEST_CASE("bf16 products: sums of parts below the smallest normal number become zero") {
   const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
-  for (int64_t k : {64, 4096, 1 << 20}) {  // the last one is cut into parts
+  for (int64_t k : {64, 4096, 1 << 20}) {  // the last sum is cut into parts
     CAPTURE(k);
     const Gemm g{2, 2, k, {k, 1}, {2, 1}, {2, 1}, {}};
     std::vector<float> a(static_cast<size_t>(2 * k)), b(static_cast<size_t>(2 * k), 1.f), c(4);
@@ -283,7 +284,7 @@ TEST_CASE("bf16 products: sums of parts below the smallest normal number are zer
   }
 }
 
-TEST_CASE("bf16 products: the vector level in use bounds the ways") {
+TEST_CASE("bf16 products: the vector level limits the ways") {
   {
     VectorLevelScope level(VectorLevel::kAvx2);
     CHECK(bf16_way() <= Bf16Way::avx2);

@@ -1,3 +1,4 @@
+// Runs the rows of the table of fused ops: fused and composed, f32 and f64, at every vector level.
 #include "tern/tests/core/ops/fused_table.h"
 
 #include <doctest/doctest.h>
@@ -11,7 +12,7 @@
 namespace tern::test {
 namespace {
 
-/// The same numbers, two elements apart along the last axis; between them lie NaNs.
+/// The same numbers with stride 2 along the last axis and NaNs between them.
 Tensor with_gaps(const Tensor& x) {
   return select(stack({x, full(x.shape(), std::nan(""), x.dtype())}, -1), -1, 0);
 }
@@ -39,7 +40,7 @@ void compare(const std::string& what, const std::vector<double>& got,
   REQUIRE(got.size() == want.size());
   for (size_t i = 0; i < got.size(); ++i) {
     const double error = std::abs(got[i] - want[i]);
-    const bool finite = std::isfinite(want[i]);  // else nothing but itself is near
+    const bool finite = std::isfinite(want[i]);  // infinity and NaN must be equal
     if (got[i] == want[i] || (finite && error <= atol + rtol * std::abs(want[i]))) continue;
     FAIL_CHECK(what, ", element ", i, ": got ", got[i], ", want ", want[i]);
     return;
@@ -61,7 +62,7 @@ void compare(const Results& got, const Results& want, DType type, double terms) 
 }
 
 void run_fused(const FusedRow& row) {
-  SerialScope serial;  // small ops wait for other threads longer than they compute
+  SerialScope serial;  // waiting for threads would cost more than small ops
   for (int64_t n : kSizes) {
     Rng rng(static_cast<uint64_t>(n));
     Inputs inputs;

@@ -1,3 +1,4 @@
+// Lays test operands out in memory, and chooses rows that cover every pair of layouts.
 #include "tern/tests/core/ops/op_layouts.h"
 
 #include <limits>
@@ -9,7 +10,7 @@
 namespace tern::test {
 namespace {
 
-// Strides (and the offset they need) that lay `shape` out.
+// The strides and offset that lay `shape` out.
 Layout make_layout(const Shape& shape, Placing::Kind kind) {
   Layout l = Layout::contiguous(shape);
   int64_t step = 1;
@@ -30,7 +31,7 @@ Layout make_layout(const Shape& shape, Placing::Kind kind) {
   return l;
 }
 
-// Which pairs of choices no row has yet.
+// The pairs of choices that no row covers yet.
 class OpenPairs {
  public:
   explicit OpenPairs(const std::vector<int>& counts) : counts_(counts) {
@@ -114,7 +115,8 @@ template Tensor lay_out<double>(const Array&, Placing);
 template Tensor lay_out<int64_t>(const Array&, Placing);
 template Tensor lay_out<uint8_t>(const Array&, Placing);
 
-// Greedy: a row starts with an open pair; every further factor takes the choice that closes most.
+// Greedy: a row starts with an open pair; each further factor takes the choice that closes the most
+// pairs.
 std::vector<std::vector<int>> covering_array(const std::vector<int>& counts) {
   std::vector<std::vector<int>> rows;
   if (counts.size() == 1)

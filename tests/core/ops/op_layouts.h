@@ -1,4 +1,4 @@
-// How the operands of an op may lie in memory, and which combinations of that are tried.
+// The layouts in memory that tests give to the operands of an op, and a choice of combinations.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ struct Placing {
   enum Kind {
     contiguous,
     transposed,  ///< the first axis innermost
-    sliced,      ///< with an offset and gaps, which hold NaN or the largest integer
+    sliced,      ///< an offset and gaps, filled with NaN or the largest integer
     flipped,     ///< every stride negative
     expanded,    ///< stride 0 along `axis`
     repeated,    ///< stride 0 along every axis
@@ -37,22 +37,22 @@ struct Placing {
   int axis = -1;
 
   bool stretches() const { return kind == expanded || kind == repeated; }
-  /// The sizes that are stored: 1 along the axes of stride 0.
+  /// The shape that is stored in memory: size 1 along the axes of stride 0.
   Shape stored(Shape shape) const;
 };
 
 std::string to_string(Placing placing);
 
-/// All ways to place a tensor of the shape that differ. Without `stretched`, none has stride 0.
+/// All distinct placings of a tensor of this shape. Without `stretched`, none has stride 0.
 std::vector<Placing> placings(const Shape& shape, bool stretched);
 
-/// The numbers as a tensor of type T. The axes of stride 0 are not stretched yet: expand() does
-/// that, so that their gradients are summed.
+/// The numbers as a tensor of type T. The caller stretches the axes of stride 0 with expand(), so
+/// that their gradients are summed.
 template <class T>
 Tensor lay_out(const Array& stored, Placing placing);
 
-/// Rows of choices, row[i] < counts[i], such that every pair of choices of every two factors is in
-/// some row; of one factor, every choice.
+/// Rows of choices, row[i] < counts[i], such that some row contains every pair of choices of every
+/// two factors. With a single factor, every choice.
 std::vector<std::vector<int>> covering_array(const std::vector<int>& counts);
 
 }  // namespace tern::test

@@ -1,3 +1,5 @@
+// Runs the rows of the op table: values and derivatives with all inputs placed alike, then with
+// every pair of placings.
 #include "tern/tests/core/ops/op_table.h"
 
 #include <doctest/doctest.h>
@@ -18,8 +20,8 @@ int64_t linear(const Shape& shape, const Dims& index) {
   return at;
 }
 
-// Numbers spread evenly over [low, high] in a scrambled order, so that no two are close: ties and
-// kinks (max, sort, relu at 0) stay further away than the eps of central differences.
+// Numbers spread evenly over [low, high] in scrambled order. No two are close, so ties and kinks
+// (max, sort, relu at 0) stay further away than the eps of central differences.
 Array make_values(const Shape& shape, double low, double high, int seed) {
   Array a(shape);
   int64_t n = a.numel(), step = 1;
@@ -34,17 +36,17 @@ Array make_values(const Shape& shape, double low, double high, int seed) {
   return a;
 }
 
-/// A gradient, and what its rounding is measured by: the largest number in it before it was summed
-/// along axes of stride 0, and the number of terms of these sums.
+/// A gradient and the scale of its rounding: the largest number in it before it was summed along
+/// axes of stride 0, and the number of terms of these sums.
 struct Gradient {
   Array array;
   double largest = 0, terms = 1;
 };
 
-/// An operand of an op: numbers, where they lie, and what the op sees of them.
+/// An operand of an op: its layout, the stored numbers, and the numbers that the op sees.
 struct Operand {
   Placing placing;
-  Array stored, seen;  // differ where axes have stride 0
+  Array stored, seen;  // differ if axes have stride 0
 
   Operand(const Shape& shape, Placing p, double low, double high, int seed)
       : placing(p),
@@ -56,7 +58,7 @@ struct Operand {
     for_each_index(shape, [&](const Dims& i) { y.at(i) = x.broadcast_at(i); });
     return y;
   }
-  /// The numbers as a leaf, either placed or as a contiguous copy of what the op sees.
+  /// The numbers as a leaf, either placed in memory or as a contiguous copy of what the op sees.
   template <class T>
   Tensor leaf(bool placed) const {
     return placed ? lay_out<T>(stored, placing) : lay_out<T>(seen, {});
@@ -64,7 +66,7 @@ struct Operand {
   Tensor argument(const Tensor& leaf) const {
     return leaf.shape() == seen.shape ? leaf : expand(leaf, seen.shape);
   }
-  /// A gradient of a leaf, summed to what is stored.
+  /// A leaf's gradient, summed to the stored shape.
   Gradient folded(const Tensor& gradient) const {
     Array all = gradient.defined() ? to_array(gradient) : Array(seen.shape);
     double largest = 0;
@@ -189,8 +191,8 @@ void run_alike(const OpRow& row) {
 
 struct Derivatives {
   Array value;
-  std::vector<Gradient> first;   // of the inputs
-  std::vector<Gradient> second;  // of the inputs and of the gradient from above
+  std::vector<Gradient> first;   // by the inputs
+  std::vector<Gradient> second;  // by the inputs and by the gradient from above
 };
 
 Tensor constant_like(const Operand& x, DType type, bool placed, int seed) {
@@ -199,7 +201,7 @@ Tensor constant_like(const Operand& x, DType type, bool placed, int seed) {
       .to(type);
 }
 
-/// `operands`: the inputs and, last, the gradient from above.
+/// `operands` are the inputs and, last, the gradient from above.
 template <class T>
 Derivatives differentiate(const OpRow& row, const std::vector<Operand>& operands, bool placed,
                           bool second) {
@@ -226,7 +228,7 @@ Derivatives differentiate(const OpRow& row, const std::vector<Operand>& operands
   return d;
 }
 
-/// What the derivatives are where everything is contiguous, by which axes are stretched.
+/// The derivatives with contiguous operands, cached by which axes are stretched.
 class References {
  public:
   explicit References(const OpRow& row) : row_(row) {}
@@ -258,8 +260,8 @@ void check_derivatives(const OpRow& row, const std::vector<Operand>& operands,
   compare_gradients("f32 gradient", got.first, want.first, 1e-4, 1e-5);
 }
 
-/// In f32 the vector units with fused multiply-adds give the same bits. Without a gradient there is
-/// no operand for it.
+/// Checks that AVX2 and AVX-512 give the same bits in f32. If the row has no gradient, `operands`
+/// has no gradient from above.
 void check_vector_levels(const OpRow& row, const std::vector<Operand>& operands) {
   auto at = [&](VectorLevel level) {
     const VectorLevelScope scope(level);

@@ -1,13 +1,13 @@
-// The table that every op is tested by. A row says what the op is, the shapes of its floating
-// inputs and what a naive loop makes of them. run_rows checks for every row:
+// The table by which every op is tested. A row gives the op, the shapes of its floating inputs and
+// a naive loop for the result. run_rows checks for every row:
 // - with all inputs placed alike (contiguous, transposed, sliced, flipped, expanded along each
 //   axis, empty): the value in f64 and f32 against the naive loop, the first and second gradient
 //   in f64 against central differences;
-// - with every pair of placings of every two operands, the gradient that comes from above being an
-//   operand too: the values against the naive loop, and the gradients against those of contiguous
-//   copies: first and second in f64, to rounding, and first in f32. That is far stricter than
-//   central differences and far cheaper, so that all pairs can be had. The vector level changes
-//   from trial to trial; in every third, AVX2 and AVX-512 must give the same bits in f32.
+// - with every pair of placings of every two operands, where the gradient from above is an operand
+//   too: the values against the naive loop, and the gradients against those of contiguous copies
+//   (first and second in f64, to rounding, and first in f32). That is far stricter than central
+//   differences and far cheaper, so all pairs can be tried. The vector level changes from trial to
+//   trial; in every third, AVX2 and AVX-512 must give the same bits in f32.
 #pragma once
 
 #include <functional>
@@ -29,17 +29,17 @@ Array to_array(const Tensor& t);
 
 struct OpRow {
   std::string name;
-  std::vector<Shape> shapes;  ///< of the floating inputs
+  std::vector<Shape> shapes;  ///< shapes of the floating inputs
   std::function<Tensor(const std::vector<Tensor>&)> fn;
   std::function<Array(const std::vector<Array>&)> naive;
-  double low = -2, high = 2;  ///< inputs are drawn evenly from here, no two nearly equal
+  double low = -2, high = 2;  ///< the range of the inputs; no two are nearly equal
   bool gradient = true;       ///< false: the result must not require a gradient
-  /// Shapes of the empty run. Left out: axis 0 of every input whose size there is that of input 0
-  /// becomes 0.
+  /// Shapes of the run with empty inputs. By default axis 0 becomes 0 in every input in which its
+  /// size equals that of input 0.
   std::vector<Shape> empty_shapes = {};
   bool skip_empty = false;
-  bool skip_expanded = false;  ///< no differences where repeated values make jumps (max, sort)
-  int64_t terms = 64;          ///< numbers summed for one result: sets the f32 tolerance
+  bool skip_expanded = false;  ///< for ops that jump at repeated values (max, sort)
+  int64_t terms = 64;          ///< terms per sum: sets the f32 tolerance
 };
 
 void run_rows(const std::vector<OpRow>& rows);

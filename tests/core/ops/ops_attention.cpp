@@ -1,4 +1,5 @@
-// The fused attention op: the table, and what the table leaves out.
+// The fused attention op: rows of the op table against plain loops, then masks, dropout, long
+// sentences, large scores, threads and errors.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -18,11 +19,11 @@ using test::for_each_index;
 using test::OpRow;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
-using Sees = std::function<bool(const Dims&)>;  // of (b, h, t, s)
+using Sees = std::function<bool(const Dims&)>;  // index (b, h, t, s)
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Plain loops. q (B,H,T,D), k (B,G,S,D), v (B,G,S,E), bias broadcast to (B,H,T,S).
+// Attention by plain loops. q (B,H,T,D), k (B,G,S,D), v (B,G,S,E), bias broadcast to (B,H,T,S).
 struct Naive {
   double scale = 0;  // 0: 1 / sqrt(D)
   Sees sees = [](const Dims&) { return true; };
@@ -67,7 +68,7 @@ OpRow row(const std::string& name, const std::vector<Shape>& shapes, const Atten
     return attention(x[0], x[1], x[2], options);
   };
   OpRow r{.name = "attention, " + name, .shapes = shapes, .fn = fn, .naive = naive};
-  // No channels in v, where the mask fixes the other sizes.
+  // The empty run has no channels in v; the mask may fix the other sizes.
   r.empty_shapes = shapes;
   r.empty_shapes[2][3] = 0;
   return r;
@@ -159,8 +160,8 @@ struct Random {
   }
 };
 
-// Large enough for several tiles a head.
-TEST_CASE("attention: fused gradients are those of the composed formulas, with dropout too") {
+// Large enough for several tiles per head.
+TEST_CASE("attention: fused gradients equal those of the composed ops, also with dropout") {
   Random x({2, 4, 300, 8}, {2, 2, 290, 8}, 6);
   for (double p : {0.0, 0.3}) {
     Rng a(7), b(7);
@@ -178,8 +179,8 @@ TEST_CASE("attention: fused gradients are those of the composed formulas, with d
   }
 }
 
-// Several tiles a head and more keys than are summed at once; neither is a multiple of anything.
-TEST_CASE("attention: long sentences in f32 are those of f64, for any number of threads") {
+// Several tiles per head and more keys than one block; no size is a multiple of a tile or a block.
+TEST_CASE("attention: long sentences in f32 agree with f64, same bits on any number of threads") {
   constexpr int64_t kKeys = 1101;
   Random x({1, 4, 301, 20}, {1, 2, kKeys, 20}, 37);
   auto run = [&](DType type, const AttentionMask& mask) {
@@ -201,7 +202,7 @@ TEST_CASE("attention: long sentences in f32 are those of f64, for any number of 
     const std::vector<Tensor> together = run(DType::f32, mask);
     for (size_t i = 0; i < exact.size(); ++i) {
       const double largest = max(abs(exact[i])).item();
-      // No sum has more than kKeys terms, each rounded by 2^-24.
+      // Sums have at most kKeys terms, each rounded by 2^-24.
       CHECK(max(abs(alone[i].to(DType::f64) - exact[i])).item() <= kKeys * 0x1p-24 * largest);
       CHECK(together[i].to_vector<float>() == alone[i].to_vector<float>());
     }
@@ -209,7 +210,7 @@ TEST_CASE("attention: long sentences in f32 are those of f64, for any number of 
   set_num_threads(before);
 }
 
-// A query sees one key alone by far: its probability is 1, and its gradient 0 times what came in.
+// The largest score exceeds the others by far: its probability is 1, so scores have gradient 0.
 TEST_CASE("attention: gradients of large scores") {
   Random x({1, 2, 20, 3}, {1, 2, 20, 3}, 4);
   for (double size : {1e2, 1e4, 3e9, 1e15}) {
@@ -230,12 +231,12 @@ TEST_CASE("attention: gradients of large scores") {
 TEST_CASE("attention: dropout drops its share and scales the rest") {
   Rng rng(3);
   const int64_t keys = 512;
-  // Equal scores: every probability is 1 / keys, and the context counts what is left.
+  // With equal scores every probability is 1 / keys, so the context counts the keys that are left.
   Tensor q = zeros({2, 2, 64, 4}), k = zeros({2, 2, keys, 4}), v = ones({2, 2, keys, 1});
   Tensor y = attention(q, k, v, {.dropout = 0.25, .rng = &rng});
-  Tensor left = y * (0.75 * static_cast<double>(keys));  // a number of keys
+  Tensor left = y * (0.75 * static_cast<double>(keys));  // how many keys are left
   CHECK(all_close(left, round(left), 0, 1e-3));
-  // Binomial: 256 rows of 512, mean 384, deviation of the mean of all 9.8 / 16.
+  // Binomial: 256 rows of 512 keys with mean 384 and deviation 9.8; the mean of all has 9.8 / 16.
   CHECK(std::abs(mean(left).item() - 384) < 4 * 9.8 / 16);
   CHECK(std::abs(tern::std(left).item() - 9.8) < 2);
   Tensor again = attention(q, k, v, {.dropout = 0.25, .rng = &rng});
@@ -263,9 +264,9 @@ TEST_CASE("attention: results do not depend on the number of threads") {
   set_num_threads(before);
 }
 
-TEST_CASE("attention: a query that sees nothing gives zeros and no gradient") {
+TEST_CASE("attention: a query that sees no key gives zeros and no gradient") {
   Random x({2, 2, 4, 8}, {2, 2, 6, 8}, 8);
-  Tensor sees = tensor({0, 1, 1, 1}, {4, 1}, DType::u8);  // whether query t sees anything
+  Tensor sees = tensor({0, 1, 1, 1}, {4, 1}, DType::u8);  // 1 if query t sees any key
   Tensor pairs = expand(sees, {4, 6});
   Tensor hidden = where(pairs, zeros({4, 6}, DType::f64), -kInf);
   for (const AttentionMask& mask :
@@ -280,7 +281,7 @@ TEST_CASE("attention: a query that sees nothing gives zeros and no gradient") {
     std::vector<Tensor> g = grad({y}, in, {.gradients = {x.dy}});
     CHECK(max(abs(select(g[0], 2, 0))).item() == 0);
     for (const Tensor& t : g) CHECK(all(isfinite(t)).item() == 1);
-    // What comes back to the row that saw nothing changes no gradient.
+    // The gradient from above of the query that sees no key has no effect.
     Tensor other = where(sees, x.dy, 1e6);
     Tensor again = attention(in[0], in[1], in[2], {.mask = mask});
     std::vector<Tensor> h = grad({again}, in, {.gradients = {other}});
@@ -288,7 +289,7 @@ TEST_CASE("attention: a query that sees nothing gives zeros and no gradient") {
   }
 }
 
-TEST_CASE("attention: hidden keys count for nothing, bit for bit; NaN spreads from seen ones") {
+TEST_CASE("attention: hidden keys change no bit; NaN spreads from seen keys") {
   Rng rng(2);
   Tensor q = randn({1, 2, 5, 8}, rng), k = randn({1, 2, 9, 8}, rng), v = randn({1, 2, 9, 8}, rng);
   AttentionOptions options{.mask = {.lengths = tensor<int64_t>({6}, {1})}};
@@ -310,7 +311,7 @@ TEST_CASE("attention: no keys, no heads, no examples") {
         0);
   CHECK(attention(zeros({0, 3, 4, 5}), zeros({0, 3, 2, 5}), zeros({0, 3, 2, 6})).shape() ==
         Shape{0, 3, 4, 6});
-  // Without channels all scores are equal.
+  // Without channels, all scores are equal.
   Tensor y = attention(zeros({1, 1, 2, 0}), zeros({1, 1, 2, 0}), tensor({1, 3}, {1, 1, 2, 1}));
   CHECK(y.to_vector<float>() == std::vector<float>{2, 2});
 }

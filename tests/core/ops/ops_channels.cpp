@@ -1,4 +1,5 @@
-// Activations with parameters and gates, instance norm, dropout of channels.
+// Piecewise and gated activations, prelu, instance norm and dropout of whole channels: the op
+// table, and PyTorch's values at corners.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -77,7 +78,7 @@ TEST_CASE("op table: relu6, hardtanh, hardsigmoid, selu, celu, softsign, the shr
   });
 }
 
-// Values and gradients of PyTorch 2.
+// The expected values and gradients are PyTorch 2's.
 TEST_CASE("activations: at their corners, for NaN and for integers") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor x = tensor({-1., 0., 1., 6., nan}, DType::f64).set_requires_grad();
@@ -113,7 +114,7 @@ TEST_CASE("activations: far from 0 and at their corners") {
   CHECK(mish(x).to_vector<double>()[3] == 1e4);
   CHECK(gradient(mish(x))[0] == 0);
   CHECK(hardswish(x).to_vector<double>() == std::vector<double>{0, 0, 3, 1e4});
-  CHECK(gradient(hardswish(x)) == std::vector<double>{0, 0, 1, 1});  // PyTorch's sides
+  CHECK(gradient(hardswish(x)) == std::vector<double>{0, 0, 1, 1});  // PyTorch's corners
 }
 
 OpRow prelu_row(const char* name, const Shape& x, const Shape& weight, bool channels) {
@@ -156,7 +157,7 @@ TEST_CASE("op table: prelu and glu") {
   });
 }
 
-/// (x - mean) / sqrt(var + eps) of every channel of every sample, times w plus b.
+/// (x - mean) / sqrt(var + eps) * w + b, with mean and var of each channel of each sample.
 Array naive_instance_norm(const Arrays& in, double eps) {
   const Array& x = in[0];
   Array y(x.shape);
@@ -185,7 +186,7 @@ TEST_CASE("op table: instance_norm") {
        .shapes = {{2, 3, 4}},
        .fn = [](const Tensors& x) { return instance_norm(x[0]); },
        .naive = [](const Arrays& x) { return naive_instance_norm(x, 1e-5); },
-       .skip_expanded = true},  // channels without variance
+       .skip_expanded = true},  // the variance would be 0
       {.name = "instance_norm, weight and bias",
        .shapes = {{2, 3, 2, 2}, {3}, {3}},
        .fn = [](const Tensors& x) { return instance_norm(x[0], {}, {}, x[1], x[2], {.eps = 0.1}); },
@@ -194,7 +195,7 @@ TEST_CASE("op table: instance_norm") {
   });
 }
 
-TEST_CASE("dropout of channels: all of a channel or nothing, its gradient the same") {
+TEST_CASE("dropout of channels: drops whole channels, and so does its gradient") {
   Rng rng(3);
   const Tensor x = ones({40, 25, 3, 2}).set_requires_grad();
   const Tensor y = dropout2d(x, 0.2, rng);

@@ -1,4 +1,5 @@
-// Complex functions against std::complex, and a convolution by the transform.
+// Complex functions, on tensors with a last axis of 2, against std::complex; and the convolution of
+// a state-space model by FFT against its recurrence.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -19,7 +20,7 @@ using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Complex = std::complex<double>;
 
-/// The number at an index without the axis of 2; axes of size 1 broadcast.
+/// The complex number at an index that omits the axis of 2. Axes of size 1 broadcast.
 Complex at(const Array& x, Dims index) {
   index.push_back(0);
   const double re = x.broadcast_at(index);
@@ -27,7 +28,7 @@ Complex at(const Array& x, Dims index) {
   return {re, x.broadcast_at(index)};
 }
 
-/// (shape, 2) of what fn gives for every index.
+/// The array (shape, 2) of the complex numbers fn(index).
 Array complex_array(const Shape& shape, const std::function<Complex(const Dims&)>& fn) {
   Shape whole = shape;
   whole.push_back(2);
@@ -48,7 +49,7 @@ Array each(const Array& x, const std::function<Complex(Complex)>& fn) {
   return complex_array(numbers(x), [&](const Dims& i) { return fn(at(x, i)); });
 }
 
-/// (..., M, K) x (..., K, N) with leading axes that broadcast.
+/// (..., M, K) x (..., K, N), complex. Leading axes broadcast.
 Array naive_matmul(const Arrays& in) {
   const Shape a = numbers(in[0]), b = numbers(in[1]);
   Shape shape = a.size() > b.size() ? a : b;
@@ -116,7 +117,7 @@ TEST_CASE("op table: complex functions") {
   });
 }
 
-TEST_CASE("complex: large numbers, zeros, what is refused") {
+TEST_CASE("complex: large numbers, zeros, errors") {
   Tensor z = tensor({3e30, 4e30, 0, 0, 3e-30, 4e-30}, {3, 2}).set_requires_grad();
   Tensor size = complex_abs(z);
   CHECK(all_close(size, tensor({5e30, 0, 5e-30}, {3}), 1e-6, 0));

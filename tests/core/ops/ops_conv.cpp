@@ -1,4 +1,4 @@
-// Convolutions and pooling, against loops over every index.
+// conv1d, conv2d and pooling of planes against loops over every index; ties, NaN, threads, errors.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -120,7 +120,7 @@ TEST_CASE("op table: conv1d") {
   });
 }
 
-/// Along one axis: window, stride, padding, dilation, and whether windows reach over the end.
+/// The options of a pooling op. With ceil_mode, the last window may reach over the end.
 struct Pool {
   Size2 kernel = 2, stride = 2, padding = 0, dilation = 1;
   bool ceil_mode = false;
@@ -133,7 +133,7 @@ int64_t windows_of(int64_t n, const Pool& p, size_t a) {
   return windows;
 }
 
-/// fn(its elements, how many places of it lie in the padding) -> the result of a window.
+/// Every window's result is fn(its elements, the number of its positions in the padding).
 Array naive_pool(const Array& x, const Pool& p,
                  const std::function<double(const std::vector<double>&, int64_t)>& fn) {
   Array y({x.shape[0], x.shape[1], windows_of(x.shape[2], p, 0), windows_of(x.shape[3], p, 1)});
@@ -209,7 +209,7 @@ TEST_CASE("op table: pooling") {
   });
 }
 
-TEST_CASE("max_pool2d: the first of equals gets the gradient, NaN spreads") {
+TEST_CASE("max_pool2d: the first of equal elements gets the gradient, NaN spreads") {
   Tensor x = tensor({1, 1, 1, 1}, {1, 1, 2, 2}).set_requires_grad();
   max_pool2d(x).backward();
   CHECK(x.grad().to_vector<double>() == std::vector<double>{1, 0, 0, 0});
@@ -219,14 +219,14 @@ TEST_CASE("max_pool2d: the first of equals gets the gradient, NaN spreads") {
         -INFINITY);
 }
 
-// The result of a patch embedding lies token by token, so that what follows needs no copy.
-TEST_CASE("conv2d: the tokens of a patch embedding are without gaps") {
+// The result of a patch embedding is stored token by token, so the next op needs no copy.
+TEST_CASE("conv2d: the tokens of a patch embedding are contiguous") {
   Rng rng(1);
   Tensor x = randn({2, 3, 8, 8}, rng), w = randn({5, 3, 4, 4}, rng);
   CHECK(transpose(flatten(conv2d(x, w, {}, {.stride = {4, 4}}), 2), 1, 2).is_contiguous());
 }
 
-TEST_CASE("conv2d: the same bits on any number of threads") {
+TEST_CASE("conv2d: same bits on any number of threads") {
   Rng rng(2);
   const int before = num_threads();
   struct Case {

@@ -1,4 +1,4 @@
-// Creation, copies, conversions, in-place writes.
+// Creation of tensors, copies between layouts, conversions of type, and in-place writes.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ using test::to_array;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// The elements of x seen through other strides.
+// A view of the elements of x with the given strides.
 Tensor seen(const Tensor& x, const Shape& shape, const Strides& strides, int64_t offset = 0) {
   return not_differentiable(Fresh::view(x, {shape, strides, offset}));
 }
@@ -29,7 +29,7 @@ Tensor counting(const Shape& shape, DType dtype = DType::f32) {
   return seen(t, shape, contiguous_strides(shape));
 }
 
-// What to_vector must give, read element by element.
+// The expected result of to_vector, read element by element.
 std::vector<double> elements(const Tensor& x) {
   std::vector<double> out;
   dispatch(x.dtype(), [&]<class T>() {
@@ -57,7 +57,7 @@ TEST_CASE("creation: values and types") {
   CHECK_THROWS_WITH_AS(tensor({1, 2, 3}, {2, 2}), doctest::Contains("3 values"), Error);
 }
 
-TEST_CASE("creation: full_like and new_full take the type of a tensor, whatever its layout") {
+TEST_CASE("creation: full_like and new_full use the type of a tensor with any layout") {
   for (DType type : {DType::f32, DType::f64, DType::i64, DType::u8}) {
     Tensor x = expand(transpose(counting({2, 3}, type), 0, 1), {4, 3, 2});
     Tensor like = full_like(x, 7), other = new_full(x, {5, 0}, 7), number = new_full(x, {}, 7);
@@ -125,18 +125,18 @@ TEST_CASE("creation: random tensors") {
   CHECK(randperm(0, rng).numel() == 0);
 }
 
-TEST_CASE("copy: any layout gives the elements in order") {
+TEST_CASE("copy: to_vector gives the elements of any layout in order") {
   for (DType t : {DType::f32, DType::f64, DType::i64, DType::u8}) {
     CAPTURE(t == DType::f32 ? "f32" : "other");
     Tensor x = counting({5, 7, 6}, t);
     for (const Tensor& v : {
-             x, seen(x, {6, 7, 5}, {1, 6, 42}),      // all axes reversed
-             seen(x, {5, 6, 7}, {42, 1, 6}),         // last two swapped
+             x, seen(x, {6, 7, 5}, {1, 6, 42}),      // axes in reverse order
+             seen(x, {5, 6, 7}, {42, 1, 6}),         // last two axes swapped
              seen(x, {5, 4, 3}, {42, -12, -2}, 40),  // negative steps
              seen(x, {3, 5, 4}, {0, 42, 0}, 2),      // repeated
              seen(x, {0, 6}, {6, 1}),                // empty
              seen(x, {}, {}, 9),                     // no axes
-             seen(x, {1, 7, 1, 6}, {99, 1, -3, 7}),  // sizes of 1 have any stride
+             seen(x, {1, 7, 1, 6}, {99, 1, -3, 7}),  // axes of size 1 with any stride
          }) {
       Tensor c = v.clone();
       CHECK(c.is_contiguous());
@@ -160,7 +160,7 @@ TEST_CASE("copy: large transposes") {
   CHECK(back.contiguous().to_vector<double>() == elements(back));
 }
 
-TEST_CASE("copy: conversions have a result for every number") {
+TEST_CASE("copy: conversions have a defined result for every number") {
   Tensor x = tensor({NAN, kInf, -kInf, 1e30, -1.9, 3.9, 300, -1}, {8}, DType::f64);
   std::vector<int64_t> i = x.to(DType::i64).to_vector<int64_t>();
   CHECK(i == std::vector<int64_t>{INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, -1, 3, 300, -1});
@@ -193,7 +193,7 @@ TEST_CASE("in place: copy_, fill_, add_, mul_ through any layout") {
   CHECK(n.to_vector<int>() == std::vector<int>{1000 % 256, 28});
 }
 
-TEST_CASE("in place: sources that overlap are read before they are overwritten") {
+TEST_CASE("in place: overlapping sources are read before they are overwritten") {
   NoGradGuard guard;
   Tensor x = counting({6});
   copy_(seen(x, {5}, {1}, 1), seen(x, {5}, {1}));
@@ -205,7 +205,7 @@ TEST_CASE("in place: sources that overlap are read before they are overwritten")
   CHECK(m.to_vector<int>() == std::vector<int>{0, 3, 3, 6});
 }
 
-TEST_CASE("in place: what is refused") {
+TEST_CASE("in place: refused arguments") {
   Tensor x = zeros({3});
   CHECK_THROWS_WITH_AS(fill_(seen(x, {3, 2}, {1, 0}), 1), doctest::Contains("share memory"), Error);
   CHECK_THROWS_WITH_AS(copy_(x, zeros({2})), doctest::Contains("copy_"), Error);

@@ -1,4 +1,4 @@
-// Einops' patterns: rearrange, reduce, repeat.
+// Einops patterns: rearrange, reduce and repeat in the op table, and the errors for bad patterns.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ using test::OpRow;
 using test::picked;
 using test::run_rows;
 
-/// `batch`: where the first axis of x stands in the result.
+/// `batch` is the axis of the result that holds the first axis of x.
 OpRow rearrange_row(const char* pattern, Shape x, AxisSizes sizes, Shape result,
                     std::function<Dims(const Dims&)> from, int batch = 0) {
   OpRow row{pattern, {x}, {}, {}};
@@ -96,7 +96,7 @@ TEST_CASE("op table: rearrange, reduce, repeat") {
   });
 }
 
-TEST_CASE("reduce: all of its operations") {
+TEST_CASE("reduce: all operations") {
   Tensor x = tensor({1, 2, 3, 4, 5, 7}, {2, 3}, DType::f64);
   auto run = [&](ReduceOp op) { return reduce(x, "a b -> a", op).to_vector<double>(); };
   CHECK(run(ReduceOp::sum) == std::vector<double>{6, 16});
@@ -131,7 +131,7 @@ TEST_CASE("rearrange: errors name the axis") {
   fails("a 2x c -> a c", "'2x' at position 2");
   fails("a b c -> a b c ...", "'...' on the right only");
   fails("(a ...) -> a", "brackets on the left");
-  // '...' stands for no axis here, and einops refuses it on one side alone all the same.
+  // '...' stands for no axis here, but like einops we refuse it on only one side.
   fails("a b c ... -> a b c", "'...' on the left only");
   CHECK_THROWS_WITH_AS(repeat(x, "a b c ... -> a b c"), doctest::Contains("'...' on the left only"),
                        Error);
@@ -141,8 +141,8 @@ TEST_CASE("rearrange: errors name the axis") {
                        Error);
 }
 
-// As einops 0.8 refuses them.
-TEST_CASE("rearrange: names are those of Python's variables, the ellipsis stands alone") {
+// einops 0.8 refuses the same patterns.
+TEST_CASE("rearrange: axis names are Python identifiers; '...' is a word of its own") {
   Tensor x = zeros({2, 6, 3});
   auto fails = [&](const char* pattern, const char* message) {
     CHECK_THROWS_WITH_AS(rearrange(x, pattern), doctest::Contains(message), Error);
@@ -160,13 +160,13 @@ TEST_CASE("rearrange: names are those of Python's variables, the ellipsis stands
   fails("... ... -> ...", "'...' twice");
   fails("1a b c -> b c 1a", "'1a' at position 0");
   fails("1_0 b c -> b c", "'1_0' at position 0");
-  fails("a\u00b2 b c -> b c", "neither a name");   // a superscript two: no letter
-  fails("\u0662 b c -> b c", "neither a name");    // a digit first
-  fails("\u0301a b c -> b c", "neither a name");   // a mark first
-  fails("a\u00a0b c d -> c d", "neither a name");  // a space that does not break
-  fails("a\u2026 b c -> b c", "neither a name");   // one character that looks like '...'
-  fails("a\xff b c -> b c", "neither a name");     // no UTF-8
-  fails("\u037a b c -> b c", "neither a name");    // normalised, two characters
+  fails("a\u00b2 b c -> b c", "neither a name");   // a superscript two is no letter
+  fails("\u0662 b c -> b c", "neither a name");    // starts with a digit
+  fails("\u0301a b c -> b c", "neither a name");   // starts with a mark
+  fails("a\u00a0b c d -> c d", "neither a name");  // a no-break space
+  fails("a\u2026 b c -> b c", "neither a name");   // the single character of three dots
+  fails("a\xff b c -> b c", "neither a name");     // invalid UTF-8
+  fails("\u037a b c -> b c", "neither a name");    // two characters when normalised
   CHECK(rearrange(x, "\u00e9 \u9ad8 \u0627 -> \u0627 (\u00e9 \u9ad8)").shape() == Shape{3, 12});
   CHECK(rearrange(x, "a\u0301 b\u0662 \u2118x -> b\u0662 a\u0301 \u2118x").shape() ==
         Shape{6, 2, 3});

@@ -1,4 +1,4 @@
-// einsum.
+// einsum against one loop over all indices, its choice of an order of products, and its errors.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -18,8 +18,8 @@ using test::for_each_index;
 using test::OpRow;
 using test::run_rows;
 
-/// One loop over all indices. `labels` and `output` are plain letters, one an axis: the ellipsis
-/// is written out by the row.
+/// One loop over all indices. `labels` and `output` have one letter per axis: the row writes out
+/// the ellipsis.
 Array naive_einsum(const std::vector<std::string>& labels, const std::string& output,
                    const std::vector<Array>& in) {
   std::map<char, int64_t> sizes;
@@ -53,7 +53,7 @@ Array naive_einsum(const std::vector<std::string>& labels, const std::string& ou
   return out;
 }
 
-/// `plain` is the equation with one letter an axis and no ellipsis, for the naive loop.
+/// `plain` is the equation for the naive loop: one letter per axis and no ellipsis.
 OpRow einsum_row(const char* equation, std::vector<Shape> shapes, std::string plain = "") {
   if (plain.empty()) {
     plain = equation;
@@ -73,7 +73,7 @@ OpRow einsum_row(const char* equation, std::vector<Shape> shapes, std::string pl
   row.naive = [=](const std::vector<Array>& x) { return naive_einsum(labels, output, x); };
   row.low = -1;
   row.high = 1.2;
-  // The first index becomes empty wherever it stands.
+  // In the empty run, the first index has size 0 wherever it occurs.
   for (size_t i = 0; i < shapes.size(); ++i)
     for (size_t k = 0; k < labels[i].size(); ++k)
       if (labels[i][k] == labels[0][0] && shapes[0][0] != 1) shapes[i][static_cast<int>(k)] = 0;
@@ -121,7 +121,7 @@ TEST_CASE("op table: einsum") {
       einsum_row("ab,bc,ca->", {{2, 3}, {3, 2}, {2, 2}}),
       einsum_row("i,i,i->i", {{3}, {3}, {3}}),
       einsum_row("a,b,c,d->dcba", {{2}, {2}, {3}, {2}}),
-      einsum_row("ij,jk->ik ", {{2, 1}, {3, 2}}, "ij,jk->ik"),  // 1 broadcasts
+      einsum_row("ij,jk->ik ", {{2, 1}, {3, 2}}, "ij,jk->ik"),  // size 1 broadcasts
       einsum_row("ij,ij->ij ", {{2, 1}, {2, 3}}, "ij,ij->ij"),
       einsum_row("bi,bi->b", {{2, 3}, {1, 3}}),
       einsum_row("...ij,...jk->...ik", {{2, 2, 3}, {3, 2}}, "xij,jk->xik"),
@@ -146,7 +146,7 @@ TEST_CASE("einsum: sums over an axis along which both operands have stride 0") {
   }
 }
 
-TEST_CASE("einsum: errors say where") {
+TEST_CASE("einsum: errors give the position") {
   auto fails = [](const char* equation, std::vector<Shape> shapes, const char* message) {
     std::vector<Tensor> in;
     for (const Shape& s : shapes) in.push_back(zeros(s));
@@ -170,7 +170,7 @@ TEST_CASE("einsum: errors say where") {
 }
 
 TEST_CASE("einsum_path: the cheapest order") {
-  // (2,30) (30,40) (40,5): from the left 2*2*30*40 + 2*2*40*5, from the right much more.
+  // (2,30) (30,40) (40,5) takes 2*2*30*40 + 2*2*40*5 from the left, and much more from the right.
   EinsumPath path = einsum_path("ab,bc,cd->ad", {{2, 30}, {30, 40}, {40, 5}});
   REQUIRE(path.steps.size() == 2);
   CHECK(path.steps[0].operands == std::vector<int>{0, 1});
@@ -187,7 +187,7 @@ TEST_CASE("einsum_path: the cheapest order") {
   CHECK(einsum_path("ij->ji", {{2, 3}}).flops == 0);
 }
 
-/// The cheapest of all orders, by trying them.
+/// The cost of the cheapest order, found by trying all.
 double cheapest(std::vector<std::string> left, const std::string& output,
                 const std::map<char, int64_t>& sizes) {
   if (left.size() == 1) return 0;
@@ -234,7 +234,7 @@ TEST_CASE("einsum_path: as cheap as the best of all orders") {
         for (char c : l) shapes.back().push_back(sizes.at(c));
       }
       INFO(equation, "->", output);
-      // An index of one operand alone is summed before; the trial would charge for it.
+      // einsum first sums indices of a single operand; cheapest() counts that as part of a product.
       bool alone = false;
       for (char c : equation)
         alone |= c != ',' && std::count(equation.begin(), equation.end(), c) == 1 &&
@@ -247,7 +247,7 @@ TEST_CASE("einsum_path: as cheap as the best of all orders") {
     }
 }
 
-TEST_CASE("einsum: many operands go the greedy way") {
+TEST_CASE("einsum: many operands use the greedy order") {
   Rng rng(1);
   std::vector<Tensor> in;
   std::string equation;
@@ -262,8 +262,8 @@ TEST_CASE("einsum: many operands go the greedy way") {
   CHECK(einsum_path(equation + "->al", std::vector<Shape>(11, Shape{2, 2})).steps.size() == 10);
 }
 
-// The gate of a gMLP: W (m, n) times every (n, d), written straight to (b, m, d).
-TEST_CASE("einsum: the spatial gate lies in its own order, forward and backward") {
+// The gate of a gMLP: W (m, n) times every (n, d), written directly as (b, m, d).
+TEST_CASE("einsum: the spatial gate and its gradients are contiguous") {
   Rng rng(2);
   Tensor v = randn({3, 5, 16}, rng).set_requires_grad();
   Tensor w = randn({4, 5}, rng).set_requires_grad();
@@ -276,7 +276,7 @@ TEST_CASE("einsum: the spatial gate lies in its own order, forward and backward"
             .is_contiguous());
 }
 
-TEST_CASE("einsum: integers, scalars, the same bits on any number of threads") {
+TEST_CASE("einsum: integers, scalars, same bits on any number of threads") {
   Tensor a = tensor({1, 2, 3, 4}, {2, 2}, DType::i64);
   CHECK(einsum("ij,jk->ik", {a, a}).to_vector<int>() == std::vector<int>{7, 10, 15, 22});
   CHECK(einsum(",->", {scalar(2), scalar(3)}).item() == 6);

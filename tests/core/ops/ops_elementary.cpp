@@ -24,7 +24,7 @@ using Ints = std::vector<int64_t>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-/// fn of the arguments, broadcast, against naive of their numbers.
+/// A row that compares fn with `naive` of single numbers; arguments broadcast.
 OpRow row(const char* name, std::vector<Shape> shapes, std::function<Tensor(const Args&)> fn,
           std::function<double(const Doubles&)> naive, double low = -2, double high = 2) {
   auto all = [naive](const Arrays& x) {
@@ -61,7 +61,7 @@ std::vector<OpRow> broadcast(const char* name, Binary op, double (*naive)(double
   return rows;
 }
 
-double digamma_of(double x) {  // by the recurrence, far up
+double digamma_of(double x) {  // recurrence up to large x, then the series
   double sum = 0;
   for (; x < 1e4; x += 1) sum -= 1 / x;
   return sum + std::log(x) - 0.5 / x - 1 / (12 * x * x);
@@ -91,7 +91,7 @@ bool close(const Doubles& got, const Doubles& want, double tolerance = 1e-14) {
   return true;
 }
 
-/// The value of fn(x...) and its gradients for ones, one after the other.
+/// The value of fn(x), then its gradients by each input, with ones as the gradient from above.
 std::vector<Doubles> run(const std::function<Tensor(const Args&)>& fn, Args x) {
   for (Tensor& t : x) t = t.clone().set_requires_grad();
   Tensor y = fn(x);
@@ -117,7 +117,7 @@ TEST_CASE("op table: trigonometric, hyperbolic, logarithmic") {
 
 TEST_CASE("op table: error and gamma functions") {
   auto trigamma = [](const Args& x) { return polygamma(1, x[0]); };
-  auto squares = [](const Doubles& v) {  // sum 1 / (x + k)^2, its end as an integral
+  auto squares = [](const Doubles& v) {  // sum of 1 / (x + k)^2; Euler-Maclaurin for the rest
     double sum = 0, x = v[0];
     for (; x < 1e4; x += 1) sum += 1 / (x * x);
     return sum + 1 / x + 1 / (2 * x * x) + 1 / (6 * x * x * x);
@@ -183,7 +183,7 @@ TEST_CASE("elementary: special values and their gradients are those of PyTorch")
       {{0.5723649429247001, 0.6931471805599453, 1.2655121234846454, kInf, kInf, 220258509288.81058},
        {-1.9635100260214229, 0.922784335098467, 0.03648997397857639, -kInf, kNan,
         23.025850929890456}});
-  // Exact here; PyTorch's trigamma has nine digits.
+  // These are the exact values: PyTorch's trigamma has only nine digits.
   equal(run([](const Args& x) { return digamma(x[0]); }, {f64({0.5, 3, -0.5, 0, -2.5})}),
         {{-1.9635100260214229, 0.922784335098467, 0.03648997397857639, -kInf, 1.1031566406452433},
          {4.934802200544679, 0.39493406684822646, 8.934802200544679, kInf, 9.539246644989124}});
@@ -295,7 +295,7 @@ TEST_CASE("elementary: bits") {
   CHECK_THROWS_WITH_AS(bitwise_left_shift(a, i64({-1})), doctest::Contains("less than 0"), Error);
 }
 
-TEST_CASE("elementary: the number of threads changes nothing") {
+TEST_CASE("elementary: same bits on any number of threads") {
   Rng rng(5);
   Tensor x = randn({300, 401}, rng), y = randn({401}, rng);
   std::vector<float> first;

@@ -1,4 +1,4 @@
-// Every elementwise op against the C library, with gradients.
+// The op table's rows of arithmetic, activations, masks and comparisons, against the C library.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -47,7 +47,7 @@ OpRow row(const char* name, Binary op, double (*naive)(double, double), double l
   return {name, {{3, 4}, {3, 4}}, fn, each(naive), low, high};
 }
 
-// The same op with shapes that broadcast, both ways.
+// The row, and the same op with shapes that broadcast in either direction.
 std::vector<OpRow> broadcast(OpRow r) {
   OpRow vector = r, outer = r, scalar = r;
   vector.shapes = {{3, 2, 4}, {4}};
@@ -178,7 +178,7 @@ TEST_CASE("op table: activations") {
   });
 }
 
-// 1 where (row + 2 col) % 3 is not 0.
+// A mask that is 1 where (row + 2 col) % 3 is not 0.
 Tensor stripes(const Shape& shape) {
   int64_t cols = shape.back();
   std::vector<uint8_t> m(static_cast<size_t>(numel(shape)));

@@ -1,4 +1,4 @@
-// What the op table leaves out: types, special values, ties, integers, dropout.
+// Elementwise ops beyond the op table: types, special values, ties, integers, layouts, dropout.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ Tensor u8(std::initializer_list<uint8_t> v) {
   return tensor(std::vector<uint8_t>(v), Shape(v.size()));
 }
 
-// Equal including NaN and the sign of zeros.
+// Equality that includes NaN and the sign of zeros.
 bool same(const Tensor& t, const Doubles& want) {
   Doubles got = t.to_vector<double>();
   if (got.size() != want.size()) return false;
@@ -113,7 +113,7 @@ TEST_CASE("elementwise: special values are those of PyTorch") {
   CHECK(same(softplus(f64({kInf, -kInf, 1000, kNan})), {kInf, 0, 1000, kNan}));
   CHECK(same(elu(f64({kInf, -kInf, kNan})), {kInf, -1, kNan}));
   CHECK(same(clamp(x, -1, 1), {0, -0.0, kNan, 1, -1, 1, -1}));
-  CHECK(same(clamp(f64({3}), 5, 1), {1}));  // low above high: high
+  CHECK(same(clamp(f64({3}), 5, 1), {1}));  // low > high gives high
   CHECK(same(round(f64({0.5, 1.5, 2.5, -0.5, kInf, kNan})), {0, 2, 2, -0.0, kInf, kNan}));
   CHECK(same(floor(f64({-0.5, kNan, -kInf})), {-1, kNan, -kInf}));
   CHECK(same(minimum(f64({1, kNan, 1}), f64({kNan, 1, kInf})), {kNan, kNan, 1}));
@@ -140,7 +140,7 @@ TEST_CASE("elementwise: comparisons and tests of special values") {
   CHECK(logical_and(f64({0.5, 0.5}), u8({4, 0})).to_vector<int>() == std::vector<int>{1, 0});
   CHECK(logical_and(u8({4}), u8({2})).item<int>() == 1);
   CHECK(logical_xor(u8({4}), u8({2})).item<int>() == 0);
-  CHECK(logical_or(scalar(0.5), f64({0})).item<int>() == 1);  // any types
+  CHECK(logical_or(scalar(0.5), f64({0})).item<int>() == 1);  // operands may differ in type
   CHECK(all_close(f64({1, kInf}), f64({1 + 1e-9, kInf})));
   CHECK_FALSE(all_close(f64({1}), f64({1.1})));
   CHECK_FALSE(all_close(f64({kInf}), f64({-kInf})));
@@ -150,7 +150,7 @@ TEST_CASE("elementwise: comparisons and tests of special values") {
   CHECK(all_close(zeros({0}), zeros({0})));
 }
 
-TEST_CASE("elementwise: gradients at kinks and ties, as PyTorch's") {
+TEST_CASE("elementwise: gradients at kinks and ties are PyTorch's") {
   Tensor at = f64({-1, 0, 1, kInf, kNan});
   CHECK(same(gradient(relu, at), {0, 0, 1, 1, 1}));
   CHECK(same(gradient([](const Tensor& x) { return abs(x); }, at), {-1, 0, 1, 1, 0}));
@@ -203,7 +203,7 @@ TEST_CASE("elementwise: activations in f32 over their whole range") {
 }
 
 TEST_CASE("elementwise: layouts of every kind give the same numbers") {
-  // Longer than a staging buffer, with inner runs shorter and longer than what is worth a call.
+  // Longer than a staging buffer; inner runs are too short or long enough for a call of their own.
   Rng rng(3);
   for (const Shape& shape : {Shape{40, 3, 60}, Shape{3, 7, 701}, Shape{5000, 3}, Shape{90, 90}}) {
     CAPTURE(to_string(shape));
@@ -239,7 +239,7 @@ TEST_CASE("elementwise: huge shapes that hold one number, empty and 0-dim tensor
   CHECK((scalar(2) * scalar(3)).item() == 6);
 }
 
-TEST_CASE("elementwise: the number of threads changes nothing") {
+TEST_CASE("elementwise: same bits on any number of threads") {
   Rng rng(4);
   Tensor x = randn({300, 1001}, rng), y = randn({1001}, rng);
   auto run = [&](int n) {
@@ -256,11 +256,11 @@ TEST_CASE("elementwise: the number of threads changes nothing") {
 TEST_CASE("elementwise: a constant operand does not keep the other alive") {
   Tensor x = ones({3}).set_requires_grad(), c = ones({3});
   Tensor product = x * c, sum = x + c;
-  CHECK(x.ref().use_count() == 1);  // only the gradient of c would need it
+  CHECK(x.ref().use_count() == 1);  // only the gradient by c would need x
   CHECK(c.ref().use_count() == 2);  // saved by the product
 }
 
-TEST_CASE("dropout: what stays, what goes, and the gradient") {
+TEST_CASE("dropout: share of zeros, scale and gradient") {
   Rng rng(7);
   Tensor x = uniform({200, 500}, 1, 2, rng, DType::f64);
   x.set_requires_grad();
@@ -278,10 +278,10 @@ TEST_CASE("dropout: what stays, what goes, and the gradient") {
   CHECK(dropout(x, 0.3, rng).to_vector<double>() != vy);
 }
 
-TEST_CASE("dropout: elements that share a random word drop as if they did not") {
+TEST_CASE("dropout: elements that share a random word drop independently") {
   Rng rng(7);
   constexpr int64_t kWords = 256, kPairs = 1024 * kWords;
-  // Groups of 512: words as they are, then with their halves exchanged.
+  // Groups of 512: 256 elements use the words as drawn, 256 use them with exchanged halves.
   const double p = 0.3;
   const Tensor kept = reshape(dropout(ones({2 * kPairs}), p, rng), {-1, 2, kWords});
   const Tensor dropped = eq(kept, 0).to(DType::f64);
@@ -290,7 +290,7 @@ TEST_CASE("dropout: elements that share a random word drop as if they did not") 
   CHECK(std::abs(both - p * p) < 5 * std::sqrt(p * p * (1 - p * p) / n));
   for (const Tensor& half : {first, second})
     CHECK(std::abs(sum(half).item() / n - p) < 5 * std::sqrt(p * (1 - p) / n));
-  // A probability that takes more than 16 bits: 2^-17 of 2^22 elements, 32 of them.
+  // A probability that needs more than 16 bits: 2^-17 of 2^22 elements are 32.
   const double rare = sum(eq(dropout(ones({1 << 22}), 0x1p-17, rng), 0)).item();
   CHECK(std::abs(rare - 32) < 5 * std::sqrt(32.0));
 }

@@ -1,6 +1,6 @@
-// Functions of one tensor at the ends of their ranges: integers where the result is a fraction,
-// bounds that are open or NaN, norms of every degree at zeros, f32 whose squares overflow. The
-// expected numbers are PyTorch 2.15's or follow from the definition.
+// Functions of one tensor at the ends of their ranges: integer inputs with fractional results,
+// bounds that are absent or NaN, norms of every degree at zeros, f32 numbers whose squares
+// overflow. The expected numbers are PyTorch 2.15's or follow from the definition.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -40,7 +40,7 @@ Doubles gradient(const Unary& fn, const Doubles& at, DType type = DType::f64) {
   return grad({y}, {x}, {.gradients = {ones_like(y)}})[0].to_vector<double>();
 }
 
-// The gradient of the sum of the gradient.
+// The second derivative: the gradient of the sum of the gradient.
 Doubles second(const Unary& fn, const Doubles& at) {
   Tensor x = of(at);
   x.set_requires_grad();
@@ -53,7 +53,7 @@ struct Named {
   Unary fn;
 };
 
-TEST_CASE("integers: functions whose result is a fraction give f32, of nothing too") {
+TEST_CASE("integers: functions with fractional results give f32, also for empty tensors") {
   const std::vector<Named> functions = {
       {"exp", [](const Tensor& x) { return exp(x); }},
       {"log", [](const Tensor& x) { return log(x); }},
@@ -89,7 +89,7 @@ TEST_CASE("integers: functions whose result is a fraction give f32, of nothing t
   CHECK(logsumexp(of({}, DType::u8), 0).item() == -kInf);
 }
 
-TEST_CASE("integers: what PyTorch refuses is refused by name") {
+TEST_CASE("integers: ops that PyTorch refuses for integers throw an error with their name") {
   const std::vector<Named> functions = {
       {"mean", [](const Tensor& x) { return mean(x); }},
       {"var", [](const Tensor& x) { return var(x); }},
@@ -108,7 +108,7 @@ TEST_CASE("integers: what PyTorch refuses is refused by name") {
       }
 }
 
-TEST_CASE("clamp: open sides and bounds of NaN") {
+TEST_CASE("clamp: absent bounds and NaN as a bound") {
   const Doubles x = {-kInf, -1, 0, 0.5, 1, 2, kInf, kNan};
   struct Row {
     std::optional<Scalar> low, high;
@@ -139,12 +139,12 @@ TEST_CASE("clamp: open sides and bounds of NaN") {
   CHECK(second([](const Tensor& t) { return square(clamp(t, {}, 1)); }, {-2, 3}) == Doubles{2, 0});
 }
 
-TEST_CASE("norm: gradients of every degree, zeros among the elements or nothing else") {
+TEST_CASE("norm: gradients of every degree, with some or only zeros among the elements") {
   struct Row {
     double p;
     Doubles x, dx;
   };
-  // PyTorch 2.15's, which are 0 at zeros.
+  // The gradients are PyTorch 2.15's, which are 0 at zeros.
   const std::vector<Row> rows = {
       {0.5, {1, 2, 0}, {2.414213562373095, 1.7071067811865472, 0}},
       {1, {1, -2, 0}, {1, -1, 0}},
@@ -172,10 +172,10 @@ TEST_CASE("norm: gradients of every degree, zeros among the elements or nothing 
     CAPTURE(p);
     auto fn = [&](const Tensor& x) { return norm(x, p); };
     CHECK(gradient(fn, {0, 0, 0}) == Doubles(3, 0));
-    // A zero beside numbers whose powers overflow or vanish.
+    // A zero beside numbers whose powers overflow or underflow.
     for (double size : {1e-25, 1e-12, 1e12, 1e25})
       for (double v : gradient(fn, {size, 0, -size}, DType::f32)) CHECK(std::isfinite(v));
-    if (p == 0) continue;  // its gradient depends on nothing
+    if (p == 0) continue;  // its gradient is always 0
     CHECK(second(fn, {0, 0, 0}) == Doubles(3, 0));
     for (double v : second(fn, {1, 2, 0})) CHECK(std::isfinite(v));
   }
@@ -185,7 +185,7 @@ TEST_CASE("norm: gradients of every degree, zeros among the elements or nothing 
               {-0.31555221637866265, -0.14425244177310298, 0.00901577761081894}, 1e-13));
 }
 
-TEST_CASE("f32: no square overflows or vanishes on the way to a result that does not") {
+TEST_CASE("f32: squares do not overflow or underflow if the result does not") {
   const float unit = 1.2247448f;  // (1, 2, 3) normalised
   for (double scale : {0x1p66, 0x1p99, 0x1p-83, 1.0}) {
     CAPTURE(scale);
@@ -200,7 +200,7 @@ TEST_CASE("f32: no square overflows or vanishes on the way to a result that does
                 3e-7));
     CHECK(close(gradient([](const Tensor& t) { return norm(t); }, v, DType::f32),
                 {1 / root, 2 / root, 3 / root}, 3e-7));
-    if (scale < 1) continue;  // what eps is for
+    if (scale < 1) continue;  // smaller numbers need eps
     CHECK(close(layer_norm(x, 3, {}, {}, 0).to_vector<double>(), {-unit, 0, unit}, 3e-7));
     const double rms = std::sqrt(14. / 3);
     CHECK(close(rms_norm(x, 3, {}, 0).to_vector<double>(), {1 / rms, 2 / rms, 3 / rms}, 3e-7));
@@ -219,7 +219,7 @@ TEST_CASE("f32: no square overflows or vanishes on the way to a result that does
   CHECK(softmax(of({1e38, 3e38, -3e38}, DType::f32), 0).to_vector<double>() == Doubles{0, 1, 0});
 }
 
-TEST_CASE("layer_norm and its kind: a mean far from 0 costs its rounding, equal elements give 0") {
+TEST_CASE("layer norms: a large mean costs only its rounding; equal elements give 0") {
   Rng rng(5);
   const int64_t n = 3000;
   const auto all_norms = [&](const Tensor& x) {
@@ -244,7 +244,7 @@ TEST_CASE("layer_norm and its kind: a mean far from 0 costs its rounding, equal 
           m /= n;
           for (int64_t i = 0; i < n; ++i) squares += (p[i] - m) * (p[i] - m);
           const double deviation = std::sqrt(static_cast<double>(squares) / n + 1e-5);
-          // Half a unit in the mean's last place, and what roundings of the result take.
+          // Half a unit in the last place of the mean, and the roundings of the result.
           const double bound = base * digits / deviation + 16 * digits;
           double worst = 0;
           for (int64_t i = 0; i < n; ++i)
@@ -261,7 +261,7 @@ TEST_CASE("layer_norm and its kind: a mean far from 0 costs its rounding, equal 
   }
 }
 
-TEST_CASE("var and std: a mean far from 0 takes no digits, and too few elements") {
+TEST_CASE("var and std: a large mean costs no digits; too few elements") {
   CHECK(var(of({16777216, 16777218, 16777220, 16777222, 16777224}, DType::f32)).item() == 10);
   for (DType type : {DType::f32, DType::f64}) {
     CHECK(std::isnan(std(of({1}, type)).item()));

@@ -1,4 +1,5 @@
-// Fourier transforms against their sums.
+// Fourier transforms of real signals against their sums of sines and cosines, for every length and
+// norm.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -18,12 +19,12 @@ using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
 
-/// The angle of sample j and frequency k: exact whatever their product.
+/// The angle of sample j at frequency k. j * k is reduced modulo n, so large products stay exact.
 double angle(int64_t j, int64_t k, int64_t n) {
   return 2 * M_PI * static_cast<double>(j * k % n) / static_cast<double>(n);
 }
 
-/// (lines, n) -> (lines, n / 2 + 1, 2), the signal being cropped or padded to n.
+/// rfft, (lines, any) -> (lines, n / 2 + 1, 2): the signal is cropped or padded to n.
 Array spectrum_of(const Array& x, int64_t n) {
   Array y({x.shape[0], n / 2 + 1, 2});
   for_each_index({x.shape[0], n / 2 + 1}, [&](const Dims& i) {
@@ -35,7 +36,7 @@ Array spectrum_of(const Array& x, int64_t n) {
   return y;
 }
 
-/// (lines, frequencies, 2) -> (lines, n).
+/// irfft, (lines, frequencies, 2) -> (lines, n).
 Array signal_of(const Array& y, int64_t n) {
   Array x({y.shape[0], n});
   for_each_index(x.shape, [&](const Dims& i) {
@@ -53,7 +54,7 @@ TEST_CASE("op table: rfft, irfft") {
   auto back = [](int64_t n) { return [n](const Args& x) { return fft::irfft(x[0], {.n = n}); }; };
   auto spectrum = [](int64_t n) { return [n](const Arrays& x) { return spectrum_of(x[0], n); }; };
   auto signal = [](int64_t n) { return [n](const Arrays& x) { return signal_of(x[0], n); }; };
-  auto columns = [](const Arrays& in) {  // the same along axis 0
+  auto columns = [](const Arrays& in) {  // the transform along axis 0
     Array x({in[0].shape[1], in[0].shape[0]});
     for_each_index(x.shape, [&](const Dims& i) { x.at(i) = in[0].at({i[1], i[0]}); });
     Array y = spectrum_of(x, 5), turned({3, x.shape[0], 2});
@@ -79,7 +80,7 @@ TEST_CASE("op table: rfft, irfft") {
   });
 }
 
-TEST_CASE("fft: there and back for every length, in every norm") {
+TEST_CASE("fft: forward and inverse give the signal, for every length and norm") {
   Rng rng(2);
   std::vector<int64_t> lengths = {97, 127, 128, 210, 1000, 1009, 2 * 1009, 4096, 9 * 11 * 13};
   for (int64_t n = 1; n < 40; ++n) lengths.push_back(n);
@@ -104,7 +105,7 @@ TEST_CASE("fft: there and back for every length, in every norm") {
   CHECK(all_close(fft::rfft(x, {.norm = fft::Norm::forward}) * 4, fft::rfft(x), 1e-14, 1e-14));
 }
 
-TEST_CASE("fft: shapes, what is not read, frequencies, errors") {
+TEST_CASE("fft: shapes, ignored elements, frequencies, errors") {
   CHECK(fft::rfft(zeros({2, 6, 3}), {.axis = 1}).shape() == Shape{2, 4, 3, 2});
   CHECK(fft::irfft(zeros({2, 4, 3, 2}), {.axis = 1}).shape() == Shape{2, 6, 3});
   CHECK(fft::irfft(zeros({2, 4, 3, 2}), {.n = 7, .axis = -2}).shape() == Shape{2, 7, 3});
@@ -120,7 +121,7 @@ TEST_CASE("fft: shapes, what is not read, frequencies, errors") {
   CHECK_THROWS_WITH_AS(fft::rfft(zeros({4}), {.axis = 1}), doctest::Contains("fft::rfft"), Error);
 }
 
-TEST_CASE("fft: the number of threads changes nothing") {
+TEST_CASE("fft: same bits on any number of threads") {
   Rng rng(6);
   Tensor x = randn({301, 210}, rng), p = randn({31, 1009}, rng);
   std::vector<std::vector<float>> all;

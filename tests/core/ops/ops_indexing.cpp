@@ -1,4 +1,5 @@
-// Joining, rearranging, indexing: values, gradients, errors, and PyTorch's corner cases.
+// Joining, padding, gathering and indexing: the op table, PyTorch's corner cases, and the errors
+// for bad indices.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -29,7 +30,7 @@ Tensor counted(const Shape& shape, DType dtype = DType::f32) {
   return reshape(arange(0, numel(shape), 1, dtype), shape);
 }
 
-// The index for tests of gather: as many rows as x has, so that it is empty with it.
+// The first rows of `index`, as many as x has, so that both are empty in the same run.
 Tensor rows_of(const Tensor& index, const Tensor& x) { return narrow(index, 0, 0, x.size(0)); }
 
 TEST_CASE("op table: joining") {
@@ -231,7 +232,7 @@ TEST_CASE("op table: indexing") {
   });
 }
 
-TEST_CASE("cat and stack: types, nothing, errors") {
+TEST_CASE("cat and stack: types, empty lists and tensors, errors") {
   Tensor a = counted({2, 3}), i = counted({2, 3}, DType::i64);
   CHECK(cat({i, a}).dtype() == DType::f32);
   CHECK(cat({i.to(DType::u8), i}).dtype() == DType::i64);
@@ -269,7 +270,7 @@ TEST_CASE("pad, roll and repeat_interleave at the edges") {
   CHECK_THROWS_AS(repeat_interleave(x, -1, 0), Error);
 }
 
-TEST_CASE("indices are checked: type, range with position and value, shapes") {
+TEST_CASE("indices are checked: type, shape, and range with position and value") {
   Tensor x = counted({2, 3});
   CHECK_THROWS_WITH_AS(gather(x, 1, ints({0, 1, 2, 3}, {2, 2})),
                        "gather: index 3 at position (1, 1) is out of range for size 3", Error);
@@ -292,7 +293,7 @@ TEST_CASE("indices are checked: type, range with position and value, shapes") {
   CHECK_THROWS_AS(embedding(ints({0}, {1}), empty({0, 3})), Error);
 }
 
-TEST_CASE("indexing of other types, without axes, without elements") {
+TEST_CASE("indexing with other types, no axes, no elements") {
   Tensor bytes = tensor(std::vector<uint8_t>{1, 2, 3, 4}, {2, 2});
   CHECK(list(index_select(bytes, 0, ints({1, 1}, {2}))) == Ints{3, 4, 3, 4});
   CHECK(list(scatter_add(bytes, 1, ints({1, 1}, {2, 1}), bytes)) == Ints{1, 3, 3, 7});
@@ -315,7 +316,7 @@ TEST_CASE("embedding: the padding row is read, but gets no gradient of any order
   Tensor dw = grad({sum(y * y)}, {w}, {.create_graph = true})[0];
   CHECK(list(dw) == Ints{0, 0, 4, 6, 8, 10});
   CHECK(list(grad({sum(dw * dw)}, {w})[0]) == Ints{0, 0, 16, 24, 32, 40});
-  for (int64_t size : {1, 2}) {  // d sum(dw) / dy is 1, but 0 at the padding
+  for (int64_t size : {1, 2}) {  // d sum(dw) / dy is 1, and 0 at the padding
     Tensor v = ones({4, size}, DType::f64).set_requires_grad();
     Tensor table = counted({3, size}, DType::f64).set_requires_grad();
     Tensor loss = sum(embedding(words, table, {.padding_idx = 0}) * v);
@@ -324,10 +325,10 @@ TEST_CASE("embedding: the padding row is read, but gets no gradient of any order
     CHECK(list(sum(grad({sum(dtable)}, {v})[0], 1)) == Ints{size, 0, size, 0});
   }
   backward(sum(embedding(words, w, {.padding_idx = 0})) + sum(embedding(words, w)));
-  CHECK(list(w.grad()) == Ints{2, 2, 2, 2, 2, 2});  // the second gathers where the first lies
+  CHECK(list(w.grad()) == Ints{2, 2, 2, 2, 2, 2});  // the second op adds to the gradient
 }
 
-TEST_CASE("embedding and gather: the same gradient for any number of threads") {
+TEST_CASE("embedding and gather: same gradient on any number of threads") {
   Rng rng(1);
   Tensor words = randint(0, 7, {40, 50}, rng), w = randn({7, 96}, rng).set_requires_grad();
   Tensor dy = randn({40, 50, 96}, rng), source = randn({300, 400}, rng);

@@ -1,6 +1,6 @@
-// Every pair of layouts again, for operands that are large enough for the kernels' other branches:
-// long runs, tiles, columns in blocks, copies that transpose, several threads. The op table's are
-// small, so that central differences can be had. f32, against contiguous copies in f64.
+// Every pair of layouts for operands that are large enough for the kernels' other branches: long
+// runs, tiles, blocks of columns, transposing copies, several threads. (The op table has small
+// operands, for central differences.) f32, against contiguous copies in f64.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 using test::Placing;
 using Inputs = std::vector<Tensor>;
 
-/// Numbers in every placing of a shape, and what an op sees of them as contiguous f64.
+/// Numbers in every placing of a shape, and the same as an op sees them, as contiguous f64.
 struct Operand {
   std::vector<Placing> placings;
   Inputs leaves, copies;
@@ -34,10 +34,11 @@ struct Operand {
   }
 };
 
-/// got, a gradient of what is stored, is within rounding of want, that of what the op sees. A
-/// number in it is a sum over what lies on it there, and over its share of the `outputs`: terms
-/// that differ have errors that mostly cancel; terms that are equal have the same error, half an
-/// ulp of numbers up to 8 (log_softmax), which adds up where the sum itself is 0.
+/// Checks that `got`, the gradient by the stored elements, is within rounding of `want`, the
+/// gradient by the elements that the op sees. An element of `got` is a sum over all seen elements
+/// that share it and over its share of the `outputs`. Errors of different terms mostly cancel.
+/// Equal terms have the same error, half an ulp of numbers up to 8 (log_softmax), which adds up
+/// where the sum itself is 0.
 void check_close(const std::string& what, const Tensor& got, const Tensor& want, int64_t outputs) {
   const auto summed = static_cast<double>(std::max(want.numel(), outputs));
   const double terms = std::max(1.0, summed / static_cast<double>(got.numel()));

@@ -1,4 +1,4 @@
-// linalg against the definitions: the op table's rows, batches, sizes that are odd, empty or one.
+// linalg in the op table: inverses, solutions, determinants and factors against their definitions.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -22,12 +22,12 @@ using Doubles = std::vector<double>;
 
 Tensor t_of(const Tensor& a) { return transpose(a, -2, -1); }
 Tensor eye_like(const Tensor& a) { return eye(a.size(-1), a.size(-1), a.dtype()); }
-/// Symmetric and positive definite, a function of any square a.
+/// A symmetric positive definite matrix made from any square a.
 Tensor definite(const Tensor& a) { return matmul(a, t_of(a)) + 2 * eye_like(a); }
-/// Far from singular.
+/// a plus a diagonal that keeps it far from singular.
 Tensor regular(const Tensor& a) { return a + 4 * eye_like(a); }
 
-/// The rows of a matrix (3, 3) with 4 added on the diagonal, numbers alone.
+/// regular() on plain arrays: adds 4 to the diagonal.
 Array regular_of(const Array& x) {
   Array y = x;
   for_each_index(y.shape, [&](const Dims& i) {
@@ -36,7 +36,7 @@ Array regular_of(const Array& x) {
   return y;
 }
 
-/// Gauss and Jordan with pivots: (a | b) -> a^-1 b, for a batch, and the determinants.
+/// a^-1 b of a batch by Gauss-Jordan elimination with pivots; optionally also the determinants.
 Array eliminated(Array a, Array b, Array* determinants = nullptr) {
   const int64_t batch = a.shape[0], n = a.shape[1], k = b.shape[2];
   for (int64_t t = 0; t < batch; ++t) {
@@ -72,8 +72,8 @@ Array dets_of(const Array& a) {
 
 Array same(const Arrays& in) { return in[0]; }
 
-/// A constant in the shape of a: what is added to it has full rank and distinct singular values,
-/// however the elements of a repeat.
+/// A constant in the shape of a. Added to a, it gives full rank and distinct singular values, even
+/// if elements of a repeat.
 Tensor base(const Tensor& a) {
   const int64_t m = a.size(-2), n = a.size(-1);
   Doubles v;
@@ -96,7 +96,7 @@ TEST_CASE("op table: inverses, solutions, determinants") {
     for_each_index(one.shape, [&](const Dims& i) { one.at(i) = i[1] == i[2]; });
     return eliminated(regular_of(in[0]), one);
   };
-  auto triangle = [](const Arrays& in) {  // of the lower triangle
+  auto triangle = [](const Arrays& in) {  // solves with the lower triangle
     Array a = regular_of(in[0]);
     for_each_index(a.shape, [&](const Dims& i) {
       if (i[2] > i[1]) a.at(i) = 0;
@@ -137,7 +137,7 @@ TEST_CASE("op table: inverses, solutions, determinants") {
   });
 }
 
-TEST_CASE("op table: factors, put together again") {
+TEST_CASE("op table: factors, multiplied together again") {
   auto shapes = [](const char* name, Shape shape, std::function<Tensor(const Tensor&)> fn) {
     return OpRow{
         name, {shape}, [fn](const Args& x) { return fn(x[0] + base(x[0])) - base(x[0]); }, same};

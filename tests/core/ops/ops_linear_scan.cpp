@@ -1,4 +1,5 @@
-// Linear recurrences against plain loops, in every cut of lines and of time.
+// linear_scan, the recurrence h = a h + b along an axis, against plain loops: every way to cut
+// lines and time into blocks, extreme factors, and a selective scan.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -23,12 +24,12 @@ using Doubles = std::vector<double>;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// h of a, b and, if there is one more, the initial state.
+/// h from a, b and, if there is a third array, the initial state.
 Array naive_scan(const Arrays& in, int axis, bool reverse) {
   const Shape shape = broadcast_shapes("naive", in[0].shape, in[1].shape);
   Array h(shape);
   for_each_index(shape, [&](const Dims& i) {
-    if (i[axis] != 0) return;  // a line at a time, from where it begins
+    if (i[axis] != 0) return;  // one whole line per first element
     Dims at = i, rest;
     for (int k = 0; k < i.size(); ++k)
       if (k != axis) rest.push_back(i[k]);
@@ -73,13 +74,13 @@ struct Sizes {
   int64_t outer, n, inner;
 };
 
-// Lines that lie side by side and lines that are gathered, whole strips and rests, time in one
-// piece and in blocks of 512.
+// Adjacent lines and gathered lines, whole strips and remainders, time in one piece and in blocks
+// of 512.
 const Sizes kSizes[] = {{1, 1, 1},     {3, 2, 7},      {2, 17, 15},   {2, 33, 16},   {70, 40, 1},
                         {3, 9, 65},    {1, 1023, 1},   {1, 1024, 1},  {1, 1537, 64}, {5, 1025, 3},
                         {2, 1600, 17}, {1, 1100, 130}, {17, 1024, 64}};
 
-/// (a, b, initial) with factors between low and 1, and the gradient from above.
+/// a (factors in [low, 1]), b, the initial state, and the gradient from above.
 Args operands(const Sizes& s, DType type, double low = -1) {
   Rng rng(static_cast<uint64_t>(s.outer * 1000000 + s.n * 1000 + s.inner));
   const Shape shape{s.outer, s.n, s.inner};
@@ -97,7 +98,7 @@ Args scanned(const Args& in, bool reverse) {
   return results;
 }
 
-/// The same by loops in double.
+/// The results of scanned() by loops in double.
 std::vector<Array> naive(const Args& in, bool reverse) {
   const Array a = test::to_array(in[0]), dy = test::to_array(in[3]);
   const Array start = test::to_array(in[2]);
@@ -124,10 +125,11 @@ double largest_of(const Doubles& v) {
   return largest;
 }
 
-// Factors that reach over all blocks, and factors of 1/2 on average, whose errors fade: of 2 u a
-// step 4 u stay. A step rounds its result twice at most and no factor is above 1, so that n steps
-// are off by 2 n u max|h|; blocks add the rounding of a product of their factors, u each.
-TEST_CASE("linear_scan: every cut of lines and time, against loops in double") {
+// Factors near 1 carry state across all blocks. Factors of 1/2 on average let errors fade: 2 u per
+// step add up to 4 u. A step rounds its result at most twice and no factor exceeds 1, so n steps
+// have an error of at most 2 n u max|h|; blocks add the rounding of the product of their factors, u
+// each.
+TEST_CASE("linear_scan: any cut of lines and time agrees with loops in double") {
   for (const Sizes& s : kSizes)
     for (double low : {-1.0, 0.999})
       for (bool reverse : {false, true})
@@ -145,13 +147,13 @@ TEST_CASE("linear_scan: every cut of lines and time, against loops in double") {
             double error = 0;
             for (size_t i = 0; i < v.size(); ++i)
               error = std::max(error, std::abs(v[i] - want[k].v[i]));
-            // da = db h is off by what both are.
+            // da = db h has the errors of both.
             CHECK(error <= off * (k == 0 ? 2 * h * largest_of(want[1].v) : largest_of(want[k].v)));
           }
         }
 }
 
-TEST_CASE("linear_scan: the number of threads changes no bit") {
+TEST_CASE("linear_scan: same bits on any number of threads") {
   const int before = num_threads();
   for (const Sizes& s :
        {Sizes{1, 5000, 1}, Sizes{3, 2100, 40}, Sizes{90, 300, 1}, Sizes{4, 99, 500}})
@@ -169,8 +171,8 @@ TEST_CASE("linear_scan: the number of threads changes no bit") {
   set_num_threads(before);
 }
 
-// Products of factors overflow, cancel or meet infinities, where single steps do not.
-TEST_CASE("linear_scan: blocks of time give what single steps give") {
+// Products of many factors may overflow, cancel or meet infinities where single steps do not.
+TEST_CASE("linear_scan: blocks of time give the results of single steps") {
   const int64_t n = 2048;
   Tensor twice = full({n}, 2), one = ones(Shape{}), minus = full({n}, -1);
   Tensor h = linear_scan(twice, minus, 0, {.initial = one});
@@ -189,7 +191,7 @@ TEST_CASE("linear_scan: blocks of time give what single steps give") {
     CHECK(infinite[static_cast<size_t>(t)] == (t < 100 ? 0 : kInf));
     CHECK(std::isnan(nan[static_cast<size_t>(t)]) == (t >= 700));
   }
-  // The terms of the second block overflow only without the state at its start.
+  // In the second block, the terms overflow unless the state at its start is included.
   for (bool reverse : {false, true}) {
     Tensor b = zeros({n});
     NoGradGuard guard;
@@ -200,7 +202,7 @@ TEST_CASE("linear_scan: blocks of time give what single steps give") {
     for (int64_t t = 0; t < n; ++t)
       CHECK(sums[at(t)].item() == (t < 600 ? -3e38f : t < 700 ? 0 : 3e38f));
   }
-  // A factor of 0 forgets, a NaN among the factors does not reach back.
+  // A factor of 0 resets the state. A NaN factor does not affect earlier steps.
   Tensor a = full({n}, 0.5);
   {
     NoGradGuard guard;
@@ -213,7 +215,7 @@ TEST_CASE("linear_scan: blocks of time give what single steps give") {
   for (int64_t t = 0; t < n; ++t) CHECK(fades[static_cast<size_t>(t)] == static_cast<double>(t));
 }
 
-TEST_CASE("linear_scan: one tensor as both operands, a sum, gradients of some inputs") {
+TEST_CASE("linear_scan: one tensor as both operands, a sum, gradients by some inputs") {
   Rng rng(3);
   Tensor x = randn({3, 6}, rng, DType::f64).set_requires_grad();
   auto both = [](const Args& in) { return linear_scan(in[0], in[0], 1); };
@@ -221,7 +223,7 @@ TEST_CASE("linear_scan: one tensor as both operands, a sum, gradients of some in
   CHECK_NOTHROW(gradgradcheck(both, {x}));
   Tensor b = randn({3, 600}, rng, DType::f64);
   CHECK(all_close(linear_scan(ones({1}, DType::f64), b, -1), cumsum(b, 1), 1e-13, 1e-13));
-  // Only one of them requires a gradient; the gradient from above belongs to somebody else.
+  // Only one operand requires a gradient. The gradient from above must not be changed.
   Tensor up = ones({3, 6}, DType::f64), kept = up.clone();
   Tensor rest = full({3, 6}, 0.5, DType::f64);
   CHECK(grad({linear_scan(x, rest, 1)}, {x}, {.gradients = {up}})[0].shape() == x.shape());
@@ -231,7 +233,7 @@ TEST_CASE("linear_scan: one tensor as both operands, a sum, gradients of some in
   CHECK(all_close(up, kept, 0, 0));
 }
 
-TEST_CASE("linear_scan: a selective scan is its recurrence") {
+TEST_CASE("linear_scan: a selective scan equals its recurrence") {
   Rng rng(4);
   const int64_t batch = 2, times = 11, channels = 3, states = 4;
   Tensor x = randn({batch, times, channels}, rng, DType::f64);
@@ -259,7 +261,7 @@ TEST_CASE("linear_scan: a selective scan is its recurrence") {
     }
 }
 
-TEST_CASE("linear_scan: without memory in a ShapeOnlyScope") {
+TEST_CASE("linear_scan: takes no memory in a ShapeOnlyScope") {
   ShapeOnlyScope scope;
   Tensor a = empty({4, 1 << 20, 1 << 10}).set_requires_grad();
   Tensor h = linear_scan(a, a, 1, {.initial = empty({4, 1 << 10})});
@@ -268,7 +270,7 @@ TEST_CASE("linear_scan: without memory in a ShapeOnlyScope") {
   CHECK(a.grad().shape() == a.shape());
 }
 
-TEST_CASE("linear_scan: what is refused") {
+TEST_CASE("linear_scan: errors") {
   auto refused = [](const char* text, const auto& fn) {
     CHECK_THROWS_WITH_AS(static_cast<void>(fn()), doctest::Contains(text), Error);
   };

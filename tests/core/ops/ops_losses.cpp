@@ -1,4 +1,5 @@
-// Losses. Literal values are PyTorch's.
+// cross_entropy and the losses of two tensors: the op table, PyTorch's numbers, ignored targets,
+// large logits, errors.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -35,7 +36,7 @@ void check_close(const Tensor& got, const std::vector<double>& want) {
   for (size_t i = 0; i < v.size(); ++i) CHECK(std::abs(v[i] - want[i]) < 1e-12);
 }
 
-// The loss and the gradient of the logits, fused and composed.
+// Checks the loss and its gradient by the logits, with and without create_graph.
 void check_loss(const TensorFunction& fn, const std::vector<double>& loss,
                 const std::vector<double>& gradient) {
   Tensor x = sample().clone().set_requires_grad();
@@ -88,7 +89,7 @@ TEST_CASE("cross_entropy: PyTorch's numbers for probabilities") {
               -0.059242549737271, 0.38534108418703, -0.24625271786503, -0.079845816584734});
 }
 
-// -log softmax(x)[t], where classes are axis 1 of x (N, C, ...).
+// log softmax(x) at class c; classes are axis 1 of x (N, C, ...).
 double log_prob(const Array& x, const Dims& at, int64_t c) {
   double total = 0;
   Dims index = at;
@@ -98,7 +99,7 @@ double log_prob(const Array& x, const Dims& at, int64_t c) {
 }
 
 TEST_CASE("op table: cross_entropy") {
-  auto target = [](const Tensor& x) {  // (N, d): some are ignored
+  auto target = [](const Tensor& x) {  // (N, d), some of them ignored
     Tensor t = remainder(arange(0, x.size(0) * x.size(2)), x.size(1) + 1) - 1;
     return reshape(t, {x.size(0), x.size(2)});
   };
@@ -152,7 +153,7 @@ TEST_CASE("op table: cross_entropy") {
   });
 }
 
-TEST_CASE("cross_entropy: nothing but ignored targets gives 0 with zero gradient") {
+TEST_CASE("cross_entropy: only ignored targets give 0 and a zero gradient") {
   Tensor x = tensor({1, 2, kInf, 3, 4, 5}, {2, 3}).set_requires_grad();
   Tensor none = tensor({-100, -100}, {2}, DType::i64);
   for (Reduction r : {Reduction::mean, Reduction::sum}) {
@@ -164,7 +165,7 @@ TEST_CASE("cross_entropy: nothing but ignored targets gives 0 with zero gradient
   CHECK(cross_entropy(zeros({0, 3}), zeros({0}, DType::i64)).item() == 0);
 }
 
-TEST_CASE("cross_entropy: large logits stay finite and right") {
+TEST_CASE("cross_entropy: large logits give finite, exact results") {
   Tensor x = tensor({1000, 0, -1000, 1000}, {2, 2}).set_requires_grad();
   Tensor loss = cross_entropy(x, tensor({1, 1}, {2}, DType::i64), {.reduction = Reduction::none});
   CHECK(loss.to_vector<double>() == std::vector<double>{1000, 0});
@@ -187,7 +188,7 @@ TEST_CASE("cross_entropy: errors name row, value and rule") {
                        doctest::Contains("label_smoothing"), Error);
 }
 
-TEST_CASE("cross_entropy notices that its targets were written to") {
+TEST_CASE("cross_entropy: backward refuses targets that were written to") {
   Tensor x = zeros({2, 3}).set_requires_grad(), target = zeros({2}, DType::i64);
   Tensor loss = cross_entropy(x, target);
   {
@@ -279,7 +280,7 @@ TEST_CASE("kl_div: a target of 0 gives 0 and no gradient, even where log_probs i
   CHECK(grad({loss}, {target})[0].to_vector<double>() == std::vector<double>{0, 1});
 }
 
-TEST_CASE("nll_loss(log_softmax) is cross_entropy") {
+TEST_CASE("nll_loss(log_softmax) equals cross_entropy") {
   Rng rng(7);
   Tensor x = randn({4, 5, 3}, rng, DType::f64).set_requires_grad();
   Tensor target = randint(0, 5, {4, 3}, rng), w = uniform({5}, .5, 2, rng, DType::f64);
@@ -289,7 +290,7 @@ TEST_CASE("nll_loss(log_softmax) is cross_entropy") {
   check_close(grad({a}, {x})[0], grad({b}, {x})[0].to_vector<double>());
 }
 
-TEST_CASE("cross_entropy: the same for any number of threads") {
+TEST_CASE("cross_entropy: same bits on any number of threads") {
   Rng rng(8);
   Tensor x = randn({700, 130}, rng).set_requires_grad(), target = randint(0, 130, {700}, rng);
   auto run = [&] {

@@ -1,4 +1,5 @@
-// matmul and linear.
+// matmul and linear in the op table, gradients that add up in place, same bits on any number of
+// threads, and the memory that backward keeps.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -88,7 +89,7 @@ TEST_CASE("matmul: integers, errors") {
   CHECK_THROWS_AS(matmul(zeros({2, 3, 4}), zeros({3, 4, 5})), Error);
 }
 
-// Where both operands repeat themselves along an axis that is summed, it counts as often.
+// If both operands have stride 0 along a summed axis, the sum is one product times its size.
 TEST_CASE("matmul: sums over an axis along which both operands have stride 0") {
   Rng rng(6);
   for (DType type : {DType::f32, DType::f64}) {
@@ -103,8 +104,8 @@ TEST_CASE("matmul: sums over an axis along which both operands have stride 0") {
   }
 }
 
-// The product is computed once and scaled; what the gradient has gathered before is not scaled.
-TEST_CASE("matmul: a repeated product is added to what a gradient has gathered") {
+// The product is computed once and scaled. Earlier terms of the gradient must not be scaled.
+TEST_CASE("matmul: a repeated product is added to an existing gradient") {
   Rng rng(7);
   Tensor x = expand(randn({1, 4, 5}, rng, DType::f64), {6, 4, 5});
   Tensor w = randn({5, 3}, rng, DType::f64).set_requires_grad();
@@ -116,7 +117,7 @@ TEST_CASE("matmul: a repeated product is added to what a gradient has gathered")
   CHECK(all_close(gradient(x), gradient(x.clone()), 1e-13));
 }
 
-// The gradient of a matrix used several times is gathered by the product itself.
+// Products add their part directly to the gradient of a matrix that is used several times.
 TEST_CASE("matmul: gradients add up in place") {
   Rng rng(1);
   for (bool second : {false, true}) {
@@ -147,8 +148,8 @@ TEST_CASE("matmul: gradients add up in place") {
   }
 }
 
-// The gradient of a transposed matrix has the memory order of the matrix itself.
-TEST_CASE("matmul: the gradient of a transposed weight needs no copy") {
+// The gradient by a transposed matrix has the memory order of the matrix itself.
+TEST_CASE("matmul: the gradient by a transposed weight needs no copy") {
   Rng rng(2);
   Tensor w = randn({8, 6}, rng).set_requires_grad();
   Tensor x = randn({4, 6}, rng);
@@ -157,7 +158,7 @@ TEST_CASE("matmul: the gradient of a transposed weight needs no copy") {
   CHECK(all_close(w.grad(), expand(sum(x, 0), {8, 6}), 1e-5));
 }
 
-TEST_CASE("matmul: the same bits on any number of threads") {
+TEST_CASE("matmul: same bits on any number of threads") {
   Rng rng(3);
   Tensor a = randn({6, 70, 90}, rng).set_requires_grad();
   Tensor b = randn({90, 110}, rng).set_requires_grad();
@@ -198,7 +199,7 @@ double activate(Activation a, double v) {
   fail_unhandled("Activation", a);
 }
 
-/// Inputs: x, w, then the bias and the residual where the row has them.
+/// The inputs are x, w, then the bias and the residual if the row has them.
 OpRow linear_row(const char* name, std::vector<Shape> shapes, Activation activation, bool bias,
                  bool residual, std::vector<Shape> empty = {}) {
   OpRow row{name, std::move(shapes), {}, {}};
@@ -252,7 +253,7 @@ TEST_CASE("op table: linear") {
   run_rows(rows);
 }
 
-TEST_CASE("linear: large enough for panels, the same on any number of threads") {
+TEST_CASE("linear: sizes with several panels, same bits on any number of threads") {
   Rng rng(4);
   const int64_t rows = 150, in = 140, out = 330;
   Tensor x = randn({2, rows / 2, in}, rng).set_requires_grad();
@@ -299,13 +300,13 @@ TEST_CASE("linear: errors") {
                        Error);
 }
 
-// What backward keeps: the pre-activation for gelu, nothing for relu, whose output lives anyway.
+// For gelu, backward needs the pre-activation; for relu only the output, which exists anyway.
 TEST_CASE("linear: keeps no more than backward needs") {
   Rng rng(5);
   Tensor x = randn({64, 64}, rng), w = randn({64, 64}, rng).set_requires_grad();
   const int64_t one = 64 * 64 * 4;
   auto extra = [&](Activation a) {
-    trim_memory();  // cached blocks may be larger than what is asked for
+    trim_memory();  // cached blocks may be larger than requested
     int64_t before = memory_stats().live;
     Tensor y = linear(x, w, {}, {.activation = a});
     return memory_stats().live - before;

@@ -1,4 +1,5 @@
-// The losses of losses.h. Numbers are PyTorch's: tests/reference/losses/make_losses.py.
+// The losses of losses.h: PyTorch's numbers (tests/reference/losses/make_losses.py), the op table,
+// and ctc_loss against a sum over all alignments.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -51,7 +52,7 @@ std::vector<Case> pair_cases() {
          Tensor w = tensor({.5, 2, 1, 1.5}, {4}, DType::f64);
          return binary_cross_entropy(x[0], soft(), {.weight = w, .reduction = kNone});
        }},
-      // PyTorch's bound of 1e-12 is an f32.
+      // PyTorch stores the bound 1e-12 as f32.
       {"bce_ends",
        [](const Inputs& x) { return binary_cross_entropy(x[0], soft(), {.reduction = kSum}); },
        1e-8},
@@ -158,9 +159,9 @@ void check_cases(const std::vector<Case>& cases) {
   }
 }
 
-TEST_CASE("losses.h: PyTorch's numbers, of two tensors") { check_cases(pair_cases()); }
-TEST_CASE("losses.h: PyTorch's numbers, of rows") { check_cases(row_cases()); }
-TEST_CASE("ctc_loss: PyTorch's numbers behind log_softmax") { check_cases(ctc_cases()); }
+TEST_CASE("losses.h: PyTorch's numbers, losses of two tensors") { check_cases(pair_cases()); }
+TEST_CASE("losses.h: PyTorch's numbers, losses of rows") { check_cases(row_cases()); }
+TEST_CASE("ctc_loss: PyTorch's numbers after log_softmax") { check_cases(ctc_cases()); }
 
 Array each(const Arrays& in, const std::function<double(double, double)>& f) {
   Array y(in[0].shape);
@@ -168,7 +169,7 @@ Array each(const Arrays& in, const std::function<double(double, double)>& f) {
   return y;
 }
 
-TEST_CASE("op table: losses.h, of two tensors") {
+TEST_CASE("op table: losses.h, losses of two tensors") {
   const std::vector<Shape> shapes{{3, 4}, {3, 4}};
   auto naive = [](const std::function<double(double, double)>& f) {
     return [=](const Arrays& in) { return each(in, f); };
@@ -199,8 +200,8 @@ TEST_CASE("op table: losses.h, of two tensors") {
   });
 }
 
-TEST_CASE("op table: losses.h, of rows") {
-  // in[k] as rows of 4 numbers.
+TEST_CASE("op table: losses.h, losses of rows") {
+  // Calls f with each pair of rows of 4 numbers of in[0] and in[1].
   auto rows = [](const std::function<double(const double*, const double*)>& f) {
     return [=](const Arrays& in) {
       Array y(Shape{in[0].shape[0]});
@@ -245,7 +246,7 @@ TEST_CASE("op table: losses.h, of rows") {
   });
 }
 
-/// The sum over all ways of `times` classes that spell y.
+/// -log of the summed probability of all sequences of `times` classes that spell y.
 double spelt(const Tensor& log_probs, const std::vector<int64_t>& y, int64_t times) {
   const int64_t classes = log_probs.size(1);
   const std::vector<double> lp = log_probs.to_vector<double>();
@@ -267,10 +268,10 @@ double spelt(const Tensor& log_probs, const std::vector<int64_t>& y, int64_t tim
   return -std::log(total);
 }
 
-TEST_CASE("ctc_loss: the sum over all alignments, and its derivative as it stands") {
+TEST_CASE("ctc_loss: the sum over all alignments, and its derivative") {
   Rng rng(5);
   for (const Lengths& y : std::vector<Lengths>{{1, 2}, {1, 1}, {2}, {}, {1, 2, 1}}) {
-    Tensor lp = randn({5, 3}, rng, DType::f64).set_requires_grad();  // no need to be normalised
+    Tensor lp = randn({5, 3}, rng, DType::f64).set_requires_grad();  // not normalised
     Tensor target = tensor(y, {std::ssize(y)}).to(DType::i64);
     auto loss = [&](const Inputs& x) {
       return ctc_loss(x[0], target, {4}, {std::ssize(y)}, {.reduction = kSum});
@@ -280,7 +281,7 @@ TEST_CASE("ctc_loss: the sum over all alignments, and its derivative as it stand
   }
 }
 
-TEST_CASE("ctc_loss: samples do not know each other, nor the threads; long inputs stay exact") {
+TEST_CASE("ctc_loss: samples are independent, also of threads; long inputs stay exact") {
   Rng rng(6);
   const int64_t times = 300, samples = 4, classes = 7;
   Tensor x = randn({times, samples, classes}, rng).set_requires_grad();
@@ -306,7 +307,7 @@ TEST_CASE("ctc_loss: samples do not know each other, nor the threads; long input
         CHECK(alone[t * classes + c] == together[(t * samples + n) * classes + c]);
     CHECK(alone.back() == together[times * samples * classes + n]);
   }
-  // In f32 the loss of 300 steps is that of f64, rounded.
+  // In f32 the loss of 300 steps equals that of f64 up to rounding.
   Tensor wide = x.detach().to(DType::f64);
   Tensor exact = ctc_loss(log_softmax(wide, -1), targets, inputs, lengths, {.reduction = kNone});
   for (int64_t n = 0; n < samples; ++n)
@@ -314,7 +315,7 @@ TEST_CASE("ctc_loss: samples do not know each other, nor the threads; long input
           doctest::Approx(exact[n].item()).epsilon(1e-6));
 }
 
-TEST_CASE("ctc_loss: strided input, no second derivative, and what is refused") {
+TEST_CASE("ctc_loss: strided input, no second derivative, errors") {
   Rng rng(7);
   Tensor x = transpose(randn({2, 5, 3}, rng, DType::f64), 0, 1).set_requires_grad();
   Tensor y = tensor({1, 2, 2, 1}, {2, 2}, DType::i64);
@@ -354,7 +355,7 @@ TEST_CASE("losses.h: degenerate inputs") {
   Tensor losses = binary_cross_entropy(p, y, {.reduction = kNone});
   CHECK(losses.to_vector<double>() == std::vector<double>{0, 0, 100, 100});
   for (const Tensor& g : grad({sum(losses)}, {p, y})) CHECK(all(isfinite(g)).item<bool>());
-  // Equal rows, all zeros, the margin itself.
+  // Equal rows, all zeros, and a distance equal to the margin.
   Tensor same = ones({2, 3}, DType::f64).set_requires_grad();
   Tensor none = zeros({2, 3}, DType::f64).set_requires_grad();
   for (const Tensor& loss :

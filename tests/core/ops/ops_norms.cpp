@@ -1,4 +1,5 @@
-// Softmax and normalisation. Literal values are PyTorch's.
+// Softmax and normalisation: the op table, PyTorch's numbers, masks, running statistics of
+// batch_norm, and fused against composed gradients.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -20,7 +21,7 @@ using Arrays = std::vector<Array>;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Calls body(numbers of the line) for every line of x along `axis`; the line is written back.
+// Calls body(line) for every line of x along `axis`, then writes the line back.
 void for_each_line(Array& x, int axis, const std::function<void(std::vector<double>&)>& body) {
   Shape others = x.shape;
   others[axis] = std::min<int64_t>(x.shape[axis], 1);
@@ -33,7 +34,7 @@ void for_each_line(Array& x, int axis, const std::function<void(std::vector<doub
   });
 }
 
-// `mask`: which elements count (none: all).
+// `mask` is 1 for the elements of a line that count; if empty, all count.
 Array softmax_of(Array x, int axis, bool logarithm, const std::vector<int>& mask = {}) {
   for_each_line(x, axis, [&](std::vector<double>& line) {
     double total = 0;
@@ -75,7 +76,7 @@ TEST_CASE("op table: softmax") {
   rows.push_back({.name = "log_softmax, masked",
                   .shapes = {{3, 4}},
                   .fn =
-                      [mask](const Inputs& x) {  // -inf does not lend itself to differences
+                      [mask](const Inputs& x) {  // central differences need finite values
                         return masked_fill(log_softmax(x[0], -1, mask), eq(mask, 0), 0);
                       },
                   .naive =
@@ -102,9 +103,9 @@ TEST_CASE("softmax: large numbers, infinities, scalars") {
                        Error);
 }
 
-TEST_CASE("softmax: a row without a 1 in its mask gives zeros and zero gradients") {
+TEST_CASE("softmax: a fully masked row gives zeros and zero gradients") {
   Rng rng(1);
-  // (B, H, T, S) with a mask (B, 1, T, S): row 1 of batch 0 sees nothing.
+  // x (B, H, T, S) with a mask (B, 1, T, S) that hides all of row 1 of batch 0.
   Tensor x = randn({2, 3, 2, 5}, rng);
   Tensor mask =
       tensor({1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 1, 0, 1, 0}, {2, 1, 2, 5}, DType::u8);
@@ -127,7 +128,7 @@ TEST_CASE("softmax: a row without a 1 in its mask gives zeros and zero gradients
   }
 }
 
-// Weights, biases and eps beside x.
+// With weights, biases and eps.
 TEST_CASE("op table: layer_norm and rms_norm") {
   auto naive = [](bool centred, bool affine) {
     return [=](const Arrays& in) {
@@ -162,7 +163,7 @@ TEST_CASE("op table: layer_norm and rms_norm") {
   });
 }
 
-TEST_CASE("layer_norm over two axes is that over the flattened ones") {
+TEST_CASE("layer_norm over two axes equals that over the flattened axis") {
   Rng rng(2);
   Tensor x = randn({4, 3, 5}, rng), w = randn({3, 5}, rng), b = randn({3, 5}, rng);
   Tensor y = layer_norm(x, {3, 5}, w, b);
@@ -171,9 +172,9 @@ TEST_CASE("layer_norm over two axes is that over the flattened ones") {
   CHECK(y.to_vector<float>() == flat.to_vector<float>());
 }
 
-// Sums of channels (n, c, s) are those of a loop.
+// The naive loop takes mean and variance over channels or groups of (n, c, s).
 TEST_CASE("op table: batch_norm and group_norm") {
-  auto naive = [](int64_t groups) {  // 0: a mean and variance for every channel of the batch
+  auto naive = [](int64_t groups) {  // 0 means batch norm: statistics per channel
     return [=](const Arrays& in) {
       Array y = in[0];
       const Shape& shape = y.shape;
@@ -265,7 +266,7 @@ TEST_CASE("batch_norm: running statistics and evaluation are PyTorch's") {
                        doctest::Contains("more than one value"), Error);
 }
 
-TEST_CASE("batch_norm: a momentum of 1 keeps nothing of a batch that was infinite") {
+TEST_CASE("batch_norm: with momentum 1, an infinite batch leaves no trace in the statistics") {
   Tensor mean = zeros({2}), var = ones({2});
   const BatchNormOptions options{.training = true, .momentum = 1};
   const double inf = std::numeric_limits<double>::infinity();
@@ -286,8 +287,8 @@ TEST_CASE("normalisation: wrong arguments name the op and the values") {
                        doctest::Contains("3 channels cannot be split into 2 groups"), Error);
 }
 
-// Fused and composed gradients are two pieces of code.
-TEST_CASE("fused gradients are those of the composed formulas, for any number of threads") {
+// Fused and composed gradients are computed by different code.
+TEST_CASE("fused gradients equal those of the composed ops, on any number of threads") {
   Rng rng(5);
   Tensor x = randn({131, 70}, rng, DType::f64), w = randn({70}, rng, DType::f64);
   Tensor b = randn({70}, rng, DType::f64), up = randn({131, 70}, rng, DType::f64);

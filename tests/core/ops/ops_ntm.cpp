@@ -1,4 +1,5 @@
-// The step of a Neural Turing Machine's memory.
+// ntm_step, one step of the memory of a Neural Turing Machine, against the paper's equations:
+// addressing, reading and writing, hard cases, errors.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -37,7 +38,7 @@ struct Machine {
   std::vector<Numbers> memory, weights;
 };
 
-// The paper's equations (5) to (9), head parameters from p on.
+// A head's new weighting by the paper's equations (5) to (9). Its parameters begin at p.
 Numbers naive_address(const NtmMemory& m, const double* p, const std::vector<Numbers>& memory,
                       const Numbers& last) {
   const auto n = static_cast<size_t>(m.locations), width = static_cast<size_t>(m.width);
@@ -79,7 +80,7 @@ Numbers naive_address(const NtmMemory& m, const double* p, const std::vector<Num
   return divided(w);
 }
 
-// in: the heads' parameters and the state, as ntm_step.
+// `in` holds the parameters of the heads and the state, as for ntm_step.
 Array naive_step(const NtmMemory& m, const std::vector<Array>& in) {
   Array next(in[1].shape);
   const int64_t address = m.width + 2 * m.shift + 4;
@@ -128,7 +129,7 @@ OpRow op_row(const std::string& name, const NtmMemory& m, int64_t batch = 2) {
   return row;
 }
 
-/// Weightings from the softmax of what is drawn, so that they sum to 1.
+/// `raw` with a softmax on its weightings, so that they sum to 1.
 Tensor state_of(const Tensor& raw, const NtmMemory& m) {
   NtmParts parts = ntm_parts(raw, m);
   parts.weights = softmax(parts.weights, 2);
@@ -185,7 +186,7 @@ TEST_CASE("fused and composed: ntm_step") {
   });
 }
 
-TEST_CASE("ntm_step: each stage that is off changes the weightings, as the equations say") {
+TEST_CASE("ntm_step: switching off each stage of addressing follows the equations") {
   Rng rng(1);
   for (NtmAddressing off : {NtmAddressing{.content = false},
                             {.interpolation = false},
@@ -203,8 +204,8 @@ TEST_CASE("ntm_step: each stage that is off changes the weightings, as the equat
   }
 }
 
-// Numbers as training may bring them about, and beyond.
-TEST_CASE("ntm_step: weightings sum to 1, all is finite, in hard cases too") {
+// Numbers that training may produce, and larger ones.
+TEST_CASE("ntm_step: weightings sum to 1 and everything is finite in hard cases") {
   const NtmMemory m{.locations = 7, .width = 4, .reads = 2, .writes = 2};
   const int64_t address = m.width + 2 * m.shift + 4;
   for (DType type : {DType::f32, DType::f64})
@@ -219,7 +220,7 @@ TEST_CASE("ntm_step: weightings sum to 1, all is finite, in hard cases too") {
           }
           Tensor one_slot = cat({ones({1, 4, 1}, type), zeros({1, 4, 6}, type)}, 2);
           Tensor memory = full({1, 7, 4}, cell, type);
-          fill_(narrow(memory, 1, 3, 2), -cell);  // two slots that are the least like it
+          fill_(narrow(memory, 1, 3, 2), -cell);  // the two slots least similar to the key
           Tensor state = ntm_state({zeros({1, 2, 4}, type), one_slot, memory});
           heads.set_requires_grad();
           state.set_requires_grad();
@@ -228,14 +229,14 @@ TEST_CASE("ntm_step: weightings sum to 1, all is finite, in hard cases too") {
           CHECK(test::close(sum(parts.weights, 2), ones({1, 4}, type), 1e-5, 1e-6));
           CHECK(min(parts.weights).item() >= 0);
           CHECK(all(isfinite(next)).item() == 1);
-          if (large > 1e6) continue;  // its gradient is beyond f32 in truth, where slots are equal
+          if (large > 1e6) continue;  // for equal slots the true gradient exceeds f32
           sum(next * arange(0, m.state(), 1, type)).backward();
           CHECK(all(isfinite(heads.grad())).item() == 1);
           CHECK(all(isfinite(state.grad())).item() == 1);
         }
 }
 
-TEST_CASE("ntm_step: the parts of a state and back") {
+TEST_CASE("ntm_step: a state splits into parts and back") {
   Rng rng(2);
   const NtmMemory m{.locations = 5, .width = 3, .reads = 2, .writes = 3};
   Tensor state = randn({2, m.state()}, rng);
@@ -247,7 +248,7 @@ TEST_CASE("ntm_step: the parts of a state and back") {
   CHECK(test::same(ntm_reads(state, m), flatten(parts.reads, 1)));
 }
 
-TEST_CASE("ntm_step: a row alone is that row of a batch; threads change nothing") {
+TEST_CASE("ntm_step: a row has the same bits alone and in a batch, on any number of threads") {
   const NtmMemory m{.locations = 128, .width = 20, .reads = 2, .writes = 2};
   test::check_threads([&] {
     Rng rng(3);
@@ -265,7 +266,7 @@ TEST_CASE("ntm_step: a row alone is that row of a batch; threads change nothing"
 }
 
 TEST_CASE("ntm_step: errors") {
-  const NtmMemory m = tiny();  // 3 + 2 * 5 + 15 numbers of state, 18 + 6 of heads
+  const NtmMemory m = tiny();  // the state has 3 + 2 * 5 + 15 numbers, the heads 18 + 6
   CHECK_THROWS_WITH_AS(ntm_step(zeros({2, 24}), zeros({2, 27}), m),
                        doctest::Contains("the state must be (B, 28)"), Error);
   CHECK_THROWS_WITH_AS(ntm_step(zeros({2, 23}), zeros({2, 28}), m),

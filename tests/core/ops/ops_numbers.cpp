@@ -1,5 +1,5 @@
-// Numbers that meet tensors of integers: the type of the result and its value, for every binary op
-// with a number on either side, against sums in wide integers; and numbers that do not fit.
+// Scalars combined with integer tensors: type and value of the result, for every binary op with a
+// number on either side, against wide integers; and the errors for numbers that do not fit.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -80,7 +80,7 @@ const std::vector<Comparison>& comparisons() {
 
 bool divides(const std::string& name) { return name == "floor_divide" || name == "remainder"; }
 
-TEST_CASE("numbers: integers with whole numbers keep their type and wrap around once") {
+TEST_CASE("numbers: integer tensors with whole numbers keep their type and wrap around once") {
   for (DType type : {DType::u8, DType::i64})
     for (const Whole& op : whole_ops())
       for (int64_t s : kWhole) {
@@ -97,7 +97,7 @@ TEST_CASE("numbers: integers with whole numbers keep their type and wrap around 
       }
 }
 
-TEST_CASE("numbers: integers are compared with whole numbers by value") {
+TEST_CASE("numbers: integer tensors are compared with whole numbers by value") {
   for (DType type : {DType::u8, DType::i64})
     for (const Comparison& op : comparisons())
       for (int64_t s : kWhole) {
@@ -108,7 +108,7 @@ TEST_CASE("numbers: integers are compared with whole numbers by value") {
       }
 }
 
-TEST_CASE("numbers: integers meet floating numbers in f32") {
+TEST_CASE("numbers: integer tensors with floating numbers give f32") {
   using Op = std::function<Tensor(const Tensor&, Scalar)>;
   const std::vector<std::pair<const char*, Op>> ops = {
       {"add", [](const Tensor& x, Scalar s) { return x + s; }},
@@ -143,7 +143,7 @@ TEST_CASE("numbers: integers meet floating numbers in f32") {
       }
 }
 
-TEST_CASE("numbers: a quotient of integers is that of floats") {
+TEST_CASE("numbers: quotients of integers equal those of floats") {
   for (DType type : {DType::u8, DType::i64})
     for (int64_t s : kWhole) {
       CAPTURE(fmt::format("{} {}", name(type), s));
@@ -162,7 +162,7 @@ TEST_CASE("numbers: a quotient of integers is that of floats") {
   CHECK((1000 / u).to_vector<float>() == std::vector<float>{200, 1000 / 7.f, 10});
 }
 
-TEST_CASE("numbers: tensors of u8 and i64 meet in i64") {
+TEST_CASE("numbers: tensors of u8 and i64 give i64") {
   for (DType left : {DType::u8, DType::i64})
     for (DType right : {DType::u8, DType::i64}) {
       const DType type = left == right ? left : DType::i64;
@@ -210,7 +210,7 @@ TEST_CASE("numbers: powers of integers") {
   CHECK(pow(i, 2.0).to_vector<float>() == std::vector<float>{9, 0, 4});
   CHECK(pow(i, 2).dtype() == DType::i64);
   CHECK(pow(i, 0).to_vector<int64_t>() == Ints{1, 1, 1});
-  CHECK(pow(i, 300).to_vector<int64_t>() == Ints{4157753088978724465, 0, 0});  // PyTorch's
+  CHECK(pow(i, 300).to_vector<int64_t>() == Ints{4157753088978724465, 0, 0});  // as PyTorch
   CHECK(pow(300, tensor({1, 2}, {2}, DType::u8)).to_vector<int64_t>() == Ints{44, 144});
   CHECK(pow(2, tensor({1, -2}, {2}, DType::i64)).to_vector<int64_t>() == Ints{2, 0});
   for (int64_t p : {-1, -2})
@@ -219,7 +219,7 @@ TEST_CASE("numbers: powers of integers") {
   CHECK_THROWS_WITH_AS(pow(u, 256), doctest::Contains("pow: 256 does not fit u8"), Error);
 }
 
-TEST_CASE("numbers: what is stored must fit") {
+TEST_CASE("numbers: a stored number must fit the type") {
   Tensor u = tensor({1, 2}, {2}, DType::u8), i = u.to(DType::i64), f = u.to(DType::f32);
   Tensor mask = tensor({1, 0}, {2}, DType::u8);
   NoGradGuard guard;
@@ -279,7 +279,7 @@ TEST_CASE("numbers: what is stored must fit") {
   CHECK((f + 1e39).to_vector<double>() == std::vector<double>{kInf, kInf});
 }
 
-TEST_CASE("numbers: uniform over ranges whose width is beyond the type") {
+TEST_CASE("numbers: uniform over ranges whose width exceeds the type") {
   Rng rng(3);
   for (auto [type, most] : {std::pair(DType::f32, 3e38), std::pair(DType::f64, 1.7e308)}) {
     const auto u = uniform({4000}, -most, most, rng, type).to_vector<double>();
@@ -289,7 +289,7 @@ TEST_CASE("numbers: uniform over ranges whose width is beyond the type") {
       mean += v / most / 4000;
       square += v / most * v / most / 4000;
     }
-    CHECK(std::abs(mean) < 5 / std::sqrt(3 * 4000.));  // five standard deviations of each
+    CHECK(std::abs(mean) < 5 / std::sqrt(3 * 4000.));  // five standard deviations
     CHECK(std::abs(square - 1. / 3) < 5 * std::sqrt((1. / 5 - 1. / 9) / 4000));
   }
   Rng one(4);
@@ -336,7 +336,7 @@ TEST_CASE("numbers: bounds of integers") {
       check(true, [&] { return maximum(x, s); });
       check(false, [&] { return minimum(x, s); });
     }
-  const int64_t odd = (int64_t{1} << 53) + 1;  // no double
+  const int64_t odd = (int64_t{1} << 53) + 1;  // not a double
   CHECK(clamp(i, odd, odd).to_vector<int64_t>() == Ints(kLongs.size(), odd));
   CHECK(clamp(u, 0, 5.0).dtype() == DType::f32);
 }

@@ -1,6 +1,6 @@
-// The operands that the op table does not place, because they have no gradient: masks, indices,
-// targets, lengths, weights of classes, and integers on their own. In every layout the results, and
-// the gradients of the other operands, are those of a contiguous copy, bit for bit.
+// Operands without a gradient, which the op table does not place: masks, indices, targets, lengths,
+// class weights, and integers. In every layout, results and the gradients of the other operands
+// must equal those with a contiguous copy, bit for bit.
 #include <doctest/doctest.h>
 
 #include "tern/core/base/rng.h"
@@ -19,7 +19,7 @@ struct Row {
   std::string name;
   Shape shape;
   DType type;
-  int64_t low, high;  // numbers in [low, high)
+  int64_t low, high;  // the range [low, high) of the numbers
   std::function<Tensor(const Tensor&)> fn;
 };
 
@@ -27,7 +27,7 @@ std::vector<std::vector<double>> results(const Row& row, const Tensor& t) {
   Tensor y = row.fn(t);
   std::vector<std::vector<double>> out{y.to_vector<double>()};
   if (!y.requires_grad()) return out;
-  // Weights that differ, so that no gradient cancels.
+  // Distinct weights, so that no gradients cancel.
   Tensor up = reshape(arange(1, y.numel() + 1, 1, y.dtype()), y.shape());
   for (const Tensor& g : grad({y}, leaves(y), {.gradients = {up}}))
     out.push_back(g.to_vector<double>());

@@ -1,4 +1,5 @@
-// Reductions over any axes. Literal values are PyTorch's.
+// Reductions over any axes: the op table, integers, empty tensors, NaN, PyTorch's gradients at
+// ties, and the accuracy of long sums.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -21,7 +22,7 @@ using Arrays = std::vector<Array>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// What a naive reduction over `axes` (none: all) gives: `of` maps the numbers of one result.
+// A naive reduction over `axes` (all if empty): `of` maps the numbers of each group to its result.
 Array reduced(const Array& x, Dims axes, const std::function<double(std::vector<double>)>& of,
               bool keepdim = false) {
   axes = normalize_axes("naive", axes, x.shape.size());
@@ -123,7 +124,7 @@ TEST_CASE("op table: var and std") {
           return var(x, axes, correction, keep);
         },
         [=](const std::vector<double>& v) { return var_of(v, c); });
-    var_row.empty_shapes = {{4, 0, 5}};  // of nothing it is NaN, below
+    var_row.empty_shapes = {{4, 0, 5}};  // var of no elements is NaN: tested below
     test::run_rows({
         var_row,
         row(
@@ -136,8 +137,8 @@ TEST_CASE("op table: var and std") {
   }
 }
 
-// Six times 0.1 is not 0.6: the mean of equal numbers is another number.
-TEST_CASE("std: of equal elements it is 0, and so is its gradient") {
+// Six times 0.1 is not 0.6, so a rounded mean of equal numbers may differ from them.
+TEST_CASE("std: equal elements give 0 and a zero gradient") {
   for (DType type : {DType::f32, DType::f64}) {
     Tensor x = full({2, 6}, 0.1, type).set_requires_grad();
     Tensor y = std(x, {1});
@@ -155,7 +156,7 @@ TEST_CASE("op table: amax, amin, prod, logsumexp") {
       "amin", {4, 9}, {0}, true,
       [](const Tensor& x, const Dims& axes, bool keep) { return amin(x, axes, keep); },
       [](const std::vector<double>& v) { return best_of(v, -1); });
-  min_row.skip_expanded = true;  // equal elements
+  min_row.skip_expanded = true;  // jumps at equal elements
   min_row.skip_empty = true;     // an error, tested below
   auto lse = [](const Tensor& x, const Dims& axes, bool keep) { return logsumexp(x, axes, keep); };
   auto product = [](const Tensor& x, const Dims& axes, bool keep) { return prod(x, axes, keep); };
@@ -171,8 +172,8 @@ TEST_CASE("op table: norm") {
         "norm", {3, 4, 2}, {0, 2}, false,
         [=](const Tensor& x, const Dims& axes, bool keep) { return norm(x, p, axes, keep); },
         [=](const std::vector<double>& v) { return norm_of(v, p); });
-    if (std::isinf(p)) r.empty_shapes = {{3, 0, 2}};  // no share of nothing
-    r.skip_expanded = std::isinf(p);                  // equal elements
+    if (std::isinf(p)) r.empty_shapes = {{3, 0, 2}};  // a maximum needs elements
+    r.skip_expanded = std::isinf(p);                  // jumps at equal elements
     test::run_rows({r});
   }
 }
@@ -212,13 +213,13 @@ TEST_CASE("sum and prod of integers are i64; max and min keep the type") {
   CHECK_THROWS_WITH_AS(mean(longs), doctest::Contains("convert with .to(DType::f32)"), Error);
 }
 
-TEST_CASE("logsumexp: lines of -inf alone have a gradient of 0, as sums without terms") {
+TEST_CASE("logsumexp: a line of only -inf has a gradient of 0, like an empty sum") {
   const Tensor x = tensor({-kInf, -kInf, -kInf, 1, -kInf, 1}, {2, 3}).set_requires_grad();
   const std::vector<double> dx = grad({sum(logsumexp(x, 1))}, {x})[0].to_vector<double>();
   CHECK(dx == std::vector<double>{0, 0, 0, 0.5, 0, 0.5});
 }
 
-TEST_CASE("reductions of nothing") {
+TEST_CASE("reductions of empty tensors") {
   Tensor x = zeros({0, 3});
   CHECK(sum(x).item() == 0);
   CHECK(sum(x, 0).to_vector<double>() == std::vector<double>{0, 0, 0});
@@ -292,7 +293,7 @@ TEST_CASE("gradients at ties and zeros are PyTorch's") {
         }) == std::vector<double>{0, 0});
 }
 
-TEST_CASE("long sums of f32 are accurate, and the same for any number of threads") {
+TEST_CASE("long sums of f32 are accurate, with the same bits on any number of threads") {
   Rng rng(3);
   Tensor x = uniform({300, 70, 23}, 0, 1, rng);
   auto run = [&] {
@@ -316,7 +317,7 @@ TEST_CASE("long sums of f32 are accurate, and the same for any number of threads
   for (size_t i = 1; i < one.size(); ++i) REQUIRE(one[i] > 0);
 }
 
-// Sizes at the borders of what the kernels walk in blocks.
+// Sizes at the borders of the kernels' blocks.
 TEST_CASE("sums over rows and columns of every size") {
   Rng rng(4);
   for (int64_t n : {1, 7, 15, 16, 17, 64, 513, 2000})

@@ -1,4 +1,4 @@
-// Recurrent cells, whole layers, and the score of additive attention.
+// Recurrent cells, recurrent layers and the scores of additive attention, against plain loops.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ struct State {
   std::vector<double> h, c;
 };
 
-// One step of one row from the finished products of the input and of the state.
+// One step of one row. x and s are the products of the input and of the state with their weights.
 State naive_step(RnnKind kind, const std::vector<double>& x, const std::vector<double>& s,
                  const State& old) {
   const size_t n = old.h.size();
@@ -65,10 +65,10 @@ std::vector<double> product(const Array& w, const std::vector<double>& x, const 
 struct LayerCase {
   RnnKind kind;
   bool reverse;
-  std::vector<int64_t> lengths;  // empty: all steps
+  std::vector<int64_t> lengths;  // if empty, all steps count
 };
 
-// in: x (T,B,C), w_ih, w_hh, b_ih, b_hh, h0 and, for an LSTM, c0.
+// `in` holds x (T,B,C), w_ih, w_hh, b_ih, b_hh, h0 and, for an LSTM, c0.
 Array naive_layer(const LayerCase& c, const std::vector<Array>& in) {
   const int64_t steps = in[0].shape[0], batch = in[0].shape[1], n = in[2].shape[1];
   const bool lstm = c.kind == RnnKind::lstm;
@@ -175,14 +175,14 @@ TEST_CASE("op table: additive scores") {
   run_rows({row, no_keys});
 }
 
-TEST_CASE("additive_scores: keys gather the gradients of several queries") {
+TEST_CASE("additive_scores: gradients of keys add up over several queries") {
   Rng rng(1);
   Tensor q1 = randn({2, 1, 9}, rng, DType::f64), q2 = randn({2, 1, 9}, rng, DType::f64);
   Tensor k = randn({2, 3, 9}, rng, DType::f64), w = randn({9}, rng, DType::f64);
   Tensor apart = k.clone(), together = k.clone();
   apart.set_requires_grad();
   together.set_requires_grad();
-  // `shared` is no leaf, so that its gradient is gathered on the way.
+  // `shared` is not a leaf, so its gradient is summed during backward.
   Tensor shared = apart * 1;
   sum(additive_scores(q1, shared, w) + additive_scores(q2, shared, w) * 2).backward();
   Tensor both = additive_scores(cat({q1, q2}, 1), together, w);
@@ -204,7 +204,7 @@ TEST_CASE("rnn_layer: no biases, no state, no steps") {
   CHECK(sum(abs(w_ih.grad())).item() == 0);
 }
 
-TEST_CASE("rnn_layer: the same bits for any number of threads") {
+TEST_CASE("rnn_layer: same bits on any number of threads") {
   Rng rng(3);
   Tensor x = randn({7, 37, 20}, rng), w_ih = randn({120, 20}, rng) * 0.2;
   Tensor w_hh = randn({120, 40}, rng) * 0.2;

@@ -1,4 +1,5 @@
-// Writing at indices: scatter, scatter_reduce, index_add, index_put; nonzero, masked_select, grids.
+// Writing at indices (scatter, scatter_reduce, index_add, index_put), and nonzero, masked_select
+// and meshgrid: the op table, PyTorch's values and gradients, errors.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -30,11 +31,11 @@ Tensor f64(std::initializer_list<double> v, const Shape& shape) {
 Doubles numbers(const Tensor& t) { return t.to_vector<double>(); }
 Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
 
-const Ints kColumns = {2, 0, 2, 4, 0, 1};  // of rows 0 and 1: three sources each
+const Ints kColumns = {2, 0, 2, 4, 0, 1};  // for rows 0 and 1, three sources each
 
 Tensor columns(const Tensor& x) { return narrow(ints(kColumns, {2, 3}), 0, 0, x.size(0)); }
 
-/// x (2, 5) with its sources (2, 3) put in at kColumns by fn(what is there, what comes).
+/// Combines x (2, 5) with sources (2, 3) at kColumns: each element becomes fn(old, source).
 std::function<Array(const Arrays&)> put(double (*fn)(double, double)) {
   return [fn](const Arrays& in) {
     Array y = in[0];
@@ -113,7 +114,7 @@ TEST_CASE("op table: index_add, index_put, index, masked_select") {
   auto rows = [] { return ints({1, -3, 0, 1}, {2, 2}); };
   auto cols = [] { return ints({2, 0}, {2}); };
   auto put_in = [](bool accumulate) {
-    return [accumulate](const Arrays& in) {  // values (2, 3) over the last axes of (2, 2, 3)
+    return [accumulate](const Arrays& in) {  // values (2, 3) at the last axes of (2, 2, 3)
       Array y = in[0];
       const Ints r = {1, 1, 0, 1}, c = {2, 0, 2, 0};
       for (size_t k = 0; k < 4; ++k)
@@ -128,7 +129,7 @@ TEST_CASE("op table: index_add, index_put, index, masked_select") {
   };
   auto op = [=](bool accumulate) {
     return [=](const Args& x) {
-      Tensor r = where(lt(rows(), 0), rows() + 1, rows());  // -3 + 1: row 1 of 3
+      Tensor r = where(lt(rows(), 0), rows() + 1, rows());  // -3 + 1 means row 1 of 3
       return index_put(x[0], {r, cols()}, x[1], accumulate);
     };
   };
@@ -175,7 +176,7 @@ TEST_CASE("op table: index_add, index_put, index, masked_select") {
   });
 }
 
-TEST_CASE("index_add of integers: whole multiples, and no others") {
+TEST_CASE("index_add of integers: takes only whole multiples") {
   for (DType type : {DType::i64, DType::u8}) {
     const Tensor x = tensor({1, 2, 3, 4, 5, 6}, {2, 3}, type);
     const Tensor source = tensor({10, 20, 30, 40}, {2, 2}, type);
@@ -188,15 +189,15 @@ TEST_CASE("index_add of integers: whole multiples, and no others") {
     CHECK_THROWS_WITH_AS(index_add(x, 1, ints({2, 2}, {2}), source.to(DType::f32)),
                          doctest::Contains("index_add: adds f32 to"), Error);
   }
-  // Down to what u8 has room for, as sums and products do.
+  // The result wraps around in u8, like sums and products.
   const Tensor x = tensor({200}, {1}, DType::u8), y = index_add(x, 0, ints({0}, {1}), x, -2);
   CHECK(y.item() == (200 - 400 + 256));
-  const int64_t large = int64_t{1} << 60;  // beyond the digits of f64
+  const int64_t large = int64_t{1} << 60;  // has more digits than f64
   const Tensor exact = tensor(std::vector<int64_t>{large + 1});
   CHECK(index_add(exact, 0, ints({0}, {1}), exact, 3).item<int64_t>() == 4 * large + 4);
 }
 
-TEST_CASE("scatter: the last of several values stays, all get its gradient, as in PyTorch") {
+TEST_CASE("scatter: the last of several values stays, all get its gradient, like PyTorch") {
   Tensor x = f64({1, 2, 3}, {3}).set_requires_grad(), s = f64({5, 6, 7}, {3}).set_requires_grad();
   Tensor y = scatter(x, 0, ints({1, 1, 0}, {3}), s);
   CHECK(numbers(y) == Doubles{7, 6, 3});
@@ -225,7 +226,7 @@ TEST_CASE("scatter_reduce: without x itself, integers, ties, zeros") {
       CHECK(run(true) == with);
       CHECK(run(false) == without);
     }
-  // Gradients of PyTorch, for the sum of the result.
+  // PyTorch's gradients of the sum of the result.
   auto gradients = [](std::initializer_list<double> of_x, std::initializer_list<double> of_s,
                       ScatterReduce how, bool self) {
     Tensor x = f64(of_x, {2}).set_requires_grad(), s = f64(of_s, {3}).set_requires_grad();
@@ -243,7 +244,7 @@ TEST_CASE("scatter_reduce: without x itself, integers, ties, zeros") {
   CHECK(gradients({3, 9}, {2, 0, 5}, ScatterReduce::prod, false) == Doubles{0, 1, 0, 10, 0});
   CHECK(gradients({3, 9}, {2, 0, 5}, ScatterReduce::mean, true) ==
         Doubles{0.25, 1, 0.25, 0.25, 0.25});
-  // Second derivatives beside a zero; beside two there is an error.
+  // With one zero there are second derivatives. With two there is an error.
   Tensor x = f64({3}, {1}).set_requires_grad(), at = ints({0, 0}, {2});
   auto product = [&](const Tensor& s) { return scatter_reduce(x, 0, at, s, ScatterReduce::prod); };
   Tensor s = f64({0, 5}, {2}).set_requires_grad();
@@ -280,7 +281,7 @@ TEST_CASE("index_put: masks, neighbours, whole axes, types, errors") {
                        Error);
 }
 
-TEST_CASE("nonzero: positions in order, no axes, nothing, long") {
+TEST_CASE("nonzero: positions in order, no axes, no elements, long input") {
   CHECK(list(nonzero(tensor({0, 1, kNan, 0, -0.0, 3}, {2, 3}))) == Ints{0, 1, 0, 2, 1, 2});
   CHECK(list(nonzero(transpose(tensor({0, 1, 2, 0, 0, 3}, {2, 3}), 0, 1))) ==
         Ints{1, 0, 2, 0, 2, 1});
@@ -307,7 +308,7 @@ TEST_CASE("nonzero: positions in order, no axes, nothing, long") {
   CHECK(sum(ne(x, 0)).item<int64_t>() * 2 == static_cast<int64_t>(found[0].size()));
 }
 
-TEST_CASE("indices: u8 counts as i64, negative ones in take_along_axis") {
+TEST_CASE("indices: u8 is read as i64; take_along_axis accepts negative ones") {
   Tensor x = reshape(arange(0, 6), {2, 3});
   Tensor small = tensor({2, 0}, {2, 1}, DType::u8);
   CHECK(list(gather(x, 1, small)) == Ints{2, 3});

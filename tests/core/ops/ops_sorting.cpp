@@ -1,4 +1,4 @@
-// sort, argsort and topk: values, gradients, order of equals, NaN.
+// sort, argsort, topk and argmax: the op table, order of equal elements and NaN, integers, errors.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 Tensor ints(const Ints& values, const Shape& shape) { return tensor(values, shape); }
 Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
 
-// Positions of the first k elements in order, as a stable sort gives them.
+// The positions of the first k elements in the order of a stable sort.
 Ints order_of(const std::vector<double>& line, int64_t k, bool descending) {
   Ints at(line.size());
   std::iota(at.begin(), at.end(), 0);
@@ -38,7 +38,7 @@ Ints order_of(const std::vector<double>& line, int64_t k, bool descending) {
   return at;
 }
 
-// Values in order along axis 0 or 1 of a matrix.
+// The first k sorted values along axis 0 or 1 of a matrix.
 Array ordered(const Array& x, int axis, int64_t k, bool descending) {
   Shape shape = x.shape;
   shape[axis] = k;
@@ -110,7 +110,7 @@ TEST_CASE("op table: sorting") {
   });
 }
 
-TEST_CASE("sort is stable and takes NaN for the greatest") {
+TEST_CASE("sort is stable and treats NaN as the greatest") {
   Tensor x = tensor({2, kNan, 1, kInf, 2, -kInf, kNan, 1}, {8});
   CHECK(list(argsort(x)) == Ints{5, 2, 7, 0, 4, 3, 1, 6});
   CHECK(list(argsort(x, 0, true)) == Ints{1, 6, 3, 0, 4, 2, 7, 5});

@@ -1,5 +1,5 @@
-// Ops on one to three axes of space against naive loops; their options in combination are in
-// test_space_reference.cpp.
+// Convolution, padding, pooling and interpolation over one to three spatial axes, against naive
+// loops. Combinations of their options are tested in test_space_reference.cpp.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -30,7 +30,7 @@ Dims with_front(const Dims& front, const Dims& rest) {
 
 Dims space_of(const Shape& s) { return {s.begin() + 2, s.end()}; }
 
-/// Where tap k of window `at` lies along every axis of space.
+/// The position of tap k of window `at` along every spatial axis.
 struct Windows {
   Dims stride, padding, dilation;
   Dims operator()(const Dims& at, const Dims& k) const {
@@ -47,7 +47,8 @@ bool inside(const Dims& at, const Dims& sizes) {
   return true;
 }
 
-/// fn(sample, output channel, input channel, channel of the kernel) of a convolution's groups.
+/// Calls fn(sample, output channel, input channel, kernel channel) for every pair of channels that
+/// a grouped convolution connects.
 void each_channel(int64_t batch, const Shape& w, int64_t groups,
                   const std::function<void(int64_t, int64_t, int64_t, int64_t)>& fn) {
   const int64_t outputs = w[0] / groups;
@@ -72,7 +73,7 @@ Array naive_conv(const Arrays& in, const Windows& windows, const Dims& out, int6
   return y;
 }
 
-/// The convolution's sums sent the other way.
+/// The transposed convolution: every input element adds to the outputs of its window.
 Array naive_transpose(const Arrays& in, const Windows& windows, const Dims& out, int64_t groups) {
   const Array &x = in[0], &w = in[1];
   Array y(with_front({x.shape[0], w.shape[1] * groups}, out));
@@ -140,7 +141,7 @@ TEST_CASE("op table: conv3d and padding modes") {
   });
 }
 
-TEST_CASE("conv: same_padding keeps the sizes, one more at the end where it is odd") {
+TEST_CASE("conv: same_padding keeps the sizes and puts an odd pad at the end") {
   Rng rng(3);
   const Tensor x = randn({2, 3, 5, 6}, rng, DType::f64), w = randn({2, 3, 4, 3}, rng, DType::f64);
   for (PaddingMode mode : {PaddingMode::zeros, PaddingMode::reflect, PaddingMode::circular}) {
@@ -204,7 +205,7 @@ TEST_CASE("op table: transposed convolutions") {
 }
 
 TEST_CASE("op table: unfold and fold") {
-  const Windows windows{{2, 1}, {1, 0}, {1, 2}};  // of (3, 5) with a kernel (2, 2): 2 x 3
+  const Windows windows{{2, 1}, {1, 0}, {1, 2}};  // 2 x 3 windows of (3, 5), kernel (2, 2)
   const UnfoldOptions o{.kernel = 2, .dilation = {1, 2}, .padding = {1, 0}, .stride = {2, 1}};
   auto each = [windows](int64_t batch, const std::function<void(const Dims&, const Dims&)>& fn) {
     for_each_index({batch, 2, 2, 2, 2, 3}, [&](const Dims& i) {
@@ -267,7 +268,8 @@ TEST_CASE("op table: padding with elements") {
   });
 }
 
-/// The mean or the largest of window i of m along every axis of n.
+/// The mean or the maximum of each window, where window i of m covers [floor(i n / m),
+/// ceil((i + 1) n / m)) of an axis of size n.
 Array naive_adaptive(const Array& x, const Dims& out, bool max) {
   Array y(with_front({x.shape[0], x.shape[1]}, out));
   for_each_index(y.shape, [&](const Dims& at) {
@@ -321,7 +323,7 @@ TEST_CASE("op table: adaptive pooling") {
   });
 }
 
-/// Weights of a line through the two neighbours of every output.
+/// Linear interpolation between the two neighbours of every output.
 Array naive_linear(const Array& x, int64_t out, bool align) {
   const int64_t n = x.shape[2];
   Array y(Shape{x.shape[0], x.shape[1], out});
@@ -381,7 +383,7 @@ TEST_CASE("op table: interpolate and pixels") {
   });
 }
 
-TEST_CASE("ops on space: the same bits on any number of threads") {
+TEST_CASE("ops on space: same bits on any number of threads") {
   Rng rng(2);
   struct Case {
     Shape x, w;
@@ -437,7 +439,7 @@ TEST_CASE("ops on space: the same bits on any number of threads") {
   }
 }
 
-TEST_CASE("pooling: NaN spreads, the first of equals gets the gradient") {
+TEST_CASE("pooling: NaN spreads, the first of equal elements gets the gradient") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor x = tensor({1, 1, 0, 1, nan, 5, 1, 7, 2}, {1, 1, 3, 3}, DType::f64);
   CHECK(std::isnan(adaptive_max_pool2d(x, 1).item()));
@@ -461,14 +463,14 @@ TEST_CASE("pad: integers, and the order of the pads") {
 TEST_CASE("interpolate: a factor that keeps the size") {
   const Tensor x = reshape(arange(0, 4).to(DType::f32), {1, 1, 4});
   auto numbers = [](const Tensor& t) { return t.to_vector<double>(); };
-  // PyTorch's nearest moves the points of one axis, and not those of two.
+  // With such a factor, PyTorch's nearest resamples one axis, but returns two axes unchanged.
   CHECK(numbers(interpolate(x, {.scale_factor = 1.1})) == std::vector<double>{0, 0, 1, 2});
   CHECK(numbers(interpolate(unsqueeze(x, 2), {.scale_factor = {1, 1.1}})) == numbers(x));
   CHECK(numbers(interpolate(x, {.scale_factor = 1.1, .recompute_scale_factor = true})) ==
         numbers(x));
 }
 
-TEST_CASE("interpolate: an infinity reaches only what it has a share in") {
+TEST_CASE("interpolate: an infinity reaches only outputs in which it has a weight") {
   Tensor x = zeros({1, 1, 1, 9});
   mul_(select(x, 3, 8), 0);
   add_(select(x, 3, 8), full({}, INFINITY));

@@ -1,5 +1,5 @@
-// Order statistics, running products and extremes, counts and draws, against naive loops and
-// PyTorch's numbers.
+// Median, quantile, cumprod, cummax, unique, bincount, searchsorted, histogram and multinomial,
+// against naive loops and PyTorch's numbers.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ Doubles gradient(const std::function<Tensor(const Tensor&)>& fn, const Tensor& a
   return numbers(grad({sum(fn(x))}, {x})[0]);
 }
 
-/// fn of each line of a matrix along an axis: numbers in, numbers out.
+/// Applies fn to each line of a matrix along an axis. Without `keep`, the axis is dropped.
 std::function<Array(const Arrays&)> lines(int axis, std::function<Doubles(Doubles)> fn,
                                           bool keep = true) {
   return [=](const Arrays& in) {
@@ -191,7 +191,7 @@ TEST_CASE("op table: running products and extremes") {
   test::run_rows(rows);
 }
 
-TEST_CASE("median, kthvalue: ties, NaN, integers, no axes, nothing") {
+TEST_CASE("median, kthvalue: ties, NaN, integers, no axes, no elements") {
   auto all = [](const Tensor& x) { return median(x); };
   auto along = [](const Tensor& x) { return median(x, 0).values; };
   CHECK(gradient(all, f64({3, 1, 1, 2})) == Doubles{0, 0.5, 0.5, 0});
@@ -247,7 +247,7 @@ TEST_CASE("quantile: PyTorch's numbers, interpolations, shapes, errors") {
   CHECK_THROWS_WITH_AS(quantile(x, ones({1})), doctest::Contains("one type"), Error);
 }
 
-TEST_CASE("prod and cumprod of f32: many roundings that go one way do not add up") {
+TEST_CASE("prod and cumprod of f32: roundings in one direction do not add up") {
   const int64_t n = 1000000;
   const Tensor x = full({n, 2}, 1.000001);  // 1 + 2^-20
   std::vector<double> want = {1};
@@ -259,7 +259,8 @@ TEST_CASE("prod and cumprod of f32: many roundings that go one way do not add up
   CHECK(near(select(cumprod(select(x, 1, 0).contiguous(), 0), 0, n - 1).item(), want.back()));
   CHECK(near(prod(x, {0}).to_vector<double>()[1], want.back()));
   CHECK(near(prod(x).item(), want.back() * want.back()));
-  // The gradient of the last product, and that beside a 0, is the product of the others.
+  // The gradient of the whole product by its first factor, even if that is 0, is the product of the
+  // others.
   for (double first : {1.0, 0.0}) {
     CAPTURE(first);
     Tensor line = full({n}, 1.000001);
@@ -294,7 +295,7 @@ TEST_CASE("cummax, cumprod: NaN, ties, integers, zeros") {
   CHECK(all[0] == all[1]);
 }
 
-TEST_CASE("unique: order, inverse, counts, slices, NaN, nothing") {
+TEST_CASE("unique: order, inverse, counts, slices, NaN, no elements") {
   Tensor x = f64({3, 1, kNan, 1, kNan});
   Unique u = unique(x, {.return_inverse = true, .return_counts = true});
   CHECK(close(numbers(u.values), {1, 3, kNan, kNan}));
@@ -374,7 +375,8 @@ TEST_CASE("multinomial: frequencies, no replacement, errors") {
     const double p = w[i].item() / 10;
     CHECK(std::abs(counts[static_cast<size_t>(i)] / n - p) <= 5 * std::sqrt(p * (1 - p) / n));
   }
-  // The first drawn without replacement is distributed as with it; the second by what is left.
+  // Without replacement, the first draw is distributed as with it, the second by the weights that
+  // are left.
   Tensor rows = multinomial(expand(w, {n, 4}), 2, rng);
   Doubles first = numbers(bincount(select(rows, 1, 0), {}, 4));
   Doubles second = numbers(bincount(select(rows, 1, 1), {}, 4));

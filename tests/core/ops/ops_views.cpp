@@ -1,4 +1,5 @@
-// Views: values, gradients, that no element moves, and PyTorch's corner cases.
+// Views: values and gradients in the op table, shared memory, Python's slices, PyTorch's corner
+// cases, errors.
 #include <doctest/doctest.h>
 
 #include <numeric>
@@ -15,7 +16,7 @@ using test::Array;
 using test::for_each_index;
 using test::picked;
 
-// The same numbers in row-major order.
+// The same numbers in row-major order, with another shape.
 Array renamed(Array x, const Shape& shape) {
   x.shape = shape;
   return x;
@@ -266,7 +267,7 @@ TEST_CASE("op table: views, parts") {
   });
 }
 
-TEST_CASE("views move nothing; reshape copies only where it must") {
+TEST_CASE("views share memory; reshape copies only if it must") {
   Tensor x = counted({4, 6});
   for (const Tensor& y :
        {view(x, {2, -1}), reshape(x, {24}), transpose(x, 0, 1), permute(x, {1, 0}),
@@ -313,7 +314,7 @@ TEST_CASE("slice follows Python") {
   CHECK_THROWS_AS(slice(scalar(1), 0, {}, {}), Error);
 }
 
-TEST_CASE("views of tensors without axes and without elements") {
+TEST_CASE("views of tensors with no axes or no elements") {
   Tensor s = scalar(7);
   CHECK(flatten(s).shape() == Shape{1});
   CHECK(reshape(s, {1, 1}).shape() == Shape{1, 1});
@@ -326,7 +327,7 @@ TEST_CASE("views of tensors without axes and without elements") {
   CHECK(permute(s, {}).shape() == Shape{});
   CHECK(expand(s, {2, 0, 3}).shape() == Shape{2, 0, 3});
   CHECK(flip(s, {}).shape() == Shape{});
-  CHECK(unfold(s, 0, 1, 1).shape() == Shape{1});  // as PyTorch's
+  CHECK(unfold(s, 0, 1, 1).shape() == Shape{1});  // as in PyTorch
   CHECK(unfold(s, 0, 0, 2).shape() == Shape{0});
 
   Tensor none = counted({0, 3});
@@ -392,8 +393,8 @@ TEST_CASE("views refuse wrong arguments") {
   CHECK_THROWS_AS(unfold(x, 1, 1, 0), Error);
 }
 
-// Every step of a recurrence reads its own slice: their gradients gather in one tensor.
-TEST_CASE("gradients of many parts gather in one tensor") {
+// Every step of a recurrence reads its own slice. Their gradients are summed in one tensor.
+TEST_CASE("gradients of many slices add up in one tensor") {
   Tensor leaf = counted({100, 3}).set_requires_grad();
   Tensor x = leaf * 2, total = scalar(0.0);
   for (int64_t t = 0; t < 100; ++t) total = total + sum(x[t] * static_cast<double>(t));

@@ -1,4 +1,5 @@
-// Assignment: to a name it makes another handle, to a temporary it writes.
+// Assignment of tensors: to a variable it copies the handle, to a temporary view it writes the
+// elements.
 #include <doctest/doctest.h>
 
 #include "tern/core/ops/ops.h"
@@ -9,7 +10,7 @@ using namespace tern;
 using Numbers = std::vector<double>;
 }  // namespace
 
-TEST_CASE("assignment: a view that is a temporary is written, as in PyTorch") {
+TEST_CASE("assignment: to a temporary view writes its elements, as in PyTorch") {
   const Tensor x = zeros({2, 3});
   x[0] = ones({3});
   CHECK(x.to_vector<double>() == Numbers{1, 1, 1, 0, 0, 0});
@@ -25,7 +26,7 @@ TEST_CASE("assignment: a view that is a temporary is written, as in PyTorch") {
   CHECK_THROWS_WITH_AS(x[0] = ones({2}), doctest::Contains("cannot expand (2,) to (3,)"), Error);
 }
 
-TEST_CASE("assignment: a name becomes another handle") {
+TEST_CASE("assignment: to a variable copies the handle") {
   const Tensor x = zeros({2});
   Tensor y = x[0], z = ones({1});
   y = z;
@@ -37,14 +38,14 @@ TEST_CASE("assignment: a name becomes another handle") {
   CHECK(moved.to_vector<double>() == Numbers{2});
 }
 
-TEST_CASE("assignment: to a result that nobody shares it is an error, not lost") {
+TEST_CASE("assignment: to a result that no tensor shares is an error") {
   const Tensor x = ones({2, 2}), y = zeros({2, 2});
   CHECK_THROWS_WITH_AS((x * 2) = y, doctest::Contains("is lost: no other tensor shares"), Error);
   CHECK_THROWS_WITH_AS(x.clone() = 3, doctest::Contains("is lost: no other tensor shares"), Error);
   CHECK_THROWS_AS(Tensor() = y, Error);
 }
 
-TEST_CASE("assignment: what needs a gradient is not written") {
+TEST_CASE("assignment: with tensors that require a gradient is refused") {
   const Tensor w = ones({2, 2}).set_requires_grad();
   CHECK_THROWS_AS(w[0] = 0, Error);
   const Tensor x = zeros({2, 2});

@@ -1,5 +1,5 @@
-// The gradients of attention in f32 where scores are large: as exact as those of the products and
-// the softmax that it is composed of.
+// The gradients of fused attention in f32 with large scores: as exact as those of the products and
+// softmax that compose it.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -30,13 +30,13 @@ struct Inputs {
   }
 };
 
-/// The error of a gradient as a share of its size, both as norms.
+/// The relative error of a gradient in the 2-norm.
 double error(const Tensor& got, const Tensor& exact) {
   return (norm(got.to(DType::f64) - exact) / norm(exact)).item();
 }
 
-/// Both round the same scores; the probabilities must not lose more. Half as much again is room for
-/// the order of the sums.
+/// Fused and composed attention round the same scores, so the fused gradients must not lose more.
+/// The factor 1.5 leaves room for another order of the sums.
 void check_exact(const Inputs& in) {
   const std::vector<Tensor> exact = in.gradients(DType::f64, composed::attention);
   const std::vector<Tensor> by_ops = in.gradients(DType::f32, composed::attention);
@@ -47,7 +47,7 @@ void check_exact(const Inputs& in) {
   }
 }
 
-TEST_CASE("attention: gradients of large scores are as exact as by ops") {
+TEST_CASE("attention: gradients of large scores are as exact as with composed ops") {
   for (double size : {1.0, 10.0, 30.0, 100.0}) {
     Rng rng(1);
     const Shape queries{2, 4, 90, 32}, keys{2, 2, 110, 32};
@@ -69,7 +69,7 @@ TEST_CASE("attention: gradients of large scores are as exact as by ops") {
   }
 }
 
-TEST_CASE("attention: gradients of large scores are the same bits with any number of threads") {
+TEST_CASE("attention: gradients of large scores have the same bits on any number of threads") {
   Rng rng(2);
   const Shape shape{3, 2, 130, 16};
   const Inputs in{randn(shape, rng) * 50,
@@ -89,7 +89,7 @@ TEST_CASE("attention: gradients of large scores are the same bits with any numbe
   set_num_threads(before);
 }
 
-TEST_CASE("attention: a query that sees nothing has a gradient of 0") {
+TEST_CASE("attention: a query that sees no key has a gradient of 0") {
   Rng rng(3);
   const Shape shape{1, 1, 4, 3};
   const double inf = std::numeric_limits<double>::infinity();

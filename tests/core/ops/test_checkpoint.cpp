@@ -1,5 +1,5 @@
-// checkpoint() computes a segment again in backward: whatever the segment draws, captures or
-// throws, its gradients are those of the segment without it, or there is an Error.
+// checkpoint() recomputes a segment in backward. Whatever the segment draws, captures or throws,
+// its gradients equal those without checkpoint(), or there is an Error.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -28,8 +28,8 @@ Tensor scaled_by_draws(Args in, Rng& rng) {
   return y * static_cast<double>(1 + rng.below(7));
 }
 
-/// What segments draw: every door of a generator, alone and mixed, on the generator itself and on
-/// others made from it.
+/// A segment that draws random numbers: by every method of a generator, single and mixed, from the
+/// generator itself and from others made from it.
 struct Drawing {
   const char* name;
   std::function<Tensor(Args, Rng&)> run;
@@ -79,7 +79,7 @@ Tensor start(const Shape& shape) {
   return randn(shape, rng, DType::f64).set_requires_grad();
 }
 
-/// Values of the segment's output and gradient, and of a draw from its generator afterwards.
+/// The segment's output and gradient, and one draw from its generator afterwards.
 Values run(const Drawing& drawing, bool recompute, bool draw_between) {
   Rng rng(11);
   Tensor x = start({6, 4});
@@ -107,7 +107,7 @@ Values second_derivatives(const Drawing& drawing, bool recompute) {
 
 }  // namespace
 
-TEST_CASE("checkpoint: what a segment draws is drawn once, whoever draws it") {
+TEST_CASE("checkpoint: a segment's random numbers are the same when it runs again") {
   for (const Drawing& d : kDrawings)
     for (bool draw_between : {false, true})
       CHECK_MESSAGE(run(d, true, draw_between) == run(d, false, draw_between), d.name);
@@ -117,12 +117,12 @@ TEST_CASE("checkpoint: second derivatives see the same draws") {
   for (const Drawing& d : kDrawings) {
     Values with = second_derivatives(d, true), without = second_derivatives(d, false);
     REQUIRE(with.size() == without.size());
-    for (size_t i = 0; i < with.size(); ++i)  // sums of the same numbers in another order
+    for (size_t i = 0; i < with.size(); ++i)  // the order of sums differs
       CHECK_MESSAGE(with[i] == doctest::Approx(without[i]).epsilon(1e-12), d.name);
   }
 }
 
-TEST_CASE("checkpoint: a generator may move on, be moved or be gone before backward") {
+TEST_CASE("checkpoint: a generator may advance, move or be destroyed before backward") {
   auto gradient = [](bool recompute, auto between) {
     Tensor x = start({32});
     auto rng = std::make_shared<std::unique_ptr<Rng>>(std::make_unique<Rng>(3));
@@ -140,7 +140,7 @@ TEST_CASE("checkpoint: a generator may move on, be moved or be gone before backw
   CHECK(expected == gradient(true, [](auto& rng) { rng = std::make_unique<Rng>(*rng); }));
 }
 
-TEST_CASE("checkpoint: dropout of a module, its generators not named") {
+TEST_CASE("checkpoint: dropout of a module, without naming its generators") {
   Rng rng(1);
   nn::Sequential a(nn::Linear(8, 8, rng), nn::Dropout(0.5, rng)), b(a);
   Tensor x = randn({16, 8}, rng);
@@ -150,7 +150,7 @@ TEST_CASE("checkpoint: dropout of a module, its generators not named") {
   CHECK(b(x).to_vector<float>() == a(x).to_vector<float>());
 }
 
-TEST_CASE("checkpoint: generators stay as they are if fn throws when it runs again") {
+TEST_CASE("checkpoint: generators keep their state if fn throws when it runs again") {
   Tensor x = start({8});
   for (bool named : {false, true}) {
     Rng rng(3);
@@ -168,13 +168,13 @@ TEST_CASE("checkpoint: generators stay as they are if fn throws when it runs aga
     CHECK_THROWS_WITH_AS(backward(loss, {.retain_graph = true}), "again", std::runtime_error);
     CHECK(rng.state() == before);
     fails = false;
-    CHECK_NOTHROW(backward(loss));  // nothing of the failed run is left behind
+    CHECK_NOTHROW(backward(loss));  // the failed run leaves no trace
     rng.uniform();
     CHECK(rng.state() != before);
   }
 }
 
-// Results of ops that fn captures belong to the graph around it, which runs them once.
+// Captured results of ops belong to the surrounding graph, whose backward runs them once.
 TEST_CASE("checkpoint: fn may capture results of ops") {
   struct Row {
     const char* name;
@@ -248,7 +248,7 @@ TEST_CASE("checkpoint: fn may capture results of ops") {
   }
 }
 
-TEST_CASE("checkpoint: an fn that does something else when it runs again is refused") {
+TEST_CASE("checkpoint: an fn that behaves differently when it runs again is refused") {
   Rng rng(7);
   Tensor x = start({8});
   auto complaint = [&](auto fn, auto between) -> std::string {
@@ -281,11 +281,11 @@ TEST_CASE("checkpoint: an fn that does something else when it runs again is refu
   auto layer = [&](Args in) { return layers[i](in[0]); };
   x = start({2, 4});
   CHECK(has(complaint(layer, [&] { i = 1; }), "other parameters"));
-  nn::num_parameters(layers);  // names them
+  nn::num_parameters(layers);  // gives the parameters names
   const std::string copied = complaint([=](Args in) { return layers[1](in[0]); }, [] {});
   CAPTURE(copied);
   CHECK(has(copied, "checkpoint: fn uses a parameter of shape (4"));
-  CHECK(has(copied, ", a copy of '1."));  // its weight or its bias
+  CHECK(has(copied, ", a copy of '1."));  // the weight or the bias
   CHECK(has(copied, "capture modules by reference"));
   CHECK(complaint([&](Args in) { return layers[1](in[0]); }, [] {}).empty());
   int64_t rows = 1;

@@ -1,4 +1,5 @@
-// Fused ops of single layers beside their composed definitions (fused_table.h).
+// The table of fused ops (fused_table.h): linear, softmax, norms, dropout, cross_entropy and
+// convolutions against their composed definitions.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -44,7 +45,7 @@ TEST_CASE("fused and composed: linear") {
   }
 }
 
-// Kernels that are not fused by nature, but have forms of their own at every level.
+// These ops are not fused, but their kernels have separate code for every vector level.
 TEST_CASE("fused and composed: products, activations, reductions") {
   using Unary = Tensor (*)(const Tensor&);
   using Binary = Tensor (*)(const Tensor&, const Tensor&);
@@ -180,7 +181,7 @@ TEST_CASE("fused and composed: dropout") {
 
 TEST_CASE("fused and composed: cross_entropy") {
   auto shapes = [](int64_t n) { return Shapes{{5, n, 3}}; };
-  auto classes = [](const Tensor& x) {  // -1: ignored
+  auto classes = [](const Tensor& x) {  // -1 is ignored
     return reshape(remainder(arange(0, 15), x.size(1) + 1) - 1, {5, 3});
   };
   auto of_classes = [=](const std::string& name, CrossEntropyOptions o, bool weighted) {

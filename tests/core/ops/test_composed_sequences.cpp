@@ -1,4 +1,5 @@
-// Attention and recurrent ops beside their composed definitions (fused_table.h).
+// The table of fused ops (fused_table.h): attention, recurrent ops and linear_scan against their
+// composed definitions.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -56,7 +57,7 @@ TEST_CASE("fused and composed: attention") {
   });
 }
 
-// Fused only where no gradient is asked for.
+// The weights are fused only if no gradient is needed.
 TEST_CASE("fused and composed: the weights of attention") {
   for (int64_t n : test::kSizes) {
     Rng rng(static_cast<uint64_t>(n));
@@ -80,7 +81,7 @@ TEST_CASE("fused and composed: the weights of attention") {
   }
 }
 
-TEST_CASE("fused and composed: attention with a bias and of a scale of one's own") {
+TEST_CASE("fused and composed: attention with a bias and a given scale") {
   auto shapes = [](int64_t n) {
     return Shapes{{2, 2, n, n}, {2, 2, n, n}, {2, 2, n, 3}, {2, n, n}};
   };
@@ -179,7 +180,7 @@ FusedRow layer_row(RnnKind kind, bool reverse, bool lengths) {
       fmt::format("rnn_layer {}, reverse {}, lengths {}", static_cast<int>(kind), reverse, lengths),
       shapes, rnn_layer, composed::rnn_layer,
       [=](auto op, const Inputs& x) {
-        // Small weights: what a step gets wrong by rounding must not grow.
+        // Small weights, so that the rounding error of a step does not grow.
         const double scale = 0.5 / std::sqrt(static_cast<double>(x[5].size(1)));
         RnnLayerOptions o{.h0 = x[5], .c0 = x.size() > 6 ? x[6] : Tensor(), .reverse = reverse};
         if (lengths) o.lengths = tensor<int64_t>({2, 4, 0}, {3});

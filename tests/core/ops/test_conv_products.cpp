@@ -1,6 +1,6 @@
-// Convolutions of f32 are computed apart from those of f64 (windows packed for products,
-// Winograd's filtering), which are columns times weights: so the one is tried against the other, in
-// shapes drawn at random. The same shapes have the same bits on any number of threads.
+// Convolutions in f32 (windows packed for products, or Winograd's filtering) against those in f64,
+// which other code computes as columns times weights. Shapes are drawn at random. Each shape has
+// the same bits on any number of threads.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -25,7 +25,7 @@ namespace {
 
 using Three = std::array<int64_t, 3>;
 
-/// A convolution over `axes` axes; sizes of absent ones are not used.
+/// A convolution over the last `axes` axes; sizes of the others are not used.
 struct Example {
   int axes = 2;
   int64_t batch = 1, in = 1, out = 1, groups = 1;
@@ -87,7 +87,7 @@ Example any(Rng& rng) {
   return e;
 }
 
-/// Shapes that ConvMethod::winograd takes.
+/// A random convolution of a shape that ConvMethod::winograd supports.
 Example three_by_three(Rng& rng) {
   Example e;
   e.batch = between(2, 4, rng);
@@ -101,7 +101,7 @@ Example three_by_three(Rng& rng) {
   return e;
 }
 
-/// y, and the gradients by x, w and the bias.
+/// y and the gradients by x, w and the bias.
 struct Results {
   Tensor all[4];
 };
@@ -124,7 +124,7 @@ Results run(const Example& e, const Inputs& in, DType type = DType::f32) {
   return {{y.detach(), x.grad(), w.grad(), b.grad()}};
 }
 
-/// The largest difference, in parts of the largest number.
+/// The largest difference relative to the largest number of b.
 double difference(const Tensor& a, const Tensor& b) {
   if (a.numel() == 0) return 0;
   const double most = max(abs(b)).item<double>();
@@ -159,7 +159,7 @@ void check_threads(const Example& e, const Inputs& in, const Results& one,
   }
 }
 
-/// That f32 is f64 rounded, and that no number of `threads` changes a bit.
+/// Checks that f32 agrees with f64, and that all numbers of `threads` give the same bits.
 void check_example(const Example& e, Rng& rng, std::initializer_list<int> threads) {
   CAPTURE(e.text());
   const Inputs in(e, rng);
@@ -174,7 +174,7 @@ void check_example(const Example& e, Rng& rng, std::initializer_list<int> thread
 
 }  // namespace
 
-TEST_CASE("conv: f32 is f64 rounded, whatever the shape, and has its bits on any threads") {
+TEST_CASE("conv: f32 agrees with f64 for any shape, same bits on any number of threads") {
   const ThreadsScope threads;
   Rng rng(3);
   for (int i = 0; i < 300; ++i) {
@@ -186,7 +186,7 @@ TEST_CASE("conv: f32 is f64 rounded, whatever the shape, and has its bits on any
   }
 }
 
-TEST_CASE("conv: large ones, whose tasks share weights, have the same bits on any threads") {
+TEST_CASE("conv: large convolutions with shared weights, same bits on any number of threads") {
   const ThreadsScope threads;
   const std::vector<Example> examples{
       {.batch = 5,
@@ -222,7 +222,7 @@ TEST_CASE("conv: large ones, whose tasks share weights, have the same bits on an
   for (const Example& e : examples) check_example(e, rng, {2, 3, 7, 16, 64});
 }
 
-TEST_CASE("conv: Winograd's filtering is at most three times as far from f64 as direct sums") {
+TEST_CASE("conv: the error of Winograd's filtering is at most three times that of direct sums") {
   const MatmulBackendScope tiles(MatmulBackend::tiles);
   Rng rng(5);
   for (int64_t channels : {32, 64, 256}) {
@@ -271,19 +271,19 @@ TEST_CASE("conv: a gradient is computed by the method of its op") {
   CHECK_FALSE(test::same_bits(direct, gradient(ConvMethod::winograd, ConvMethod::direct)));
 }
 
-TEST_CASE("conv: in bf16 every way gives the same bits, those of rounded operands") {
+TEST_CASE("conv: every bf16 way gives the same bits, those of rounded operands") {
   const ThreadsScope threads;
   Rng rng(7);
   for (int i = 0; i < 40; ++i) {
     Example e = i % 4 == 0 ? three_by_three(rng) : any(rng);
-    e.groups = 1;  // depthwise ones stay f32
+    e.groups = 1;  // depthwise convolutions stay f32
     CAPTURE(e.text());
     if (e.in == 1) continue;
     const Inputs in(e, rng);
     const MatmulPrecisionScope precision(MatmulPrecision::bf16);
     set_num_threads(1);
     const Results one = run(e, in);
-    // Rounded operands, their sums exact.
+    // The expected results are sums in f64 of rounded operands.
     auto rounded = [](const Tensor& t) {
       std::vector<float> v = t.to_vector<float>();
       for (float& x : v) {
@@ -311,7 +311,7 @@ TEST_CASE("conv: in bf16 every way gives the same bits, those of rounded operand
   }
 }
 
-TEST_CASE("conv: a NaN reaches the windows that hold it alone, with both methods") {
+TEST_CASE("conv: a NaN reaches only the windows that hold it, with both methods") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   Rng rng(8);
   const int64_t size = 16, at = 5;

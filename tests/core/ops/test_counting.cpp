@@ -21,12 +21,12 @@ const std::vector<Shape> kShapes = {{5},          {1},          {3, 4},       {4
                                     {2, 2, 2},    {3, 2, 4},    {1, 5, 2},    {2, 2, 2, 2},
                                     {2, 3, 2, 4}, {3, 1, 2, 2}, {2, 2, 3, 1}, {1, 2, 1, 3}};
 
-/// Few values, so that many elements and slices are equal.
+/// Integers from 0 to values - 1: few, so that many elements and slices are equal.
 Tensor few(const Shape& shape, int64_t values, Rng& rng) {
   return floor(uniform(shape, 0, static_cast<double>(values), rng, DType::f64));
 }
 
-/// The same with some elements NaN.
+/// The same, with a quarter of the elements NaN.
 Tensor few_or_nan(const Shape& shape, int64_t values, Rng& rng) {
   const Tensor nan = lt(uniform(shape, 0, 1, rng, DType::f64), 0.25);
   return masked_fill(few(shape, values, rng), nan, std::numeric_limits<double>::quiet_NaN());
@@ -40,12 +40,12 @@ bool same(const Doubles& a, const Doubles& b) {
   return a.size() == b.size() && !less_slice(a, b) && !less_slice(b, a);
 }
 
-/// Slice i along an axis: its elements in row-major order of the other axes.
+/// The elements of slice i along an axis, in row-major order of the other axes.
 Doubles slice_of(const Tensor& x, int axis, int64_t i) {
   return narrow(x, axis, i, 1).to_vector<double>();
 }
 
-/// The slices of x, distinct, in the order of their elements or of their first places.
+/// The distinct slices of x, sorted by their elements or in order of first occurrence.
 std::vector<Doubles> distinct(const Tensor& x, int axis, bool sorted) {
   std::vector<Doubles> slices;
   for (int64_t i = 0; i < x.size(axis); ++i) {
@@ -161,12 +161,12 @@ TEST_CASE("searchsorted in lines of every rank") {
         }
 }
 
-TEST_CASE("searchsorted of nothing, of one number, and of integers among fractions") {
+TEST_CASE("searchsorted of no numbers, of one number, and of integers among fractions") {
   CHECK(searchsorted(zeros({0}), tensor({1, 2}, {2})).to_vector<int64_t>() == Ints{0, 0});
   CHECK(searchsorted(tensor({1, 2}, {2}), zeros({0})).shape() == Shape{0});
   CHECK(searchsorted(zeros({2, 0}), zeros({2, 3})).to_vector<int64_t>() == Ints(6));
   CHECK(searchsorted(tensor({1, 2}, {2}), full({}, 1.5)).item<int64_t>() == 1);
-  // f32 has no number 2^24 + 1.
+  // f32 cannot represent 2^24 + 1.
   const int64_t n = 1 << 24;
   const Tensor integers = tensor(Ints{n, n + 1, n + 2});
   CHECK(searchsorted(integers, 16777217.0).item<int64_t>() == 1);
@@ -179,7 +179,8 @@ TEST_CASE("searchsorted of nothing, of one number, and of integers among fractio
   CHECK(searchsorted(integers, f32).to_vector<int64_t>() == Ints{0, 2});
 }
 
-/// Of each bin by a loop over all elements; a share of all divided by the width, if a density.
+/// The sum of weights in each bin by a loop over all elements. A density is divided by the total
+/// and by the width of the bin.
 Doubles histogram_by_hand(const Doubles& x, const Doubles& weight, const Doubles& edges,
                           bool density) {
   Doubles bins(edges.size() - 1);
@@ -199,7 +200,7 @@ TEST_CASE("histograms of every rank, with NaN, weights and densities") {
   Rng rng(6);
   std::vector<Shape> shapes = kShapes;
   shapes.insert(shapes.end(), {{}, {0}, {2, 0}, {40, 5}});
-  const Tensor wide = tensor(Doubles{-0.5, 0, 1, 1, 2.25, 7});  // one bin has no width
+  const Tensor wide = tensor(Doubles{-0.5, 0, 1, 1, 2.25, 7});  // one bin has width 0
   const Tensor plain = tensor(Doubles{0, 1, 2, 3});
   for (const Shape& shape : shapes)
     for (DType type : {DType::f32, DType::f64})
@@ -209,7 +210,7 @@ TEST_CASE("histograms of every rank, with NaN, weights and densities") {
           const Tensor x = few_or_nan(shape, 5, rng).to(type);
           HistogramOptions o{.density = density};
           if (weighted) o.weight = ((few(shape, 8, rng) - 2) * 0.125).to(type);
-          const Tensor& given = density ? plain : wide;  // 0 / 0 is no density
+          const Tensor& given = density ? plain : wide;  // a bin of width 0 has no density
           const Doubles values = x.to_vector<double>(),
                         weight = weighted ? o.weight.to_vector<double>() : Doubles();
           auto check_bins = [&](const Histogram& got, const Doubles& edges) {
@@ -218,7 +219,7 @@ TEST_CASE("histograms of every rank, with NaN, weights and densities") {
             const Doubles want = histogram_by_hand(values, weight, edges, density);
             REQUIRE(bins.size() == want.size());
             for (size_t b = 0; b < bins.size(); ++b) {
-              const bool number = std::isfinite(want[b]);  // else the weights are 0 together
+              const bool number = std::isfinite(want[b]);  // otherwise the weights sum to 0
               CHECK((number ? std::abs(bins[b] - want[b]) <= 0x1p-22 * std::abs(want[b])
                             : !std::isfinite(bins[b])));
             }
@@ -229,7 +230,7 @@ TEST_CASE("histograms of every rank, with NaN, weights and densities") {
         }
 }
 
-TEST_CASE("histograms whose range is not said") {
+TEST_CASE("histograms without a given range") {
   for (DType type : {DType::f32, DType::f64}) {
     auto of = [type](const Doubles& v) { return tensor(v).to(type); };
     const Histogram none = histogram(zeros({0}, type), 2), one = histogram(full({}, 3, type), 2);
@@ -271,12 +272,12 @@ TEST_CASE("bincount and histogram against loops") {
     CHECK(histogram(x, 4, {.range = {{0, 4}}}).hist.to_vector<double>() == bins);
     const Tensor edges = tensor(Doubles{0, 1, 2, 3, 4});
     CHECK(histogram(x, edges, {.weight = weight}).hist.to_vector<double>() == weighted);
-    if (x.ndim() > 1)  // the order of elements does not matter
+    if (x.ndim() > 1)  // the order of elements has no effect
       CHECK(histogram(transpose(x, 0, -1), edges).hist.to_vector<double>() == bins);
   }
 }
 
-TEST_CASE("multinomial draws in every row by the row's own weights") {
+TEST_CASE("multinomial draws each row by the row's own weights") {
   Rng rng(5);
   const int64_t rows = 3, columns = 4, n = 20000;
   Tensor weights = uniform({rows, columns}, 0.1, 1, rng, DType::f64);
@@ -297,7 +298,7 @@ TEST_CASE("multinomial draws in every row by the row's own weights") {
     check_row(reshape(narrow(drawn, 0, r, 1), {n}), r);
     check_row(multinomial(reshape(narrow(weights, 0, r, 1), {columns}), n, rng, true), r);
   }
-  // Without replacement the three weights that are not 0 come once each.
+  // Without replacement, each of the three nonzero weights is drawn once.
   const Ints all = multinomial(weights, 3, rng).to_vector<int64_t>();
   for (int64_t r = 0; r < rows; ++r) {
     Ints row(all.begin() + 3 * r, all.begin() + 3 * (r + 1));

@@ -1,5 +1,5 @@
-// fused(): what it does beyond its words (test_fused_words.cpp): broadcasting, what is kept, which
-// gradients cost nothing, errors, observers.
+// fused() as an op: broadcasting, the tensors it saves, gradients that cost nothing, errors,
+// observers. Its words are tested in test_fused_words.cpp.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -35,12 +35,12 @@ Tensor composed_eight(const Inputs& x, std::index_sequence<K...>) {
 }
 
 TEST_CASE("op table: fused formulas of several inputs") {
-  auto naive_gate = [](const Arrays& x) {  // (2,3,4) (2,3,4) (3,1)
+  auto naive_gate = [](const Arrays& x) {  // shapes (2,3,4) (2,3,4) (3,1)
     Array y = x[0];
     for (int64_t i = 0; i < y.numel(); ++i) y[i] *= x[1][i] + x[2][i / 4 % x[2].numel()];
     return y;
   };
-  auto naive_scaled = [](const Arrays& x) {  // (2,3,4) (2,3,4) (4) (2,1,1)
+  auto naive_scaled = [](const Arrays& x) {  // shapes (2,3,4) (2,3,4) (4) (2,1,1)
     Array y = x[0];
     for (int64_t i = 0; i < y.numel(); ++i) y[i] += x[1][i] * x[2][i % 4] * x[3][i / 12];
     return y;
@@ -97,8 +97,8 @@ TEST_CASE("fused: eight inputs, second derivatives") {
   CHECK_NOTHROW(gradgradcheck(fn, x));
 }
 
-// A pass of many blocks, in every mixture of operands, is that of one thread, bit for bit.
-TEST_CASE("fused: large passes do not depend on the number of threads") {
+// A pass of many blocks over operands of every layout.
+TEST_CASE("fused: large passes have the same bits on any number of threads") {
   Rng rng(5);
   const Shape shape{7, 61, 333};
   Tensor x = transpose(randn({61, 7, 333}, rng), 0, 1),
@@ -123,7 +123,7 @@ TEST_CASE("fused: large passes do not depend on the number of threads") {
   for (size_t i = 0; i < want.size(); i += 101) CHECK(one[0][i] == doctest::Approx(want[i]));
 }
 
-TEST_CASE("fused: only what slopes read is kept") {
+TEST_CASE("fused: only tensors that slopes read are saved") {
   Rng rng(6);
   Tensor x = randn({4, 5}, rng).set_requires_grad(), y = randn({4, 5}, rng).set_requires_grad();
   Tensor a = x + 0, b = y + 0, m = tensor({0, 2, 0, 2}, {4, 1});
@@ -133,7 +133,7 @@ TEST_CASE("fused: only what slopes read is kept") {
     fill_(t.detach(), number);
   };
   Tensor s = fused("kept", formula, a, b, m);
-  written(a, 3);  // not read by any slope, and b by none that is wanted
+  written(a, 3);  // no slope reads a, and no needed slope reads b
   written(b, 3);
   const auto g = grad({sum(s)}, {x, y});
   CHECK(g[0].to_vector<double>() == std::vector<double>(20, 1));
@@ -143,7 +143,7 @@ TEST_CASE("fused: only what slopes read is kept") {
   CHECK_THROWS_WITH_AS(backward(sum(s)), doctest::Contains("kept saved a tensor"), Error);
 }
 
-TEST_CASE("fused: a slope of 1 hands the gradient on, equal slopes share theirs") {
+TEST_CASE("fused: a slope of 1 passes the gradient on, equal slopes share one gradient") {
   Rng rng(7);
   Tensor a = randn({4, 5}, rng).set_requires_grad(), b = randn({4, 5}, rng).set_requires_grad(),
          c = randn({4, 5}, rng).set_requires_grad(), up = randn({4, 5}, rng);
@@ -170,7 +170,7 @@ TEST_CASE("fused: an input that the formula does not read has a gradient of 0") 
   CHECK(g[1].to_vector<double>() == std::vector<double>(3, 0));
 }
 
-TEST_CASE("fused: integers come in as floats, without a gradient") {
+TEST_CASE("fused: integers are read as floats and have no gradient") {
   Rng rng(8);
   Tensor x = randn({3, 4}, rng, DType::f64).set_requires_grad();
   Tensor keep = tensor({1, 0, 1, 1}, {4}, DType::u8);
@@ -186,7 +186,7 @@ TEST_CASE("fused: integers come in as floats, without a gradient") {
             .to_vector<double>() == std::vector<double>{0, 0.5, 1});
 }
 
-TEST_CASE("fused: a branch not taken gives nothing, however infinite") {
+TEST_CASE("fused: an infinite slope in a branch that is not taken has no effect") {
   Tensor x = tensor({0, 4, -1}, {3}, DType::f64).set_requires_grad();
   auto formula = [](auto v) { return where(v > 0, log(v) + sqrt(v), 3 * v); };
   for (bool recorded : {false, true}) {
@@ -209,7 +209,7 @@ TEST_CASE("fused: captured numbers, empty and zero-dimensional tensors") {
   CHECK(grad({sum(y)}, {none})[0].shape() == Shape{0, 3});
 }
 
-TEST_CASE("fused: errors and observers know the name") {
+TEST_CASE("fused: errors and observers give the name of the formula") {
   CHECK_THROWS_WITH_AS(fused("swiglu", kSwiglu, zeros({3}), Tensor()),
                        doctest::Contains("swiglu: operand 2 is undefined"), Error);
   CHECK_THROWS_WITH_AS(fused("swiglu", kSwiglu, zeros({3}), zeros({4})),

@@ -98,7 +98,7 @@ TEST_CASE("op table: fused words, smooth") {
   });
 }
 
-TEST_CASE("op table: fused words, in pieces") {
+TEST_CASE("op table: fused words, piecewise") {
   test::run_rows({
       row(
           "relu", [](auto x) { return relu(x); }, [](double x) { return x > 0 ? x : 0; }),
@@ -155,7 +155,8 @@ TEST_CASE("op table: fused words, arithmetic") {
   });
 }
 
-// Where ops.h has the same function: at kinks, infinities and NaN too, in value and slope.
+// Checks that a formula and the op of ops.h agree in value and slope, also at kinks, infinities and
+// NaN.
 template <class Formula>
 void same_as(const std::string& name, Formula formula, Tensor (*op)(const Tensor&)) {
   const double inf = std::numeric_limits<double>::infinity();
@@ -180,7 +181,7 @@ void same_as(const std::string& name, Formula formula, Tensor (*op)(const Tensor
     }
 }
 
-TEST_CASE("fused words at their edges are the ops") {
+TEST_CASE("fused words agree with the ops at kinks, infinities and NaN") {
   same_as(
       "relu", [](auto x) { return relu(x); }, relu);
   same_as(
@@ -216,7 +217,7 @@ TEST_CASE("fused words at their edges are the ops") {
       "pow, 3", [](auto x) { return pow(x, 3.0); }, [](const Tensor& x) { return pow(x, 3.0); });
 }
 
-// Where a sigmoid rounds to 0 or 1, its derivatives still have all their digits, as the ops' do.
+// Where a sigmoid rounds to 0 or 1, its derivatives keep all their digits, as those of the ops do.
 template <class Formula>
 void same_second(const std::string& name, Formula formula, Tensor (*op)(const Tensor&)) {
   INFO(name);
@@ -233,7 +234,7 @@ void same_second(const std::string& name, Formula formula, Tensor (*op)(const Te
   }
 }
 
-TEST_CASE("fused words: second derivatives far out are the ops'") {
+TEST_CASE("fused words: second derivatives far from 0 agree with the ops") {
   same_second(
       "silu", [](auto x) { return silu(x); }, silu);
   same_second(

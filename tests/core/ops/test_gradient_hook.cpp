@@ -1,4 +1,5 @@
-// on_gradient: functions that see gradients on their way back, and change them.
+// on_gradient, which calls a function with the gradient of a tensor in backward; the function may
+// replace it.
 #include <doctest/doctest.h>
 
 #include "tern/core/base/rng.h"
@@ -31,7 +32,7 @@ TEST_CASE("op table: on_gradient") {
                    .naive = [](const std::vector<test::Array>& x) { return x[0]; }}});
 }
 
-TEST_CASE("on_gradient: the whole gradient comes once, and what is returned goes on") {
+TEST_CASE("on_gradient: is called once with the whole gradient, and its result replaces it") {
   const Tensor x = leaf({1, 2, 3});
   std::vector<std::vector<double>> seen;
   const Tensor y = on_gradient(x * 2, [&](const Tensor& dy) {
@@ -44,7 +45,7 @@ TEST_CASE("on_gradient: the whole gradient comes once, and what is returned goes
   CHECK(gradient_of(x) == std::vector<double>{140, 220, 300});
 }
 
-TEST_CASE("on_gradient: only uses of the result are seen; undefined leaves the gradient") {
+TEST_CASE("on_gradient: sees only uses of its result; an undefined result changes nothing") {
   const Tensor x = leaf({1, 2});
   Tensor kept;
   const Tensor y = on_gradient(x, [&](const Tensor& dy) {
@@ -52,7 +53,7 @@ TEST_CASE("on_gradient: only uses of the result are seen; undefined leaves the g
     return Tensor();
   });
   backward(sum(x * 100) + sum(y * 3));
-  CHECK(kept.to_vector<double>() == std::vector<double>{3, 3});  // nothing was added in place
+  CHECK(kept.to_vector<double>() == std::vector<double>{3, 3});  // nothing was added to it in place
   CHECK(gradient_of(x) == std::vector<double>{103, 103});
 }
 
@@ -63,7 +64,7 @@ TEST_CASE("on_gradient: the other operand of a sum keeps its gradient") {
   CHECK(gradient_of(b) == std::vector<double>{0, 0});
 }
 
-TEST_CASE("on_gradient: every pass calls it, and where nothing is recorded none") {
+TEST_CASE("on_gradient: is called in every pass, and never without a recorded graph") {
   const Tensor x = leaf({1, 2});
   int calls = 0;
   const auto count = [&](const Tensor& dy) { return ++calls, dy; };
@@ -79,9 +80,8 @@ TEST_CASE("on_gradient: every pass calls it, and where nothing is recorded none"
   CHECK(calls == 2);
 }
 
-TEST_CASE("on_gradient: second derivatives are those of what it computes") {
-  // y = c x^2 with dy replaced by dy^2, dy = c:  dx = 2 c^2 x, d dx / dx = 2 c^2, d dx / dc = 4 c
-  // x.
+TEST_CASE("on_gradient: second derivatives include the function") {
+  // y = c x^2 with dy = c replaced by dy^2:  dx = 2 c^2 x, d dx / dx = 2 c^2, d dx / dc = 4 c x.
   const Tensor x = leaf({1, 2, -3}), c = leaf({0.5, -2, 4});
   const Tensor y = on_gradient(x * x, [](const Tensor& dy) { return dy * dy; });
   const Tensor dx = grad({sum(c * y)}, {x}, {.create_graph = true})[0];
@@ -89,7 +89,7 @@ TEST_CASE("on_gradient: second derivatives are those of what it computes") {
   const auto second = grad({sum(dx)}, {x, c});
   CHECK(second[0].to_vector<double>() == std::vector<double>{0.5, 8, 32});
   CHECK(second[1].to_vector<double>() == std::vector<double>{2, -16, -48});
-  // In backward() nothing is recorded.
+  // backward() without create_graph records nothing.
   bool recorded = true;
   backward(sum(c * on_gradient(x, [&](const Tensor& dy) {
                  const Tensor g = dy * c;
@@ -99,7 +99,7 @@ TEST_CASE("on_gradient: second derivatives are those of what it computes") {
   CHECK(!recorded);
 }
 
-TEST_CASE("on_gradient: in a checkpoint, which runs again, it is called once") {
+TEST_CASE("on_gradient: is called once in a checkpoint, although that runs again") {
   const Tensor x = leaf({1, 2});
   int calls = 0;
   const auto fn = [&calls](std::span<const Tensor> in) {
@@ -110,7 +110,7 @@ TEST_CASE("on_gradient: in a checkpoint, which runs again, it is called once") {
   CHECK(gradient_of(x) == std::vector<double>{30, 30});
 }
 
-TEST_CASE("on_gradient: what does not fit is an error") {
+TEST_CASE("on_gradient: a wrong result of the function is an error") {
   const Tensor x = leaf({1, 2}), c = x.detach();
   const auto text = [&](std::function<Tensor(const Tensor&)> fn) {
     try {
@@ -131,12 +131,12 @@ TEST_CASE("on_gradient: what does not fit is an error") {
   CHECK(!x.grad().defined());
 }
 
-TEST_CASE("on_gradient: of a weight of a model, by WeightsInstead") {
+TEST_CASE("on_gradient: on a weight of a model, with WeightsInstead") {
   Rng rng(1);
   const models::Gpt model(
       {.vocab = 7, .context = 4, .dim = 8, .layers = 1, .heads = 2, .dropout = 0}, rng);
   const Tensor tokens = randint(0, 7, {2, 4}, rng);
-  const Tensor table = model.body.embed.own();  // of embeddings, and the head
+  const Tensor table = model.body.embed.own();  // the embedding and the head share it
   backward(model.loss(tokens, tokens));
   const Tensor plain = table.grad();
   nn::zero_grad(model);

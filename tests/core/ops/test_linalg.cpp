@@ -1,4 +1,5 @@
-// linalg at the edges: batches, singular and empty matrices, errors, threads.
+// linalg at the edges: batches, singular and empty matrices, gradients that do not exist, errors,
+// threads; outer, trace, diag_embed and cdist in the op table.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -37,7 +38,7 @@ const Tensor kTall = f64({1, 2, 3, 4, 5, 7}, {3, 2}), kWide = f64({1, 3, 5, 2, 4
 const Tensor kSquare = f64({2, 1, 0, 1, 3, -1, 0.5, -1, 4}, {3, 3});
 const Tensor kDefinite = f64({4, 1, 0.5, 1, 3, -1, 0.5, -1, 2}, {3, 3});
 
-TEST_CASE("linalg: the inverse of a matrix with a NaN is NaN, of others beside it their own") {
+TEST_CASE("linalg: a NaN in one matrix does not affect the inverses of others in the batch") {
   Tensor pair = stack({full({2, 2}, std::numeric_limits<double>::quiet_NaN(), DType::f64),
                        eye(2, 2, DType::f64) * 2.0, eye(2, 2, DType::f64)});
   fill_(pair[2][0][1], std::numeric_limits<double>::quiet_NaN());
@@ -47,7 +48,7 @@ TEST_CASE("linalg: the inverse of a matrix with a NaN is NaN, of others beside i
   CHECK(all(isnan(y[2])).item<bool>());
 }
 
-TEST_CASE("linalg: singular matrices are refused by name and place") {
+TEST_CASE("linalg: errors for singular matrices name the op and the matrix") {
   Tensor a = cat({unsqueeze(kSquare, 0), f64({1, 2, 3, 2, 4, 6, 1, 1, 1}, {1, 3, 3})});
   a = reshape(a, {1, 2, 3, 3});
   Tensor zero = zeros({3, 3}, DType::f64), b = ones({3}, DType::f64);
@@ -68,8 +69,8 @@ TEST_CASE("linalg: singular matrices are refused by name and place") {
   Tensor leaf = zero.clone().set_requires_grad();
   CHECK_THROWS_WITH_AS(backward(linalg::slogdet(leaf).logabsdet),
                        doctest::Contains("linalg::slogdet: a singular matrix"), Error);
-  // The gradient of det is the cofactors, also for singular matrices. A cofactor of a 3 x 3 matrix
-  // is a product of two singular values, and LAPACK computes these with an error up to n eps |a|.
+  // The gradient of det is the matrix of cofactors, also for singular matrices. A cofactor of a
+  // 3 x 3 matrix is a product of two singular values, which LAPACK computes up to n eps |a|.
   const std::vector<std::pair<Tensor, Doubles>> rows = {
       {f64({1, 2, 3, 2, 4, 6, 1, 1, 1}, {3, 3}), {-2, 4, -2, 1, -2, 1, 0, 0, 0}},
       {f64({1, 2, 3, 2, 4, 6, 3, 6, 9}, {3, 3}), Doubles(9, 0)},
@@ -104,7 +105,7 @@ TEST_CASE("linalg: gradients that do not exist are refused") {
       kTall, [](const Tensor& x) { return linalg::qr(x, QrMode::r).r; }, "QrMode::r");
   refuses(
       kTall * 0, [](const Tensor& x) { return linalg::qr(x).q; }, "singular");
-  Tensor x = one.clone().set_requires_grad();  // the values themselves have one
+  Tensor x = one.clone().set_requires_grad();  // singular values and eigenvalues have gradients
   backward(sum(linalg::svd(x).s) + sum(linalg::eigvalsh(x)));
   CHECK(near(x.grad().to_vector<double>(), (one * 2).to_vector<double>(), 1e-14));
   const Tensor bad = f64({1, kInf, 0, std::nan("")}, {2, 2});
@@ -119,7 +120,7 @@ TEST_CASE("linalg: gradients that do not exist are refused") {
   CHECK_THROWS_WITH_AS(linalg::matrix_norm(kTall, 3.0), doctest::Contains("order is 3"), Error);
 }
 
-TEST_CASE("linalg: batches broadcast, vectors, shapes of every mode") {
+TEST_CASE("linalg: broadcast batches, vectors, shapes of every mode") {
   Rng rng(3);
   Tensor a = randn({4, 1, 3, 3}, rng, DType::f64), b = randn({2, 3, 5}, rng, DType::f64);
   Tensor x = linalg::solve(a, b);
@@ -174,7 +175,7 @@ TEST_CASE("linalg: batches broadcast, vectors, shapes of every mode") {
            {-7, 11}, 1e-14));
 }
 
-TEST_CASE("linalg: nothing at all") {
+TEST_CASE("linalg: empty matrices and batches") {
   for (DType type : {DType::f32, DType::f64}) {
     Tensor none = zeros({0, 3, 3}, type), tiny = zeros({2, 0, 0}, type),
            flat = zeros({2, 0, 3}, type);
@@ -253,7 +254,7 @@ TEST_CASE("op table: outer, trace, diag_embed, cdist") {
                        Error);
 }
 
-TEST_CASE("linalg: gradients have full precision where products are bf16's") {
+TEST_CASE("linalg: gradients have full precision when matmul is in bf16") {
   Rng rng(8);
   const Tensor a = randn({5, 5}, rng) + 4 * eye(5), b = randn({5, 3}, rng);
   auto gradients = [&] {
@@ -275,7 +276,7 @@ TEST_CASE("linalg: gradients have full precision where products are bf16's") {
   CHECK(gradients() == want);
 }
 
-TEST_CASE("linalg: the number of threads changes nothing") {
+TEST_CASE("linalg: same bits on any number of threads") {
   Rng rng(9);
   std::vector<Doubles> all;
   const int before = num_threads();

@@ -1,4 +1,5 @@
-// linalg and cdist beside PyTorch 2.15: values, and the gradients of 1, 2, 3, ... times them.
+// linalg and cdist against PyTorch 2.15: values, and gradients with 1, 2, 3, ... as the gradient
+// from above.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -29,7 +30,7 @@ struct Reference {
   const char* name;
   std::function<Tensor(const Args&)> fn;
   Args x;
-  std::vector<Doubles> want;  ///< the value, then the gradients of (1, 2, 3, ...)
+  std::vector<Doubles> want;  ///< the value, then the gradients for (1, 2, 3, ...)
 };
 
 void compare(const std::vector<Reference>& rows) {

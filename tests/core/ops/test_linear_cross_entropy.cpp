@@ -1,5 +1,5 @@
-// cross entropies that take less memory: linear_cross_entropy, which never has all logits, and
-// cross_entropy, whose gradient takes their place.
+// Cross entropies that save memory: linear_cross_entropy, which never stores all logits, and
+// cross_entropy, whose gradient reuses the memory of the logits.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 
 Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
 
-/// Classes of `rows`, of which every fifth is ignored.
+/// A target class per row; every fifth row is ignored.
 Tensor some_classes(int64_t rows, int64_t classes) {
   Tensor t = remainder(arange(0, rows) * 7 + 3, classes);
   return where(eq(remainder(arange(0, rows), 5), 4), -1, t);
@@ -107,7 +107,7 @@ TEST_CASE("fused and composed: linear_cross_entropy") {
           CrossEntropyOptions options = o;
           const int64_t n = x[1].size(0);
           if (weighted) options.weight = linspace(0.5, 1.5, n, x[0].dtype());
-          const Tensor none = x[2] * 0;  // so that all three are used
+          const Tensor none = x[2] * 0;  // makes the loss use all three inputs
           const Tensor y = op(x[0], x[1], biased ? x[2] : Tensor(), some_classes(7, n), options);
           return biased ? y : y + sum(none);
         },
@@ -123,8 +123,8 @@ TEST_CASE("fused and composed: linear_cross_entropy") {
   });
 }
 
-TEST_CASE("linear_cross_entropy: several blocks of rows are one loss") {
-  const Problem p(500, 6, 20000);  // three blocks and a rest
+TEST_CASE("linear_cross_entropy: several blocks of rows give one loss") {
+  const Problem p(500, 6, 20000);  // three blocks and a remainder
   for (const Reduction r : {Reduction::mean, Reduction::none}) {
     const CrossEntropyOptions o{.label_smoothing = 0.1, .reduction = r};
     const Tensor got = p.fused(o), want = p.plain(o);
@@ -134,7 +134,7 @@ TEST_CASE("linear_cross_entropy: several blocks of rows are one loss") {
   }
 }
 
-TEST_CASE("linear_cross_entropy: memory of a block, not of all logits") {
+TEST_CASE("linear_cross_entropy: takes memory for one block, not for all logits") {
   const detail::ThreadCountScope threads(2);  // each packs half a megabyte
   const Problem p(1024, 8, 16384);  // logits of 64 MiB; weight and its gradient 512 KiB each
   const int64_t fused = peak_of([&] { p.gradients(p.fused()); });
@@ -146,7 +146,7 @@ TEST_CASE("linear_cross_entropy: memory of a block, not of all logits") {
   CHECK(evaluated < (20 << 20));
 }
 
-TEST_CASE("linear_cross_entropy: the same for any number of threads") {
+TEST_CASE("linear_cross_entropy: same bits on any number of threads") {
   const Problem p(300, 16, 20000);
   check_threads([&] {
     std::vector<float> out = p.fused().to_vector<float>();
@@ -175,7 +175,7 @@ TEST_CASE("linear_cross_entropy: gradients of scaled losses, of several passes, 
   CHECK_FALSE(p.weight.grad().defined());
 }
 
-TEST_CASE("linear_cross_entropy: a table that is the embedding too") {
+TEST_CASE("linear_cross_entropy: a weight that is also the embedding") {
   Rng rng(1);
   const Tensor table = leaf(randn({30, 8}, rng)), ids = remainder(arange(0, 14), 30);
   const Tensor next = remainder(ids + 1, 30);
@@ -189,7 +189,7 @@ TEST_CASE("linear_cross_entropy: a table that is the embedding too") {
   CHECK(close(gradient(true), gradient(false)));
 }
 
-TEST_CASE("linear_cross_entropy: nothing but ignored targets, one row, no rows") {
+TEST_CASE("linear_cross_entropy: only ignored targets, one row, no rows") {
   const Problem p(4, 3, 5);
   const Tensor ignored = full({4}, -1, DType::i64);
   for (const Reduction r : {Reduction::mean, Reduction::sum}) {
@@ -223,7 +223,7 @@ TEST_CASE("linear_cross_entropy: errors name the rule and the values") {
                        doctest::Contains("label_smoothing"), Error);
 }
 
-TEST_CASE("cross_entropy: its gradient takes the place of logits that nobody holds") {
+TEST_CASE("cross_entropy: its gradient reuses the memory of logits without other owners") {
   const detail::ThreadCountScope threads(2);  // each packs half a megabyte
   Rng rng(2);
   const Tensor x = leaf(randn({512, 4}, rng)), w = leaf(randn({8192, 4}, rng));
@@ -235,9 +235,9 @@ TEST_CASE("cross_entropy: its gradient takes the place of logits that nobody hol
     backward(loss);
     loss = {};
   });
-  CHECK(peak < logits / 4);  // beside the logits, which were there before
+  CHECK(peak < logits / 4);  // in addition to the logits, which existed before
   const Tensor want = w.grad().clone();
-  // Held, they stay as they are; and a graph that is retained can be gone through again.
+  // Logits with another owner stay unchanged, and a retained graph can run backward again.
   const Tensor held = linear(x, w);
   const Tensor before = held.clone().detach();
   w.set_grad({});

@@ -1,5 +1,5 @@
-// Braces that mean what they mean in Python: tensors of nested lists, slices of several axes; and
-// sequences padded to one length.
+// Nested lists as tensors and slices of several axes, written like in Python; amax against max; and
+// pad_sequence.
 #include <doctest/doctest.h>
 
 #include "tern/core/base/rng.h"
@@ -16,7 +16,7 @@ using Numbers = std::vector<double>;
 Ints ints(const Tensor& t) { return t.to_vector<int64_t>(); }
 Numbers numbers(const Tensor& t) { return t.to_vector<double>(); }
 
-// Elements 100 i + 10 j + k.
+// A tensor with elements 100 i + 10 j + k.
 Tensor coded(int64_t a, int64_t b, int64_t c) {
   Ints values;
   for (int64_t i = 0; i < a; ++i)
@@ -43,14 +43,14 @@ TEST_CASE("tensor: nested lists; the numbers choose the type as in PyTorch") {
   CHECK(tensor({{}, {}}).shape() == Shape{2, 0});
   CHECK(tensor({}).shape() == Shape{0});
   CHECK(tensor({}).dtype() == DType::f32);
-  // Other integer types and variables; i64 is exact beyond 2^53.
+  // Other integer types and variables. i64 is exact beyond 2^53.
   const int64_t large = (int64_t{1} << 62) + 1;
   const size_t n = 3;
   CHECK(ints(tensor({large, int64_t{2}})) == Ints{large, 2});
   CHECK(ints(tensor({n, size_t{4}})) == Ints{3, 4});
 }
 
-TEST_CASE("tensor: nested lists in a type that is asked for") {
+TEST_CASE("tensor: nested lists in a requested type") {
   CHECK(tensor({{1, 2}, {3, 4}}, DType::f64).dtype() == DType::f64);
   CHECK(numbers(tensor({0.1}, DType::f64)) == Numbers{0.1});
   CHECK(ints(tensor({0, 1, 255}, DType::u8)) == Ints{0, 1, 255});
@@ -65,7 +65,7 @@ TEST_CASE("tensor: lists of different lengths are refused") {
   CHECK_THROWS_AS(tensor({{{1, 2}, {3}}, {{1}, {2}}}), Error);
 }
 
-TEST_CASE("tensor: a shape behind the list means what it meant") {
+TEST_CASE("tensor: a shape after the list") {
   CHECK(tensor({1, 2, 3, 4}, {2, 2}).dtype() == DType::f32);
   CHECK(tensor({7}, {}).shape() == Shape{});
   CHECK(tensor({}, {0}).shape() == Shape{0});
@@ -87,7 +87,7 @@ TEST_CASE("slice of several axes: ranges, indices, whole axes") {
   CHECK(slice(x, {0, 1, 2}).item<int64_t>() == 12);
   CHECK(slice(x, {}).shape() == x.shape());
   const size_t n = 2;
-  const std::vector<AxisSlice> chosen = {AxisSlice(), {n, n + 1}};  // at run time
+  const std::vector<AxisSlice> chosen = {AxisSlice(), {n, n + 1}};  // chosen at run time
   CHECK(slice(x, chosen).shape() == Shape{3, 1, 5});
   CHECK(slice(x, {1, {}, {2, 4}}).ref()->storage == x.ref()->storage);
 }
@@ -115,7 +115,7 @@ TEST_CASE("slice of several axes: can be assigned to") {
   CHECK(numbers(x) == Numbers(12, 2));
 }
 
-TEST_CASE("amax and amin are over axes, max and min over all or with indices") {
+TEST_CASE("amax and amin reduce axes, max and min reduce all or give indices") {
   const Tensor x = tensor({{1., 5., 5.}, {-2., 0., -2.}}).set_requires_grad();
   CHECK(numbers(amax(x, {1})) == Numbers{5, 0});
   CHECK(numbers(amin(x, 0)) == Numbers{-2, 0, -2});
@@ -130,7 +130,7 @@ TEST_CASE("amax and amin are over axes, max and min over all or with indices") {
   CHECK_THROWS_WITH_AS(amin(zeros({0, 2}), 0), doctest::Contains("amin: no elements"), Error);
 }
 
-TEST_CASE("pad_sequence: a batch of the longest, filled up; gradients go to what was given") {
+TEST_CASE("pad_sequence: pads to the longest sequence; gradients reach the sequences") {
   const Tensor a = tensor({{1., 2.}, {3., 4.}, {5., 6.}}).set_requires_grad();
   const Tensor b = tensor({{7., 8.}}).set_requires_grad(), none = zeros({0, 2});
   const Tensor y = pad_sequence({a, b, none}, -1);
@@ -144,7 +144,7 @@ TEST_CASE("pad_sequence: a batch of the longest, filled up; gradients go to what
   CHECK(pad_sequence({zeros({0}), zeros({0})}).shape() == Shape{2, 0});
 }
 
-TEST_CASE("pad_sequence: what does not fit is refused") {
+TEST_CASE("pad_sequence: sequences that do not fit are refused") {
   CHECK_THROWS_WITH_AS(pad_sequence({}), doctest::Contains("at least one"), Error);
   CHECK_THROWS_WITH_AS(pad_sequence({scalar(1)}), doctest::Contains("at least one axis"), Error);
   CHECK_THROWS_WITH_AS(pad_sequence({zeros({2, 3}), zeros({2, 4})}),

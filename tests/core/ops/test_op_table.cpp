@@ -1,4 +1,4 @@
-// What the op table rests on: that it tries every pair of placings, and that it can fail.
+// The op table itself: it tries every pair of placings, and placed tensors hold the right numbers.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -34,7 +34,7 @@ TEST_CASE("op table: placings hold the numbers they are given") {
   Array a(Shape{2, 3});
   for (int64_t i = 0; i < 6; ++i) a[i] = static_cast<double>(i);
   const std::vector<Placing> all = test::placings(a.shape, true);
-  CHECK(all.size() == 7);  // 4 without stride 0, along each of two axes, along both
+  CHECK(all.size() == 7);  // 4 without stride 0, 2 along one axis, 1 along both
   std::set<std::vector<int64_t>> strides;
   for (const Placing& p : all) {
     Array stored(p.stored(a.shape));

@@ -1,5 +1,5 @@
-// What products in bf16 keep for their backward passes: operands that nobody holds any more are
-// rounded, and gradients are as if they had been kept whole.
+// Operands that bf16 products keep for their backward passes: those without another owner are kept
+// rounded to bf16, and gradients have the same bits as with whole operands.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -38,10 +38,10 @@ struct Example {
   std::string name;
   std::function<Tensor(const Inputs&)> fn;
   std::vector<Shape> shapes;
-  int rounded = 1;  ///< storages, of those handed to the op and those that it makes
+  int rounded = 1;  ///< storages rounded: inputs of the op and tensors it makes
 };
 
-/// Counts what is rounded.
+/// Counts the storages that are rounded.
 struct Roundings : Observer {
   int count = 0;
   void begin(const OpScope& op) override {
@@ -97,7 +97,7 @@ std::vector<Example> examples() {
       {"attention with a bias",
        [](const Inputs& x) { return attention(x[0], x[1], x[2], {.mask = {.bias = x[3]}}); },
        {{2, 2, 9, 16}, {2, 2, 19, 16}, {2, 2, 19, 16}, {9, 19}},
-       3},  // the bias is no operand of a product
+       3},  // the bias is not an operand of a product
       {"linear_cross_entropy",
        [](const Inputs& x) {
          return linear_cross_entropy(x[0], x[1], x[2], arange(0, 20),
@@ -112,7 +112,7 @@ std::vector<Example> examples() {
         Rng rng(5);
         return linear(x[0], x[1], x[2], with(a, dropout, &rng));
       };
-      // Of a ReLU the result, too, which square() in the loss keeps whole.
+      // A ReLU keeps its result, too, but square() in the loss needs that whole.
       all.push_back({fmt::format("linear, activation {}, dropout {}", static_cast<int>(a), dropout),
                      fn,
                      {{4, 10, 33}, {17, 33}, {17}},
@@ -124,7 +124,7 @@ std::vector<Example> examples() {
                                  {.activation = Activation::relu, .residual = x[3]});
                  },
                  {{10, 33}, {17, 33}, {17}, {10, 17}},
-                 3});  // what the ReLU keeps, too
+                 3});  // also the tensor that the ReLU keeps
   all.push_back({"linear, ReLU, linear",
                  [](const Inputs& x) {
                    return linear(linear(x[0], x[1], x[2], with(Activation::relu)), x[3]);
@@ -140,7 +140,7 @@ struct Result {
   int rounded = 0;
 };
 
-/// With `held`, all that goes into the op stays alive until the backward pass is done.
+/// With `held`, the op's inputs stay alive until the end of the backward pass.
 Result run(const Example& e, bool held, MatmulPrecision precision = kBf16) {
   const MatmulPrecisionScope scope(precision);
   Rng rng(7);
@@ -166,7 +166,7 @@ void check_same_result(const Result& a, const Result& b) {
   for (size_t i = 0; i < a.gradients.size(); ++i) CHECK(same_bits(a.gradients[i], b.gradients[i]));
 }
 
-TEST_CASE("operands: those that nobody holds are rounded, and no gradient changes") {
+TEST_CASE("operands: those without another owner are rounded, and gradients stay the same") {
   for (const Example& e : examples()) {
     CAPTURE(e.name);
     const Result held = run(e, true), let_go = run(e, false);
@@ -177,7 +177,7 @@ TEST_CASE("operands: those that nobody holds are rounded, and no gradient change
   }
 }
 
-TEST_CASE("operands: rounded ones give the same bits by every way and on any number of threads") {
+TEST_CASE("operands: same bits when rounded, by every way and on any number of threads") {
   const int before = num_threads();
   for (const Example& e : examples()) {
     CAPTURE(e.name);
@@ -199,7 +199,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kMax = std::numeric_limits<float>::max();
 constexpr float kTiny = 1e-40f;  // below the smallest normal number
 
-// d(w) = x^T dy. A dy of 1e38 would show what is tiny and not read as zero.
+// d(w) = x^T dy. With dy = 1e38, tiny numbers that are not read as zero would show.
 std::vector<float> gradient_by(const std::vector<float>& values, float dy, bool held) {
   const MatmulPrecisionScope scope(kBf16);
   const auto n = static_cast<int64_t>(values.size());
@@ -211,7 +211,7 @@ std::vector<float> gradient_by(const std::vector<float>& values, float dy, bool 
   return w.grad().to_vector<float>();
 }
 
-TEST_CASE("operands: zeros, tiny, huge and undefined numbers are rounded as products round them") {
+TEST_CASE("operands: zeros, tiny and huge numbers and NaN are rounded as products round them") {
   const std::vector<float> odd = {0,           -0.0f, kTiny, -kTiny,    1.17549e-38f, 1.1755e-38f,
                                   kMax,        -kMax, kInf,  1,         kNan,         1.00390625f,
                                   1.01171875f, 1e38f, -kInf, 3.3895e38f};
@@ -229,7 +229,7 @@ TEST_CASE("operands: zeros, tiny, huge and undefined numbers are rounded as prod
   }
 }
 
-// What a product reads as zero is none to the ReLU that made it.
+// A tiny result counts as zero in a product, but not for the slope of the ReLU that made it.
 TEST_CASE("operands: a ReLU's gradient passes where its result is tiny") {
   auto gradient = [](bool held) {
     const MatmulPrecisionScope scope(kBf16);
@@ -245,7 +245,7 @@ TEST_CASE("operands: a ReLU's gradient passes where its result is tiny") {
   CHECK(gradient(false) == std::vector<float>{6, 0, 0, 6});
 }
 
-/// n layers of (rows, width) whose inputs nothing else keeps.
+/// Layers with ReLU, one per weight, whose inputs have no other owner.
 Tensor stack(const Tensor& x, const std::vector<Tensor>& weights) {
   Tensor h = x;
   for (const Tensor& w : weights) h = linear(h, w, {}, with(Activation::relu));
@@ -275,7 +275,7 @@ TEST_CASE("operands: a network's activations take half of the memory in bf16") {
   };
   CHECK(std::abs(held_by_graph(kF32) - (kLayers + 1) * kBytes) < kLayers * kPages);
   CHECK(std::abs(held_by_graph(kBf16) - (kLayers + 1) * kBytes / 2) < kLayers * kPages);
-  // Said before anything is computed, too.
+  // ShapeOnlyScope predicts the same memory.
   const ShapeOnlyScope shapes;
   const std::vector<Tensor> weights = square_weights(kLayers, kWidth);
   const MatmulPrecisionScope scope(kBf16);
@@ -298,7 +298,7 @@ std::vector<Tensor> gradients_of_stack(const std::function<void()>& before_letti
   return {weights[0].grad()};
 }
 
-TEST_CASE("operands: where there is no memory to round them they stay as they are") {
+TEST_CASE("operands: without memory for rounding they stay whole") {
   auto nothing = [] {};
   const Tensor want = gradients_of_stack(nothing, nothing)[0];
   int64_t live = 0;
@@ -314,7 +314,7 @@ TEST_CASE("operands: where there is no memory to round them they stay as they ar
   CHECK(same_bits(gradients_of_stack(close, open)[0], want));
 }
 
-TEST_CASE("operands: one that is written to in between is refused, let go or not") {
+TEST_CASE("operands: one that was written to is refused, released or not") {
   for (bool held : {false, true}) {
     const MatmulPrecisionScope scope(kBf16);
     const Tensor w = ones({5, 4}).set_requires_grad(true);
@@ -329,7 +329,7 @@ TEST_CASE("operands: one that is written to in between is refused, let go or not
   }
 }
 
-TEST_CASE("operands: a scope without arithmetic does not take their elements") {
+TEST_CASE("operands: a ShapeOnlyScope does not lose their elements") {
   auto gradients = [](bool in_scope, bool again) {
     const MatmulPrecisionScope precision(kBf16);
     Rng rng(4);
@@ -358,7 +358,7 @@ struct Watched : Observer {
   }
 };
 
-TEST_CASE("operands: what is kept of them belongs to the module that needs it") {
+TEST_CASE("operands: rounding is counted for the module that needs them") {
   const MatmulPrecisionScope precision(kBf16);
   const std::vector<Tensor> weights = square_weights(2, 16);
   set_parameter_name(weights[0], "first.weight");
@@ -382,7 +382,7 @@ TEST_CASE("operands: a gradient that is an operand is not added to in place") {
   CHECK(w.grad().to_vector<float>() == std::vector<float>(8, 6));
 }
 
-TEST_CASE("operands: a graph may be gone through twice, and differentiated again") {
+TEST_CASE("operands: a graph may run backward twice, and has second derivatives") {
   auto gradients = [](bool held) {
     const MatmulPrecisionScope scope(kBf16);
     Rng rng(3);
@@ -405,7 +405,7 @@ TEST_CASE("operands: a graph may be gone through twice, and differentiated again
   for (size_t i = 0; i < held.size(); ++i) CHECK(same_bits(held[i], let_go[i]));
 }
 
-TEST_CASE("operands: one thread may let go of what another needs") {
+TEST_CASE("operands: one thread may release what another needs") {
   const std::vector<Tensor> weights = square_weights(1, 64);
   for (int i = 0; i < 50; ++i) {
     Tensor x = ones({64, 64});

@@ -1,5 +1,5 @@
-// Products with packed weights: against sums in double, every way of the processor against the
-// others to the bit, rows against rows alone.
+// PackedLinear, products with packed weights in f32, bf16 and int8: against linear and the
+// definition of int8, same bits by every way, and rows independent of each other.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -50,14 +50,14 @@ std::vector<float> run(const Case& c, PackedType type, const Tensor& x,
   return y;
 }
 
-/// The largest of a row, in steps of which its numbers are rounded.
+/// The rounding step of a row of k numbers: its largest size divided by 127.
 float step_of(const float* x, int64_t k) {
   float largest = 0;
   for (int64_t i = 0; i < k; ++i) largest = std::max(largest, std::abs(x[i]));
   return largest / 127;
 }
 
-/// The int8 product from its definition: sums in 64 bits, the scaling in steps.
+/// The int8 product by its definition: integer sums in 64 bits, then the scales and the bias.
 std::vector<float> naive_int8(const Case& c) {
   std::vector<float> y;
   for (int64_t r = 0; r < c.rows(); ++r)
@@ -78,7 +78,7 @@ const std::vector<std::vector<int64_t>> kSizes = {
 
 }  // namespace
 
-TEST_CASE("packed linear: f32 as linear, at every level") {
+TEST_CASE("packed linear: f32 agrees with linear at every level") {
   for (const VectorLevel level :
        {VectorLevel::kBaseline, VectorLevel::kAvx2, VectorLevel::kAvx512}) {
     const VectorLevelScope scope(level);
@@ -94,14 +94,14 @@ TEST_CASE("packed linear: f32 as linear, at every level") {
   }
 }
 
-/// x . w as one sum in order of k, each place by a fused multiply-add.
+/// x . w as one sum in order of k, with a fused multiply-add per term.
 float fused_sum(const float* x, const float* w, int64_t k) {
   float sum = 0;
   for (int64_t i = 0; i < k; ++i) sum = std::fma(x[i], w[i], sum);
   return sum;
 }
 
-/// The same in 16 sums that are added halves upon halves.
+/// x . w as 16 interleaved sums, which are then added in halves: 8, 4, 2, 1.
 float sum_of_16(const float* x, const float* w, int64_t k) {
   std::vector<float> sums(16, 0);
   for (int64_t i = 0; i < k; ++i) {
@@ -117,7 +117,7 @@ TEST_CASE("packed linear, linear, matmul: the order of sums in f32 is the docume
   for (const VectorLevel level : {VectorLevel::kAvx2, VectorLevel::kAvx512}) {
     const VectorLevelScope scope(level);
     if (products_by_blas()) continue;
-    // The last column of (31, 385) is a panel of its own.
+    // The last column of (31, 385) forms its own panel.
     for (const auto& s : std::vector<std::vector<int64_t>>{{2, 2, 1},
                                                            {2, 3, 37},
                                                            {5, 2, 80},
@@ -151,7 +151,7 @@ TEST_CASE("packed linear, linear, matmul: the order of sums in f32 is the docume
         set_num_threads(before);
       }
       if (!vector || c.rows() * n == 1) continue;
-      // A matrix that is contiguous across the results: in order of k.
+      // If the matrix is contiguous across the results, the sums are in order of k.
       const Tensor x = n == 1 ? transpose(transpose(c.x, 0, 1).contiguous(), 0, 1) : c.x;
       const Tensor w = n == 1 ? transpose(c.w, 0, 1) : transpose(c.w, 0, 1).contiguous();
       CHECK(same_bits(values(matmul(x, w)), chain));
@@ -170,7 +170,7 @@ TEST_CASE("packed linear: every activation") {
   }
 }
 
-TEST_CASE("packed linear: a row's bits do not depend on the others, nor on threads") {
+TEST_CASE("packed linear: a row's bits depend on neither other rows nor threads") {
   for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8}) {
     const Case c = make(29, 700, 100);
     const auto all = run(c, type, c.x);
@@ -185,7 +185,7 @@ TEST_CASE("packed linear: a row's bits do not depend on the others, nor on threa
   }
 }
 
-TEST_CASE("packed linear: columns are parts of the whole, shortlists its outputs") {
+TEST_CASE("packed linear: columns() and shortlists give outputs of the whole product") {
   for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8}) {
     const Case c = make(4, 140, 37);
     const PackedLinear linear(c.w, c.b, type, Shortlists::yes);
@@ -214,7 +214,7 @@ TEST_CASE("packed linear: columns are parts of the whole, shortlists its outputs
 
 TEST_CASE("packed linear: bf16 has the bits of linear in bf16, by every way") {
   for (auto s : kSizes) {
-    for (const int64_t inputs : {s[2], int64_t{1030}, int64_t{0}}) {  // blocks of k; none
+    for (const int64_t inputs : {s[2], int64_t{1030}, int64_t{0}}) {  // blocks of k; no inputs
       const Case c = make(s[0], s[1], inputs);
       const MatmulPrecisionScope precision(MatmulPrecision::bf16);
       for (const Activation a : {Activation::none, Activation::relu}) {
@@ -232,7 +232,7 @@ TEST_CASE("packed linear: bf16 has the bits of linear in bf16, by every way") {
   }
 }
 
-TEST_CASE("packed linear: bf16 takes half of the memory, and is for one way") {
+TEST_CASE("packed linear: bf16 takes half of the memory, and belongs to one way") {
   const Case c = make(2, 64, 96);
   const PackedLinear whole(c.w, c.b, PackedType::f32);
   for (const Bf16Way way : bf16_ways()) {
@@ -251,8 +251,7 @@ TEST_CASE("packed linear: bf16 takes half of the memory, and is for one way") {
   }
 }
 
-TEST_CASE(
-    "packed linear: shortlists in bf16 have the same bits at every level, and read tiny as 0") {
+TEST_CASE("packed linear: bf16 shortlists have the same bits at every level, tiny numbers are 0") {
   Case c = make(1, 40, 70);
   c.x.mutable_data<float>()[3] = 1e-39f;
   c.w.mutable_data<float>()[3] = 1e38f;
@@ -274,7 +273,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("packed linear: a residual may be what is written") {
+TEST_CASE("packed linear: the residual may be the output") {
   const Case c = make(5, 300, 64);
   for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8}) {
     const auto expected = run(c, type, c.x, {.residual = c.residual.data<float>()});
@@ -287,7 +286,7 @@ TEST_CASE("packed linear: a residual may be what is written") {
   }
 }
 
-TEST_CASE("int8: each way gives the bits of the definition") {
+TEST_CASE("int8: every way gives the bits of the definition") {
   for (const auto& s : kSizes) {
     const Case c = make(s[0], s[1], s[2]);
     CHECK(same_bits(run(c, PackedType::int8, c.x), naive_int8(c)));
@@ -328,7 +327,7 @@ TEST_CASE("int8: scaling and rounding give the same bits at every level") {
   }
 }
 
-TEST_CASE("int8: largest sums, rows of zeros, numbers that are not finite") {
+TEST_CASE("int8: largest sums, rows of zeros, NaN") {
   const int64_t k = kernels::kMaxInt8Inputs;
   Case c{full({1, k}, 2.0), full({2, k}, -3.0), zeros({2}), {}};
   const auto y = run(c, PackedType::int8, c.x);

@@ -1,5 +1,5 @@
-// Printing: the texts are those of PyTorch 2, with dtypes and ops under our names; NaN takes part
-// in the width of a column.
+// Printed tensors: the texts are PyTorch 2's, with tern's names of dtypes and ops. NaN counts for
+// the width of a column.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -15,7 +15,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 std::string text(const Tensor& t) { return to_string(t); }
 
-TEST_CASE("print: numbers take one form") {
+TEST_CASE("print: all numbers of a tensor take one format") {
   CHECK(text(tensor({1.5, kNan, kInf, -2}, {4})) == "tensor([ 1.5000,     nan,     inf, -2.0000])");
   CHECK(text(tensor({1, 2, 3, kNan}, {4})) == "tensor([ 1.,  2.,  3., nan])");
   CHECK(text(tensor({1e-5, 1, 2e4}, {3})) == "tensor([1.0000e-05, 1.0000e+00, 2.0000e+04])");

@@ -1,4 +1,4 @@
-// Quantiles whose ranks f32 has too few digits for, and quantiles of infinite elements.
+// Quantiles whose ranks need more digits than f32 has, and quantiles of infinite elements.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace tern::test_quantile {
 
 namespace {
 
-TEST_CASE("quantile of more elements than f32 can number") {
+TEST_CASE("quantile of more elements than f32 can count") {
   const int64_t n = 5000003, middle = 500000;
   const Tensor x = (middle - arange(0, n)).to(DType::f32);  // exact, and 0 near the quantile 0.9
   auto element = [=](double rank) { return rank - static_cast<double>(n - 1 - middle); };
@@ -26,7 +26,7 @@ TEST_CASE("quantile of more elements than f32 can number") {
     const double want = element(rank), rounding = 0x1p-23 * (1 + std::abs(want));
     CHECK(std::abs(at(QuantileInterpolation::linear) - want) <= rounding);
   }
-  // A vector of quantiles counts as what it holds, and has a gradient of its own.
+  // A vector of quantiles is used with its rounded values, and has a gradient of its own.
   const Tensor q = tensor({0.9, 0.1}, {2}).set_requires_grad();
   const Tensor y = quantile(x, q);
   for (size_t i = 0; i < 2; ++i) {
@@ -36,14 +36,14 @@ TEST_CASE("quantile of more elements than f32 can number") {
   CHECK(grad({sum(y)}, {q})[0].to_vector<double>() == std::vector<double>{5000002, 5000002});
 }
 
-TEST_CASE("quantiles in f32 that mean an element of many") {
+TEST_CASE("quantiles in f32 that fall on an element") {
   const Tensor x = arange(0, 20001).to(DType::f32), q = tensor({0.9, 0.7, 0.1, 0.3}, {4});
   for (auto i :
        {QuantileInterpolation::lower, QuantileInterpolation::higher, QuantileInterpolation::nearest,
         QuantileInterpolation::midpoint, QuantileInterpolation::linear})
     CHECK(quantile(x, q, {.interpolation = i}).to_vector<double>() ==
-          std::vector<double>{18000, 14000, 2000, 6000});  // PyTorch's
-  // Others mean what lies between elements.
+          std::vector<double>{18000, 14000, 2000, 6000});  // as PyTorch
+  // Slightly different quantiles fall between elements.
   for (const Tensor& t : {q * (1 + 0x1p-21), q * (1 - 0x1p-21)}) {
     const auto got = quantile(x, t).to_vector<double>(), want = t.to_vector<double>();
     for (size_t k = 0; k < want.size(); ++k)

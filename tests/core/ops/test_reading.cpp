@@ -1,4 +1,5 @@
-// What reads like PyTorch: x > 0, x += y, max(x, 1).indices, argmax(x).
+// Notation taken from PyTorch: comparison operators, += in place, max(x, 1).indices, argmax(x),
+// randn_like, optimizers on a list of parameters.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -52,7 +53,7 @@ TEST_CASE("operators: comparisons with tensors and numbers on either side") {
                        Error);
 }
 
-TEST_CASE("operators: += and its kin write in place, through views and handles") {
+TEST_CASE("operators: +=, -=, *= and /= write in place, through views and handles") {
   for (DType type : {DType::f32, DType::f64, DType::i64, DType::u8}) {
     Tensor x = tensor({8, 6, 4, 2}, {2, 2}, type), handle = x;
     Tensor step = tensor({1, 2}, {2}, type);
@@ -89,7 +90,7 @@ TEST_CASE("operators: += and its kin write in place, through views and handles")
   CHECK_THROWS_WITH_AS(x += Tensor(), doctest::Contains("operator+=: operand 2"), Error);
 }
 
-TEST_CASE("operators: += with a history is an error that says what to write") {
+TEST_CASE("operators: += on a tensor with a history is an error that says what to write") {
   Tensor p = ones({2}).set_requires_grad(), h = p * 2, plain = zeros({2});
   CHECK_THROWS_WITH_AS(p += 1, doctest::Contains("operator+=: works in place"), Error);
   CHECK_THROWS_WITH_AS(h -= plain, doctest::Contains("write x = x - y"), Error);
@@ -104,7 +105,7 @@ TEST_CASE("operators: += with a history is an error that says what to write") {
   }
   CHECK(numbers(p) == Doubles{2, 2});
   CHECK(numbers(plain) == Doubles{2, 2});
-  // What an op has saved and is written to is found by backward.
+  // Backward finds a saved tensor that was written to.
   Tensor q = ones({2}).set_requires_grad(), factor = ones({2}), y = q * factor;
   factor += 1;
   CHECK_THROWS_WITH_AS(backward(sum(y)), doctest::Contains("written in place"), Error);
@@ -117,7 +118,7 @@ TEST_CASE("max and min along an axis: values, indices and PyTorch's gradients") 
   CHECK(best.values[0].item() == 3);
   CHECK(std::isnan(best.values[1].item()));
   backward(sum(best.values));
-  CHECK(numbers(x.grad()) == Doubles{0, 1, 0, 0, 1, 0});  // the first of equals gets it all
+  CHECK(numbers(x.grad()) == Doubles{0, 1, 0, 0, 1, 0});  // the first maximum gets all
   CHECK(max(x, -1, true).indices.shape() == Shape{2, 1});
   CHECK(list(min(x, 0).indices) == Ints{0, 1, 0});
   ValuesIndices least = min(i64({4, 2, 2}), 0);

@@ -1,4 +1,5 @@
-// Recomputation as an option of models: the same bits with less memory.
+// Recomputation as an option of models: the same losses, gradients and steps, bit for bit, with
+// less memory. RecomputeScope and checkpoint by themselves are in test_recompute_scope.cpp.
 #include <doctest/doctest.h>
 
 #include <optional>
@@ -23,12 +24,12 @@ namespace {
 using nn::Recompute;
 
 struct Trained {
-  std::vector<float> numbers;  // losses, and the gradients of two accumulated batches
-  int64_t peak = 0;            // beside the model
+  std::vector<float> numbers;  // losses, and the summed gradients of two batches
+  int64_t peak = 0;            // without the model
 };
 
-/// make(recompute, rng) -> model; loss(model). Two batches' gradients are added: what a block
-/// gathers must go on from what is there.
+/// Trains the model make(recompute, rng) with loss(model). The gradients of two batches are added,
+/// so a recomputed block must add to an existing gradient.
 template <class Make, class Loss>
 Trained train(Make make, Loss loss, Recompute recompute, bool in_backward = false) {
   Rng rng(5);
@@ -57,7 +58,7 @@ Trained train(Make make, Loss loss, Recompute recompute, bool in_backward = fals
   return out;
 }
 
-/// `saves`: whether the cheap kind makes a difference of more than a twentieth.
+/// `saves` says whether Recompute::selective saves more than a twentieth of the memory.
 template <class Make, class Loss>
 void check_recompute(Make make, Loss loss, bool saves = true) {
   const Trained none = train(make, loss, Recompute::none, true);
@@ -79,14 +80,14 @@ Tensor ids(int64_t rows, int64_t tokens, int64_t words) {
 
 }  // namespace
 
-TEST_CASE("recompute: a Transformer with dropout, masks and an attended memory") {
+TEST_CASE("recompute: a Transformer with dropout, masks and cross-attention") {
   for (const bool norm_first : {false, true}) {
     CAPTURE(norm_first);
     auto make = [=](Recompute recompute, Rng& rng) {
       models::TransformerOptions o;
       o.source_vocab = o.target_vocab = 50;
       o.encoder_layers = o.decoder_layers = 3;
-      // Sums of 1,400 terms: a product of several blocks, whose bits depend on what it is added to.
+      // Sums of 1,400 terms take several blocks, so their bits depend on the starting value.
       o.layer = {.dim = 48,
                  .heads = 4,
                  .ffn = 1400,
@@ -108,7 +109,7 @@ TEST_CASE("recompute: a Transformer with dropout, masks and an attended memory")
   }
 }
 
-TEST_CASE("recompute: gMLP and ViT, whose last blocks finish one token") {
+TEST_CASE("recompute: gMLP and ViT, whose last blocks compute only one token") {
   const Tensor images = sin(reshape(arange(0, 16 * 3 * 32 * 32), {16, 3, 32, 32}).to(DType::f32));
   const Tensor labels = remainder(arange(0, 16), 10);
   auto loss = [&](const auto& m) { return cross_entropy(m(images), labels); };
@@ -144,7 +145,7 @@ TEST_CASE("recompute: gMLP and ViT, whose last blocks finish one token") {
       loss);
 }
 
-TEST_CASE("recompute: a ResNet's statistics move once a step") {
+TEST_CASE("recompute: a ResNet's running statistics change once per step") {
   Rng data(1);
   const Tensor images = randn({4, 3, 32, 32}, data);
   const auto run = [&](Recompute recompute) {
@@ -173,7 +174,7 @@ TEST_CASE("recompute: a ResNet's statistics move once a step") {
   CHECK(run(Recompute::selective).numbers == none.numbers);
 }
 
-TEST_CASE("recompute: running statistics of norms are those without a checkpoint") {
+TEST_CASE("recompute: running statistics of norms equal those without a checkpoint") {
   Rng rng(3);
   const Tensor x = randn({3, 2, 5}, rng).set_requires_grad();
   const auto run = [&](auto layer, bool twice) {
@@ -197,7 +198,7 @@ TEST_CASE("recompute: running statistics of norms are those without a checkpoint
   CHECK(run(each, true) == run(each, false));
 }
 
-TEST_CASE("recompute: fused formulas whose inputs are kept are made again, others kept") {
+TEST_CASE("recompute: fused formulas are recomputed only if their inputs are kept anyway") {
   Rng rng(3);
   const Tensor u = randn({64, 1, 256}, rng).set_requires_grad();
   const Tensor v = randn({64, 40, 256}, rng).set_requires_grad();
@@ -208,7 +209,7 @@ TEST_CASE("recompute: fused formulas whose inputs are kept are made again, other
     return fused(
         "gate", [](auto a, auto c, auto d) { return a * (c + d); }, u, x, b);
   };
-  auto sum_of_all = [&](const Tensor& x) {  // no gradient reads any input
+  auto sum_of_all = [&](const Tensor& x) {  // no gradient needs an input
     return fused(
         "sum", [](auto a, auto c, auto d) { return a + c + d; }, u, x, b);
   };
@@ -233,7 +234,7 @@ TEST_CASE("recompute: fused formulas whose inputs are kept are made again, other
   for (const bool twice : {false, true}) {
     const Run kept = run(gate, false, twice), again = run(gate, true, twice);
     CHECK(again.numbers == kept.numbers);
-    CHECK(again.kept < kept.kept - v.numel() * 7 / 2);  // the gate's product
+    CHECK(again.kept < kept.kept - v.numel() * 7 / 2);  // the result of the gate is not kept
     const Run sums = run(sum_of_all, false, twice), same = run(sum_of_all, true, twice);
     CHECK(same.numbers == sums.numbers);
     CHECK(same.kept == sums.kept);
@@ -266,7 +267,7 @@ TEST_CASE("recompute: language models") {
       loss);
 }
 
-TEST_CASE("recompute: BERT, and masked words of a gMLP") {
+TEST_CASE("recompute: BERT, and a masked language model with gMLP") {
   const Tensor tokens = ids(8, 24, 60);
   check_recompute(
       [](Recompute recompute, Rng& rng) {
@@ -296,7 +297,7 @@ TEST_CASE("recompute: BERT, and masked words of a gMLP") {
       });
 }
 
-TEST_CASE("recompute: any number of threads, and evaluation, give the same") {
+TEST_CASE("recompute: same bits on any number of threads and in evaluation") {
   auto run = [](Recompute recompute) {
     Rng rng(1);
     const models::Vit model({.image = 16,

@@ -1,4 +1,5 @@
-// RecomputeScope and checkpoint by themselves; models in test_recompute.cpp.
+// RecomputeScope, in which cheap results are recomputed in backward instead of kept: same bits,
+// derivatives, writes, memory. Models that use it are tested in test_recompute.cpp.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -13,9 +14,9 @@
 
 namespace tern::test::test_recompute_scope {
 
-TEST_CASE("RecomputeScope: results that are not kept are made again with the same bits") {
+TEST_CASE("RecomputeScope: recomputed results have the same bits") {
   Rng rng(2);
-  // Odd sizes: rests in every loop.
+  // Odd sizes leave a remainder in every loop.
   const Tensor w = randn({131, 37}, rng).set_requires_grad(), b = randn({131}, rng);
   const Tensor g = (1 + randn({131}, rng)).detach().set_requires_grad();
   const Tensor x = randn({29, 37}, rng).set_requires_grad();
@@ -51,7 +52,7 @@ TEST_CASE("RecomputeScope: first and second derivatives") {
   gradgradcheck(fn, in);
 }
 
-TEST_CASE("RecomputeScope: a result that is written to, detached or held") {
+TEST_CASE("RecomputeScope: a result that is written to or detached") {
   Rng rng(6);
   const Tensor x = randn({8, 16}, rng).set_requires_grad(), w = randn({16, 16}, rng);
   auto gradient = [&](bool again, auto&& use) {
@@ -72,8 +73,8 @@ TEST_CASE("RecomputeScope: a result that is written to, detached or held") {
     zero_(h);
   };
   CHECK_THROWS_AS(gradient(false, write), Error);
-  CHECK(same_bits(gradient(true, write), want));  // what was saved is made again as it was
-  // What is saved after a write is the new elements.
+  CHECK(same_bits(gradient(true, write), want));  // recomputed with the old elements
+  // An op after the write saves the new elements.
   const RecomputeScope scope;
   const Tensor h = linear(x, w, {}, {.activation = Activation::silu});
   {
@@ -87,7 +88,7 @@ TEST_CASE("RecomputeScope: a result that is written to, detached or held") {
   CHECK(loss.item() == doctest::Approx(9 * h.numel()));
 }
 
-TEST_CASE("RecomputeScope: what is detached does not hold what it came from") {
+TEST_CASE("RecomputeScope: a detached result does not keep its graph alive") {
   Rng rng(7);
   const Tensor w = (randn({64, 64}, rng) * 0.1).detach().set_requires_grad();
   Tensor carried = ones({32, 64});
@@ -98,7 +99,7 @@ TEST_CASE("RecomputeScope: what is detached does not hold what it came from") {
     live.push_back(memory_stats().live);
   }
   CHECK(live.back() == live[1]);
-  // What a loss of detached results needs is not made of parameters that were stepped since.
+  // Detached results that a loss needs are not recomputed from parameters that changed since.
   const Tensor x = randn({32, 64}, rng), v = randn({1, 64}, rng).set_requires_grad();
   const Tensor gain = ones({64}).set_requires_grad();
   Tensor loss, want;
@@ -116,7 +117,7 @@ TEST_CASE("RecomputeScope: what is detached does not hold what it came from") {
   CHECK(all_close(v.grad(), want, 1e-4, 1e-5));
 }
 
-TEST_CASE("RecomputeScope: a long chain of results that are made again") {
+TEST_CASE("RecomputeScope: a long chain of recomputed results") {
   const Tensor x = full({2, 3}, 0.5).set_requires_grad();
   const Tensor gain = full({3}, 1.0).set_requires_grad();
   auto run = [&](bool again) {
@@ -132,7 +133,7 @@ TEST_CASE("RecomputeScope: a long chain of results that are made again") {
   CHECK(same_bits(run(true), run(false)));
 }
 
-TEST_CASE("checkpoint: the gradient of one input runs fn again for that one alone") {
+TEST_CASE("checkpoint: the gradient by one input does not run fn once per parameter") {
   Rng rng(8);
   const Tensor x = randn({3, 4}, rng, DType::f64).set_requires_grad();
   std::vector<Tensor> w;

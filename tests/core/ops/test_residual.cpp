@@ -1,6 +1,6 @@
-// Residual connections with their dropout and norm in one pass (core/ops/residual.h), and dropout
-// inside linear: the single ops' results, bit for bit where they have the same operations in the
-// same order, their random numbers, and the memory that is kept.
+// Residual connections with dropout and norm in one pass (core/ops/residual.h), and dropout inside
+// linear, against the separate ops: the same bits where the operations and their order are the
+// same, the same random numbers, and less kept memory.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ using Function = std::function<std::vector<Tensor>(const Inputs&, Rng&)>;
 
 std::vector<float> numbers(const Tensor& t) { return t.to_vector<float>(); }
 
-/// All results, the gradients, and where the generator stands then.
+/// All results and gradients, and the state of the generator afterwards.
 std::vector<std::vector<float>> everything(const Function& fn, const Inputs& given) {
   Rng rng(11), ups(12);
   Inputs x;
@@ -61,7 +61,7 @@ const std::vector<Shape> kRows{{5, 1}, {3, 7}, {2, 9, 64}, {70, 33}, {3, 512}, {
 
 Shape of_weights(const Shape& s) { return Shape(s.back()); }
 
-TEST_CASE("residual: bit for bit the single ops") {
+TEST_CASE("residual: same bits as the separate ops") {
   Rng rng(1);
   for (const Shape& s : kRows)
     for (DType type : {DType::f32, DType::f64})
@@ -115,7 +115,7 @@ TEST_CASE("residual: bit for bit the single ops") {
       }
 }
 
-TEST_CASE("linear: dropout inside is dropout behind, bit for bit") {
+TEST_CASE("linear: dropout inside has the bits of dropout after linear") {
   Rng rng(2);
   for (int64_t out : {1, 7, 48, 512, 1000})
     for (auto activation : {Activation::none, Activation::relu, Activation::gelu, Activation::tanh})
@@ -140,7 +140,7 @@ TEST_CASE("linear: dropout inside is dropout behind, bit for bit") {
       }
 }
 
-TEST_CASE("residual: any number of threads gives the same bits") {
+TEST_CASE("residual: same bits on any number of threads") {
   Rng rng(3);
   const Inputs x{randn({301, 96}, rng), randn({301, 96}, rng), randn({96}, rng), randn({96}, rng)};
   auto fn = [](const Inputs& in, Rng& r) -> Inputs {
@@ -157,7 +157,7 @@ TEST_CASE("residual: any number of threads gives the same bits") {
   CHECK(one == three);
 }
 
-// The mask is drawn by a generator that starts afresh in every call, so that it stays the same.
+// Resets the generator in every call, so that all calls draw the same mask.
 AddNormOptions dropped(Rng& rng, double p = 0.3) {
   rng = Rng(5);
   return {.eps = 1e-3, .dropout = p, .rng = &rng};
@@ -165,7 +165,7 @@ AddNormOptions dropped(Rng& rng, double p = 0.3) {
 
 TEST_CASE("op table: residual ops") {
   static Rng rng(5);
-  auto kept = [](const Shape& shape) {  // 0 or 1/(1-p), as the generator above gives it
+  auto kept = [](const Shape& shape) {  // 0 or 1/(1-p), drawn as in dropped()
     Rng r(5);
     return test::to_array(dropout(ones(shape, DType::f64), 0.3, r));
   };
@@ -290,7 +290,7 @@ TEST_CASE("fused and composed: residual ops") {
   test::run_fused(rows);
 }
 
-TEST_CASE("residual: a residual that broadcasts, or that stretches x") {
+TEST_CASE("residual: a residual that broadcasts, or to whose shape x broadcasts") {
   Rng rng(6);
   Tensor x = randn({2, 3, 4}, rng), r = randn({3, 1}, rng), wide = randn({5, 2, 3, 4}, rng);
   for (const Tensor& t : {x, r, wide}) t.set_requires_grad();
@@ -339,7 +339,7 @@ TEST_CASE("residual: errors") {
                        "linear: dropout of 0.1 needs a generator; give .rng = &rng", Error);
 }
 
-// What a recorded pass holds beyond its inputs and its result, in tensors of its size.
+// The memory that a recorded pass adds, in units of its result.
 double held(const std::function<Tensor()>& fn) {
   const int64_t before = memory_stats().live;
   Tensor y = fn();
@@ -347,7 +347,7 @@ double held(const std::function<Tensor()>& fn) {
   return static_cast<double>(memory_stats().live - before) / static_cast<double>(size);
 }
 
-TEST_CASE("linear: a ReLU and its dropout are one tensor") {
+TEST_CASE("linear: a ReLU and its dropout keep one tensor") {
   Rng rng(10);
   Tensor x = randn({512, 4}, rng), w = randn({512, 4}, rng);
   w.set_requires_grad();
@@ -355,7 +355,7 @@ TEST_CASE("linear: a ReLU and its dropout are one tensor") {
     return held([&] { return linear(x, w, {}, {.activation = a, .dropout = 0.1, .rng = &rng}); });
   };
   CHECK(with(Activation::relu) == doctest::Approx(1).epsilon(0.1));
-  CHECK(with(Activation::gelu) == doctest::Approx(2).epsilon(0.1));  // and what it is a GELU of
+  CHECK(with(Activation::gelu) == doctest::Approx(2).epsilon(0.1));  // and the pre-activation
   CHECK(held([&] {
           return dropout(linear(x, w, {}, {.activation = Activation::relu}), 0.1, rng);
         }) == doctest::Approx(2).epsilon(0.1));

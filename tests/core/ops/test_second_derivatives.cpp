@@ -1,5 +1,5 @@
-// Second derivatives in f32 of what is made of a sigmoid: they keep their digits where the sigmoid
-// rounds to 1.
+// Second derivatives of functions made from a sigmoid, against formulas in double: they keep their
+// digits where the sigmoid rounds to 1.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -17,8 +17,8 @@ using Doubles = std::vector<double>;
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
-/// A second derivative with the sum of the sizes of its terms, and the number whose exponential it
-/// is made of: that number's rounding counts as often as it is large.
+/// A second derivative, the sum of the absolute values of its terms, and the number whose
+/// exponential it contains: the rounding of that number counts in proportion to its size.
 struct Expected {
   double value, terms, exponent = 0;
 };
@@ -91,7 +91,7 @@ const std::vector<Row> kRows = {
      second_of_glu},
 };
 
-/// Of the sum of fn(x), for every element of x.
+/// The second derivatives of sum(fn(x)) by every element of x.
 Doubles second(const Tensor& x, const std::function<Tensor(const Tensor&)>& fn) {
   const Tensor leaf = x.clone().set_requires_grad();
   const Tensor first = grad({sum(fn(leaf))}, {leaf}, {.create_graph = true})[0];
@@ -109,7 +109,7 @@ TEST_CASE("second derivatives of sigmoids keep their digits") {
         CAPTURE(std::string(row.name));
         CAPTURE(at[i]);
         const Expected want = row.second(at[i]);
-        // Some 30 roundings; what is denormal has fewer digits.
+        // About 30 roundings. Denormal numbers have fewer digits.
         const double tolerance = 32 * rounding * want.terms * (1 + std::abs(want.exponent));
         CHECK(std::abs(got[i] - want.value) <= tolerance + 1e-37);
       }
@@ -121,7 +121,7 @@ TEST_CASE("bce_with_logits keeps the digits of losses and gradients that are clo
   const Tensor logits = linspace(-80, 80, 4001).to(DType::f32);
   const Doubles at = logits.to_vector<double>();
   for (double target : {0.0, 1.0})
-    for (double weight : {1.0, 3.0}) {  // of positive targets
+    for (double weight : {1.0, 3.0}) {  // the weight of positive targets
       Tensor x = logits.clone().set_requires_grad();
       const Tensor losses = bce_with_logits(
           x, full_like(logits, target),
@@ -139,7 +139,7 @@ TEST_CASE("bce_with_logits keeps the digits of losses and gradients that are clo
     }
 }
 
-TEST_CASE("second derivatives by an expanded operand are those of its sum") {
+TEST_CASE("second derivatives by an expanded operand are sums") {
   const int64_t n = 1000;
   const Tensor x = linspace(4, 20, n);
   const Doubles at = x.to_vector<double>();
@@ -147,7 +147,8 @@ TEST_CASE("second derivatives by an expanded operand are those of its sum") {
     const double got = second(start, [&](const Tensor& a) { return fn(expand(a, {n})); })[0];
     double want = 0;
     for (double v : at) want += term(v);
-    // All terms have one sign. That of 4 is the largest by far: 20 roundings and those of a sum.
+    // All terms have one sign, and the term of 4 is by far the largest: 20 roundings and those of
+    // a sum.
     CHECK(std::abs(got - want) <= 64 * 0x1p-24 * std::abs(want) * 5);
   };
   check_sum(
@@ -161,14 +162,14 @@ TEST_CASE("second derivatives by an expanded operand are those of its sum") {
       [](double v) { return bump(10 + v * 0.125).value; });
 }
 
-TEST_CASE("third derivatives at 0, where the sides of a sigmoid meet") {
+TEST_CASE("third derivatives at 0, where two formulas for the sigmoid meet") {
   auto third = [](const std::function<Tensor(const Tensor&)>& fn) {
     const Tensor x = zeros({1}, DType::f64).set_requires_grad();
     Tensor d = fn(x);
     for (int i = 0; i < 2; ++i) d = grad({sum(d)}, {x}, {.create_graph = true})[0];
     return grad({sum(d)}, {x})[0].item();
   };
-  // s''' of softplus: s (1 - s) (1 - 2 s) is 0 at 0; its own derivative there is -1/8.
+  // The third derivative of softplus, s (1 - s) (1 - 2 s), is 0 at 0; its derivative is -1/8.
   CHECK(std::abs(third([](const Tensor& x) { return softplus(x); })) <= 1e-16);
   CHECK(third([](const Tensor& x) { return x * softplus(x); }) == doctest::Approx(0.75));
   auto fourth_of_softplus = [&] {

@@ -1,5 +1,5 @@
-// Sizes at the edge of 63 bits: an op gives the right shape or an Error by name, and no product or
-// sum on the way overflows (the sanitizers' build stops at the first that does).
+// Sizes near 2^63: an op gives the right shape or an Error with its name, and no product or sum
+// overflows on the way (the build with sanitizers stops at the first that does).
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t k40 = int64_t{1} << 40, kMax = std::numeric_limits<int64_t>::max(),
                   kMin = std::numeric_limits<int64_t>::min();
 
-/// Nothing large is ever allocated, so that a size that is wrongly let through fails and not swaps.
+/// Caps the memory, so that a wrongly accepted size fails instead of swapping.
 struct SmallMemory {
   SmallMemory() {
     trim_memory();
@@ -33,7 +33,7 @@ struct SmallMemory {
   ~SmallMemory() { set_memory_cap(0); }
 };
 
-/// Whether sizes and reaches of a layout are numbers that fit, computed in 128 bits.
+/// Checks in 128 bits that the size and the extents of a layout fit 64 bits.
 void check_layout(const Layout& l) {
   __int128 elements = 1;
   for (int a = 0; a < l.ndim(); ++a) {
@@ -45,7 +45,7 @@ void check_layout(const Layout& l) {
   }
 }
 
-/// Numbers for arguments: small ones and such that break products and sums.
+/// Random arguments: small numbers, and numbers whose products or sums overflow.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : bits_(seed) {}
@@ -86,7 +86,7 @@ class Draw {
   std::mt19937_64 bits_;
 };
 
-/// Empty tensors of huge shapes, and single elements stretched to them.
+/// An empty tensor of a huge shape, or a single element expanded to it.
 Tensor draw_tensor(Draw& draw) {
   Shape shape;
   for (size_t n = 1 + draw.below(4); n > 0; --n) shape.push_back(draw.size());
@@ -95,7 +95,7 @@ Tensor draw_tensor(Draw& draw) {
 
 using Op = std::function<Tensor(const Tensor&, Draw&)>;
 
-// Views, and ops whose result may be empty however large its sizes are.
+// Views, and ops whose result may be empty despite large sizes.
 const std::vector<Op> kOps = {
     [](const Tensor& x, Draw& d) { return unsqueeze(x, d.axis()); },
     [](const Tensor& x, Draw& d) { return squeeze(x, d.axis()); },
@@ -210,7 +210,7 @@ const std::vector<Op> kOps = {
 
 }  // namespace
 
-TEST_CASE("sizes: a shape whose strides do not fit is refused, empty or not, in any order") {
+TEST_CASE("sizes: a shape whose strides overflow is refused, even if empty") {
   const char* many = "too many elements";
   CHECK_THROWS_WITH_AS(zeros({0, k40, k40}), doctest::Contains(many), Error);
   CHECK_THROWS_WITH_AS(zeros({k40, k40, 0}), doctest::Contains(many), Error);
@@ -221,7 +221,7 @@ TEST_CASE("sizes: a shape whose strides do not fit is refused, empty or not, in 
   CHECK(x.strides() == Strides{int64_t{1} << 60, 1 << 20, 1});
 }
 
-TEST_CASE("sizes: products and sums of arguments that do not fit are errors by name") {
+TEST_CASE("sizes: arguments whose products or sums overflow give an error with the op's name") {
   SmallMemory guard;
   Tensor none = zeros({0, k40}), one = expand(zeros({}), k40);
   auto says = [](const char* what, auto fn) {
@@ -246,7 +246,7 @@ TEST_CASE("sizes: products and sums of arguments that do not fit are errors by n
   says("init: ", [&] { nn::init::fans({2, k40, k40}); });
 }
 
-TEST_CASE("sizes: numbers that only fit exactly are right") {
+TEST_CASE("sizes: numbers at the limits of i64 give exact results") {
   CHECK(arange(int64_t{1} << 60, (int64_t{1} << 60) + 1).numel() == 1);
   Tensor t = arange(kMax - 2, kMax);
   CHECK(t.to_vector<int64_t>() == std::vector<int64_t>{kMax - 2, kMax - 1});
@@ -256,7 +256,7 @@ TEST_CASE("sizes: numbers that only fit exactly are right") {
   CHECK(roll(arange(0, 4), kMin + 1, 0).to_vector<int>() == std::vector<int>{3, 0, 1, 2});
 }
 
-TEST_CASE("sizes: more bytes than a machine can have are refused before anything is added up") {
+TEST_CASE("sizes: more bytes than a machine can have are refused without overflow") {
   const MemoryStats before = memory_stats();
   for (int64_t n : {kMax / 4, kMax / 8, int64_t{1} << 55})
     CHECK_THROWS_WITH_AS(empty({n}), doctest::Contains("out of memory"), Error);
@@ -264,7 +264,7 @@ TEST_CASE("sizes: more bytes than a machine can have are refused before anything
   CHECK(memory_stats().cached == before.cached);
 }
 
-TEST_CASE("sizes: any op with any numbers gives a sound layout or an Error") {
+TEST_CASE("sizes: any op with any numbers gives a valid layout or an Error") {
   SmallMemory guard;
   Draw draw(7);
   int sound = 0;

@@ -1,6 +1,6 @@
-// Convolutions, pooling, padding and interpolation beside PyTorch's numbers, over combinations of
-// their options (tests/reference/make_layers.py says what is in the files): values, positions and
-// first derivatives in f64. Second derivatives, f32 and layouts are the op table's.
+// Convolutions, pooling, padding and interpolation against PyTorch's numbers, over combinations of
+// their options (tests/reference/make_layers.py writes the files): values, positions and first
+// derivatives in f64. The op table tests second derivatives, f32 and layouts.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace tern::test_space_reference {
 namespace {
 
-/// The numbers of a case, one after the other.
+/// Reads the numbers of a case in order.
 class Options {
  public:
   explicit Options(const Tensor& t) : v_(t.to_vector<double>()) {}
@@ -63,7 +63,7 @@ std::vector<Tensor> inputs_of(const Tensor& shapes) {
 }
 
 using Inputs = std::vector<Tensor>;
-/// The op of a file: inputs and options to a result, with positions where there are some.
+/// The op of a file. It maps inputs and options to a result, with positions if the op has them.
 using Call = std::function<ValuesIndices(const Inputs&, Options)>;
 
 bool close(const Tensor& got, const Tensor& want) {

@@ -1,5 +1,5 @@
-// lgamma, erfc and erfinv and the derivatives of lgamma over the whole range of f32 and f64,
-// against the C library and sums in long double.
+// lgamma, erfc, erfinv and the derivatives of lgamma over the whole range of f32 and f64, against
+// the C library and sums in long double.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 using Doubles = std::vector<double>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// psi(x) = psi(x + k) - sum of 1 / (x + i) for i < k, and its series far from 0.
+/// psi(x) = psi(x + k) - sum of 1 / (x + i) for i < k, with the asymptotic series for psi(x + k).
 long double digamma_by_hand(long double x) {
   long double sum = 0;
   for (; x < 200; x += 1) sum -= 1 / x;
@@ -26,7 +26,7 @@ long double digamma_by_hand(long double x) {
 
 long double power(long double x, int n) { return n == 0 ? 1 : x * power(x, n - 1); }
 
-/// (-1)^(n+1) n! sum (x + i)^-(n+1), the end of the sum by Euler and Maclaurin.
+/// (-1)^(n+1) n! sum (x + i)^-(n+1), with the rest of the sum by Euler-Maclaurin.
 long double polygamma_by_hand(int n, long double x) {
   const int s = n + 1;
   long double sum = 0, factorial = 1;
@@ -39,7 +39,8 @@ long double polygamma_by_hand(int n, long double x) {
   return n % 2 ? factorial * sum : -factorial * sum;
 }
 
-/// Both signs and three fractions of every power of 2; below 0 as far as the sums are short.
+/// Every power of 2 times three fractions and both signs. Numbers must exceed `lowest`, below which
+/// the sums by hand take too long.
 Doubles points(int from, int to, double lowest) {
   Doubles x;
   for (int e = from; e <= to; ++e)
@@ -51,8 +52,8 @@ Doubles points(int from, int to, double lowest) {
   return x;
 }
 
-/// f(x), the derivative number n of digamma, in `type` against `by_hand`: the rounding of the type,
-/// and that of the terms in double, the largest of which may cancel.
+/// Checks f(x), the n-th derivative of digamma, in `type` against `by_hand`. Allowed are the
+/// rounding of the type and that of the terms in double, the largest of which may cancel.
 template <class Fn, class ByHand>
 void check_points(int n, const Doubles& given, DType type, Fn f, ByHand by_hand) {
   const Tensor x = tensor(given).to(type);
@@ -83,8 +84,8 @@ Tensor gradient_of_lgamma(const Tensor& at) {
   return grad({sum(lgamma(x))}, {x})[0];
 }
 
-/// f(x) for x of `type` against by_hand, but for so many units in the last place. What overflows
-/// the type is infinite.
+/// Checks f(x) for x of `type` against by_hand up to `units` in the last place. Results that
+/// overflow the type must be infinite.
 template <class Fn, class ByHand>
 void check_values(const Doubles& given, DType type, double units, Fn f, ByHand by_hand) {
   const bool single = type == DType::f32;
@@ -109,7 +110,7 @@ TEST_CASE("lgamma over the whole range") {
     int sign;
     return ::lgammal_r(x, &sign);
   };
-  // f32 is rounded once, from double; the C library has the last places of double wrong.
+  // f32 is rounded once, from double. In f64 the last places of the C library may be wrong.
   check_values(points(-149, 127, -kInf), DType::f32, 0.501, op, by_hand);
   check_values(points(-1040, 1023, -kInf), DType::f64, 8, op, by_hand);
   for (DType type : {DType::f32, DType::f64}) {
@@ -122,17 +123,17 @@ TEST_CASE("erfc over the whole range") {
   auto op = [](const Tensor& x) { return erfc(x); };
   auto by_hand = [](long double x) { return std::erfc(x); };
   Doubles close = points(-149, 127, -kInf), fine = points(-1040, 1023, -kInf);
-  for (double x = -8; x < 28; x += 0.0371) {  // where it is neither 0 nor 2
+  for (double x = -8; x < 28; x += 0.0371) {  // the range where erfc is neither 0 nor 2
     close.push_back(x);
     fine.push_back(x);
   }
-  check_values(close, DType::f32, 5, op, by_hand);  // places that the C library may have wrong
+  check_values(close, DType::f32, 5, op, by_hand);  // the C library may have the last places wrong
   check_values(fine, DType::f64, 5, op, by_hand);
   const Tensor ends = tensor(Doubles{kInf, -kInf});
   CHECK(erfc(ends).to_vector<double>() == Doubles{0, 2});
 }
 
-/// By halving, or close to 0 by the series of erf.
+/// erfinv by bisection, or by the series of erf close to 0.
 long double erfinv_by_hand(long double y) {
   const long double size = std::abs(y);
   if (size == 1) return y * static_cast<long double>(kInf);
@@ -168,7 +169,7 @@ TEST_CASE("digamma and the gradient of lgamma over the whole range") {
   check_points(0, single, DType::f32, gradient_of_lgamma, digamma_by_hand);
   check_points(0, twice, DType::f64, op, digamma_by_hand);
   check_points(0, twice, DType::f64, gradient_of_lgamma, digamma_by_hand);
-  // Between whole numbers and far below 0: there the tangent is infinite.
+  // Halfway between whole numbers far below 0, where the tangent in the formula is infinite.
   const double far = -0x1p51 - 0.5;
   CHECK(digamma(tensor(Doubles{far})).item() == doctest::Approx(std::log(0x1p51)));
 }
@@ -179,14 +180,14 @@ TEST_CASE("polygamma over the whole range") {
     auto f = [n](const Tensor& x) { return polygamma(n, x); };
     auto by_hand = [n](long double x) { return polygamma_by_hand(n, x); };
     check_points(n, points(-149, 127, -0x1p15), DType::f32, f, by_hand);
-    // In double the terms themselves overflow and underflow at the ends.
+    // In double, the terms themselves overflow or underflow at the ends of the range.
     const int end = 1000 / (n + 1);
     check_points(n, points(-end, end, -0x1p15), DType::f64, f, by_hand);
   }
 }
 
 TEST_CASE("polygamma far below 0 and at its poles") {
-  // Halfway between poles, of which one half cancels the other: -2 (1 / 2) / x^2 is left.
+  // Halfway between poles, the terms of both sides cancel: -2 (1 / 2) / x^2 is left.
   const double x = 0x1p40 + 0.5;
   const Tensor far = tensor(Doubles{-x});
   CHECK(polygamma(2, far).item() == doctest::Approx(-1 / (x * x)).epsilon(1e-9));

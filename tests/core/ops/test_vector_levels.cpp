@@ -1,6 +1,6 @@
-// Values and gradients in f32 have the same bits with AVX2 and with AVX-512, for any number of
+// Values and gradients in f32 have the same bits with AVX2 and with AVX-512, on any number of
 // threads. Rows are longer than registers and of odd lengths; sums of products are longer than a
-// block of k. (Every op at small sizes: op_table.cpp.)
+// block of k. op_table.cpp checks every op at small sizes.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -32,7 +32,7 @@ struct Example {
   std::function<Tensor(const Inputs&)> fn;
 };
 
-// Sums over rows, and what has none.
+// Ops that sum over rows, and elementwise ops.
 std::vector<Example> rows() {
   const auto row = [](auto fn) { return [fn](const Inputs& x) { return fn(x[0]); }; };
   return {
@@ -128,7 +128,7 @@ std::vector<Example> examples() {
   return all;
 }
 
-/// The value and the gradients.
+/// The value and the gradients of an example.
 std::vector<Tensor> run(const Example& e) {
   Rng rng(7);
   std::vector<Tensor> x;
@@ -141,7 +141,7 @@ std::vector<Tensor> run(const Example& e) {
 
 }  // namespace
 
-TEST_CASE("vector levels: values and gradients in f32 have the same bits on any threads") {
+TEST_CASE("vector levels: same bits of f32 values and gradients on any number of threads") {
   const int before = num_threads();
   for (const Example& e : examples()) {
     CAPTURE(std::string(e.name));

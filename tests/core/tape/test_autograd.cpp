@@ -1,3 +1,5 @@
+// Gradients on the tape: accumulation, higher derivatives, saved tensors, user-defined ops,
+// checkpoints, and graphs of a million ops.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,7 +22,7 @@ Tensor leaf(std::initializer_list<double> values, const Shape& shape) {
 std::vector<double> values(const Tensor& t) { return t.to_vector<double>(); }
 using Values = std::vector<double>;
 
-// A user's own op: the cube, with its gradient beside it.
+// A user-defined op: the cube, with its gradient beside it.
 Tensor cube(const Tensor& x) {
   Tensor value = [&] {
     NoGradGuard guard;
@@ -58,7 +60,7 @@ TEST_CASE("gradients of leaves do not share memory with each other or the graph"
   CHECK(values(b.grad()) == Values{1, 1});
 }
 
-TEST_CASE("grad gives gradients of leaves and inner tensors, and leaves grad() alone") {
+TEST_CASE("grad gives gradients of leaves and inner tensors, and does not change grad()") {
   Tensor x = leaf({2}, {});
   Tensor y = x * x, z = y * y;
   std::vector<Tensor> g = grad({z}, {x, y}, {.retain_graph = true});
@@ -88,7 +90,7 @@ TEST_CASE("a second backward is refused unless the graph was kept") {
   CHECK_THROWS_WITH_AS(backward(y), doctest::Contains("retain_graph"), Error);
 }
 
-TEST_CASE("a write in place to a saved tensor is found, with both versions") {
+TEST_CASE("an in-place write to a saved tensor is an error that gives both versions") {
   Tensor x = leaf({2}, {}), w = tensor({3}, {}, DType::f64);
   Tensor y = x * w;
   {
@@ -100,7 +102,7 @@ TEST_CASE("a write in place to a saved tensor is found, with both versions") {
                        Error);
 }
 
-TEST_CASE("a gradient with a history is refused: a leaf would hold its own graph") {
+TEST_CASE("set_grad refuses a gradient with a history: a leaf would hold its own graph") {
   Tensor x = leaf({3}, {});
   Tensor g = grad({x * x * x}, {x}, {.create_graph = true})[0];
   CHECK_THROWS_WITH_AS(x.set_grad(g), doctest::Contains("detach()"), Error);
@@ -109,7 +111,7 @@ TEST_CASE("a gradient with a history is refused: a leaf would hold its own graph
   CHECK(x.grad().item() == 27);
 }
 
-TEST_CASE("nothing is recorded under NoGradGuard, and again under EnableGradGuard") {
+TEST_CASE("NoGradGuard stops recording, EnableGradGuard resumes it") {
   Tensor x = leaf({2}, {});
   NoGradGuard off;
   CHECK_FALSE((x * x).requires_grad());
@@ -117,7 +119,7 @@ TEST_CASE("nothing is recorded under NoGradGuard, and again under EnableGradGuar
   CHECK((x * x).requires_grad());
 }
 
-TEST_CASE("what does not depend on a leaf says so") {
+TEST_CASE("backward of a tensor that needs no gradient, or is not a scalar, is an error") {
   Tensor x = tensor({2}, {}, DType::f64);
   CHECK_THROWS_WITH_AS(backward(x * x), doctest::Contains("requires a gradient"), Error);
   Tensor v = leaf({1, 2}, {2});
@@ -136,7 +138,7 @@ TEST_CASE("detach cuts the graph and shares the elements") {
   CHECK(x.grad().item() == 18);
 }
 
-TEST_CASE("leaves lists what a tensor depends on") {
+TEST_CASE("leaves() lists the leaves that a tensor depends on") {
   Tensor a = leaf({1}, {}), b = leaf({2}, {}), c = leaf({3}, {});
   Tensor loss = a * b + a + c.detach();
   std::vector<Tensor> found = leaves(loss);
@@ -149,7 +151,7 @@ TEST_CASE("leaves lists what a tensor depends on") {
   CHECK(holds(b));
 }
 
-TEST_CASE("an op of the user's own has first and second derivatives") {
+TEST_CASE("a user-defined op has first and second derivatives") {
   Tensor x = leaf({1.5, -2}, {2});
   CHECK_NOTHROW(gradcheck([](auto& in) { return cube(in[0]); }, {x}));
   CHECK_NOTHROW(gradgradcheck([](auto& in) { return cube(in[0]); }, {x}));
@@ -191,11 +193,11 @@ TEST_CASE("checkpoint: same gradients for inputs, parameters and random numbers"
   CHECK_NOTHROW(gradgradcheck(smooth, {x}));
 }
 
-TEST_CASE("checkpoint: grad() and second derivatives where weights are used outside of it too") {
+TEST_CASE("checkpoint: grad() and second derivatives of weights also used outside it") {
   Tensor x = leaf({1, 2, 3, 4}, {4}), w = leaf({0.2, 0.3, 0.4, 0.5}, {4});
   auto segment = [&](std::span<const Tensor> in) { return tanh(in[0] * w) * w; };
   auto gradients = [&](bool recompute, bool create_graph) {
-    std::vector<Tensor> in = {x * w};  // w: before, in and after the segment
+    std::vector<Tensor> in = {x * w};  // w is used before, in and after the segment
     Tensor y = recompute ? checkpoint(segment, in) : segment(in);
     std::vector<Tensor> out = grad({sum(y * w * w)}, {x, w}, {.create_graph = create_graph});
     if (create_graph)
@@ -216,12 +218,12 @@ TEST_CASE("a chain of a million ops runs backward and is freed without recursion
   CHECK(x.grad().item() == 1);
   y = x;
   CHECK(memory_stats().live <= before + 1024);
-  for (int i = 0; i < 1'000'000; ++i) y = -y;  // and when it is dropped without running
+  for (int i = 0; i < 1'000'000; ++i) y = -y;  // a graph that is dropped without backward
   y = {};
   CHECK(memory_stats().live <= before + 1024);
 }
 
-TEST_CASE("backward frees what the nodes saved as it goes") {
+TEST_CASE("backward frees saved tensors as it goes") {
   Tensor x = zeros({1024, 1024});
   x.set_requires_grad();
   Tensor y = x;

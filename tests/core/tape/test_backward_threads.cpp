@@ -1,4 +1,5 @@
-// Several threads run backward into the same leaves at a time: nothing is lost.
+// Threads that run backward into the same leaves at the same time: gradients add up, or there is an
+// error.
 #include <doctest/doctest.h>
 
 #include <barrier>
@@ -23,8 +24,8 @@ struct Row {
   Loss loss;
 };
 
-// Each way in which a gradient comes to a leaf: handed over, added in place by a product, by a
-// segment that goes on gathering, by several ops of a graph.
+// Each way for a gradient to reach a leaf: handed over, added in place by a product, added by a
+// checkpointed segment, or from several ops of a graph.
 const std::vector<Row> kRows = {
     {"elementwise", [](auto& w, auto& b, auto& x) { return sum(w * x) + sum(b * 2); }},
     {"product", [](auto& w, auto&, auto& x) { return sum(matmul(x, w)); }},
@@ -44,10 +45,10 @@ const std::vector<Row> kRows = {
        return sum(checkpoint(fn, {w}));
      }}};
 
-// Whole numbers, whose sums are exact in any order.
+// Whole numbers: their sums are exact in any order.
 Tensor whole(Rng& rng, const Shape& shape) { return randint(-3, 4, shape, rng).to(DType::f32); }
 
-TEST_CASE("backward: threads that run into the same leaves lose no gradient") {
+TEST_CASE("backward: threads with the same leaves lose no gradient") {
   constexpr int kThreads = 3, kRounds = 60, kPasses = 4;
   for (const Row& row : kRows) {
     CAPTURE(row.name);
@@ -83,7 +84,7 @@ TEST_CASE("backward: threads that run into the same leaves lose no gradient") {
   }
 }
 
-TEST_CASE("backward: a checkpoint that captures its input adds to what that had gathered") {
+TEST_CASE("backward: a checkpoint that captures its input adds to the input's gradient") {
   Rng rng(2);
   const Tensor x = whole(rng, {4, 4}), w = whole(rng, {4, 4}).set_requires_grad();
   const Loss& loss = kRows.back().loss;
@@ -95,7 +96,7 @@ TEST_CASE("backward: a checkpoint that captures its input adds to what that had 
   CHECK(w.grad().to_vector<double>() == twice);
 }
 
-TEST_CASE("backward: a leaf that one thread hands over by on_ready is refused to others") {
+TEST_CASE("backward: a leaf that is in on_ready on one thread is refused to others") {
   const Tensor w = ones({2, 3}).set_requires_grad();
   auto beside = [&]() -> std::string {
     std::string told;
@@ -114,20 +115,20 @@ TEST_CASE("backward: a leaf that one thread hands over by on_ready is refused to
     ++calls;
     told = beside();
     EnableGradGuard on;
-    backward(sum(w * 3));  // this thread's may
+    backward(sum(w * 3));  // allowed: the same thread
   }};
   backward(sum(w), options);
   CHECK(calls == 1);
   CHECK(told.find("a leaf of shape (2, 3) gets gradients from two threads") != told.npos);
   CHECK(w.grad().to_vector<float>() == std::vector<float>(6, 4));
 
-  CHECK(beside() == "");  // it is over
+  CHECK(beside() == "");  // allowed after that pass
   CHECK_THROWS(backward(sum(w), {.on_ready = [](const Tensor&) { fail("no"); }}));
   CHECK(beside() == "");
   CHECK(w.grad().to_vector<float>() == std::vector<float>(6, 9));
 }
 
-// What `run` is told of while another op of this thread is in its backward pass.
+// A copy of x whose backward pass calls `run`.
 Tensor meanwhile(const Tensor& x, const std::function<void()>& run) {
   Op op("meanwhile", x);
   return op.record(Fresh::adopt(x.clone()), [run](const Tensor& dy) {
@@ -154,14 +155,14 @@ TEST_CASE("grad: a leaf that another thread asks for is refused, not lost") {
     told = beside(w);
     of_another = beside(v);
     EnableGradGuard on;
-    CHECK(grad({sum(w * 5)}, {w})[0].to_vector<float>()[0] == 5);  // this thread's may
-    std::thread([&] { backward(sum(w * 7)); }).join();             // gathers elsewhere
+    CHECK(grad({sum(w * 5)}, {w})[0].to_vector<float>()[0] == 5);  // allowed: the same thread
+    std::thread([&] { backward(sum(w * 7)); }).join();             // adds to w.grad()
   });
   CHECK(grad({sum(y)}, {w})[0].to_vector<float>() == std::vector<float>(6, 3));
   CHECK(told.find("grad: two threads ask for the gradient of one leaf of shape (2, 3)") == 0);
   CHECK(of_another == "");
   CHECK(w.grad().to_vector<float>() == std::vector<float>(6, 7));
-  CHECK(beside(w) == "");  // it is over
+  CHECK(beside(w) == "");  // allowed after that pass
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // In-place writes and the tape: in grad mode they are allowed where no gradient can go wrong and
-// refused elsewhere; what an op saved and was then written to is found by backward.
+// refused elsewhere; backward finds saved tensors that were written to later.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -35,7 +35,7 @@ Tensor leaf(const Shape& shape) { return ones(shape).set_requires_grad(); }
 
 }  // namespace
 
-TEST_CASE("in place: new tensors, copies and what no longer requires a gradient can be written") {
+TEST_CASE("in place: new tensors, copies and tensors without a gradient can be written") {
   Tensor p = leaf({2, 3});
   Tensor frozen = leaf({2, 3});
   Tensor view_of_frozen = frozen[0];
@@ -51,7 +51,7 @@ TEST_CASE("in place: new tensors, copies and what no longer requires a gradient 
   CHECK(p.to_vector<float>() == std::vector<float>(6, 1));
 }
 
-TEST_CASE("in place: what requires a gradient, or shares elements with such, is refused") {
+TEST_CASE("in place: a tensor that requires a gradient, or shares elements with one, is refused") {
   Tensor p = leaf({2, 3}), h = p * 1;
   Tensor unrecorded = [&] {
     NoGradGuard guard;
@@ -70,7 +70,7 @@ TEST_CASE("in place: what requires a gradient, or shares elements with such, is 
     for (const Tensor& x : all) CHECK_NOTHROW(write.to(x));
 }
 
-TEST_CASE("in place: an operand that requires a gradient is refused, as that would be dropped") {
+TEST_CASE("in place: an operand that requires a gradient is refused: its gradient would be lost") {
   Tensor p = leaf({3}), x = zeros({3});
   const std::vector<std::function<void(const Tensor&)>> writes = {
       [&](const Tensor& y) { copy_(x, y); },
@@ -86,11 +86,11 @@ TEST_CASE("in place: an operand that requires a gradient is refused, as that wou
   }
 }
 
-TEST_CASE("in place: backward finds every tensor that an op saved and that was written to") {
+TEST_CASE("in place: backward finds every saved tensor that was written to") {
   Rng rng(3);
   struct Row {
     const char* name;
-    Tensor extra;  // a mask, an index, ...: written after the forward pass
+    Tensor extra;  // a mask, an index, ... that is written to after the forward pass
     std::function<Tensor(const Tensor& p, const Tensor& extra)> fn;
   };
   Tensor mask = tensor({1, 0, 1, 1, 0, 1}, {2, 3}, DType::u8);

@@ -1,5 +1,5 @@
-// Those who watch ops: what they are told, and what profiler, anomaly detector and timeline make
-// of it.
+// Observers of ops: the calls they receive, and the profiler, anomaly detector and memory timeline
+// that are built on them.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -55,7 +55,7 @@ std::string error_of(Fn fn) {
   return "no error";
 }
 
-/// Writes down what it is told.
+/// Records every op as a line "name module"; ops of the backward pass begin with "~".
 struct Scribe : Observer {
   std::vector<std::string> told;
   int depth = 0, deepest = 0;
@@ -70,10 +70,10 @@ struct Scribe : Observer {
   }
 };
 
-TEST_CASE("an observer is told of every op, forward and backward, with its module") {
+TEST_CASE("an observer sees every op, forward and backward, with its module") {
   Rng rng(1);
   Net net(rng);
-  nn::num_parameters(net);  // a walk, which tells the parameters their names
+  nn::num_parameters(net);  // the walk gives the parameters their names
   Tensor x = randn({4, 8}, rng);
   Scribe scribe;
   {
@@ -84,17 +84,17 @@ TEST_CASE("an observer is told of every op, forward and backward, with its modul
   CHECK(scribe.heard("linear blocks.1.down"));
   CHECK(scribe.heard("~linear blocks.0.up"));
   CHECK(
-      scribe.heard("gelu blocks.0.up"));  // what has no parameters belongs where its input is from
+      scribe.heard("gelu blocks.0.up"));  // without parameters, an op belongs to its input's module
   CHECK(scribe.heard("~gelu blocks.1.up"));
   CHECK(scribe.heard("sum blocks.1.down"));
   CHECK(scribe.depth == 0);
-  CHECK(scribe.deepest >= 2);  // the ops that a VJP is made of
+  CHECK(scribe.deepest >= 2);  // the ops inside a VJP
   size_t before = scribe.told.size();
   static_cast<void>(net(x));
   CHECK(scribe.told.size() == before);
 }
 
-TEST_CASE("an observer's end follows every begin, also when an op throws") {
+TEST_CASE("an observer gets an end for every begin, even when an op throws") {
   Scribe scribe;
   ObserverScope watching(scribe);
   CHECK_THROWS_AS(matmul(ones({2, 3}), ones({2, 3})), Error);
@@ -125,13 +125,13 @@ TEST_CASE("errors say in which module they happened") {
                        doctest::Contains("blocks.0.up: linear: the input (5, 7) does not end in"),
                        Error);
   CHECK(parameter_name(net.blocks[1].down.weight) == "blocks.1.down.weight");
-  nn::num_parameters(net.blocks[1]);  // a part of the model: the longer names stay
+  nn::num_parameters(net.blocks[1]);  // a walk over a part of the model keeps the longer names
   CHECK(parameter_name(net.blocks[1].down.weight) == "blocks.1.down.weight");
   nn::set_requires_grad(net, false);  // frozen parameters keep their names
   CHECK(error_of([&] { return net(ones({5, 7})); }).starts_with("blocks.0.up: linear"));
   Net copy = net;
   CHECK(error_of([&] { return copy(ones({5, 7})); }).starts_with("linear"));
-  // Names belong to places: after a change of places no name is better than a wrong one.
+  // A name belongs to a place. A parameter that has moved has no name rather than a wrong one.
   std::swap(net.blocks[0], net.blocks[1]);
   CHECK(error_of([&] { return net.blocks[0](ones({5, 7})); }).starts_with("linear"));
   nn::num_parameters(net);
@@ -155,7 +155,7 @@ struct Encoder {
   }
 };
 
-TEST_CASE("layers that check their input, or use views of their weights, say where they are") {
+TEST_CASE("errors and ops of layers with their own checks or weight views name the module") {
   Rng rng(7);
   Encoder encoder(rng);
   nn::num_parameters(encoder);
@@ -196,16 +196,16 @@ TEST_CASE("a profile counts calls, operations and bytes by op and by module") {
   Profile::Row linear = row(profile.by_op(), named("linear", Pass::forward));
   CHECK(linear.calls == 4);
   CHECK(linear.flops == 4 * 2 * 4 * 8 * 16);
-  // x, w, b and the result: (4, 8), (16, 8), (16), (4, 16) and the other way round.
+  // x, w, b and the result of `up` are (4, 8), (16, 8), (16), (4, 16); `down` swaps 8 and 16.
   CHECK(linear.bytes == 2 * 4 * ((32 + 128 + 16 + 64) + (64 + 128 + 8 + 32)));
   CHECK(linear.total_seconds >= linear.self_seconds);
-  // dW of all four, dX of all but the first, which x does not want.
+  // dW of all four calls, dX of all but the first, because x needs no gradient.
   CHECK(row(profile.by_op(), named("linear", Pass::backward)).flops == 7 * 2 * 4 * 8 * 16);
   Profile::Row up = row(profile.by_module(), [](const Profile::Row& r) {
     return r.module == "blocks.1.up" && r.pass == Pass::forward;
   });
   CHECK(up.calls == 2);  // linear and gelu
-  // Once, though the products are ops inside of linear's VJP.
+  // Operations count once, though the products are ops inside linear's VJP.
   Profile::Row up_backward = row(profile.by_module(), [](const Profile::Row& r) {
     return r.module == "blocks.1.up" && r.pass == Pass::backward;
   });
@@ -263,29 +263,29 @@ TEST_CASE("the anomaly detector names the first op with a NaN, its inputs and it
     NoGradGuard guard;
     for (int64_t unit : {3, 4}) fill_(net.blocks[1].up.weight.tensor()[unit], 3e38);
   }
-  // Two units become infinite, and their weights in `down` have different signs somewhere.
+  // Two units become infinite. Where their weights in `down` differ in sign, the sum is NaN.
   AnomalyDetector detector;
   std::string text = error_of([&] { return net(full({4, 8}, 10)); });
   CHECK(text.starts_with("blocks.1.down: NaN first seen in linear, forward"));
   CHECK(text.find("before that, blocks.1.up: infinity first seen in linear") != text.npos);
 }
 
-TEST_CASE("the anomaly detector: a NaN that came with the data is not blamed on the op") {
+TEST_CASE("the anomaly detector: an op is not blamed for a NaN in its input data") {
   const Tensor bad = tensor({1, kNan, 3}, {3});
   const std::string told = "exp was given NaN; inputs: f32 (3,) in [1, 3], 1 NaN";
   {
     AnomalyDetector given;
     CHECK(error_of([&] { return exp(bad) * 2; }) == told);
     CHECK(given.first_given() == told);
-    CHECK(error_of([&] { return exp(bad) * 2; }) == told);  // as often as it comes
+    CHECK(error_of([&] { return exp(bad) * 2; }) == told);  // reported every time
   }
   {
-    // Of an op made of ops it is the outermost that was given it.
+    // For an op composed of ops, the outermost op is named.
     AnomalyDetector given;
     CHECK(error_of([&] { return stddev(bad); }).starts_with("std was given NaN"));
   }
   {
-    // The op that computes is named, not those that bring it the elements.
+    // The op that computes with the NaN is named, not ops that only move elements.
     AnomalyDetector given;
     const Tensor list = tensor(std::vector<int64_t>{1, 0, 1}, {3});
     const Tensor made = tensor({1, kNan}, {2}, DType::f64);
@@ -310,7 +310,7 @@ TEST_CASE("the anomaly detector: a NaN that came with the data is not blamed on 
       CHECK(error_of([&] { return exp(moved); }).starts_with("exp was given NaN; inputs: "));
     }
   }
-  // Ops that look at it, copy it or leave it out are passed by, and nothing is missed after them.
+  // Ops that test, copy or mask the NaN are not named, and a later NaN is still found.
   AnomalyDetector detector;
   Tensor clean;
   CHECK_NOTHROW(clean = where(isnan(bad), zeros({3}), stack({bad})[0]));
@@ -319,7 +319,7 @@ TEST_CASE("the anomaly detector: a NaN that came with the data is not blamed on 
   CHECK(error_of([&] { return sqrt(clean - 2); }).starts_with("NaN first seen in sqrt, forward"));
 }
 
-TEST_CASE("the anomaly detector: a loop of one's own whose data or weight is NaN") {
+TEST_CASE("the anomaly detector: a training loop with a NaN in the data or in a weight") {
   Rng rng(4);
   Net net(rng);
   nn::num_parameters(net);
@@ -354,7 +354,7 @@ TEST_CASE("the anomaly detector: forward and backward") {
   CHECK_THROWS_WITH_AS(backward(sum(y)), doctest::Contains("sqrt, backward"), Error);
 }
 
-TEST_CASE("the anomaly detector does not blame an op for what its gradient was added to") {
+TEST_CASE("the anomaly detector does not blame an op for a NaN already in the gradient") {
   Rng rng(9);
   Net net(rng);
   nn::num_parameters(net);
@@ -372,7 +372,7 @@ TEST_CASE("the anomaly detector does not blame an op for what its gradient was a
   CHECK_NOTHROW(backward(sum(net(x))));
 }
 
-TEST_CASE("the anomaly detector does not read what is about to be written over") {
+TEST_CASE("the anomaly detector does not read uninitialized results") {
   Rng rng(8);
   Tensor x = randn({16, 16}, rng);
   AnomalyDetector detector;
@@ -391,7 +391,7 @@ TEST_CASE("the anomaly detector does not read what is about to be written over")
   CHECK_THROWS_WITH_AS(sqrt(-square(x)), doctest::Contains("NaN first seen in sqrt"), Error);
 }
 
-TEST_CASE("the anomaly detector remembers infinities, and stops at them if asked") {
+TEST_CASE("the anomaly detector remembers infinities, and stops at them on request") {
   {
     AnomalyDetector detector;
     Tensor huge = exp(tensor({1000}, {1}));
@@ -404,7 +404,7 @@ TEST_CASE("the anomaly detector remembers infinities, and stops at them if asked
                        Error);
 }
 
-TEST_CASE("a memory timeline knows who made the largest tensors, at the peak and now") {
+TEST_CASE("a memory timeline names the ops that made the largest tensors, at the peak and now") {
   Rng rng(6);
   nn::Linear layer(64, 32, rng);
   nn::num_parameters(layer);
@@ -431,7 +431,7 @@ TEST_CASE("a memory timeline knows who made the largest tensors, at the peak and
   CHECK_THROWS_WITH_AS(MemoryTimeline(), doctest::Contains("another one"), Error);
 }
 
-TEST_CASE("a memory timeline lists as many tensors as are asked for, at the peak too") {
+TEST_CASE("a memory timeline lists the requested number of tensors, also at the peak") {
   MemoryTimeline timeline;
   {
     std::vector<Tensor> kept;
@@ -443,7 +443,7 @@ TEST_CASE("a memory timeline lists as many tensors as are asked for, at the peak
   CHECK(timeline.largest_at_peak(1000).size() >= 38);  // the peak is known to 1 %
 }
 
-TEST_CASE("a memory cap that is hit lists the largest tensors while a timeline is at work") {
+TEST_CASE("the error of the memory cap lists the largest tensors while a timeline exists") {
   struct Cap {
     ~Cap() { set_memory_cap(0); }
   } cap;

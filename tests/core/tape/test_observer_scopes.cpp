@@ -1,4 +1,4 @@
-// Scopes of observers that end in any order, within ops and within their own calls.
+// Observer scopes that end in any order, also within an op and within an observer's own call.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -13,7 +13,7 @@
 namespace tern::test_observer_scopes {
 namespace {
 
-/// Counts what it is told; throws or ends a scope when it should.
+/// Counts its calls. If set up so, begin() throws or made() ends a scope.
 struct Counter : Observer {
   int begun = 0, made_ = 0, ended = 0;
   bool throws = false;
@@ -29,13 +29,13 @@ struct Counter : Observer {
   void end(const OpScope&) noexcept override { ++ended; }
 };
 
-TEST_CASE("observers end in any order; those that stay are told on") {
+TEST_CASE("observers end in any order; the others still receive calls") {
   Counter first, second;
   auto profile = std::make_unique<Profile>();
   {
     ObserverScope a(first), b(second);
     static_cast<void>(ones({2}));
-    profile->stop();  // the outermost
+    profile->stop();  // the outermost observer
     static_cast<void>(ones({2}));
     profile.reset();
     static_cast<void>(ones({2}));
@@ -47,7 +47,7 @@ TEST_CASE("observers end in any order; those that stay are told on") {
   }
 }
 
-TEST_CASE("an observer that ends while an op is at work leaves the others their ends") {
+TEST_CASE("an observer that ends during an op does not cost the others their end") {
   for (bool inner : {false, true}) {
     Counter stays, goes;
     std::optional<ObserverScope> a, b;
@@ -56,7 +56,7 @@ TEST_CASE("an observer that ends while an op is at work leaves the others their 
     {
       Region region("at work");
       (inner ? b : a).reset();
-      Counter late;  // perhaps at the place of the one that went
+      Counter late;  // may take the slot of the one that ended
       (inner ? b : a).emplace(late);
       (inner ? b : a).reset();
       CHECK(late.begun == 0);
@@ -84,7 +84,7 @@ TEST_CASE("an observer may end itself, and others, from within a call") {
   }
 }
 
-TEST_CASE("where an observer refuses to begin, those told before it are told of the end") {
+TEST_CASE("when an observer throws in begin, those that had begun get their end") {
   Counter outer, refuses, inner;
   refuses.throws = true;
   ObserverScope a(outer), b(refuses), c(inner);

@@ -1,4 +1,5 @@
-// Leaves say when their gradient is complete.
+// backward() with on_ready, which is called for each leaf once its gradient is complete; leaves
+// that are frozen or deleted before backward; backward passes that fail.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -24,7 +25,7 @@ Tensor leaf(const Shape& shape, Rng& rng) {
   return t;
 }
 
-/// What on_ready was told: the gradients at that moment, in order of the calls.
+/// The calls of on_ready in order, and the gradient of each leaf at that moment.
 struct Ready {
   std::vector<const void*> order;
   std::map<const void*, std::vector<float>> gradients;
@@ -39,9 +40,9 @@ struct Ready {
   }
 };
 
-TEST_CASE("on_ready: every leaf once, with the gradient that it ends with") {
+TEST_CASE("on_ready: is called once per leaf, with the final gradient") {
   Rng rng(1);
-  // w is used by two products, which add to its gradient in place, b by three sums, x twice in one.
+  // w is used by two products, which add to its gradient in place, b by three sums, x twice in y.
   Tensor w = leaf({6, 6}, rng), b = leaf({6}, rng), x = leaf({4, 6}, rng);
   auto loss = [&] {
     Tensor h = matmul(x, w) + b;
@@ -64,7 +65,7 @@ TEST_CASE("on_ready: every leaf once, with the gradient that it ends with") {
   }
 }
 
-TEST_CASE("on_ready comes while the rest of backward is still to run") {
+TEST_CASE("on_ready is called while the rest of backward still has to run") {
   Rng rng(2);
   std::vector<Tensor> w;
   for (int i = 0; i < 5; ++i) w.push_back(leaf({8, 8}, rng));
@@ -75,7 +76,7 @@ TEST_CASE("on_ready comes while the rest of backward is still to run") {
   BackwardOptions options{.on_ready = [&](const Tensor& t) {
     ready.order.push_back(t.ref().get());
     first_has_gradient.push_back(w[0].grad().defined());
-    t.set_grad({});  // freed at once
+    t.set_grad({});  // frees the gradient at once
   }};
   backward(sum(h), options);
   REQUIRE(ready.order.size() == 5);
@@ -83,7 +84,7 @@ TEST_CASE("on_ready comes while the rest of backward is still to run") {
   CHECK(first_has_gradient == std::vector<bool>{false, false, false, false, true});
 }
 
-TEST_CASE("on_ready: a leaf may be written to, and the gradients of the others are as before") {
+TEST_CASE("on_ready: writing to a leaf does not change the gradients of others") {
   Rng rng(3);
   Tensor a = leaf({5, 5}, rng), b = leaf({5, 5}, rng), x = randn({2, 5}, rng);
   auto loss = [&] { return sum(tanh(matmul(tanh(matmul(x, a)), b))); };
@@ -99,7 +100,7 @@ TEST_CASE("on_ready: a leaf may be written to, and the gradients of the others a
 TEST_CASE("on_ready: branches without a gradient, leaves without one, views, checkpoints") {
   Rng rng(4);
   Tensor a = leaf({4}, rng), b = leaf({4}, rng), unused = leaf({4}, rng);
-  // An op that gives no gradient to its second input: what is behind it never runs.
+  // An op that gives its second input no gradient, so the ops before that input never run.
   auto first_only = [](const Tensor& x, const Tensor& y) {
     Op op("first_only", x, y);
     return op.record(Fresh::adopt(x.detach().clone()), [](const Tensor& dy) {
@@ -137,7 +138,7 @@ TEST_CASE("on_ready: branches without a gradient, leaves without one, views, che
   CHECK(itself.gradients[s.ref().get()] == std::vector<float>{1});
 }
 
-TEST_CASE("on_ready: an optimizer that steps inside backward has the bits of one that waits") {
+TEST_CASE("on_ready: steps of an optimizer inside backward give the bits of steps after it") {
   Rng rng(6);
   nn::Linear one(8, 16, rng), two(16, 4, rng);
   nn::Linear one_too = one, two_too = two;
@@ -164,7 +165,7 @@ TEST_CASE("on_ready: an optimizer that steps inside backward has the bits of one
   CHECK(bits(two.bias) == bits(two_too.bias));
 }
 
-TEST_CASE("on_ready: another backward pass in it, to a leaf that still waits") {
+TEST_CASE("on_ready: a nested backward pass into a leaf that is not ready yet") {
   Tensor w = ones({2}), x = ones({2});
   for (const Tensor& t : {w, x}) t.set_requires_grad();
   Ready ready;
@@ -180,7 +181,7 @@ TEST_CASE("on_ready: another backward pass in it, to a leaf that still waits") {
   CHECK(ready.gradients[w.ref().get()] == w.grad().to_vector<float>());
 }
 
-TEST_CASE("leaves that are frozen and let go between forward and backward") {
+TEST_CASE("leaves that are frozen and unfrozen between forward and backward") {
   Rng rng(7);
   nn::Linear layer(4, 4, rng);
   Tensor w = layer.weight, b = layer.bias, x = randn({3, 4}, rng);
@@ -201,7 +202,7 @@ TEST_CASE("leaves that are frozen and let go between forward and backward") {
     b.set_requires_grad(false);
     Ready ready;
     backward(y, ready.options());
-    CHECK(ready.order == std::vector<const void*>{w.ref().get()});  // b waits for none
+    CHECK(ready.order == std::vector<const void*>{w.ref().get()});  // b is frozen
     CHECK(w.grad().to_vector<float>() == dw);
     b.set_requires_grad();
     CHECK_FALSE(b.grad().defined());
@@ -210,7 +211,7 @@ TEST_CASE("leaves that are frozen and let go between forward and backward") {
   }
 }
 
-TEST_CASE("a parameter that was frozen before any walk is trained once it is let go") {
+TEST_CASE("a parameter that was frozen from the start is trained once it is unfrozen") {
   Rng rng(8);
   nn::Linear layer(4, 4, rng);
   layer.weight.tensor().set_requires_grad(false);
@@ -227,7 +228,7 @@ TEST_CASE("a parameter that was frozen before any walk is trained once it is let
   CHECK(layer.weight.tensor().to_vector<float>() != before.to_vector<float>());
 }
 
-TEST_CASE("leaves that were frozen and are gone before backward") {
+TEST_CASE("leaves that are frozen and deleted before backward") {
   Tensor y;
   {
     Tensor w = ones({2});
@@ -241,11 +242,11 @@ TEST_CASE("leaves that were frozen and are gone before backward") {
   CHECK(ready.order.empty());
 }
 
-TEST_CASE("a backward pass that fails keeps the gradients of those before it") {
+TEST_CASE("a backward pass that fails keeps the gradients of earlier passes") {
   Tensor w = ones({2});
   w.set_requires_grad();
   backward(sum(w * 3));
-  Tensor held = w.grad();  // so that the second cannot be added in place
+  Tensor held = w.grad();  // prevents adding in place
   struct Fails : Observer {
     void begin(const OpScope& op) override {
       if (std::string_view(op.name()) == "add") throw Error("no");
@@ -260,7 +261,7 @@ TEST_CASE("a backward pass that fails keeps the gradients of those before it") {
   CHECK(w.grad().to_vector<float>() == std::vector<float>{3, 3});
 }
 
-TEST_CASE("on_ready: a kept graph runs twice; what is thrown leaves backward") {
+TEST_CASE("on_ready: a retained graph runs twice; exceptions leave backward") {
   Rng rng(5);
   Tensor a = leaf({3}, rng);
   Tensor loss = sum(a * a);

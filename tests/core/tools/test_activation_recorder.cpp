@@ -1,4 +1,4 @@
-// Recordings of layers, and where two of them part.
+// Recordings of layer outputs and gradients, and the first layer at which two recordings differ.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -62,7 +62,7 @@ const Tensor& entry(const SafeTensors& file, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("activation recorder: outputs, their gradients, those of parameters, in order") {
+TEST_CASE("activation recorder: outputs, their gradients and those of parameters, in order") {
   Rng rng(0);
   const Net net(rng);
   const Tensor x = randn({3, 4}, rng);
@@ -71,7 +71,7 @@ TEST_CASE("activation recorder: outputs, their gradients, those of parameters, i
         std::vector<std::string>{
             "output/000000/up", "output/000001/norm", "output/000002/down.0",
             "output/000003/down.0", "output/000004/down.1",
-            // Of the last two calls and the norm; activation and residual are fused into others.
+            // Only the last two calls and the norm; the others are fused with another op.
             "gradient/000000/down.1", "gradient/000001/down.0", "gradient/000002/norm",
             "weight/000000/down.1.bias", "weight/000001/down.1.weight", "weight/000002/down.0.bias",
             "weight/000003/down.0.weight", "weight/000004/norm.bias", "weight/000005/norm.weight",
@@ -85,7 +85,7 @@ TEST_CASE("activation recorder: outputs, their gradients, those of parameters, i
   CHECK(same(entry(file, "weight/000007/up.weight"), net.up.weight.grad()));
 }
 
-TEST_CASE("activation recorder: layers alone, and it stops") {
+TEST_CASE("activation recorder: records only layers, and stops") {
   Rng rng(0);
   models::Gmlp model({.dim = 16, .layers = 2, .fc_dim = 8}, rng);
   nn::EvalScope evaluating(model);
@@ -104,8 +104,8 @@ TEST_CASE("activation recorder: layers alone, and it stops") {
        {"/model.patch_embed.proj\n", "/model.blocks.layers.1.sgu.norm\n",
         "/model.blocks.layers.0.channel_proj_U.0\n", "/model.norm\n", "/head\n"})
     CHECK_MESSAGE(has(all, layer), layer, " in ", all);
-  CHECK_FALSE(has(all, "/model\n"));  // the class token's
-  CHECK_FALSE(has(all, "sgu\n"));     // its norm is below it
+  CHECK_FALSE(has(all, "/model\n"));  // has only the class token
+  CHECK_FALSE(has(all, "sgu\n"));     // its norm has its own entry
 }
 
 TEST_CASE("first divergence: the layer that was changed, and by how much") {
@@ -133,7 +133,7 @@ TEST_CASE("first divergence: the layer that was changed, and by how much") {
   CHECK(first_divergence(a, record(other, x), {.atol = 10}).first() == nullptr);
 }
 
-TEST_CASE("first divergence: a gradient alone, through files") {
+TEST_CASE("first divergence: only a gradient differs, read from files") {
   Rng rng(0);
   const Net net(rng);
   SafeTensors a = record(net, randn({3, 4}, rng)), b = a;
@@ -151,7 +151,7 @@ TEST_CASE("first divergence: a gradient alone, through files") {
   for (const char* file : {"a", "b"}) std::filesystem::remove(folder + file);
 }
 
-TEST_CASE("first divergence: matching by module, call and joined axes; what is left over") {
+TEST_CASE("first divergence: matching by module, call and joined axes; unmatched entries") {
   const Tensor ones23 = ones({2, 3}), ones6 = ones({6}), ones213 = ones({2, 1, 3});
   const SafeTensors a{{{"output/000009/late", ones23},
                        {"output/000001/up", ones23},
@@ -167,7 +167,7 @@ TEST_CASE("first divergence: matching by module, call and joined axes; what is l
                       {}};
   const Divergence d = first_divergence(a, b);
   REQUIRE(d.compared.size() == 3);
-  CHECK(d.compared[2].module == "late");  // the order is the first's
+  CHECK(d.compared[2].module == "late");  // in the order of the first recording
   CHECK_FALSE(d.compared[2].differs);
   CHECK(d.first() == &d.compared[1]);
   CHECK(d.first()->call == 2);
@@ -177,7 +177,7 @@ TEST_CASE("first divergence: matching by module, call and joined axes; what is l
   CHECK(d.other_shapes == std::vector<std::string>{"output of flat (2, 3) and (6,)"});
 }
 
-TEST_CASE("first divergence: what is not finite differs; files that are no recordings") {
+TEST_CASE("first divergence: NaN against a number; files that are not recordings") {
   auto one = [](double v) { return SafeTensors{{{"output/0/x", full({2}, v)}}, {}}; };
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(first_divergence(one(1), one(nan)).first()->max_abs ==

@@ -1,4 +1,5 @@
-// What a profile predicts of threads that there may not be.
+// Profile's prediction of the time that a given number of threads would lose, also on a machine
+// with fewer cores.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace tern::test_profile_threads {
 
-TEST_CASE("profile: predicts what threads lose, by op, and leaves results and settings alone") {
+TEST_CASE("profile: predicts lost time per op, and does not change results or settings") {
   Rng rng(1);
   const Tensor a = randn({300, 400}, rng), b = randn({400, 350}, rng), c = randn({3}, rng);
   const Tensor want = matmul(a, b);
@@ -19,13 +20,13 @@ TEST_CASE("profile: predicts what threads lose, by op, and leaves results and se
   CHECK(num_threads() == 16);
   CHECK_THROWS_AS(Profile({.lost_threads = 2}), Error);
   CHECK(matmul(a, b).to_vector<float>() == want.to_vector<float>());
-  static_cast<void>(exp(c));  // too small for a loop: serial
+  static_cast<void>(exp(c));  // too small for a parallel loop: serial
   profile.stop();
   CHECK(num_threads() == before);
   for (const Profile::Row& row : profile.by_op()) {
     CAPTURE(row.op);
     CHECK(row.lost_seconds > 0);
-    // Serial code loses 15 of 16 parts of its time. A loop costs 3 microseconds and more.
+    // Serial code loses 15/16 of its time. A parallel loop costs at least 3 microseconds.
     if (row.op == "exp") CHECK(row.lost_seconds == doctest::Approx(row.self_seconds * 15 / 16));
     if (row.op == "matmul") CHECK(row.lost_seconds > 3e-6);
   }
@@ -33,7 +34,7 @@ TEST_CASE("profile: predicts what threads lose, by op, and leaves results and se
   CHECK(profile.table().find("ms lost at 16") != std::string::npos);
 }
 
-TEST_CASE("profile: without threads to predict for it has no such column, and cuts no loop") {
+TEST_CASE("profile: without lost_threads there is no column of lost time") {
   const int before = num_threads();
   Profile profile;
   CHECK(num_threads() == before);
