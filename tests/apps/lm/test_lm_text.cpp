@@ -85,7 +85,7 @@ TEST_CASE("lm: a stream of bytes becomes whole characters, wherever it is cut") 
   }
 }
 
-TEST_CASE("lm: nothing is shown after a stop text, wherever the stream is cut") {
+TEST_CASE("lm: a stop text and all after it are not shown, wherever the stream is cut") {
   const std::string text = "one two. three\n\nfour";
   for (size_t size = 1; size <= text.size(); ++size)
     for (const auto& [stops, want] : std::vector<std::pair<std::vector<std::string>, std::string>>{

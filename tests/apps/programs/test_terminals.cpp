@@ -326,7 +326,7 @@ TEST_CASE("programs: a translation in bf16; two precisions at once are refused")
   CHECK(has(both.out, "--int8 and --precision bf16 each say"));
 }
 
-TEST_CASE("programs: an evaluation names the numbers that int8 computed") {
+TEST_CASE("programs: an evaluation with --int8 says which of its numbers are still in f32") {
   const Desk desk;
   REQUIRE(desk.run("translate", desk.translate).code == 0);
   write_file(desk.dir / "source", "a cat\n");
