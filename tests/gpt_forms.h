@@ -1,4 +1,4 @@
-// Small GPTs of every form, for tests.
+// Small GPTs of every form (GPT-2, Llama, and each with one part changed), for tests.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ inline models::GptOptions small_llama() {
   return o;
 }
 
-/// Every part changed for itself, under both names.
+/// GPT-2 and Llama, and each of them with one part changed at a time.
 inline std::vector<std::pair<std::string, models::GptOptions>> forms() {
   std::vector<std::pair<std::string, models::GptOptions>> out = {{"gpt2", small()},
                                                                  {"llama", small_llama()}};
@@ -50,7 +50,8 @@ inline std::vector<std::pair<std::string, models::GptOptions>> forms() {
   return out;
 }
 
-/// Larger weights, so that what comes depends on what was read; in evaluation, f64.
+/// A model in f64 and evaluation mode with larger weights, so that outputs depend clearly on
+/// inputs.
 inline models::Gpt sharp(const models::GptOptions& options, uint64_t seed = 1) {
   Rng rng(seed);
   models::Gpt model(options, rng);

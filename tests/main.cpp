@@ -1,3 +1,5 @@
+// The main function of the test program: doctest's arguments, and --matmul=blas, which computes f32
+// products of the main thread with BLAS.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -6,9 +8,8 @@
 
 #include "tern/core/base/matmul_backend.h"
 
-// doctest's arguments, and --matmul=blas: f32 products of the main thread by BLAS.
 int main(int argc, char** argv) {
-  // A shell's script that starts the tests with & has SIGINT ignored, and it would stay so.
+  // A script that starts the tests with & makes them ignore SIGINT; restore the defaults.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
   bool blas = false;
   for (int i = 1; i < argc; ++i) blas = blas || std::strcmp(argv[i], "--matmul=blas") == 0;

@@ -1,4 +1,4 @@
-// Compiles: tern behind headers of C, the system, curses and X11, which bring macros.
+// Compiles: tern after headers of C, the system, curses and X11, which define macros.
 // clang-format off
 #include <complex.h>
 #include <fcntl.h>

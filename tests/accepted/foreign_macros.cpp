@@ -1,4 +1,4 @@
-// Compiles: tern behind the macros of Qt, X11, Windows and others.
+// Compiles: tern after the macros of Qt, X11, Windows and others.
 // clang-format off
 #include "tern/tests/accepted/foreign_macros.h"
 

@@ -1,6 +1,6 @@
-// Macros that headers of others define with names that C++ code may use: a program may include
-// those headers before tern's. Found by a search of the headers of Qt 5, X11, glibc, curses and
-// MinGW for macros whose names stand in tern's headers, and of the short names beside them.
+// Macros of other headers with names that C++ code may use: a program may include those headers
+// before tern's. Found by searching the headers of Qt 5, X11, glibc, curses and MinGW for macros
+// whose names occur in tern's headers, plus similar short names.
 #pragma once
 
 // Qt, without QT_NO_KEYWORDS.
@@ -49,7 +49,7 @@
 #define min(a, b) (((a) < (b)) ? (a) : (b))
 #define max(a, b) (((a) > (b)) ? (a) : (b))
 
-// Loggers, tests, and headers of single projects.
+// Loggers, test frameworks, and single projects.
 #define DEBUG 1
 #define TRACE 1
 #define LOG(level) level

@@ -1,4 +1,4 @@
-// Configurations that nobody's flags could have made, for the tests of all apps.
+// Checks that a program refuses configurations with values that no flag could have set.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@
 
 namespace tern::test {
 
-/// The words of the Error that parse(config) throws; empty if it throws none.
+/// The message of the Error that parse(config) throws; empty if it throws none.
 template <class Parse>
 std::string refusal(const nlohmann::json& config, Parse parse) {
   try {
@@ -24,7 +24,7 @@ std::string refusal(const nlohmann::json& config, Parse parse) {
   return "";
 }
 
-/// What no member of this type may be.
+/// Values that a member of this type must not have.
 inline std::vector<nlohmann::json> wrong_values(const nlohmann::json& value) {
   std::vector<nlohmann::json> wrong = {nullptr, nlohmann::json::array({1})};
   if (!value.is_string()) wrong.push_back("x");
@@ -45,9 +45,9 @@ inline std::vector<nlohmann::json> wrong_values(const nlohmann::json& value) {
   return wrong;
 }
 
-/// Every member of a configuration (a text of JSON that parse() takes), set to each value that it
-/// cannot be, is refused by its name. `free` are numbers that may be anything, such as a seed;
-/// `words` are texts that are one of a few, `more` what is younger than the program's first runs.
+/// Sets every member of a configuration (JSON text that parse() accepts) to each invalid value and
+/// checks that the Error names the member. `free` are members that may be any number, such as a
+/// seed; `words` are texts with a fixed set of choices; `more` are members that older files lack.
 template <class Parse>
 void check_every_option(const std::string& text, Parse parse, const std::set<std::string>& free,
                         const std::set<std::string>& words,

@@ -1,4 +1,4 @@
-// What --patience, --keep and --schedule plateau do in every training program.
+// Checks of --patience, --keep and --schedule plateau that every training program passes.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -14,14 +14,14 @@
 
 namespace tern::test {
 
-/// A rate that changes no weight, so that no epoch is better than the first.
+/// A learning rate that changes no weight, so that no epoch is better than the first.
 inline constexpr double kNoRate = 1e-30;
 
 inline constexpr apps::EpochEndOptions kEarlyEnd = {
     .patience = 3, .keep = 2, .plateau_patience = 0, .plateau_factor = 0.25};
 
-/// Of a run of more than four epochs with these options, that rate and --schedule plateau, whose
-/// `metric` says which epoch is the best.
+/// Checks a run of more than four epochs with kEarlyEnd, kNoRate and --schedule plateau. `metric`
+/// decides which epoch is the best.
 inline void check_ended_early(const training::RunFolder& folder, const std::string& metric) {
   const training::RunLog log = training::read_log(folder.log());
   REQUIRE(log.epochs.size() == 4);
@@ -45,8 +45,8 @@ inline void check_ended_early(const training::RunFolder& folder, const std::stri
   CHECK(contains(page, ": " + metric + " was no better in 3 epochs than "));
 }
 
-/// Of such a run, that `resume(patience)` resumes: with more patience it ends later, with none it
-/// goes on to its last epoch.
+/// Checks the same run after resume(patience): with more patience it ends later, with none it runs
+/// to its last epoch.
 template <class Resume>
 void check_other_patience(const training::RunFolder& folder, size_t epochs, Resume resume) {
   REQUIRE(resume(int64_t{4}) == 0);

@@ -1,4 +1,4 @@
-// What --steps and --eval-steps do in every training program.
+// Checks of --steps and --eval-steps that every training program passes.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -25,8 +25,8 @@ inline std::vector<int64_t> evaluated_steps(const training::RunFolder& folder) {
   return steps;
 }
 
-/// Of a run of seven steps, an evaluation after every three and at the end, and a constant rate.
-/// `resume` makes it nine steps long; `nine` is a run that has been so from its start.
+/// Checks a run of seven steps with a constant rate and an evaluation after every three steps and
+/// at the end. `resume` makes it nine steps long; `nine` is a run of nine steps from its start.
 template <class Resume>
 void check_counted_in_steps(const training::RunFolder& folder, const training::RunFolder& nine,
                             Resume resume) {

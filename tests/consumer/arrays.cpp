@@ -1,4 +1,4 @@
-// Numbers from a table of text, a regression on them, and arrays that go to NumPy and back.
+// Reads numbers from a CSV table, fits a regression, and exchanges arrays with NumPy.
 #include <tern/tern.h>
 
 #include <cstdio>
@@ -30,7 +30,7 @@ int main() {
   bool same = all(eq(back[1].second, predicted)).item<bool>() &&
               all(eq(datasets::load_npy("weight.npy"), model.weight)).item<bool>();
 
-  // What is missing is named, unless a number stands for it.
+  // An error names a missing number, unless `missing` gives a value for it.
   std::FILE* file = std::fopen("gaps.csv", "w");
   std::fputs("a,b\n1,2\n3,\n", file), std::fclose(file);
   bool named = false;

@@ -1,4 +1,4 @@
-// A data set, a batch and a loss of one's own; batches made ahead, and exact resume in mid-epoch.
+// A program's own data set, batch and loss; batches made ahead, and exact resume in mid-epoch.
 #include <tern/tern.h>
 
 using namespace tern;
@@ -6,7 +6,7 @@ using namespace tern;
 struct House {
   float area, rooms, price;
 };
-struct Houses {  // what a data set needs: size() samples, the i-th from get(i)
+struct Houses {  // a data set needs size() and get(i)
   int64_t size() const { return 1000; }
   House get(int64_t i) const {
     Rng rng = Rng(7).stream(i);
@@ -26,7 +26,7 @@ HouseBatch collate(const std::vector<House>& houses) {
 
 Tensor quantile_loss(const Tensor& predicted, const Tensor& price, double q) {
   Tensor d = price - predicted;
-  return mean(maximum(q * d, (q - 1) * d));  // least where a share q of the prices stays below
+  return mean(maximum(q * d, (q - 1) * d));  // smallest if a share q of the prices is below
 }
 
 struct Training {

@@ -1,5 +1,5 @@
-// MNIST's files and CIFAR-100's, here of drawn pictures: with the real ones in their folders, main
-// needs no other lines than those below "a program".
+// Reads MNIST's and CIFAR-100's files, here with drawn pictures. With the real files in these
+// folders a program needs only the lines below "a program".
 #include <tern/tern.h>
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 using namespace tern;
 
-/// A bar in one of ten places, as an idx file of pictures and one of labels.
+/// Bars in ten places, as an idx file of pictures and an idx file of labels.
 void write_mnist(const std::string& name, int64_t count, Rng& rng) {
   auto number = [](int64_t n) {
     return std::string{char(n >> 24), char(n >> 16), char(n >> 8), char(n)};

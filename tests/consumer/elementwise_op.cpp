@@ -1,4 +1,4 @@
-// An elementwise op of one's own: a struct with the function and its derivative.
+// A program's own elementwise op: a struct with the function and its derivative.
 #include <tern/core/ops/elementwise.h>
 #include <tern/core/ops/formula.h>
 #include <tern/tern.h>

@@ -1,4 +1,4 @@
-// A program outside of tern: a new model and one training step.
+// A program outside of tern: its own model and one training step.
 #include <tern/tern.h>
 
 using namespace tern;

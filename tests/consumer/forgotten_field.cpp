@@ -1,4 +1,4 @@
-// A module whose `fields` forgets one: the first step of a training says so by name.
+// A module whose `fields` lacks one layer: the check of the first training step finds it.
 #include <tern/tern.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// Batches of a struct of one's own, which has structs of tensors in it: no collate function needed.
+// Batches of a program's own struct, with structs of tensors inside; no collate function is needed.
 #include <tern/tern.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ struct Pose {
 struct Frame {
   Tensor image;  // (1, 6, 6)
   Pose pose;
-  std::vector<Pose> others;  // as many in every frame
+  std::vector<Pose> others;  // the same number in every frame
   static void fields(auto& f, auto&& visit) {
     visit("image", f.image), visit("pose", f.pose), visit("others", f.others);
   }
@@ -41,7 +41,7 @@ int main() {
     Tensor turned = matmul(batch.others[1].rotation, transpose(batch.others[1].rotation, 1, 2));
     fit &= batch.pose.position.shape() == Shape{b, 3} && all_close(turned, eye(2), 0, 1e-6);
   }
-  // Frames that do not fit each other are named by field, sample and shapes.
+  // An error about frames that do not fit names the field, the sample and the shapes.
   std::vector<Frame> wrong = {random_frame(0), random_frame(1)};
   wrong[1].pose.position = ones({4});
   try {

@@ -1,5 +1,5 @@
-// An activation and a gate of one's own, each one pass over memory forward and one backward; the
-// library finds the derivatives.
+// A program's own activation and gate, each with one pass over memory in forward and one in
+// backward; the library derives the gradients.
 #include <tern/core/ops/fused.h>
 #include <tern/tern.h>
 
@@ -11,7 +11,8 @@ Tensor tanh_exp(const Tensor& x) {
       "tanh_exp", [](auto v) { return v * tanh(exp(v)); }, x);
 }
 
-/// A highway's sum (Srivastava et al. 2015): x where the gate is closed, y where it is open.
+/// The output of a highway layer (Srivastava et al. 2015): x if the gate is closed, y if it is
+/// open.
 Tensor highway(const Tensor& gate, const Tensor& x, const Tensor& y) {
   auto formula = [](auto g, auto a, auto b) {
     const auto open = sigmoid(g);

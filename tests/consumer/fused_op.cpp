@@ -1,5 +1,5 @@
-// A fused op of one's own: its kernel, parallel and in vector code, and its gradient beside it; the
-// second derivative comes from the same function in public ops.
+// A program's own fused op: a parallel, vectorised kernel and its gradient beside it. The second
+// derivative comes from the same function written in public ops.
 #include <tern/core/base/simd.h>
 #include <tern/core/ops/composed.h>
 #include <tern/tern.h>
@@ -8,7 +8,7 @@
 
 using namespace tern;
 
-/// y = x / (|x|_2 + eps) along the last axis; also n = |x|_2 + eps, one a row.
+/// y = x / (|x|_2 + eps) along the last axis; also n = |x|_2 + eps, one per row.
 void unit_rows(const float* x, float* y, float* n, int64_t rows, int64_t size) {
   parallel_for(rows, 64, [=](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {

@@ -1,4 +1,4 @@
-// A program outside of tern: an optimizer of its own, written against the installed headers.
+// A program's own optimizer, written against the installed headers.
 #include <tern/tern.h>
 
 #include <array>
@@ -48,9 +48,9 @@ int main() {
     optimizer.zero_grad();
     (step == 0 ? first : last) = loss.item();
   }
-  // Its state goes into another one, as into a file.
+  // Another optimizer loads the state, as from a file.
   optim::OptimizerOf<Lion> other(nn::named_parameters(model), {.lr = 1e-2});
   other.load_state_dict(optimizer.state_dict());
-  bool kept = other.state_dict().size() == 8;  // two of each of four parameters
+  bool kept = other.state_dict().size() == 8;  // two for each of four parameters
   return kept && last < 0.5 * first ? 0 : 1;
 }

@@ -1,6 +1,6 @@
-// LoRA (Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models") of the zoo's GPT-2 as
-// it is: of each matrix W named, W + alpha / r A B is used and only A and B are trained. Compared
-// with PyTorch: lora FILE, beside ../gpt/gpt2/model.safetensors
+// LoRA (Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models") for the library's
+// GPT-2, unchanged: W + alpha / r A B replaces each named matrix W, and only A and B are trained.
+// Compared with PyTorch: lora FILE, beside ../gpt/gpt2/model.safetensors
 #include <cmath>
 #include <filesystem>
 
@@ -11,7 +11,8 @@ using namespace tern;
 /// Matrices (in, out) of a model with their adapters.
 class Lora {
  public:
-  /// Of the parameters whose names end so. A starts in N(0, 1/in), B at 0: the model as it is.
+  /// Adapts the parameters whose names end in one of `ends`. A starts in N(0, 1/in) and B at 0, so
+  /// that the model starts unchanged.
   template <class M>
   Lora(const M& model, const std::vector<std::string>& ends, int64_t rank, double alpha, Rng& rng)
       : scale_(alpha / static_cast<double>(rank)) {
@@ -19,7 +20,7 @@ class Lora {
       for (const std::string& end : ends)
         if (name.ends_with(end)) add(name, w, rank, rng);
   }
-  /// What stands in for the matrices.
+  /// The weights that replace the matrices.
   NamedTensors weights() const {
     NamedTensors out;
     for (const Adapter& m : adapters_)
@@ -33,7 +34,7 @@ class Lora {
  private:
   struct Adapter {
     std::string name;
-    Tensor weight;  // the model's own
+    Tensor weight;  // the model's own weight
     nn::Parameter a, b;
     static void fields(auto& m, auto&& visit) { visit("a", m.a), visit("b", m.b); }
   };
@@ -53,7 +54,7 @@ std::vector<double> elements(const NamedTensors& state) {
   return out;
 }
 
-/// Trains adapters of the model against the file.
+/// Trains adapters of the model and compares the losses with the file.
 void run(const SafeTensors& file, const std::string& base, nn::Recompute recompute) {
   Rng rng(0);
   models::Gpt model({.vocab = 61,
@@ -82,7 +83,7 @@ void run(const SafeTensors& file, const std::string& base, nn::Recompute recompu
   expect_training(file, nn::named_parameters(lora), loss, optimizer);
   check(elements(nn::state_dict(model)) == before, "the model's own weights have changed");
 
-  // Merged, for a file that knows of no adapters.
+  // Merged: the adapters become part of the model's weights, as for a file without adapters.
   NoGradGuard no_grad;
   const Tensor adapted = loss();
   nn::load_state_dict(model, lora.weights(), {.strict = false});

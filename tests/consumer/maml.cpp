@@ -1,5 +1,5 @@
 // MAML (Finn et al. 2017, "Model-Agnostic Meta-Learning for Fast Adaptation of Deep Networks"): a
-// network learns weights from which two steps on ten points fit any sine wave. The gradient goes
+// network learns weights from which two steps on ten points fit any sine wave. The gradient flows
 // through these steps. Compared with PyTorch: maml FILE
 #include "numbers.h"
 
@@ -14,7 +14,7 @@ struct Points {
   explicit Points(const Tensor& xy) : x(unsqueeze(xy[0], 1)), y(unsqueeze(xy[1], 1)) {}
 };
 
-/// The weights after steps on the task's points. Their gradients reach those of the model.
+/// The weights after kSteps steps on the task's points. Their gradients reach the model's weights.
 template <class M>
 std::vector<Tensor> adapted(const M& model, const Points& task) {
   std::vector<Tensor> fast = nn::parameters(model);
@@ -27,7 +27,7 @@ std::vector<Tensor> adapted(const M& model, const Points& task) {
   return fast;
 }
 
-/// The mean loss over tasks: adapted to `support`, judged by `query`, both (tasks, 2, n).
+/// The mean loss over tasks: adapted on `support`, evaluated on `query`, both (tasks, 2, n).
 template <class M>
 Tensor objective(const M& model, const Tensor& support, const Tensor& query) {
   Tensor total = zeros({}, support.dtype());

@@ -1,9 +1,9 @@
-// What programs compare with PyTorch's numbers (tests/reference/make_consumer.py).
+// Compares a program's numbers with PyTorch's (tests/reference/make_consumer.py).
 #pragma once
 
 #include <tern/tern.h>
 
-/// What the file has under names that begin with `prefix`, without it.
+/// The tensors whose names begin with `prefix`, named without it.
 inline tern::NamedTensors part(const tern::SafeTensors& file, const std::string& prefix) {
   tern::NamedTensors out;
   for (const auto& [name, t] : file.tensors)
@@ -11,7 +11,7 @@ inline tern::NamedTensors part(const tern::SafeTensors& file, const std::string&
   return out;
 }
 
-/// Both are f64 and may differ by rounding: 1e-9 of the largest element.
+/// Checks that two f64 tensors differ only by rounding: at most 1e-9 of the largest element.
 inline void expect(const std::string& what, const tern::Tensor& got, const tern::Tensor& want) {
   tern::check(got.defined() && got.dtype() == want.dtype() && got.shape() == want.shape(),
               "{}: no {} {}", what, want.dtype(), want.shape());
@@ -20,7 +20,7 @@ inline void expect(const std::string& what, const tern::Tensor& got, const tern:
   tern::check(worst <= 1e-9 * largest, "{}: {} apart, of {}", what, worst, largest);
 }
 
-/// objective() under ten steps of the optimizer, against the file's losses; its gradient first.
+/// Compares the gradient of objective(), then its losses in ten optimizer steps, with the file.
 template <class Objective, class Optimizer>
 void expect_training(const tern::SafeTensors& file, const tern::NamedTensors& trained,
                      Objective objective, Optimizer& optimizer) {

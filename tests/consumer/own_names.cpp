@@ -1,5 +1,5 @@
-// A program outside of tern that writes `using namespace tern` and has common names of its own, for
-// functions and for types: tern's root namespace has none of these.
+// A program that writes `using namespace tern` and has functions and types of its own with common
+// names: tern's root namespace has none of these names.
 #include <tern/tern.h>
 
 #include <string>

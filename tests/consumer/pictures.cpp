@@ -1,4 +1,4 @@
-// A classifier on a folder of pictures, a folder a class, of any size: PNG or JPEG.
+// A classifier for a folder of pictures of any size, PNG or JPEG, with one subfolder per class.
 #include <tern/tern.h>
 
 #include <filesystem>
@@ -6,7 +6,7 @@
 using namespace tern;
 namespace fs = std::filesystem;
 
-/// Stripes across or down, of random colours, widths and sizes.
+/// A picture with horizontal (`across`) or vertical stripes of random colours, widths and sizes.
 datasets::Picture stripes(bool across, Rng& rng) {
   datasets::Picture p{24 + rng.below(40), 24 + rng.below(40), {}};
   int64_t width = 2 + rng.below(4), shift = rng.below(8);

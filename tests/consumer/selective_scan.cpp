@@ -1,5 +1,5 @@
-// A selective state-space model of one's own (Mamba's mixer, Gu & Dao 2023, without its
-// convolution), trained to say at every step which mark it has seen last, and run in two pieces.
+// A program's own selective state-space model (Mamba's mixer, Gu & Dao 2023, without its
+// convolution). It learns to name at every step the last mark seen, and runs in two pieces.
 #include <tern/tern.h>
 
 using namespace tern;
@@ -19,7 +19,7 @@ struct SelectiveScan {
   struct Result {
     Tensor y, state;  // (B, T, D), (B, D, N)
   };
-  /// x (B, T, D); state as the piece before left it, undefined at the start.
+  /// x (B, T, D); state from the piece before, undefined at the start.
   Result operator()(const Tensor& x, const Tensor& state) const {
     auto parts = split(parameters(x), {kChannels, kStates, kStates}, -1);
     Tensor delta = unsqueeze(softplus(parts[0]), -1);               // (B, T, D, 1)
@@ -53,7 +53,7 @@ struct Model {
   }
 };
 
-/// Tokens (B, T): mostly kMarks, which means nothing; and the last mark before or at every step.
+/// Tokens (B, T), mostly kMarks, which means no mark; and for every step the last mark up to it.
 std::pair<Tensor, Tensor> batch(int64_t rows, int64_t times, Rng& rng) {
   std::vector<int64_t> tokens, last;
   for (int64_t b = 0; b < rows; ++b)

@@ -1,4 +1,4 @@
-// Samples out of tar archives, as WebDataset keeps them: streamed by several workers, and in any
+// Samples from tar archives, as WebDataset stores them: streamed by several workers, and in random
 // order through a loader.
 #include <tern/tern.h>
 
@@ -33,14 +33,14 @@ int main() {
   }
   auto paths = datasets::expand_braces("shards/{0..2}.tar");
 
-  // Two processes would read each its own shards, front to back.
+  // Streaming: each of two processes would read its own shards from front to back.
   int64_t streamed = 0;
   for (int64_t worker : {0, 1}) {
     datasets::ShardStream stream(paths, {.worker = worker, .workers = 2});
     while (auto sample = stream.next()) streamed += decode(*sample).label.item<int64_t>();
   }
 
-  // Within a process a loader's workers share all of them, in a new order in each epoch.
+  // In one process, a loader's workers share all shards, in a new order in each epoch.
   auto loader = datasets::dataset_loader(datasets::shard_dataset(paths).map(decode),
                                          datasets::Stack{}, {.batch = 4, .seed = 1, .workers = 2});
   int64_t loaded = 0;

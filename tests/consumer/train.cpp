@@ -1,6 +1,6 @@
-// A training program outside of tern, whole: checkpoints, Ctrl-C, going on, the best weights.
-//   train DIR                trains in DIR, or goes on with the run that is there
-//   train DIR STEP SIGNAL    the same, but a signal comes in this step
+// A complete training program outside of tern: checkpoints, Ctrl-C, resume, best weights.
+//   train DIR                trains in DIR, or resumes the run that is there
+//   train DIR STEP SIGNAL    the same, but raises a signal in this step
 #include <tern/tern.h>
 
 #include <csignal>
@@ -21,7 +21,7 @@ struct Points {
   Tensor x, label;  // outside a circle, or inside?
 };
 
-Points draw(int64_t n, Rng&& rng) {  // of this call alone: a copy would draw the same again
+Points draw(int64_t n, Rng&& rng) {  // used by this call only: a copy would draw the same points
   Tensor x = randn({n, 2}, rng);
   return {x, gt(norm(x, 2, 1), 1.18).to(DType::i64)};
 }
@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
       {.batch = 64});
   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 1e-2});
   training::Learner learner(model, optimizer, {.clip = 1, .ema = 0.99});
-  int64_t seen = 0;  // of the program's own, kept in the checkpoint
+  int64_t seen = 0;  // the program's own state, saved in the checkpoint
   training::Loop loop(
       learner, loader,
       {.loss =

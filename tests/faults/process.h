@@ -1,4 +1,4 @@
-// Programs as a shell starts them, for tests of what they do where the system lets them down.
+// Runs programs through a shell, optionally with a fault in their file operations (shim.cpp).
 #pragma once
 
 #include <doctest/doctest.h>
@@ -24,17 +24,17 @@ inline std::string read_all(const fs::path& path) {
 }
 
 struct Ended {
-  int code;  ///< 128 + the signal, as a shell says it
+  int code;  ///< 128 + the signal number, as in a shell
   std::string out, err;
 };
 
-/// A folder for what processes write, and how they are started.
+/// A temporary folder in which shell commands run.
 class Shell {
  public:
   Shell() {
     std::string pattern = (fs::temp_directory_path() / "tern_faults_XXXXXX").string();
     folder_ = ::mkdtemp(pattern.data());
-    // A text, and black pictures in CIFAR-10's files, for the programs that read them.
+    // Input for the programs: a text, and black pictures in CIFAR-10's files.
     std::ofstream text(folder_ / "text");
     for (int i = 0; i < 200; ++i) text << "the bird sees " << i % 7 << " trees\n";
     fs::create_directory(folder_ / "data");
@@ -48,7 +48,7 @@ class Shell {
 
   std::string operator/(const std::string& name) const { return (folder_ / name).string(); }
 
-  /// Runs a line of sh in the folder. Its own redirections of standard output hold.
+  /// Runs a line of sh in the folder. The line may redirect standard output itself.
   Ended run(const std::string& line) const {
     const std::string whole = fmt::format(
         "cd '{}' && export OMP_NUM_THREADS=1 && {{ {}\n}} > .out 2> .err", folder_.string(), line);
@@ -61,7 +61,7 @@ class Shell {
   fs::path folder_;
 };
 
-/// The words before a program that let shim.cpp break its operations below a folder.
+/// The prefix of a command that makes shim.cpp break its operations below a folder.
 inline std::string with_fault(const Shell& shell, const std::string& folder, const std::string& how,
                               size_t at) {
   return fmt::format("FAULT_UNDER='{}' FAULT_HOW={} FAULT_AT={} LD_PRELOAD=" FAULT_SHIM " ",
@@ -69,10 +69,10 @@ inline std::string with_fault(const Shell& shell, const std::string& folder, con
 }
 
 struct Operation {
-  std::string kind, name;  ///< "rename", "config.json"; no name for what a descriptor names
+  std::string kind, name;  ///< "rename", "config.json"; no name if the operation uses a descriptor
 };
 
-/// What a program does below a folder, from operation 1 on.
+/// The operations of a program below a folder, in order; the first is operation 1.
 inline std::vector<Operation> operations(const Shell& shell, const std::string& folder,
                                          const std::string& command) {
   const std::string line =

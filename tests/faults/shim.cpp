@@ -1,16 +1,15 @@
-// Loaded before the C library (LD_PRELOAD), it breaks a program's file operations: the test of
-// crash points, full disks and folders that are moved. It looks at what writes below a folder: open
-// for writing, write, rename, fsync, link, unlink, mkdir, ftruncate; each is one operation, counted
-// from 1. By the environment:
+// A library for LD_PRELOAD that breaks a program's file operations, for tests of crashes, full
+// disks and moved folders. It counts from 1 the operations that write below a folder: open for
+// writing, write, rename, fsync, link, unlink, mkdir, ftruncate. Environment variables:
 //   FAULT_UNDER  the folder
-//   FAULT_HOW    kill: dies at operation FAULT_AT, a write after half of its bytes;
-//                power: the same, and the machine with it: names stay, but what was written to a
-//                file since its last fsync is lost, and its length too; zeros: the length stays,
-//                and what was lost reads as zeros (as XFS and ext4 may leave it);
+//   FAULT_HOW    kill: the process dies at operation FAULT_AT, a write after half of its bytes;
+//                power: the same, and the machine loses power: names stay, but each file loses
+//                what was written since its last fsync, and gets shorter; zeros: files keep their
+//                length, and what was lost reads as zeros (as XFS and ext4 may leave it);
 //                full: from that operation on the disk is full; nolock: flock is not supported;
-//                shell: just before that operation runs FAULT_COMMAND in a shell
-//   FAULT_LOG    a file that gets a line for each operation: number, kind, and the file's name
-//                where the operation has one
+//                shell: runs FAULT_COMMAND in a shell just before that operation
+//   FAULT_LOG    a file that gets one line per operation: number, kind, and the name of the
+//                file if the operation has one
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -52,7 +51,7 @@ bool is_watched(int fd) {
   return fd >= 0 && fd < static_cast<int>(watched.size()) && watched[static_cast<size_t>(fd)];
 }
 
-// By its name, or by that of a descriptor.
+// Whether the path is below the folder, by its name or as /proc/self/fd/N.
 bool is_under(const char* path) {
   static const std::string folder = setting("FAULT_UNDER"), self = "/proc/self/fd/";
   if (folder.empty() || !path) return false;
@@ -65,7 +64,7 @@ void watch(int fd, bool on) {
   if (fd >= 0 && fd < static_cast<int>(watched.size())) watched[static_cast<size_t>(fd)] = on;
 }
 
-// How many bytes at the beginning of each file that was opened for writing are on the disk.
+// The bytes that are on the disk, counted from the start, of each file opened for writing.
 using File = std::pair<dev_t, ino_t>;
 std::map<File, off_t>& synced() {
   static std::map<File, off_t> files;
@@ -78,7 +77,7 @@ std::mutex& synced_lock() {
 
 constexpr off_t kAll = std::numeric_limits<off_t>::max();
 
-// At most `most` bytes stay; `all`: as many as the file has.
+// Records that at most `most` bytes are on the disk; `all`: all bytes of the file.
 void note_synced(int fd, off_t most, bool all = false) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) return;
@@ -88,7 +87,7 @@ void note_synced(int fd, off_t most, bool all = false) {
   if (at->second > most) at->second = most;
 }
 
-// Removes from files the bytes that did not reach the disk.
+// Removes from the files the bytes that did not reach the disk.
 void lose_power(bool zeros) {
   const std::lock_guard guard(synced_lock());
   std::error_code error;
@@ -117,7 +116,7 @@ void log(int number, const char* operation, const std::string& name) {
 
 enum class Fate { goes_on, dies, fails };
 
-// `path`: where the operation has one.
+// `path`: empty if the operation has none.
 Fate fate(const char* operation, const std::string& path = "") {
   static const std::string how = setting("FAULT_HOW");
   static const int at = std::atoi(setting("FAULT_AT").c_str());
@@ -138,7 +137,7 @@ Fate fate(const char* operation, const std::string& path = "") {
   std::abort();
 }
 
-// Whether the operation is to fail; where it is to die, it does.
+// Whether the operation must fail. Does not return if the process must die here.
 bool fails(const char* operation, const std::string& path = "") {
   const Fate f = fate(operation, path);
   if (f == Fate::dies) die();
@@ -179,7 +178,7 @@ int open64(const char* path, int flags, ...) {
   return open_file("open64", path, flags, mode);
 }
 
-// In a folder that is below the one that is watched.
+// The folder must be below the watched one.
 int openat(int folder, const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
@@ -235,7 +234,7 @@ int ftruncate(int fd, off_t length) {
   return next<int(int, off_t)>("ftruncate")(fd, length);
 }
 
-// Processes die here, not machines: nothing needs to reach a disk, which takes its time.
+// Only processes die here, not machines: a real fsync is not needed and would take long.
 int fsync(int fd) {
   if (is_watched(fd)) {
     if (fails("fsync")) return -1;
@@ -261,7 +260,7 @@ int linkat(int from_folder, const char* from, int to_folder, const char* to, int
                                                                       to, flags);
 }
 
-// A full disk takes it.
+// Works on a full disk, too.
 int unlink(const char* path) {
   if (is_under(path) && fate("unlink", path) == Fate::dies) die();
   return next<int(const char*)>("unlink")(path);

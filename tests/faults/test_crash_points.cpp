@@ -1,3 +1,5 @@
+// A run that is killed, loses power or finds the disk full at each of its file operations in turn:
+// resumed or started again, it ends as an undisturbed run.
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -7,12 +9,10 @@
 #include "tern/tests/train/event_reader.h"
 #include "tern/train/checkpoint.h"
 
-// A run that dies, or finds the disk full, at each of its file operations in turn.
-
 namespace tern::test {
 namespace {
 
-// Two epochs of a step each; what is kept of the first goes with the second.
+// Two epochs of one step each. The second epoch removes what --keep kept of the first.
 const std::string kTrain = PROGRAM_NTM
     " train --task copy --baseline --layers 1 --hidden 2 --sequences 2 --every 1 --batch 1 --ema 0"
     " --keep 1";
@@ -30,7 +30,7 @@ std::vector<std::string> operations(const Shell& shell, const std::string& flags
   return kinds;
 }
 
-// Goes on with what is there, as the messages say: resumed, or begun anew.
+// Follows the messages of the program: resumes, or starts again.
 Ended go_on(const Shell& shell, const std::string& folder, const std::string& flags = "") {
   const std::string quick = with_fault(shell, folder, "none", 0);  // without waiting for the disk
   const bool had_checkpoint = fs::exists(shell / folder + "/checkpoint.safetensors");
@@ -57,14 +57,14 @@ std::set<std::string> files_in(const std::string& folder) {
   return names;
 }
 
-// What TensorBoard shows, by tag and step.
+// The events that TensorBoard shows, by tag and step.
 std::multiset<std::pair<std::string, int64_t>> shown_in(const std::string& folder) {
   std::multiset<std::pair<std::string, int64_t>> shown;
   for (const Event& e : shown_events(folder)) shown.emplace(e.tag, e.step);
   return shown;
 }
 
-// The weights of the end, and nothing that should not be there.
+// Checks the final weights, and that no other files are left.
 void check_whole(const Shell& shell, const std::string& folder) {
   for (const char* file : {"model.safetensors", "best.safetensors", "config.json"})
     CHECK(read_all(shell / folder + "/" + file) == read_all(shell / "counted/" + file));
@@ -78,7 +78,7 @@ void check_whole(const Shell& shell, const std::string& folder) {
 
 }  // namespace
 
-TEST_CASE("crash points: a run killed at any file operation ends as an undisturbed one") {
+TEST_CASE("crash points: a run killed at any file operation ends like an undisturbed one") {
   const Shell shell;
   const std::vector<std::string> all = operations(shell);
   for (const char* name : {"mkdir", "open", "write", "fsync", "rename", "unlink", "ftruncate"})
@@ -96,9 +96,9 @@ TEST_CASE("crash points: a run killed at any file operation ends as an undisturb
   }
 }
 
-// Files keep their names. Bytes that no fsync wrote to the disk are lost: the file is shorter, or
-// holds zeros there.
-TEST_CASE("crash points: a run whose machine loses its power ends as an undisturbed one") {
+// Files keep their names. Bytes that fsync did not write to the disk are lost: the file is shorter,
+// or holds zeros in their place.
+TEST_CASE("crash points: a run that loses power at any operation ends like an undisturbed one") {
   const Shell shell;
   const std::string board = " --tensorboard";
   const std::vector<std::string> all = operations(shell, board);
@@ -117,12 +117,13 @@ TEST_CASE("crash points: a run whose machine loses its power ends as an undistur
       CAPTURE(again.err);
       REQUIRE(again.code == 0);
       check_whole(shell, "run");
-      if (had_checkpoint) CHECK(shown_in(shell / "run") == shown);  // else --resume has no flags
+      if (had_checkpoint) CHECK(shown_in(shell / "run") == shown);  // else no --tensorboard
       fs::remove_all(shell / "run");
     }
 }
 
-TEST_CASE("crash points: a disk that is full from any operation on is said, and costs nothing") {
+TEST_CASE(
+    "crash points: a disk that is full from any operation on is reported, and loses nothing") {
   const Shell shell;
   const std::vector<std::string> all = operations(shell);
   for (size_t at = 1; at <= all.size(); ++at) {
@@ -130,7 +131,7 @@ TEST_CASE("crash points: a disk that is full from any operation on is said, and 
     CAPTURE(all[at - 1]);
     const Ended full = shell.run(with_fault(shell, "run", "full", at) + train_into(shell, "run"));
     CAPTURE(full.err);
-    // Only what is as durable as it gets without may fail unsaid at the very end.
+    // At the very end, only fsync and unlink may fail without an error.
     const bool harmless = std::all_of(all.begin() + static_cast<std::ptrdiff_t>(at) - 1, all.end(),
                                       [](const auto& o) { return o == "fsync" || o == "unlink"; });
     REQUIRE(full.code == (harmless ? 0 : 1));
@@ -148,9 +149,9 @@ TEST_CASE("crash points: a disk that is full from any operation on is said, and 
   }
 }
 
-TEST_CASE("crash points: a disk that is full under --tensorboard is exit code 1 as everywhere") {
+TEST_CASE("crash points: a disk that is full under --tensorboard also gives exit code 1") {
   const Shell shell;
-  for (size_t at = 1; at <= 3; ++at) {  // made, begun, and later on
+  for (size_t at = 1; at <= 3; ++at) {  // file made, begun, and later
     CAPTURE(at);
     const Ended full = shell.run(with_fault(shell, "run/events", "full", at) +
                                  train_into(shell, "run") + " --tensorboard");

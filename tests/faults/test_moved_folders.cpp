@@ -1,17 +1,17 @@
+// The folder of a run is moved, removed or replaced while a program begins or ends the run: nothing
+// is written into the folder that took its name.
 #include <algorithm>
 #include <vector>
 
 #include "tern/tests/faults/process.h"
-
-// Folders that are moved, removed or replaced while a program begins a run in them, or ends it.
 
 namespace tern::test {
 namespace {
 
 struct Row {
   std::string train;
-  std::string run = "";    // the files of a run that is resumed; none: a new run
-  std::string until = "";  // only moments before this file is opened
+  std::string run = "";    // the files of a run to resume; empty: a new run
+  std::string until = "";  // tries only moments before this file is opened
 };
 
 const std::vector<Row> kRows = {
@@ -25,14 +25,15 @@ const std::vector<Row> kRows = {
                 " --epochs 1 --out \"$PWD/run\""},
     {PROGRAM_TRAIN_CIFAR " --data data --model gmlp-small --hold-out 0.5 --epochs 1"
                          " --out \"$PWD/run\""},
-    // It draws 10,000 pictures, which takes a second; so only moments while it does.
+    // The program draws 10,000 pictures, which takes a second, so only moments in that time are
+    // tried.
     {PROGRAM_TRAIN_CIFAR " --limit 64 --hold-out 0.5 --epochs 1 --out \"$PWD/run\"", "",
      "config.json"},
     {PROGRAM_LM " train --resume \"$PWD/run\" --patience 3",
      "lm.json vocab.json merges.txt config.json"},
 };
 
-// Each leaves a folder `other`, which the run's name may lead to.
+// Each happening also has a folder `other`, which may get the run's name.
 const std::vector<std::string> kHappenings = {
     "mv run old",
     "rm -r run",
@@ -40,8 +41,8 @@ const std::vector<std::string> kHappenings = {
     "mv run old && ln -s other run",
 };
 
-// Whether the operation looks for a name in the folder before there is a checkpoint or at the end.
-// Of files that are alike the first will do.
+// Whether the operation looks up a name in the folder: before the first checkpoint, or for the
+// files written at the end. Of similar files only the first counts.
 bool is_moment(const Operation& o, bool begins) {
   for (const char* alike :
        {"data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"})
@@ -52,7 +53,7 @@ bool is_moment(const Operation& o, bool begins) {
   return false;
 }
 
-// Their numbers. None is before the folder is locked.
+// The numbers of these operations, from the lock of the folder on.
 std::vector<size_t> moments(const std::vector<Operation>& all, const std::string& until) {
   const auto lock = std::find_if(all.begin(), all.end(), [](const Operation& o) {
     return o.kind == "open" && o.name == "lock";
@@ -72,7 +73,7 @@ std::vector<size_t> moments(const std::vector<Operation>& all, const std::string
 
 }  // namespace
 
-TEST_CASE("moved folders: a run that begins or ends in one writes nothing into the next") {
+TEST_CASE("moved folders: a run that begins or ends in one writes nothing into its successor") {
   for (const Row& row : kRows) {
     CAPTURE(row.train);
     const Shell shell;
@@ -83,7 +84,7 @@ TEST_CASE("moved folders: a run that begins or ends in one writes nothing into t
     if (!row.run.empty()) REQUIRE(shell.run(kRows[2].train + " && mv run whole").code == 0);
     REQUIRE(shell.run(prepare).code == 0);
     const std::vector<Operation> all = operations(shell, "run", row.train);
-    // Another run's folder has files of the same names.
+    // The other run's folder has files of the same names.
     REQUIRE(shell
                 .run("mv run other && find other -type f -exec sh -c "
                      "'echo of the other > \"$1\"' - '{}' ';' && cp -R other kept")

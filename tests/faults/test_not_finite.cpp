@@ -1,3 +1,4 @@
+// Trainings that overflow stop, and programs refuse weights that are not finite.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -6,8 +7,6 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/faults/process.h"
-
-// Trainings that overflow, by all the ways that options choose.
 
 namespace tern::test {
 namespace {
@@ -25,7 +24,7 @@ bool all_finite(const std::string& file) {
   return true;
 }
 
-// Weights of a run with a NaN among them.
+// Writes a NaN into the weights of a run.
 void spoil(const std::string& file) {
   SafeTensors weights = load_safetensors(file);
   NoGradGuard no_grad;
@@ -33,7 +32,7 @@ void spoil(const std::string& file) {
   save_safetensors(file, weights);
 }
 
-// The same, finite but so large that sums overflow.
+// Makes the weights so large that sums overflow, but keeps them finite.
 void blow_up(const std::string& file) {
   SafeTensors weights = load_safetensors(file);
   NoGradGuard no_grad;
@@ -54,7 +53,7 @@ struct Use {
 const std::string kNtm = PROGRAM_NTM
     " train --task copy --baseline --layers 1 --hidden 2 --sequences 2 --every 1 --batch 1 ";
 
-/// Every way to use the weights of a run in the folder run.
+/// All commands that use the weights of a run in the folder `run`.
 std::vector<Use> all_uses() {
   const std::string dog = "echo a dog | ";
   const std::string translate = "echo a dog > a; " PROGRAM_TRANSLATE
@@ -82,7 +81,7 @@ std::vector<Use> all_uses() {
 
 }  // namespace
 
-TEST_CASE("not finite: every program stops with exit code 1, and its files are finite") {
+TEST_CASE("not finite: an overflowing training stops with exit code 1, and its files are finite") {
   const Shell shell;
   std::vector<std::string> lines = {kCifar + kSteep, kCifar + kSteep + "--ema 0.9 --clip 0",
                                     kLm + kSteep, kLm + kSteep + "--hold-out 0 --clip 0"};
@@ -104,7 +103,7 @@ TEST_CASE("not finite: every program stops with exit code 1, and its files are f
   }
 }
 
-TEST_CASE("not finite: no program uses such weights, nor tells what finite ones made of sums") {
+TEST_CASE("not finite: no program uses such weights, or prints results of sums that overflowed") {
   const Shell shell;
   for (const Use& u : all_uses()) {
     REQUIRE(shell.run(u.train + "--out run").code == 0);
@@ -144,7 +143,7 @@ TEST_CASE("not finite: no program uses such weights, nor tells what finite ones 
   }
 }
 
-TEST_CASE("not finite: nothing is trained from such weights") {
+TEST_CASE("not finite: no training starts from such weights") {
   const Shell shell;
   REQUIRE(shell.run(kCifar + "--out first").code == 0);
   spoil(shell / "first/model.safetensors");

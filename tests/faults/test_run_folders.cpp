@@ -1,17 +1,15 @@
+// Folders that are moved during a training, and folders from others that contain links and pipes.
 #include <vector>
 
 #include "tern/tests/faults/process.h"
 #include "tern/train/checkpoint.h"
 
-// Folders that are moved while a program trains in them, and folders from somebody else whose files
-// are not what they seem.
-
 namespace tern::test {
 namespace {
 
-// A training of each program, without its length.
+// A training command of each program, without its length.
 struct Program {
-  std::string train, short_run, long_run;  // an epoch; more than anybody waits for
+  std::string train, short_run, long_run;  // flags: one epoch; longer than any test
 };
 
 const std::vector<Program> kPrograms = {
@@ -38,11 +36,11 @@ std::vector<std::string> files_in(const std::string& folder) {
 }  // namespace
 
 TEST_CASE(
-    "run folders: a run whose folder is moved ends, and the next of that name is left alone") {
+    "run folders: a run whose folder is moved ends, and leaves the next run of that name alone") {
   for (const Program& p : kPrograms) {
     const Shell shell;
     CAPTURE(p.train);
-    // Stopped meanwhile, it finds another run's folder in place of its own when it goes on.
+    // The run is stopped, and another run's folder has its name when it continues.
     const Ended ended = shell.run(fmt::format(
         "{0}{1} --out run & first=$!; "
         "for i in $(seq 600); do test -e run/model.safetensors && break; sleep .1; done; "
@@ -62,7 +60,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("run folders: a lock that is a link or a pipe is refused, and nothing is emptied") {
+TEST_CASE("run folders: a lock that is a link or a pipe is refused, and no file is emptied") {
   const Shell shell;
   for (const Program& p : kPrograms) {
     REQUIRE(shell.run(p.train + p.short_run + " --out run").code == 0);
@@ -82,7 +80,7 @@ TEST_CASE("run folders: a lock that is a link or a pipe is refused, and nothing 
   }
 }
 
-TEST_CASE("run folders: links and pipes in a run from somebody else lead nowhere") {
+TEST_CASE("run folders: links and pipes in a run from others are not followed") {
   const Shell shell;
   for (const Program& p : kPrograms) {
     REQUIRE(shell.run(p.train + p.short_run + " --tensorboard --out whole").code == 0);
@@ -106,7 +104,7 @@ TEST_CASE("run folders: links and pipes in a run from somebody else lead nowhere
   }
 }
 
-TEST_CASE("run folders: pictures are not drawn into a folder that a link leads to") {
+TEST_CASE("run folders: pictures are not drawn into a folder behind a link") {
   const Shell shell;
   const Ended refused = shell.run(
       "mkdir mine run; echo mine > mine/data_batch_1.bin; echo 1 nobody > run/lock; "

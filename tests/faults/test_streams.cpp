@@ -1,16 +1,16 @@
+// Programs under limits of their surroundings: full and closed streams, small stacks, little
+// memory, signals, locks, folders with other files.
 #include <algorithm>
 #include <vector>
 
 #include "tern/tests/faults/process.h"
-
-// Streams, stacks, memory, signals and locks as a shell hands them to the programs.
 
 namespace tern::test {
 namespace {
 
 const std::string kNtm = PROGRAM_NTM
     " train --task copy --baseline --layers 1 --hidden 2 --sequences 2 --every 1 --batch 1";
-// Ends after hours, if nothing stops it.
+// Takes hours unless it is stopped.
 const std::string kLong =
     PROGRAM_NTM " train --task copy --hidden 8 --sequences 10000000 --every 1000000 --out run";
 const std::string kTranslate =
@@ -19,7 +19,7 @@ const std::string kLm =
     PROGRAM_LM " train --epochs 1 --dim 8 --heads 1 --layers 1 --context 16 --text text ";
 const std::string kCifar = PROGRAM_TRAIN_CIFAR " --limit 64 --epochs 1 ";
 
-// Waits until a file is there, in sh.
+// sh code that waits until a file exists.
 std::string wait_for(const std::string& file) {
   return fmt::format("for i in $(seq 600); do test -e {} && break; sleep .1; done; ", file);
 }
@@ -27,7 +27,7 @@ std::string wait_for(const std::string& file) {
 }  // namespace
 
 TEST_CASE(
-    "streams: a full standard output is said and is exit code 1; training goes on to its end") {
+    "streams: a full standard output is reported and gives exit code 1; the training ends first") {
   const Shell shell;
   for (const std::string& program : {std::string(PROGRAM_NTM), std::string(PROGRAM_TRANSLATE),
                                      std::string(PROGRAM_LM), std::string(PROGRAM_TRAIN_CIFAR)}) {
@@ -43,7 +43,7 @@ TEST_CASE(
   CHECK(fs::exists(shell / "run/report.html"));
 }
 
-TEST_CASE("streams: a closed standard output is refused before anything is written into a file") {
+TEST_CASE("streams: a closed standard output is refused before anything is written to a file") {
   const Shell shell;
   for (const std::string& line : {kNtm, kTranslate, kLm, kCifar}) {
     const Ended closed = shell.run(line + " --out run >&-");
@@ -51,13 +51,14 @@ TEST_CASE("streams: a closed standard output is refused before anything is writt
     CHECK(has(closed.err, "standard output is closed; if nobody is to read it, give > /dev/null"));
     CHECK_FALSE(fs::exists(shell / "run"));
   }
-  // Without the other two: their numbers go to no file.
+  // With the other two closed, their descriptors are not reused for files.
   const Ended others = shell.run(kNtm + " --out run <&- 2>&-");
   CHECK(others.code == 0);
   CHECK(shell.run(PROGRAM_NTM " train --resume run").code == 0);
 }
 
-TEST_CASE("streams: translations are refused without a text to read, and with nowhere to go") {
+TEST_CASE(
+    "streams: translate run refuses missing input, and reports output that cannot be written") {
   const Shell shell;
   REQUIRE(shell.run(kTranslate + "--out model").code == 0);
   const std::string run = PROGRAM_TRANSLATE " run --model model ";
@@ -75,7 +76,7 @@ TEST_CASE("streams: translations are refused without a text to read, and with no
   CHECK(shell.run("echo a dog | " + run).code == 0);
 }
 
-TEST_CASE("streams: a model's text has nowhere to go") {
+TEST_CASE("streams: lm reports generated text that cannot be written") {
   const Shell shell;
   REQUIRE(shell.run(kLm + "--out model").code == 0);
   const std::string write = PROGRAM_LM " generate --model model --prompt a --max-tokens 5 ";
@@ -85,7 +86,7 @@ TEST_CASE("streams: a model's text has nowhere to go") {
   CHECK(shell.run(write).code == 0);
 }
 
-TEST_CASE("stacks: a small one is enough for every program, on one thread and on several") {
+TEST_CASE("stacks: a small stack is enough for every program, with one and with several threads") {
   const Shell shell;
   for (const std::string& line : {kNtm, kTranslate, kLm, kCifar})
     for (const int threads : {1, 3}) {
@@ -98,7 +99,7 @@ TEST_CASE("stacks: a small one is enough for every program, on one thread and on
     }
 }
 
-TEST_CASE("memory: what is not there is said with how much, for what, and what is free") {
+TEST_CASE("memory: an out-of-memory error gives the size, its purpose, and the free memory") {
   const Shell shell;
   const Ended ended = shell.run("ulimit -v 1500000; " PROGRAM_NTM
                                 " train --task copy --hidden 16000 --out run --threads 1");
@@ -109,7 +110,7 @@ TEST_CASE("memory: what is not there is said with how much, for what, and what i
   CHECK(has(ended.err, " bytes are free on "));
 }
 
-TEST_CASE("memory: text of many lines takes little more than its bytes") {
+TEST_CASE("memory: text of many lines takes little more memory than its bytes") {
   const Shell shell;
   shell.run("head -c 24000000 /dev/zero | tr '\\0' '\\n' > lines");
   const Ended ended = shell.run("ulimit -v 1500000; " PROGRAM_LM
@@ -120,11 +121,11 @@ TEST_CASE("memory: text of many lines takes little more than its bytes") {
   CHECK(has(ended.err, "there is no text in it"));
 }
 
-TEST_CASE("signals: a closed terminal saves the run as Ctrl-C does; nohup keeps it") {
+TEST_CASE("signals: a closed terminal saves the run as Ctrl-C does; with nohup it continues") {
   const Shell shell;
-  // Stopped meanwhile, it finds both signals at once.
+  // While stopped, the run gets both signals at once.
   for (const std::string signals : {"HUP HUP", "TERM HUP", "HUP TERM", "INT HUP", "HUP INT"}) {
-    // A shell's background processes ignore SIGINT; env gives it back.
+    // Background processes of a shell ignore SIGINT; env restores it.
     const Ended stopped = shell.run(
         fmt::format("env --default-signal=INT {} & {} for s in STOP {} CONT; do kill -$s $!; done; "
                     "wait $!",
@@ -139,7 +140,7 @@ TEST_CASE("signals: a closed terminal saves the run as Ctrl-C does; nohup keeps 
       fmt::format("nohup {} & {} kill -HUP $!; sleep .5; kill -0 $! || exit 9; kill $!; wait $!",
                   kLong, wait_for("run/checkpoint.safetensors")));
   CHECK(kept.code == 130);
-  // As a shell's script starts it in the background: Ctrl-C is for what runs before it.
+  // In a script's background: Ctrl-C is meant for the foreground.
   const Ended behind = shell.run(
       fmt::format("rm -r run; {} & {} kill -INT $!; sleep .5; kill -0 $! || exit 9; kill $!; "
                   "wait $!",
@@ -147,14 +148,15 @@ TEST_CASE("signals: a closed terminal saves the run as Ctrl-C does; nohup keeps 
   CHECK(behind.code == 130);
 }
 
-TEST_CASE("locks: a second run is refused with the first one's process; readers are not") {
+TEST_CASE(
+    "locks: a second run is refused and names the process of the first; readers are accepted") {
   const Shell shell;
   REQUIRE(shell.run(kNtm + " --out run").code == 0);
   fs::remove(shell / "run/checkpoint.safetensors");
   for (const char* file : {"log.jsonl", "model.safetensors", "best.safetensors"})
     fs::rename(shell / "run/" + std::string(file), shell / file);
   const std::string first = fmt::format("{} & {}", kLong, wait_for("run/checkpoint.safetensors"));
-  // Weights for those that read.
+  // Weights, so that readers have something to read.
   const Ended ended =
       shell.run(first + "cp model.safetensors best.safetensors run/; echo $! > pid; " + kNtm +
                 " --out run; echo $? > train; " PROGRAM_NTM
@@ -170,7 +172,7 @@ TEST_CASE("locks: a second run is refused with the first one's process; readers 
   CHECK(has(ended.err, refused));
   CHECK(has(ended.err.substr(ended.err.find(refused) + 1), refused));
   CHECK_FALSE(has(read_all(shell / "eval"), "at work"));
-  CHECK(fs::exists(shell / "run/lock"));  // it was killed: the file is there, the lock is not
+  CHECK(fs::exists(shell / "run/lock"));  // killed: the file remains, without the lock
   fs::remove(shell / "run/log.jsonl");
   const Ended again = shell.run(PROGRAM_NTM " train --resume run & " + wait_for("run/log.jsonl") +
                                 "kill $!; wait $!");
@@ -178,7 +180,7 @@ TEST_CASE("locks: a second run is refused with the first one's process; readers 
   CHECK_FALSE(fs::exists(shell / "run/lock"));
 }
 
-TEST_CASE("locks: where the file system has none, it is said, and the run goes on") {
+TEST_CASE("locks: on a file system without locks the run continues with a warning") {
   const Shell shell;
   const Ended ended =
       shell.run("FAULT_HOW=nolock LD_PRELOAD=" FAULT_SHIM " " + kNtm + " --out run");
@@ -188,8 +190,8 @@ TEST_CASE("locks: where the file system has none, it is said, and the run goes o
             "not be noticed"));
 }
 
-// As a kill before the first checkpoint leaves the folder of a run: what describes it, an empty log
-// of older versions, a lock.
+// Leaves the folder as a kill before the first checkpoint does: files that describe the run, an
+// empty log of older versions, a lock.
 void make_dead_run(const Shell& shell) {
   fs::remove_all(shell / "run");
   fs::copy(shell / "whole", shell / "run", fs::copy_options::recursive);
@@ -199,7 +201,7 @@ void make_dead_run(const Shell& shell) {
   std::ofstream(shell / "run/lock") << "1 nobody\n";
 }
 
-TEST_CASE("folders: nothing that a program did not write is written over unasked") {
+TEST_CASE("folders: a program overwrites no file of others without being told to") {
   const Shell shell;
   const std::string mine = "mkdir -p run/data && echo mine > run/data/data_batch_1.bin; ";
   for (const std::string& line : {kNtm, kTranslate, kCifar}) {
@@ -207,7 +209,7 @@ TEST_CASE("folders: nothing that a program did not write is written over unasked
     CHECK(refused.code == 2);
     CHECK(has(refused.err, "--out run: the folder holds other files, such as data"));
     CHECK(shell.run("cat run/data/data_batch_1.bin; ls -A run").out == "mine\ndata\n");
-    // Nor what only has a name as a run's files have.
+    // The same for a file of others with the name of a run's file.
     const Ended named = shell.run("mkdir -p k && echo mine > k/config.json; " + line + " --out k");
     CHECK(named.code == 2);
     CHECK(has(named.err, "--out k: the folder holds other files, such as config.json"));
@@ -222,14 +224,15 @@ TEST_CASE("folders: nothing that a program did not write is written over unasked
   CHECK(shell.run("rm attention.html; " + plot + " && " + plot).code == 0);
 }
 
-TEST_CASE("files: one that may not grow is said like a full disk") {
+TEST_CASE("files: a limit on file size is reported like a full disk") {
   const Shell shell;
   const Ended limited = shell.run("(ulimit -f 8; " + kTranslate + "--out run)");
   CHECK(limited.code == 1);
   CHECK(has(limited.err, "File too large"));
 }
 
-TEST_CASE("folders: a run that ended before its first checkpoint begins anew, either way") {
+TEST_CASE(
+    "folders: a run without its first checkpoint starts again, with --out and with --resume") {
   const Shell shell;
   for (const std::string& line : {kNtm, kTranslate, kLm, kLm + "--model bert", kCifar}) {
     CAPTURE(line);
@@ -249,12 +252,12 @@ TEST_CASE("folders: a run that ended before its first checkpoint begins anew, ei
     make_dead_run(shell);
     for (const char* file : {"config.json", "lm.json"})
       fs::remove(shell / fmt::format("run/{}", file));
-    // Not all is there that says how it was started.
+    // Some files that describe the start are missing.
     const Ended refused = shell.run(resume);
     CHECK(refused.code == 2);
     CHECK(has(refused.err, "begin it anew by --out run"));
     check_anew(shell.run(line + " --out run"));
-    // Weights without a checkpoint are somebody's work.
+    // Weights without a checkpoint may be somebody's work, so they are not overwritten.
     fs::remove(shell / "run/checkpoint.safetensors");
     const Ended kept = shell.run(line + " --out run");
     CHECK(kept.code == 2);

@@ -1,4 +1,4 @@
-// Tar archives made of a fuzz target's input, for readers that want certain files in them.
+// Makes tar archives from a fuzz target's input, for readers that need certain files in them.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace tern::fuzz {
 
-/// The input says, byte for byte: which file, how many records of `record` bytes it has, what is
-/// wrong with it, what is in it.
+/// Each file is described by bytes of the input: which name, how many records of `record` bytes,
+/// which damage, which content.
 inline std::string archive_of(const uint8_t* bytes, size_t size,
                               const std::array<std::string, 8>& names, size_t record) {
   std::string archive;
@@ -24,7 +24,7 @@ inline std::string archive_of(const uint8_t* bytes, size_t size,
       content = text_of(bytes + at, n);
       at += n;
     } else {
-      const size_t times = which & 128 ? 25 : 1;  // larger than the readers' buffers
+      const size_t times = which & 128 ? 25 : 1;  // exceeds the readers' buffers
       content.assign(records % 4 * times * record + (which & 16 ? fill : 0),
                      static_cast<char>(fill));
     }

@@ -1,3 +1,5 @@
+// Fuzzes checkpoints: the input as a file, and as damage to a large valid one. A state that loads
+// must survive saving and loading.
 #include "tern/train/checkpoint.h"
 
 #include "tern/core/ops/ops.h"
@@ -8,7 +10,7 @@ namespace {
 
 using namespace tern;
 
-/// A program's state, a part of every kind.
+/// A program's state with a part of every kind.
 struct State {
   int64_t count = 0;
   double rate = 0;
@@ -40,7 +42,7 @@ struct State {
 
 constexpr int64_t kMany = 4000;
 
-/// The file of a state of 100 KB.
+/// The bytes of a checkpoint of 100 KB.
 std::string large_file() {
   State state;
   state.text = fuzz::repeated("text ");
@@ -50,7 +52,7 @@ std::string large_file() {
   return test::read_file(dir / "large");
 }
 
-/// A large file whose damage the checksum must notice.
+/// Applies the input as damage to a large file; the checksum must notice it.
 void read_large(const uint8_t* bytes, size_t size) {
   static const std::string kLarge = large_file();
   const std::string content = fuzz::damaged(kLarge, bytes, size);
@@ -66,8 +68,8 @@ void read_large(const uint8_t* bytes, size_t size) {
 
 }  // namespace
 
-// As a checkpoint, and as one whose checksum was right: what fits makes a state that fits another.
-// And as the damage to a large one.
+// Reads the input as a checkpoint, with and without a check of its checksum. A state that loads is
+// saved and loaded into another, which must be equal.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   read_large(bytes, size);
   const fuzz::File file(fuzz::text_of(bytes, size));

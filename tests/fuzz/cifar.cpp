@@ -1,3 +1,4 @@
+// Fuzzes the reader of CIFAR-10 archives: accepted ones have ten class names and valid labels.
 #include "tern/data/images/cifar10.h"
 #include "tern/tests/fuzz/archive.h"
 

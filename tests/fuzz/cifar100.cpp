@@ -1,3 +1,4 @@
+// Fuzzes the reader of CIFAR-100 archives: accepted ones have valid labels and groups.
 #include "tern/data/images/cifar100.h"
 
 #include "tern/tests/fuzz/archive.h"

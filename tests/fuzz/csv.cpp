@@ -1,9 +1,10 @@
+// Fuzzes the CSV reader with all its options: accepted tables have the right type and size.
 #include "tern/data/loading/csv.h"
 
 #include "tern/tests/fuzz/fuzz.h"
 
-// The first byte says how the rest is read, and whether its lines but the first come again and
-// again.
+// The first byte chooses the options for the rest, and whether all lines but the first are
+// repeated.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   using namespace tern;
   if (size == 0) return 0;

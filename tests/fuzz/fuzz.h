@@ -1,4 +1,4 @@
-// What the fuzz targets share.
+// What all fuzz targets use: repeated and damaged inputs, files in memory, checks.
 #pragma once
 
 #include <sys/mman.h>
@@ -17,7 +17,7 @@ inline std::string_view text_of(const uint8_t* bytes, size_t size) {
   return {reinterpret_cast<const char*>(bytes), size};
 }
 
-/// The text again and again: more than the readers' buffers of 64 KiB hold. Nothing of no text.
+/// Repeats the text until it exceeds the readers' buffers of 64 KiB. Empty for an empty text.
 inline std::string repeated(std::string_view text) {
   constexpr size_t kEnough = 70'000;
   std::string out;
@@ -25,7 +25,8 @@ inline std::string repeated(std::string_view text) {
   return out;
 }
 
-/// A file with the damage that the input says: a place of three bytes, and what is added there.
+/// Damages a file: each four bytes of the input give a position in three bytes, and a value to add
+/// there.
 inline std::string damaged(std::string file, const uint8_t* bytes, size_t size) {
   for (; size >= 4 && !file.empty(); bytes += 4, size -= 4) {
     const size_t place = bytes[0] | size_t{bytes[1]} << 8 | size_t{bytes[2]} << 16;
@@ -51,7 +52,7 @@ class File {
   File& operator=(const File&) = delete;
   std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
 
-  /// What must hold for every input.
+  /// Aborts unless `ok`, which must hold for every input.
   static void require(bool ok) {
     if (!ok) std::abort();
   }
@@ -62,7 +63,7 @@ class File {
 
 inline void require(bool ok) { File::require(ok); }
 
-/// f(), which may refuse its input by an Error and by nothing else.
+/// Runs f(), which may refuse its input with an Error, but with no other exception.
 template <class F>
 void may_refuse(F f) {
   try {
@@ -71,7 +72,7 @@ void may_refuse(F f) {
   }
 }
 
-/// f(), which reads a file: it may refuse it by an IoError and by nothing else.
+/// Runs f(), which reads a file and may refuse it with an IoError, but with no other exception.
 template <class F>
 void may_refuse_file(F f) {
   try {

@@ -1,3 +1,4 @@
+// Fuzzes the reader of gzip and plain bytes, and readers of lines, texts and pairs based on it.
 #include "tern/data/loading/gzip.h"
 
 #include "tern/data/text/lines.h"

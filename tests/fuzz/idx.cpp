@@ -1,3 +1,4 @@
+// Fuzzes the reader of idx files (MNIST's format).
 #include "tern/data/images/mnist.h"
 #include "tern/tests/fuzz/fuzz.h"
 
@@ -8,7 +9,7 @@ using namespace tern;
 constexpr char kTypes[] = {8, 9, 11, 12, 13, 14};
 constexpr size_t kBytes[] = {1, 1, 2, 4, 4, 8};
 
-/// The input again and again as the elements of one axis, all of which must come out.
+/// Repeats the input as the elements of one axis; all of them must be read back.
 void read_many(std::string_view text) {
   const std::string elements = fuzz::repeated(text);
   const size_t type = text.size() % 6, n = elements.size() / kBytes[type];
@@ -24,8 +25,8 @@ void read_many(std::string_view text) {
 
 }  // namespace
 
-// As a file of its own, behind the first bytes of one, of a type and a number of axes, and many
-// times in one.
+// Reads the input as a file, after a valid header of some type and number of axes, and repeated as
+// the elements of a large file.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   const std::string text(fuzz::text_of(bytes, size));
   read_many(text);
@@ -34,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   headed += text;
   for (const std::string& content : {text, headed}) {
     const fuzz::File file(content);
-    fuzz::may_refuse_file([&] {  // deflate packs to 1/1032 at best
+    fuzz::may_refuse_file([&] {  // deflate packs at most 1032 bytes into one
       const Tensor x = datasets::load_idx(file.path());
       fuzz::require(x.numel() <= 1032 * static_cast<int64_t>(content.size()));
     });

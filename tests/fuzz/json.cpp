@@ -1,3 +1,5 @@
+// Fuzzes the JSON parser with its limits, the walk through parsed values, and the index of
+// safetensors shards.
 #include <nlohmann/json.hpp>
 
 #include "tern/core/io/json_value.h"
@@ -33,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   try {
     const nlohmann::json j = parse_json(text, {.depth = 20, .values = 1000});
     fuzz::require(depth_of(j) <= 20);
-    // What has been walked through is read, and each value has its place.
+    // After the walk every value counts as read. fail() gives each value's position.
     const JsonDocument file(text, {.depth = 20, .values = 1000});
     walk(file.root());
     fuzz::require(file.unread().empty());

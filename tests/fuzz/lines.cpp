@@ -1,3 +1,4 @@
+// Fuzzes decoding of text and cutting into lines, whole and in pieces, against a naive version.
 #include "tern/data/text/lines.h"
 
 #include "tern/data/loading/text_decoder.h"
@@ -10,7 +11,7 @@ namespace {
 using namespace tern;
 using Lines = std::vector<std::string>;
 
-/// The lines of bytes that come in pieces.
+/// The lines of bytes that arrive in pieces.
 Lines lines_in_pieces(std::string_view bytes, size_t piece) {
   datasets::TextDecoder decoder("x");
   datasets::LineCutter cutter;
@@ -29,7 +30,7 @@ Lines lines_in_pieces(std::string_view bytes, size_t piece) {
   return lines;
 }
 
-/// The lines by their definition.
+/// The naive definition of lines.
 Lines naive_lines(const std::string& text) {
   Lines lines(1);
   for (size_t i = 0; i < text.size(); ++i)
@@ -43,7 +44,7 @@ Lines naive_lines(const std::string& text) {
 
 }  // namespace
 
-// The first byte says whether the text comes again and again.
+// The first byte says whether the text is repeated.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   if (size == 0) return 0;
   std::string text(fuzz::text_of(bytes + 1, size - 1));

@@ -1,3 +1,4 @@
+// Fuzzes the readers of npy files and npz archives.
 #include "tern/data/loading/npy.h"
 
 #include "tern/tests/fuzz/fuzz.h"
@@ -7,7 +8,7 @@ namespace {
 
 using namespace tern;
 
-/// A header and the elements of one axis.
+/// An npy file: a header and the elements of one axis.
 std::string npy_of(const std::string& type, size_t n, const std::string& elements) {
   const std::string text =
       "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + std::to_string(n) + ",), }";
@@ -16,7 +17,7 @@ std::string npy_of(const std::string& type, size_t n, const std::string& element
   return out + text + elements;
 }
 
-/// An archive of one deflated member, whose bytes are those inside of a file of gzip.
+/// A zip archive with one deflated member. A gzip file contains the same deflated bytes.
 std::string zip_of(const std::string& name, const std::string& content) {
   std::string packed = test::gzip(content, 1), out;
   const std::string crc = packed.substr(packed.size() - 8, 4);
@@ -24,7 +25,7 @@ std::string zip_of(const std::string& name, const std::string& content) {
   auto put = [&](size_t n, int bytes) {
     for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(n >> 8 * i));
   };
-  auto put_entry = [&] {  // what both headers have: version, flags, method, time, sizes
+  auto put_entry = [&] {  // the part that both headers share: version, flags, method, time, sizes
     put(20, 2), put(0, 2), put(8, 2), put(0, 4);
     out += crc;
     put(packed.size(), 4), put(content.size(), 4), put(name.size(), 2), put(0, 2);
@@ -42,7 +43,7 @@ std::string zip_of(const std::string& name, const std::string& content) {
   return out;
 }
 
-/// The input again and again as elements, alone and in an archive: all must come out.
+/// Repeats the input as elements, in a file and in an archive; all of them must be read back.
 void read_many(std::string_view text) {
   const std::string elements = fuzz::repeated(text);
   const size_t n = elements.size() / 2;
@@ -61,7 +62,7 @@ void read_many(std::string_view text) {
   }
 }
 
-/// Of noise, so that it stays above the buffers when it is packed.
+/// An archive of noise, which exceeds the buffers even when compressed.
 std::string large_archive() {
   std::string noise;
   for (uint32_t x = 1; noise.size() < 100'000; x = x * 1664525 + 1013904223)
@@ -71,8 +72,8 @@ std::string large_archive() {
 
 }  // namespace
 
-// As a file of its own, as the header of one with 64 bytes behind it, as the elements of a large
-// one, and as the damage to a large archive.
+// Reads the input as a file, as a header followed by 64 bytes, as the elements of a large file, as
+// damage to a large archive, and as an archive.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   const std::string text(fuzz::text_of(bytes, size));
   std::string headed("\x93NUMPY\x01\x00", 8);
@@ -92,7 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   const fuzz::File file(text);
   fuzz::may_refuse_file([&] {
     for (const auto& [name, x] :
-         datasets::load_npz(file.path()))  // deflate packs to 1/1032 at best
+         datasets::load_npz(file.path()))  // deflate packs at most 1032 bytes into one
       fuzz::require(x.numel() <= 1032 * static_cast<int64_t>(size));
   });
   return 0;

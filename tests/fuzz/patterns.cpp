@@ -1,3 +1,4 @@
+// Fuzzes the patterns of rearrange, repeat, reduce and einsum.
 #include "tern/core/base/shape_only.h"
 #include "tern/core/ops/einsum.h"
 #include "tern/core/ops/ops.h"
@@ -11,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   const std::string_view pattern = fuzz::text_of(bytes + 2, size - 2);
   const Shape &a = shapes[bytes[0] % shapes.size()], &b = shapes[bytes[1] % shapes.size()];
   const AxisSizes sizes = {{"h", 2}, {"w", bytes[1] % 8}};
-  // Nothing is computed: it is the pattern that is tried, and it may ask for anything.
+  // Computes only shapes: the pattern is tested, and it may ask for any size.
   const ShapeOnlyScope scope;
   const Tensor x = zeros(a), y = zeros(b);
   fuzz::may_refuse([&] { fuzz::require(rearrange(x, pattern).numel() == x.numel()); });

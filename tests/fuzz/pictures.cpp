@@ -1,3 +1,4 @@
+// Fuzzes the decoder of PNG and JPEG pictures. An accepted picture survives PNG encoding.
 #include <zlib.h>
 
 #include "tern/data/images/picture.h"
@@ -11,8 +12,8 @@ uint32_t big_endian(const std::string& bytes, size_t at) {
   return value;
 }
 
-/// Writes the right checksum behind every chunk of a PNG: few inputs would be read beyond it
-/// otherwise.
+/// Writes the right checksum after every chunk of a PNG. Otherwise few inputs would be read
+/// further.
 void repair(std::string& bytes) {
   constexpr size_t kSignature = 8, kAround = 12;  // length, name and checksum
   for (size_t at = kSignature; bytes.size() - std::min(at, bytes.size()) >= kAround;) {
@@ -26,7 +27,7 @@ void repair(std::string& bytes) {
   }
 }
 
-// A picture has its pixels; as a PNG it stays as it is.
+// An accepted picture has its pixels, and encoding it as PNG preserves them.
 void decode(std::string_view text) {
   using namespace tern;
   const auto bytes_of = [](std::string_view s) {

@@ -1,8 +1,9 @@
+// Fuzzes the reader of tokenizer.json: an accepted tokenizer encodes and decodes any text.
 #include "tern/data/text/pretrained_tokenizer.h"
 #include "tern/data/text/unicode.h"
 #include "tern/tests/fuzz/fuzz.h"
 
-// tokenizer.json, or after a NUL a text for it.
+// The input is a tokenizer.json, then optionally a NUL and a text for it.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   using namespace tern;
   const std::string_view input = fuzz::text_of(bytes, size);
@@ -12,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   const fuzz::File file(input.substr(0, nul));
   fuzz::may_refuse_file([&] {
     const auto t = datasets::PretrainedTokenizer::load(file.path());
-    fuzz::may_refuse([&] {  // a Unigram without a token for what it does not know
+    fuzz::may_refuse([&] {  // a Unigram model without a token for unknown text
       const auto ids = t.encode(text);
       for (int64_t id : ids) fuzz::require(t.token(id).has_value());
       fuzz::require(!datasets::find_invalid_utf8(t.decode(ids, true)));

@@ -1,4 +1,4 @@
-// Runs a fuzz target over the files of a folder, where there is no libFuzzer.
+// Runs a fuzz target on the files of a folder, for builds without libFuzzer.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

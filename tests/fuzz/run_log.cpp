@@ -1,8 +1,8 @@
+// Fuzzes the reader of a run's log: a log that it accepts is the same after writing and reading.
 #include "tern/train/run_log.h"
 
 #include "tern/tests/fuzz/fuzz.h"
 
-// What can be read can be written, and is then the same.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   using namespace tern;
   const fuzz::File file(fuzz::text_of(bytes, size));

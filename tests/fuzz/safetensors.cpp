@@ -1,3 +1,4 @@
+// Fuzzes the reader of safetensors files.
 #include "tern/core/io/safetensors.h"
 
 #include "tern/core/io/safetensors_header.h"
@@ -8,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   const std::string_view text = fuzz::text_of(bytes, size);
   std::string error;
   detail::parse_safetensors_header(text, error);
-  // As a file of its own, and as the header of one.
+  // The input as a file, and as the header of one.
   const uint64_t length = size;
   std::string headed(reinterpret_cast<const char*>(&length), sizeof length);
   headed.append(text).append(64, '\1');

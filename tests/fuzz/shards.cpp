@@ -1,3 +1,4 @@
+// Fuzzes the readers of tar shards (WebDataset), and brace expansion in their names.
 #include "tern/data/loading/shards.h"
 
 #include "tern/core/base/error.h"
@@ -11,7 +12,7 @@ bool same(const datasets::ShardSample& a, const datasets::ShardSample& b) {
   return a.key == b.key && a.parts == b.parts && a.shard == b.shard;
 }
 
-// Read from front to back, by their places, and after a stop, samples are the same.
+// The samples are the same when they are streamed, read by index, and streamed after a resume.
 void read_all(const std::string& path) {
   const datasets::ShardOptions options{.max_part = 1 << 16};
   const std::vector<std::string> shards = {path, path};

@@ -1,3 +1,4 @@
+// Fuzzes the tar reader, also with repaired checksums.
 #include "tern/data/loading/tar.h"
 
 #include <fmt/format.h>
@@ -8,7 +9,7 @@ namespace {
 
 constexpr size_t kBlock = 512;
 
-/// Writes the right checksum into every block: few inputs would be read beyond it otherwise.
+/// Writes the right checksum into every block. Otherwise few inputs would be read further.
 void repair(std::string& bytes) {
   for (size_t at = 0; at + kBlock <= bytes.size(); at += kBlock) {
     bytes.replace(at + 148, 8, 8, ' ');

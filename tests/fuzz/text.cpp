@@ -1,3 +1,4 @@
+// Fuzzes the text functions: normalisation, words, subwords, graphemes, display width, BLEU.
 #include "tern/data/scores/bleu.h"
 #include "tern/data/text/bpe.h"
 #include "tern/data/text/byte_bpe.h"
@@ -13,7 +14,7 @@ namespace {
 using namespace tern;
 using namespace tern::datasets;
 
-/// Whether the text has one of the characters that mark_words marks with.
+/// Whether the text contains a character that mark_words uses as a mark.
 bool has_marks(const std::string& text) {
   return text.find("\xEF\xBF\xAD") != text.npos || text.find("\xE2\x96\x81") != text.npos;
 }

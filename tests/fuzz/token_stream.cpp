@@ -1,3 +1,4 @@
+// Fuzzes the reader of token files (TokenStream), also with repaired checksums.
 #include "tern/data/text/token_stream.h"
 
 #include <zlib.h>
@@ -11,7 +12,8 @@ namespace {
 
 using namespace tern;
 
-/// With right checksums of its pages and its end: few inputs would be read beyond them otherwise.
+/// Returns the bytes with right checksums of the pages and the end. Otherwise few inputs would be
+/// read further.
 std::string repaired(std::string bytes) {
   constexpr size_t kPage = 4096, kEnd = 32;
   if (bytes.size() < kEnd) return bytes;

@@ -1,3 +1,4 @@
+// Fuzzes the files of all tokenizers and vocabularies: accepted ones encode and decode text.
 #include <zlib.h>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +18,7 @@ using namespace tern::datasets;
 
 constexpr const char* kText = "It's l'homme \xF0\x9F\x99\x82 \xE4\xBD\xA0\xE5\xA5\xBD? 5 % [MASK]";
 
-/// The content as a token file, with its checksum.
+/// The content as a token file with its checksum.
 std::string sealed(const std::string& content, const char* format) {
   const auto j = nlohmann::json::parse(content, nullptr, false);
   if (j.is_discarded()) return content;
@@ -48,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   fuzz::may_refuse_file(
       [&] { Vocabulary::load(fuzz::File(sealed(text, "tern-vocabulary")).path()); });
   fuzz::may_refuse_file([&] { use(WordPiece::load(fuzz::File(text).path())); });
-  // vocab.json, a NUL, merges.txt.
+  // The input as vocab.json, a NUL, and merges.txt.
   const size_t nul = text.find('\0');
   const fuzz::File vocabulary(text.substr(0, nul));
   const fuzz::File merges(nul == text.npos ? "" : text.substr(nul + 1));

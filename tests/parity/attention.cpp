@@ -1,3 +1,4 @@
+// Subjects with attention: multi-head attention, AttentionLayer, encoder layer, transformer.
 #include "tern/models/transformer.h"
 #include "tern/tests/parity/subjects.h"
 

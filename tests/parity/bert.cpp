@@ -1,3 +1,4 @@
+// The subject bert: word and next-sentence outputs of models::Bert.
 #include "tern/models/bert.h"
 
 #include "tern/core/ops/ops.h"
@@ -24,7 +25,7 @@ std::optional<Subject> bert_subject(const Reference& r, Rng& rng) {
   nn::load_state_dict(*m, r.parameters);
   nn::set_training(*m, false);
   Subject s{nn::named_parameters(*m), [m](const Inputs& x) {
-              // Tokens, which of them are no padding, segments.
+              // The inputs are tokens, a mask of real tokens (1, padding 0), and segments.
               const auto y = (*m)({x[0], x[2], nn::Mask::keys(ne(x[1], 0))});
               return Inputs{y.words, y.next};
             }};

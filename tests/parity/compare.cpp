@@ -1,3 +1,4 @@
+// Runs a subject and compares outputs, loss, gradients and ten AdamW steps with the reference file.
 #include <algorithm>
 #include <cmath>
 
@@ -17,19 +18,19 @@ bool same_shape(const Tensor& got, const Tensor& want, const std::string& what) 
   return false;
 }
 
-// Raises `worst` to the largest difference; false if an element is outside rtol and atol.
+// Raises `worst` to the largest difference. Returns whether all elements are within rtol and atol.
 bool close(const Tensor& got, const Tensor& want, double rtol, double atol, double& worst) {
   Values a = got.to_vector<double>(), b = want.to_vector<double>();
   bool ok = true;
   for (size_t i = 0; i < b.size(); ++i) {
     double d = std::abs(a[i] - b[i]);
-    ok &= d <= atol + rtol * std::abs(b[i]);  // false for NaN too
+    ok &= d <= atol + rtol * std::abs(b[i]);  // also false for NaN
     worst = std::isnan(d) ? d : std::max(worst, d);
   }
   return ok;
 }
 
-// The longest sum that makes an output element: the largest fan-in of a weight.
+// The length of the longest sum behind an output element: the largest fan-in of a weight.
 double longest_sum(const Reference& r) {
   int64_t n = 1;
   for (const auto& [name, t] : r.parameters)

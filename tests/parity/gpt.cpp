@@ -1,3 +1,4 @@
+// The subjects gpt2, llama and llama_tied: models::Gpt in two forms.
 #include "tern/models/gpt.h"
 
 #include "tern/tests/parity/subjects.h"

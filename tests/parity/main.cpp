@@ -1,5 +1,5 @@
 // parity DIR: compares our models with PyTorch's numbers in every NAME.safetensors of DIR.
-// parity FILE --record OUT: writes what every layer gives and gets on FILE's inputs, for
+// parity FILE --record OUT: writes the inputs and outputs of every layer on FILE's inputs, for
 // bench/first_divergence.cpp.
 #include <algorithm>
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace tern::parity {
 namespace {
 
-// "-" where the file has nothing to compare with.
+// "-" if the file has nothing to compare with.
 std::string shown(bool there, double error) { return there ? fmt::format("{:.1e}", error) : "-"; }
 
 int run(const std::string& folder) {

@@ -1,3 +1,4 @@
+// Recurrent subjects: GRU, LSTM, RNN, seq2seq, Bahdanau, neural Turing machine.
 #include "tern/models/bahdanau.h"
 #include "tern/models/ntm.h"
 #include "tern/models/seq2seq.h"
@@ -7,7 +8,7 @@
 namespace tern::parity {
 namespace {
 
-// The reference keeps its network in a field.
+// The reference has its network in the field "rnn".
 template <class Network>
 struct InField {
   Network rnn;

@@ -1,3 +1,4 @@
+// Reads a reference file: inputs, outputs, parameters, gradients, targets, losses.
 #include <filesystem>
 
 #include "tern/tests/parity/parity.h"
@@ -5,7 +6,7 @@
 namespace tern::parity {
 namespace {
 
-// Entries "PREFIX", "PREFIX.1", ... (or "PREFIX.0", ...) in order.
+// The tensors "PREFIX", "PREFIX.1", ... (or "PREFIX.0", ...) in order.
 std::vector<Tensor> numbered(const SafeTensors& file, const std::string& prefix) {
   std::vector<Tensor> out;
   if (Tensor t = file.find(prefix); t.defined()) out.push_back(t);

@@ -1,3 +1,4 @@
+// Subjects of single layers and image models, and the choice of a subject by name.
 #include "tern/tests/parity/subjects.h"
 
 #include "tern/core/ops/ops.h"

@@ -1,4 +1,4 @@
-// The subjects, a file a family. A family answers with none if the name is not one of its own.
+// The subjects, one file per family. A family returns none for a name that it does not know.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ namespace tern::parity {
 
 using Inputs = std::vector<Tensor>;
 
-/// A subject from a model: the file's weights are loaded, names and shapes must agree.
-/// call(model, inputs) gives the output.
+/// Makes a subject from a model and loads the file's weights; names and shapes must agree.
+/// call(model, inputs) returns the output.
 template <class M, class Call>
 Subject make(const Reference& r, M model, Call call) {
   auto m = std::make_shared<M>(std::move(model));

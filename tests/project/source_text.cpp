@@ -1,3 +1,5 @@
+// Scans sources without parsing them: strips comments and literals, follows braces to find
+// functions, collects includes.
 #include "tern/tests/project/source_text.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +23,7 @@ bool is_source(const std::string& file) { return file.ends_with(".h") || file.en
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 bool is_hex(char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// Where the literal or comment that begins at text[i] ends; i if none begins there.
+/// The end of the literal or comment that begins at text[i]; i if none begins there.
 size_t end_of_literal(const std::string& text, size_t i) {
   auto behind = [&](std::string_view end, size_t from) {
     size_t at = text.find(end, from);
@@ -36,16 +38,17 @@ size_t end_of_literal(const std::string& text, size_t i) {
   const char quote = text[i];
   if (quote != '"' && quote != '\'') return i;
   const bool digits = i > 0 && is_hex(text[i - 1]) && i + 2 < text.size() && text[i + 2] != '\'';
-  if (quote == '\'' && digits) return i;  // as in 1'000
+  if (quote == '\'' && digits) return i;  // a digit separator, as in 1'000
   for (++i; i < text.size() && text[i] != quote; ++i)
     if (text[i] == '\\') ++i;
   return std::min(i + 1, text.size());
 }
 
-/// What a brace opens, by the code between it and the last ; or brace: its `head`.
+/// The kind of block that a brace opens, judged by its head: the code between it and the last ; or
+/// brace.
 enum class Block { space, type, function, initialiser };
 
-/// The head without the templates and attributes in front: "struct X : Y".
+/// The head without leading templates and attributes: "struct X : Y".
 std::string_view declaration(std::string_view head) {
   while (true) {
     head.remove_prefix(std::min(head.find_first_not_of(" \n\t"), head.size()));
@@ -68,7 +71,7 @@ Block block_of(std::string_view head) {
       return head.starts_with(w) && (head.size() == w.size() || !is_word(head[w.size()]));
     });
   };
-  // Also behind a macro that has no semicolon.
+  // Also after a macro without a semicolon.
   const bool space = head.find("\nnamespace ") != std::string_view::npos;
   if (space || begins_with({"namespace", "inline namespace", "extern"})) return Block::space;
   if (begins_with({"struct", "class", "union", "enum"})) {
@@ -79,7 +82,7 @@ Block block_of(std::string_view head) {
     head.remove_suffix(1);
   if (head.empty() || head.find_first_of("([") == std::string_view::npos) return Block::initialiser;
   if (head.ends_with("=") || head.ends_with("(") || head.ends_with(",")) return Block::initialiser;
-  // A member in front of a constructor's body: X() : a_{1} {}
+  // An initialiser before the body of a constructor: X() : a_{1} {}
   size_t word = head.size();
   while (word > 0 && is_word(head[word - 1])) --word;
   const std::string_view last = head.substr(word);
@@ -221,7 +224,7 @@ std::vector<Function> functions_of(const std::vector<std::string>& lines) {
     } else if (c == '}' && !open.empty()) {
       const Open last = open.back();
       open.pop_back();
-      // Behind an initialiser its declaration goes on.
+      // After an initialiser its declaration continues.
       head = last.block == Block::initialiser ? last.head + "{}" : "";
       if (last.block == Block::initialiser) start = last.line;
       if (last.block == Block::function && !in_function())

@@ -1,5 +1,4 @@
-// The repository as text, for the tests of its rules: its files, what they include, the functions
-// in them.
+// The repository as text, for tests of its rules: files, their includes, and the functions in them.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,8 @@ namespace tern::test {
 
 using Findings = std::vector<std::string>;
 
-/// What each file includes of ours, named from the root: {"nn/linear.h", {"core/ops/ops.h", ...}}.
+/// The files of ours that each file includes, named from the root: {"nn/linear.h",
+/// {"core/ops/ops.h", ...}}.
 using IncludeGraph = std::map<std::string, std::vector<std::string>>;
 
 const std::filesystem::path& source_root();
@@ -26,10 +26,12 @@ std::vector<std::string> source_files();
 
 IncludeGraph include_graph();
 
-/// The files of ours that the text includes, named from the root; spelling mistakes to `findings`.
+/// The files of ours that the text includes, named from the root. Adds spelling mistakes to
+/// `findings`.
 std::vector<std::string> our_includes(const std::vector<std::string>& lines, Findings& findings);
 
-/// What follows a preprocessor directive: `"x.h"` for `# include "x.h"`; empty if it is another.
+/// What follows a preprocessor directive: `"x.h"` for `# include "x.h"`; empty for other
+/// directives.
 std::string after_directive(const std::string& line, const std::string& name);
 
 /// All files that `file` includes, directly or not.
@@ -38,20 +40,20 @@ std::set<std::string> reachable(const std::string& file, const IncludeGraph& gra
 /// Sets of two or more nodes that all reach each other.
 std::vector<std::set<std::string>> circles(const IncludeGraph& graph);
 
-/// The text without what could hold a brace and is not code: comments, directives, what is in
-/// quotation marks. Lines stay where they are.
+/// The text without comments, directives and literals, which may contain braces that are not code.
+/// Line numbers stay the same.
 std::string bare_code(const std::vector<std::string>& lines);
 
 struct Function {
-  size_t line;   ///< its first, from 1
+  size_t line;   ///< its first line, from 1
   size_t lines;  ///< up to the closing brace
 };
 
-/// The function bodies of a text that lie in no other: in namespaces and classes at any depth,
-/// lambdas of a namespace included. What is inside of a function belongs to it.
+/// The function bodies that are not in another function: in namespaces and classes at any depth,
+/// and lambdas in a namespace. All code in a function belongs to it.
 std::vector<Function> functions_of(const std::vector<std::string>& lines);
 
-/// The findings, a line each.
+/// The findings, one per line.
 std::string joined(const Findings& findings);
 
 }  // namespace tern::test

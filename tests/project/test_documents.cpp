@@ -1,8 +1,9 @@
-// The documents README.md, docs/*.md and their like: the code that they show is compiled, and their
+// README.md, docs/*.md and the other documents: the code that they show is compiled, and their
 // links hold.
 //
-// Rule for code: every block marked cpp or cmake stands line by line in a file that is compiled (of
-// tests/readme, tests/consumer, or any other); only the indentation of the whole may differ.
+// The rule for code: every block marked cpp or cmake occurs, line by line, in a file that is
+// compiled (in tests/readme, tests/consumer or elsewhere). Only the indentation of the whole may
+// differ.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -19,7 +20,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-/// The documents, named from the root.
+/// The documents, as paths from the root.
 std::vector<std::string> documents() {
   std::vector<std::string> files;
   for (const char* folder : {"", "docs"})
@@ -33,7 +34,7 @@ std::vector<std::string> documents() {
 // ---- Blocks of code ----------------------------------------------------------------------------
 
 struct Block {
-  size_t line;  ///< of its first line, from 1
+  size_t line;  ///< its first line, from 1
   std::string language;
   Lines lines;
 };
@@ -58,7 +59,7 @@ std::vector<Block> blocks_of(const Lines& lines) {
   return blocks;
 }
 
-/// Whether `block` stands in `file`, all of it further to the right or to the left by the same.
+/// Whether `file` contains `block`, with the same shift of indentation in all lines.
 bool stands_in(const Lines& block, const Lines& file) {
   auto shifted = [](const std::string& a, const std::string& b, ptrdiff_t shift) {
     if (a.empty() || b.empty()) return a.empty() && b.empty();
@@ -76,7 +77,7 @@ bool stands_in(const Lines& block, const Lines& file) {
   return false;
 }
 
-/// What is compiled, by name: C++ apart from tests/refused; what CMake runs.
+/// The compiled files by name: C++ outside tests/refused, or the CMakeLists.txt files of tests.
 std::map<std::string, Lines> compiled_files(bool cmake) {
   std::vector<std::string> names;
   if (!cmake) names = source_files();
@@ -92,7 +93,7 @@ std::map<std::string, Lines> compiled_files(bool cmake) {
 
 // ---- Links -------------------------------------------------------------------------------------
 
-/// The text without blocks of code, and without what is between backticks if `spans` is false.
+/// The text without blocks of code and, unless `spans`, without text between backticks.
 std::string prose_of(const Lines& lines, bool spans = false) {
   std::string text;
   bool open = false;
@@ -109,7 +110,7 @@ std::string prose_of(const Lines& lines, bool spans = false) {
   return text;
 }
 
-/// Where [text](x), ![text](x), [text]: x, href="x", src="x" and srcset="x" lead.
+/// The targets of [text](x), ![text](x), [text]: x, href="x", src="x" and srcset="x".
 std::vector<std::string> links_of(const Lines& lines) {
   static const std::regex kLink(
       "\\]\\(\\s*<?([^)>\\s]*)|(?:href|src|srcset)=\"([^\"]*)\"|\\n\\[[^\\]\\n]+\\]:\\s*(\\S+)");
@@ -121,7 +122,7 @@ std::vector<std::string> links_of(const Lines& lines) {
   return links;
 }
 
-/// The anchor that GitHub makes of a heading: lower case, - for spaces, no punctuation.
+/// The anchor that GitHub makes from a heading: lower case, - for spaces, no punctuation.
 std::string slug(std::string heading) {
   static const std::regex kLink("!?\\[([^\\]]*)\\]\\([^)]*\\)");
   heading = std::regex_replace(heading, kLink, "$1");
@@ -134,7 +135,7 @@ std::string slug(std::string heading) {
   return slug;
 }
 
-/// The anchors of a document: those of its headings (of equal ones x, x-1, x-2) and <a id="x">.
+/// The anchors of a document: its headings (x, x-1, x-2 if they are equal) and <a id="x">.
 std::set<std::string> anchors_of(const Lines& lines) {
   static const std::regex kHeading("\\n#{1,6} +([^\\n]*?) *#*(?=\\n)"),
       kAnchor("<a (?:id|name)=\"([^\"]*)");
@@ -151,8 +152,8 @@ std::set<std::string> anchors_of(const Lines& lines) {
   return anchors;
 }
 
-/// The file in the tree, named from the root, that `link` in `document` leads to; none if it leads
-/// to the web.
+/// The file that `link` in `document` leads to, as a path from the root; none for a link to the
+/// web.
 std::optional<std::string> target_of(const std::string& document, const std::string& link) {
   static const std::regex kScheme("[a-z]+:.*");
   if (std::regex_match(link, kScheme)) return {};
@@ -161,7 +162,7 @@ std::optional<std::string> target_of(const std::string& document, const std::str
   return (fs::path(document).parent_path() / path).lexically_normal().generic_string();
 }
 
-/// Why `link` in `document` leads nowhere; empty if it holds.
+/// Why `link` in `document` is broken; empty if it is not.
 std::string broken(const std::string& document, const std::string& link) {
   const std::optional<std::string> target = target_of(document, link);
   if (!target) return "";
@@ -204,7 +205,7 @@ TEST_CASE("documents: the code that they show is compiled") {
       CHECK_MESSAGE(shown.contains(entry.first), entry.first, " is shown by no document");
 }
 
-TEST_CASE("documents: links lead to files and headings that are there, pictures are shown") {
+TEST_CASE("documents: links lead to existing files and headings, and every picture is shown") {
   std::set<std::string> targets;
   for (const std::string& document : documents()) {
     for (const std::string& link : links_of(read_lines(source_root() / document))) {

@@ -1,6 +1,5 @@
-// What a newcomer writes first, as the README does: after `using namespace tern;`. Every op must be
-// callable by its plain name, braces and single numbers must mean what they say, and a mistake must
-// be named.
+// The first lines of a newcomer, after `using namespace tern;`: every op is callable by its plain
+// name, braces and single numbers mean what they say, and an error names the mistake.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -15,7 +14,7 @@
 
 namespace tern::test_first_contact {
 
-// A name that a program has for itself.
+// A function of a program's own, with the name of a function in tern.
 static int cpu() { return 7; }
 
 namespace {
@@ -32,7 +31,7 @@ concept IsSize = requires(I i) {
 
 }  // namespace
 
-TEST_CASE("first contact: tensors of vectors, without a shape along one axis") {
+TEST_CASE("first contact: tensors from vectors have one axis, unless a shape is given") {
   CHECK(tensor(std::vector{1.5F, 2.0F}).shape() == Shape{2});
   CHECK(tensor(std::vector{1, 2, 3}).dtype() == DType::i64);
   CHECK(tensor(std::vector{1, 2, 3, 4}, {2, 2}).to_vector<int64_t>() ==
@@ -40,7 +39,7 @@ TEST_CASE("first contact: tensors of vectors, without a shape along one axis") {
   CHECK(tensor(std::vector<uint8_t>()).shape() == Shape{0});
 }
 
-TEST_CASE("first contact: one number of a pair means both; more than two do not compile") {
+TEST_CASE("first contact: one number stands for both of a pair; more than two do not compile") {
   CHECK(Size2(3) == Size2(3, 3));
   CHECK(Size2{3} == Size2{3, 3});
   static_assert(!FromThree<Size2>);
@@ -64,7 +63,7 @@ TEST_CASE("first contact: one number of a pair means both; more than two do not 
   CHECK(nn::Conv2d(2, 4, std::array<int64_t, 2>{3, 5}, rng).options.padding == 0);
 }
 
-TEST_CASE("first contact: layers take their shape in braces, as a number and as a Shape") {
+TEST_CASE("first contact: layers take their shape in braces, as a number or as a Shape") {
   const Shape shape{4, 8};
   CHECK(nn::LayerNorm({64}).shape == Shape{64});
   CHECK(nn::LayerNorm(64).shape == Shape{64});
@@ -80,7 +79,7 @@ TEST_CASE("first contact: layers take their shape in braces, as a number and as 
   CHECK(nn::LayerNorm(norm).shape == Shape{8});
 }
 
-TEST_CASE("first contact: sizes in braces are of any integer type, and none else") {
+TEST_CASE("first contact: sizes in braces may have any integer type, and no other type") {
   static_assert(IsSize<size_t> && IsSize<int> && IsSize<unsigned> && IsSize<int64_t>);
   static_assert(!IsSize<double> && !IsSize<float>);
   Rng rng(1);
@@ -98,7 +97,8 @@ TEST_CASE("first contact: a program's own cpu() beside `using namespace tern`") 
   CHECK(cpu() == 7);
 }
 
-TEST_CASE("first contact: tile and repeat as in PyTorch, beside einops' repeat") {
+TEST_CASE(
+    "first contact: tile and repeat are as in PyTorch; repeat with a pattern is as in einops") {
   Tensor x = tensor({1, 2, 3, 4}, {2, 2});
   auto rows = [](const Tensor& t) { return t.to_vector<int>(); };
   CHECK(repeat(x, {2, 1}).shape() == Shape{4, 2});
@@ -116,13 +116,13 @@ TEST_CASE("first contact: tile and repeat as in PyTorch, beside einops' repeat")
   CHECK_THROWS_WITH_AS(repeat(x, 2), doctest::Contains("tile"), Error);
   CHECK_THROWS_WITH_AS(repeat(x, {-1, 1}), doctest::Contains("repeat: axis 0"), Error);
   CHECK_THROWS_WITH_AS(tile(x, -1), doctest::Contains("tile: axis 1"), Error);
-  // New elements, that can be written: also where one element is repeated.
+  // The elements are new and may be written to, also if one element is repeated.
   for (const Dims& counts : {Dims{1, 1}, Dims{2, 1}}) {
     Tensor y = repeat(x, counts);
     fill_(y, 0);
     CHECK(rows(x) == std::vector<int>{1, 2, 3, 4});
   }
-  // More axes than can be stretched at once.
+  // More axes than one stretch allows.
   Tensor deep = reshape(arange(0, 128), {2, 2, 2, 2, 2, 2, 2});
   Tensor twice = repeat(deep, {1, 2, 1, 1, 3, 1, 2});
   CHECK(twice.shape() == Shape{2, 4, 2, 2, 6, 2, 4});
@@ -136,8 +136,8 @@ TEST_CASE("first contact: standard deviation under `using namespace tern`") {
   CHECK(stddev(x, 0, 0, true).item() == tern::std(x, 0, 0, true).item());
 }
 
-// Not run: the plain name of every op must be found by itself, whatever the C library puts beside
-// it in the global namespace. The next case checks that none is missing.
+// Not run. The plain name of every op must be found, whatever the C library declares in the global
+// namespace. The next case checks that no op is missing.
 [[maybe_unused]] static void every_name(const Tensor& x, const Tensor& m, Rng& r) {
   const std::vector<Tensor> xs{x, x};
   // Creation.
@@ -174,7 +174,7 @@ TEST_CASE("first contact: standard deviation under `using namespace tern`") {
   einsum("ij->j", xs), rearrange(x, "a b -> b a"), reduce(x, "a b -> a", ReduceOp::sum);
 }
 
-TEST_CASE("first contact: the case above calls every op of the page") {
+TEST_CASE("first contact: the function above calls every op of ops.h") {
   auto read = [](const char* path) {
     std::ifstream in(std::string(TERN_SOURCE_DIR) + path);
     REQUIRE(in);
@@ -199,7 +199,7 @@ TEST_CASE("first contact: the case above calls every op of the page") {
   }
 }
 
-TEST_CASE("first contact: an undefined operand is named, with the op and its number") {
+TEST_CASE("first contact: an error about an undefined operand names the op and the operand") {
   const Tensor u, x = ones({2, 2}), m = ones({2, 2}, DType::u8), i = zeros({2}, DType::i64);
   Rng r(0);
   struct Row {
@@ -294,7 +294,7 @@ TEST_CASE("first contact: an undefined operand is named, with the op and its num
   for (const Row& row : rows) CHECK_THROWS_WITH_AS(row.run(), doctest::Contains(row.says), Error);
 }
 
-TEST_CASE("first contact: class targets that are floats say what to do") {
+TEST_CASE("first contact: the error about class targets that are floats says what to do") {
   Tensor logits = zeros({4, 3}), labels = tensor({0, 1, 2, 0}, {4});
   const auto to_classes = doctest::Contains("convert with .to(DType::i64)");
   CHECK_THROWS_WITH_AS(cross_entropy(logits, labels), to_classes, Error);

@@ -1,4 +1,4 @@
-// docs/pytorch.md says what PyTorch's names are called here: what it says is compiled.
+// docs/pytorch.md lists tern's names for those of PyTorch: all code in its tables must be compiled.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -20,7 +20,7 @@ std::string without_spaces(const std::string& text) {
   return out;
 }
 
-/// What stands between backquotes in the middle column of the tables' rows.
+/// The code between backquotes in the middle column of the tables.
 std::vector<std::string> middle_code(const std::vector<std::string>& lines) {
   std::vector<std::string> out;
   for (const std::string& line : lines) {
@@ -37,7 +37,7 @@ std::vector<std::string> middle_code(const std::vector<std::string>& lines) {
   return out;
 }
 
-/// Those that stand in no text.
+/// The pieces that do not occur in the text, apart from spaces.
 Findings not_in(const std::string& text, const std::vector<std::string>& pieces) {
   const std::string joined_text = without_spaces(text);
   Findings findings;
@@ -48,7 +48,7 @@ Findings not_in(const std::string& text, const std::vector<std::string>& pieces)
 
 }  // namespace
 
-TEST_CASE("guide: what docs/pytorch.md calls PyTorch's names is compiled") {
+TEST_CASE("guide: the code in docs/pytorch.md for PyTorch's names is compiled") {
   std::string programs;
   for (const auto& entry : fs::directory_iterator(source_root() / "tests/readme")) {
     std::ifstream in(entry.path());

@@ -1,5 +1,5 @@
-// The rules of the house that a compiler does not check: who may include and link whom, no circles
-// of includes, how includes are spelt, every public header in tern.h.
+// Rules of the repository that no compiler checks: which rooms may include and link which, no
+// circles of includes, which headers are installed, no numbers by locale, one way to print.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -18,10 +18,9 @@ using test::joined;
 
 using Rooms = std::map<std::string, std::set<std::string>>;
 
-/// What each room may include, itself aside. A room is a folder, or a folder inside of one: a file
-/// belongs to the longest name here that it lies in. Allowed are rooms, without the rooms inside
-/// of them, and single headers; the arrows between rooms have an order. tests and bench may include
-/// everything.
+/// What each room may include besides itself. A room is a folder or a folder in one; a file belongs
+/// to the longest name here that it is below. The values are rooms, without the rooms in them, and
+/// single headers. The arrows between rooms have an order. tests and bench may include everything.
 const Rooms kMayInclude = {
     {"core/base", {}},
     {"core/kernels", {"core/base"}},
@@ -50,7 +49,7 @@ const Rooms kMayInclude = {
       "core/io", "core/tools"}},
 };
 
-/// What the library of each folder links beside the libraries of the folders that it may include.
+/// What the library of each folder links, besides the libraries of the folders that it may include.
 const Rooms kMayLink = {
     {"core", {"fmt", "OpenMP", "CBLAS", "KissFFT", "utf8proc", "dl", "nlohmann_json"}},
     {"nn", {}},
@@ -63,14 +62,14 @@ const Rooms kMayLink = {
     {"apps", {"nlohmann_json", "PNG"}},
 };
 
-/// Headers that tern.h leaves out, for those who write ops of their own.
+/// Headers that tern.h leaves out, for authors of their own ops.
 const std::vector<std::string> kForAuthors = {"core/ops/elementwise.h", "core/ops/formula.h",
                                               "core/ops/composed.h", "core/ops/fused.h",
                                               "core/base/simd.h"};
 
 std::string top_folder(const std::string& file) { return file.substr(0, file.find('/')); }
 
-/// The longest name among the rooms that `file` lies in; empty if it is in none.
+/// The longest room that `file` is below; empty if there is none.
 std::string room_of(const std::string& file, const Rooms& rooms) {
   std::string longest;
   for (const auto& [room, allowed] : rooms)
@@ -78,7 +77,7 @@ std::string room_of(const std::string& file, const Rooms& rooms) {
   return longest;
 }
 
-/// Includes that break the layering, for a file that includes `includes`.
+/// The includes of `file` that break the layering.
 Findings layering(const std::string& file, const std::vector<std::string>& includes,
                   const Rooms& rooms = kMayInclude) {
   Findings findings;
@@ -105,7 +104,7 @@ IncludeGraph to_graph(const Rooms& rooms) {
 /// "core/base/rng" for core/base/rng.h and core/base/rng.cpp.
 std::string unit_of(const std::string& file) { return file.substr(0, file.rfind('.')); }
 
-/// Sources with their headers; a header without a source is no unit, and stands in no circle.
+/// Sources with their headers. A header without a source is no unit and is in no circle.
 IncludeGraph unit_graph(const IncludeGraph& files) {
   IncludeGraph units;
   for (const auto& [file, includes] : files)
@@ -120,7 +119,7 @@ IncludeGraph header_graph(IncludeGraph files) {
   return files;
 }
 
-/// Whether the names begin with one word, as gemm and gemm_plan do: parts of one thing.
+/// Whether the names share their first word and are thus parts of one topic, as gemm and gemm_plan.
 bool one_topic(const std::set<std::string>& units) {
   auto topic = [](std::string unit) {
     if (size_t inner = unit.find("/detail/"); inner != unit.npos) unit.erase(inner, 7);
@@ -144,14 +143,14 @@ std::string linked_name(std::string name) {
   return name.starts_with("tern::") ? "tern_" + name.substr(6) : name.substr(0, name.find("::"));
 }
 
-/// The library that a room's files are in: each room of data has one of its own.
+/// The library that contains a room's files: each room of data has a library of its own.
 std::string library_of(const std::string& room) {
   if (top_folder(room) != "data") return "tern_" + top_folder(room);
   return "tern_data_" + room.substr(room.find('/') + 1);
 }
 
-/// The rooms whose files a library has; tern_data is all of data's, tern_data_unicode is some files
-/// of data/text, and tern_models_images some of models.
+/// The rooms whose files are in a library. tern_data has all rooms of data, tern_data_unicode some
+/// files of data/text, and tern_models_images some of models.
 std::vector<std::string> rooms_in(const std::string& library) {
   std::vector<std::string> rooms;
   for (const auto& [room, may] : kMayInclude)
@@ -163,7 +162,7 @@ std::vector<std::string> rooms_in(const std::string& library) {
 }
 
 /// What a line "tern_core: fmt::fmt;$<LINK_ONLY:ZLIB::ZLIB>" of the build's libraries.txt links
-/// that its folder may not. The libraries of apps may link tern::tern, which is all others.
+/// although its folder may not. Libraries of apps may link tern::tern, which stands for all others.
 Findings linking(const std::string& line) {
   const size_t colon = line.find(':');
   const std::string library = line.substr(0, colon);
@@ -192,7 +191,7 @@ bool is_library(const std::string& file) {
   return folder != "apps" && kMayLink.contains(folder);
 }
 
-/// Headers that are not for users say so at the top, on one line: "Inside of core only."
+/// Internal headers say so at the top, on one line: "Inside of core only."
 bool is_internal(const std::vector<std::string>& lines) {
   static const std::regex kInside("Inside of [a-z]+ only");
   for (const std::string& line : lines) {
@@ -202,7 +201,7 @@ bool is_internal(const std::vector<std::string>& lines) {
   return false;
 }
 
-/// Files of ours that a text names ("core/ops/ops.h") and that are not there: they have moved.
+/// Names of our files ("core/ops/ops.h") in a text that do not exist: the files have moved.
 Findings moved_files(const std::vector<std::string>& lines) {
   static const std::regex kFile(
       "(^|[^a-z0-9_./-])((core|nn|optim|data|train|models|decode|apps|tests|bench|docs|cmake)"
@@ -215,8 +214,8 @@ Findings moved_files(const std::vector<std::string>& lines) {
   return findings;
 }
 
-/// What a program prints by other means than apps/common/standard_streams.h and train/progress.h,
-/// which clean it of what a terminal obeys.
+/// Lines of a program that print without apps/common/standard_streams.h or train/progress.h, which
+/// remove control characters of terminals.
 Findings own_prints(const std::vector<std::string>& lines) {
   static const std::regex kPrints(
       "\\b(fmt::print|printf|fprintf|fputs|puts|fwrite|putchar)\\("
@@ -227,7 +226,8 @@ Findings own_prints(const std::vector<std::string>& lines) {
   return findings;
 }
 
-/// What writes or reads fractions as the C library's locale says: with a comma in half of Europe.
+/// Lines that write or read fractions by the locale of the C library: with a comma in half of
+/// Europe.
 Findings by_locale(const std::vector<std::string>& lines) {
   static const std::regex kByLocale(
       "\\b(strtod|strtof|strtold|atof|stod|stof|stold|setprecision|std::locale)\\b"
@@ -240,7 +240,7 @@ Findings by_locale(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-TEST_CASE("repository: no library writes or reads a number by the locale") {
+TEST_CASE("repository: no library writes or reads numbers by the locale") {
   for (const std::string& file : source_files()) {
     if (!is_library(file)) continue;
     CAPTURE(file);
@@ -252,8 +252,8 @@ TEST_CASE("repository: no library writes or reads a number by the locale") {
             .size() == 4);
 }
 
-TEST_CASE("repository: programs print through one door") {
-  // The door itself, and the shades of a picture, whose words are cleaned one by one.
+TEST_CASE("repository: programs print only through standard_streams") {
+  // standard_streams itself, and a picture in shades, whose words are cleaned one by one.
   const std::map<std::string, size_t> kAllowed = {{"apps/common/standard_streams.cpp", 2},
                                                   {"apps/translate/commands.cpp", 1}};
   for (const std::string& file : source_files()) {
@@ -265,7 +265,7 @@ TEST_CASE("repository: programs print through one door") {
   }
 }
 
-TEST_CASE("repository: files that comments and pages name are there") {
+TEST_CASE("repository: files that comments and documents name exist") {
   CHECK(moved_files({"see core/no_ops.h", "(core/ops/ops.h)", "core/ops/ops.h"}).size() == 1);
   std::vector<std::string> files = source_files();
   for (const char* page : {"README.md", "CONTRIBUTING.md", "docs/architecture.md"})
@@ -293,7 +293,7 @@ TEST_CASE("repository: includes follow the layers and are spelt tern/...") {
   }
 }
 
-TEST_CASE("repository: rooms have an order; files include each other in no circle") {
+TEST_CASE("repository: rooms have an order; no files include each other in a circle") {
   for (const auto& circle : circles(to_graph(kMayInclude))) FAIL_CHECK("rooms: ", joined(circle));
   const IncludeGraph graph = include_graph();
   for (const auto& circle : circles(header_graph(graph))) FAIL_CHECK("headers: ", joined(circle));
@@ -320,7 +320,7 @@ TEST_CASE("repository: libraries link what their folders may include, and nothin
 }
 
 // cmake/TernInstall.cmake installs every header that does not say "Inside of ... only.".
-TEST_CASE("repository: what is installed is what tern.h and the authors' headers bring") {
+TEST_CASE("repository: installed headers are those that tern.h and the authors' headers include") {
   auto graph = include_graph();
   std::set<std::string> brought = reachable("tern.h", graph);
   for (const std::string& header : kForAuthors) {
@@ -328,7 +328,7 @@ TEST_CASE("repository: what is installed is what tern.h and the authors' headers
     brought.merge(reachable(header, graph));
   }
   for (const auto& entry : graph) {
-    const std::string& file = entry.first;  // clang 14 captures no structured binding
+    const std::string& file = entry.first;  // clang 14 cannot capture a structured binding
     if (!file.ends_with(".h") || !is_library(file)) continue;
     const bool internal = is_internal(read_lines(source_root() / file));
     CHECK_MESSAGE(brought.contains(file) != internal, file,

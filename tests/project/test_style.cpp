@@ -1,5 +1,5 @@
-// How the repository is written, as far as no compiler checks it: sizes of files and functions, no
-// macros of our own, headers that bring what is used.
+// The style of the sources as far as a test can check it: sizes of files and functions, columns, no
+// macros, required headers, switches over enums.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -14,11 +14,11 @@ constexpr size_t kMaxFileLines = 600;  // about 400, more where a cut would spli
 constexpr size_t kMaxFunctionLines = 60;
 constexpr size_t kMaxColumns = 100;
 
-/// The macros of others, which tern must compile behind.
+/// Macros of other projects; tern must compile after them.
 constexpr const char* kForeignMacros = "tests/accepted/foreign_macros.h";
 
-/// Declared in fmt/core.h, defined in fmt/format.h: without it a program may fail to link, by how
-/// much the compiler inlines.
+/// Declared in fmt/core.h, defined in fmt/format.h. Without fmt/format.h a program may fail to
+/// link, depending on what the compiler inlines.
 const std::vector<std::string> kNeedFormat = {"fmt::join", "fmt::formatted_size"};
 
 Findings long_functions(const std::vector<std::string>& lines) {
@@ -60,7 +60,7 @@ Findings style(const std::string& file, const std::vector<std::string>& lines) {
   return findings;
 }
 
-/// Switches over a scoped enum that have a default: a new value would take it without a word.
+/// Switches over a scoped enum that have a default: a new value would silently take it.
 Findings enum_defaults(const std::vector<std::string>& lines) {
   struct Switch {
     size_t indent;
@@ -83,7 +83,7 @@ Findings enum_defaults(const std::vector<std::string>& lines) {
   return findings;
 }
 
-/// `before`, then as many statements as make a function of `lines` lines, then `after`.
+/// `before`, then statements until the function has `lines` lines, then `after`.
 std::vector<std::string> around(const std::vector<std::string>& before, size_t lines,
                                 const std::vector<std::string>& after) {
   std::vector<std::string> text = before;
@@ -94,7 +94,7 @@ std::vector<std::string> around(const std::vector<std::string>& before, size_t l
 
 }  // namespace
 
-TEST_CASE("repository: sizes of files and functions, columns, no macros, headers of names") {
+TEST_CASE("repository: sizes of files and functions, columns, no macros, required headers") {
   for (const std::string& file : source_files()) {
     Findings findings = style(file, read_lines(source_root() / file));
     CHECK_MESSAGE(findings.empty(), file, ":", joined(findings));
@@ -123,7 +123,7 @@ TEST_CASE("repository: switches over enums name every value") {
   CHECK(enum_defaults({"switch (c) {", "  case 'a':", "  default:", "}"}).empty());
 }
 
-TEST_CASE("repository: a function of 61 lines is found wherever it stands") {
+TEST_CASE("repository: a function of 61 lines is found anywhere") {
   using Lines = std::vector<std::string>;
   const std::vector<std::pair<Lines, Lines>> places = {
       {{"void f() {"}, {"}"}},

@@ -1,3 +1,4 @@
+// The first program of README.md: a small network learns which points are inside a circle.
 #include <fmt/core.h>
 #include <tern/tern.h>
 

@@ -1,4 +1,4 @@
-// The C++ of docs/howto.md on several optimizers: a GAN learns points around (1, -1).
+// The C++ of docs/howto.md about several optimizers: a GAN learns points around (1, -1).
 #include <fmt/core.h>
 #include <tern/tern.h>
 
@@ -50,7 +50,7 @@ training::Outcome fit_gan(Gan& gan, datasets::Loader<Tensor>& points, int64_t st
   return loop.run();
 }
 
-// ---- What shows that it holds -----------------------------------------------------------------
+// ---- Checks -----------------------------------------------------------------------------------
 
 datasets::Loader<Tensor> points() {
   return datasets::Loader<Tensor>(

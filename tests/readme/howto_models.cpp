@@ -1,5 +1,4 @@
-// The C++ of docs/howto.md that is about models, gradients and files: what the page quotes, and
-// after it what shows that it holds.
+// The C++ of docs/howto.md about models, gradients and files: the quoted code, then its checks.
 #include <fmt/core.h>
 #include <tern/core/ops/fused.h>
 #include <tern/tern.h>
@@ -180,7 +179,7 @@ void log_to_tensorboard(const Deep& model, const std::string& folder) {
   events.add_histogram("head.weight", model.head.weight, 2);
 }
 
-// ---- That it holds -----------------------------------------------------------------------------
+// ---- Checks ------------------------------------------------------------------------------------
 
 bool same(const Tensor& a, const Tensor& b) { return all(eq(a, b)).item<bool>(); }
 
@@ -212,7 +211,7 @@ void check_shared_weights() {
   check(nn::num_parameters(tied) == 5 * 4 + 4 * 4 + 4, "a tied weight counts once");
   check(tied(ids).shape() == Shape{2, 5}, "logits");
   sum(square(tied(ids))).backward();
-  // Words that were not read get their gradient from the logits.
+  // Words that do not occur in the input get their gradient from the logits.
   check(norm(tied.embed.weight.grad()[1]).item() > 0, "both places give a gradient");
 
   const auto table = std::make_shared<nn::Embedding>(5, 4, rng);
@@ -222,7 +221,7 @@ void check_shared_weights() {
   const Tensor before = table->weight.own().clone();
   (sum(square(first(ids))) + sum(square(second(ids)))).backward();
   optimizer.step();
-  // The first step of Adam is the rate, and what the decay takes.
+  // The first step of Adam has the size of the learning rate, plus the weight decay.
   const double moved = max(abs(table->weight - before)).item();
   check(moved > 0.9e-2 && moved < 1.1e-2, "the table moves once, by {}", moved);
   check(same(first.table->weight, second.table->weight), "in both");

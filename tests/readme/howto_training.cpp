@@ -1,5 +1,4 @@
-// The C++ of docs/howto.md that is about training: what the page quotes, and after it what shows
-// that it holds.
+// The C++ of docs/howto.md about training: the code that the page quotes, then its checks.
 #include <fmt/core.h>
 #include <tern/tern.h>
 
@@ -208,7 +207,7 @@ struct SignSgd {
 };
 using SignSgdOptimizer = optim::OptimizerOf<SignSgd>;
 
-// ---- That it holds -----------------------------------------------------------------------------
+// ---- Checks ------------------------------------------------------------------------------------
 
 bool same(const Tensor& a, const Tensor& b) { return all(eq(a, b)).item<bool>(); }
 
@@ -218,7 +217,7 @@ Point some(uint64_t seed, int64_t n) {
               .next();
 }
 
-/// One step with an optimizer that make(net) gives; `changed` says which parts have other weights.
+/// Takes one step with the optimizer of make(net). Returns which parts have changed weights.
 template <class Make>
 std::pair<bool, bool> changed(Make make, bool freeze) {
   Rng rng(0);
@@ -239,7 +238,7 @@ void check_freezing() {
   Net net(rng);
   freeze_body(net);
   optim::AdamW optimizer(nn::named_parameters(net));
-  training::Learner learner(net, optimizer, {.clip = 1});  // the training layer takes it, too
+  training::Learner learner(net, optimizer, {.clip = 1});  // also works in the training layer
   learner.backward(loss_of(net, some(1, 64)));
   learner.step();
   nn::unfreeze(net.body);
@@ -248,7 +247,7 @@ void check_freezing() {
   optimizer.step();
   check(!same(net.body.weight, before), "a part that was frozen learns again");
   optimizer.zero_grad();
-  freeze_body(net);  // behind the optimizer's back
+  freeze_body(net);  // the optimizer is not told
   const Tensor again = nn::state_dict(net)[0].second.clone();
   loss_of(net, some(1, 64)).backward();
   optimizer.step();
@@ -264,7 +263,7 @@ void check_groups() {
   const Tensor first = nn::state_dict(net)[0].second.clone();
   loss_of(net, some(1, 64)).backward();
   slow.step();
-  // The first step of Adam is the rate, whatever the gradient, and what the decay takes.
+  // The first step of Adam has the size of the rate, whatever the gradient, plus the weight decay.
   const double moved = max(abs(net.body.weight - first)).item();
   check(moved > 0.5e-4 && moved < 1.1e-4, "the body moves by its own rate, not by {}", moved);
 }
@@ -284,7 +283,7 @@ void check_data() {
   check(train.size() == 1600 && valid.size() == 400 && points.size() == 2000,
         "each sample is in one part");
 
-  // One point of twenty is so near to the centre.
+  // One point in twenty is this close to the centre.
   std::vector<int64_t> labels;
   for (int64_t i = 0; i < 2000; ++i) labels.push_back(norm(Circle{}.get(i).x).item() < 0.3);
   double rare = 0, drawn = 0;
@@ -364,7 +363,7 @@ void check_loop() {
   std::filesystem::remove_all("run");
   Rng rng(0);
   Net net(rng);
-  // So few points that they are soon learned by heart.
+  // Few points, which are soon learned by heart.
   auto few = datasets::dataset_loader(datasets::Dataset(Circle{}).limit(40), datasets::Stack{},
                                       {.batch = 4});
   const training::EpochRecord best = fit_in_folder(net, few, "run");
@@ -379,7 +378,7 @@ void check_loop() {
       *datasets::dataset_loader(held_out, datasets::Stack{}, {.batch = 2000}).next();
   check(std::abs(loss_of(loaded, valid).item() - best["valid_loss"]) < 1e-6, "they are the best");
 
-  // A loss that never falls: reductions after epochs 4, 7 and 10.
+  // The loss never falls: the rate is reduced after epochs 4, 7 and 10.
   auto loader = batches(1);
   optim::AdamW optimizer(nn::named_parameters(net), {.lr = 1e-3});
   fit_by_plateau(net, optimizer, loader, [] { return 1.0; });
@@ -392,7 +391,7 @@ void check_losses() {
   const Tensor kept = index_select(logits, 0, tensor(std::vector{0, 1, 3, 4}));
   const Tensor labels = tensor(std::vector{0, 1, 1, 0});
   const Tensor p = log_softmax(kept, 1), w = tensor({1, 3}, {2});
-  // PyTorch's formula: sum over classes of q w (-log p), by the weights of the targets.
+  // PyTorch's formula: the sum over classes of q w (-log p), divided by the weights of the targets.
   const Tensor q = 0.9 * one_hot(labels, 2).to(DType::f32) + 0.05;
   const Tensor want = -sum(q * w * p) / sum(index_select(w, 0, labels));
   check(all_close(weighted_loss(logits, label), want, 1e-5, 1e-6), "weights and smoothing");

@@ -1,3 +1,4 @@
+// Looking into a model, as in docs/models.md: tree of modules, profile, peak memory.
 #include <fmt/core.h>
 #include <tern/tern.h>
 

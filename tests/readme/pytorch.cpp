@@ -1,5 +1,5 @@
-// Every piece of C++ in the tables of docs/pytorch.md, compiled and, where it says what comes out,
-// checked. tests/project/test_guide.cpp asks that all of them stand here.
+// Every piece of C++ in the tables of docs/pytorch.md, compiled and, where the page gives a result,
+// checked. tests/project/test_guide.cpp checks that none is missing.
 #include <fmt/core.h>
 #include <tern/tern.h>
 

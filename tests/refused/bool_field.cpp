@@ -1,4 +1,4 @@
-// Does not compile, and says why: nn::freeze could not hold a bool in evaluation.
+// Does not compile, and says why: nn::freeze could not keep a bool in evaluation mode.
 #include "tern/nn/module.h"
 
 struct Model {

@@ -1,4 +1,4 @@
-// Does not compile, and says why: a data set says how many samples it has.
+// Does not compile, and says why: a data set must have size(), its number of samples.
 #include "tern/data/loading/dataset.h"
 
 struct Houses {

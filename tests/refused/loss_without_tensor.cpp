@@ -1,4 +1,4 @@
-// Does not compile, and says why: a loss gives a Tensor, which backward starts from.
+// Does not compile, and says why: a loss returns a Tensor, where backward starts.
 #include "tern/train/loop.h"
 
 struct Batch {

@@ -1,4 +1,4 @@
-// Does not compile: the function returns a copy of the Parameter, and the assignment would be lost.
+// Does not compile: the function returns a copy of the Parameter, so the assignment would be lost.
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/nn/linear.h"

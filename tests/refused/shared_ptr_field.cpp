@@ -1,4 +1,4 @@
-// Does not compile, and says why: a copy of the model would share the part without a word.
+// Does not compile, and says why: copies of the model would silently share the part.
 #include <memory>
 
 #include "tern/nn/linear.h"

@@ -1,4 +1,4 @@
-// Does not compile, and says why: a walk would lose what a Derived has beyond its Base.
+// Does not compile, and says why: a walk over fields would miss the members of Derived.
 #include <memory>
 
 #include "tern/nn/module.h"

@@ -1,4 +1,4 @@
-// Damages files of JSON and checks that every reader takes or refuses them properly.
+// Damages JSON files and checks that a reader accepts or refuses every damaged copy properly.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,8 +13,7 @@ namespace tern::test {
 
 namespace detail {
 
-/// Adds copies of `fine`: with each value replaced by a few others in turn, and with each member
-/// left out.
+/// Adds copies of `fine`: each value replaced by several others in turn, and each member removed.
 inline void add_changed(const nlohmann::json& fine, std::vector<std::string>& out) {
   using nlohmann::json;
   const json flat = fine.flatten();

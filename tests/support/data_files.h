@@ -1,4 +1,4 @@
-// Files that the data tests make for themselves: a folder that goes away, gzip, tar.
+// Files for tests: a temporary folder, gzip and tar data.
 #pragma once
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 namespace tern::test {
 
-/// A new folder that is removed with all that is in it.
+/// A new folder that is removed at the end with its contents.
 class TempDir {
  public:
   TempDir() {
@@ -54,7 +54,7 @@ inline std::string gzip(const std::string& bytes, int level = 6) {
   return out;
 }
 
-/// A header block; `claimed` is the size it gives.
+/// A header block of tar; `claimed` is the size it states.
 inline std::string tar_header(const std::string& name, size_t claimed, char type = '0') {
   std::string h(512, '\0');
   auto put = [&](size_t at, const std::string& text) { h.replace(at, text.size(), text); };
@@ -81,7 +81,7 @@ inline std::string tar_member(const std::string& name, const std::string& bytes,
 
 inline const std::string kTarEnd(1024, '\0');
 
-/// The text of the IoError that f() throws; empty if it throws none.
+/// The message of the IoError that f() throws; empty if it throws none.
 template <class F>
 std::string io_error(F f) {
   try {

@@ -1,4 +1,4 @@
-// A machine made of files, for tests of what tern reads in /proc and /sys.
+// A folder with files like those in /proc and /sys, for tests of what tern reads there.
 #pragma once
 
 #include <fmt/core.h>
@@ -10,7 +10,7 @@
 
 namespace tern::test {
 
-/// Its control groups are mounted, of both versions, as on most systems.
+/// Control groups of both versions are mounted, as on most systems.
 struct FakeMachine {
   std::filesystem::path root =
       std::filesystem::temp_directory_path() / fmt::format("tern_machine_{}", getpid());

@@ -1,4 +1,4 @@
-// A test case in a process of its own, for what a process reads once or before main() begins.
+// Runs a test case in a new process, for settings that a process reads only once or before main().
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,8 +13,8 @@
 
 namespace tern::test {
 
-/// What a case of this test program prints, run alone and with these variables ("A=1 B=2"). It is a
-/// case with doctest::skip(), which other runs leave out.
+/// The output of one case of this test program, run with these environment variables ("A=1 B=2").
+/// The case has doctest::skip(), so that other runs leave it out.
 inline std::string printed_by(const std::string& test_case, const std::string& variables = "") {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   std::FILE* const pipe =
@@ -32,7 +32,7 @@ inline std::string printed_by(const std::string& test_case, const std::string& v
   return printed;
 }
 
-/// The processors that this thread may run on. A new process may run on the same.
+/// The processors that this thread may use. A new process may use the same ones.
 inline std::vector<int> processors_of_thread() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -1,5 +1,5 @@
-// How often the program of tests took memory from the heap by operator new, and how many bytes at
-// most at a time (counted in test_memory.cpp, which replaces it).
+// Counts calls of operator new in the test program, and the most bytes in one call (test_memory.cpp
+// replaces operator new).
 #pragma once
 
 #include <atomic>

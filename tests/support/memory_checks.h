@@ -1,4 +1,4 @@
-// Compares what a training step was said to take with what the allocator saw.
+// Compares the predicted memory of a training step with the allocator's peak.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -11,10 +11,10 @@
 
 namespace tern::test {
 
-/// `said` is the peak that summary() gave; `train` makes a model and takes two real steps or more.
-/// Within a share of the peak: what threads take inside of a kernel is not in it.
+/// `said` is the peak from summary(); `train` makes a model and takes at least two real steps. The
+/// peaks may differ by `share`: memory of threads inside a kernel is not predicted.
 inline void check_peak(int64_t said, const std::function<void()>& train, double share = 0.1) {
-  trim_memory();  // from a full cache blocks come up to twice as large
+  trim_memory();  // blocks from a full cache may be twice as large as needed
   const int64_t before = memory_stats().live;
   reset_peak_memory();
   train();

@@ -1,4 +1,4 @@
-// What the tests of layers and models check in the same way.
+// Checks that tests of layers and models share.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -29,19 +29,20 @@ inline bool close(const Tensor& a, const Tensor& b, double rtol = 1e-5, double a
   return a.shape() == b.shape() && all_close(a, b, rtol, atol);
 }
 
-/// Bit for bit (but NaN is never the same).
+/// Equal bit for bit, except that NaN never equals anything.
 inline bool same(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          a.to_vector<double>() == b.to_vector<double>();
 }
 
-/// Another token of [0, words) at every place behind the lengths (B).
+/// Replaces every padding token: position t of row b with t >= lengths[b] gets another token of [0,
+/// words).
 inline Tensor repad(const Tensor& tokens, const Tensor& lengths, int64_t words) {
   Tensor behind = le(unsqueeze(lengths, 1), arange(0, tokens.size(1)));
   return where(behind, remainder(tokens + 1, words), tokens);
 }
 
-/// run(), which gives numbers, gives the same ones with 1, 2 and 5 threads.
+/// run() returns numbers: they must be the same with 1, 2 and 5 threads.
 template <class Run>
 void check_threads(Run&& run) {
   const int before = num_threads();
@@ -54,7 +55,7 @@ void check_threads(Run&& run) {
   set_num_threads(before);
 }
 
-/// The numbers of a result, then those of every parameter's gradient.
+/// The numbers of a result, followed by those of every parameter's gradient.
 template <class M>
 std::vector<float> with_gradients(const Tensor& result, const M& model) {
   std::vector<float> out = result.to_vector<float>();

@@ -1,6 +1,6 @@
-// Numbers that know how far the same arithmetic in f32 or f64 may be off: an expectation that
-// brings its own tolerance. What overflows the type, and what is divided by a number that rounding
-// may have made 0, has an infinite error.
+// Numbers with a bound on the error of the same arithmetic in f32 or f64: an expectation with its
+// own tolerance. The error is infinite after an overflow of that type, and after a division by a
+// number that rounding may have made 0.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@ namespace tern::test {
 struct Number {
   double value = 0, error = 0;
 
-  /// Of the type that the numbers stand for. One at a time: tests run in one thread.
+  /// The type whose rounding is modelled. Global state: tests run in one thread.
   static inline double rounding = 0x1p-24, largest = 3.4028235e38, smallest = 0x1p-149;
   static void use_f32() { rounding = 0x1p-24, largest = 3.4028235e38, smallest = 0x1p-149; }
   static void use_f64() { rounding = 0x1p-53, largest = 1.797e308, smallest = 0x1p-1074; }
 
   Number() = default;
-  Number(double v) : Number(v, 0) {}  // NOLINT: as numbers are; a coefficient is rounded as well
+  Number(double v) : Number(v, 0) {}  // implicit, like numbers; a coefficient is rounded, too
   Number(double v, double e) : value(v), error(e + (v == 0 ? 0 : 2 * rounding * std::abs(v))) {
     if (v != 0) error += smallest;
     if (!(std::abs(v) + e <= largest)) error = std::numeric_limits<double>::infinity();
@@ -40,7 +40,7 @@ inline Number operator/(Number a, Number b) {
   if (!(least > 0)) return {y, std::numeric_limits<double>::infinity()};
   return {y, (a.error + std::abs(y) * b.error) / least};
 }
-/// Of what is not negative but for its error.
+/// The square root of a number that is negative only by its error.
 inline Number root(Number x) {
   const double y = std::sqrt(std::max(x.value, 0.0));
   return {y, std::sqrt(std::max(x.value, 0.0) + x.error) - y +

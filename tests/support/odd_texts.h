@@ -1,6 +1,6 @@
-// Texts as other programs and systems write them: line ends, marks, encodings, and files that are
-// no text. `lines` is what Python reads: list(open(path, encoding=E)), without the line ends, where
-// E is utf-8-sig, or utf-16 for what begins with its mark.
+// Texts as other programs and systems write them: line ends, byte order marks, encodings, and files
+// that are not text. `lines` is what Python reads with list(open(path, encoding=E)), without line
+// ends; E is utf-16 if the bytes begin with its mark, else utf-8-sig.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct OddText {
   std::vector<std::string> lines;
 };
 
-/// UTF-16 of a text of characters below U+10000 that take at most three bytes of UTF-8.
+/// The text in UTF-16, big or little endian, with or without a byte order mark.
 inline std::string utf16(std::u16string_view text, bool big, bool mark = true) {
   std::string out;
   const auto put = [&](char16_t c) {
@@ -64,7 +64,7 @@ inline std::vector<OddText> odd_texts() {
   };
 }
 
-/// Files that users mistake for texts, and a part of the error about them.
+/// Files that users mistake for text, and part of the error about each.
 struct NoText {
   std::string bytes;
   const char* said;
@@ -88,8 +88,8 @@ inline std::vector<NoText> no_texts() {
        "is UTF-16 without a byte order mark; convert it with iconv "
        "-f utf-16le"},
       {utf16(u"letters", true, false), "iconv -f utf-16be"},
-      {utf16(u"a", false) + "b", "byte 5 is not valid UTF-16"},  // half a unit
-      {utf16(u"a\xD83D", false), "byte 7 is not valid UTF-16"},  // half a pair
+      {utf16(u"a", false) + "b", "byte 5 is not valid UTF-16"},  // half a code unit
+      {utf16(u"a\xD83D", false), "byte 7 is not valid UTF-16"},  // half a surrogate pair
       {utf16(u"a\xD83D"
              u"b",
              false),

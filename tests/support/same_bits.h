@@ -1,4 +1,4 @@
-// Tensors and states of trainings that must be equal to the last bit.
+// Compares tensors and states of trainings bit for bit.
 #pragma once
 
 #include <doctest/doctest.h>

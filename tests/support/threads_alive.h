@@ -7,7 +7,7 @@
 
 namespace tern::test {
 
-/// The numbers that the kernel gave them.
+/// The ids that the kernel gave them.
 inline std::set<std::string> threads_alive() {
   std::set<std::string> ids;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))

@@ -1,3 +1,4 @@
+// Attention weights collected as matrices by layer and head, and written as HTML, SVG or PNG.
 #include <doctest/doctest.h>
 
 #include "tern/apps/common/attention.h"
@@ -12,7 +13,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Two layers of two heads over two target and three source tokens, and an alignment.
+// Two layers with two heads each, over two target and three source tokens, and an alignment.
 AttentionSentence recorded() {
   AttentionSentence s{"a b c", "x y", "", {}};
   const Words rows{"x", "y"}, columns{"a", "b", "c"};
@@ -26,7 +27,7 @@ AttentionSentence recorded() {
 
 }  // namespace
 
-TEST_CASE("attention record: heads of every layer with their places, any layout") {
+TEST_CASE("attention record: heads have their layer and number, for tensors of any layout") {
   const AttentionSentence s = recorded();
   REQUIRE(s.groups.size() == 2);
   REQUIRE(s.groups[0].matrices.size() == 4);
@@ -40,7 +41,7 @@ TEST_CASE("attention record: heads of every layer with their places, any layout"
                        doctest::Contains("for 1 rows and 3 columns, got (2, 3)"), Error);
 }
 
-TEST_CASE("attention record: a layer's mean, and what it is called") {
+TEST_CASE("attention record: the mean of a layer, and its title") {
   const AttentionSentence s = recorded();
   const std::vector<AttentionMatrix> means = layer_means(s.groups[0]);
   REQUIRE(means.size() == 2);
@@ -53,7 +54,7 @@ TEST_CASE("attention record: a layer's mean, and what it is called") {
   CHECK(text.find("Cross") == text.npos);
 }
 
-TEST_CASE("attention record: a page, a drawing, a picture, by the path's ending") {
+TEST_CASE("attention record: a page, a drawing or a picture, by the ending of the path") {
   test::TempDir dir;
   const AttentionSentence s = recorded();
   write_attention(dir / "a.html", "Title", {s, s});
@@ -65,7 +66,8 @@ TEST_CASE("attention record: a page, a drawing, a picture, by the path's ending"
   for (const char* title : {"Cross, layer 1, mean", "Cross, layer 2, mean", ">Alignment<"})
     CHECK(svg.find(title) != svg.npos);
   write_attention(dir / "a.png", "Title", {s});
-  // Three pictures of 2 x 3 weights, 12 pixels each, 16 between them: width and height of the file.
+  // The size of the file: three pictures of 2 x 3 weights, 12 pixels per weight, 16 between
+  // pictures.
   const std::string png = test::read_file(dir / "a.png");
   CHECK(png.substr(16, 8) == std::string("\0\0\0\x24\0\0\0\x68", 8));
   CHECK_THROWS_WITH_AS(write_attention(dir / "a.pdf", "", {s}), doctest::Contains("a.pdf"), Error);

@@ -1,3 +1,5 @@
+// Attention drawn as SVG, as an HTML page and as text for a terminal: well-formed markup, colours
+// by weight, labels of any bytes, limits of size.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -35,7 +37,7 @@ std::vector<std::string> lines(const std::string& text) {
   return out;
 }
 
-// What is wrong with the markup: tags that do not match, bare ampersands, bytes that are no text.
+// What is wrong with the markup: tags that do not match, bare ampersands, invalid UTF-8.
 std::string markup_fault(const std::string& text) {
   if (datasets::find_invalid_utf8(text)) return "invalid UTF-8";
   for (char c : text)
@@ -66,7 +68,7 @@ struct Cell {
   double luminance() const { return .2126 * red + .7152 * green + .0722 * blue; }
 };
 
-// The cells that can be hovered over.
+// The cells with a tooltip.
 std::vector<Cell> cells(const std::string& svg) {
   static const std::regex kCell(
       "<path d=\"M([0-9]+) ([0-9]+)h[^\"]*\" fill=\"#(..)(..)(..)\"><title>([^<]*)</title>");
@@ -112,7 +114,7 @@ std::string without_colours(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("attention svg: a cell a weight, sources across, targets down") {
+TEST_CASE("attention svg: one cell per weight, sources across, targets down") {
   const AttentionMatrix m{"cross", {"a", "b", "c"}, {"x", "y"}, {.1F, .2F, .7F, 0, .25F, .75F}};
   const std::string svg = attention_svg(m);
   CHECK(markup_fault(svg) == "");
@@ -130,7 +132,8 @@ TEST_CASE("attention svg: a cell a weight, sources across, targets down") {
   CHECK(found[0].y < found[3].y);
 }
 
-TEST_CASE("attention svg: darker is more; NaN is grey; weights beyond [0, 1] take the ends") {
+TEST_CASE(
+    "attention svg: a larger weight is darker; NaN is grey; weights outside [0, 1] are clamped") {
   std::vector<float> weights;
   for (int i = 0; i <= 100; ++i) weights.push_back(static_cast<float>(i) / 100);
   const auto found = cells(attention_svg(strip(weights)));
@@ -138,7 +141,7 @@ TEST_CASE("attention svg: darker is more; NaN is grey; weights beyond [0, 1] tak
   CHECK(found[0].luminance() == doctest::Approx(255));
   for (size_t i = 1; i < found.size(); ++i) CHECK(found[i].luminance() < found[i - 1].luminance());
   CHECK(found[100].luminance() < 64);
-  CHECK(found[5].luminance() < 235);  // the share of one token in twenty is seen
+  CHECK(found[5].luminance() < 235);  // the share of one token in twenty is visible
   const auto odd = cells(attention_svg(strip({kNan, -1, 0, 1, 7, INFINITY})));
   CHECK(odd[0].red == odd[0].blue);
   CHECK(odd[0].red == odd[0].green);
@@ -148,30 +151,30 @@ TEST_CASE("attention svg: darker is more; NaN is grey; weights beyond [0, 1] tak
   CHECK(odd[5].luminance() == odd[3].luminance());
 }
 
-TEST_CASE("attention svg: any bytes may be a token, long ones are cut") {
+TEST_CASE("attention svg: a token may be any bytes; a long one is cut") {
   const std::string svg = attention_svg(any_script());
   CHECK(markup_fault(svg) == "");
   CHECK(cells(svg).size() == 40);
   CHECK(contains(svg, ">&lt;&amp;&quot;&#39;&gt;<"));
   CHECK(contains(svg, ">internationalisat…<"));  // 18 columns
-  CHECK(contains(svg, ">東京タワーは高い…<"));   // 17, for a wide character does not fit in one
+  CHECK(contains(svg, ">東京タワーは高い…<"));   // 17: the next character is two columns wide
   CHECK(contains(svg, "← internationalisation: "));
   CHECK(contains(svg, ">a␣b␊<"));
   CHECK(!contains(svg, "\u202E"));
-  CHECK(contains(svg, "<title>\u2068مرحبا\u2069 ← "));  // its direction stays within
+  CHECK(contains(svg, "<title>\u2068مرحبا\u2069 ← "));  // isolates: right-to-left text stays inside
 }
 
-TEST_CASE("attention svg: empty and very large matrices, wrong counts") {
+TEST_CASE("attention svg: empty matrices, very large ones, wrong counts") {
   CHECK(contains(attention_svg({"nothing", {}, {}, {}}), "no weights"));
   CHECK(markup_fault(attention_svg({"", {"a"}, {}, {}})) == "");
   const std::string large = attention_svg(uniform(300, 300, 1, 1, 1));
-  CHECK(count(large, "<image ") == 1);  // cells that say what they are would take too much room
+  CHECK(count(large, "<image ") == 1);  // one image: cells with tooltips would take too much room
   CHECK(cells(large).empty());
   CHECK_THROWS_WITH_AS(attention_svg({"cross", {"a", "b"}, {"x"}, {1}}),
                        doctest::Contains("1 weights for 1 rows and 2 columns"), Error);
 }
 
-TEST_CASE("attention page: averages over heads, and a grid whose heads a click makes large") {
+TEST_CASE("attention page: averages over heads, and a grid whose heads grow when clicked") {
   AttentionSentence s{"a <b> & c", "x \"y\"", "score <-1>", {{"Cross & more", {}}}};
   for (int64_t layer : {2, 1})
     for (int64_t head : {1, 2, 3})
@@ -188,7 +191,7 @@ TEST_CASE("attention page: averages over heads, and a grid whose heads a click m
   }
   CHECK(page.find("<th>layer 1") < page.find("<th>layer 2"));
   CHECK(count(page, "<th>head ") == 2 * 3);
-  // Each head is a link to itself, which is its own on the page.
+  // Each head links to its own id, which is unique on the page.
   static const std::regex kLink(
       "class=\"zoom\" id=\"([^\"]*)\" href=\"#([^\"]*)\" title=\"([^\"]*)");
   std::set<std::string> ids;
@@ -200,8 +203,8 @@ TEST_CASE("attention page: averages over heads, and a grid whose heads a click m
   CHECK(count(page, "title=\"layer 2, head 3\"") == 2);
   CHECK(count(page, "class=\"close\" href=\"#close\"") == 2 * 6);
   CHECK_FALSE(contains(page, "id=\"close\""));
-  // The small picture shows 5 x 4 cells of 26 pixels, 12 pixels each; names and title lie around
-  // them. A click makes cells 3 times as large at most, so that few tokens do not fill a screen.
+  // The small picture shows 5 x 4 cells of 26 units at 12 pixels each, without names and title. A
+  // click makes cells at most 3 times as large, so that few tokens do not fill a screen.
   CHECK(contains(page_style(), "--k: min(94vw / var(--w), 90vh / var(--h), 3px)"));
   CHECK(count(page, "width=\"60\" height=\"48\" viewBox=\"") == 2 * 6);
   CHECK(count(page, " 130 104\" style=\"--x:") == 2 * 6);
@@ -210,7 +213,7 @@ TEST_CASE("attention page: averages over heads, and a grid whose heads a click m
   CHECK(contains(page, "score &lt;-1&gt;"));
 }
 
-TEST_CASE("attention page: alignments, no weights, heads that do not match") {
+TEST_CASE("attention page: alignments, sentences without weights, a head without weights") {
   const AttentionSentence alignment{"s", "t", "", {{"Alignment", {any_script()}}}};
   const std::string page = attention_page({alignment, alignment, {}});
   CHECK(markup_fault(page) == "");
@@ -234,7 +237,7 @@ TEST_CASE("attention page: 6 layers of 8 heads for 20 tokens stay below two mega
     AttentionGroup group{name, {}};
     for (int64_t i = 0; i < 24; ++i) {
       group.matrices.push_back(uniform(20, 20, 0, i / 8 + 1, i % 8 + 1));
-      for (size_t k = 0; k < 400; ++k)  // weights without any pattern that packing could use
+      for (size_t k = 0; k < 400; ++k)  // weights without a pattern, which do not compress
         group.matrices.back().weights[k] =
             static_cast<float>((k * 7919 + static_cast<size_t>(i) * 104729) % 1009) / 1009;
     }
@@ -243,7 +246,7 @@ TEST_CASE("attention page: 6 layers of 8 heads for 20 tokens stay below two mega
   CHECK(attention_page({s}).size() < 2'000'000);
 }
 
-TEST_CASE("attention text: weights stand below their tokens") {
+TEST_CASE("attention text: weights are below their tokens") {
   const AttentionMatrix m{"cross", {"a", "bc", "d"}, {"x", "yy"}, {0, 1, 0, .1F, .3F, .6F}};
   CHECK(lines(attention_text(m, 60, false)) ==
         std::vector<std::string>{"cross", "      b", "    a c d", " x │  ██", "yy │░░▒▒▓▓",
@@ -252,7 +255,7 @@ TEST_CASE("attention text: weights stand below their tokens") {
   CHECK(lines(attention_text(tall, 60, false)).size() == 1 + 12 + 1 + 1);
 }
 
-TEST_CASE("attention text: no line is wider than asked, all weights are there") {
+TEST_CASE("attention text: no line exceeds the width, and no weight is missing") {
   for (const AttentionMatrix& m : {any_script(), uniform(7, 45, 1, 1, 1), strip({kNan, 1})})
     for (bool colour : {false, true})
       for (int width = 20; width <= 110; width += 5) {
@@ -288,7 +291,7 @@ TEST_CASE("attention text: colours grow darker with the weight") {
     const std::string text = attention_text(m, 20, true);
     std::smatch match;
     REQUIRE(std::regex_search(text, match, kBackground));
-    const int color = std::stoi(match[1]) - 16;  // 16 + 36 red + 6 green + blue, 0..5 each
+    const int color = std::stoi(match[1]) - 16;  // 16 + 36 red + 6 green + blue, each 0 to 5
     const auto level = [](int c) { return c == 0 ? 0 : 55 + 40 * c; };
     return .2126 * level(color / 36) + .7152 * level(color / 6 % 6) + .0722 * level(color % 6);
   };

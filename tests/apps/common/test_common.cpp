@@ -1,3 +1,5 @@
+// Parts of all programs: exit codes, resumed lengths, warm-ups of short runs, ticks and lines of
+// charts, colours, PNG files.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -27,7 +29,7 @@ TEST_CASE("errors become exit codes") {
 }
 
 TEST_CASE(
-    "what is nobody's bad input is exit code 1: memory, disks, streams, also under a loader") {
+    "exit code 1 for faults that are not bad input: memory, disks, streams, also inside a loader") {
   const auto code = [](const std::function<void()>& fault) {
     return run_app("t", [&] {
       fault();
@@ -49,14 +51,14 @@ TEST_CASE(
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_CASE("operator new says how much was asked for") {
-  // Not by a new-expression, which compilers may leave out.
+TEST_CASE("operator new says how many bytes were requested") {
+  // Called directly: compilers may leave out a new-expression.
   CHECK_THROWS_WITH_AS(::operator delete(::operator new (size_t{1} << 50)),
                        "out of memory: 1125899906842624 bytes asked for", BadAlloc);
 }
 #endif
 
-TEST_CASE("other epochs for a run that goes on need a schedule that does not know its length") {
+TEST_CASE("a resumed run with other epochs needs a schedule that does not depend on the length") {
   CHECK(resumed_epochs("cosine", 10, 0) == 10);
   CHECK(resumed_epochs("cosine", 10, 10) == 10);
   CHECK(resumed_epochs("constant", 10, 12) == 12);
@@ -66,7 +68,7 @@ TEST_CASE("other epochs for a run that goes on need a schedule that does not kno
                        Error);
 }
 
-TEST_CASE("a warm-up is cut to a short run, and that is said") {
+TEST_CASE("a warm-up longer than a short run is cut, and a fact says so") {
   Facts facts;
   training::ScheduleOptions cosine{.name = "cosine", .warmup = 100};
   fit_warmup(cosine, 400, facts);
@@ -90,7 +92,7 @@ TEST_CASE("ticks are round and cover the range") {
   CHECK(round_ticks(5, 5, 5).size() >= 2);
 }
 
-TEST_CASE("a chart leaves out what is not finite and escapes names") {
+TEST_CASE("a chart leaves out values that are not finite, and escapes names") {
   double nan = std::numeric_limits<double>::quiet_NaN();
   std::string svg = line_chart({{"a<b", {1, 2, 3}, {0.5, nan, 0.7}}}, {.title = "T & U"});
   CHECK(svg.find("a&lt;b") != std::string::npos);
@@ -99,7 +101,7 @@ TEST_CASE("a chart leaves out what is not finite and escapes names") {
   CHECK(line_chart({{"none", {}, {}}}, {}).find("</svg>") != std::string::npos);
 }
 
-TEST_CASE("a chart's lines lie on its sheet, whatever the range") {
+TEST_CASE("the lines of a chart lie on its sheet, whatever the range") {
   const std::regex height("y1=\"([-0-9.]+)%\"");
   for (double low : {0.0, 0.182, 0.513, -3.0, 1e-7, 999.0})
     for (double high : {0.575, 1.5804, 2.05, 7.0, 1e3, 123456.0}) {
@@ -114,7 +116,7 @@ TEST_CASE("a chart's lines lie on its sheet, whatever the range") {
     }
 }
 
-TEST_CASE("colours of the scales: white is nothing, grey is NaN, beyond the ends is the end") {
+TEST_CASE("colour scales: 0 is white, NaN is grey, values beyond the ends take the end") {
   const Rgb blue = diverging_color(-1), red = diverging_color(7);
   CHECK(blue.blue > blue.red);
   CHECK(red.red > red.blue);

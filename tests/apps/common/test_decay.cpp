@@ -1,4 +1,4 @@
-// Which weights --weight-decay is of.
+// --weight-decay and --decay: which weights decay, for every optimizer, and how the recipe says it.
 #include <doctest/doctest.h>
 
 #include "tern/apps/common/command_line.h"
@@ -10,7 +10,7 @@
 namespace tern::apps::test_decay {
 namespace {
 
-TEST_CASE("decay: every optimizer decays matrices alone, or all weights where it is asked to") {
+TEST_CASE("decay: every optimizer decays only matrices, or on request all weights") {
   for (const std::string& name : training::optimizer_names())
     for (const bool all : {false, true})
       for (const double decay : {0.0, 0.5}) {
@@ -35,7 +35,7 @@ TEST_CASE("decay: every optimizer decays matrices alone, or all weights where it
       }
 }
 
-TEST_CASE("decay: the recipe says it, and the flag counts only beside a decay") {
+TEST_CASE("decay: the recipe says what decays, and --decay matters only with a weight decay") {
   TrainingOptions o{.weight_decay = 0.25};
   const auto rows = [&] {
     Settings s;

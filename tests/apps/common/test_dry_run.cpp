@@ -1,4 +1,4 @@
-// --dry-run: how much memory there is, and whether a run fits.
+// --dry-run: free memory by /proc and control groups, the predicted time, and whether a run fits.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -17,7 +17,7 @@ struct FakeMachine : test::FakeMachine {
 
 }  // namespace
 
-TEST_CASE("free memory: that of the machine, or what control groups leave") {
+TEST_CASE("free memory: the machine's, or what its control groups leave") {
   const FakeMachine machine;
   CHECK_FALSE(machine.free());
   machine.write("proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:    2097152 kB\n");
@@ -39,7 +39,7 @@ TEST_CASE("free memory: that of the machine, or what control groups leave") {
   CHECK(machine.free()->bytes == 0);
 }
 
-TEST_CASE("free memory: control groups of version 1, in a container, and files that say nothing") {
+TEST_CASE("free memory: control groups of version 1, in a container, and files without an answer") {
   const FakeMachine machine;
   machine.write("proc/meminfo", "MemAvailable: 2097152 kB\n");
   machine.write("proc/self/cgroup", "nonsense\n12:cpu,cpuacct:/a\n9:memory:/docker/f00\n0::/\n");
@@ -55,7 +55,7 @@ TEST_CASE("free memory: control groups of version 1, in a container, and files t
   CHECK_FALSE(machine.free());
 }
 
-TEST_CASE("dry run: how long all steps take, timed or by their operations") {
+TEST_CASE("dry run: the time of all steps, measured or estimated from operations") {
   const auto timed = [](double seconds, int64_t steps) {
     return run_time_text({.seconds = seconds, .gflops = 3, .timed = true}, steps);
   };
@@ -68,7 +68,7 @@ TEST_CASE("dry run: how long all steps take, timed or by their operations") {
         "at least 3.0 h for 1,200 steps, by their 2,500 GFLOP each and the speed of products here");
 }
 
-TEST_CASE("dry run: a step is taken where it is short, and only estimated where it is long") {
+TEST_CASE("dry run: a short step is measured, a long one only estimated") {
   Rng rng(0);
   const nn::Linear layer(8, 8, rng);
   Summary s = summary(layer, Shape{4, 8});
@@ -82,7 +82,7 @@ TEST_CASE("dry run: a step is taken where it is short, and only estimated where 
   CHECK(time.seconds > 2);
 }
 
-TEST_CASE("dry run: the verdict, and what is needed beside a step") {
+TEST_CASE("dry run: the verdict, and memory needed besides a step") {
   CHECK(verdict(3'999'999, FreeMemory{5'000'000, "this machine"}) ==
         std::pair<std::string, bool>("needs up to 4 MB; 5 MB are free on this machine: it fits",
                                      true));
@@ -93,7 +93,7 @@ TEST_CASE("dry run: the verdict, and what is needed beside a step") {
   const Summary s = summary(layer, Shape{1000, 8});
   const int64_t bare = needed_bytes(s, {});
   CHECK(bare > s.cost.peak());
-  CHECK(needed_bytes(s, {.waiting_batches = 4}) == bare + 5 * 32768);  // a quarter more is kept
+  CHECK(needed_bytes(s, {.waiting_batches = 4}) == bare + 5 * 32768);  // 4 batches, 1/4 for reuse
 }
 
 }  // namespace tern::apps::test_dry_run

@@ -1,3 +1,5 @@
+// --patience, --keep, --schedule plateau, --steps and --eval-steps: how flags and config.json set
+// the loop, the schedule and the recipe.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -15,7 +17,7 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// The options that these flags say.
+/// The options that these flags give.
 TrainingOptions parse(std::vector<std::string> words, const std::string& schedule = "plateau") {
   TrainingOptions o;
   o.schedule = schedule;
@@ -29,7 +31,7 @@ TrainingOptions parse(std::vector<std::string> words, const std::string& schedul
   return o;
 }
 
-/// The options that a file says.
+/// The options as read back from a file that has these.
 TrainingOptions read(const EpochEndOptions& epoch_end) {
   TrainingOptions o{.epoch_end = epoch_end};
   Settings s;
@@ -38,7 +40,7 @@ TrainingOptions read(const EpochEndOptions& epoch_end) {
   return o;
 }
 
-TEST_CASE("epoch end: flags, and what they give to loop and schedule") {
+TEST_CASE("epoch end: what the flags set in loop and schedule") {
   const TrainingOptions o =
       parse({"--patience", "3", "--keep=2", "--plateau-patience", "0", "--plateau-factor", "0.25"});
   CHECK(o.epoch_end == EpochEndOptions{3, 2, 0, 0.25});
@@ -67,7 +69,7 @@ TEST_CASE("epoch end: flags, and what they give to loop and schedule") {
     CHECK_THROWS_AS(parse({wrong}), Error);
 }
 
-TEST_CASE("length: what the flags give to loop, schedule and recipe") {
+TEST_CASE("length: what the flags set in loop, schedule and recipe") {
   const TrainingOptions o = parse({"--steps", "500", "--eval-steps=50", "--keep=2"}, "cosine");
   CHECK(o.length == LengthOptions{500, 50});
   training::LoopOptions loop;
@@ -75,7 +77,7 @@ TEST_CASE("length: what the flags give to loop, schedule and recipe") {
   CHECK(loop.steps == 500);
   CHECK(loop.evaluate_steps == 50);
   CHECK(loop.epochs == 1);
-  // The schedule ends with the run, whatever the epochs would have been.
+  // The schedule ends with the run, whatever the number of epochs.
   const auto schedule = learner_options(o, 7).schedule;
   CHECK(schedule(250) == doctest::Approx(0.5));
   CHECK(schedule(500) == doctest::Approx(0));
@@ -86,7 +88,7 @@ TEST_CASE("length: what the flags give to loop, schedule and recipe") {
   add_training_settings(s, told, {.optimizers = training::optimizer_names()});
   CHECK(recipe_text(s).starts_with("500 steps, evaluated every 50 steps, "));
   CHECK(recipe_text(s).ends_with(", keeps 2 evaluations"));
-  // Older files have neither.
+  // Older files have neither member.
   TrainingOptions old;
   Settings rows;
   add_training_settings(rows, old, {.optimizers = training::optimizer_names()});
@@ -98,12 +100,12 @@ TEST_CASE("length: what the flags give to loop, schedule and recipe") {
   }
   old.length = {1, 1};
   settings_from_json(file, rows);
-  CHECK(old.length == LengthOptions{1, 1});  // as it was
+  CHECK(old.length == LengthOptions{1, 1});  // unchanged
   for (const char* wrong : {"--steps=-1", "--eval-steps=1.5"})
     CHECK_THROWS_AS(parse({wrong}), Error);
 }
 
-TEST_CASE("epoch end: what a file may not say, and what needs held-out data") {
+TEST_CASE("epoch end: values that a file may not have, and options that need held-out data") {
   CHECK(read({}).epoch_end == EpochEndOptions{});
   for (const EpochEndOptions& wrong : std::vector<EpochEndOptions>{{.patience = -1},
                                                                    {.keep = -1},

@@ -1,3 +1,5 @@
+// Parsing of flags: numbers, lists, choices, the nearest known word. The text of --help and of
+// manual pages: groups, examples, line breaks.
 #include <doctest/doctest.h>
 
 #include "tern/apps/common/help.h"
@@ -7,7 +9,7 @@
 namespace tern::apps::test_flags {
 namespace {
 
-TEST_CASE("the nearest word is the one that was meant, or none") {
+TEST_CASE("the nearest word is the intended one, or none") {
   const std::vector<std::string> flags = {
       "--epochs", "--batch", "--label-smoothing", "--lr", "--seed", "--clip", "--model"};
   struct Row {
@@ -44,7 +46,7 @@ std::string read(T& value, Setting& s, const std::vector<std::string>& words) {
   }
 }
 
-TEST_CASE("whole numbers are read as they are written, with an exponent too") {
+TEST_CASE("whole numbers are read exactly, also with an exponent") {
   int64_t value = 7;
   Settings list;
   Setting& s = list.number("flag", value, {.low = -5, .high = 1e15}, "");
@@ -65,7 +67,8 @@ TEST_CASE("whole numbers are read as they are written, with an exponent too") {
   CHECK(read(share, *list.find("share"), {"-1e-9"}) == "refused");
 }
 
-TEST_CASE("a list with a value twice is refused, but for pairs and flags given once for each") {
+TEST_CASE(
+    "a repeated value in a list is refused, except in pairs and in flags with one value per item") {
   std::vector<int64_t> numbers;
   std::vector<std::string> texts;
   Settings list;
@@ -98,7 +101,7 @@ TEST_CASE("a list with a value twice is refused, but for pairs and flags given o
   CHECK(count(prompts, {"a", "a"}) == 2);
 }
 
-TEST_CASE("the choices of a flag are its words, or numbers that its type lists") {
+TEST_CASE("the choices of a flag are its words, or the numbers that its type lists") {
   std::string text;
   int64_t number = 0;
   Settings list;
@@ -112,7 +115,7 @@ TEST_CASE("the choices of a flag are its words, or numbers that its type lists")
     CHECK(list.text("c", text, none, "").choices().empty());
 }
 
-/// A program of one command whose flags are of all kinds.
+/// A program with one command and flags of every kind.
 struct Toy {
   bool tie = true;
   double rate = 0.5;
@@ -131,7 +134,7 @@ struct Toy {
   }
 };
 
-TEST_CASE("the manual page keeps what roff would take for itself") {
+TEST_CASE("the manual page escapes what roff would interpret") {
   const Toy toy;
   const std::string page = man_page(toy.program, "1");
   CHECK(page.find("prog \\- does it\n") != page.npos);
@@ -139,7 +142,7 @@ TEST_CASE("the manual page keeps what roff would take for itself") {
   CHECK(page.find("\\fB\\-\\-a\\-b\\fR \\fIx|\\:y\\fR\n\\&'starts (default \\-1)\n") != page.npos);
 }
 
-TEST_CASE("--help and the manual page have flags in the same groups, and examples at their end") {
+TEST_CASE("--help and the manual page have the same groups of flags, and examples at the end") {
   const Toy toy;
   const Program& program = toy.program;
   const std::string help = help_text(program, nullptr, 60), page = man_page(program, "1");
@@ -159,7 +162,7 @@ TEST_CASE("--help and the manual page have flags in the same groups, and example
   CHECK(page.find("prog \\-\\-rate 2\n", line) != page.npos);
 }
 
-TEST_CASE("lines are broken between words, and what is longer than a line stays whole") {
+TEST_CASE("lines are broken between words; a word longer than a line stays whole") {
   CHECK(wrapped("one two three", 7) == "one two\nthree\n");
   CHECK(wrapped("  one two three", 9, 4) == "  one two\n      three\n");
   CHECK(wrapped("a verylongword b", 6) == "a\nverylongword\nb\n");

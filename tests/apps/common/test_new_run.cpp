@@ -1,3 +1,5 @@
+// The folder of a new run that is refused is removed again, without other files. Missing weights:
+// the run is in its first epoch, or the file was lost.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -14,7 +16,7 @@ namespace fs = std::filesystem;
 using test::TempDir;
 using test::write_file;
 
-TEST_CASE("a new run that is refused takes its folders with it, and nothing else") {
+TEST_CASE("a refused new run removes the folders that it made, and nothing else") {
   TempDir dir;
   const std::string above = dir / "a", out = dir / "a/b";
   auto make = [&](bool keep) {
@@ -28,18 +30,18 @@ TEST_CASE("a new run that is refused takes its folders with it, and nothing else
   CHECK_FALSE(fs::exists(above));
   make(true);
   CHECK(fs::exists(out + "/config.json"));
-  make(false);  // the folder was there before
+  make(false);  // the folder existed before
   CHECK(fs::exists(out));
   fs::remove_all(out);
   write_file(above + "/other", "");
   make(false);
   CHECK_FALSE(fs::exists(out));
   CHECK(fs::exists(above + "/other"));
-  { NewRunGuard never(dir / "c"); }  // refused before a folder was made
+  { NewRunGuard never(dir / "c"); }  // refused before it made a folder
   CHECK(fs::exists(above));
 }
 
-TEST_CASE("a new run that is refused leaves the folder of another that has taken its name") {
+TEST_CASE("a refused new run leaves a folder that another run has put in its place") {
   TempDir dir;
   const std::string out = dir / "run";
   std::shared_ptr<const training::RunLock> other;
@@ -56,16 +58,16 @@ TEST_CASE("a new run that is refused leaves the folder of another that has taken
   CHECK(other->in_place());
 }
 
-TEST_CASE("weights that are not there yet are told from those that are not") {
+TEST_CASE("weights that are not written yet are distinguished from lost ones") {
   TempDir dir;
   const std::string path = dir / "model.safetensors";
-  check_first_epoch_over(path);  // no run: what reads it says that it is missing
+  check_first_epoch_over(path);  // no run: the reader of the file reports that it is missing
   write_file(dir / "checkpoint.safetensors", "");
   CHECK_THROWS_WITH_AS(check_first_epoch_over(path), doctest::Contains("still in its first"),
                        IoError);
   write_file(dir / "log.jsonl", "{\"step\":1}\n");
   CHECK_THROWS_AS(check_first_epoch_over(path), IoError);
-  write_file(dir / "log.jsonl", "{\"epoch\":1}\n");  // so the file got lost
+  write_file(dir / "log.jsonl", "{\"epoch\":1}\n");  // so the weights were lost
   check_first_epoch_over(path);
   write_file(dir / "log.jsonl", "");
   write_file(path, "");

@@ -1,4 +1,4 @@
-// What all report pages are made of: colours, charts, pictures with scales, what ran.
+// Parts of report pages: colours, charts, heatmaps with scales, metrics, the record of a run.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -93,7 +93,7 @@ TEST_CASE("pages: contrast as WCAG 2.1 defines it") {
   CHECK(hex(mix({0, 0, 0}, {200, 100, 0}, 7)) == "#c86400");
 }
 
-TEST_CASE("pages: text and lines can be told from light and dark paper") {
+TEST_CASE("pages: text and lines have enough contrast on light and dark paper") {
   for (const Theme* t : {&kLightTheme, &kDarkTheme}) {
     for (const Rgb& text : {t->ink, t->soft, t->good, t->bad, t->link})
       CHECK(contrast(text, t->paper) >= 4.5);
@@ -104,12 +104,12 @@ TEST_CASE("pages: text and lines can be told from light and dark paper") {
   CHECK(contains(style, "--paper: #ffffff"));
   CHECK(contains(style, "--paper: #14171b"));
   CHECK(contains(style, "color-scheme: light dark"));
-  // No colour but the themes' own.
+  // Rules use no colours besides the themes'.
   const std::string rules = style.substr(style.find("body {"));
   CHECK_FALSE(std::regex_search(rules, std::regex("#[0-9a-f]{3,6}[ ;]")));
 }
 
-TEST_CASE("pages: a page is one file that says what wrote it") {
+TEST_CASE("pages: a page is one file that names its generator") {
   const std::string page = html_page("a <b>", "x", "tern \"report\"");
   CHECK(contains(page, "<title>a &lt;b&gt;</title>"));
   CHECK(contains(page, "content=\"tern &quot;report&quot;\""));
@@ -118,7 +118,7 @@ TEST_CASE("pages: a page is one file that says what wrote it") {
     CHECK_FALSE(contains(page, outside));
 }
 
-TEST_CASE("chart: a switch to a logarithmic axis where there is something above zero") {
+TEST_CASE("chart: a switch to a logarithmic axis if any value is above zero") {
   const Series s{"loss", {1, 2, 3, 4}, {100, 0, 10, 1}};
   const std::string chart = line_chart({s}, {.title = "Loss (a)", .logs = true});
   CHECK(count(chart, "<svg class=\"plain\"") == 1);
@@ -127,7 +127,7 @@ TEST_CASE("chart: a switch to a logarithmic axis where there is something above 
   CHECK(contains(chart, "<label class=\"switch\"><input type=\"checkbox\">log scale</label>"));
   CHECK(contains(page_style(), ".chart:has(:checked) .plain { display: none; }"));
   CHECK(contains(page_style(), ".chart:has(:checked) .logarithmic { display: block; }"));
-  // On the logarithmic sheet 0 is left out, and equal factors are equal distances.
+  // The logarithmic sheet leaves out 0, and equal factors are equal distances.
   const std::string logs = chart.substr(chart.find("logarithmic"));
   CHECK(count(logs, "<circle") == 3);
   const std::regex at("cy=\"([0-9.]+)%\"");
@@ -141,7 +141,7 @@ TEST_CASE("chart: a switch to a logarithmic axis where there is something above 
   CHECK_FALSE(contains(line_chart({{"n", {1}, {-1}}}, {.logs = true}), "checkbox"));
 }
 
-TEST_CASE("chart: ticks of a logarithmic axis cover the range, few and not one") {
+TEST_CASE("chart: ticks of a logarithmic axis cover the range; there are few, but more than one") {
   for (double low : {1e-9, 0.02, 0.97, 1.0, 3.0, 7000.0})
     for (double factor : {1.0, 1.01, 1.7, 9.0, 30.0, 1e3, 1e8, 1e20}) {
       CAPTURE(low);
@@ -156,7 +156,7 @@ TEST_CASE("chart: ticks of a logarithmic axis cover the range, few and not one")
     }
 }
 
-TEST_CASE("chart: of many points the least and the largest of each part are drawn") {
+TEST_CASE("chart: of many points, the smallest and the largest of each part are drawn") {
   Series s{"x", {}, {}};
   for (int i = 0; i < 20000; ++i) {
     s.x.push_back(i);
@@ -167,12 +167,12 @@ TEST_CASE("chart: of many points the least and the largest of each part are draw
   CHECK_FALSE(contains(chart, "<circle"));
   CHECK_FALSE(contains(chart, "beyond"));
   const std::vector<double> y = heights(chart);
-  // The peaks, on a sheet from 0 (6) to 1000 (-6).
+  // The peaks: 0 on the sheet is 6, 1000 is -6.
   CHECK(*std::min_element(y.begin(), y.end()) == doctest::Approx(1000. / 12).epsilon(0.01));
   CHECK(*std::max_element(y.begin(), y.end()) == doctest::Approx(11000. / 12).epsilon(0.01));
 }
 
-TEST_CASE("chart: a spike does not flatten the rest; it is marked and said") {
+TEST_CASE("chart: a spike does not flatten the rest; it is marked and named") {
   Series s{"norm <x>", {}, {}};
   for (int i = 0; i < 200; ++i) {
     s.x.push_back(i);
@@ -185,19 +185,19 @@ TEST_CASE("chart: a spike does not flatten the rest; it is marked and said") {
   CHECK(contains(plain, "<title>norm &lt;x&gt; 60: -700</title></path>"));
   CHECK(count(plain, "</path>") == 2);
   std::vector<double> y = heights(plain);
-  for (const double v : y) CHECK((v >= 0 && v <= 1000));  // on the sheet, from .8 to 1.2
+  for (const double v : y) CHECK((v >= 0 && v <= 1000));  // on the sheet, which goes from .8 to 1.2
   std::sort(y.begin(), y.end());
-  CHECK(y[y.size() - 2] - y[1] > 425);  // waves of .2 on a sheet of 1000 for .4
-  // The logarithmic sheet shows it.
+  CHECK(y[y.size() - 2] - y[1] > 425);  // waves of .2 on a sheet of .4, which is 1000 high
+  // The logarithmic sheet shows the spike.
   CHECK_FALSE(contains(chart.substr(plain.size()), "beyond"));
-  // A fall from a high start is no spike, nor is the largest of a few points.
+  // A fall from a high start is no spike, and neither is the largest of a few points.
   Series fall{"loss", {}, {}};
   for (int i = 1; i <= 200; ++i) fall.x.push_back(i), fall.y.push_back(i < 20 ? 600 / i : 1);
   CHECK_FALSE(contains(line_chart({fall}, {}), "beyond"));
   CHECK_FALSE(contains(line_chart({{"few", {1, 2, 3, 4}, {1, 900, 1, 1}}}, {}), "beyond"));
 }
 
-// The points of the polylines of a class, from the left: their heights.
+// The heights of a class's polyline, from left to right.
 std::vector<double> line_of(const std::string& chart, const std::string& kind) {
   const size_t at = chart.find("<polyline class=\"" + kind + "\"");
   REQUIRE(at != chart.npos);
@@ -205,7 +205,7 @@ std::vector<double> line_of(const std::string& chart, const std::string& kind) {
 }
 
 TEST_CASE("chart: a smooth line is the mean of its neighbours, beside the points") {
-  constexpr int kPoints = 80;  // so that 5 % are two neighbours on each side
+  constexpr int kPoints = 80;  // 5 % are then two neighbours on each side
   Series s{"loss", {}, {}, true};
   for (int i = 0; i < kPoints; ++i) s.x.push_back(i), s.y.push_back(i * 37 % 101);
   s.y[3] = 0, s.y[4] = 100;  // the ends of the sheet
@@ -228,9 +228,9 @@ TEST_CASE("chart: a smooth line is the mean of its neighbours, beside the points
   CHECK_FALSE(contains(line_chart({{"few", {1, 2, 3}, {1, 2, 1}, true}}, {}), "raw"));
 }
 
-TEST_CASE("chart: text has one size in all widths, and ticks have room around the sheet") {
+TEST_CASE("chart: text has the same size at all widths, and ticks have room around the sheet") {
   const std::string chart = line_chart({{"x", {0, 6000}, {1, 2}}}, {.title = "Long <title>"});
-  // Not scaled: only lines, which keep their width, are in a box that stretches.
+  // Only the lines are in a box that stretches, and they keep their width.
   CHECK(contains(chart, "<svg class=\"plain\" height=\"212\""));
   CHECK(count(chart, "viewBox") == 1);
   CHECK(contains(chart, "preserveAspectRatio=\"none\"><polyline"));
@@ -243,7 +243,7 @@ TEST_CASE("chart: text has one size in all widths, and ticks have room around th
   CHECK(contains(style, ".chart > svg, .chart > svg svg { overflow: visible; }"));
 }
 
-TEST_CASE("chart: a low sheet has fewer labels; where no tick is whole there are others") {
+TEST_CASE("chart: a low sheet has fewer labels; a range without a whole number has other ticks") {
   const Series s{"x", {0.01, 0.99}, {1e-3, 1e4}};
   auto labels = [&](int height, bool logs) {
     const std::string chart = line_chart({s}, {.whole_x = true, .logs = logs, .height = height});
@@ -254,14 +254,14 @@ TEST_CASE("chart: a low sheet has fewer labels; where no tick is whole there are
   CHECK(contains(line_chart({s}, {.whole_x = true}), ">0.2</text>"));
 }
 
-TEST_CASE("chart: the chart that leads a page, with others beside it") {
+TEST_CASE("chart: the leading chart of a page, with others beside it") {
   const std::string both = leading_charts("<figure>a", {"", "<figure>b", "<figure>c"});
   CHECK(both == "<div class=\"leading\">\n<figure>a<figure>b<figure>c</div>\n");
   CHECK(contains(leading_charts("", {"<figure>b"}), "class=\"charts\""));
   CHECK(leading_charts("", {}).empty());
 }
 
-TEST_CASE("chart: what is beyond stands behind the name of the axis, not over it") {
+TEST_CASE("chart: points beyond the sheet are named after the axis label, not over it") {
   Series s{"norm", {}, {}};
   for (int i = 0; i < 200; ++i) s.x.push_back(i), s.y.push_back(i == 50 ? 6000 : 1 + i % 2);
   const std::string chart = line_chart({s}, {.x_label = "step"});
@@ -269,7 +269,7 @@ TEST_CASE("chart: what is beyond stands behind the name of the axis, not over it
 }
 
 TEST_CASE("chart: a percentage at a tick is on the sheet, and no tick is above 100 %") {
-  // The tick 12 * .05 is a rounding above .6.
+  // The tick 12 * .05 exceeds .6 by a rounding.
   const std::string chart = line_chart({{"top-1", {1, 2, 3}, {.6, .7, .77}}}, {.percent = true});
   CHECK_FALSE(contains(chart, "beyond"));
   CHECK(contains(chart, ">60%</text>"));
@@ -293,7 +293,7 @@ TEST_CASE("chart: a constant, or one point, has few ticks with short labels") {
       CHECK((*it)[1].length() <= 7);
     CHECK(ticks >= 3);
     CHECK(ticks <= 8);
-    CHECK(contains(chart, ">0</text>"));  // so that it does not look like a change
+    CHECK(contains(chart, ">0</text>"));  // so that a constant does not look like a change
   }
   CHECK(contains(line_chart({{"rate", {1, 2}, {2e-5, 2e-5}}}, {}), ">2e-5</text>"));
   const std::string one = line_chart({{"loss", {1}, {.5}}}, {.whole_x = true});
@@ -304,7 +304,7 @@ TEST_CASE("chart: a constant, or one point, has few ticks with short labels") {
   CHECK(ticks == std::vector<std::string>{"1"});
 }
 
-TEST_CASE("chart: sheets for each axis, and buttons that choose one") {
+TEST_CASE("chart: one sheet per axis, and buttons that choose one") {
   const Series a{"a", {1, 2}, {3, 4}}, b{"a", {10, 20}, {3, 4}}, c{"a", {.5, 1}, {3, 4}};
   const std::string chart =
       axes_chart({{"epoch", true, {a}}, {"minutes", false, {c}}, {"step", true, {b}}},
@@ -322,7 +322,7 @@ TEST_CASE("chart: sheets for each axis, and buttons that choose one") {
   CHECK_THROWS_AS(axis_choice({"one"}), Error);
 }
 
-TEST_CASE("chart: no chart stands alone in the last row") {
+TEST_CASE("chart: no chart is the only one in the last row") {
   const std::regex rule("--columns([2-4]):([1-4]);--first[2-4]:([12]);");
   for (size_t n = 1; n <= 30; ++n) {
     const std::string grid = chart_grid(std::vector<std::string>(n, "<figure/>"));
@@ -342,23 +342,23 @@ TEST_CASE("chart: no chart stands alone in the last row") {
   CHECK(count(chart_grid({"", "<figure/>", ""}), "<figure/>") == 1);
 }
 
-TEST_CASE("chart: nothing but zeros stands on the ground") {
+TEST_CASE("chart: a line of zeros is at the bottom") {
   const std::string chart = line_chart({{"x", {1, 2}, {0, 0}}}, {.percent = true});
   CHECK(contains(chart, ">100%</text>"));
   CHECK_FALSE(contains(chart, ">-"));
 }
 
-TEST_CASE("chart: a legend for several lines, however many") {
+TEST_CASE("chart: two or more lines have a legend") {
   std::vector<Series> lines;
   for (int i = 0; i < 9; ++i) lines.push_back({fmt::format("run <{}>", i), {1, 2}, {0, 1}});
   const std::string chart = line_chart(lines, {});
   CHECK(contains(chart, "<figcaption class=\"legend\">"));
   CHECK(count(chart, "run &lt;8&gt;</span>") == 1);
-  CHECK(count(chart, "stroke-dasharray") == 2 * 3);  // from the seventh on: lines and legend
+  CHECK(count(chart, "stroke-dasharray") == 2 * 3);  // from the seventh on, in lines and legend
   CHECK_FALSE(contains(line_chart({lines[0]}, {}), "legend"));
 }
 
-TEST_CASE("pages: heatmaps have ticks, and a bar that says what colours mean") {
+TEST_CASE("pages: heatmaps have ticks, and a bar that explains the colours") {
   const std::string map = html_heatmap(std::vector<float>(17 * 40, 1), 17, 40, 1, 6, "a \"b\"");
   CHECK(contains(map, "aria-label=\"a &quot;b&quot;\""));
   CHECK(count(map, ">0</text>") == 2);
@@ -375,7 +375,7 @@ TEST_CASE("pages: heatmaps have ticks, and a bar that says what colours mean") {
   const std::string bar = heatmap_bar(0.25);
   for (const char* tick : {">-0.25</text>", ">-0.125</text>", ">0</text>", ">0.25</text>"})
     CHECK(contains(bar, tick));
-  // What is drawn on white is turned on dark pages, and white is then not lighter than the page.
+  // Dark pages invert what is drawn on white; white is then no lighter than the page.
   CHECK(contains(map, "class=\"map ticks turned\""));
   CHECK(contains(bar, "class=\"bar turned\""));
   const std::string style = page_style();
@@ -387,7 +387,7 @@ TEST_CASE("pages: heatmaps have ticks, and a bar that says what colours mean") {
     CHECK(std::floor(255 * (1 - .92)) <= channel);
 }
 
-TEST_CASE("pages: the maps of each layer before and after training have one scale") {
+TEST_CASE("pages: a layer's maps before and after training share one scale") {
   auto maps = [](float most) {
     return models::Heatmaps{"Title",
                             "Rows & columns.",
@@ -417,7 +417,7 @@ TEST_CASE("attention page: more than a hundred sentences stay below two megabyte
         AttentionMatrix m{"head", {}, {}, {}, i / 8 + 1, i % 8 + 1};
         for (size_t k = 0; k < tokens; ++k) m.rows.push_back(fmt::format("token{}", k * 37 % 100));
         m.columns = m.rows;
-        for (size_t k = 0; k < tokens * tokens; ++k)  // without a pattern that packing could use
+        for (size_t k = 0; k < tokens * tokens; ++k)  // without a pattern: does not compress
           m.weights.push_back(static_cast<float>((k * 7919 + seed * 104729) % 1009) / 1009);
         group.matrices.push_back(std::move(m));
       }
@@ -430,9 +430,9 @@ TEST_CASE("attention page: more than a hundred sentences stay below two megabyte
     for (size_t i = 0; i < n; ++i) sentences.push_back(sentence(n > 500 ? 6 : 22, i));
     const std::string page = html_page("many", attention_page(sentences));
     CHECK(page.size() < 2'000'000);
-    CHECK(page.size() > 1'000'000);  // the room is used
+    CHECK(page.size() > 1'000'000);  // the allowed size is used
     for (size_t i = 0; i < n; ++i) CHECK(contains(page, fmt::format(">target {}<", i)));
-    CHECK(contains(page, "every head with its tokens"));  // the first has everything
+    CHECK(contains(page, "every head with its tokens"));  // the first sentence has all details
     CHECK(contains(page, "To keep the page small"));
     const size_t second = page.find(">source 1<");
     if (n == 120) {
@@ -445,13 +445,13 @@ TEST_CASE("attention page: more than a hundred sentences stay below two megabyte
       }
     }
   }
-  // Texts alone that are too much for a page.
+  // Texts that exceed a page even without drawings.
   std::vector<AttentionSentence> texts(3000,
                                        {std::string(900, 's'), std::string(900, 't'), "", {}});
   const std::string page = attention_page(texts);
   CHECK(page.size() < 1'950'000);
   CHECK(contains(page, " more sentences have no room on this page."));
-  // Few ones are as they were.
+  // A few sentences keep all details.
   CHECK_FALSE(contains(attention_page({sentence(5, 1), sentence(5, 2)}), "To keep"));
 }
 
@@ -467,7 +467,7 @@ TEST_CASE("run page: command, version, date, facts and settings, escaped") {
   CHECK_FALSE(contains(empty, "All settings"));
 }
 
-TEST_CASE("run page: the result, what it cost and the state come first, the recipe is folded") {
+TEST_CASE("run page: result, cost and state come first, the recipe is folded") {
   RunSummary run = some_run(true);
   run.name = "try <2>";
   run.facts.insert(
@@ -480,7 +480,7 @@ TEST_CASE("run page: the result, what it cost and the state come first, the reci
   std::string s = run_page(run, page);
   CHECK(contains(s, "<title>try &lt;2&gt;: A &lt;title&gt;</title>"));
   CHECK(contains(s, "<h1>try &lt;2&gt;</h1>\n<p>A &lt;title&gt;</p>\n"));
-  // Of what was measured at the end, by Wilson's formula; n = 96 and 53.28 right.
+  // Measured at the end, with limits by Wilson's formula: n = 96, 53.28 right.
   CHECK(contains(s,
                  "<p class=\"answer\">words right 55.5 % of 96 test &lt;words&gt; (95 % "
                  "confidence: 45.5 to 65.0 %)</p>\n<p>best epoch 2, 3:03, 2,000 tokens/s, 1.26M "
@@ -493,18 +493,18 @@ TEST_CASE("run page: the result, what it cost and the state come first, the reci
   CHECK(s.find("<nav>") > folded);
   run.record.epochs = 78;
   CHECK(contains(run_page(run, page), "<p>best epoch 2 of 78, 3:03, "));
-  page.more_results.clear();  // the best epoch's
+  page.more_results.clear();  // leaves the best epoch's result
   CHECK(contains(run_page(run, page), "words right 20.0 % of 96"));
   page.answer = {"valid_loss", 5000, "words"};
   CHECK(contains(run_page(run, page), "<p class=\"answer\">loss 2.0000 on 5,000 words</p>"));
-  page.answer = {"no_such"};  // then the first that was measured
+  page.answer = {"no_such"};  // unknown: the first metric that was measured
   CHECK(contains(run_page(run, page), "<p class=\"answer\">training loss 0.5000</p>"));
   run.record.best = {};
   CHECK_FALSE(contains(run_page(RunSummary{}, page), "class=\"answer\""));
 }
 
-TEST_CASE("run page: a share's limits are those of Wilson's interval") {
-  // Of 57 of 96, 20 of 20, 0 of 10 and 5 of 10, computed apart.
+TEST_CASE("run page: the limits of a share are those of Wilson's interval") {
+  // 57 of 96, 20 of 20, 0 of 10 and 5 of 10; the limits were computed outside of tern.
   const double known[][4] = {{57. / 96, 96, .493739, .686547},
                              {1, 20, .838875, 1},
                              {0, 10, 0, .277533},
@@ -523,7 +523,7 @@ TEST_CASE("run page: a share's limits are those of Wilson's interval") {
   CHECK(folder_name("").empty());
 }
 
-TEST_CASE("run page: a run that is not finished says so, and how to resume it") {
+TEST_CASE("run page: an unfinished run says so, and how to resume it") {
   RunSummary run = some_run(true);
   auto state = [&] { return state_of_run(run.epochs, run.record); };
   CHECK(state().empty());  // a record of an earlier version
@@ -542,7 +542,7 @@ TEST_CASE("run page: a run that is not finished says so, and how to resume it") 
   CHECK(state().starts_with("Not finished: 0 of 78"));
 }
 
-TEST_CASE("run page: settings are called as their flags") {
+TEST_CASE("run page: settings have the names of their flags") {
   RunSummary run = some_run(false);
   run.record.settings = {{"epoch_end.keep", "3"}, {"classes", "2"}};
   run.record.flags = {{"epoch_end.keep", "--keep"}};
@@ -561,11 +561,12 @@ TEST_CASE("run page: settings are called as their flags") {
   CHECK(flags_of(list) == SettingTexts{{"epoch_end.keep", "--keep"}, {"tie", "--tie"}});
 }
 
-TEST_CASE("run page: the machines are those of the starts, not that which writes the page") {
+TEST_CASE(
+    "run page: the machines are those that ran the training, not the one that writes the page") {
   RunSummary run = some_run(true);
   run.facts.emplace_back("machine", "a third");
   const auto page = [&] { return run_page(run, some_page()); };
-  CHECK(contains(page(), "<td>machine</td><td>a third</td>"));  // records of old
+  CHECK(contains(page(), "<td>machine</td><td>a third</td>"));  // older records name no machine
   run.record.starts[0].machine = "the <first>";
   CHECK(contains(page(), "a third"));
   run.record.starts[1].machine = "another";
@@ -574,13 +575,13 @@ TEST_CASE("run page: the machines are those of the starts, not that which writes
   CHECK(contains(page(), "00:00:00 UTC, tern 0.2.0<br>another</td>"));
 }
 
-TEST_CASE("run page: loss, rate and norm by step; by epoch where the log is of old") {
+TEST_CASE("run page: loss, rate and norm by step; by epoch if an older log has no steps") {
   const std::string steps = run_page(some_run(true), some_page());
   for (const char* part : {"<b>Loss</b>", "<b>Learning rate</b>", "<b>Norm of the gradient",
                            ">step</text>", "<title>training loss 1: 2</title>",
                            "<title>rate 12: 0.12<", "<title>held 8: 2</title>", "<b>More</b>"})
     CHECK(contains(steps, part));
-  // The loss is large; rate and norm are small.
+  // The chart of the loss is large; those of rate and norm are small.
   CHECK(count(steps, fmt::format("height=\"{}\" role=\"img\" aria-label=\"Loss\"", kLeading)) == 1);
   for (const char* small : {"Learning rate", "Norm of the gradient (before --clip)"})
     CHECK(contains(steps,
@@ -594,7 +595,7 @@ TEST_CASE("run page: loss, rate and norm by step; by epoch where the log is of o
   CHECK_FALSE(contains(epochs, ">step</text>"));
 }
 
-TEST_CASE("run page: results, contents and sections come first, every epoch last and folded") {
+TEST_CASE("run page: results, contents and sections come first; all epochs come last, folded") {
   RunSummary run = some_run(true);
   const std::string page = run_page(run, some_page());
   CHECK(contains(page,
@@ -602,7 +603,7 @@ TEST_CASE("run page: results, contents and sections come first, every epoch last
                  "<a href=\"#a-section-\">A section&lt;</a>\n<a href=\"#numbers\">"));
   CHECK(contains(page, "<h2 id=\"a-section-\">A section&lt;</h2>\n<p>here</p>"));
   CHECK_FALSE(contains(page, "Left out"));
-  // The last and the best epoch, in what was measured on validation; and what stands behind them.
+  // The last and the best epoch in the validation metrics, then the other results.
   const std::string results = page.substr(page.find("id=\"results\""));
   CHECK(contains(results, "<tr><th></th><th>loss</th><th>words right</th></tr>"));
   CHECK(
@@ -617,9 +618,9 @@ TEST_CASE("run page: results, contents and sections come first, every epoch last
       contains(table, "<tr class=\"best\"><td>2</td><td>0.5000</td><td>2.0000</td><td>20.0%</td>"));
   CHECK(count(table, "class=\"best\"") == 1);
   CHECK(contains(table, "<th>tokens/s</th>"));
-  CHECK_FALSE(contains(table, "<th>never"));  // no column of dashes
+  CHECK_FALSE(contains(table, "<th>never"));  // no column that has only dashes
 
-  run.best = 3;  // the last epoch is not said twice
+  run.best = 3;  // the last epoch is not shown twice
   CHECK_FALSE(contains(run_page(run, some_page()), "last epoch"));
   RunPage trained = some_page();  // without a validation
   trained.columns = {{"train_loss"}, {"never"}, {"lr"}};
@@ -629,7 +630,7 @@ TEST_CASE("run page: results, contents and sections come first, every epoch last
                  "training</td><td>0.3333</td></tr>"));
 }
 
-TEST_CASE("metrics: what they are called and how they are written") {
+TEST_CASE("metrics: their names and formats") {
   CHECK(metric_text("valid_top1").title() == "validation top-1");
   CHECK(metric_text("test_top5").write(.61353) == "61.35%");
   CHECK(metric_text("train_bits_per_byte").title() == "training bits per byte");
@@ -642,14 +643,14 @@ TEST_CASE("metrics: what they are called and how they are written") {
     CHECK_FALSE(metric_text(smaller).larger);
 }
 
-TEST_CASE("run record: a command line as a shell takes it") {
+TEST_CASE("run record: a command line in a shell's syntax") {
   const char* words[] = {"lm", "train", "--out", "a b", "it's", "", "naïve", "$x", "x=1,2"};
   CHECK(command_line(9, words) == "lm train --out 'a b' 'it'\\''s' '' naïve '$x' x=1,2");
   CHECK(settings_of(std::string(R"({"a":1,"b":{"c":"x","d":[1,2]},"e":true})")) ==
         SettingTexts{{"a", "1"}, {"b.c", "x"}, {"b.d", "[1,2]"}, {"e", "true"}});
 }
 
-TEST_CASE("run record: the start and each going on are written down, a finished run stays") {
+TEST_CASE("run record: the start and each resume are recorded; a finished run stays as it is") {
   TempDir dir;
   Rng rng(1);
   Toy model{nn::Linear(2, 1, rng)};

@@ -1,4 +1,4 @@
-// --dry-run --gbit: the table of numbers of ranks.
+// --dry-run --gbit: the table of step time, memory and traffic by number of ranks.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace tern::apps::test_scaling {
 namespace {
 
-// A row's numbers, without " %" and the hidden share, which one rank has not.
+// The numbers of a row, without " %". One rank has no share of hidden communication.
 std::vector<std::string> row(const std::string& table, int ranks) {
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) {
@@ -35,7 +35,7 @@ Summary summary_of_layer() {
 
 }  // namespace
 
-TEST_CASE("scaling table: an endless network leaves computing, and blocks end it") {
+TEST_CASE("scaling table: a network without cost leaves only computation; blocks limit the ranks") {
   const Summary s = summary_of_layer();
   const OneMachine machine{.blocks = 4, .step = 0.8, .memory_bytes_per_second = 1e15};
   const std::string table = scaling_table(s, machine, {.gbit = 1e9, .latency_us = 0});
@@ -48,15 +48,15 @@ TEST_CASE("scaling table: an endless network leaves computing, and blocks end it
   CHECK(four[1] == "4");
   CHECK(four[3] == "200.0");
   CHECK(many[1] == "1024");
-  CHECK(many[3] == "200.0");  // a block of the same size
+  CHECK(many[3] == "200.0");  // no faster: one rank still computes a whole block
   CHECK(table.find("4 blocks are for 4 ranks at most") != table.npos);
 }
 
-TEST_CASE("scaling table: a slow network is what a step takes") {
+TEST_CASE("scaling table: a slow network determines the step time") {
   const Summary s = summary_of_layer();
   const OneMachine machine{.blocks = 4, .step = 0.004, .memory_bytes_per_second = 1e15};
-  // 1,001,000 weights of four bytes in two blocks a rank: each way half of them as nodes and half
-  // as sums, 4.004 MB at 3/4 of 1 Mbit/s, besides some bytes and messages.
+  // 1,001,000 weights of four bytes, two blocks per rank: each way it sends half of them as nodes
+  // of the block tree and half as sums: 4.004 MB at 3/4 of 1 Mbit/s, plus a few bytes and messages.
   const auto two = row(scaling_table(s, machine, {.gbit = 1e-3, .latency_us = 0}), 2);
   REQUIRE(two.size() == 10);
   CHECK(std::stod(two[4]) == doctest::Approx(4.004e6 * 8 / 0.75e6 * 1e3).epsilon(0.001));
@@ -66,7 +66,7 @@ TEST_CASE("scaling table: a slow network is what a step takes") {
 
 namespace {
 
-// A table has three quarters of the weights.
+// The table has three quarters of the weights.
 struct Uneven {
   nn::Linear table, down;
   explicit Uneven(Rng& rng) : table(3000, 1000, rng), down(1000, 1000, rng) {}
@@ -75,8 +75,7 @@ struct Uneven {
 
 }  // namespace
 
-TEST_CASE(
-    "scaling table: a sharded optimizer is as large as its largest shard, averages are whole") {
+TEST_CASE("scaling table: a sharded optimizer takes its largest shard; averages are not sharded") {
   Rng rng(0);
   const Uneven model(rng);
   const auto loss = [&] { return sum(model.down(model.table(ones({8, 3000})))); };
@@ -97,8 +96,9 @@ TEST_CASE(
     CHECK(std::abs(std::stod(row(plain, ranks)[9]) - std::stod(row(sharded, ranks)[9]) -
                    saved / 1e6) <= 1);
   }
-  // What the busiest of four ranks sends: 3/4 of the gradients as nodes and as sums; then the small
-  // matrix, which it has updated, to three ranks, and a third of the table, which it got, to two.
+  // The busiest of four ranks sends 3/4 of the gradients as nodes of the block tree, and 3/4 as
+  // sums. It then sends the small matrix, which it updated, to three ranks, and one third of the
+  // table, which it received, to two ranks.
   const double gradients = 4 * 4.002, table = 4 * 3.0, small = 4 * 1.0;
   const auto sent = [](const std::string& text) { return std::stod(row(text, 4)[8]); };
   CHECK(sent(plain) == doctest::Approx(1.5 * gradients).epsilon(0.02));

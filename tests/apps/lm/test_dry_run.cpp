@@ -1,4 +1,4 @@
-// lm train --dry-run, against real steps.
+// lm train --dry-run: the predicted peak memory against the allocator's peak in real steps.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ void three_steps(Training& training) {
 
 }  // namespace
 
-TEST_CASE("lm dry run: every family takes what it says") {
+TEST_CASE("lm dry run: every family takes the predicted memory") {
   const Texts texts = some_texts("gpt");
   for (const std::string& model : family_names())
     for (const auto& [accumulate, ema] : {std::pair(1, 0.0), std::pair(2, 0.9)}) {
@@ -61,7 +61,7 @@ TEST_CASE("lm dry run: every family takes what it says") {
     }
 }
 
-TEST_CASE("lm dry run: bert takes what it says") {
+TEST_CASE("lm dry run: bert takes the predicted memory") {
   TrainConfig c = config(kBert);
   c.model.eps = 1e-12;
   const Texts texts = some_texts(kBert);

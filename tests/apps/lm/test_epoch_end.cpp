@@ -1,3 +1,4 @@
+// lm train with --patience, --keep, --schedule plateau, --steps and --eval-steps, for gpt and bert.
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
 #include "tern/core/base/error.h"
@@ -29,7 +30,7 @@ LmFlags short_run(const test::TempDir& dir, const std::string& model) {
   return o;
 }
 
-TEST_CASE("lm: a run ends early, keeps epochs, and stays ended") {
+TEST_CASE("lm: a run ends early, keeps epochs, and stays ended when resumed") {
   for (const char* model : {"gpt", kBert}) {
     CAPTURE(model);
     test::TempDir dir;
@@ -61,12 +62,12 @@ TEST_CASE("lm: patience and plateaus need held-out text") {
   }
 }
 
-TEST_CASE("lm: a length and evaluations in steps") {
+TEST_CASE("lm: length and evaluations counted in steps") {
   for (const char* model : {"gpt", kBert}) {
     CAPTURE(model);
     test::TempDir dir;
     LmFlags o = short_run(dir, model);
-    o.config.epochs = 1;  // it plays no part
+    o.config.epochs = 1;  // --steps replaces it
     o.config.batch = 8;
     o.config.lr = 1e-3;
     o.config.schedule = "constant";

@@ -1,4 +1,5 @@
-// Configurations of other programs: every member is read, harmless, said, or refused.
+// config.json and tokenizer_config.json of transformers: every member is used, or harmless, or
+// reported as unknown, or refused.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -21,7 +22,8 @@ const std::string kLlama = R"({"model_type": "llama", "hidden_size": 32, "num_at
 const std::string kGpt2 = R"({"model_type": "gpt2", "n_embd": 32, "n_head": 4, "n_layer": 2})";
 const std::string kBertConfig = R"({"model_type": "bert", "num_attention_heads": 4})";
 
-// What is said of the configuration with a member more; the names that tern does not know.
+// The error for the configuration with one changed or added member. `unknown` collects members that
+// tern does not know.
 template <class Read>
 std::string with(const std::string& fine, const char* key, const char* value, Read read,
                  Unknown* unknown = nullptr) {
@@ -36,14 +38,14 @@ std::string with(const std::string& fine, const char* key, const char* value, Re
 }
 
 struct Row {
-  const char *key, *value, *said;  // said: "" where it changes nothing
+  const char *key, *value, *said;  // said: the error, "" for a member that is accepted
 };
 
 }  // namespace
 
-TEST_CASE("foreign config: what changes a Llama's results is read or refused by name") {
-  // As transformers 5.24 computes: linear scaling by `type` gives another loss (6.780 instead of
-  // 6.715 on one model), and so does each of the others.
+TEST_CASE("foreign config: members that change a Llama's results are used or refused by name") {
+  // Linear scaling given as `type` changes the loss in transformers 5.24 (6.780 instead of 6.715 on
+  // one model), and so do the others.
   for (const Row& row : {
            Row{"rope_scaling", R"({"type": "linear", "factor": 4.0})",
                "rope_scaling.type: it is \"linear\"; only \"default\" is known"},
@@ -74,10 +76,10 @@ TEST_CASE("foreign config: what changes a Llama's results is read or refused by 
            {"head_dim", "8", ""},
            {"hidden_act", "\"swish\"", ""},
            {"sliding_window", "null", ""},
-           {"sliding_window", "4096", ""},  // not less than the context
+           {"sliding_window", "4096", ""},  // at least the context
            {"layer_types", R"(["full_attention"])", ""},
            {"pruned_heads", "{}", ""},
-           {"pretraining_tp", "2", ""},  // another order of computing the same
+           {"pretraining_tp", "2", ""},  // only the order of computation
            {"tie_word_embeddings", "true", ""},
        }) {
     CAPTURE(row.key);
@@ -97,7 +99,8 @@ TEST_CASE("foreign config: what changes a Llama's results is read or refused by 
   CHECK(sizes_from_transformers(tied.dump()).rope_base == 7);
 }
 
-TEST_CASE("foreign config: what changes a GPT-2's or a BERT's results is read or refused by name") {
+TEST_CASE(
+    "foreign config: members that change a GPT-2's or BERT's results are used or refused by name") {
   for (const Row& row : {Row{"activation_function", "\"relu\"", "activation_function: it is"},
                          {"scale_attn_weights", "false", "scale_attn_weights: it is false"},
                          {"scale_attn_by_inverse_layer_idx", "true", "layer_idx: it is true"},
@@ -126,7 +129,7 @@ TEST_CASE("foreign config: what changes a GPT-2's or a BERT's results is read or
   }
 }
 
-TEST_CASE("foreign config: what tern does not know is named; the harmless is not") {
+TEST_CASE("foreign config: unknown members are named, harmless ones are not") {
   Unknown unknown;
   CHECK(with(kLlama, "embd_scale", "2.0", sizes_from_transformers, &unknown).empty());
   CHECK(unknown == Unknown{"embd_scale"});
@@ -134,13 +137,13 @@ TEST_CASE("foreign config: what tern does not know is named; the harmless is not
   CHECK(unknown == Unknown{"parallel_residual"});
   CHECK(with(kBertConfig, "token_shift", "1", bert_from_transformers, &unknown).empty());
   CHECK(unknown == Unknown{"token_shift"});
-  // The configurations that transformers wrote.
+  // Configurations that transformers wrote.
   const std::string folder = std::string(TERN_SOURCE_DIR) + "/tests/reference/gpt/";
   for (const std::string name : {"gpt2", "llama", "llama_tied"}) {
     sizes_from_transformers(test::read_file(folder + name + "/config.json"), &unknown);
     CHECK(unknown.empty());
   }
-  // And our own.
+  // Configurations that tern wrote.
   TrainConfig c;
   c.model.vocab = 300;
   for (const char* model : {"gpt", "llama"}) {
@@ -154,7 +157,7 @@ TEST_CASE("foreign config: what tern does not know is named; the harmless is not
   CHECK(unknown.empty());
 }
 
-TEST_CASE("foreign config: another tokenizer than BERT's is refused") {
+TEST_CASE("foreign config: a tokenizer that differs from BERT's is refused") {
   const std::string fine = R"({"tokenizer_class": "BertTokenizer", "do_lower_case": false,
     "unk_token": "[UNK]", "cls_token": {"content": "[CLS]", "__type": "AddedToken"},
     "model_max_length": 1000000000000000019884624838656, "strip_accents": null})";
@@ -179,7 +182,7 @@ TEST_CASE("foreign config: another tokenizer than BERT's is refused") {
   }
 }
 
-TEST_CASE("foreign config: damage is said in words of tern") {
+TEST_CASE("foreign config: errors about damaged files are in tern's words") {
   auto read = [](const std::string& text) { sizes_from_transformers(text); };
   test::check_damaged(kLlama, "", 50, read);
   test::check_damaged(
@@ -194,7 +197,7 @@ TEST_CASE("foreign config: damage is said in words of tern") {
       20, [](const std::string& text) { pieces_from_transformers(text); });
 }
 
-TEST_CASE("foreign config: damage to a configuration of ours is said in words of tern") {
+TEST_CASE("foreign config: errors about a damaged configuration of tern are in tern's words") {
   const test::TempDir dir;
   const ModelFiles files{dir.path()};
   TrainConfig config;

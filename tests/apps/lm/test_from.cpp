@@ -1,4 +1,4 @@
-// lm train --from: the folder of the model is only read.
+// lm train --from DIR only reads DIR; the new run needs another folder.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 namespace tern::apps::lm::test_from {
 namespace {
 
-TEST_CASE("lm: the folder of --from is not taken for the run's, and the run says where it is") {
+TEST_CASE("lm: the folder of --from stays unchanged, cannot be --out, and is named in the report") {
   for (const char* model : {"gpt", kBert}) {
     CAPTURE(model);
     test::TempDir dir;

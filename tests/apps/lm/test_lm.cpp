@@ -1,3 +1,4 @@
+// lm with gpt, llama and gmlp: training, exact resume, model folders, generation, chat and flags.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -28,7 +29,7 @@ const std::string kText =
     "the cat sat on the mat. the dog sat on the log.\nthe cat saw the dog, and the dog saw the "
     "cat.\n";
 
-// Everything random and everything with a state is on.
+// Everything with randomness and everything with a state is on.
 TrainConfig busy_config(const std::string& model, const std::string& text) {
   TrainConfig c;
   c.text = {text};
@@ -81,7 +82,7 @@ void step(LmTraining& t) {
   t.loop.step();
 }
 
-// Two trainings with the same past.
+// Two trainings with the same history.
 void check_same_state(const LmTraining& a, const LmTraining& b) {
   test::check_same(a.loop.state(), b.loop.state());
   CHECK(a.loop.means().mean("bits_per_byte") == b.loop.means().mean("bits_per_byte"));
@@ -107,7 +108,7 @@ std::string generated(const LmFlags& flags, const std::string& input = "") {
   return out.str();
 }
 
-// Lines that come one by one; before each, what was written by then is kept.
+// Gives lines one by one and records what was written before each.
 class Typist : public std::streambuf {
  public:
   Typist(std::vector<std::string> lines, const std::ostringstream& written)
@@ -126,7 +127,7 @@ class Typist : public std::streambuf {
   const std::ostringstream& written_;
 };
 
-// A model folder made by short epochs.
+// The model folder of a run with short epochs.
 std::string trained_folder(const TempDir& dir, const std::string& model) {
   LmFlags o;
   o.config = busy_config(model, some_text(dir));
@@ -159,7 +160,7 @@ TEST_CASE("lm: training resumes bit for bit, in mid-epoch and at its end") {
   }
 }
 
-TEST_CASE("lm: training gives the same with one thread and with two") {
+TEST_CASE("lm: training gives the same bits with one thread and with two") {
   TempDir dir;
   const Setup setup(busy_config("gpt", some_text(dir)));
   auto one = setup.training(), two = setup.training();
@@ -172,7 +173,7 @@ TEST_CASE("lm: training gives the same with one thread and with two") {
   check_same_state(*one, *two);
 }
 
-TEST_CASE("lm: less memory by recomputation and steps inside backward, the same numbers") {
+TEST_CASE("lm: recomputation and steps inside backward do not change the numbers") {
   TempDir dir;
   for (const std::string& model : family_names()) {
     CAPTURE(model);
@@ -191,7 +192,7 @@ TEST_CASE("lm: less memory by recomputation and steps inside backward, the same 
   }
 }
 
-TEST_CASE("lm: a small model learns its text, in bits a byte") {
+TEST_CASE("lm: a small model learns its text, in bits per byte") {
   TempDir dir;
   for (const std::string& model : family_names()) {
     CAPTURE(model);
@@ -218,7 +219,7 @@ TEST_CASE("lm: a small model learns its text, in bits a byte") {
   }
 }
 
-TEST_CASE("lm: a checkpoint of another text is refused") {
+TEST_CASE("lm: a checkpoint from another text is refused") {
   TempDir dir;
   const Setup setup(busy_config("gpt", some_text(dir)));
   TrainConfig c = busy_config("gpt", write_file(dir / "other", read_file(dir / "text") + "end"));
@@ -231,7 +232,7 @@ TEST_CASE("lm: a checkpoint of another text is refused") {
                        doctest::Contains("other data"), IoError);
 }
 
-TEST_CASE("lm: a text that fills no window is refused with a context that fits") {
+TEST_CASE("lm: a text shorter than a window is refused with a context that fits") {
   TempDir dir;
   LmFlags o;
   o.config = busy_config("gpt", write_file(dir / "text", "a cat"));
@@ -251,7 +252,7 @@ TEST_CASE("lm: a text that fills no window is refused with a context that fits")
   more.config.from = o.train.out;
   more.config.text = {write_file(dir / "less", "cat")};
   more.config.hold_out = 0;
-  std::string why;  // the context is the model's
+  std::string why;  // the context cannot change, it is the model's
   try {
     train_lm(more);
   } catch (const Error& e) {
@@ -260,7 +261,7 @@ TEST_CASE("lm: a text that fills no window is refused with a context that fits")
   CHECK(why.ends_with("give more text"));
 }
 
-TEST_CASE("lm: a model folder, and what is done with it") {
+TEST_CASE("lm: a model folder: its files, generation, evaluation, resume, damage") {
   TempDir dir;
   for (const std::string& model : family_names()) {
     CAPTURE(model);
@@ -295,7 +296,7 @@ TEST_CASE("lm: a model folder, and what is done with it") {
     o.generate.max_tokens = 30;
     if (!gmlp) o.attention = dir / "attention.html";
     CHECK(generated(o).starts_with("the \uFFFD cat"));
-    // Without a prompt the model of a run begins a line.
+    // Without a prompt a trained model starts a new line.
     LmFlags begins = o, continues = o;
     begins.attention.clear(), continues.attention.clear();
     begins.prompt.clear(), continues.prompt = {"\n"};
@@ -306,7 +307,7 @@ TEST_CASE("lm: a model folder, and what is done with it") {
       o.attention = dir / "attention.html";
       CHECK_THROWS_WITH_AS(generate_text(o, in, nothing), doctest::Contains("nothing to show"),
                            Error);
-      CHECK(nothing.str().empty());  // it is said before the work
+      CHECK(nothing.str().empty());  // refused before any work
     }
     CHECK((gmlp || read_file(o.attention).find("<svg") != std::string::npos));
     o.text = {dir / "text"};
@@ -332,7 +333,7 @@ TEST_CASE("lm: a model folder, and what is done with it") {
     o.stride = 13;
     CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("context of 12"), Error);
 
-    // Where lm.json is not, transformers' config.json says the sizes.
+    // Without lm.json the sizes come from transformers' config.json.
     CHECK(std::filesystem::exists(folder + "/config.json") == !gmlp);
     if (gmlp) continue;
     const LoadedModel ours = load_folder(folder);
@@ -344,11 +345,11 @@ TEST_CASE("lm: a model folder, and what is done with it") {
 
     LmFlags resumed;
     resumed.train.resume = folder;
-    CHECK(train_lm(resumed) == 0);  // it is finished: nothing but the report is made again
+    CHECK(train_lm(resumed) == 0);  // finished: only the report is written again
     for (const char* part : {"model.safetensors", "lm.json", "vocab.json", "merges.txt"}) {
       const std::string bytes = read_file(folder + "/" + part);
       write_file(folder + "/" + part, bytes.substr(0, bytes.size() / 2));
-      if (part != std::string("merges.txt"))  // half of the merges are merges
+      if (part != std::string("merges.txt"))  // half of merges.txt is still valid
         CHECK_THROWS_AS(load_folder(folder), IoError);
       std::filesystem::remove(folder + "/" + part);
       if (part != std::string("lm.json"))
@@ -364,14 +365,14 @@ TEST_CASE("lm: a model folder, and what is done with it") {
   }
 }
 
-TEST_CASE("lm: prompts from standard input and files, samples of them, and a chat") {
+TEST_CASE("lm: prompts from standard input and files, several samples, and a chat") {
   TempDir dir;
   LmFlags o;
   o.model = trained_folder(dir, "gpt");
   o.generate.max_tokens = 20;
   o.prompt = {"the cat"};
   const std::string want = generated(o);
-  // One line end goes, of either kind, and nothing else.
+  // One line end is removed, of either kind, and nothing else.
   for (const char* text : {"the cat", "the cat\n", "the cat\r\n"}) {
     o.prompt = {"-"};
     CHECK(generated(o, text) == want);
@@ -398,7 +399,7 @@ TEST_CASE("lm: prompts from standard input and files, samples of them, and a cha
   write_file(dir / "prompt", std::string((1 << 24) + 1, 'a'));
   refused("", "prompt");
 
-  // The first sample is the text without --samples; lines of the file come in their order.
+  // The first sample is the text without --samples; results follow the order of the lines.
   o.prompt_file.clear();
   o.prompt.clear();
   o.prompts = write_file(dir / "prompts", "the cat\nthe dog\n");
@@ -420,7 +421,7 @@ TEST_CASE("lm: prompts from standard input and files, samples of them, and a cha
   REQUIRE(typist.seen.size() == 5);
   for (size_t i = 0; i < 5; ++i) {
     const std::string& written = typist.seen[i];
-    // The last line has no end, so that it is asked for more before it is answered.
+    // The last line has no end, so another read comes before its answer.
     CHECK(std::count(written.begin(), written.end(), '\n') == std::min<int64_t>(i, 3));
     CHECK((i == 0 || written.ends_with('\n')));
   }
@@ -433,7 +434,7 @@ TEST_CASE("lm: prompts from standard input and files, samples of them, and a cha
   CHECK(out.str() == answers);
 }
 
-TEST_CASE("lm: training goes on from a model, with its tokenizer and sizes") {
+TEST_CASE("lm: training starts from a model, with its tokenizer and sizes") {
   TempDir dir;
   const std::string folder = trained_folder(dir, "llama");
   LmFlags o;
@@ -451,7 +452,7 @@ TEST_CASE("lm: training goes on from a model, with its tokenizer and sizes") {
   CHECK_FALSE(same_bits(before.model(tokens), after.model(tokens)));
 }
 
-TEST_CASE("lm: a run whose rate does not depend on its length can be made longer, bit for bit") {
+TEST_CASE("lm: a run whose rate does not depend on the length can be made longer, bit for bit") {
   TempDir dir;
   some_text(dir);
   auto run = [&](const char* name, int64_t epochs) {
@@ -469,7 +470,7 @@ TEST_CASE("lm: a run whose rate does not depend on its length can be made longer
     CHECK(read_file(part + file) == read_file(whole + file));
 }
 
-TEST_CASE("lm: options that no flag could say are refused by name") {
+TEST_CASE("lm: values that no flag could set are refused by name") {
   TrainConfig c;
   c.model.vocab = 100;
   c.memory_use.optimizer_bits = 8;

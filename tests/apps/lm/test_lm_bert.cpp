@@ -1,4 +1,4 @@
-// lm with a bert: training, folders, gaps that are filled.
+// lm with bert: training, exact resume, model folders, filling of gaps, flags.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -33,7 +33,7 @@ std::string some_text(const TempDir& dir, const std::string& name = "text", int 
   return write_file(dir / name, text);
 }
 
-// Everything random and everything with a state is on.
+// Everything with randomness and everything with a state is on.
 TrainConfig busy_config(const std::string& text) {
   TrainConfig c;
   c.text = {text};
@@ -135,7 +135,7 @@ TEST_CASE("lm bert: training resumes bit for bit, in mid-epoch and at its end") 
   CHECK_THROWS_AS(other.training()->loop.load_state(t->loop.state(), "c"), IoError);
 }
 
-TEST_CASE("lm bert: learns its text and fills its gaps") {
+TEST_CASE("lm bert: a small model learns its text and fills gaps") {
   TempDir dir;
   TrainConfig c = busy_config(some_text(dir, "text", 60));
   c.model.dim = 48;
@@ -153,7 +153,7 @@ TEST_CASE("lm bert: learns its text and fills its gaps") {
   CHECK(filled(folder, "a bird sang in a [MASK].").starts_with("a bird sang in a tree."));
 }
 
-TEST_CASE("lm bert: scores are the means of losses, the same each time") {
+TEST_CASE("lm bert: scores are means of the losses, and repeat exactly") {
   TempDir dir;
   const Setup setup(busy_config(some_text(dir)));
   auto t = setup.training();
@@ -188,7 +188,7 @@ TEST_CASE("lm bert: scores are the means of losses, the same each time") {
   CHECK(seen == 2);
 }
 
-TEST_CASE("lm bert: a model folder, and what is done with it") {
+TEST_CASE("lm bert: a model folder: its files, filling of gaps, evaluation, resume, damage") {
   TempDir dir;
   const std::string folder = trained_folder(dir, busy_config(some_text(dir)));
   std::istringstream log(read_file(folder + "/log.jsonl"));
@@ -234,11 +234,11 @@ TEST_CASE("lm bert: a model folder, and what is done with it") {
 
   LmFlags resumed;
   resumed.train.resume = folder;
-  CHECK(train_lm(resumed) == 0);  // it is finished: nothing but the report is made again
+  CHECK(train_lm(resumed) == 0);  // finished: only the report is written again
   for (const char* part : {"model.safetensors", "lm.json", "config.json", "vocab.txt"}) {
     const std::string bytes = read_file(folder + "/" + part);
     write_file(folder + "/" + part, bytes.substr(0, bytes.size() / 2));
-    if (part != std::string("vocab.txt"))  // half of the pieces are pieces
+    if (part != std::string("vocab.txt"))  // half of vocab.txt is still valid
       CHECK_THROWS_AS(load_bert_folder(folder), IoError);
     std::filesystem::remove(folder + "/" + part);
     if (part != std::string("lm.json"))
@@ -248,7 +248,7 @@ TEST_CASE("lm bert: a model folder, and what is done with it") {
   CHECK_THROWS_AS(load_bert_folder(dir / "nowhere"), IoError);
 }
 
-TEST_CASE("lm bert: training goes on from a model, cased or not, with or without pairs") {
+TEST_CASE("lm bert: training starts from a model, cased or not, with or without pairs") {
   TempDir dir;
   TrainConfig c = busy_config(some_text(dir));
   c.cased = true;
@@ -275,7 +275,7 @@ TEST_CASE("lm bert: training goes on from a model, cased or not, with or without
   CHECK_THROWS_WITH_AS(train_lm(o), doctest::Contains("--parts"), Error);
 }
 
-TEST_CASE("lm bert: a folder of transformers") {
+TEST_CASE("lm bert: a folder written by transformers") {
   TempDir dir;
   const std::string from = std::string(TERN_SOURCE_DIR) + "/tests/reference/bert/pretraining";
   std::filesystem::copy_file(from + ".safetensors", dir / "model.safetensors");
@@ -315,7 +315,7 @@ TEST_CASE("lm bert: documents without pairs of sentences") {
   CHECK_FALSE(std::filesystem::exists(o.train.out));
 }
 
-TEST_CASE("lm bert: the checksum of the data is of every id, without a validation too") {
+TEST_CASE("lm bert: the checksum of the data covers every id, also without validation") {
   TempDir dir;
   std::vector<std::string> checksums;
   std::optional<datasets::WordPiece> pieces;
@@ -341,7 +341,7 @@ TEST_CASE("lm bert: flags") {
   CHECK(stories.epochs == 3);
   CHECK(stories.lr == 2e-3);
   CHECK(stories.batch == 16);
-  // No lists of what stands between brackets.
+  // Brackets and commas do not make a list.
   CHECK(parse({"fill", "--model", "d", "[MASK] a, [MASK]"}).gaps == "[MASK] a, [MASK]");
   CHECK(parse({"generate", "--model", "d", "--stop", "[a,b]", "--stop", "c"}).generate.stop ==
         std::vector<std::string>{"[a,b]", "c"});

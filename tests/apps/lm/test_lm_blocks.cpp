@@ -1,4 +1,4 @@
-// The blocks of a bert's batch: together they have the loss and the gradient of the whole batch.
+// A bert's batch divided into blocks: the blocks together give the loss and gradient of the batch.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -12,8 +12,8 @@
 namespace tern::apps::lm::test_lm_blocks {
 namespace {
 
-// Sentences of several lengths, so that blocks have other shares of tokens than of words to predict
-// and of pairs.
+// Sentences of several lengths, so that the blocks' shares of tokens, of words to predict and of
+// pairs differ.
 std::string text_of_many_lengths() {
   std::string text;
   for (int i = 0; i < 40; ++i) {
@@ -24,7 +24,7 @@ std::string text_of_many_lengths() {
   return text;
 }
 
-// In f64, so that rounding does not hide what is wrong.
+// In f64, so that rounding does not hide an error.
 struct Setup {
   test::TempDir dir;
   TrainConfig config;
@@ -58,7 +58,7 @@ struct Setup {
 
 }  // namespace
 
-TEST_CASE("lm blocks: the blocks of a bert's batch have its loss and gradient, with pairs or not") {
+TEST_CASE("lm blocks: the blocks of a bert's batch give its loss and gradient, with pairs or not") {
   for (const bool pairs : {true, false}) {
     CAPTURE(pairs);
     Setup s(pairs);
@@ -84,7 +84,7 @@ TEST_CASE("lm blocks: the blocks of a bert's batch have its loss and gradient, w
       NoGradGuard no_grad;
       mean_of_means += share * s.loss(alone).item<double>();
     }
-    // Some hundred roundings of numbers below 8.
+    // The bound: 500 roundings of numbers below 8.
     const double bound = 8 * 500 * std::ldexp(1.0, -53);
     CHECK(std::abs(sum - loss.item<double>()) <= bound);
     CHECK(std::abs(mean_of_means - loss.item<double>()) > 1e-6);

@@ -1,3 +1,5 @@
+// Corpora encoded piece by piece into a file, against whole texts in memory: same ids, same
+// training. Changed texts are refused.
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
@@ -48,7 +50,7 @@ TrainConfig small_config(std::vector<std::string> text) {
   return c;
 }
 
-/// By the definitions, from whole texts in memory.
+/// The naive corpus: whole texts in memory.
 struct Naive {
   std::vector<std::string> train, valid;
   datasets::ByteBpe bpe;
@@ -96,7 +98,7 @@ void check_same(const EncodedTexts& a, const EncodedTexts& b) {
   CHECK(a.ids.read(0, a.ids.size()) == b.ids.read(0, b.ids.size()));
 }
 
-/// A folder of texts, with what looks like none, and their contents in the order of the names.
+/// Makes a folder of texts, with other files among them. Returns the texts in order of their names.
 std::vector<std::string> make_texts(const TempDir& dir) {
   fs::create_directories(dir / "texts/sub");
   const std::vector<std::string> texts = {some_text(9000, 1), some_text(700, 2, false),
@@ -125,7 +127,7 @@ std::string error_of(const std::function<void()>& f) {
 
 }  // namespace
 
-TEST_CASE("lm corpus: a folder in pieces trains as whole texts in memory, bit for bit") {
+TEST_CASE("lm corpus: a folder read in pieces trains as whole texts in memory do, bit for bit") {
   TempDir dir;
   const std::vector<std::string> texts = make_texts(dir);
   TrainConfig c = small_config({dir / "texts"});
@@ -145,7 +147,8 @@ TEST_CASE("lm corpus: a folder in pieces trains as whole texts in memory, bit fo
   CHECK(later.checksum == corpus.checksum);
   CHECK(later.bytes_per_token == corpus.bytes_per_token);
 
-  // Losses and weights, past the end of an epoch; also stopped in one and resumed from the file.
+  // Losses and weights, past the end of an epoch; also stopped in mid-epoch and resumed from the
+  // file.
   Corpus in_memory = naive.corpus;
   in_memory.checksum = corpus.checksum;
   LmTraining plain(c, in_memory, make_model(c)), streamed(c, corpus, make_model(c));
@@ -167,7 +170,7 @@ TEST_CASE("lm corpus: a folder in pieces trains as whole texts in memory, bit fo
   test::check_same(plain.loop.state(), resumed.loop.state());
 }
 
-TEST_CASE("lm corpus: texts of several pieces, and of one line; lines come back from the ids") {
+TEST_CASE("lm corpus: texts of several pieces, and of one line; lines are recovered from the ids") {
   TempDir dir;
   const std::string text = some_text(3 << 20, 4, false);
   std::string line;
@@ -189,7 +192,7 @@ TEST_CASE("lm corpus: texts of several pieces, and of one line; lines come back 
   CHECK(shown == lines);
 }
 
-TEST_CASE("lm corpus: files for validation; without <|endoftext|> the first token tells the rest") {
+TEST_CASE("lm corpus: validation files; without <|endoftext|> the first token is only context") {
   TempDir dir;
   const std::string a = some_text(2000, 1), b = some_text(1000, 2);
   TrainConfig c = small_config({write_file(dir / "a", a)});
@@ -207,7 +210,7 @@ TEST_CASE("lm corpus: files for validation; without <|endoftext|> the first toke
   CHECK(told.find("of another tokenizer") != std::string::npos);
 }
 
-TEST_CASE("lm corpus: a text that has changed is refused, whatever of it changed") {
+TEST_CASE("lm corpus: a changed text is refused, whatever changed in it") {
   TempDir dir;
   make_texts(dir);
   const TrainConfig c = small_config({dir / "texts"});
@@ -219,7 +222,7 @@ TEST_CASE("lm corpus: a text that has changed is refused, whatever of it changed
   auto later = [&] {
     fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(5));
   };
-  later();  // another time alone, as of a copy
+  later();  // only the time changes, as for a copy
   CHECK(told() == "no error");
   write_file(path, text + "!");
   CHECK(told().find("a.txt: has changed since the run began: it had 9") != std::string::npos);
@@ -238,7 +241,7 @@ TEST_CASE("lm corpus: a text that has changed is refused, whatever of it changed
   CHECK(told().find("sub/c.txt: is gone since the run began") != std::string::npos);
 }
 
-TEST_CASE("lm corpus: what is no text, and folders without text") {
+TEST_CASE("lm corpus: files that are not text, and folders without text") {
   TempDir dir;
   fs::create_directories(dir / "empty");
   auto told = [&](const std::string& text) {
@@ -252,16 +255,16 @@ TEST_CASE("lm corpus: what is no text, and folders without text") {
             "b: byte 1048577 is not valid UTF-8; convert the file, for example with iconv -f "
             "latin1 -t utf-8");
   CHECK(told(dir / "none") != "no error");
-  // A text without a place to cut tokens at.
+  // A text with no place where it could be divided into tokens.
   const TrainConfig c = small_config({write_file(dir / "w", std::string(6 << 20, 'a'))});
   CHECK(error_of([&] { encode_corpus(read_texts(c), datasets::ByteBpe(), dir.path()); }) ==
         dir / "w: a word of more than 4194304 bytes; is this text?");
 }
 
-TEST_CASE("lm corpus: a large text is learned from in pieces from all over it, not whole") {
+TEST_CASE("lm corpus: a large text is learned from in pieces from everywhere, not as a whole") {
   std::string piece;
   for (int i = 0; piece.size() < 1 << 20; ++i) piece += fmt::format("line {}\n", i);
-  // The parts share their text: only what is learned from is copied.
+  // The parts share one text: only the pieces that are learned from are copied.
   const TextPart part(piece);
   const int64_t limit = 64 << 20;
   for (const int64_t count : {3, 63, 65, 200}) {
@@ -275,7 +278,8 @@ TEST_CASE("lm corpus: a large text is learned from in pieces from all over it, n
   }
 }
 
-TEST_CASE("lm corpus: a run keeps its ids, resumes by them, and makes them again") {
+TEST_CASE(
+    "lm corpus: a run keeps its ids, resumes with them, and makes them again if they are missing") {
   TempDir dir;
   make_texts(dir);
   auto run = [&](const std::string& name, auto between) {
@@ -295,10 +299,10 @@ TEST_CASE("lm corpus: a run keeps its ids, resumes by them, and makes them again
   const SafeTensors kept = run("a", [](const std::string&) {});
   const std::string tokens = read_file(dir / "a/tokens.bin");
   SafeTensors made = run("b", [](const std::string& f) { fs::remove(f + "/tokens.bin"); });
-  made.metadata = kept.metadata;  // it has times
+  made.metadata = kept.metadata;  // contains times
   test::check_same(kept, made);
   CHECK(read_file(dir / "b/tokens.bin") == tokens);
-  // Damage is told with the way out.
+  // The error about a damaged file says how to recover.
   write_file(dir / "a/tokens.bin", tokens.substr(0, tokens.size() - 1));
   LmFlags again;
   again.train.resume = dir / "a";

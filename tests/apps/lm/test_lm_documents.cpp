@@ -1,4 +1,5 @@
-// Marks between the documents of a text, and the files of folders that are no text.
+// Marks between the documents of a text: how they are found, encoded and held out. Also: files in
+// folders that are not text.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -20,7 +21,7 @@ using test::TempDir;
 using test::write_file;
 using Texts = std::vector<std::string>;
 
-/// By the definition: the text between marks, without a line end behind a mark.
+/// The naive documents: the text between marks, without the line end after a mark.
 Texts naive_documents(std::string text, const std::string& mark) {
   Texts out;
   for (size_t at; (at = text.find(mark)) != text.npos;) {
@@ -73,7 +74,7 @@ TrainConfig small_config(const std::string& text) {
   return c;
 }
 
-/// Short stories, with a mark between them as in TinyStories.
+/// Short stories with a mark between them, as in TinyStories.
 std::string stories(int count, const std::string& mark) {
   const char* names[] = {"Anna", "Ben", "Cleo", "Dan"};
   std::string text;
@@ -86,7 +87,7 @@ std::string stories(int count, const std::string& mark) {
 
 }  // namespace
 
-TEST_CASE("lm documents: marks are found wherever the pieces of a text end") {
+TEST_CASE("lm documents: marks are found wherever a text is cut into pieces") {
   Rng rng(1);
   for (const std::string& mark : {std::string("<|e|>"), std::string("<<<"), std::string("#")})
     for (int round = 0; round < 200; ++round) {
@@ -108,10 +109,10 @@ TEST_CASE("lm documents: marks are found wherever the pieces of a text end") {
   CHECK(cut_documents({"a#b"}, "") == Texts{"a#b"});
 }
 
-TEST_CASE("lm documents: one token stands between them, and its letters are learnt nowhere") {
+TEST_CASE("lm documents: one token separates them; no learned token has letters of the mark") {
   TempDir dir;
   for (const std::string& mark : {std::string(kEndOfText), std::string("----")}) {
-    const std::string text = stories(40'000, mark);  // more than a piece of 1 MiB
+    const std::string text = stories(40'000, mark);  // more than one piece of 1 MiB
     TrainConfig c = small_config(write_file(dir / "stories.txt", text));
     c.documents = mark;
     const lm::Texts read = read_texts(c);
@@ -131,17 +132,17 @@ TEST_CASE("lm documents: one token stands between them, and its letters are lear
     CHECK(corpus.train.documents == 40'000);
     CHECK(corpus.train.marks == 39'999);
     CHECK(corpus.train.tokens == std::ssize(expected) - 1);
-    CHECK(corpus.train.bytes == std::ssize(text));  // bits per byte are those of the file
+    CHECK(corpus.train.bytes == std::ssize(text));  // bits per byte count the bytes of the file
     note_documents(c, corpus.train.documents, corpus.train.marks);
     CHECK(GptKind::documents(c, corpus) == "40,000 documents, separated by " + mark);
-    // The same from the run's file, and from texts in memory.
+    // The same results from the run's file, and from texts in memory.
     corpus.file.keep(dir / "tokens.bin");
     const Corpus later = open_corpus(c, dir / "tokens.bin", bpe).value();
     CHECK(GptKind::documents(c, later) == GptKind::documents(c, corpus));
     const EncodedTexts whole = encode_texts({text}, bpe, mark);
     CHECK(whole.ids.read(0, whole.ids.size()) == expected);
     CHECK(whole.bytes == corpus.train.bytes);
-    // Lines end at marks too, also where no line end stands in front.
+    // Lines end at marks too, also without a line end before the mark.
     Texts lines;
     for_each_line(encode_texts({"one" + mark + "two\n" + mark + "three"}, bpe, mark), bpe,
                   [&](const std::string& line) { lines.push_back(line); });
@@ -149,7 +150,7 @@ TEST_CASE("lm documents: one token stands between them, and its letters are lear
   }
 }
 
-TEST_CASE("lm documents: what is held out begins with a document") {
+TEST_CASE("lm documents: held-out text begins with a document") {
   TempDir dir;
   TrainConfig c = small_config(write_file(dir / "x.txt", stories(100, kEndOfText)));
   c.hold_out = 0.3;
@@ -159,7 +160,7 @@ TEST_CASE("lm documents: what is held out begins with a document") {
   const Corpus corpus = encode_corpus(texts, datasets::ByteBpe(), dir.path());
   CHECK(corpus.train.documents + corpus.valid.documents == 100);
   CHECK(texts.cut_documents == 0);
-  // A file without marks is one document, of which a part is held out.
+  // A file without marks is one document, and a part of it is held out.
   std::filesystem::remove(dir / "x.txt");
   write_file(dir / "y.txt", stories(50, "---"));
   write_file(dir / "z.txt", stories(50, "---"));
@@ -173,7 +174,7 @@ TEST_CASE("lm documents: what is held out begins with a document") {
   CHECK(contains(test::read_file(dir / "run/report.html"), "2 documents, a file each"));
 }
 
-TEST_CASE("lm documents: files are documents; a mark that is given must stand somewhere") {
+TEST_CASE("lm documents: each file is a document; a given mark must occur in the text") {
   TempDir dir;
   TrainConfig c = small_config(dir.path());
   write_file(dir / "a.txt", "one");
@@ -185,7 +186,7 @@ TEST_CASE("lm documents: files are documents; a mark that is given must stand so
   c.documents = "###";
   CHECK_THROWS_WITH_AS(note_documents(c, 2, 0), "--documents: '###' stands nowhere in the text",
                        Error);
-  // Marks at both ends of a file, and several together, are one.
+  // Marks at both ends of a file, or next to each other, count as one.
   const datasets::ByteBpe known =
       datasets::ByteBpe::learn(Texts{"abc"}, {.size = 257, .specials = {kEndOfText}});
   const std::string mark = kEndOfText;
@@ -215,7 +216,7 @@ TEST_CASE("lm documents: a bert's documents end at marks too") {
         "50 documents, separated by <|endoftext|> and blank lines");
 }
 
-TEST_CASE("lm documents: a run of before has none, a new one keeps the mark") {
+TEST_CASE("lm documents: a run from an earlier version has no mark, a new one keeps it") {
   TrainConfig c;
   c.model.vocab = 300;
   c.documents = "##";
@@ -232,7 +233,7 @@ TEST_CASE("lm documents: a run of before has none, a new one keeps the mark") {
   CHECK(config_from_json<TrainConfig>(old).documents.empty());
 }
 
-TEST_CASE("lm documents: a model that has learned their ends stops there") {
+TEST_CASE("lm documents: a model that has learned the ends of documents stops there") {
   TempDir dir;
   std::string text;
   for (int i = 0; i < 300; ++i) text += std::string(i > 0 ? kEndOfText : "") + "abcd";
@@ -256,7 +257,7 @@ TEST_CASE("lm documents: a model that has learned their ends stops there") {
   }
 }
 
-TEST_CASE("lm texts: what a folder has that is no text is counted, by ending") {
+TEST_CASE("lm texts: files in a folder that are not text are counted by ending") {
   TempDir dir;
   std::filesystem::create_directories(dir / "t/sub/.git");
   std::filesystem::create_directories(dir / "t/__MACOSX");

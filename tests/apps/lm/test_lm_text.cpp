@@ -1,4 +1,4 @@
-// What lm reads, writes and scores, with models whose answers are known.
+// What lm reads, writes and scores, with models whose answers are known in advance.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ namespace {
 using test::TempDir;
 using Ids = std::vector<int64_t>;
 
-/// p(next | last) from a table, without a cache; counts what it reads.
+/// p(next | last) from a table, without a cache. Records the longest input.
 struct Table {
   nn::Parameter table;  // logits (V, V)
   int64_t* longest = nullptr;
@@ -41,7 +41,7 @@ struct Table {
   static void fields(auto& m, auto&& visit) { visit("table", m.table); }
 };
 
-/// Always the byte behind the last one: a, b, c, ...; `end` behind z.
+/// Predicts the next byte: a, b, c, ...; `end` after z.
 LanguageModel alphabet(const datasets::ByteBpe& bpe, int64_t context, int64_t* longest = nullptr) {
   std::vector<float> logits(static_cast<size_t>(bpe.size() * bpe.size()), -9);
   auto set = [&](const std::string& from, const std::string& to) {
@@ -70,7 +70,7 @@ LanguageModel small_gpt(int64_t vocab, int64_t context) {
 
 }  // namespace
 
-TEST_CASE("lm: a stream of bytes becomes whole characters, however it is cut") {
+TEST_CASE("lm: a stream of bytes becomes whole characters, wherever it is cut") {
   const std::string text = "añ日🙂b\xFF\xC3x\xF0\x9F";
   const std::string want = datasets::replace_invalid_utf8(text);
   for (size_t size = 1; size <= text.size(); ++size) {
@@ -85,7 +85,7 @@ TEST_CASE("lm: a stream of bytes becomes whole characters, however it is cut") {
   }
 }
 
-TEST_CASE("lm: nothing is shown from a stop on, however it is cut") {
+TEST_CASE("lm: a stop text and all after it are not shown, wherever the stream is cut") {
   const std::string text = "one two. three\n\nfour";
   for (size_t size = 1; size <= text.size(); ++size)
     for (const auto& [stops, want] : std::vector<std::pair<std::vector<std::string>, std::string>>{
@@ -113,12 +113,12 @@ TEST_CASE("lm: nothing is shown from a stop on, however it is cut") {
       CHECK(shown + stream.finish() == want);
     }
   TextStream early({"xy"});
-  CHECK(early.add("ab x") == "ab ");  // it may become a stop
+  CHECK(early.add("ab x") == "ab ");  // could become a stop
   CHECK(early.add("z") == "xz");
   CHECK_THROWS_AS(TextStream({""}), Error);
 }
 
-TEST_CASE("lm: writes until the end, a stop, or the last token; past the context too") {
+TEST_CASE("lm: generation ends at the end token, a stop text or the limit, also past the context") {
   const datasets::ByteBpe bpe = bytes();
   for (int64_t context : {2, 3, 5, 8, 100}) {
     int64_t longest = 0;
@@ -148,7 +148,7 @@ TEST_CASE("lm: writes until the end, a stop, or the last token; past the context
                        doctest::Contains("begin with"), Error);
 }
 
-TEST_CASE("lm: several prompts are written as each alone, and shown in their order") {
+TEST_CASE("lm: several prompts give the texts of each prompt alone, in order") {
   const datasets::ByteBpe bpe = bytes();
   std::vector<std::string> prompts = {"uvw", "", "f", std::string(50, 'k'), "yz"};
   for (int i = 0; i < 20; ++i) prompts.push_back(std::string(1, static_cast<char>('a' + i)));
@@ -179,7 +179,7 @@ TEST_CASE("lm: several prompts are written as each alone, and shown in their ord
   }
 }
 
-TEST_CASE("lm: packed models write past their context as the model itself, whatever the company") {
+TEST_CASE("lm: packed models write past their context as the model itself does, in any batch") {
   const datasets::ByteBpe bpe = bytes();
   std::vector<std::string> prompts;
   for (int i = 0; i < 37; ++i)
@@ -218,7 +218,7 @@ TEST_CASE("lm: packed models write past their context as the model itself, whate
   CHECK_FALSE(without.can_pack());
 }
 
-TEST_CASE("lm: samples of a prompt are different draws, of any model and number of threads") {
+TEST_CASE("lm: samples of a prompt are different draws, for any model and number of threads") {
   const datasets::ByteBpe bpe = bytes();
   const std::vector<std::string> prompts = {"abc", "", "a longer one than the context"};
   std::vector<std::string> repeated;
@@ -254,7 +254,7 @@ TEST_CASE("lm: samples of a prompt are different draws, of any model and number 
         for (size_t i = 0; i < texts.size(); ++i)
           if (type.value_or(PackedType::f32) == PackedType::f32) CHECK(texts[i] == alone[i].text);
       }
-      // Sixteen slots fewer or more change nothing: a text alone is the same.
+      // A text generated alone is the same: sixteen or more slots fewer change nothing.
       GenerateOptions one = o;
       one.samples = 1;
       CHECK(generate(packed, bpe, prompts[0], one).text == first[0]);
@@ -263,10 +263,10 @@ TEST_CASE("lm: samples of a prompt are different draws, of any model and number 
   set_num_threads(threads);
 }
 
-/// A text on a model that keeps nothing: all that it sees is read for every token.
+/// Generation without a cache: reads everything in its context again for every token.
 struct Uncached final : decoding::Stepper {
   const LanguageModel& model;
-  Ids all = {}, seen = {};  ///< the whole text, and what has not been forgotten of it
+  Ids all = {}, seen = {};  ///< the whole text, and the part that is not forgotten
 
   explicit Uncached(const LanguageModel& m) : model(m) {}
   int64_t context() const { return model.config().context; }
@@ -287,7 +287,7 @@ struct Uncached final : decoding::Stepper {
   void select_rows(const Tensor&) override { REQUIRE(false); }
 };
 
-TEST_CASE("lm: a chat writes what its whole text without a cache would") {
+TEST_CASE("lm: a chat writes the same as its whole text without a cache") {
   const datasets::ByteBpe bpe = bytes();
   const std::vector<std::string> lines = {"ab", "",   "a line that is longer than many a context",
                                           "c",  "dd", ""};
@@ -353,16 +353,16 @@ TEST_CASE("lm: a chat writes what its whole text without a cache would") {
       }
 }
 
-TEST_CASE("lm: a chat that begins without text, and is interrupted") {
+TEST_CASE("lm: a chat that begins with an empty line, and is interrupted") {
   const datasets::ByteBpe bpe = bytes();
   for (const int64_t context : {2, 3, 8, 100}) {
     const LanguageModel model = alphabet(bpe, context);
     Chat chat(model, bpe, {.max_tokens = 4, .temperature = 0, .stop = {"y"}});
-    CHECK(chat.answer("").text == "abcd");  // behind <|endoftext|>
+    CHECK(chat.answer("").text == "abcd");  // after <|endoftext|>
     CHECK(chat.answer("m").text == "nopq");
     CHECK(chat.answer("", [](std::string_view) { return false; }).interrupted);
     CHECK(chat.answer("w").text == "x");
-    CHECK(chat.answer("").text == "z");  // behind the stop, up to the end
+    CHECK(chat.answer("").text == "z");  // after the stop text, up to the end
     CHECK(chat.answer("").text == "abcd");
     CHECK(chat.answer(std::string(300, 'f')).text == "ghij");
   }
@@ -370,9 +370,9 @@ TEST_CASE("lm: a chat that begins without text, and is interrupted") {
                        doctest::Contains("begin with"), Error);
 }
 
-TEST_CASE("lm: a cache changes nothing, seeds do, unknown tokens are never written") {
+TEST_CASE("lm: a cache does not change the text, seeds do; unknown tokens are never written") {
   const datasets::ByteBpe bpe = bytes();
-  const LanguageModel whole = small_gpt(300, 16);  // 43 tokens more than there are
+  const LanguageModel whole = small_gpt(300, 16);  // 43 more than the tokenizer has
   LanguageModel model = whole;
   model.pack(PackedType::f32, /*keep=*/true);
   std::set<std::string> texts;
@@ -383,7 +383,7 @@ TEST_CASE("lm: a cache changes nothing, seeds do, unknown tokens are never writt
     texts.insert(text);
   }
   CHECK(texts.size() == 3);
-  // Up to the context, greedy text is what the whole model says each time.
+  // Up to the context, greedy text is the argmax of the whole model.
   Ids ids = bpe.encode("abc");
   const Generated g = generate(model, bpe, "abc", {.max_tokens = 12, .temperature = 0});
   NoGradGuard guard;
@@ -397,7 +397,7 @@ TEST_CASE("lm: a cache changes nothing, seeds do, unknown tokens are never writt
   CHECK(datasets::replace_invalid_utf8(naive) == g.text);
 }
 
-TEST_CASE("lm: a score counts every token once, whatever window, stride and batch") {
+TEST_CASE("lm: a score counts every token once, for any window, stride and batch") {
   const datasets::ByteBpe bpe = bytes();
   const std::vector<std::string> texts = {"abcdefghij", "the mat", "x", ""};
   const EncodedTexts encoded = encode_texts(texts, bpe);
@@ -416,11 +416,11 @@ TEST_CASE("lm: a score counts every token once, whatever window, stride and batc
         CHECK(score.tokens == 18);
         CHECK(score.bits_per_byte() == doctest::Approx(std::log2(257)));
         CHECK(score.perplexity() == doctest::Approx(257));
-        // One that looks at the last token alone scores the same with any context.
+        // A model that reads only the last token scores the same with any context.
         CHECK(score_texts(table, encoded, o)->nats ==
               doctest::Approx(score_texts(table, encoded)->nats));
       }
-  // By the definition: the tokens of window w at stride 1 are each told from the w before.
+  // The naive score with window w and stride 1: the w tokens before each token predict it.
   NoGradGuard guard;
   double nats = 0;
   int64_t begin = 0;
@@ -448,7 +448,7 @@ TEST_CASE("lm: a score counts every token once, whatever window, stride and batc
   CHECK(encode_texts(texts, datasets::ByteBpe()).bytes == 15);
 }
 
-TEST_CASE("lm: texts are read, held out and put together") {
+TEST_CASE("lm: texts are read, divided into training and validation, and encoded") {
   TempDir dir;
   TrainConfig c;
   std::string text;
@@ -478,13 +478,13 @@ TEST_CASE("lm: texts are read, held out and put together") {
   CHECK_THROWS_AS(read_texts(c), IoError);
 }
 
-TEST_CASE("lm: stories follow from what they said; a seed gives the same ones") {
+TEST_CASE("lm: generated stories are consistent, and a seed reproduces them") {
   const std::string text = generate_stories(60'000, 1);
   CHECK(text == generate_stories(60'000, 1));
   CHECK(text != generate_stories(60'000, 2));
   CHECK(text.size() >= 60'000);
   CHECK(text.find(" a old") == std::string::npos);
-  // By sentence, the same stories.
+  // By sentence: the same stories.
   const std::string sentences = generate_stories(60'000, 1, /*by_sentence=*/true);
   std::string joined = std::regex_replace(sentences, std::regex("\n\n"), "|");
   std::replace(joined.begin(), joined.end(), '\n', ' ');
@@ -512,7 +512,7 @@ TEST_CASE("lm: stories follow from what they said; a seed gives the same ones") 
   CHECK(found > 50);
 }
 
-TEST_CASE("lm: sizes from and to transformers") {
+TEST_CASE("lm: sizes are read from and written for transformers") {
   const std::string folder = std::string(TERN_SOURCE_DIR) + "/tests/reference/gpt/";
   for (const std::string name : {"gpt2", "llama", "llama_tied"}) {
     const ModelConfig c = sizes_from_transformers(test::read_file(folder + name + "/config.json"));
@@ -547,7 +547,7 @@ TEST_CASE("lm: sizes from and to transformers") {
   }
 }
 
-TEST_CASE("lm: every family has the weights it says; the report shows what a model has") {
+TEST_CASE("lm: every family has the number of weights it reports; the report describes the model") {
   for (const Family& family : families()) {
     ModelConfig c{
         .model = family.name, .vocab = 30, .context = 8, .layers = 2, .dim = 16, .heads = 4};

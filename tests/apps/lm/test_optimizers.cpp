@@ -1,4 +1,4 @@
-// lm with optimizers by name, and what it read before there was a choice.
+// lm with optimizers by name, and configurations of versions without a choice of optimizer.
 #include <doctest/doctest.h>
 
 #include "tern/apps/lm/folder.h"
@@ -38,7 +38,7 @@ std::string trained(const TrainConfig& c, const std::string& out, int64_t epochs
 
 }  // namespace
 
-TEST_CASE("lm: a run with another optimizer goes on with it, bit for bit") {
+TEST_CASE("lm: a run with another optimizer resumes with it, bit for bit") {
   for (const char* model : {"gpt", kBert})
     for (const char* name : {"muon", "lion"}) {
       CAPTURE(model);
@@ -59,7 +59,7 @@ TEST_CASE("lm: a run with another optimizer goes on with it, bit for bit") {
     }
 }
 
-TEST_CASE("lm: lm.json of before there was a choice of optimizers") {
+TEST_CASE("lm: lm.json of versions without a choice of optimizer") {
   const auto c = config_from_json<TrainConfig>(R"({
  "accumulate": 2, "batch": 16, "beta2": 0.98, "cased": false, "clip": 1.0, "ema": 0.9,
  "epochs": 3, "from": "", "hold_out": 0.9, "lr": 0.001,
@@ -81,7 +81,7 @@ TEST_CASE("lm: lm.json of before there was a choice of optimizers") {
   CHECK(to_json(config_from_json<TrainConfig>(to_json(c))) == to_json(c));
 }
 
-TEST_CASE("lm: a file has the bounds of the flags") {
+TEST_CASE("lm: values in a file have the bounds of the flags") {
   TrainConfig c;
   c.model.vocab = 300;
   CHECK_NOTHROW(config_from_json<TrainConfig>(to_json(c)));

@@ -1,4 +1,4 @@
-// ntm train --dry-run, against real steps.
+// ntm train --dry-run: the predicted peak memory against the allocator's peak in real steps.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// All batches of an epoch are looked at.
+// Runs all batches of one epoch.
 void check_run(const NtmConfig& c) {
   const int64_t said = NtmProgram(c).summary().cost.peak();
   test::check_peak(said, [&] {
@@ -23,7 +23,7 @@ void check_run(const NtmConfig& c) {
 
 }  // namespace
 
-TEST_CASE("ntm dry run: the machine and the baseline take what it says") {
+TEST_CASE("ntm dry run: the machine and the baseline take the predicted memory") {
   NtmConfig c;
   c.batch = 32;
   c.sequences = c.every = 6 * c.batch;
@@ -32,7 +32,7 @@ TEST_CASE("ntm dry run: the machine and the baseline take what it says") {
   c.controller = "ff";
   c.clip = 10;
   check_run(c);
-  c.task = "ngrams";  // all of one length
+  c.task = "ngrams";  // all sequences have the same length
   c.baseline = true;
   c.layers = 3;
   c.hidden = 128;

@@ -1,3 +1,4 @@
+// ntm train with --patience, --keep, --schedule plateau, --steps and --eval-steps.
 #include "tern/apps/ntm/model.h"
 #include "tern/apps/ntm/program.h"
 #include "tern/tests/apps/epoch_end_checks.h"
@@ -6,7 +7,7 @@
 namespace tern::apps::ntm::test_epoch_end {
 namespace {
 
-TEST_CASE("ntm: a run ends early, keeps epochs, and stays ended") {
+TEST_CASE("ntm: a run ends early, keeps epochs, and stays ended when resumed") {
   test::TempDir dir;
   NtmFlags o;
   o.config = default_config("copy", false, "lstm");
@@ -33,12 +34,12 @@ TEST_CASE("ntm: a run ends early, keeps epochs, and stays ended") {
   });
 }
 
-TEST_CASE("ntm: a length and validations in steps") {
+TEST_CASE("ntm: length and validations counted in steps") {
   test::TempDir dir;
   NtmFlags o;
   o.config = default_config("copy", false, "lstm");
   o.config.hidden = 6, o.config.slots = 9, o.config.width = 4;
-  o.config.sequences = 9, o.config.every = 10;  // they play no part
+  o.config.sequences = 9, o.config.every = 10;  // --steps and --eval-steps replace them
   o.config.batch = 3;
   o.config.schedule = "constant";
   o.config.length = test::kSevenSteps;
@@ -52,11 +53,11 @@ TEST_CASE("ntm: a length and validations in steps") {
   more.train.resume = o.train.out;
   more.train.steps = 9;
   test::check_counted_in_steps({o.train.out}, {nine.train.out}, [&] { return train_ntm(more); });
-  // Four batches to ten sequences, of which the last has one.
+  // An epoch of ten sequences has four batches, and the last has one sequence.
   CHECK(training::read_log(training::RunFolder{nine.train.out}.log()).epochs[2]["sequences"] == 23);
 }
 
-TEST_CASE("ntm: steps of several batches are counted as they are taken") {
+TEST_CASE("ntm: steps of several batches: their number, and the sequences after each") {
   NtmConfig c = default_config("copy", false, "lstm");
   c.sequences = 25, c.every = 10, c.batch = 2, c.accumulate = 2;
   CHECK(c.steps() == 3 + 3 + 2);

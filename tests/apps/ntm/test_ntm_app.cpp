@@ -1,3 +1,4 @@
+// ntm: training on every task, exact resume, configurations, scores by length, reports, flags.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -57,7 +58,7 @@ NtmConfig tiny(const std::string& task, bool baseline = false) {
   return c;
 }
 
-/// All numbers of the weights.
+/// All weights, one after the other.
 std::vector<float> weights_of(const NtmTraining& t) {
   std::vector<float> out;
   for (const auto& [name, w] : nn::named_parameters(t.model))
@@ -95,7 +96,7 @@ TEST_CASE("ntm: epochs, their sequences and steps") {
   CHECK(sizes == std::vector<int64_t>{3, 3, 1, 3, 3, 1, 3});
 }
 
-TEST_CASE("ntm: k steps, a state and the rest equal an unbroken run bit for bit, on every task") {
+TEST_CASE("ntm: a stopped and resumed run equals an unbroken one bit for bit, on every task") {
   for (const std::string& task : datasets::sequence_task_names())
     for (int stop_at : {2, 3}) {
       INFO(task, ", stopped at ", stop_at);
@@ -115,7 +116,7 @@ TEST_CASE("ntm: k steps, a state and the rest equal an unbroken run bit for bit,
     }
 }
 
-TEST_CASE("ntm: a run does not depend on the number of threads") {
+TEST_CASE("ntm: same bits on any number of threads") {
   const NtmConfig c = tiny("copy");
   const int before = num_threads();
   std::vector<std::vector<float>> seen;
@@ -129,7 +130,7 @@ TEST_CASE("ntm: a run does not depend on the number of threads") {
   CHECK(seen[0] == seen[1]);
 }
 
-TEST_CASE("ntm: a run goes on with the configuration that it was started with alone") {
+TEST_CASE("ntm: a run resumes only with the configuration that it was started with") {
   TempFolder folder;
   NtmFlags o, resume;
   o.config = tiny("copy");
@@ -142,14 +143,14 @@ TEST_CASE("ntm: a run goes on with the configuration that it was started with al
   CHECK_THROWS_WITH_AS(train_ntm(resume),
                        doctest::Contains("the run was started with another configuration"),
                        IoError);
-  // One of before members that came later.
+  // A configuration without members that came in later versions.
   nlohmann::json older = nlohmann::json::parse(kept);
   for (const char* member : {"accumulate", "memory_use", "epoch_end"}) older.erase(member);
   std::ofstream(path) << older.dump();
   CHECK(train_ntm(resume) == 0);
 }
 
-TEST_CASE("ntm: steps inside backward have the same bits; 8 bits are Adam's") {
+TEST_CASE("ntm: steps inside backward have the same bits; only Adam takes 8 bits") {
   NtmConfig c = tiny("copy");
   c.clip = 0;
   NtmConfig inside = c;
@@ -169,7 +170,7 @@ TEST_CASE("ntm: steps inside backward have the same bits; 8 bits are Adam's") {
   CHECK_THROWS_WITH_AS(check_config(c), doctest::Contains("rmsprop keeps 32"), Error);
 }
 
-TEST_CASE("ntm: configurations come back from text; damaged ones are refused") {
+TEST_CASE("ntm: configurations are read back from JSON; damaged ones are refused") {
   NtmConfig c = tiny("sort");
   c.without = {"content", "shift"};
   CHECK(to_json(config_from_json<NtmConfig>(to_json(c))) == to_json(c));
@@ -190,12 +191,12 @@ TEST_CASE("ntm: configurations come back from text; damaged ones are refused") {
                                                            {"batch", -3}})
     CHECK_THROWS_AS(config_from_json<NtmConfig>(damaged(key, value)), Error);
   CHECK_THROWS_AS(config_from_json<NtmConfig>("{"), Error);
-  nlohmann::json before = nlohmann::json::parse(to_json(c));  // of a version without precisions
+  nlohmann::json before = nlohmann::json::parse(to_json(c));  // as an earlier version wrote it
   before.erase("precision");
   CHECK(to_json(config_from_json<NtmConfig>(before.dump())) == to_json(c));
 }
 
-TEST_CASE("ntm: options that no flag could say are refused by name") {
+TEST_CASE("ntm: values that no flag could set are refused by name") {
   NtmConfig c = tiny("sort");
   c.memory_use.optimizer_bits = 8;
   c.epoch_end.keep = 3;
@@ -205,7 +206,7 @@ TEST_CASE("ntm: options that no flag could say are refused by name") {
       {"accumulate"});
 }
 
-TEST_CASE("ntm: every option of the model reaches it") {
+TEST_CASE("ntm: every model option reaches the model") {
   NtmConfig c = tiny("copy");
   c.controller = "ff";
   c.layers = 2;
@@ -261,7 +262,7 @@ TEST_CASE("ntm: flags") {
     CHECK_THROWS_AS(parse(wrong), Error);
 }
 
-TEST_CASE("ntm: scores are those of the sequences, for any number at a time") {
+TEST_CASE("ntm: scores are the means over sequences, for any batch size") {
   const datasets::SequenceTask task = datasets::sequence_task("copy");
   const SequenceModel model(tiny("copy"));
   const auto scores = score_lengths(model, task, {2, 5}, 30, 4);
@@ -291,16 +292,16 @@ TEST_CASE("ntm: scores are those of the sequences, for any number at a time") {
   const std::string table = length_table(ngrams, {{s, 200}});
   CHECK(table.find(" best\n") != std::string::npos);
   for (size_t at = 0, end = 0; (end = table.find('\n', at)) != table.npos; at = end + 1)
-    CHECK(end - at < 60);  // columns of a narrow terminal
+    CHECK(end - at < 60);  // fits a narrow terminal
 }
 
-TEST_CASE("ntm: lengths of a report") {
+TEST_CASE("ntm: the lengths of a report") {
   CHECK(report_lengths(datasets::sequence_task("copy")) ==
         std::vector<int64_t>{10, 20, 30, 40, 60, 80, 100, 120});
   CHECK(report_lengths(datasets::sequence_task("recall")).front() == 3);
 }
 
-TEST_CASE("ntm: an episode shows what happened") {
+TEST_CASE("ntm: an episode records input, output, memory and weightings") {
   NtmConfig c = tiny("copy");
   c.read_heads = 2;
   const SequenceModel model(c);
@@ -320,7 +321,7 @@ TEST_CASE("ntm: an episode shows what happened") {
       CHECK(sum == doctest::Approx(1));
     }
   CHECK(e.memory.back().step == 13);
-  for (size_t i = 0; i < 7 * 8; ++i) CHECK(e.output.values[i] == 0);  // nothing is asked yet
+  for (size_t i = 0; i < 7 * 8; ++i) CHECK(e.output.values[i] == 0);  // before the recall starts
   const AttentionSentence s = observe_weights(model, task, 6, 3);
   CHECK(s.groups.size() == 2);
   CHECK(s.groups[1].matrices.size() == 2);
@@ -329,7 +330,7 @@ TEST_CASE("ntm: an episode shows what happened") {
   CHECK_THROWS_AS(observe_weights(baseline, task, 6, 3), Error);
 }
 
-TEST_CASE("ntm: a run in bf16 goes on in bf16, bit for bit") {
+TEST_CASE("ntm: a run in bf16 resumes in bf16, bit for bit") {
   TempFolder folder;
   NtmFlags o;
   o.config = tiny("copy");
@@ -372,7 +373,7 @@ TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
   CHECK(report.find("<svg") != std::string::npos);
   CHECK(report.find("read weightings") != std::string::npos);
   CHECK(report.find("on 160 validation sequences</p>") != std::string::npos);
-  // All strips of a sequence stand in one column, so that a step is at one place in all of them.
+  // All strips of a sequence are in one column: a step has the same position in all of them.
   CHECK(report.find(".strips figure { display: block; }") != std::string::npos);
   const size_t strips = report.find("<div class=\"strips\">");
   const std::string column = report.substr(strips, report.find("</div>", strips) - strips);

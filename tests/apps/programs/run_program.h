@@ -1,4 +1,4 @@
-// Programs as a person starts them: in a pipe, or in a terminal of so many columns.
+// Starts programs with pipes or in a terminal of a given width, and collects their output.
 #pragma once
 
 #include <poll.h>
@@ -19,20 +19,20 @@ namespace tern::test {
 
 struct Ran {
   int code = -1;
-  std::string out, err;  ///< in a terminal all is in `out`, with line ends of one character
+  std::string out, err;  ///< in a terminal all is in `out`, with "\n" as line end
 };
 
 struct RunOptions {
-  int columns = 0;  ///< of a terminal; 0: pipes
+  int columns = 0;  ///< width of the terminal; 0: pipes
   std::string folder = ".";
-  std::string typed = {};  ///< into a terminal
+  std::string typed = {};  ///< input, typed into the terminal
   std::map<std::string, std::string> environment = {};
 };
 
 namespace detail {
 
 [[noreturn]] inline void become(const std::vector<std::string>& words, const RunOptions& o) {
-  // A terminal that can do what most can, and no wish of whoever runs the tests.
+  // A common terminal, without the settings of the person who runs the tests.
   ::setenv("TERM", "xterm-256color", 1);
   ::unsetenv("NO_COLOR");
   for (const auto& [name, value] : o.environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -43,7 +43,7 @@ namespace detail {
   ::_exit(127);
 }
 
-// Reads both until they are closed.
+// Reads both descriptors until they are closed.
 inline void drain(int first, std::string& a, int second, std::string& b) {
   pollfd fds[] = {{first, POLLIN, 0}, {second, POLLIN, 0}};
   std::string* texts[] = {&a, &b};
@@ -54,7 +54,7 @@ inline void drain(int first, std::string& a, int second, std::string& b) {
       char buffer[4096];
       const ssize_t n = ::read(fds[i].fd, buffer, sizeof buffer);
       if (n > 0) texts[i]->append(buffer, static_cast<size_t>(n));
-      if (n <= 0) fds[i].fd = -1;  // a terminal that is closed gives EIO
+      if (n <= 0) fds[i].fd = -1;  // a closed terminal gives EIO
     }
   }
 }
@@ -86,7 +86,7 @@ inline Ran run_in_terminal(const std::vector<std::string>& words, const RunOptio
 
 }  // namespace detail
 
-/// `words` are a program of PATH, or its path, and its arguments.
+/// `words`: a program of PATH or its path, then its arguments.
 inline Ran run_words(const std::vector<std::string>& words, const RunOptions& o = {}) {
   if (o.columns > 0) return detail::run_in_terminal(words, o);
   int out[2], err[2];
@@ -109,14 +109,14 @@ inline Ran run_words(const std::vector<std::string>& words, const RunOptions& o 
   return ran;
 }
 
-/// One of tern's programs.
+/// Runs one of tern's programs.
 inline Ran run_program(const std::string& name, std::vector<std::string> arguments,
                        const RunOptions& o = {}) {
   arguments.insert(arguments.begin(), std::string(TERN_BINARY_DIR "/apps/") + name);
   return run_words(arguments, o);
 }
 
-/// The rows that are written on a terminal, each as often as it is written over.
+/// The rows written on a terminal, including those that were overwritten later.
 inline std::vector<std::string> rows(const std::string& text) {
   std::vector<std::string> out;
   for (size_t at = 0; at < text.size();) {
@@ -129,7 +129,7 @@ inline std::vector<std::string> rows(const std::string& text) {
   return out;
 }
 
-/// Characters of UTF-8.
+/// Counts the characters of UTF-8 text.
 inline int64_t characters(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }

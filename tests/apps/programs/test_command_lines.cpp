@@ -1,5 +1,5 @@
-// What programs say of flags: versions, misspelt ones, numbers, idle ones; and what is generated
-// from them for shells and man.
+// Command lines of all programs: versions, mistakes in flags, numbers, --help, and the completions
+// and manual pages that are generated from the flags.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ std::vector<std::string> words(const std::string& text) {
   return out;
 }
 
-/// A program's commands by its --help; a program without any has one of no name.
+/// A program's commands as --help lists them; one empty name for a program without commands.
 std::vector<std::string> commands(const std::string& program) {
   const std::string help = run_program(program, {"--help"}).out;
   const size_t at = help.find("\nCommands:\n");
@@ -50,7 +50,7 @@ std::string help_of(const std::string& program, const std::string& command,
   return ran.out;
 }
 
-/// The flags that --help lists in front of its lines.
+/// The flags that --help lists at the start of its lines.
 std::set<std::string> flags(const std::string& program, const std::string& command) {
   const std::string help = help_of(program, command);
   std::set<std::string> names;
@@ -64,7 +64,7 @@ std::set<std::string> flags(const std::string& program, const std::string& comma
   return names;
 }
 
-/// The examples of a --help.
+/// The examples in a --help text.
 std::vector<std::string> examples(const std::string& help) {
   const std::string heading = "\n\nExamples:\n";
   const size_t at = help.find(heading);
@@ -76,7 +76,7 @@ std::vector<std::string> examples(const std::string& help) {
   return lines;
 }
 
-/// What bash offers for the last of the words.
+/// bash's completions of the last word.
 std::set<std::string> completions(const std::string& program, const std::string& line,
                                   const std::string& folder = ".") {
   std::string script = "source '" + share(program + ".bash") + "'; COMP_WORDS=(" + line +
@@ -88,7 +88,7 @@ std::set<std::string> completions(const std::string& program, const std::string&
   return {found.begin(), found.end()};
 }
 
-TEST_CASE("programs: each says which tern it is of") {
+TEST_CASE("programs: each prints tern's version") {
   const std::string list = read_file(TERN_SOURCE_DIR "/CMakeLists.txt");
   std::smatch version;
   REQUIRE(std::regex_search(list, version, std::regex("project\\(tern VERSION ([0-9.]+)")));
@@ -96,7 +96,7 @@ TEST_CASE("programs: each says which tern it is of") {
     const Ran ran = run_program(program, {"--version"});
     CHECK(ran.code == 0);
     CHECK(ran.err == "");
-    // And, in a second line, what else a report of a fault asks for.
+    // A second line has what a bug report needs besides.
     CHECK(ran.out.starts_with(program + " (tern) " + version[1].str()));
     CHECK(std::regex_search(
         ran.out, std::regex("\n(g|clang)\\+\\+ [0-9.]+, (AVX|base)[^,\n]*, .*(BLAS|BLIS|MKL)")));
@@ -105,7 +105,7 @@ TEST_CASE("programs: each says which tern it is of") {
   CHECK(run_program("lm", {"train", "--version"}).out == run_program("lm", {"--version"}).out);
 }
 
-/// A line of command_lines.txt and what is said of it.
+/// A line of command_lines.txt, its exit code, and parts of its output.
 struct Case {
   std::string line;
   int code;
@@ -128,7 +128,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-TEST_CASE("programs: a mistaken command line is answered with its name and a way out") {
+TEST_CASE("programs: the answer to a wrong command line names the mistake and a way out") {
   const TempDir dir;
   std::filesystem::create_directory(dir / "pics");
   write_file(dir / "book.txt", "Once upon a time.\n");
@@ -150,7 +150,7 @@ TEST_CASE("programs: a mistaken command line is answered with its name and a way
   }
 }
 
-TEST_CASE("programs: lm's defaults are those of texts, and stories have theirs beside them") {
+TEST_CASE("programs: --help gives lm's defaults for texts, and beside them those for stories") {
   const std::string help = run_program("lm", {"train", "--help"}).out;
   const std::string page = read_file(share("lm.1"));
   const std::string line = std::regex_replace(help, std::regex("\\s+"), " ");
@@ -170,7 +170,7 @@ TEST_CASE("programs: a number may be written with an exponent") {
                                           "500",   "--lr",        "0.001", "--heads",
                                           "1,2",   "--seed",      "12",    "--dry-run"};
   const Ran ran = run_program("ntm", exponents, there);
-  const std::string memory = "needs up to";  // what is free behind it changes
+  const std::string memory = "needs up to";  // the free memory after it changes
   CHECK(ran.err == "");
   CHECK(has(ran.out, memory));
   CHECK(ran.out.substr(0, ran.out.find(memory)) == [&](const std::string& out) {
@@ -178,7 +178,7 @@ TEST_CASE("programs: a number may be written with an exponent") {
   }(run_program("ntm", plain, there).out));
 }
 
-TEST_CASE("programs: --help begins with the usage and fits the terminal, no word broken") {
+TEST_CASE("programs: --help begins with the usage and fits the terminal without breaking words") {
   for (const std::string& program : kPrograms) {
     std::vector<std::string> all = commands(program);
     if (all[0] != "") all.insert(all.begin(), "");
@@ -192,7 +192,7 @@ TEST_CASE("programs: --help begins with the usage and fits the terminal, no word
         CHECK(words(help) == words(whole));
         for (const std::string& row : rows(help)) {
           CAPTURE(row);
-          // A flag or a word that is longer has a line of its own.
+          // A longer flag or word has a line of its own.
           const std::string text = row.substr(row.find_first_not_of(' '));
           CHECK((characters(row) <= std::max(columns, 40) || words(text).size() <= 2));
         }
@@ -204,7 +204,7 @@ TEST_CASE("programs: --help begins with the usage and fits the terminal, no word
   }
 }
 
-TEST_CASE("programs: a training's flags are in groups") {
+TEST_CASE("programs: the flags of training commands are in groups") {
   for (const std::string& program : kPrograms) {
     if (program == "tern") continue;
     CAPTURE(program);
@@ -223,7 +223,8 @@ TEST_CASE("programs: a training's flags are in groups") {
   }
 }
 
-TEST_CASE("programs: every command has real examples, and a program shows the first of each") {
+TEST_CASE(
+    "programs: every command has working examples, and --help of the program has the first ones") {
   const RunOptions wide{.environment = {{"COLUMNS", "9999"}}};
   for (const std::string& program : kPrograms) {
     CAPTURE(program);
@@ -248,7 +249,7 @@ TEST_CASE("programs: every command has real examples, and a program shows the fi
   }
 }
 
-TEST_CASE("programs: --help is one of its flags, anywhere, but no value of another") {
+TEST_CASE("programs: --help works anywhere on the line, but not as the value of a flag") {
   const std::string help = help_of("ntm", "train");
   CHECK(run_program("ntm", {"train", "--sequences", "9", "--help"}).out == help);
   CHECK(run_program("ntm", {"train", "--seqences", "9", "-h"}).out == help);
@@ -268,7 +269,7 @@ TEST_CASE("programs: an error fits the terminal, and is one line in a pipe") {
     CHECK(rows(ran.out).size() > 1);
     for (const std::string& row : rows(ran.out)) CHECK(characters(row) <= columns);
   }
-  // A command that is to be copied stays in one piece.
+  // A command to copy stays in one piece.
   write_file(dir / "w.pt", std::string("PK\3\4", 4) + "archive/data.pkl");
   const Ran torch = run_program("train_cifar", {"--init", "w.pt", "--limit", "8"},
                                 {.columns = 80, .folder = dir.path()});
@@ -277,7 +278,7 @@ TEST_CASE("programs: an error fits the terminal, and is one line in a pipe") {
   CHECK(std::regex_search(torch.out, std::regex("\n  python3 -c '[^\n]*' w.pt w.safetensors\n")));
 }
 
-TEST_CASE("programs: completion and manual page have every flag and command") {
+TEST_CASE("programs: completions and manual pages have every flag and command") {
   for (const std::string& program : kPrograms) {
     CAPTURE(program);
     const std::string zsh = read_file(share("_" + program)), man = read_file(share(program + ".1"));
@@ -313,7 +314,7 @@ TEST_CASE("programs: bash completes flags, choices, folders and files") {
   CHECK(completions("train_cifar", "train_cifar --ep") == Words{"--epochs"});
   CHECK(completions("lm", "lm t") == Words{"train"});
   CHECK(completions("lm", "lm train --model g") == Words{"gpt", "gmlp"});
-  CHECK(completions("lm", "lm train --model = ll") == Words{"llama"});  // as bash cuts --model=ll
+  CHECK(completions("lm", "lm train --model = ll") == Words{"llama"});  // bash splits --model=ll so
   CHECK(completions("lm", "lm train --model =") == Words{"gpt", "llama", "gmlp", "bert"});
   CHECK(completions("lm", "lm train --optimizer-bits ''") == Words{"32", "8"});
   CHECK(completions("lm", "lm train --epochs ''") == Words{});
@@ -325,7 +326,8 @@ TEST_CASE("programs: bash completes flags, choices, folders and files") {
   CHECK(completions("ntm", "ntm --v") == Words{"--version"});
 }
 
-TEST_CASE("programs: the generated texts are those that the shell and man ask for") {
+TEST_CASE(
+    "programs: generated completions and manual pages have the syntax of the shell and of man") {
   CHECK(run_program("lm", {"--print-completion", "bash"}).out == read_file(share("lm.bash")));
   CHECK(run_program("lm", {"--print-man"}).out == read_file(share("lm.1")));
   const Ran fish = run_program("lm", {"--print-completion", "fish"});
@@ -333,22 +335,22 @@ TEST_CASE("programs: the generated texts are those that the shell and man ask fo
   CHECK(has(fish.err, "bash or zsh, not 'fish'"));
   const std::string man = read_file(share("translate.1"));
   CHECK(man.starts_with(".TH TRANSLATE 1 \"\" \"tern "));
-  CHECK(has(man, "\n.nh\n"));  // a flag that is hyphenated cannot be copied
+  CHECK(has(man, "\n.nh\n"));  // no hyphenation: a hyphenated flag cannot be copied
   for (const char* section :
        {"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "COMMANDS", "EXIT STATUS"})
     CHECK(has(man, std::string("\n.SH ") + section + "\n"));
-  std::istringstream lines(man);  // a request is known, or text begins the line
+  std::istringstream lines(man);  // a line that starts with a dot must be a known request
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with("."))
       CHECK(std::regex_match(line, std::regex("\\.(TH|SH|SS|PP|TP|br|nh|ad)( .*)?")));
 }
 
-TEST_CASE("programs: docs/commands.md is what they say; tools/commands_page.sh writes it anew") {
+TEST_CASE("programs: docs/commands.md is their --help; tools/commands_page.sh writes it") {
   const std::string page = read_file(TERN_SOURCE_DIR "/docs/commands.md");
   std::string said = page.substr(0, page.find("## "));
   for (const std::string& program : kPrograms) said += run_program(program, {"--print-help"}).out;
-  CHECK((page == said));  // else it is long
-  // A section each, with the text of --help.
+  CHECK((page == said));  // no message: the texts are long
+  // Each command has a section with its --help text.
   for (const std::string& program : kPrograms)
     for (const std::string& command : commands(program)) {
       const std::string name = command.empty() ? "## " + program : "### " + program + " " + command;

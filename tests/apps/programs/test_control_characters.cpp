@@ -1,4 +1,4 @@
-// Names, lines and texts with characters that a terminal obeys, and what of them programs print.
+// Control characters in names, lines and texts: programs never send them to a terminal.
 #include <doctest/doctest.h>
 
 #include "tern/tests/apps/programs/run_program.h"
@@ -11,7 +11,7 @@ using Words = std::vector<std::string>;
 
 const std::string kEscape = "\x1b[31m", kShown = "\u241b[31m";
 
-// A bar of tern's own is cleared; no other command may reach the terminal.
+// Whether control sequences are left after removing those of tern's progress bar.
 bool commands(std::string text) {
   for (size_t at; (at = text.find("\r\x1b[K")) != text.npos;) text.erase(at, 4);
   return has(text, "\x1b") || has(text, "\u009b");
@@ -29,7 +29,7 @@ struct Folder {
 
 }  // namespace
 
-TEST_CASE("control characters: samples of a training, names of folders, and the report") {
+TEST_CASE("control characters: in samples of a training, in names of folders, in the report") {
   const Folder folder;
   std::string text;
   for (int i = 0; i < 20; ++i) text += "the " + kEscape + "cat \u009bsat on the mat and slept\n";
@@ -44,7 +44,7 @@ TEST_CASE("control characters: samples of a training, names of folders, and the 
     const Ran ran = folder.run("lm", train, columns);
     CAPTURE(ran.out);
     CHECK(ran.code == 0);
-    CHECK(has(ran.out + ran.err, "the " + kShown + "cat \uFFFDsat"));  // a prompt
+    CHECK(has(ran.out + ran.err, "the " + kShown + "cat \uFFFDsat"));  // the prompt of a sample
     CHECK(has(ran.out, "run" + kShown));
     CHECK_FALSE(commands(ran.out + ran.err));
     const std::string page = read_file(folder.dir / out + "/report.html");
@@ -54,7 +54,7 @@ TEST_CASE("control characters: samples of a training, names of folders, and the 
   }
 }
 
-TEST_CASE("control characters: errors that quote names and lines") {
+TEST_CASE("control characters: in errors that quote names and lines") {
   const Folder folder;
   const std::string name = "no" + kEscape;
   for (const int columns : {0, 80})
@@ -66,7 +66,7 @@ TEST_CASE("control characters: errors that quote names and lines") {
              {"translate", {"run", "--model", name}},
              {"train_cifar", {"--data", name}},
              {"tern", {"report", name, name}}}) {
-      const std::string& tried = program;  // clang captures no structured bindings
+      const std::string& tried = program;  // clang 14 cannot capture a structured binding
       CAPTURE(tried);
       const Ran ran = folder.run(program, arguments, columns);
       CAPTURE(ran.out + ran.err);
@@ -74,7 +74,7 @@ TEST_CASE("control characters: errors that quote names and lines") {
       CHECK(has(ran.out + ran.err, kShown));
       CHECK_FALSE(commands(ran.out + ran.err));
     }
-  // A configuration from somebody else, which JSON lets say anything.
+  // A foreign configuration: JSON can contain any character.
   REQUIRE(folder
               .run("ntm", {"train", "--task", "copy", "--baseline", "--layers", "1", "--hidden",
                            "2", "--sequences", "1", "--batch", "1", "--out", "run"})
@@ -92,7 +92,7 @@ TEST_CASE("control characters: errors that quote names and lines") {
   }
 }
 
-TEST_CASE("control characters: data is unchanged in a pipe, and shown on a terminal") {
+TEST_CASE("control characters: data is unchanged in a pipe, and made visible on a terminal") {
   const Folder folder;
   std::string text;
   for (int i = 0; i < 20; ++i) text += "thecatsatonthemat\n";
@@ -114,14 +114,14 @@ TEST_CASE("control characters: data is unchanged in a pipe, and shown on a termi
   CHECK_FALSE(commands(shown.out));
 }
 
-TEST_CASE("control characters: a sentence whose attention is drawn") {
+TEST_CASE("control characters: in a sentence whose attention is drawn") {
   const Folder folder;
   REQUIRE(folder
               .run("translate", {"train", "--first", "40", "--epochs", "1", "--dim", "8", "--heads",
                                  "1", "--ffn", "8", "--layers", "1", "--out", "model"})
               .code == 0);
   const Words plot = {"plot", "--model", "model", "a " + kEscape + "dog \u009bx"};
-  const Ran piped = folder.run("translate", plot);  // without colours
+  const Ran piped = folder.run("translate", plot);  // no colours
   CHECK(piped.code == 0);
   CHECK(piped.out.starts_with("a " + kShown + "dog \uFFFDx\n"));
   CHECK_FALSE(commands(piped.out + piped.err));

@@ -1,4 +1,4 @@
-// translate run as the co-process of another program: a line in, its translation out, the next one.
+// translate run as a coprocess: another program writes a line and reads its translation, in turn.
 #include <doctest/doctest.h>
 
 #include "tern/tests/apps/programs/run_program.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// A program whose standard input and output are pipes to this one.
+/// A child process; this process holds the other ends of its standard input and output.
 class Coprocess {
  public:
   Coprocess(const std::string& program, Words arguments, const std::string& folder) {
@@ -32,7 +32,7 @@ class Coprocess {
   void write(const std::string& text) const {
     check(::write(to_, text.data(), text.size()) == std::ssize(text), "write failed");
   }
-  /// Lines that it writes, for which it may take a while; fewer if nothing more comes.
+  /// Waits for `count` lines of output; returns fewer if the output ends.
   std::string read_lines(int64_t count) {
     const auto is_there = [&] { return std::count(text_.begin(), text_.end(), '\n') >= count; };
     while (!is_there() && read()) {
@@ -43,7 +43,7 @@ class Coprocess {
     text_.erase(0, end);
     return lines;
   }
-  /// Closes its input, and gives the rest of what it writes.
+  /// Closes the child's input and returns the rest of its output.
   std::string finish() {
     ::close(to_);
     while (read()) {
@@ -54,7 +54,7 @@ class Coprocess {
   }
 
  private:
-  // What never comes is a failure of the test, and not its hanging.
+  // A timeout makes the test fail instead of hang.
   bool read() {
     constexpr int kLongest = 120000;  // milliseconds
     pollfd file{from_, POLLIN, 0};
@@ -76,7 +76,8 @@ std::string file_of(const std::string& path, const Words& lines) {
   return write_file(path, text);
 }
 
-TEST_CASE("programs: translate run answers each line before it gets the next, as in one batch") {
+TEST_CASE(
+    "programs: translate run answers each line before the next one, as it does in one batch") {
   TempDir dir;
   const Ran trained = run_program("translate",
                                   {"train", "--first", "60", "--epochs", "2", "--batch", "8",
@@ -110,7 +111,7 @@ TEST_CASE("programs: translate run answers each line before it gets the next, as
   }
 }
 
-TEST_CASE("programs: translate run waits for no more than whole lines") {
+TEST_CASE("programs: translate run waits only for whole lines") {
   TempDir dir;
   REQUIRE(run_program("translate",
                       {"train", "--first", "60", "--epochs", "1", "--batch", "8", "--dim", "16",
@@ -118,13 +119,13 @@ TEST_CASE("programs: translate run waits for no more than whole lines") {
                       {.folder = dir.path()})
               .code == 0);
   Coprocess one("translate", {"run", "--model", "model", "--threads", "1"}, dir.path());
-  one.write("The cat sleeps.\nThe dog sleeps.\nThe ho");  // two lines, and a part of one
+  one.write("The cat sleeps.\nThe dog sleeps.\nThe ho");  // two lines, and part of a third
   const std::string two = one.read_lines(2);
   CHECK(std::count(two.begin(), two.end(), '\n') == 2);
   one.write("rse sleeps.\n");
   const std::string third = one.read_lines(1);
   REQUIRE(third.ends_with("\n"));
-  one.write("The bird sle");  // closed in mid-line: what there is of it is the last line
+  one.write("The bird sle");  // the input ends here: this part is the last line
   const std::string rest = one.finish();
   CHECK(std::count(rest.begin(), rest.end(), '\n') == 1);
   write_file(dir / "lines", "The cat sleeps.\nThe dog sleeps.\nThe horse sleeps.\nThe bird sle");

@@ -1,4 +1,4 @@
-// Folders of runs that are given to another program than the one that made them.
+// A run's folder given to a program that did not make it: the error names the right program.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -13,12 +13,12 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-/// A training program, with a run of a second.
+/// A training program with flags for a run of one second.
 struct Maker {
   std::string name;
-  Words train;              // the command
-  Words flags;              // of a run
-  std::vector<Words> uses;  // of a run's folder, which is FOLDER
+  Words train;              // the command for training
+  Words flags;              // flags of the run
+  std::vector<Words> uses;  // commands that use its folder, called FOLDER
 };
 
 const std::vector<Maker> kMakers = {
@@ -70,7 +70,7 @@ std::set<std::string> files(const std::string& folder) {
   return names;
 }
 
-TEST_CASE("programs: a run of another program is called by its name, and how it goes on") {
+TEST_CASE("programs: a run of another program is refused with that program's name and command") {
   const TempDir dir;
   std::string text, pairs;
   for (int i = 0; i < 20; ++i) {
@@ -81,7 +81,7 @@ TEST_CASE("programs: a run of another program is called by its name, and how it 
   write_file(dir / "pairs", pairs);
   const RunOptions there{.folder = dir.path()};
   for (const Maker& maker : kMakers) {
-    const std::string run = "a " + maker.name;  // a shell wants quotes around it
+    const std::string run = "a " + maker.name;  // a shell needs quotes around it
     const Ran made = run_program(
         maker.name, with(with(maker.train, maker.flags), {"--threads", "1", "--out", run}), there);
     REQUIRE_MESSAGE(made.code == 0, made.err);
@@ -94,7 +94,7 @@ TEST_CASE("programs: a run of another program is called by its name, and how it 
       CAPTURE(maker.name + " to " + other.name);
       const Ran resumed = run_program(other.name, with(other.train, {"--resume", run}), there);
       if (&other == &maker) {
-        CHECK_MESSAGE(resumed.code == 0, resumed.err);  // the command that the others name
+        CHECK_MESSAGE(resumed.code == 0, resumed.err);  // the suggested command
         continue;
       }
       CHECK(resumed.code == 2);
@@ -111,7 +111,7 @@ TEST_CASE("programs: a run of another program is called by its name, and how it 
     }
   }
   CHECK(files(dir.path()) == before);
-  // What says nothing of its program is refused as before, or taken.
+  // If the record names no program, each program judges the folder by its files.
   for (const char* record : {"", "{}", "not JSON"}) {
     write_file(dir / "a lm/run.json", record);
     const Ran used = run_program("ntm", {"eval", "--model", "a lm"}, there);

@@ -1,5 +1,5 @@
-// The script ./run, in a copy of the tree that has it and what it reads. What it calls to build and
-// to install (cmake, g++, apt-get, ...) are scripts that write down how they were called.
+// The script ./run in a small copy of the tree. cmake, g++, apt-get and the like are replaced by
+// scripts that record their calls.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -18,7 +18,8 @@ using Words = std::vector<std::string>;
 
 const std::string kSource = TERN_SOURCE_DIR;
 
-// As CMake does: a folder has the sources that it was configured for. A program says that it runs.
+// Like cmake: refuses a build folder configured for other sources. Built programs print their
+// arguments.
 constexpr const char* kCmake = R"(case "$1" in
 -S)
   home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$4/CMakeCache.txt" 2>/dev/null)
@@ -58,7 +59,7 @@ struct Clone {
                "#!/bin/sh\necho " + name + " \"$@\" >> '" + (dir / "calls") + "'\n" + body);
     fs::permissions(bin + "/" + name, fs::perms::owner_all);
   }
-  /// `typed`: into a terminal; else there is none.
+  /// `typed`: input typed into a terminal; if empty, there is no terminal.
   Ran run(const Words& words, std::map<std::string, std::string> environment = {},
           const std::string& typed = "") const {
     const char* const path = std::getenv("PATH");
@@ -77,7 +78,7 @@ struct Clone {
   }
 };
 
-TEST_CASE("run: says how to use it") {
+TEST_CASE("run: prints how to use it") {
   const std::string script = kSource + "/run";
   const Ran bare = run_words({script});
   CHECK(bare.code == 2);
@@ -89,7 +90,7 @@ TEST_CASE("run: says how to use it") {
   const Ran help = run_words({script, "--help"});
   CHECK(help.code == 0);
   CHECK(help.out == bare.err);
-  // By sh, too; and where there is no bash that is said.
+  // Works with sh, too. Without bash it says so.
   CHECK(run_words({"sh", script, "--help"}).out == help.out);
   TempDir none;
   const Ran without = run_words({"/bin/sh", script}, {.environment = {{"PATH", none.path()}}});
@@ -97,7 +98,7 @@ TEST_CASE("run: says how to use it") {
   CHECK(without.err == "run: this script needs bash\n");
 }
 
-TEST_CASE("run: a program that is not there is taken for the nearest") {
+TEST_CASE("run: an unknown program name is answered with the nearest one") {
   const std::string script = kSource + "/run";
   for (const auto& [word, meant] : std::vector<std::pair<std::string, std::string>>{
            {"train_cifer", "; did you mean train_cifar?"},
@@ -112,7 +113,7 @@ TEST_CASE("run: a program that is not there is taken for the nearest") {
   }
 }
 
-TEST_CASE("run: --help needs no build, and is what the program says") {
+TEST_CASE("run: --help needs no build, and is the program's text") {
   const Clone clone;
   for (const Words& words :
        {Words{"train_cifar", "--help"}, Words{"lm", "--help"}, Words{"lm", "train", "-h"},
@@ -126,16 +127,16 @@ TEST_CASE("run: --help needs no build, and is what the program says") {
   }
   CHECK(clone.calls() == "");
   CHECK_FALSE(fs::exists(clone.root + "/build"));
-  // A program that was built says it itself; behind -- there is no flag.
+  // A built program prints its own help. After -- there are no flags.
   REQUIRE(clone.run({"ntm", "--", "--help"}).out == "ntm runs -- --help\n");
   CHECK(clone.run({"ntm", "--help"}).out == "ntm runs --help\n");
-  // But an old one may lack flags.
+  // But an older one may lack flags.
   fs::last_write_time(clone.root + "/docs/commands.md",
                       fs::last_write_time(clone.root + "/build/apps/ntm") + std::chrono::hours(1));
   CHECK(clone.run({"ntm", "--help"}).out.starts_with("Usage: ntm COMMAND"));
 }
 
-TEST_CASE("run: a clone that was copied or moved is configured anew") {
+TEST_CASE("run: a copied or moved clone is configured again") {
   const Clone clone;
   const Ran first = clone.run({"ntm", "a"});
   CHECK_MESSAGE(first.code == 0, first.err);
@@ -154,7 +155,7 @@ TEST_CASE("run: a clone that was copied or moved is configured anew") {
   CHECK_FALSE(fs::exists(old));
 }
 
-TEST_CASE("run: packages are installed only where somebody said so") {
+TEST_CASE("run: packages are installed only with consent") {
   const std::map<std::string, std::string> missing = {{"MISSING", "zlib1g-dev"}};
   const auto installs = [](const Clone& clone) {
     return has(clone.calls(), "apt-get -q install -y --no-install-recommends zlib1g-dev\n");
@@ -162,7 +163,7 @@ TEST_CASE("run: packages are installed only where somebody said so") {
   {
     const Clone clone;
     const Ran ran = clone.run({"ntm"}, missing);
-    CHECK(ran.out == "ntm runs\n");  // they may be there in another form
+    CHECK(ran.out == "ntm runs\n");  // they may be present in another form
     CHECK(has(ran.err,
               "packages are missing: zlib1g-dev. Without a terminal to ask on, nothing is "
               "installed; ./run --yes ntm does it, or: apt-get install zlib1g-dev"));
@@ -183,7 +184,7 @@ TEST_CASE("run: packages are installed only where somebody said so") {
   }
 }
 
-TEST_CASE("run: a compiler that is too old is said before anything is built") {
+TEST_CASE("run: an old compiler is reported before anything is built") {
   const Clone clone;
   const Ran old = clone.run({"ntm"}, {{"GXX", "9"}});
   CHECK(old.code == 1);
@@ -194,7 +195,7 @@ TEST_CASE("run: a compiler that is too old is said before anything is built") {
   CHECK(clone.run({"ntm"}, {{"GXX", "unknown"}}).code == 0);
 }
 
-TEST_CASE("run: install installs libraries and programs, and says where") {
+TEST_CASE("run: install installs libraries and programs, and prints where") {
   const Clone clone;
   const std::string to = clone.dir / "my tern";
   const Ran ran = clone.run({"install", to});

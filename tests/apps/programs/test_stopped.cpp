@@ -1,5 +1,5 @@
-// A run that is stopped names the command that goes on with it, and a finished one the command that
-// uses its weights, as a shell takes them.
+// The last lines of a run: a stopped run prints the command that resumes it, and a finished one the
+// command that uses its weights, quoted for a shell.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ RunOptions with_programs(const TempDir& dir) {
           .environment = {{"PATH", TERN_BINARY_DIR "/apps:" + std::string(path ? path : "")}}};
 }
 
-/// What `command` says in a shell until a signal stops it, once the shell finds that `begun` holds.
+/// The output of `command`, stopped by SIGTERM as soon as the shell condition `begun` is true.
 std::string stopped(const std::string& command, const std::string& begun, const TempDir& dir) {
   const std::string script = command + " > said 2>&1 & for i in $(seq 600); do " + begun +
                              " && break; sleep .1; done; kill -TERM $!; wait $!; echo $?";
@@ -27,7 +27,7 @@ std::string stopped(const std::string& command, const std::string& begun, const 
   return read_file(dir / "said");
 }
 
-TEST_CASE("programs: a stopped run says a whole command to resume it, which does") {
+TEST_CASE("programs: a stopped run prints a complete command that resumes it") {
   for (const std::string start :
        {"translate train --first 40 --epochs 100000 --dim 16",
         "lm train --text text --vocab 257 --context 8 --dim 8 --heads 1 --layers 1 --batch 2 "
@@ -56,7 +56,7 @@ struct Training {
   std::string start, purpose, use, more;
 };
 
-TEST_CASE("programs: a finished run says a whole command that uses its weights") {
+TEST_CASE("programs: a finished run prints a complete command that uses its weights") {
   const std::string folder = "'it'\\''s mine'";
   for (const Training& t : std::vector<Training>{
            {"ntm train --hidden 6 --slots 9 --width 4 --sequences 2 --every 2", "test it",
@@ -77,15 +77,15 @@ TEST_CASE("programs: a finished run says a whole command that uses its weights")
                               with_programs(dir));
     CHECK(ran.code == 0);
     CHECK_MESSAGE(has(ran.out, "\nto " + t.purpose + ": " + t.use + folder), ran.out);
-    if (t.start.starts_with("train_cifar")) continue;  // which pictures?
+    if (t.start.starts_with("train_cifar")) continue;  // its command needs pictures
     const Ran used =
         run_words({"sh", "-c", t.use + folder + t.more + " --threads 1"}, with_programs(dir));
     CHECK_MESSAGE(used.code == 0, used.err);
-    if (t.purpose == "translate") CHECK_MESSAGE(used.err.empty(), used.err);  // all words are known
+    if (t.purpose == "translate") CHECK_MESSAGE(used.err.empty(), used.err);  // no unknown words
   }
 }
 
-TEST_CASE("programs: a run that ./run has started is resumed by ./run") {
+TEST_CASE("programs: a run started by ./run is resumed by ./run") {
   TempDir dir;
   const std::string said = stopped(
       "bash -c 'exec -a \"./run ntm\" ntm train --hidden 6 --slots 9 --width 4 --sequences 1e8 "

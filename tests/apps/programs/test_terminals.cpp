@@ -1,5 +1,5 @@
-// What programs write where: terminals of any width, pipes, results on standard output; and runs
-// that are refused, resumed or in their first epoch.
+// Output on terminals of any width, in pipes and on standard output, and messages about runs that
+// are refused, resumed or in their first epoch.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -26,7 +26,7 @@ struct Asked {
   Words arguments;
 };
 
-/// A text, pairs, and arguments for trainings of a second on them.
+/// A text, pairs, and arguments for trainings of one second on them.
 struct Desk {
   TempDir dir;
   Words lm = {"train", "--text",  "text", "--vocab",   "257", "--context",
@@ -39,7 +39,7 @@ struct Desk {
   Desk() {
     std::string text, pairs;
     for (int i = 0; i < 20; ++i) {
-      text += "thecatsatonthemat\n";  // without words, no samples, which could be any bytes
+      text += "thecatsatonthemat\n";  // no words, so no samples, whose bytes are arbitrary
       pairs += "a cat\tun chat\na dog\tun chien\n";
     }
     write_file(dir / "text", text);
@@ -53,7 +53,7 @@ struct Desk {
 
 bool moves_cursor(const std::string& text) { return has(text, "\r") || has(text, "\x1b"); }
 
-TEST_CASE("programs: what a training says fits the terminal") {
+TEST_CASE("programs: the output of a training fits the terminal") {
   const Desk desk;
   for (int columns : {40, 60, 80}) {
     const Ran ran = desk.run("lm", with(desk.lm, {"--epochs", "2"}), {.columns = columns});
@@ -62,7 +62,7 @@ TEST_CASE("programs: what a training says fits the terminal") {
     CHECK(has(ran.out, "\nepoch 2/2  train loss"));
     for (const std::string& row : rows(ran.out)) {
       CAPTURE(row);
-      // A path has no place to break it at.
+      // A path has no place for a line break.
       const std::string text = row.substr(row.find_first_not_of(' '));
       CHECK((characters(row) <= columns || !has(text, " ")));
     }
@@ -70,7 +70,8 @@ TEST_CASE("programs: what a training says fits the terminal") {
   }
 }
 
-TEST_CASE("programs: the time left is known from the second epoch on, however short it is") {
+TEST_CASE(
+    "programs: the remaining time is known from the second epoch on, also if epochs are short") {
   const Desk desk;  // epochs of half a second
   const Ran ran = desk.run(
       "ntm", {"train", "--sequences", "300", "--every", "100", "--threads", "1", "--out", "run"},
@@ -92,11 +93,11 @@ TEST_CASE("programs: a dumb terminal and a pipe get plain lines") {
   const Ran piped = desk.run("lm", with(desk.lm, {"--epochs", "1"}));
   CHECK(piped.code == 0);
   CHECK_FALSE(moves_cursor(piped.out + piped.err));
-  // Whole lines, for whatever reads a log.
+  // Whole lines, for programs that read the log.
   CHECK(std::regex_search(piped.err, std::regex("\nepoch 1/1  .*tokens/s  lr .*\n")));
 }
 
-TEST_CASE("programs: standard output carries the results of a training alone") {
+TEST_CASE("programs: a training writes only its results to standard output") {
   const Desk desk;
   struct Result {
     std::string program;
@@ -139,7 +140,7 @@ TEST_CASE("programs: standard output carries the results of a training alone") {
   CHECK(has(read.err, "gpt"));
 }
 
-TEST_CASE("programs: --dry-run says how long all steps take, and writes nothing") {
+TEST_CASE("programs: --dry-run prints the time of all steps, and writes nothing") {
   const Desk desk;
   for (const auto& line :
        std::map<std::string, Words>{{"lm", with(desk.lm, {"--epochs", "3"})},
@@ -159,7 +160,7 @@ TEST_CASE("programs: --dry-run says how long all steps take, and writes nothing"
   }
 }
 
-// Pictures as MNIST has them, of 28 x 28 pixels, and their labels.
+// Writes 28 x 28 pictures and their labels as MNIST stores them.
 void write_digits(const std::string& folder, const std::string& part, char count) {
   std::string pictures = {0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 28, 0, 0, 0, 28};
   std::string labels = {0, 0, 8, 1, 0, 0, 0, count};
@@ -171,7 +172,8 @@ void write_digits(const std::string& folder, const std::string& part, char count
   write_file(folder + "/" + part + "-labels-idx1-ubyte", labels);
 }
 
-TEST_CASE("programs: a training that the data chose says before it begins how long it takes") {
+TEST_CASE(
+    "programs: if the data chose the length, a training prints its duration before it begins") {
   const Desk desk;
   fs::create_directory(desk.dir / "digits");
   write_digits(desk.dir / "digits", "train", 20);
@@ -183,12 +185,12 @@ TEST_CASE("programs: a training that the data chose says before it begins how lo
       std::regex_search(ran.err, std::regex("\nthis training takes about [^\n]* for [0-9]+ steps? "
                                             "of [^\n]*; --epochs sets another length\nmodel ")),
       ran.err);
-  // What the user chose is not announced.
+  // A length that the user chose is not announced.
   const Ran drawn = desk.run("train_cifar", {"--limit", "8", "--batch", "8", "--epochs", "1"});
   CHECK_FALSE(has(drawn.err, "this training takes"));
 }
 
-TEST_CASE("programs: a run that goes on says where") {
+TEST_CASE("programs: a resumed run prints where it resumes") {
   const Desk desk;
   REQUIRE(desk.run("lm", with(desk.lm, {"--epochs", "1", "--out", "lm", "--schedule", "constant"}))
               .code == 0);
@@ -200,7 +202,7 @@ TEST_CASE("programs: a run that goes on says where") {
   CHECK(std::regex_search(done.err, std::regex("\nall 2 epochs are done, after [0-9]+ steps\n")));
 }
 
-TEST_CASE("programs: a checkpoint that is damaged leaves the weights of the run") {
+TEST_CASE("programs: with a damaged checkpoint the weights of the run are still usable") {
   const Desk desk;
   REQUIRE(desk.run("lm", with(desk.lm, {"--epochs", "1", "--out", "lm"})).code == 0);
   const std::string path = desk.dir / "lm/checkpoint.safetensors", whole = read_file(path);
@@ -218,7 +220,7 @@ TEST_CASE("programs: a checkpoint that is damaged leaves the weights of the run"
       has(desk.run("lm", {"train", "--resume", "lm"}).err, "it: start it anew in another folder"));
 }
 
-TEST_CASE("programs: a run in its first epoch says that, not that a file is missing") {
+TEST_CASE("programs: an error about a run in its first epoch says so, and names no missing file") {
   const Desk desk;
   fs::create_directory(desk.dir / "young");
   write_file(desk.dir / "young/checkpoint.safetensors", "");
@@ -240,7 +242,7 @@ TEST_CASE("programs: a run in its first epoch says that, not that a file is miss
   }
 }
 
-TEST_CASE("programs: a run that is refused leaves no folder") {
+TEST_CASE("programs: a refused run leaves no folder") {
   const Desk desk;
   const std::vector<Asked> kRefused = {
       {"lm", {"train", "--text", "missing"}},
@@ -262,12 +264,12 @@ TEST_CASE("programs: a run that is refused leaves no folder") {
     CHECK(ran.err != "");
     CHECK(std::distance(fs::directory_iterator(desk.dir.path()), {}) == 2);  // the text and pairs
   }
-  const Ran inside = desk.run("ntm", {"train", "--out", "text/inside"});  // of a file
+  const Ran inside = desk.run("ntm", {"train", "--out", "text/inside"});  // a folder inside a file
   CHECK(inside.code == 1);
   CHECK(has(inside.err, "text/inside"));
 }
 
-TEST_CASE("programs: a preset's warm-up is cut to a short run, and that is said") {
+TEST_CASE("programs: a preset's warm-up is cut to a short run, and a message says so") {
   const Desk desk;
   const Words translate = {
       "train", "--pairs",    "pairs", "--dim",     "8", "--heads",  "1", "--ffn", "8", "--layers",
@@ -282,7 +284,7 @@ TEST_CASE("programs: a preset's warm-up is cut to a short run, and that is said"
   CHECK(has(lm.err, "warm-up cut from 100 to"));
 }
 
-TEST_CASE("programs: translate says on a terminal what to type, and shows colours where wanted") {
+TEST_CASE("programs: translate run tells a person what to type, and uses colours where wanted") {
   const Desk desk;
   REQUIRE(desk.run("translate", desk.translate).code == 0);
   const Words run = {"run", "--model", "model"};
@@ -310,7 +312,7 @@ TEST_CASE("programs: translate says on a terminal what to type, and shows colour
   }
 }
 
-TEST_CASE("programs: a translation in bf16, and none in two precisions") {
+TEST_CASE("programs: a translation in bf16; two precisions at once are refused") {
   const Desk desk;
   REQUIRE(desk.run("translate", desk.translate).code == 0);
   const Words rounded = {"run", "--model", "model", "--precision", "bf16"};
@@ -324,7 +326,7 @@ TEST_CASE("programs: a translation in bf16, and none in two precisions") {
   CHECK(has(both.out, "--int8 and --precision bf16 each say"));
 }
 
-TEST_CASE("programs: an evaluation says which of its numbers int8 is in") {
+TEST_CASE("programs: an evaluation with --int8 says which of its numbers are still in f32") {
   const Desk desk;
   REQUIRE(desk.run("translate", desk.translate).code == 0);
   write_file(desk.dir / "source", "a cat\n");

@@ -1,4 +1,4 @@
-// tern report: which folders it takes, what it compares, and which files it writes over.
+// tern report: accepted folders, what the page compares, and which files it may overwrite.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -19,7 +19,7 @@ size_t count(const std::string& text, const std::string& part) {
   return n;
 }
 
-// A folder as a run leaves it: `epochs` epochs of ten steps.
+// Makes the folder of a run with `epochs` epochs of ten steps each.
 std::string make_run(const std::string& folder, int epochs, const std::string& metric,
                      const std::string& record) {
   fs::create_directories(folder);
@@ -69,7 +69,7 @@ TEST_CASE("tern report: the flags") {
   CHECK_THROWS_AS(parsed({"report", "a", "--out", ""}), Error);
 }
 
-TEST_CASE("tern report: runs side by side, with curves, scores and what differs") {
+TEST_CASE("tern report: runs side by side, with curves, scores and differing settings") {
   TempDir dir;
   const std::string a = make_run(dir / "x/run", 3, "valid_loss", record_of("lm", "0.1"));
   const std::string b = make_run(dir / "y/run", 2, "valid_loss", record_of("lm", "0.2"));
@@ -77,20 +77,20 @@ TEST_CASE("tern report: runs side by side, with curves, scores and what differs"
   CHECK(runs[0].name == "x/run");
   CHECK(runs[1].name == "y/run");
   CHECK(runs[0].best_epoch()->epoch ==
-        2);  // valid_loss is 2 there, and the record wants the largest
+        2);  // valid_loss is 2 there, and the record says that larger is better
   const std::string page = comparison_page(runs);
   CHECK(contains(page, "2 runs compared"));
   for (const char* title : {"Loss in training", "Learning rate", "Norm of the gradient",
                             "Validation loss", "Training loss"})
     CHECK(contains(page, fmt::format("<b>{}</b>", title)));
-  CHECK(count(page, "</svg> x/run</span>") == 5);  // a legend a chart
+  CHECK(count(page, "</svg> x/run</span>") == 5);  // one legend per chart
   CHECK(contains(page, "<h2 id=\"lm-on-generated-data\">lm on generated data</h2>"));
   CHECK(contains(page, "<td><code>0.1</code></td><td><code>0.2</code></td>"));
   CHECK_FALSE(contains(page, "<td>seed</td>"));
   CHECK(contains(page, "lm --lr &lt;0.1&gt;"));  // escaped
   CHECK_FALSE(contains(page, "<0.1>"));
   CHECK(contains(page, "<td>lm cores</td></tr>"));
-  // A row a run, with what its best epoch reached; the lowest loss is bold.
+  // One row per run with the scores of its best epoch; the lowest loss is bold.
   CHECK(contains(page,
                  "<tr><th>run</th><th>validation loss</th><th>weights</th><th>precision</th>"
                  "<th>speed</th><th>time</th><th>epochs</th><th>steps</th><th>epoch of the "
@@ -98,13 +98,13 @@ TEST_CASE("tern report: runs side by side, with curves, scores and what differs"
   CHECK(contains(page,
                  "<tr><td>x/run</td><td class=\"best\">2.0000</td><td>-</td><td>-</td><td>-</td>"
                  "<td>3:00</td><td>3</td><td>30</td><td>2 by validation loss</td>"
-                 "<td>0.1000</td></tr>"));  // no winner in training
+                 "<td>0.1000</td></tr>"));  // training metrics have no winner
   CHECK_FALSE(contains(page, "<script"));
-  CHECK_FALSE(contains(page, "http:"));  // all of it is in the file
+  CHECK_FALSE(contains(page, "http:"));  // everything is in the file
   CHECK_FALSE(contains(page, "https:"));
 }
 
-TEST_CASE("tern report: each column has its best run, in percent, and what was tested at the end") {
+TEST_CASE("tern report: the best run in each column, percentages, and tests at the end") {
   TempDir dir;
   auto record = [](const std::string& data, const std::string& tested) {
     return fmt::format(R"({{"program":"train_cifar","starts":[],"settings":{{"data":"{}"}},)"
@@ -137,7 +137,7 @@ TEST_CASE("tern report: each column has its best run, in percent, and what was t
   CHECK(contains(page, "<td>run0</td><td>50.00%</td><td>-</td><td class=\"best\">1.5000</td>"));
   CHECK(contains(page, "<td>run1</td><td>62.50%</td><td>-</td><td>2.5000</td>"));
   CHECK(contains(page, "<td>run2</td><td class=\"best\">75.00%</td><td>90.00%</td><td>-</td>"));
-  CHECK(contains(page, "<td>run3</td><td>99.00%</td><td>0.1000</td>"));  // alone in its group
+  CHECK(contains(page, "<td>run3</td><td>99.00%</td><td>0.1000</td>"));  // the only mnist run
 }
 
 TEST_CASE("tern report: curves over epochs, time or steps") {
@@ -146,7 +146,7 @@ TEST_CASE("tern report: curves over epochs, time or steps") {
   const std::string page = comparison_page(load_runs({a}));
   CHECK(page.find("id=\"axis0\" checked") < page.find("<figure"));
   const std::string loss = page.substr(page.find("<figure"), page.find("</figure>"));
-  const auto last = [&](const std::string& sheet) {  // the place of the last point
+  const auto last = [&](const std::string& sheet) {  // the last point of the curve
     const size_t line = loss.find("<title>a ", loss.find("<svg class=\"plain " + sheet));
     CHECK(line != loss.npos);
     return loss.substr(line, 14);
@@ -157,12 +157,12 @@ TEST_CASE("tern report: curves over epochs, time or steps") {
   CHECK(contains(loss, ">minutes</text>"));
   CHECK_FALSE(contains(page, "id=\"axis2\" checked"));
 
-  // At work in its second epoch: that passes as the first one did.
+  // A run in its second epoch: assumes that the epoch takes as long as the first.
   std::string log = read_file(make_run(dir / "b", 1, "valid_loss", "") + "/log.jsonl");
   log += training::log_line(training::StepRecord{15, 1, 0.1, 2}) + "\n";
   write_file(dir / "b/log.jsonl", log);
   CHECK(contains(comparison_page(load_runs({dir / "b"})), "<title>b 1.5: 1<"));
-  // In its first one it has steps alone.
+  // In its first epoch a run has only steps.
   write_file(dir / "b/log.jsonl", training::log_line(training::StepRecord{5, 1, 0.1, 2}) + "\n");
   const std::string first = comparison_page(load_runs({dir / "b"}));
   CHECK(contains(first, "id=\"axis2\" checked"));
@@ -171,12 +171,12 @@ TEST_CASE("tern report: curves over epochs, time or steps") {
   write_file(dir / "b/log.jsonl",
              "{\"epoch\":1,\"train_loss\":2,\"images_per_s\":1,\"lr\":0.1,\"seconds\":60}\n");
   const std::string old = comparison_page(load_runs({dir / "b"}));
-  CHECK(count(old, "<title>b 1: 2<") == 2);  // over epochs, plain and logarithmic
+  CHECK(count(old, "<title>b 1: 2<") == 2);  // over epochs, linear and logarithmic
   CHECK_FALSE(contains(old, "<title>b 0: "));
   CHECK(contains(loss, "<title>a 3: "));
 }
 
-TEST_CASE("tern report: runs with --eval-steps count steps and evaluations, not epochs") {
+TEST_CASE("tern report: runs with --eval-steps count steps and evaluations instead of epochs") {
   TempDir dir;
   const std::string epochs = record_of("lm", "0.1");
   std::string steps = epochs;
@@ -195,17 +195,18 @@ TEST_CASE("tern report: runs with --eval-steps count steps and evaluations, not 
   CHECK(contains(both, "<td>1</td><td>10</td><td>1 by validation loss</td>"));
 }
 
-TEST_CASE("tern report: runs of other programs, at work, of old; one alone") {
+TEST_CASE(
+    "tern report: runs of different programs, unfinished ones, older ones, and a single one") {
   TempDir dir;
   const std::string a = make_run(dir / "a", 1, "valid_loss", record_of("lm", "0.1"));
-  const std::string b = make_run(dir / "b", 2, "test_top1", "");  // without run.json
-  const std::string c = dir / "c";                                // nothing is measured yet
+  const std::string b = make_run(dir / "b", 2, "test_top1", "");  // no run.json
+  const std::string c = dir / "c";                                // no metric yet
   fs::create_directories(c);
   write_file(c + "/log.jsonl", "{\"step\":1,\"lo");
   const std::string page = comparison_page(load_runs({a, b, c}));
   CHECK(contains(page, "lm on generated data</h2>"));
   CHECK(contains(page, "Runs of an earlier version</h2>"));
-  // What only one has measured is no curve, but a number.
+  // A metric that only one run has is shown as a number, not as a curve.
   CHECK_FALSE(contains(page, "<b>Test top-1</b>"));
   CHECK(contains(page,
                  "<tr><td>b</td><td>200.00%</td><td>-</td><td>-</td><td>-</td><td>2:00</td>"
@@ -221,7 +222,8 @@ TEST_CASE("tern report: runs of other programs, at work, of old; one alone") {
 
 namespace {
 
-// A run of one epoch with this line of the log and these members of its record.
+// Makes a run of one epoch with these metrics in its log and this program and settings in its
+// record.
 std::string make_small_run(const std::string& folder, const std::string& metrics,
                            const std::string& program, const std::string& settings,
                            const std::string& more = "") {
@@ -239,7 +241,7 @@ std::string make_small_run(const std::string& folder, const std::string& metrics
 
 }  // namespace
 
-TEST_CASE("tern report: no run wins by a number that measures other things") {
+TEST_CASE("tern report: no run is marked as best by numbers that are not comparable") {
   TempDir dir;
   const std::string loss = R"("valid_loss":1.5,"valid_bits_per_byte":0.5,"train_loss":1)",
                     less = R"("valid_loss":0.5,"valid_bits_per_byte":0.25,"train_loss":2)";
@@ -252,8 +254,8 @@ TEST_CASE("tern report: no run wins by a number that measures other things") {
   const std::string alike = page_of(gpt, gpt);
   CHECK(contains(alike, "<td class=\"best\">0.250</td><td class=\"best\">0.5000</td>"));
   CHECK_FALSE(contains(alike, "No run is marked"));
-  CHECK_FALSE(contains(alike, "class=\"best\">1.0000"));  // the loss in training
-  // Other tokens: bits per byte can be compared still.
+  CHECK_FALSE(contains(alike, "class=\"best\">1.0000"));  // the training loss
+  // Another vocabulary: bits per byte are still comparable.
   const std::string tokens =
       page_of(gpt, R"("model.model":"gpt","model.vocab":"600","hold_out":"0.1")");
   CHECK(contains(tokens, "<td class=\"best\">0.250</td><td>0.5000</td>"));
@@ -261,7 +263,7 @@ TEST_CASE("tern report: no run wins by a number that measures other things") {
                  "No run is marked as the best by validation loss, because these differ: "
                  "vocabularies."));
   CHECK(count(tokens, "No run is marked") == 1);
-  // Other samples.
+  // Other held-out samples.
   const std::string samples =
       page_of(gpt, R"("model.model":"gpt","model.vocab":"512","hold_out":"0.2")");
   CHECK_FALSE(contains(samples, "class=\"best\""));
@@ -275,7 +277,7 @@ TEST_CASE("tern report: no run wins by a number that measures other things") {
   CHECK(contains(bert, "validation loss, because these differ: models."));
 }
 
-TEST_CASE("tern report: weights, precision, speed, and how far a run is") {
+TEST_CASE("tern report: weights, precision, speed, and progress") {
   TempDir dir;
   const std::string a =
       make_small_run(dir / "a", R"("valid_loss":1)", "lm", R"("precision":"bf16","clip":"1")",
@@ -288,7 +290,7 @@ TEST_CASE("tern report: weights, precision, speed, and how far a run is") {
   CHECK(contains(page_style(), ".scores :is(td, th):first-child { position: sticky;"));
 }
 
-TEST_CASE("tern report: data are called by their names, not by their paths or as JSON") {
+TEST_CASE("tern report: data are shown by name, without path and JSON syntax") {
   TempDir dir;
   auto run = [&](const char* name, const std::string& text) {
     return make_small_run(dir / name, R"("valid_loss":1)", "lm",
@@ -299,14 +301,14 @@ TEST_CASE("tern report: data are called by their names, not by their paths or as
                     c = run("c", R"([\"1\",\"2\",\"3\",\"4\",\"5\"])");
   const std::string page = comparison_page(load_runs({a, b, c}));
   CHECK(count(page, "<h2 ") == 2);
-  CHECK(contains(page, ">lm on &lt;x&gt;.txt, more</h2>"));  // a and b have the same
+  CHECK(contains(page, ">lm on &lt;x&gt;.txt, more</h2>"));  // a and b have the same data
   CHECK(contains(page, ">lm on 1, 2, 3 and 2 more</h2>"));
-  // Others of the same name are told apart.
+  // Different files of the same name are shown with their paths.
   const std::string d = run("d", R"([\"/other/<x>.txt\",\"more\"])");
   CHECK(contains(comparison_page(load_runs({a, d})), ">lm on /other/&lt;x&gt;.txt, more</h2>"));
 }
 
-TEST_CASE("tern report: of top-1 to top-5 the first and the last, before the loss") {
+TEST_CASE("tern report: of top-1 to top-5, the first and the last are shown, before the loss") {
   TempDir dir;
   const std::string a = make_small_run(
       dir / "a",
@@ -320,7 +322,7 @@ TEST_CASE("tern report: of top-1 to top-5 the first and the last, before the los
   CHECK_FALSE(contains(page, "<b>Test top-4</b>"));
 }
 
-TEST_CASE("tern report: what is no run is refused by name") {
+TEST_CASE("tern report: a folder that is not a run is refused by name") {
   TempDir dir;
   const std::string a = make_run(dir / "a", 1, "valid_loss", "");
   fs::create_directories(dir / "empty");
@@ -341,7 +343,7 @@ TEST_CASE("tern report: what is no run is refused by name") {
   }
 }
 
-TEST_CASE("tern report: only its own page is written over") {
+TEST_CASE("tern report: overwrites only pages of its own") {
   TempDir dir;
   const std::vector<Run> runs = load_runs({make_run(dir / "a", 1, "valid_loss", "")});
   const std::string out = dir / "page.html";

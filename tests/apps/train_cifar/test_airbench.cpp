@@ -1,5 +1,5 @@
-// airbench94 and its recipe: views, full batches, weights that come from the data, and what a run
-// does at its end.
+// airbench94 and its recipe against the published program: rates, whitening weights from the data,
+// averages over views of a picture, tests at the end of a run.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -49,13 +49,13 @@ CifarFlags parse(std::vector<std::string> words) {
 
 }  // namespace
 
-TEST_CASE("airbench94: the rates are those of the published program") {
-  // airbench94.py: for the sum of the losses of a batch, and PyTorch's SGD.
+TEST_CASE("airbench94: learning rates and weight decay are those of the published program") {
+  // airbench94.py gives them for the sum of a batch's losses, and for PyTorch's SGD.
   const double momentum = 0.85, kilostep = 1024 * (1 + 1 / (1 - momentum)), lr = 11.5 / kilostep,
                decay = 0.0153 * 1024 / kilostep;
   const TrainOptions o = default_options("airbench94");
-  CHECK(o.lr == doctest::Approx(lr * 1024));                      // of a mean over 1024
-  CHECK(o.weight_decay == doctest::Approx(decay / (lr * 1024)));  // the same share a step
+  CHECK(o.lr == doctest::Approx(lr * 1024));                      // for the mean over 1024
+  CHECK(o.weight_decay == doctest::Approx(decay / (lr * 1024)));  // the same decay per step
   const auto optimizer = make_optimizer(o, nn::named_parameters(make_untrained(o)));
   REQUIRE(optimizer->num_groups() == 2);
   CHECK(optimizer->names_in(0).front() == "whitening.weight");
@@ -65,17 +65,18 @@ TEST_CASE("airbench94: the rates are those of the published program") {
                                  "blocks.2.norm1.bias", "blocks.2.norm2.bias"});
   CHECK(optimizer->lr(1) == doctest::Approx(64 * lr * 1024));
   CHECK(optimizer->weight_decay(1) * optimizer->lr(1) == doctest::Approx(decay));
-  CHECK(total_steps(o, 50000) == 480);  // 48 full batches an epoch
-  CHECK(total_steps(o, 1023) == 10);    // the only one
+  CHECK(total_steps(o, 50000) == 480);  // 48 full batches per epoch
+  CHECK(total_steps(o, 1023) == 10);    // the only batch
   CHECK(test::contains(recipe_text(settings_of(const_cast<TrainOptions&>(o))),
                        "momentum 0.85 (Nesterov)"));
 }
 
-TEST_CASE("airbench94: its first weights whiten the training pictures, and it trains as said") {
+TEST_CASE(
+    "airbench94: the first weights whiten the pictures; only their bias trains, for three epochs") {
   TrainOptions o = small_options();
-  o.details.lookahead = 0;  // which moves what is not trained, too
+  o.details.lookahead = 0;  // it would also move weights that are not trained
   CifarTraining t(o, tiny_data(), make_model(o));
-  CHECK(training::steps_per_epoch(t.loader) == 3);  // of 16 of 50 pictures
+  CHECK(training::steps_per_epoch(t.loader) == 3);  // full batches of 16 of the 50 pictures
   const Tensor y = network_of(t).whitening(first_images(t.train_set, t.form, 50));
   const Tensor columns = reshape(transpose(narrow(y, 1, 0, 12), 0, 1), {12, -1});
   const Tensor moments =
@@ -90,13 +91,13 @@ TEST_CASE("airbench94: its first weights whiten the training pictures, and it tr
   Tensor before = bias();
   for (int i = 1; i <= 12; ++i) {
     step(t);
-    CHECK(test::same(bias(), before) == (i > 9));  // after three epochs
+    CHECK(test::same(bias(), before) == (i > 9));  // frozen after three epochs
     before = bias();
   }
   CHECK(test::same(network_of(t).whitening.weight.tensor().detach(), weight));
 }
 
-TEST_CASE("train_cifar: views are averaged, for every model") {
+TEST_CASE("train_cifar: the outputs for several views are averaged, for every model") {
   for (const char* name : {"gmlp-small", "airbench94"}) {
     TrainOptions o = default_options(name);
     const ImageClassifier model = make_model(o);
@@ -132,7 +133,7 @@ TEST_CASE("train_cifar: views are averaged, for every model") {
   CHECK_THROWS_WITH_AS(views_named("crop"), doctest::Contains("none, mirror, translate"), Error);
 }
 
-TEST_CASE("airbench94: a run is tested with views at its end, and used with them") {
+TEST_CASE("airbench94: a run is tested with views at its end, and --eval uses them") {
   const test::TempDir dir;
   datasets::write_cifar10(dir / "ten", tiny_data());
   const CifarFlags f = parse({"--model", "airbench94", "--data", dir / "ten", "--batch", "16",
@@ -145,14 +146,13 @@ TEST_CASE("airbench94: a run is tested with views at its end, and used with them
   CHECK(test::contains(test::read_file(run.file("report.html")),
                        "last epoch, test images with mirror images and translations"));
   CifarFlags eval = parse({"--eval", run.path, "--data", dir / "ten"});
-  CHECK_FALSE(eval.tta.has_value());  // the run's
+  CHECK_FALSE(eval.tta.has_value());  // the run's choice counts
   CHECK(evaluate_weights(eval) == 0);
   CHECK(parse({"--eval", run.path, "--data", dir / "ten", "--tta", "none"}).tta == "none");
   CHECK_THROWS_AS(parse({"--resume", run.path, "--tta", "none"}), Error);
 }
 
-TEST_CASE(
-    "train_cifar: other batches of pictures of one's own keep the recipe of sgd in proportion") {
+TEST_CASE("train_cifar: for own pictures, the sgd recipe scales with the batch size") {
   CHECK_THROWS_WITH_AS(parse({"--alternate-flips"}), doctest::Contains("there are no flips"),
                        Error);
   CHECK_THROWS_WITH_AS(parse({"--momentum", "0.5"}), doctest::Contains("adamw has none"), Error);

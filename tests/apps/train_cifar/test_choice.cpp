@@ -1,4 +1,4 @@
-// What train_cifar chooses by the data, and what it says of generated pictures.
+// What train_cifar chooses by the data: model, side, batch, epochs and warm-up.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ CifarFlags parse(std::vector<std::string> words) {
   return f;
 }
 
-// Pictures of one colour for each class, all of this height and a bit wider.
+// Writes pictures of one colour per class, of this height and slightly wider.
 void write_folders(const std::string& dir, int classes, int each, int64_t height) {
   for (int k = 0; k < classes; ++k) {
     const std::string folder = dir + fmt::format("/class {:03}", k);
@@ -38,7 +38,7 @@ void write_folders(const std::string& dir, int classes, int each, int64_t height
   }
 }
 
-// The configuration that a run with these flags would have.
+// The configuration that a run with these flags gets.
 TrainOptions chosen(std::vector<std::string> words) {
   CifarProgram program(parse(std::move(words)));
   program.load(nullptr);
@@ -47,7 +47,7 @@ TrainOptions chosen(std::vector<std::string> words) {
 
 }  // namespace
 
-TEST_CASE("train_cifar choice: model, side, batch, epochs and warm-up suit the pictures") {
+TEST_CASE("train_cifar choice: model, side, batch, epochs and warm-up depend on the pictures") {
   const test::TempDir dir;
   write_folders(dir / "few", 2, 10, 150);
   const TrainOptions few = chosen({"--data", dir / "few"});
@@ -71,13 +71,13 @@ TEST_CASE("train_cifar choice: model, side, batch, epochs and warm-up suit the p
   CHECK(many.epochs == 93);  // 30,000 / 320
 
   const TrainOptions patches = chosen({"--data", dir / "many", "--model", "gmlp-4m"});
-  CHECK(patches.form.side == 24);  // patches of 8 tile it
+  CHECK(patches.form.side == 24);  // a multiple of the patch size, 8
   CHECK(patches.schedule == "constant");
   CHECK(patches.warmup == 0);
   CHECK(chosen({"--data", dir / "few", "--model", "vit_tiny_patch16_224"}).form.side == 224);
 }
 
-TEST_CASE("train_cifar choice: a flag wins, also over what follows from it") {
+TEST_CASE("train_cifar choice: a given flag counts, also for choices that depend on it") {
   const test::TempDir dir;
   write_folders(dir / "few", 2, 10, 150);
   const TrainOptions o =
@@ -92,13 +92,13 @@ TEST_CASE("train_cifar choice: a flag wins, also over what follows from it") {
   CHECK(o.warmup == 0);
   const TrainOptions limited = chosen({"--data", dir / "few", "--limit", "5", "--hold-out", "0.2"});
   CHECK(limited.epochs == 100);
-  CHECK(limited.warmup == 5);  // a step an epoch
+  CHECK(limited.warmup == 5);  // one step per epoch
   const TrainOptions plain = chosen({"--data", dir / "few", "--schedule", "constant"});
   CHECK(plain.warmup == 0);
   CHECK(plain.model == "gmlp-stem");
 }
 
-TEST_CASE("train_cifar choice: the recipes of CIFAR-10 and of generated pictures stay") {
+TEST_CASE("train_cifar choice: CIFAR-10 and generated pictures keep the recipe of their model") {
   const test::TempDir dir;
   datasets::write_cifar10(dir / "ten", draw_cifar10(20, 10, 1));
   const CifarFlags flags = parse({"--data", dir / "ten"});
@@ -109,7 +109,7 @@ TEST_CASE("train_cifar choice: the recipes of CIFAR-10 and of generated pictures
         224);
 }
 
-TEST_CASE("train_cifar choice: it is said, kept, and not made anew by a resumed run") {
+TEST_CASE("train_cifar choice: it is printed and saved, and a resumed run keeps it") {
   const test::TempDir dir;
   write_folders(dir / "all", 3, 12, 20);
   const CifarFlags f = parse({"--data", dir / "all", "--epochs", "2", "--schedule", "constant",
@@ -124,7 +124,7 @@ TEST_CASE("train_cifar choice: it is said, kept, and not made anew by a resumed 
   CHECK(test::contains(test::read_file(run.file("report.html")), "<td>class 002</td>"));
 }
 
-TEST_CASE("train_cifar choice: generated pictures are called so") {
+TEST_CASE("train_cifar choice: generated pictures are named as such") {
   const test::TempDir dir;
   CifarFlags f = parse({"--limit", "20", "--epochs", "1", "--out", dir / "run"});
   REQUIRE(train_classifier(f) == 0);

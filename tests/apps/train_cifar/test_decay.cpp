@@ -1,3 +1,4 @@
+// --decay-all in the recipes of train_cifar, and in configurations of versions without this option.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -7,7 +8,7 @@
 namespace tern::apps::train_cifar::test_decay {
 namespace {
 
-TEST_CASE("train_cifar: recipes decay all weights, as runs did before there was a choice") {
+TEST_CASE("train_cifar: recipes decay all weights, as versions without --decay-all did") {
   for (const std::string& name : classifier_names()) {
     TrainOptions o = default_options(name);
     CHECK(o.decay_all);

@@ -1,3 +1,4 @@
+// Generated pictures: determined by the seed, read back as written, too hard for a linear model.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ struct ThreadCount {
   int before;
 };
 
-/// The class whose mean training picture is nearest: a linear classifier.
+/// The accuracy of a linear classifier: the class whose mean training picture is nearest.
 double nearest_mean_accuracy(const ImageSet& train, const ImageSet& test) {
   std::vector<std::array<double, kImageBytes>> mean(10);
   for (int64_t i = 0; i < train.size(); ++i)
@@ -43,7 +44,7 @@ double nearest_mean_accuracy(const ImageSet& train, const ImageSet& test) {
 
 }  // namespace
 
-TEST_CASE("drawn: what is written is what is drawn") {
+TEST_CASE("drawn: pictures are read back as they were drawn") {
   TempDir dir;
   const Cifar10 drawn = draw_cifar10(50, 20, 4);
   write_cifar10(dir / "drawn", drawn);
@@ -56,7 +57,8 @@ TEST_CASE("drawn: what is written is what is drawn") {
   CHECK_THROWS_AS(draw_image(10, Rng(0)), Error);
 }
 
-TEST_CASE("drawn: by the seed, for any number of threads, all classes alike") {
+TEST_CASE(
+    "drawn: the seed determines the pictures, on any number of threads; classes have equal sizes") {
   const Cifar10 a = draw_cifar10(60, 60, 1);
   {
     ThreadCount one(1);
@@ -69,7 +71,7 @@ TEST_CASE("drawn: by the seed, for any number of threads, all classes alike") {
   CHECK(draw_cifar10(20, 0, 1).train->images[7] == a.train->images[7]);
 }
 
-TEST_CASE("drawn: a linear classifier is not enough") {
+TEST_CASE("drawn: a linear classifier fails") {
   const Cifar10 set = draw_cifar10(1000, 500, 0);
   CHECK(nearest_mean_accuracy(*set.train, *set.test) < 0.5);
 }

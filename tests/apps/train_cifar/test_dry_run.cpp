@@ -1,4 +1,4 @@
-// train_cifar --dry-run, against real steps.
+// train_cifar --dry-run: the predicted peak memory against the allocator's peak in real steps.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
-TEST_CASE("train_cifar dry run: every model takes what it says") {
+TEST_CASE("train_cifar dry run: every model takes the predicted memory") {
   const datasets::Cifar10 data = draw_cifar10(40, 10, 1);
   for (const ClassifierEntry& entry : classifiers()) {
     const bool is_large = entry.side > 32 && entry.name != "resnet18";
@@ -53,12 +53,12 @@ TEST_CASE("train_cifar dry run: it writes nothing") {
   program.load(nullptr);
   CHECK(program.dry_run_options().facts[1].second ==
         "10,000 training and 2,000 test images of 10 classes");
-  program.config.limit = 100;  // what is left out is not counted
+  program.config.limit = 100;  // pictures beyond the limit are not counted
   program.config.hold_out = 0.25;
   CHECK(program.dry_run_options().facts[1].second ==
         "75 training, 25 held-out and 100 test images of 10 classes");
   f.options.batch = 1'000'000'000;
-  CHECK(train_classifier(f) == 0);  // there are no more than 10,000 images
+  CHECK(train_classifier(f) == 0);  // the batch holds at most the 10,000 images
   fs::current_path(before);
   fs::remove_all(folder);
 }

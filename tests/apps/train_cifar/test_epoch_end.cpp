@@ -1,3 +1,4 @@
+// train_cifar with --patience, --keep, --schedule plateau, --steps and --eval-steps.
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/program.h"
 #include "tern/core/base/error.h"
@@ -17,7 +18,7 @@ CifarFlags parse(std::vector<std::string> words) {
   return f;
 }
 
-TEST_CASE("train_cifar: a run ends early by the images held out, keeps epochs, and stays ended") {
+TEST_CASE("train_cifar: a run ends early by its held-out images, keeps epochs, and stays ended") {
   test::TempDir dir;
   datasets::write_cifar10(dir / "data", draw_cifar10(40, 10, 1));
   CifarFlags o = parse({"--data",
@@ -55,7 +56,7 @@ TEST_CASE("train_cifar: a run ends early by the images held out, keeps epochs, a
   });
 }
 
-TEST_CASE("train_cifar: a length and evaluations in steps") {
+TEST_CASE("train_cifar: length and evaluations counted in steps") {
   test::TempDir dir;
   datasets::write_cifar10(dir / "data", draw_cifar10(40, 10, 1));
   const auto flags = [&](const std::string& steps, const std::string& out) {
@@ -77,7 +78,7 @@ TEST_CASE("train_cifar: a length and evaluations in steps") {
                        Error);
 }
 
-TEST_CASE("train_cifar: a run in epochs does not become one in steps") {
+TEST_CASE("train_cifar: a run in epochs cannot be resumed in steps") {
   test::TempDir dir;
   datasets::write_cifar10(dir / "data", draw_cifar10(40, 10, 1));
   REQUIRE(train_classifier(parse({"--data", dir / "data", "--model", "gmlp-small", "--epochs", "1",
@@ -87,7 +88,7 @@ TEST_CASE("train_cifar: a run in epochs does not become one in steps") {
                        Error);
 }
 
-TEST_CASE("train_cifar: patience and plateaus need held-out images, keeping does not") {
+TEST_CASE("train_cifar: patience and plateaus need held-out images, keeping epochs does not") {
   CHECK_THROWS_WITH_AS(parse({"--patience", "2"}),
                        doctest::Contains("--patience 2 needs held-out data"), Error);
   CHECK_THROWS_WITH_AS(parse({"--schedule", "plateau"}),

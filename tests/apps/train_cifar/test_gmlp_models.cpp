@@ -1,4 +1,4 @@
-// The gMLPs of train_cifar: what their reports show, and that they go on exactly.
+// The gMLPs of train_cifar: the spatial matrices in their reports, and exact resume.
 #include <doctest/doctest.h>
 
 #include "tern/apps/train_cifar/describe.h"
@@ -32,7 +32,7 @@ void one_epoch(CifarTraining& t) {
   REQUIRE(t.loop.close_epoch());
 }
 
-/// W of every layer, one number after the other.
+/// The spatial matrix W of every layer, row by row.
 std::vector<std::vector<float>> spatial_weights(const models::Gmlp& model) {
   std::vector<std::vector<float>> out;
   for (const Tensor& w : model.spatial_weights()) out.push_back(w.to_vector<float>());
@@ -70,7 +70,7 @@ TEST_CASE(
   CHECK(page.find("Token 0 is the class token") != std::string::npos);
 }
 
-TEST_CASE("train_cifar: the paper's gMLP goes on exactly, stochastic depth included") {
+TEST_CASE("train_cifar: the paper's gMLP resumes exactly, stochastic depth included") {
   TrainOptions o = options_of("gmlp-ti-p4");
   o.epochs = 3;
   CifarTraining whole(o, two_steps_of_data(), make_model(o));

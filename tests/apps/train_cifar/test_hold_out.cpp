@@ -1,5 +1,5 @@
-// Which weights of a run count: the last epoch's, or with --hold-out those that images held out
-// choose, and what then sees the test set.
+// Which weights of a run count: those of the last epoch, or with --hold-out those of the best epoch
+// on held-out images. Only the latter see the test set.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ const datasets::Cifar10& tiny_data() {
   return kData;
 }
 
-// A rate far too high, so that the last epoch is not the best one.
+// The rate is far too high, so that the last epoch is not the best.
 TrainOptions wild_options(double share) {
   TrainOptions o;
   o.model = "gmlp-small";
@@ -54,7 +54,7 @@ CifarFlags to_resume(const CifarFlags& run, int64_t epochs = 0) {
   return f;
 }
 
-// Of the whole set, or what is left of it.
+// The whole set; hold_out() divides it.
 datasets::Dataset<LabelledPicture> all_of(const std::shared_ptr<const datasets::ImageSet>& set) {
   const LabelledPictures pictures({set, set, {}});
   return limited(pictures.train, pictures.form, 0);
@@ -99,7 +99,7 @@ TEST_CASE("train_cifar: a share of the training images is held out, by the seed"
                          Error);
 }
 
-TEST_CASE("train_cifar: without --hold-out the last epoch's weights count") {
+TEST_CASE("train_cifar: without --hold-out the weights of the last epoch count") {
   const test::TempDir dir;
   const CifarFlags f = in_folder(dir, "run", 0);
   const TrainOptions& o = f.options;
@@ -107,7 +107,7 @@ TEST_CASE("train_cifar: without --hold-out the last epoch's weights count") {
   const training::RunFolder run{f.train.out};
   const training::RunLog log = training::read_log(run.log());
   REQUIRE(log.epochs.size() == 4);
-  // The test set would have chosen another.
+  // The test set would choose another epoch.
   CHECK(training::best_epoch(log.epochs, {"test_top1", true}).epoch < 4);
   CHECK(test::read_file(run.best_weights()) == test::read_file(run.weights()));
   CHECK(evaluation_of(o, run.best_weights(), all_of(tiny_data().test)).loss ==
@@ -121,7 +121,7 @@ TEST_CASE("train_cifar: without --hold-out the last epoch's weights count") {
 }
 
 TEST_CASE(
-    "train_cifar: with --hold-out the images held out choose, and the test set is seen once") {
+    "train_cifar: with --hold-out the held-out images choose, and the test set is used once") {
   const test::TempDir dir;
   const CifarFlags f = in_folder(dir, "run", 0.25);
   const TrainOptions& o = f.options;
@@ -141,7 +141,7 @@ TEST_CASE(
   CHECK(evaluation_of(o, run.weights(), held).loss == log.epochs.back()["valid_loss"]);
   CHECK(load_run_record(run)->best.metric == "valid_top1");
 
-  // The averages that are the best epoch's weights are what is tested.
+  // The test uses the averaged weights, which are the weights of the best epoch.
   const Evaluation tested = evaluation_of(o, run.best_weights(), all_of(tiny_data().test));
   const training::Metrics recorded = load_run_record(run)->tested;
   REQUIRE(recorded.size() >= 2);
@@ -157,13 +157,13 @@ TEST_CASE(
   CHECK(test::contains(page, "hold-out 0.25"));
 
   std::filesystem::remove(run.file("report.html"));
-  CHECK(train_classifier(to_resume(f)) ==
-        0);  // it is finished: the chosen weights are tested once more
+  CHECK(train_classifier(to_resume(f)) == 0);  // finished: only tests the chosen weights again
   CHECK(test::contains(test::read_file(run.file("report.html")),
                        fmt::format("best epoch ({}), test images", best.epoch)));
 }
 
-TEST_CASE("train_cifar: a run with images held out goes on bit for bit, with the same ones") {
+TEST_CASE(
+    "train_cifar: a run with held-out images resumes bit for bit, with the same images held out") {
   const test::TempDir dir;
   const CifarFlags f = in_folder(dir, "whole", 0.25);
   const TrainOptions& o = f.options;
@@ -176,7 +176,7 @@ TEST_CASE("train_cifar: a run with images held out goes on bit for bit, with the
   CHECK(test::read_file(a.weights()) == test::read_file(b.weights()));
   CHECK(test::read_file(a.best_weights()) == test::read_file(b.best_weights()));
 
-  // In mid-epoch, too: five steps an epoch.
+  // Also in mid-epoch: an epoch has five steps.
   CifarTraining whole(wild_options(0.25), tiny_data(), make_model(o));
   CifarTraining first(wild_options(0.25), tiny_data(), make_model(o));
   const auto step = [](CifarTraining& t) {
@@ -201,10 +201,10 @@ TEST_CASE("train_cifar: a run with images held out goes on bit for bit, with the
   CHECK_FALSE(test::contains(page, "est images"));
 }
 
-TEST_CASE("train_cifar: --hold-out counts in the steps, its default is what runs of before had") {
+TEST_CASE("train_cifar: --hold-out reduces the steps; files of older versions hold nothing out") {
   TrainOptions o = wild_options(0.25);
   CHECK(total_steps(o, 40) == 4 * 5);
-  o.limit = 20;  // of these 15 are trained on
+  o.limit = 20;  // 15 of them for training
   CHECK(total_steps(o, 40) == 4 * 3);
   nlohmann::json older = nlohmann::json::parse(to_json(o));
   CHECK(older.erase("hold_out") == 1);

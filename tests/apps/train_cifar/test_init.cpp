@@ -1,4 +1,4 @@
-// train_cifar --init: weights of timm, and of another number of classes.
+// train_cifar --init: starts from weights of timm or another run, also for other classes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 namespace tern::apps::train_cifar::test_init {
 namespace {
 
-// A file with these tensors and without a word on the model, as timm writes them.
+// Writes a file with these tensors and without the name of a model, as timm does.
 std::string write_timm(const std::string& path, const NamedTensors& state) {
   save_safetensors(path, {state, {{"format", "pt"}}});
   return path;
@@ -75,7 +75,7 @@ TEST_CASE("train_cifar init: timm's weights, with a head for other classes") {
           path + ": the head of 1000 classes is left out; a new head for 3 classes is trained");
     const NamedTensors got = nn::state_dict(make_model(o));
     CHECK(got.size() == timm.size());
-    for (const auto& named : got) {  // clang captures no structured bindings
+    for (const auto& named : got) {  // clang 14 cannot capture a structured binding
       const std::string& name = named.first;
       if (name == "head.weight")
         CHECK(same(named.second, own_head));
@@ -89,7 +89,8 @@ TEST_CASE("train_cifar init: timm's weights, with a head for other classes") {
   }
 }
 
-TEST_CASE("train_cifar init: a ViT's positions are resized to the pictures, a gMLP's cannot be") {
+TEST_CASE(
+    "train_cifar init: a ViT's positions are resized to the pictures; a gMLP's cannot be resized") {
   const test::TempDir dir;
   const NamedTensors timm = random_state<models::Vit>(models::vit_options("vit_tiny_patch16_224"));
   const std::string path = write_timm(dir / "vit", timm);
@@ -108,7 +109,7 @@ TEST_CASE("train_cifar init: a ViT's positions are resized to the pictures, a gM
       IoError);
 }
 
-TEST_CASE("train_cifar init: the first misfit is named, and nothing else is") {
+TEST_CASE("train_cifar init: an error names the first tensor that does not fit, and no other") {
   const test::TempDir dir;
   NamedTensors timm = random_state<models::Vit>(models::vit_options("vit_tiny_patch16_224"));
   const auto refused = [&](const char* model, const char* text) {
@@ -137,19 +138,19 @@ TEST_CASE("train_cifar init: the first misfit is named, and nothing else is") {
         headless + ": it has no head; a new head for 2 classes is trained");
 }
 
-TEST_CASE("train_cifar init: the file chooses the model, the flags win") {
+TEST_CASE("train_cifar init: the file chooses the model; given flags count") {
   const test::TempDir dir;
   const std::string timm =
       write_timm(dir / "timm", random_state<models::Gmlp>(models::gmlp_options("gmlp_ti16_224")));
   CHECK(parse({"--init", timm}).options.model == "gmlp_ti16_224");
   CHECK(parse({"--init", timm, "--batch", "3"}).options.batch == 3);
-  CHECK(parse({"--init", timm, "--data", "x"}).options.warmup == 500);  // of its recipe
+  CHECK(parse({"--init", timm, "--data", "x"}).options.warmup == 500);  // from its recipe
   CHECK(parse({"--init", timm, "--model", "gmlp-stem"}).options.model == "gmlp-stem");
   CHECK_THROWS_WITH_AS(parse({"--init", dir / "missing"}),
                        doctest::Contains("missing: no such file or folder"), IoError);
 }
 
-TEST_CASE("train_cifar init: a run starts from another run's weights and is resumed exactly") {
+TEST_CASE("train_cifar init: a run starts from another run's weights and resumes exactly") {
   const test::TempDir dir;
   datasets::write_cifar10(dir / "ten", draw_cifar10(40, 10, 1));
   CifarFlags first = parse({"--data", dir / "ten", "--model", "gmlp-small", "--epochs", "1",
@@ -174,7 +175,7 @@ TEST_CASE("train_cifar init: a run starts from another run's weights and is resu
   REQUIRE(train_classifier(part) == 0);
   const TrainOptions of_first = load_config({first.train.out}, std::nullopt);
   const TrainOptions o = load_config({whole.train.out}, std::nullopt);
-  CHECK(o.form.side == 24);  // as the weights know pictures
+  CHECK(o.form.side == 24);  // the side of the first run
   CHECK(o.form.normalization.mean == of_first.form.normalization.mean);
   CHECK(o.form.classes == 2);
   CHECK(o.lr == 1e-4);

@@ -1,5 +1,5 @@
-// Pictures of one's own: flips, limits and dry runs, tests of whole folders, predictions as text,
-// CSV and JSON, damaged files.
+// The user's own pictures: flips, limits, dry runs, tests on folders, predictions as text, CSV and
+// JSON, damaged files.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -34,7 +34,8 @@ TrainOptions chosen(Words words) {
   return program.config;
 }
 
-// n pictures for each class, dark on the left and light on the right, a bit lighter each.
+// Writes n pictures per class, dark on the left and light on the right; each is slightly lighter
+// than the one before.
 void write_classes(const std::string& dir, const Words& names, int n) {
   int level = 0;
   for (const std::string& name : names) {
@@ -58,7 +59,7 @@ std::string train_on(const std::string& data, const std::string& out, Words more
   return out;
 }
 
-// What --predict writes with these flags, and its exit code.
+// The output of --predict with these flags. Checks the exit code.
 std::string predicted(const Words& words, int code) {
   std::ostringstream text;
   CHECK(classify_pictures(parse(words), text) == code);
@@ -74,7 +75,7 @@ Words lines_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("own pictures: they are not mirrored unless that is asked for") {
+TEST_CASE("own pictures: they are mirrored only on request") {
   const test::TempDir dir;
   write_classes(dir / "pets", {"cat", "dog"}, 10);
   const TrainOptions plain = chosen({"--data", dir / "pets"});
@@ -92,7 +93,7 @@ TEST_CASE("own pictures: they are not mirrored unless that is asked for") {
   CHECK(chosen({"--limit", "20", "--model", "vit-lite-7-4"}).flip);  // generated pictures
   CHECK(TrainOptions().flip);                                        // and older runs
 
-  // In all batches the left stays darker than the right.
+  // Without flips the left side is darker than the right in all batches.
   for (const bool flip : {false, true}) {
     TrainOptions o = plain;
     o.flip = flip;
@@ -108,14 +109,14 @@ TEST_CASE("own pictures: they are not mirrored unless that is asked for") {
   }
 }
 
-TEST_CASE("own pictures: a limit is kept by a dry run, and by what is generated") {
+TEST_CASE("own pictures: a dry run and generated pictures respect --limit") {
   const auto loaded = [](Words words) {
     auto program = std::make_unique<CifarProgram>(parse(std::move(words)));
     program->load(nullptr);
     return program;
   };
   const auto few = loaded({"--limit", "64"});
-  CHECK(few->data.train.size() == 65);  // files hold a multiple of 5
+  CHECK(few->data.train.size() == 65);  // each file holds a multiple of 5
   CHECK(few->data.test.size() == 65);
   CHECK(few->dry_run_options().facts[1].second == "64 training and 64 test images of 10 classes");
   const auto all = loaded({});
@@ -125,7 +126,7 @@ TEST_CASE("own pictures: a limit is kept by a dry run, and by what is generated"
   const auto dry = loaded({"--dry-run"});
   CHECK(dry->data.train.size() == 10'000);
   CHECK(std::string(dry->data.train.bytes.get(), dry->data.train.bytes.get() + 64 * 3072) ==
-        std::string(64 * 3072, '\0'));  // nothing was drawn
+        std::string(64 * 3072, '\0'));  // a dry run draws nothing
   CHECK(dry->data.class_names == all->data.class_names);
 
   const test::TempDir dir;
@@ -135,7 +136,8 @@ TEST_CASE("own pictures: a limit is kept by a dry run, and by what is generated"
         "8 training, 2 held-out and 8 test images (one of 5, chosen by the seed) of 2 classes");
 }
 
-TEST_CASE("own pictures: another folder is tested as a whole, the run's own where it held out") {
+TEST_CASE(
+    "own pictures: all of another folder is tested, but only the test share of the run's own") {
   const test::TempDir dir;
   write_classes(dir / "pets", {"cat", "dog"}, 10);
   write_classes(dir / "new", {"dog"}, 7);
@@ -160,7 +162,7 @@ TEST_CASE("own pictures: files and folders are classified as text, CSV and lines
   const test::TempDir dir;
   write_classes(dir / "pets", {"cat, small", "dog"}, 40);
   const std::string run = train_on(dir / "pets", dir / "run");
-  write_classes(dir / "new", {"a", "b"}, 40);  // more than are classified at once
+  write_classes(dir / "new", {"a", "b"}, 40);  // more than one batch
   test::write_file(dir / "new/a/notes.txt", "x");
   const auto out = [&](const Words& more) {
     Words words = {"--weights", run, "--predict", dir / "new"};
@@ -182,7 +184,7 @@ TEST_CASE("own pictures: files and folders are classified as text, CSV and lines
     CHECK(text[i].starts_with(fmt::format("{}: {} {:.1f} %, ", file, first, 100 * p)));
     const std::string name = first == "dog" ? "dog" : "\"cat, small\"";
     CHECK(csv[i + 1].starts_with(fmt::format("{},{},{:.6f},", file, name, p)));
-    // Alone a picture has the classes that it has among others.
+    // A picture has the same classes when it is classified alone.
     if (i % 37 == 0)
       CHECK(text[i] == lines_of(predicted({"--weights", run, "--predict", file}, 0))[0]);
   }
@@ -208,11 +210,12 @@ TEST_CASE("own pictures: files and folders are classified as text, CSV and lines
   Words skipped = folder;
   skipped.push_back("--skip-damaged");
   CHECK(lines_of(predicted(skipped, 0)).size() == 79);
-  skipped[3] = dir / "new/a/3.png";  // nothing was classified
+  skipped[3] = dir / "new/a/3.png";  // nothing left to classify
   CHECK(predicted(skipped, 2) == "");
 }
 
-TEST_CASE("own pictures: a run without its damaged pictures resumes with the same others alone") {
+TEST_CASE(
+    "own pictures: a run that skipped damaged pictures resumes only with the same other pictures") {
   const test::TempDir dir;
   write_classes(dir / "pets", {"cat", "dog"}, 10);
   const std::string whole = test::read_file(dir / "pets/cat/3.png");
@@ -234,7 +237,7 @@ TEST_CASE("own pictures: a run without its damaged pictures resumes with the sam
                          doctest::Contains("these are no files of pictures"), Error);
 }
 
-TEST_CASE("own pictures: runs of before keep pictures as they lie, with flips") {
+TEST_CASE("own pictures: runs of older versions ignore EXIF rotation, and flip") {
   TrainOptions o;
   o.data = "pets";
   o.flip = false;
@@ -247,7 +250,7 @@ TEST_CASE("own pictures: runs of before keep pictures as they lie, with flips") 
   CHECK(before.flip);
   CHECK_FALSE(before.skip_damaged);
   CHECK_FALSE(folder_reading(before).upright);
-  CHECK_THROWS_AS(parse({"--no-exif-rotation"}), Error);  // generated pictures have none
+  CHECK_THROWS_AS(parse({"--no-exif-rotation"}), Error);  // generated pictures have no rotation
 }
 
 }  // namespace tern::apps::train_cifar::test_own_pictures

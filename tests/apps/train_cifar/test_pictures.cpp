@@ -1,4 +1,4 @@
-// Labelled pictures of every kind: what is read, what models are given, and whole runs on them.
+// Labelled pictures of CIFAR-10, CIFAR-100, MNIST and folders: reading, augmentation, runs.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ std::string bytes_of(const LabelledSet& set, const PictureForm& form, int64_t i)
   return {at, at + form.numbers()};
 }
 
-// train.bin and test.bin with the classes 7, 17, 27, ...
+// The content of train.bin and test.bin, with the classes 7, 17, 27, ...
 Words cifar100_files(const datasets::Cifar10& drawn) {
   Words files;
   for (const datasets::ImageSet* set : {drawn.train.get(), drawn.test.get()}) {
@@ -48,7 +48,7 @@ std::string idx(const std::vector<int>& sizes, const std::string& bytes) {
   return s + bytes;
 }
 
-// n pictures of one grey each, of the classes 0 to 3 in turn.
+// Writes n grey pictures with one level each, of the classes 0 to 3 in turn.
 void write_mnist(const std::string& dir, int n) {
   fs::create_directories(dir);
   std::string pixels, labels;
@@ -62,7 +62,8 @@ void write_mnist(const std::string& dir, int n) {
   }
 }
 
-// n pictures a class of 40 rows and 50 columns: all of a colour, a bit brighter from file to file.
+// Writes n pictures of one colour per class, with 40 rows and 50 columns, brighter from file to
+// file.
 void write_folders(const std::string& dir, int n) {
   const std::vector<std::pair<std::string, std::array<int, 3>>> kColors = {
       {"black", {0, 0, 0}}, {"green", {0, 150, 0}}, {"red", {150, 0, 0}}};
@@ -85,7 +86,7 @@ std::multiset<std::string> all_bytes(const LabelledSet& set, const PictureForm& 
 
 }  // namespace
 
-TEST_CASE("train_cifar pictures: CIFAR-10, CIFAR-100 and MNIST are known by what is there") {
+TEST_CASE("train_cifar pictures: CIFAR-10, CIFAR-100 and MNIST are recognised by their files") {
   const test::TempDir dir;
   const datasets::Cifar10 drawn = draw_cifar10(20, 10, 1);
   datasets::write_cifar10(dir / "ten", drawn);
@@ -141,7 +142,7 @@ TEST_CASE("train_cifar pictures: folders of classes, with and without a test set
   CHECK(p.train.size() == 16);
   CHECK(p.test.size() == 5);
   CHECK(test::contains(p.note, "one of 5"));
-  for (int64_t i = 0; i < 16; ++i) {  // of one colour, by planes
+  for (int64_t i = 0; i < 16; ++i) {  // one colour, stored plane by plane
     const std::string x = bytes_of(p.train, p.form, i);
     const auto label = p.train.labels[static_cast<size_t>(i)];
     const int step = static_cast<uint8_t>(x[label == 2 ? 256 : 0]);
@@ -162,7 +163,7 @@ TEST_CASE("train_cifar pictures: folders of classes, with and without a test set
   CHECK(two.train.size() == 12);
   CHECK(two.test.size() == 6);
   CHECK(two.note == "");
-  for (const LabelledSet* set : {&p.train, &p.test, &two.train, &two.test})  // what --limit 5 takes
+  for (const LabelledSet* set : {&p.train, &p.test, &two.train, &two.test})  // --limit 5 takes them
     CHECK(std::set(set->labels.begin(), set->labels.begin() + 5).size() > 1);
   fs::remove_all(dir / "two/val/red");
   CHECK_THROWS_WITH_AS(datasets::load_labelled_pictures(dir / "two", 16, 0),
@@ -183,12 +184,12 @@ TEST_CASE("train_cifar pictures: other sets are normalised by their own mean and
     const std::vector<double> v = slice(x, 1, c, c + 1).to_vector<double>();
     for (const double value : v) sum += value, squares += value * value;
     const auto n = static_cast<double>(v.size());
-    CHECK(std::abs(sum / n) < 1e-6);  // of numbers up to 2 in f32
+    CHECK(std::abs(sum / n) < 1e-6);  // values up to 2, in f32
     CHECK(std::abs(squares / n - 1) < 1e-6);
   }
 }
 
-TEST_CASE("train_cifar pictures: batches of 32 x 32 are the image loader's, bit for bit") {
+TEST_CASE("train_cifar pictures: batches of 32 x 32 equal the image loader's bit for bit") {
   const datasets::Cifar10 drawn = draw_cifar10(20, 10, 1);
   const datasets::LoaderOptions order{.batch = 6, .seed = 3};
   const auto strong = datasets::AugmentOptions::named("strong");
@@ -210,7 +211,7 @@ TEST_CASE("train_cifar pictures: batches of 32 x 32 are the image loader's, bit 
   CHECK(count == 4);
 }
 
-TEST_CASE("train_cifar pictures: grey ones are changed as the same in colour") {
+TEST_CASE("train_cifar pictures: grey pictures are augmented like the same pictures in colour") {
   const PictureForm colour{.normalization = {{.4, .4, .4}, {.3, .3, .3}}};
   PictureForm grey = colour;
   grey.channels = 1;
@@ -233,7 +234,7 @@ TEST_CASE("train_cifar pictures: grey ones are changed as the same in colour") {
   CHECK(found.to_vector<float>() == expected.to_vector<float>());
 }
 
-TEST_CASE("train_cifar pictures: of another side they are shifted and mirrored") {
+TEST_CASE("train_cifar pictures: another side: pictures are shifted and mirrored") {
   constexpr int kSide = 12, kPixels = kSide * kSide;
   const PictureForm form{.side = kSide, .channels = 1, .normalization = {{0, 0, 0}, {1, 1, 1}}};
   auto bytes = std::make_shared<std::vector<uint8_t>>();
@@ -262,10 +263,10 @@ TEST_CASE("train_cifar pictures: of another side they are shifted and mirrored")
           if (same) seen.insert({right, down, flip}), found.insert(i);
         }
   CHECK(found.size() == 20);
-  CHECK(seen.size() > 12);  // of 162, by 20 pictures; the same one is drawn twice at times
+  CHECK(seen.size() > 12);  // of 162 possible views, by 20 pictures with repetitions
 }
 
-TEST_CASE("train_cifar pictures: strong augmentation of any side is the one of data") {
+TEST_CASE("train_cifar pictures: strong augmentation at any side equals the data library's") {
   for (const int64_t side : {12, 48}) {
     const PictureForm form{.side = side};
     auto bytes = std::make_shared<std::vector<uint8_t>>();
@@ -277,7 +278,7 @@ TEST_CASE("train_cifar pictures: strong augmentation of any side is the one of d
     const datasets::LoaderOptions order{.batch = 6, .seed = 3};
     auto found = datasets::labelled_loader(set, form, {.order = order, .augment = strong});
     auto options = strong;
-    options.cutout = static_cast<int>(side / 4);  // 8 of 32
+    options.cutout = static_cast<int>(side / 4);  // in proportion: 8 for a side of 32
     auto expected = datasets::Loader<std::vector<float>>(
         6,
         [&](const datasets::BatchPlan& plan) {
@@ -328,7 +329,7 @@ TEST_CASE(
 
   const training::EpochRecord last = training::read_log(run.log()).epochs.back();
   CHECK(last.has("test_top2"));
-  CHECK_FALSE(last.has("test_top3"));  // of three classes it would always be 1
+  CHECK_FALSE(last.has("test_top3"));  // for three classes it would always be 1
   CHECK(last["test_top1"] == 1);
   const std::string page = test::read_file(run.file("report.html"));
   CHECK(test::contains(page, "<th>top-2</th>"));
@@ -385,7 +386,7 @@ TEST_CASE("train_cifar pictures: runs on CIFAR-100 and MNIST") {
   test::write_file(dir / "hundred/test.bin", files[1]);
   write_mnist(dir / "digits", 16);
   for (const auto& [set, pixels] : {std::pair("hundred", 32), {"digits", 28}, {"digits", 32}}) {
-    const std::string name = set;  // clang captures no structured bindings
+    const std::string name = set;  // clang 14 cannot capture a structured binding
     const int64_t side = pixels;
     CAPTURE(name);
     CifarFlags f = run_on(dir / name, dir / fmt::format("{}-{}", name, side), side);

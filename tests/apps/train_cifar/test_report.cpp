@@ -1,4 +1,5 @@
-// What the report shows of a model: maps with their labels, and pictures under maps.
+// The report of a classifier: maps of the model with labels, maps over pictures, the confusion
+// matrix, scores per class.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -13,7 +14,7 @@
 namespace tern::apps::train_cifar::test_report {
 namespace {
 
-// One epoch of one step, closed, and what the report is made of.
+// Trains one epoch of one step and collects the data of the report.
 ReportData trained(const decltype(ClassifierEntry::options)& options) {
   Rng rng(1);
   TrainOptions o;
@@ -49,7 +50,7 @@ TEST_CASE("train_cifar report: attention of every head and the rollout over test
   for (int64_t i = 0; i < 4; ++i) {
     const double of_patches = sum(rollout.values[i]).item();
     CHECK(of_patches > 0);
-    CHECK(of_patches < 1);  // the rest is the class token's own
+    CHECK(of_patches < 1);  // the class token has the rest
   }
   CHECK(last.values[0].to_vector<float>() != last.values[1].to_vector<float>());
   const std::string page = make_report(d);
@@ -57,16 +58,16 @@ TEST_CASE("train_cifar report: attention of every head and the rollout over test
   CHECK(count(page, "<th>head 2</th>") == 4);
   CHECK(count(page, "title=\"Layer 1, head 2: ") == 4);
   CHECK(count(page, "<figcaption>Rollout: ") == 4);
-  CHECK(count(page, ", predicted: ") == 8);  // below each picture, and for those who cannot see it
-  // One scale for all heads, from 0, and another for the rollout.
+  CHECK(count(page, ", predicted: ") == 8);  // below each picture, and as its text alternative
+  // All heads share one scale from 0. The rollout has its own.
   CHECK(page.find("an even share of 16 patches is 6.25 %.") != page.npos);
   CHECK(page.find("Rollout has its own") != page.npos);
   CHECK(count(page, ">6.25 %</text>") == 1);
-  CHECK(count(page, ">25 %</text>") == 1);  // four even shares, as none of these heads has more
+  CHECK(count(page, ">25 %</text>") == 1);  // four even shares: no head exceeds them
   CHECK(page.find("<a href=\"#attention\">") < page.find("<h2"));
 }
 
-TEST_CASE("train_cifar report: maps are called heads only where they are") {
+TEST_CASE("train_cifar report: only maps of heads are called heads") {
   models::VitOptions vit = small_vit();
   const std::string positions = make_report(trained(vit));
   CHECK(positions.find("<h2 id=\"positions\">Positions</h2>") != positions.npos);
@@ -90,17 +91,18 @@ TEST_CASE("train_cifar report: maps are called heads only where they are") {
   d.after.maps = {{"L", zeros({2, 1, 1})}};
   CHECK(count(make_report(d), "<figcaption>before training</figcaption>") == 2);
 
-  const ReportData nothing;  // of a model that tells nothing of itself
+  const ReportData nothing;  // a model that has no maps
   const std::string page = make_report(nothing);
   CHECK(page.find("What the model sees") == page.npos);
   CHECK(page.find("training, head") == page.npos);
 }
 
-TEST_CASE("train_cifar report: numbers of the confusion matrix can be read on their colours") {
+TEST_CASE(
+    "train_cifar report: numbers of the confusion matrix have enough contrast on their colours") {
   ReportData d;
   for (int i = 0; i < 20; ++i) d.class_names.push_back(std::to_string(i));
   for (int64_t i = 0; i < 400; ++i) d.confusion.push_back(i % 21 == 0 ? 9 * i : i % 20 * (i / 20));
-  d.confusion[0] = 5;  // the only one of its row: all right
+  d.confusion[0] = 5;  // all others of this row are 0: all right
   std::fill(d.confusion.begin() + 20, d.confusion.begin() + 40, 0);
   d.confusion[22] = 7;  // all wrong
   const std::string page = make_report(d);
@@ -108,7 +110,7 @@ TEST_CASE("train_cifar report: numbers of the confusion matrix can be read on th
   size_t cells = 0;
   std::set<std::string> colors;
   for (std::sregex_iterator it(page.begin(), page.end(), cell), end; it != end; ++it, ++cells) {
-    for (const Theme* t : {&kLightTheme, &kDarkTheme}) {  // as the style sheet mixes it
+    for (const Theme* t : {&kLightTheme, &kDarkTheme}) {  // the colours that the style sheet mixes
       const Rgb color =
           mix(t->paper, (*it)[1] == "hit" ? t->good : t->bad, std::stod((*it)[2]) / 100);
       CHECK(contrast(color, t->ink) >= 4.5);
@@ -117,10 +119,10 @@ TEST_CASE("train_cifar report: numbers of the confusion matrix can be read on th
   }
   CHECK(cells > 300);
   CHECK(colors.size() > 30);
-  CHECK(page.find("<td>0</td>") != page.npos);  // as the page is
+  CHECK(page.find("<td>0</td>") != page.npos);  // cells of zeros have no colour
 }
 
-TEST_CASE("train_cifar report: of hundreds of classes those that are mistaken most") {
+TEST_CASE("train_cifar report: of hundreds of classes, the most frequent confusions are shown") {
   constexpr size_t kClasses = 300;
   ReportData d;
   d.confusion.resize(kClasses * kClasses);
@@ -143,9 +145,9 @@ TEST_CASE("train_cifar report: of hundreds of classes those that are mistaken mo
   CHECK(mistaken != page.npos);
 }
 
-TEST_CASE("train_cifar report: a map of patches beside the picture, on its own scale") {
+TEST_CASE("train_cifar report: a map of patches beside the picture, with its own scale") {
   const Bitmap p{4, 4, std::vector<uint8_t>(48, 100)};
-  // As alike as the shares of a rollout are.
+  // Nearly equal, like the shares of a rollout.
   const Tensor shares = tensor({0.24, 0.245, 0.25, 0.265}, {2, 2});
   const Bitmap b = picture_and_map(p, shares);
   CHECK(b.height == 4);
@@ -154,18 +156,19 @@ TEST_CASE("train_cifar report: a map of patches beside the picture, on its own s
     return Rgb{b.rgb[3 * (8 * y + x)], b.rgb[3 * (8 * y + x) + 1], b.rgb[3 * (8 * y + x) + 2]};
   };
   for (size_t y = 0; y < 4; ++y)
-    for (size_t x = 0; x < 4; ++x) CHECK(hex(pixel(x, y)) == "#646464");  // as it is
+    for (size_t x = 0; x < 4; ++x) CHECK(hex(pixel(x, y)) == "#646464");  // unchanged
   CHECK(hex(pixel(4, 0)) == hex(weight_color(0)));
   CHECK(hex(pixel(5, 1)) == hex(weight_color(0)));
   CHECK(hex(pixel(6, 0)) == hex(weight_color(0.2)));
   CHECK(hex(pixel(4, 3)) == hex(weight_color(0.4)));
   CHECK(hex(pixel(7, 3)) == hex(weight_color(1)));
   for (const uint8_t v : picture_and_map(p, full({2, 2}, 0.25)).rgb)
-    CHECK((v == 100 || v == 255));  // no patch counts more than another
+    CHECK((v == 100 || v == 255));  // equal shares: no colour
 }
 
 TEST_CASE("train_cifar report: recall, precision and F1 of each class") {
-  // Of 4 a's 3 are found; 5 pictures are called a. Nothing is called c, and there is no d.
+  // 3 of 4 pictures of class a are found, and 5 are predicted as a. No picture is predicted as c,
+  // and none is of class d.
   const std::vector<int64_t> counts = {3, 1, 0, 0,  //
                                        2, 4, 0, 0,  //
                                        0, 2, 0, 0,  //
@@ -186,11 +189,11 @@ TEST_CASE("train_cifar report: recall, precision and F1 of each class") {
   CHECK(page.find("<th>recall</th><th>precision</th><th>F1</th></tr>") != page.npos);
   CHECK(page.find("<td>75.0%</td><td>60.0%</td><td>66.7%</td></tr>") != page.npos);
   CHECK(page.find("<td>0.0%</td><td>-</td><td>0.0%</td></tr>") != page.npos);
-  // (2/3 + 8/13 + 0) / 3, of the classes that there are.
+  // (2/3 + 8/13 + 0) / 3: the mean over the classes that occur.
   CHECK(page.find("Mean F1 of the classes: 42.7%.") != page.npos);
 }
 
-TEST_CASE("train_cifar report: the result says on how many images, and how sure it is") {
+TEST_CASE("train_cifar report: the result gives the number of images and its confidence interval") {
   ReportData d;
   d.images = 96;
   d.ranks = 1;
@@ -204,7 +207,7 @@ TEST_CASE("train_cifar report: the result says on how many images, and how sure 
   CHECK(make_report(d).find("25.0 % of 96 test images") != std::string::npos);
 }
 
-TEST_CASE("train_cifar report: behind a stem no patches are cut") {
+TEST_CASE("train_cifar report: with a stem no patches are cut; tokens are places of its output") {
   models::GmlpOptions o{.stem = {{4, 2}, {4, 2}}, .patch = 2, .dim = 8, .layers = 1};
   const ReportData d = trained(o);
   CHECK(d.stem == 2);
@@ -218,7 +221,7 @@ TEST_CASE("train_cifar report: behind a stem no patches are cut") {
         "1 blocks on 17 tokens of 8 channels, behind a stem of 2 convolutions");
 }
 
-TEST_CASE("train_cifar report: patches are told apart by lines of the page's colour") {
+TEST_CASE("train_cifar report: lines in the page's colour separate the patches") {
   ReportData d;
   d.class_names = {"one"};
   d.predictions = {{{8, 8, std::vector<uint8_t>(3 * 64, 50)}, 0, {1}}};

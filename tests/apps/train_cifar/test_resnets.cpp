@@ -1,5 +1,4 @@
-// The ResNets of train_cifar: the form that suits the pictures, torchvision's weights, reports, and
-// that a training goes on exactly.
+// The ResNets of train_cifar: stem and side, torchvision's weights, reports, and exact resume.
 #include <doctest/doctest.h>
 
 #include "tern/apps/train_cifar/describe.h"
@@ -55,7 +54,7 @@ void one_epoch(CifarTraining& t) {
 
 }  // namespace
 
-TEST_CASE("train_cifar resnets: small pictures meet a small stem, large ones torchvision's") {
+TEST_CASE("train_cifar resnets: small pictures get a small stem, large ones torchvision's") {
   const ShapeOnlyScope no_memory;
   Rng rng(0);
   for (const auto& [side, is_small] : {std::pair{28, true}, {32, true}, {64, true}, {65, false}}) {
@@ -71,7 +70,7 @@ TEST_CASE("train_cifar resnets: small pictures meet a small stem, large ones tor
   CHECK(find_classifier("resnet34").dropout == 0);
 }
 
-TEST_CASE("train_cifar resnets: the data choose the side, weights to start from choose 224") {
+TEST_CASE("train_cifar resnets: the data choose the side; weights to start from choose 224") {
   const test::TempDir dir;
   datasets::write_cifar10(dir / "ten", draw_cifar10(20, 10, 1));
   const TrainOptions fresh = chosen({"--data", dir / "ten", "--model", "resnet18"});
@@ -107,7 +106,7 @@ TEST_CASE("train_cifar resnets: the data choose the side, weights to start from 
                        IoError);
 }
 
-TEST_CASE("train_cifar resnets: a training goes on exactly, running statistics included") {
+TEST_CASE("train_cifar resnets: a training resumes exactly, running statistics included") {
   const datasets::Cifar10 data = draw_cifar10(8, 4, 1);
   const TrainOptions o = short_training();
   CifarTraining whole(o, data, narrow(o));
@@ -122,7 +121,7 @@ TEST_CASE("train_cifar resnets: a training goes on exactly, running statistics i
   CHECK(resnet_of(second.model).bn1.num_batches_tracked.tensor().item<int64_t>() == 4);
 }
 
-TEST_CASE("train_cifar resnets: the report shows class activation maps, and no patches") {
+TEST_CASE("train_cifar resnets: the report shows class activation maps and no patches") {
   const datasets::Cifar10 data = draw_cifar10(8, 6, 1);
   const TrainOptions o = short_training();
   CifarTraining t(o, data, narrow(o));

@@ -1,3 +1,4 @@
+// train_cifar: training and exact resume, evaluation, configurations, flags, and whole runs.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -40,7 +41,8 @@ std::string slurp(const std::string& path) {
   return out.str();
 }
 
-// Everything random and everything with a state is on. Four steps an epoch, the last one short.
+// Everything with randomness and everything with a state is on. An epoch has four steps, and the
+// last batch is short.
 TrainOptions busy_options(const char* model) {
   TrainOptions o;
   o.model = model;
@@ -71,7 +73,7 @@ const datasets::Cifar10& tiny_data() {
   return kData;
 }
 
-// One step; epochs are tested and closed as soon as they are over, unless `leave_open`.
+// Takes one step. Tests and closes a finished epoch, unless `leave_open`.
 void step(CifarTraining& t, bool leave_open = false) {
   if (t.loop.epoch_trained()) REQUIRE(t.loop.close_epoch());
   t.loop.step();
@@ -97,18 +99,18 @@ void check_resumes(const char* model, int stop_at, int steps) {
   CHECK(whole.loop.history().size() == static_cast<size_t>(steps / 4));
 }
 
-TEST_CASE("train_cifar: k steps, a checkpoint and the rest equal an unbroken run bit for bit") {
+TEST_CASE("train_cifar: a stopped and resumed run equals an unbroken one bit for bit") {
   check_resumes("gmlp-small", 0, 3);
   check_resumes("gmlp-small", 2, 9);
-  check_resumes("gmlp-small", 4, 6);  // the epoch is trained, but not tested
+  check_resumes("gmlp-small", 4, 6);  // trained, not yet tested
   check_resumes("gmlp-small", 5, 8);
   check_resumes("gmlp-stem", 3, 5);     // batch norm, stochastic depth
   check_resumes("slides-vit", 3, 5);    // dropout of attention
   check_resumes("airbench94", 3, 5);    // slow weights, flips by epoch
-  check_resumes("airbench94", 13, 15);  // and a bias that is not trained any more
+  check_resumes("airbench94", 13, 15);  // and a bias that is frozen by now
 }
 
-TEST_CASE("train_cifar: a run does not depend on the number of threads") {
+TEST_CASE("train_cifar: same bits on any number of threads") {
   TrainOptions o = busy_options("gmlp-small");
   CifarTraining a(o, tiny_data(), make_model(o)), b(o, tiny_data(), make_model(o));
   int before = num_threads();
@@ -119,7 +121,7 @@ TEST_CASE("train_cifar: a run does not depend on the number of threads") {
   test::check_same(a.loop.state(), b.loop.state());
 }
 
-TEST_CASE("train_cifar: less memory by recomputation and steps inside backward, the same numbers") {
+TEST_CASE("train_cifar: recomputation and steps inside backward do not change the numbers") {
   for (const char* model : {"gmlp-stem", "slides-vit"}) {
     CAPTURE(model);
     auto state_of = [&](const char* recompute, bool inside) {
@@ -129,7 +131,7 @@ TEST_CASE("train_cifar: less memory by recomputation and steps inside backward, 
       CifarTraining t(o, tiny_data(), make_model(o));
       for (int i = 0; i < 3; ++i) step(t);
       SafeTensors state = t.loop.state();
-      state.metadata.clear();  // the options, which differ
+      state.metadata.clear();  // differs: the options
       std::erase_if(state.tensors, [](const auto& named) { return named.first == "options"; });
       return state;
     };
@@ -139,7 +141,7 @@ TEST_CASE("train_cifar: less memory by recomputation and steps inside backward, 
   }
 }
 
-TEST_CASE("train_cifar: a state of another model or of other data is refused") {
+TEST_CASE("train_cifar: a state of another model or other data is refused") {
   TrainOptions small = busy_options("gmlp-small"), stem = busy_options("gmlp-stem");
   CifarTraining a(small, tiny_data(), make_model(small)), b(stem, tiny_data(), make_model(stem));
   CHECK_THROWS_AS(b.loop.load_state(a.loop.state(), "file"), IoError);
@@ -151,7 +153,7 @@ TEST_CASE("train_cifar: a state of another model or of other data is refused") {
   CHECK_THROWS_AS(a.loop.load_state(damaged, "file"), IoError);
 }
 
-TEST_CASE("train_cifar: options that no flag could say are refused") {
+TEST_CASE("train_cifar: values that no flag could set are refused") {
   const TrainOptions fine = busy_options("gmlp-small");
   CHECK(to_json(config_from_json<TrainOptions>(to_json(fine))) == to_json(fine));
   auto senseless = [&](auto change) {
@@ -172,7 +174,7 @@ TEST_CASE("train_cifar: options that no flag could say are refused") {
   CHECK_THROWS_AS(config_from_json<TrainOptions>("[[[["), Error);
 }
 
-TEST_CASE("train_cifar: every option is refused by name") {
+TEST_CASE("train_cifar: every wrong option is refused by name") {
   TrainOptions o = busy_options("gmlp-small");
   o.memory_use.optimizer_bits = 8;
   test::check_every_option(
@@ -182,7 +184,7 @@ TEST_CASE("train_cifar: every option is refused by name") {
        "flip", "skip_damaged", "alternate_flips", "drop_last", "tta"});
 }
 
-TEST_CASE("train_cifar: training stops before weights that are no numbers are kept") {
+TEST_CASE("train_cifar: weights that are not finite stop a training before they are saved") {
   TrainOptions o = busy_options("gmlp-small");
   ImageClassifier model = make_model(o);
   {
@@ -209,7 +211,7 @@ TEST_CASE("train_cifar: rank_of") {
   CHECK(rank_of(broken, 3, 2) == 3);
 }
 
-TEST_CASE("train_cifar: an evaluation is that of each picture on its own") {
+TEST_CASE("train_cifar: an evaluation is the mean over pictures evaluated one by one") {
   TrainOptions o = busy_options("gmlp-small");
   ImageClassifier model = make_model(o);
   nn::EvalScope evaluating(model);
@@ -240,7 +242,7 @@ TEST_CASE("train_cifar: an evaluation is that of each picture on its own") {
   CHECK(evaluate(model, batches)->probabilities == e.probabilities);
 }
 
-TEST_CASE("train_cifar: one loader serves all evaluations, also after one that was stopped") {
+TEST_CASE("train_cifar: one loader serves all evaluations, also after a stopped one") {
   const datasets::Cifar10 set = draw_cifar10(20, 600, 1);
   TrainOptions o = busy_options("gmlp-small");
   CifarTraining t(o, set, make_model(o), {.terminal = false});
@@ -255,7 +257,7 @@ TEST_CASE("train_cifar: one loader serves all evaluations, also after one that w
   CHECK(evaluate(t.model, t.evaluation_loader)->probabilities == whole.probabilities);
 }
 
-TEST_CASE("train_cifar: options come back from text bit for bit") {
+TEST_CASE("train_cifar: options are read back from JSON exactly") {
   TrainOptions o = busy_options("gmlp-stem");
   TrainOptions back = config_from_json<TrainOptions>(to_json(o));
   CHECK(to_json(back) == to_json(o));
@@ -381,7 +383,7 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
 
   CifarFlags again;
   again.train.resume = f.train.out;
-  CHECK(train_classifier(again) == 0);  // it is finished: nothing but the report is made again
+  CHECK(train_classifier(again) == 0);  // finished: only the report is written again
   CHECK(slurp(run.log()) == log);
   std::string checkpoint = slurp(run.checkpoint());
   std::string half = checkpoint.substr(0, checkpoint.size() / 2);
@@ -390,12 +392,12 @@ TEST_CASE("train_cifar: a run, its folder, its end and its evaluation") {
   CHECK(slurp(run.checkpoint()) == half);
 }
 
-// A constant rate, so that a run may be made longer.
+// With a constant rate, which allows a longer run.
 CifarFlags plain_run(const TempFolder& folder, const char* name, int64_t epochs) {
   CifarFlags f;
   f.options = busy_options("gmlp-small");
   f.options.schedule = "constant";
-  f.options.warmup = 2;  // fits two epochs as well as three
+  f.options.warmup = 2;  // fits two and three epochs
   f.options.epochs = epochs;
   f.options.data = folder.file("data");
   f.train.out = folder.file(name);
@@ -437,7 +439,7 @@ TEST_CASE("train_cifar: the default warm-up is cut to a short run, a given one i
   CHECK_THROWS_WITH_AS(train_classifier(f), doctest::Contains("a warm-up of 100 steps"), Error);
 }
 
-TEST_CASE("train_cifar: the folder of an earlier version, without a configuration, goes on") {
+TEST_CASE("train_cifar: a folder of an older version, without config.json, resumes") {
   TempFolder folder;
   datasets::write_cifar10(folder.file("data"), tiny_data());
   REQUIRE(train_classifier(plain_run(folder, "whole", 3)) == 0);
@@ -445,7 +447,7 @@ TEST_CASE("train_cifar: the folder of an earlier version, without a configuratio
   REQUIRE(train_classifier(part) == 0);
   const training::RunFolder run{part.train.out};
   fs::remove(run.file("config.json"));
-  // As its checkpoint had them: no member that is younger.
+  // The checkpoint of an older version: without the members that came later.
   SafeTensors saved = training::load_checkpoint(run.checkpoint());
   nlohmann::json older =
       nlohmann::json::parse(training::checkpoint_text(saved, "options", run.checkpoint()));
@@ -459,7 +461,7 @@ TEST_CASE("train_cifar: the folder of an earlier version, without a configuratio
   const TrainOptions read = config_from_json<TrainOptions>(older.dump());
   TrainOptions expected = load_config(run, saved);
   expected.class_names.clear();
-  expected.exif_rotation = false;  // earlier versions read pictures as they lie
+  expected.exif_rotation = false;  // older versions ignored EXIF rotation
   CHECK(to_json(read) == to_json(expected));
 
   fs::rename(folder.file("data"), folder.file("moved"));
@@ -474,10 +476,10 @@ TEST_CASE("train_cifar: the folder of an earlier version, without a configuratio
   CHECK(slurp(run.weights()) == slurp(whole.weights()));
   more.train.epochs = 0;
   more.options.data = "";
-  CHECK(train_classifier(more) == 0);  // the data are found where they are now
+  CHECK(train_classifier(more) == 0);  // the run finds the data in their new place
 }
 
-TEST_CASE("train_cifar: the report shows what a classifier tells") {
+TEST_CASE("train_cifar: the report describes the classifier") {
   TrainOptions o = busy_options("gmlp-small");
   CifarTraining g(o, tiny_data(), make_model(o));
   for (int i = 0; i < 4; ++i) step(g);

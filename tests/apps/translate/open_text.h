@@ -1,4 +1,4 @@
-// A text that can be read from a file descriptor, as standard input.
+// A text as a file descriptor, in place of standard input.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// translate train --dry-run, against real steps.
+// translate train --dry-run: the predicted peak memory against the allocator's peak in real steps.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -12,8 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Epochs of some steps: the peak of them all is that of the largest batch, from the second step on
-// beside the optimizer's state.
+// Runs several short epochs: the peak is that of the largest batch, together with the optimizer's
+// state, which exists from the second step on.
 void check_preset(const std::string& preset) {
   CAPTURE(preset);
   TrainConfig c;
@@ -39,7 +39,7 @@ void check_preset(const std::string& preset) {
 
 }  // namespace
 
-TEST_CASE("translate dry run: every preset takes what it says") {
+TEST_CASE("translate dry run: every preset takes the predicted memory") {
   for (const std::string& preset : preset_names())
     if (preset != "base") check_preset(preset);  // 63 million weights take half a minute
 }

@@ -1,3 +1,4 @@
+// translate train with --patience, --keep, --schedule plateau, --steps and --eval-steps.
 #include "tern/apps/translate/program.h"
 #include "tern/core/base/error.h"
 #include "tern/tests/apps/epoch_end_checks.h"
@@ -29,7 +30,7 @@ TEST_CASE("translate: a run ends early by loss or BLEU, keeps epochs, and stays 
     CHECK(load_config({folder}).epoch_end == test::kEarlyEnd);
     TranslateFlags more;
     more.train.resume = folder;
-    more.train.epochs = 8;  // the schedule does not know its length
+    more.train.epochs = 8;  // plateau does not depend on the length
     REQUIRE(train_translation(more) == 0);
     test::check_ended_early({folder}, metric);
     test::check_other_patience({folder}, 8, [&](int64_t patience) {
@@ -42,7 +43,7 @@ TEST_CASE("translate: a run ends early by loss or BLEU, keeps epochs, and stays 
   }
 }
 
-TEST_CASE("translate: a length and validations in steps") {
+TEST_CASE("translate: length and validations counted in steps") {
   test::TempDir dir;
   TranslateFlags o = short_run(dir / "run", "loss");
   o.config.batch = 16;

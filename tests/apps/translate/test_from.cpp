@@ -1,4 +1,4 @@
-// translate train --from: a trained model is trained on, on other pairs.
+// translate train --from: fine-tunes a trained model on other pairs.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -38,7 +38,7 @@ std::map<std::string, std::string> files_in(const std::string& folder) {
   return files;
 }
 
-/// Two corpora, and a model that is trained on the first of them.
+/// Two corpora, and a model trained on the first.
 struct Desk {
   test::TempDir dir;
   std::string base = dir / "base", other = dir / "other.tsv";
@@ -68,7 +68,7 @@ struct Desk {
   }
 };
 
-TEST_CASE("translate: a fine-tuned model starts from the weights, tokens and sizes of its folder") {
+TEST_CASE("translate: a fine-tuned model starts with the weights, tokens and sizes of its folder") {
   for (const char* model : {"transformer", "bahdanau", "seq2seq"}) {
     CAPTURE(model);
     const Desk desk(model);
@@ -97,13 +97,14 @@ TEST_CASE("translate: a fine-tuned model starts from the weights, tokens and siz
     CHECK(c.model.length_ratio >= first.model.length_ratio);
     const std::string page = moved.at("report.html");
     CHECK(test::contains(page, "starts from the weights of " + desk.base));
-    // Of 20 training pairs half have "the bird eats", and "l' oiseau mange".
+    // Half of the 20 training pairs have "the bird eats", unknown to the model, and "l' oiseau
+    // mange".
     CHECK(test::contains(page, "unknown to " + desk.base + ": "));
     CHECK_FALSE(test::contains(page, ": 0.00 %"));
   }
 }
 
-TEST_CASE("translate: a fine-tuning that is stopped goes on bit for bit, without its folder") {
+TEST_CASE("translate: a stopped fine-tuning resumes bit for bit, without the folder of --from") {
   for (const char* model : {"transformer", "bahdanau"}) {
     CAPTURE(model);
     const Desk desk(model);
@@ -117,7 +118,7 @@ TEST_CASE("translate: a fine-tuning that is stopped goes on bit for bit, without
   }
 }
 
-TEST_CASE("translate: what the folder of --from says cannot be said otherwise") {
+TEST_CASE("translate: flags cannot change what the folder of --from determines") {
   const Desk desk("transformer");
   for (const Words& flags : std::vector<Words>{{"--dim", "16"},
                                                {"--model", "bahdanau"},
@@ -131,7 +132,7 @@ TEST_CASE("translate: what the folder of --from says cannot be said otherwise") 
     CHECK_THROWS_WITH_AS(parse(desk.more("x", "1"), flags), doctest::Contains("would change"),
                          Error);
   }
-  // Recomputation is the training's, and only a transformer's.
+  // Recomputation is a choice of the training, and only a transformer has it.
   CHECK(parse(desk.more("x", "1"), {"--recompute", "full"}).config.memory_use.recompute == "full");
   const Desk recurrent("seq2seq");
   CHECK_THROWS_WITH_AS(parse(recurrent.more("x", "1"), {"--recompute", "full"}),
@@ -152,7 +153,7 @@ TEST_CASE("translate: what the folder of --from says cannot be said otherwise") 
   for (const char* file : {"/model.safetensors", "/log.jsonl"}) fs::remove(young + file);
   CHECK_THROWS_WITH_AS(parse({"train", "--from", young, "--pairs", desk.other}),
                        doctest::Contains("young: this run has no weights yet"), IoError);
-  // Weights that are not those of the folder's configuration leave no run behind.
+  // Weights that do not match the folder's configuration leave no new run behind.
   fs::copy_file(recurrent.base + "/model.safetensors", desk.base + "/model.safetensors",
                 fs::copy_options::overwrite_existing);
   CHECK_THROWS_WITH_AS(train_by(desk.more("x", "1")), doctest::Contains("not the weights that"),

@@ -1,3 +1,4 @@
+// The generated English-French pairs: phrases correspond, pairs are distinct, vowels are elided.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using tern::datasets::SentencePair;
 
 namespace {
 
-// In lower case, with a space before and behind every word.
+// In lower case, with a space before and after every word.
 std::string spaced(const std::string& line) {
   const size_t end = line.find_last_not_of(" .?") + 1;
   return " " + datasets::lower_case(line.substr(0, end)) + " ";
@@ -26,7 +27,7 @@ std::string spaced(const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("grammar: what stands in the English sentence stands in the French one") {
+TEST_CASE("grammar: a phrase in the English sentence has its translation in the French one") {
   std::vector<std::pair<std::string, std::string>> lines;
   for (const SentencePair& pair : generate_pairs(100'000, 1))
     lines.emplace_back(spaced(pair.source), spaced(pair.target));
@@ -65,14 +66,15 @@ TEST_CASE("grammar: what stands in the English sentence stands in the French one
         ++found;
         missed += target.find(" " + french + " ") == std::string::npos;
       }
-    const std::string& word = english;  // clang captures no structured binding
+    const std::string& word = english;  // clang 14 cannot capture a structured binding
     CAPTURE(word);
     CHECK(found > 0);
     CHECK(missed == 0);
   }
 }
 
-TEST_CASE("grammar: pairs differ, fewer are the first of more, and vowels are dropped") {
+TEST_CASE(
+    "grammar: pairs are distinct, a smaller set is a prefix of a larger one, vowels are elided") {
   const std::vector<SentencePair> pairs = generate_pairs(20'000, 3);
   CHECK(std::ranges::equal(generate_pairs(500, 3), std::span(pairs).first(500)));
   CHECK(generate_pairs(5, 2) != generate_pairs(5, 3));

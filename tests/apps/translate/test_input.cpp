@@ -1,3 +1,5 @@
+// What translate run reads: lines from a pipe, line ends and encodings, long lines, unknown words;
+// and that translations are single lines.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -52,12 +54,12 @@ using Lines = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("translate: lines are given as soon as no other one waits") {
+TEST_CASE("translate: lines are returned as soon as no further line waits") {
   Pipe pipe;
   LineReader reader(pipe.ends[0]);
   pipe.write("one\ntwo\r\n\n\nfi");
   CHECK(reader.next(3) == Lines{"one", "two", ""});
-  CHECK(reader.next(3) == Lines{""});  // part of a line is no line
+  CHECK(reader.next(3) == Lines{""});  // an unfinished line is not returned
   pipe.write("ve\n");
   CHECK(reader.next(3) == Lines{"five"});
   pipe.write("six\nseven");
@@ -70,7 +72,7 @@ TEST_CASE("translate: lines are given as soon as no other one waits") {
                        StreamError);
 }
 
-TEST_CASE("translate: standard input has the line ends and encodings of files") {
+TEST_CASE("translate: standard input may have any line ends and encodings of files") {
   for (const test::OddText& t : test::odd_texts()) {
     CAPTURE(t.name);
     const test::OpenText file(t.bytes);
@@ -83,7 +85,7 @@ TEST_CASE("translate: standard input has the line ends and encodings of files") 
   const test::OpenText pdf("%PDF-1.7\n");
   CHECK_THROWS_WITH_AS(LineReader(pdf.descriptor()).next(1),
                        doctest::Contains("standard input: is no text but a PDF file"), IoError);
-  // A line that ends with CR is answered before the next one comes.
+  // A line that ends with CR is returned before the next one comes.
   Pipe pipe;
   LineReader reader(pipe.ends[0]);
   pipe.write("one\r");
@@ -92,7 +94,8 @@ TEST_CASE("translate: standard input has the line ends and encodings of files") 
   CHECK(reader.next(3) == Lines{"two"});
 }
 
-TEST_CASE("translate: a line may be as long as in a file, and all before a longer one are given") {
+TEST_CASE(
+    "translate: the longest line is as long as in files; lines before a longer one are returned") {
   constexpr size_t kLongest = 1 << 20;
   const std::string longest(kLongest, 'a');
   const auto read = [&](const std::string& text, size_t most) {
@@ -112,7 +115,7 @@ TEST_CASE("translate: a line may be as long as in a file, and all before a longe
   }
 }
 
-TEST_CASE("translate: long lines are cut at the ends of sentences, and it is said") {
+TEST_CASE("translate: long lines are cut at the ends of sentences, and a message says so") {
   const Translator t = a_translator(40);
   std::vector<std::string> notes;
   InputLines input(t, [&](const std::string& note) { notes.push_back(note); });
@@ -124,7 +127,7 @@ TEST_CASE("translate: long lines are cut at the ends of sentences, and it is sai
   REQUIRE(notes.size() == 1);
   CHECK(notes[0].find("line 3 has ") == 0);
   CHECK(notes[0].find("its 50 sentences are translated one by one") != std::string::npos);
-  // One sentence without an end is left whole, up to a limit.
+  // A single sentence stays whole, up to a limit.
   const std::string endless = repeated("the cat and", 100);
   CHECK(input.prepare(endless, 4) == std::vector<std::string>{endless});
   REQUIRE(notes.size() == 2);
@@ -135,7 +138,7 @@ TEST_CASE("translate: long lines are cut at the ends of sentences, and it is sai
   CHECK(notes.back().find("only the first 1000 are translated") != std::string::npos);
 }
 
-TEST_CASE("translate: what the training never had is said, for twenty lines") {
+TEST_CASE("translate: words unknown from training are reported, for at most twenty lines") {
   const Translator t = a_translator(0);
   std::vector<std::string> notes;
   InputLines input(t, [&](const std::string& note) { notes.push_back(note); });
@@ -148,8 +151,9 @@ TEST_CASE("translate: what the training never had is said, for twenty lines") {
   CHECK(notes.back() == "10 more notes of these kinds");
 }
 
-TEST_CASE("translate: translations are single lines, whatever pieces a model puts together") {
-  // A model without training says any bytes; of 128 sentences some are of control characters.
+TEST_CASE("translate: translations are single lines, whatever tokens the model chooses") {
+  // An untrained model outputs arbitrary bytes; among 128 translations some have control
+  // characters.
   const Translator t = a_translator(0);
   nn::set_training(t.model, false);
   std::vector<std::string> lines;
@@ -166,7 +170,7 @@ TEST_CASE("translate: translations are single lines, whatever pieces a model put
   CHECK(raw > 0);
 }
 
-TEST_CASE("translate: the best translations of a line from those of its sentences") {
+TEST_CASE("translate: the best translations of a line, combined from those of its sentences") {
   using List = std::vector<TranslatedText>;
   const std::vector<List> sentences = {
       {{"A.", {1}, -1, -1}, {"B.", {2}, -2, -4}},

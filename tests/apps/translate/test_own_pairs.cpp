@@ -1,4 +1,4 @@
-// One's own pairs: what the preset chooses by the data, and what the program says of it.
+// The user's own pairs: what the preset chooses by the data, and which messages the program prints.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -42,7 +42,7 @@ TrainConfig chosen(const Words& words, const PairFiles& files) {
   return f.config;
 }
 
-/// A file of pairs with capitals.
+/// Writes a file of pairs with capital letters.
 std::string a_file(const std::string& path, int repeats) {
   std::string text;
   for (int i = 0; i < repeats; ++i)
@@ -54,7 +54,7 @@ std::string a_file(const std::string& path, int repeats) {
 
 }  // namespace
 
-TEST_CASE("own pairs: sizes, vocabulary and epochs go by the pairs; a flag that is given wins") {
+TEST_CASE("own pairs: sizes, vocabulary and epochs depend on the pairs; a given flag counts") {
   const Words own = {"--pairs", "p"};
   const TrainConfig few = chosen(own, pairs_of(20, 0)), some = chosen(own, pairs_of(5700, 300)),
                     many = chosen(own, pairs_of(200'000, 1000));
@@ -115,8 +115,8 @@ TEST_CASE("own pairs: languages with the same letters share a vocabulary") {
   CHECK(c.model.tie == "target");
 }
 
-// The columns of docs/choosing.md and the first lines of docs/results.md's table.
-TEST_CASE("own pairs: the recipes of the documents are what they were, by their names") {
+// As in the columns of docs/choosing.md and the first rows of the table in docs/results.md.
+TEST_CASE("own pairs: the recipes in the documents stay the same under their names") {
   const TrainConfig c = parse({"--preset", "multi30k-transformer", "--pairs", "p"}).config;
   CHECK((c.optimizer == "adam" && c.lr == 5e-4 && c.schedule == "constant" && c.warmup == 0));
   CHECK((c.batch == 128 && c.batch_tokens == 0 && c.epochs == 10));
@@ -129,7 +129,8 @@ TEST_CASE("own pairs: the recipes of the documents are what they were, by their 
   CHECK((best.model.layers == 4 && best.model.dim == 128 && best.bpe == 8000 && best.shared));
 }
 
-TEST_CASE("own pairs: a run keeps capitals, and says what it chose and what is missing") {
+TEST_CASE(
+    "own pairs: a run keeps capitals, and reports its choices, too few pairs, and missing scores") {
   TempDir dir;
   TranslateFlags f = parse({"--pairs", a_file(dir / "my pairs.tsv", 10), "--epochs", "2", "--dim",
                             "16", "--heads", "2", "--ffn", "16", "--layers", "1", "--hold-out", "0",
@@ -146,13 +147,13 @@ TEST_CASE("own pairs: a run keeps capitals, and says what it chose and what is m
   const Tokenizers t = load_tokenizers({dir / "run"}, kept);
   CHECK(t.target.decode(t.target.encode("Arr\u00eate Tom !")) == "Arr\u00eate Tom !");
   CHECK(t.source.encode("Stop") != t.source.encode("stop"));
-  // A resumed run has what was chosen, whatever its file of pairs would choose now.
+  // A resumed run keeps its choices, whatever its file of pairs would now suggest.
   TranslateFlags more = parse({"--resume", dir / "run", "--epochs", "3"});
   REQUIRE(train_translation(more) == 0);
   CHECK(load_config({dir / "run"}).bpe == 200);
 }
 
-TEST_CASE("own pairs: words in lower case, and those that are unknown, are said") {
+TEST_CASE("own pairs: lower case and unknown words are reported") {
   TempDir dir;
   std::string text = "Rare words\tmots rares\n";
   for (int i = 0; i < 5; ++i) text += "the cat\tle chat\n";
@@ -166,7 +167,7 @@ TEST_CASE("own pairs: words in lower case, and those that are unknown, are said"
   CHECK(contains(page, "--tokens bpe knows all"));
 }
 
-TEST_CASE("own pairs: the run's folder has the name of the file") {
+TEST_CASE("own pairs: the folder of the run is named after the file") {
   const auto name = [](const Words& words) {
     return TranslateProgram(parse(words).config).folder_name();
   };
@@ -177,7 +178,8 @@ TEST_CASE("own pairs: the run's folder has the name of the file") {
   CHECK(name({"--preset", "multi30k-best", "--pairs", "p"}) == "translate-multi30k-best");
 }
 
-TEST_CASE("own pairs: the sentences that help and the end of a training offer are known") {
+TEST_CASE(
+    "own pairs: the example sentences of --help and of a finished training have only known words") {
   TempDir dir;
   TranslateFlags f = parse({"--first", "400", "--epochs", "1", "--dim", "8", "--heads", "1",
                             "--ffn", "8", "--layers", "1", "--out", dir / "run"});
@@ -192,7 +194,7 @@ TEST_CASE("own pairs: the sentences that help and the end of a training offer ar
   const std::string begin = "echo '", end = "' | translate run --model DIR";
   REQUIRE((next.starts_with(begin) && next.ends_with(end)));
   CHECK(unknown(next.substr(begin.size(), next.size() - begin.size() - end.size())) == 0);
-  CHECK(unknown("i am cold .") > 0);  // what help offered before
+  CHECK(unknown("i am cold .") > 0);  // the example of older versions
   char name[] = "translate";
   char* argv[] = {name};
   int sentences = 0;

@@ -1,4 +1,4 @@
-// What the report of a translation shows: examples of all lengths, the worst ones, their scores.
+// The examples in the report of a translation: of all lengths, the worst ones, and their scores.
 #include <doctest/doctest.h>
 
 #include "tern/apps/translate/program.h"
@@ -15,7 +15,7 @@ datasets::SentencePair pair_of(size_t length) {
 
 }  // namespace
 
-TEST_CASE("translate report: examples lie evenly between the shortest and the longest") {
+TEST_CASE("translate report: examples are spread evenly from the shortest to the longest") {
   std::vector<datasets::SentencePair> pairs;
   for (const size_t length : {9, 2, 7, 2, 11, 4, 5}) pairs.push_back(pair_of(length));
   CHECK(evenly_by_length(pairs, 7) == std::vector<size_t>{1, 3, 5, 6, 2, 0, 4});
@@ -53,7 +53,7 @@ TEST_CASE("translate report: examples of all lengths, then the worst, by chrF") 
     if (i > 0) CHECK(e.even[i - 1].source.size() <= e.even[i].source.size());
     if (e.even[i].attention.groups.empty()) continue;
     ++pictures;
-    CHECK(i > 0);  // of neither the shortest nor the longest
+    CHECK(i > 0);  // neither the shortest nor the longest
     CHECK(i + 1 < e.even.size());
   }
   CHECK(pictures == 2);
@@ -70,7 +70,7 @@ TEST_CASE("translate report: examples of all lengths, then the worst, by chrF") 
   CHECK(contains(page, "<th>reference</th><th>chrF</th>"));
   CHECK(contains(page, "The worst of 20 validation pairs, by chrF:"));
   CHECK_FALSE(contains(page, "d2l"));
-  // A few pairs are all shown, and none of them twice.
+  // Of only a few pairs each is shown once.
   const std::vector<datasets::SentencePair> few(corpus.valid_text.begin(),
                                                 corpus.valid_text.begin() + 3);
   const TranslationExamples all = translation_examples(TranslationModel(c), tokenizers, few, false);

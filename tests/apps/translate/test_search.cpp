@@ -1,4 +1,4 @@
-// How the app decodes: bf16, int8, and what is left out for speed.
+// Decoding in translate: bf16, int8, shortlists, and searches that take over the model.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -32,26 +32,26 @@ const std::vector<std::vector<int64_t>> kSources = {
 
 }  // namespace
 
-TEST_CASE("search: bf16 and int8 of a transformer are near its f32") {
+TEST_CASE("search: bf16 and int8 of a transformer are close to its f32") {
   const TranslationModel model = make_model("transformer");
   const auto exact = Search(model, {})(kSources);
   for (const bool int8 : {false, true}) {
     CAPTURE(int8);
     const MatmulPrecisionScope scope(int8 ? MatmulPrecision::f32 : MatmulPrecision::bf16);
     const Search search(model, {.int8 = int8});
-    const MatmulPrecisionScope later(MatmulPrecision::f32);  // it was packed before
+    const MatmulPrecisionScope later(MatmulPrecision::f32);  // the weights are packed by now
     const auto rounded = search(kSources);
     double difference = 0;
     for (size_t i = 0; i < kSources.size(); ++i) {
       if (rounded[i][0].tokens != exact[i][0].tokens) continue;
       difference = std::max(difference, std::abs(rounded[i][0].log_prob - exact[i][0].log_prob));
     }
-    CHECK(difference > 0);  // it was rounded
+    CHECK(difference > 0);  // rounding has an effect
     CHECK(difference < 0.5);
   }
 }
 
-TEST_CASE("search: int8 is refused where it cannot be") {
+TEST_CASE("search: int8 is refused for models without it, and beside bf16") {
   for (const char* other : {"bahdanau", "seq2seq"})
     CHECK_THROWS_WITH_AS(Search(make_model(other), {.int8 = true}),
                          doctest::Contains("only a transformer decodes so"), Error);
@@ -60,7 +60,7 @@ TEST_CASE("search: int8 is refused where it cannot be") {
                        doctest::Contains("--int8 and --precision bf16"), Error);
 }
 
-TEST_CASE("search: a model that is given away translates the same, in less memory") {
+TEST_CASE("search: a search that takes over the model gives the same translations in less memory") {
   const int64_t before = memory_stats().live;
   auto keep = [&](TranslationModel model, const SearchOptions& o) {
     const Search search(model, o);
@@ -86,7 +86,7 @@ TEST_CASE("search: a model that is given away translates the same, in less memor
       CHECK(given[i][0].tokens == kept[i][0].tokens);
       CHECK(given[i][0].log_prob == kept[i][0].log_prob);
     }
-    // Weights of two layers of the encoder and two of the decoder.
+    // The weights of two encoder and two decoder layers.
     if (row.kind == std::string("transformer"))
       CHECK(alone < both - 4 * (2 * (4 + 8) * 32 * 32 + 4 * 2 * 32 * 40));
   }
@@ -94,7 +94,7 @@ TEST_CASE("search: a model that is given away translates the same, in less memor
                        doctest::Contains("only a transformer decodes so"), Error);
 }
 
-TEST_CASE("search: without log probabilities, the same tokens") {
+TEST_CASE("search: without log probabilities the tokens are the same") {
   const TranslationModel model = make_model("transformer");
   const auto with = Search(model, {})(kSources);
   const auto without = Search(model, {.log_probs = false})(kSources);
@@ -118,7 +118,7 @@ std::shared_ptr<const datasets::Lexicon> lexicon_of(int64_t vocab) {
 
 }  // namespace
 
-TEST_CASE("search: with a shortlist, words of the list alone are said") {
+TEST_CASE("search: with a shortlist only words of the list occur") {
   const TranslationModel model = make_model("transformer");
   const auto lexicon = lexicon_of(50);
   for (const bool int8 : {false, true})
@@ -135,7 +135,7 @@ TEST_CASE("search: with a shortlist, words of the list alone are said") {
     }
 }
 
-TEST_CASE("search: a shortlist is refused where it cannot be") {
+TEST_CASE("search: a shortlist is refused without a transformer or a lexicon") {
   const auto lexicon = lexicon_of(50);
   CHECK_THROWS_WITH_AS(Search(make_model("bahdanau"), {.shortlist = 2, .lexicon = lexicon}),
                        doctest::Contains("only a transformer decodes so"), Error);
@@ -146,7 +146,7 @@ TEST_CASE("search: a shortlist is refused where it cannot be") {
       doctest::Contains("vocabularies of 51 and 51, the model of 50 and 50"), Error);
 }
 
-TEST_CASE("translate shortlist: learns from files, in the model's folder") {
+TEST_CASE("translate shortlist: learns from files and writes into the model's folder") {
   test::TempDir dir;
   TranslateFlags o;
   o.config.first = 30;

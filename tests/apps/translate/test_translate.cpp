@@ -1,3 +1,4 @@
+// translate: training of every model, exact resume, model folders, translations, flags.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -23,7 +24,7 @@ using test::read_file;
 using test::TempDir;
 using test::write_file;
 
-// Everything random and everything with a state is on.
+// Everything with randomness and everything with a state is on.
 TrainConfig busy_config(const std::string& model) {
   TrainConfig c;
   c.first = 40;
@@ -71,7 +72,7 @@ void step(TranslationTraining& t) {
   t.loop.step();
 }
 
-// Two trainings with the same past.
+// Two trainings with the same history.
 void check_same_state(const TranslationTraining& a, const TranslationTraining& b) {
   test::check_same(a.loop.state(), b.loop.state());
   CHECK(a.loop.means().mean("loss") == b.loop.means().mean("loss"));
@@ -93,7 +94,7 @@ TranslateFlags parse(std::vector<std::string> words) {
   return o;
 }
 
-// A model folder made by three short epochs.
+// The model folder of a run with three short epochs.
 std::string trained_folder(const TempDir& dir, const std::string& model) {
   TranslateFlags o;
   o.config = busy_config(model);
@@ -111,7 +112,7 @@ TEST_CASE("translate: training resumes bit for bit, in mid-epoch and at its end"
     CAPTURE(model);
     const Setup setup(busy_config(model));
     auto whole = setup.training();
-    REQUIRE(whole->loader.batches_per_epoch() == 5);  // three steps, the last one of one batch
+    REQUIRE(whole->loader.batches_per_epoch() == 5);  // three steps; the last one has one batch
     for (int i = 0; i < 7; ++i) step(*whole);
     for (int before : {1, 3, 5}) {
       auto first = setup.training(), second = setup.training();
@@ -125,7 +126,7 @@ TEST_CASE("translate: training resumes bit for bit, in mid-epoch and at its end"
   }
 }
 
-TEST_CASE("translate: training gives the same with one thread and with two") {
+TEST_CASE("translate: training gives the same bits with one thread and with two") {
   const Setup setup(busy_config("transformer"));
   auto one = setup.training(), two = setup.training();
   const int threads = num_threads();
@@ -137,7 +138,7 @@ TEST_CASE("translate: training gives the same with one thread and with two") {
   check_same_state(*one, *two);
 }
 
-TEST_CASE("translate: accumulated batches give the step of one large batch") {
+TEST_CASE("translate: accumulated batches give the same step as one large batch") {
   TrainConfig small = busy_config("transformer");
   small.model.dropout = 0;
   small.batch = 4;
@@ -157,13 +158,13 @@ TEST_CASE("translate: accumulated batches give the step of one large batch") {
   const NamedTensors p = x->learner.weights(), q = y->learner.weights();
   for (size_t i = 0; i < p.size(); ++i) {
     CAPTURE(p[i].first);
-    // A key's bias has no gradient but rounding, which Adam makes as large as any other.
+    // A key's bias has only rounding as gradient, which Adam scales like any other gradient.
     if (p[i].first.ends_with("in_proj_bias")) continue;
     CHECK(max(abs(p[i].second - q[i].second)).item() < 1e-4);
   }
 }
 
-TEST_CASE("translate: less memory by recomputation and steps inside backward, the same numbers") {
+TEST_CASE("translate: recomputation and steps inside backward do not change the numbers") {
   for (const char* model : {"transformer", "bahdanau", "seq2seq"}) {
     CAPTURE(model);
     auto state_of = [&](bool less) {
@@ -181,10 +182,10 @@ TEST_CASE("translate: less memory by recomputation and steps inside backward, th
   }
 }
 
-TEST_CASE("translate: optimizer state of 8 bits trains, resumes bit for bit, and differs") {
+TEST_CASE("translate: 8-bit optimizer state trains, is stored as bytes, and resumes bit for bit") {
   TempDir dir;
   TrainConfig c = busy_config("transformer");
-  c.model.dim = 64;  // matrices of 4,096 elements
+  c.model.dim = 64;  // large enough for 8 bits: 4,096 elements
   c.memory_use.optimizer_bits = 8;
   const Setup setup(c);
   auto whole = setup.training(), first = setup.training(), second = setup.training();
@@ -199,7 +200,7 @@ TEST_CASE("translate: optimizer state of 8 bits trains, resumes bit for bit, and
   CHECK(packed);
 }
 
-TEST_CASE("translate: every optimizer trains by its name, each in its own way") {
+TEST_CASE("translate: every optimizer trains under its name, with different weights") {
   TrainConfig c = busy_config("transformer");
   c.lr = 1e-3;
   c.schedule = "constant";
@@ -210,7 +211,7 @@ TEST_CASE("translate: every optimizer trains by its name, each in its own way") 
     c.optimizer = name;
     const Setup setup(c);
     auto t = setup.training();
-    for (int i = 0; i < 4; ++i) step(*t);  // an epoch's validation too
+    for (int i = 0; i < 4; ++i) step(*t);  // past the end of an epoch
     std::vector<float> weights;
     for (const auto& [at, w] : nn::named_parameters(t->model))
       for (const float v : w.to_vector<float>()) weights.push_back(v);
@@ -219,7 +220,7 @@ TEST_CASE("translate: every optimizer trains by its name, each in its own way") 
   }
 }
 
-TEST_CASE("translate: which optimizer is meant where none is named") {
+TEST_CASE("translate: the optimizer when no name is given") {
   auto parsed = [](std::vector<std::string> words) {
     words.insert(words.begin(), "train");
     return parse(words).config.optimizer;
@@ -233,7 +234,7 @@ TEST_CASE("translate: which optimizer is meant where none is named") {
                        doctest::Contains("--beta2 would change nothing: sgd has none"), Error);
   TrainConfig c;
   c.model.source_vocab = c.model.target_vocab = 100;
-  auto read = [&](double decay, bool named) {  // files of before had no name
+  auto read = [&](double decay, bool named) {  // older files name none
     c.weight_decay = decay;
     nlohmann::json j = nlohmann::json::parse(to_json(c));
     if (!named) j.erase("optimizer");
@@ -244,7 +245,8 @@ TEST_CASE("translate: which optimizer is meant where none is named") {
   CHECK(read(0.1, true) == "adam");
 }
 
-TEST_CASE("translate: a run of before decays all weights when it goes on, a new one matrices") {
+TEST_CASE(
+    "translate: a run of an older version keeps decaying all weights, a new one only matrices") {
   CHECK_FALSE(parse({"train", "--weight-decay", "0.1"}).config.decay_all);
   CHECK_THROWS_WITH_AS(parse({"train", "--decay-all"}), doctest::Contains("would change nothing"),
                        Error);
@@ -272,7 +274,7 @@ TEST_CASE("translate: a run of before decays all weights when it goes on, a new 
         read_file(whole + "/model.safetensors"));
 }
 
-TEST_CASE("translate: a checkpoint of other pairs, and a damaged one, are refused") {
+TEST_CASE("translate: a checkpoint from other pairs and a damaged one are refused") {
   const Setup setup(busy_config("bahdanau"));
   TrainConfig c = busy_config("bahdanau");
   c.first = 39;
@@ -322,7 +324,7 @@ TEST_CASE("translate: a small model learns the generated pairs") {
         90);
 }
 
-TEST_CASE("translate: a model folder, and what is done with it") {
+TEST_CASE("translate: a model folder: its files, translation, evaluation, resume, damage") {
   TempDir dir;
   const std::string folder = trained_folder(dir, "transformer");
   TranslateFlags o;
@@ -358,7 +360,7 @@ TEST_CASE("translate: a model folder, and what is done with it") {
   CHECK_THROWS_WITH_AS(translate("A cat sleeps.\n" + std::string((1 << 20) + 1, 'a'), before),
                        "line 2 is longer than 1048576 bytes; is this text?", IoError);
   const std::string first = before.str();
-  CHECK(std::count(first.begin(), first.end(), '\n') == 1);  // what stands before it
+  CHECK(std::count(first.begin(), first.end(), '\n') == 1);  // the line before the long one
 
   o.search = {.beam = 3, .n_best = 2};
   std::ostringstream list;
@@ -382,7 +384,7 @@ TEST_CASE("translate: a model folder, and what is done with it") {
 
   TranslateFlags resumed;
   resumed.train.resume = folder;
-  CHECK(train_translation(resumed) == 0);  // it is finished: nothing but the report is made again
+  CHECK(train_translation(resumed) == 0);  // finished: only the report is written again
   for (const char* part : {"model.safetensors", "config.json", "vocabulary.json"}) {
     const std::string bytes = read_file(folder + "/" + part);
     std::filesystem::remove(folder + "/" + part);
@@ -393,7 +395,7 @@ TEST_CASE("translate: a model folder, and what is done with it") {
   }
 }
 
-TEST_CASE("translate: a run with noam's rate can be made longer, bit for bit") {
+TEST_CASE("translate: a run with noam's schedule can be made longer, bit for bit") {
   TempDir dir;
   auto run = [&](const char* name, int64_t epochs) {
     TranslateFlags o;
@@ -430,7 +432,7 @@ TEST_CASE("translate: the demo's warm-up is cut to a short run, a given one is r
   CHECK_FALSE(std::filesystem::exists(o.train.out));
 }
 
-TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
+TEST_CASE("translate: lines give the same translations together or alone; loss per token") {
   for (const char* model : {"transformer", "bahdanau", "seq2seq"}) {
     CAPTURE(model);
     const Setup setup(busy_config(model));
@@ -451,7 +453,7 @@ TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
         CHECK(one[0][0].log_prob == doctest::Approx(all[i][0].log_prob).epsilon(1e-4));
       }
     }
-    // The mean over tokens does not depend on how they are batched, nor on earlier epochs.
+    // The mean over tokens depends neither on batches nor on earlier epochs.
     const auto loss_of = [&](const datasets::EncodedPairs& pairs) {
       const double first = *token_loss(t->model, pairs), second = *token_loss(t->model, pairs);
       CHECK((first == second || pairs.pairs->empty()));
@@ -474,7 +476,7 @@ TEST_CASE("translate: lines translated together or alone, and loss of tokens") {
   }
 }
 
-TEST_CASE("translate: options that no flag could say are refused by name") {
+TEST_CASE("translate: values that no flag could set are refused by name") {
   TrainConfig c;
   c.model.source_vocab = c.model.target_vocab = 100;
   c.memory_use.optimizer_bits = 8;
@@ -579,7 +581,7 @@ TEST_CASE("translate: flags and presets") {
   }
 }
 
-TEST_CASE("translate: sizes that the weights do not have are seen before they take memory") {
+TEST_CASE("translate: sizes that do not match the weights are refused before any allocation") {
   TempDir dir;
   for (const char* model : {"transformer", "seq2seq"}) {
     const std::string folder = trained_folder(dir, model);
@@ -590,20 +592,20 @@ TEST_CASE("translate: sizes that the weights do not have are seen before they ta
     resumed.train.resume = folder;
     for (int64_t layers : {int64_t{1}, int64_t{20}}) {
       c.model.layers = layers;
-      c.model.dim = c.model.hidden = 1 << 15;  // 12 GB a layer, and more
+      c.model.dim = c.model.hidden = 1 << 15;  // 12 GB per layer or more
       save_config(folder + "/config.json", settings_of(c));
       CHECK_THROWS_WITH_AS(load_translator(folder), doctest::Contains("of another form"), IoError);
       CHECK_THROWS_WITH_AS(train_translation(resumed),
                            doctest::Contains("config.json: it describes"), IoError);
     }
-    c.model.layers = 1000;  // more than there are addresses
+    c.model.layers = 1000;  // exceeds the address space
     c.model.dim = c.model.hidden = 1 << 16;
     save_config(folder + "/config.json", settings_of(c));
     CHECK_THROWS_AS(load_translator(folder), IoError);
   }
 }
 
-TEST_CASE("translate: files that do not fit say how") {
+TEST_CASE("translate: the error about files that do not fit says why") {
   TempDir dir;
   TrainConfig c;
   c.source = write_file(dir / "a", "one\ntwo\n");

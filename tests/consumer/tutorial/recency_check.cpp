@@ -1,3 +1,4 @@
+// The tutorial's gradient check: the gradients of RecencyAttention against finite differences.
 #include "recency.h"
 
 int main() {

@@ -1,3 +1,4 @@
+// The same training with Learner and Loop: checkpoints, resume, and the best weights by accuracy.
 #include "questions.h"
 #include "recency.h"
 
