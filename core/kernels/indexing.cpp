@@ -61,7 +61,8 @@ void scatter_items(const Loops& lines, const ScatterAxis& axis, T* to, const int
   const int64_t ts = lines.inner_stride(0), is = lines.inner_stride(1), fs = lines.inner_stride(2);
   // Iterates along the axis line by line, or over all lines step by step: whichever has the smaller
   // stride in memory.
-  const bool line_by_line = std::abs(axis.from_stride) < std::abs(fs);
+  const bool line_by_line =
+      std::abs(axis.from_stride) + std::abs(axis.to_stride) < std::abs(fs) + std::abs(ts);
   auto add_steps = [&](const Offsets& at, int64_t count) {
     for (int64_t k = 0; k < axis.size; ++k) {
       T* t = to + at[0];

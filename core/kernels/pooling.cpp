@@ -1,7 +1,10 @@
-// Positions of maxima over windows: tap by tap for fixed windows; for adaptive ones first per
-// column, then across columns.
+// Positions of maxima over windows: first the maxima of columns, then those of the windows.
 #include "tern/core/kernels/pooling.h"
 
+#include <algorithm>
+#include <limits>
+
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/conv_taps.h"
@@ -18,58 +21,163 @@ template <class T>
   return (v > old) | ((v != v) & (old == old));
 }
 
-/// Calls fn(tap, offset in the plane) for each tap that reads the input.
-template <class Fn>
-[[gnu::always_inline]] inline void each_tap(const Conv& c, int64_t out_row, Fn fn) {
-  for (int64_t kd = 0; kd < c.kernel[0]; ++kd)
-    for (int64_t kh = 0; kh < c.kernel[1]; ++kh)
-      for (int64_t kw = 0; kw < c.kernel[2]; ++kw) {
-        const Tap t = tap_at(c, out_row, kd, kh, kw);
-        if (t.row >= 0) fn(t, t.row * c.width() + t.first);
-      }
+/// Whether they count as equal: NaN equals NaN.
+template <class T>
+[[gnu::always_inline]] inline bool equal(T a, T b) {
+  return (a == b) | ((a != a) & (b != b));
 }
 
-/// Finds the positions for one plane. `largest` is working memory for a row of the output.
-template <class T>
-[[gnu::always_inline]] inline void max_plane(const Conv& c, const T* x, T* largest,
-                                             int64_t* positions) {
-  for (int64_t r = 0; r < c.out_rows(); ++r) {
-    int64_t* best = positions + r * c.out_width();
-    for (int64_t j = 0; j < c.out_width(); ++j) best[j] = -1;
-    each_tap(c, r, [&](const Tap& t, int64_t at) {
-#pragma omp simd
-      for (int64_t j = t.begin; j < t.end; ++j) {
-        const T v = x[at + j * c.stride[2]], old = largest[j];
-        const bool wins = (best[j] < 0) | better(v, old);
-        largest[j] = wins ? v : old;
-        best[j] = wins ? at + j * c.stride[2] : best[j];
+constexpr int64_t kBlock = 16;  // columns of whole vectors
+int64_t padded(int64_t columns) { return ceil_div(columns, kBlock) * kBlock; }
+
+/// Maxima of the columns of some rows of a plane, and their positions in the plane: rows come in
+/// whole vectors, whatever the stride of the windows. Columns are padded to whole blocks; those
+/// outside of the plane have position -1.
+template <class T, class Index>
+struct ColumnMaxima {
+  T* largest;
+  Index* best;
+  int64_t width;
+
+  /// Sets `columns` columns around those of the plane, which begin at `margin`.
+  [[gnu::always_inline]] inline void clear(int64_t columns, int64_t margin) const {
+    for (int64_t j = 0; j < columns; ++j) {
+      largest[j - margin] = 0;
+      best[j - margin] = -1;
+    }
+  }
+
+  /// Takes in the row at position `at` of a plane. `room` elements can be read from `row` on.
+  [[gnu::always_inline]] inline void add_row(const T* row, int64_t room, int64_t at,
+                                             bool is_first) const {
+    T last[kBlock] = {};
+    for (int64_t j = 0; j < width; j += kBlock) {
+      const T* from = row + j;
+      if (j + kBlock > room) {
+        for (int64_t i = 0; i < width - j; ++i) last[i] = from[i];
+        from = last;
       }
-    });
+      T* l = largest + j;
+      Index* b = best + j;
+      const auto begin = static_cast<Index>(at + j);
+      const auto inside = static_cast<Index>(width - j);
+#pragma omp simd
+      for (Index i = 0; i < kBlock; ++i) {
+        const T v = from[i], old = l[i];
+        const bool wins = (i < inside) & (is_first | better(v, old));
+        l[i] = wins ? v : old;
+        b[i] = wins ? begin + i : b[i];
+      }
+    }
+  }
+};
+
+/// The largest of a block of windows so far, and their positions.
+template <class T, class Index>
+struct WindowMaxima {
+  T largest[kBlock];
+  Index best[kBlock];
+
+  [[gnu::always_inline]] inline void clear() {
+    for (int64_t i = 0; i < kBlock; ++i) {
+      largest[i] = 0;
+      best[i] = -1;
+    }
+  }
+
+  /// Takes in a column of each window. Of equal columns the one whose maximum is in the earlier row
+  /// wins.
+  [[gnu::always_inline]] inline void add(const T* from, const Index* at, int64_t stride,
+                                         int64_t count) {
+    T* l = largest;
+    Index* b = best;
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      const T v = from[i * stride], old = l[i];
+      const Index p = at[i * stride], last = b[i];
+      const bool wins = (p >= 0) & ((last < 0) | better(v, old) | (equal(v, old) & (p < last)));
+      l[i] = wins ? v : old;
+      b[i] = wins ? p : last;
+    }
+  }
+
+  /// Takes in two neighbouring columns of each window, with a stride of 2.
+  [[gnu::always_inline]] inline void add_pairs(const T* from, const Index* at, bool both) {
+    T values[2][kBlock];
+    Index places[2][kBlock];
+    for (int64_t i = 0; i < kBlock; ++i) {
+      values[0][i] = from[2 * i];
+      values[1][i] = from[2 * i + 1];
+      places[0][i] = at[2 * i];
+      places[1][i] = at[2 * i + 1];
+    }
+    add(values[0], places[0], 1, kBlock);
+    if (both) add(values[1], places[1], 1, kBlock);
+  }
+};
+
+/// The positions of the largest of the windows of one row. kPairs: columns are read two by two.
+template <bool kPairs, class T, class Index>
+[[gnu::always_inline]] inline void max_of_windows(const ColumnMaxima<T, Index>& columns,
+                                                  const Conv& c, int64_t* positions) {
+  const int64_t n = c.out_width(), taps = c.kernel[2], stride = c.stride[2];
+  for (int64_t j = 0; j < n; j += kBlock) {
+    const int64_t count = std::min(kBlock, n - j);
+    WindowMaxima<T, Index> windows;
+    windows.clear();
+    for (int64_t k = 0; k < taps; k += kPairs ? 2 : 1) {
+      const int64_t at = j * stride + k * c.dilation[2] - c.padding[2];
+      if constexpr (kPairs)
+        windows.add_pairs(columns.largest + at, columns.best + at, k + 1 < taps);
+      else
+        windows.add(columns.largest + at, columns.best + at, stride, count);
+    }
+    for (int64_t i = 0; i < count; ++i) positions[j + i] = windows.best[i];
   }
 }
 
-/// largest[j], best[j]: the maximum of column j over the rows of a window, and its position.
-template <class T>
-[[gnu::always_inline]] inline void max_of_columns(const AdaptivePool& p, const T* x, int64_t d,
-                                                  int64_t h, T* largest, int64_t* best) {
-  const int64_t width = p.size[2];
-  bool first = true;
-  for (int64_t i = p.begin(0, d); i < p.end(0, d); ++i)
-    for (int64_t k = p.begin(1, h); k < p.end(1, h); ++k, first = false) {
-      const int64_t at = (i * p.size[1] + k) * width;
-      if (first) {
-        for (int64_t j = 0; j < width; ++j) largest[j] = x[at + j];
-        for (int64_t j = 0; j < width; ++j) best[j] = at + j;
-        continue;
-      }
-#pragma omp simd
-      for (int64_t j = 0; j < width; ++j) {
-        const T v = x[at + j], old = largest[j];
-        const bool wins = better(v, old);
-        largest[j] = wins ? v : old;
-        best[j] = wins ? at + j : best[j];
-      }
+bool in_pairs(const Conv& c) { return c.stride[2] == 2 && c.dilation[2] == 1; }
+
+template <bool kPairs, class T, class Index>
+[[gnu::always_inline]] inline void max_plane(const Conv& c, const T* x, int64_t room,
+                                             const ColumnMaxima<T, Index>& columns,
+                                             int64_t* positions) {
+  for (int64_t r = 0; r < c.out_rows(); ++r, positions += c.out_width()) {
+    bool is_first = true;
+    for (int64_t kd = 0; kd < c.kernel[0]; ++kd)
+      for (int64_t kh = 0; kh < c.kernel[1]; ++kh)
+        if (const int64_t row = tap_row(c, r, kd, kh); row >= 0) {
+          const int64_t at = row * c.width();
+          columns.add_row(x + at, room - at, at, is_first);
+          is_first = false;
+        }
+    max_of_windows<kPairs>(columns, c, positions);
+  }
+}
+
+/// `positions` of planes first to last, with indices that hold a plane's size.
+template <class Index, class T>
+void max_planes(const Conv& c, const T* x, int64_t first, int64_t last, int64_t* positions) {
+  // Columns in whole blocks, also of windows that are computed in whole blocks.
+  const int64_t windows = in_pairs(c) ? padded(c.out_width()) : c.out_width();
+  const int64_t room = c.padding[2] + padded(c.width()) + (windows - 1) * c.stride[2] +
+                       (c.kernel[2] - 1) * c.dilation[2] + 2;
+  Scratch<T> largest(room);
+  Scratch<Index> best(room);
+  const ColumnMaxima<T, Index> columns{largest.data() + c.padding[2], best.data() + c.padding[2],
+                                       c.width()};
+  const int64_t all = c.batch * c.in * c.plane();
+  simd([=] {
+    columns.clear(room, c.padding[2]);
+    for (int64_t p = first; p < last; ++p) {
+      const int64_t at = p * c.plane();
+      int64_t* out = positions + p * c.out_plane();
+      if (in_pairs(c))
+        max_plane<true>(c, x + at, all - at, columns, out);
+      else
+        max_plane<false>(c, x + at, all - at, columns, out);
     }
+  });
 }
 
 /// Whether window i equals the previous one, which happens if an axis gets longer.
@@ -78,9 +186,11 @@ template <class T>
 }
 
 template <class T>
-[[gnu::always_inline]] inline void max_of_plane(const AdaptivePool& p, const T* x, T* largest,
-                                                int64_t* best, int64_t* positions) {
+[[gnu::always_inline]] inline void max_of_plane(const AdaptivePool& p, const T* x, int64_t room,
+                                                const ColumnMaxima<T, int64_t>& columns,
+                                                int64_t* positions) {
   const int64_t width = p.out_size[2], rows = p.out_size[1];
+  auto at = [&](int64_t d, int64_t h) { return (d * p.size[1] + h) * p.size[2]; };
   for (int64_t d = 0; d < p.out_size[0]; ++d)
     for (int64_t h = 0; h < rows; ++h, positions += width) {
       const int64_t back = repeats(p, 1, h) ? width : repeats(p, 0, d) ? rows * width : 0;
@@ -88,15 +198,18 @@ template <class T>
         for (int64_t w = 0; w < width; ++w) positions[w] = positions[w - back];
         continue;
       }
-      max_of_columns(p, x, d, h, largest, best);
+      bool is_first = true;
+      for (int64_t i = p.begin(0, d); i < p.end(0, d); ++i)
+        for (int64_t k = p.begin(1, h); k < p.end(1, h); ++k, is_first = false)
+          columns.add_row(x + at(i, k), room - at(i, k), at(i, k), is_first);
+      const T* largest = columns.largest;
+      const int64_t* best = columns.best;
       for (int64_t w = 0; w < width; ++w) {
         int64_t m = p.begin(2, w);
-        // If columns are equal, chooses the one whose maximum is in the earlier row.
-        for (int64_t j = m + 1; j < p.end(2, w); ++j) {
-          const bool equal = (largest[j] == largest[m]) |
-                             ((largest[j] != largest[j]) & (largest[m] != largest[m]));
-          if (better(largest[j], largest[m]) || (equal && best[j] < best[m])) m = j;
-        }
+        for (int64_t j = m + 1; j < p.end(2, w); ++j)
+          if (better(largest[j], largest[m]) ||
+              (equal(largest[j], largest[m]) && best[j] < best[m]))
+            m = j;
         positions[w] = best[m];
       }
     }
@@ -108,12 +221,11 @@ template <class T>
 void max_pool_positions(const Conv& c, const T* x, int64_t* positions) {
   parallel_for(c.batch * c.in, 1 + kPoolingGrain / (c.out_plane() * c.taps() + 1),
                [&](int64_t first, int64_t last) {
-                 Scratch<T> row(c.out_width());
-                 std::fill(row.data(), row.data() + c.out_width(), T(0));
-                 simd([=, largest = row.data()] {
-                   for (int64_t p = first; p < last; ++p)
-                     max_plane(c, x + p * c.plane(), largest, positions + p * c.out_plane());
-                 });
+                 // Indices as wide as T, where they hold the positions, share its vectors.
+                 if (c.plane() <= std::numeric_limits<int32_t>::max())
+                   max_planes<int32_t>(c, x, first, last, positions);
+                 else
+                   max_planes<int64_t>(c, x, first, last, positions);
                });
 }
 
@@ -121,11 +233,13 @@ template <class T>
 void adaptive_max_positions(const AdaptivePool& pool, int64_t planes, const T* x,
                             int64_t* positions) {
   parallel_for(planes, 1 + kPoolingGrain / (pool.plane() + 1), [&](int64_t first, int64_t last) {
-    Scratch<T> largest(pool.size[2]);
-    Scratch<int64_t> best(pool.size[2]);
-    simd([=, l = largest.data(), b = best.data()] {
+    Scratch<T> largest(padded(pool.size[2]));
+    Scratch<int64_t> best(padded(pool.size[2]));
+    const ColumnMaxima<T, int64_t> columns{largest.data(), best.data(), pool.size[2]};
+    simd([=] {
       for (int64_t p = first; p < last; ++p)
-        max_of_plane(pool, x + p * pool.plane(), l, b, positions + p * pool.out_plane());
+        max_of_plane(pool, x + p * pool.plane(), (planes - p) * pool.plane(), columns,
+                     positions + p * pool.out_plane());
     });
   });
 }
