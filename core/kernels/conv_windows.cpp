@@ -69,6 +69,20 @@ template <class T>
     for (int64_t j = 0; j < columns; ++j) to[j * stride + i] = widened(from[i * step + j]);
 }
 
+/// to[i] = from[i] for i < count: reads and writes no other elements. The last vector overlaps.
+template <class T>
+[[gnu::always_inline]] inline void copy_row(const T* from, float* to, int64_t count) {
+  auto eight = [=](int64_t i) {
+    Vector8 x;
+    load_wide(x, from + i);
+    store(to + i, x);
+  };
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) eight(i);
+  if (i < count && count >= 8) return eight(count - 8);
+  for (; i < count; ++i) to[i] = widened(from[i]);
+}
+
 /// Copies `count` numbers in whole vectors. Reads and writes up to 7 numbers more.
 [[gnu::always_inline]] inline void copy_vectors(const float* from, float* to, int64_t count) {
   for (int64_t j = 0; j < count; j += 8) {
@@ -233,7 +247,7 @@ void Windows::Part::hold(const T* x) const {
   // In the order of planes, channels are held one after the other; in the order of pixels, the
   // channels of a block are held side by side.
   const int64_t blocks = planes_ ? 1 : ceil_div(channels_, kChannels);
-  const int64_t filled = planes_ ? channels_ : 1;
+  std::fill_n(held_.data(), pictures_ * picture_size_ + kSlack, 0.f);
   for (int64_t i = 0; i < pictures_; ++i, x += c_.in * c_.plane())
     for (int64_t block = 0; block < blocks; ++block) {
       const Picture& p = picture_.data()[i];
@@ -247,16 +261,14 @@ void Windows::Part::hold(const T* x) const {
               from_d >= 0 && from_d < c_.size[0] && from_h >= 0 && from_h < c_.size[1];
           const T* from = planes + (from_d * c_.size[1] + from_h) * c_.width();
           float* to = held_.data() + p.origin + block * plane_ + d * depth_ + h * row_;
-          if (!inside)
-            for (int64_t k = 0; k < filled; ++k) std::fill_n(to + k * plane_, row_, 0.f);
-          else if (planes_)
+          if (!inside) continue;
+          if (planes_)
             hold_rows(from, to);
           else
             hold_pixels(from, std::min(kChannels, channels_ - block * kChannels), to);
         }
       }
     }
-  std::fill_n(held_.data() + pictures_ * picture_size_, kSlack, 0.f);
 }
 
 /// Holds a row of every plane: padded columns left_ ... of `from`, one phase of the stride after
@@ -270,18 +282,16 @@ void Windows::Part::hold_rows(const T* from, float* to) const {
     const int64_t first = left_ + f - c_.padding[2];
     const int64_t begin = std::clamp<int64_t>(first < 0 ? ceil_div(-first, step) : 0, 0, phase_);
     const int64_t end = std::clamp<int64_t>(ceil_div(c_.width() - first, step), begin, phase_);
-    simd([=, planes = channels_, plane = plane_, phase = phase_, from_plane = c_.plane()] {
+    simd([=, planes = channels_, plane = plane_, from_plane = c_.plane()] {
       for (int64_t channel = 0; channel < planes; ++channel) {
         const T* x = from + channel * from_plane;
         float* y = to + channel * plane;
-        for (int64_t i = 0; i < begin; ++i) y[i] = 0;
         if (step == 1)
-          for (int64_t i = begin; i < end; ++i) y[i] = widened(x[first + i]);
+          copy_row(x + first + begin, y + begin, end - begin);
         else if (step == 2)
           take_every_other(x + first, y, begin, end);
         else
           for (int64_t i = begin; i < end; ++i) y[i] = widened(x[first + i * step]);
-        for (int64_t i = end; i < phase; ++i) y[i] = 0;
       }
     });
   }
@@ -293,11 +303,9 @@ void Windows::Part::hold_pixels(const T* from, int64_t channels, float* to) cons
   const int64_t first = left_ - c_.padding[2];
   const int64_t begin = std::clamp<int64_t>(-first, 0, columns_);
   const int64_t end = std::clamp<int64_t>(c_.width() - first, begin, columns_);
-  std::fill(to, to + begin * unit_, 0.f);
   simd([=, step = c_.plane(), unit = unit_] {
     turn(from + first + begin, step, channels, end - begin, to + begin * unit, unit);
   });
-  std::fill(to + end * unit_, to + columns_ * unit_, 0.f);
 }
 
 void Windows::Part::add_run(int64_t from, int64_t count) {

@@ -248,13 +248,31 @@ struct Blocks : Product<float> {
   void run_apart(int64_t rows, int64_t column, int64_t columns, float* to, bool add,
                  Run run) const {
     alignas(64) float tile[K::kRows * K::kColumns];
-    int64_t place[K::kColumns];
-    for (int64_t j = 0; j < columns; ++j) place[j] = conv->c.of(column + j);
-    for (int64_t r = 0; r < rows && add; ++r)
-      for (int64_t j = 0; j < columns; ++j) tile[r * K::kColumns + j] = to[r * ldc + place[j]];
+    // Columns of one row of a picture, or of a whole picture, lie `step` apart.
+    struct Piece {
+      int64_t at, begin, end;
+    };
+    Piece pieces[K::kColumns];
+    int64_t count = 0;
+    for (int64_t j = 0; j < columns; ++count) {
+      const int64_t end = std::min(columns, j + conv->c.run(column + j));
+      pieces[count] = {conv->c.of(column + j) - j * conv->c.step, j, end};
+      j = end;
+    }
+    auto each = [&, step = conv->c.step](auto move) {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t i = 0; i < count; ++i) {
+          const Piece piece = pieces[i];
+          float *in_tile = tile + r * K::kColumns, *in_c = to + r * ldc + piece.at;
+          if (step == 1)
+            for (int64_t j = piece.begin; j < piece.end; ++j) move(in_tile[j], in_c[j]);
+          else
+            for (int64_t j = piece.begin; j < piece.end; ++j) move(in_tile[j], in_c[j * step]);
+        }
+    };
+    if (add) each([](float& t, const float& y) { t = y; });
     run(tile, K::kColumns);
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t j = 0; j < columns; ++j) to[r * ldc + place[j]] = tile[r * K::kColumns + j];
+    each([](const float& t, float& y) { y = t; });
   }
 };
 
