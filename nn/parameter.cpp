@@ -41,9 +41,8 @@ void check_not_replaced(const char* what, const Tensor& t) {
 
 void check_no_history(const Tensor& value) {
   check(!grad_enabled() || !value.requires_grad(),
-        "parameter: the tensor of shape {} requires a gradient, and a parameter made of it or "
-        "assigned it would end its history without a word; give its detach(), or put a NoGradGuard "
-        "around it",
+        "parameter: the tensor of shape {} requires a gradient, and a parameter would silently "
+        "drop its history; give its detach(), or use a NoGradGuard",
         value.shape());
 }
 

@@ -24,7 +24,7 @@ inline void check_heads(const char* who, int64_t dim, int64_t heads) {
 inline HeadCounts counted_heads(const char* who, int64_t heads, int64_t kv_heads) {
   const int64_t kv = kv_heads != 0 ? kv_heads : heads;
   check(heads > 0 && kv > 0 && heads % kv == 0,
-        "{}: {} heads of keys do not divide {} heads of queries", who, kv, heads);
+        "{}: the {} key heads must divide the {} query heads", who, kv, heads);
   return {heads, kv};
 }
 
