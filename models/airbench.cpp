@@ -28,7 +28,7 @@ int64_t whitening_filters(const AirbenchOptions& o) {
 }  // namespace
 
 AirbenchOptions airbench_options(const std::string& name) {
-  check(name == "airbench94", "airbench: no configuration '{}'; there is airbench94", name);
+  check(name == "airbench94", "airbench: no configuration '{}'; the only one is airbench94", name);
   return {};
 }
 

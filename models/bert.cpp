@@ -178,7 +178,8 @@ Tensor BertModel::operator()(const BertInput& input, std::vector<Tensor>* attent
 }
 
 Tensor BertModel::pooled(const Tensor& hidden) const {
-  check(pooler.has_value(), "Bert: there is no pooler without next_sentence or classes");
+  check(pooler.has_value(),
+        "Bert: the model has no pooler, because it was made without next_sentence and classes");
   return (*pooler)(select(hidden, 1, 0), {.activation = Activation::tanh});
 }
 
@@ -210,7 +211,7 @@ Bert::Bert(const BertOptions& o, Rng& rng)
 }
 
 Tensor Bert::words(const Tensor& hidden) const {
-  check(predictions.has_value(), "Bert: there is no head for masked words (masked_lm)");
+  check(predictions.has_value(), "Bert: the model has no head for masked words (masked_lm)");
   return (*predictions)(hidden, bert.embeddings.word_embeddings.weight);
 }
 
@@ -245,7 +246,7 @@ Tensor words_at(const Bert& model, const Tensor& hidden, const Tensor& places) {
 BertLoss pretraining_loss(const Bert& model, const BertInput& input, const BertTargets& targets) {
   check(!targets.next.defined() || model.seq_relationship,
         "pretraining_loss: the model has no head for the next sentence (next_sentence)");
-  check(model.predictions.has_value(), "Bert: there is no head for masked words (masked_lm)");
+  check(model.predictions.has_value(), "Bert: the model has no head for masked words (masked_lm)");
   const Tensor hidden = model.bert(input);
   BertLoss loss;
   loss.masked =

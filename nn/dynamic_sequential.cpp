@@ -23,7 +23,8 @@ DynamicSequential& DynamicSequential::add(std::string name, AnyLayer layer) {
         "name out",
         name);
   for (const auto& [taken, other] : layers_)
-    check(taken != name, "DynamicSequential: '{}' is there already", name);
+    check(taken != name, "DynamicSequential: there is already a layer '{}'; choose another name",
+          name);
   layers_.emplace_back(std::move(name), std::move(layer));
   return *this;
 }

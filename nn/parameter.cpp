@@ -96,8 +96,8 @@ Tensor OwnedTensor::release() noexcept {
 
 void OwnedTensor::fail_moved() const {
   fail(fmt::format(
-      "parameter: {} of shape {} was moved elsewhere, by std::move of it or of its module; use "
-      "what it was moved to, or assign a new one",
+      "parameter: {} of shape {} was moved away, by std::move of it or of its module; use the "
+      "object it was moved to, or assign a new one",
       moved_name_ && moved_name_->of_parameter ? fmt::format("'{}'", moved_name_->text) : "one",
       moved_shape_));
 }

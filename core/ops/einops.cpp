@@ -24,7 +24,7 @@ class PatternSizes {
     Names all = pattern.left.pieces();
     for (const std::string& name : pattern.right.pieces()) all.push_back(name);
     for (const auto& [name, size] : given) {
-      if (!contains(all, name)) pattern.error("has no axis '{}', whose size is given", name);
+      if (!contains(all, name)) pattern.error("has no axis '{}', but its size is given", name);
       if (size < 0) pattern.error("needs sizes that are not negative, got {} for '{}'", size, name);
       sizes_[name] = size;
     }

@@ -153,7 +153,7 @@ void check_options(const Tensor& x, const InterpolateOptions& o) {
   const bool sized = !o.size.empty(), scaled = !o.scale_factor.each().empty();
   check(sized != scaled, "interpolate: needs either size or scale_factor");
   check(!(sized && o.recompute_scale_factor),
-        "interpolate: recompute_scale_factor goes with scale_factor, not with size");
+        "interpolate: recompute_scale_factor needs scale_factor, not size");
   const int given = sized ? o.size.size() : static_cast<int>(o.scale_factor.each().size());
   check(given == 1 || given == axes,
         "interpolate: got {} sizes or factors for {} spatial axes; give one, or one per axis",

@@ -25,7 +25,7 @@ void check_weights(const Tensor& w, const Tensor& b, PackedType type) {
         "PackedLinear: an int8 sum over {} inputs may not fit into 32 bits (at most {} inputs do); "
         "use f32",
         w.size(1), kernels::kMaxInt8Inputs);
-  detail::check_unhooked("PackedLinear", w, "merge what it adds into the weights first");
+  detail::check_unhooked("PackedLinear", w, "merge its change into the weights first");
 }
 
 /// y = f(y) for activations that the product does not apply.

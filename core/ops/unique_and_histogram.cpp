@@ -107,7 +107,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   int64_t bins = minlength;
   if (x.numel() > 0) {
     const auto least = min(index).item<int64_t>(), most = max(index).item<int64_t>();
-    check(least >= 0, "bincount: {} is negative", least);
+    check(least >= 0, "bincount: values must not be negative, got {}", least);
     bins = std::max(bins, checked_sum("bincount", most, 1));
   }
   if (!weights.defined())

@@ -69,13 +69,13 @@ void LeafNode::check_may_gather() const {
 
 bool LeafNode::claim(std::thread::id LeafNode::*use, bool on) {
   std::lock_guard lock(gathering);
-  const std::thread::id here = std::this_thread::get_id(), nobody;
+  const std::thread::id here = std::this_thread::get_id(), no_thread;
   if (use == &LeafNode::handing_over) check_may_gather();
-  check(use == &LeafNode::handing_over || asked_for == nobody || asked_for == here,
+  check(use == &LeafNode::handing_over || asked_for == no_thread || asked_for == here,
         "grad: two threads ask for the gradient of one leaf of shape {} at the same time; run one "
         "after the other, give each thread a copy, or use backward",
         shape);
-  return std::exchange(this->*use, on ? here : nobody) == nobody;
+  return std::exchange(this->*use, on ? here : no_thread) == no_thread;
 }
 
 namespace detail {

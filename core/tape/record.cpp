@@ -100,10 +100,10 @@ void detail::check_saved_version(const Shape& shape, uint64_t saved, uint64_t no
         "put averages in its place or taken them out; run forward and backward both outside the "
         "scope, or both inside it",
         op, shape);
-  fail(fmt::format(
-      "backward: {} saved a tensor of shape {} at version {}, but it is now at version {}: it "
-      "was written in place in between; write to a clone() instead",
-      op, shape, saved, now));
+  fail(
+      fmt::format("backward: {} saved a tensor of shape {} at version {}, but it is now at version "
+                  "{}: it was written in place after it was saved; write to a clone() instead",
+                  op, shape, saved, now));
 }
 
 Saved::Saved(const Saved&) = default;

@@ -125,7 +125,7 @@ TEST_CASE("DynamicSequential: errors name the missing layer or its type") {
   says("there is no 'tail'; there are: 0, 1", [&] { net["tail"]; });
   says("place 8 is out of range for 8 layers", [&] { net[8]; });
   says("place -9", [&] { net[-9]; });
-  says("'head' is there already", [&] { net.add("head", nn::Relu()); });
+  says("there is already a layer 'head'", [&] { net.add("head", nn::Relu()); });
   says("'a.b' cannot be a name", [&] { net.add("a.b", nn::Relu()); });
   says("'' cannot be a name", [&] { net.add("", nn::Relu()); });
   says("'3' is a number", [&] { net.add("3", nn::Relu()); });
@@ -179,7 +179,7 @@ TEST_CASE("ModuleDict: modules of one type by name, in order") {
   CHECK(heads.size() == 1);
   CHECK_THROWS_WITH_AS(heads["wide"], doctest::Contains("there is no 'wide'; there are: a"), Error);
   CHECK_THROWS_WITH_AS(heads.erase("b"), doctest::Contains("there is no 'b'"), Error);
-  CHECK_THROWS_WITH_AS(heads.add("a", nn::Linear(1, 1, rng)), doctest::Contains("there already"),
+  CHECK_THROWS_WITH_AS(heads.add("a", nn::Linear(1, 1, rng)), doctest::Contains("there is already"),
                        Error);
   CHECK_THROWS_WITH_AS(heads.add("a.b", nn::Linear(1, 1, rng)), doctest::Contains("dot"), Error);
 }
@@ -199,7 +199,7 @@ TEST_CASE("ModuleDict: layers of different types") {
 // Every use of a moved-from module is an error that names it. It can be assigned again.
 template <class M>
 void check_moved(M module, const char* name, const std::function<void(M&)>& use) {
-  const std::string told = std::string(name) + ": it was moved elsewhere";
+  const std::string told = std::string(name) + ": it was moved away";
   const auto complains = [&](const std::function<void()>& fn) {
     CHECK_THROWS_WITH_AS(fn(), doctest::Contains(told.c_str()), Error);
   };

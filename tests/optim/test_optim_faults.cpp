@@ -359,7 +359,7 @@ TEST_CASE("EmaScope: a backward pass into or out of a scope is an error that nam
       NoGradGuard guard;
       fill_(layer.weight, 1);
     }
-    CHECK(has(complaint([&] { after.backward(); }), "was written in place in between"));
+    CHECK(has(complaint([&] { after.backward(); }), "was written in place after it was saved"));
   }
 }
 

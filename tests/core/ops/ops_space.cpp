@@ -526,7 +526,7 @@ TEST_CASE("ops on space: errors name the op, the rule and a way out") {
        [&] { return interpolate(x, {.size = 2, .align_corners = false}); });
   says("antialias is for bilinear and bicubic",
        [&] { return interpolate(x, {.size = 2, .antialias = true}); });
-  says("recompute_scale_factor goes with",
+  says("recompute_scale_factor needs scale_factor",
        [&] { return interpolate(x, {.size = 2, .recompute_scale_factor = true}); });
   says("3 sizes or factors for 2 spatial axes", [&] {
     return interpolate(x, {.size = {1, 2, 3}});

@@ -337,7 +337,8 @@ TEST_CASE("bincount, searchsorted, histogram: PyTorch's numbers") {
               return square(bincount(i64({1, 1, 3}), w));
             },
             f64({0.5, 1, 2})) == Doubles{3, 3, 4});
-  CHECK_THROWS_WITH_AS(bincount(i64({1, -1})), doctest::Contains("-1 is negative"), Error);
+  CHECK_THROWS_WITH_AS(bincount(i64({1, -1})), doctest::Contains("must not be negative, got -1"),
+                       Error);
   CHECK_THROWS_WITH_AS(bincount(f64({1})), doctest::Contains("needs integers"), Error);
 
   Tensor line = f64({1, 2, 2, 3}), at = f64({2, kNan, 0, 4});
