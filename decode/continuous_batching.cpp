@@ -182,7 +182,7 @@ std::vector<uint8_t> allowed_tokens(const DecodeAllOptions& o, int64_t vocab) {
   for (const std::vector<int64_t>& list : o.shortlists)
     for (size_t i = 0; i < list.size(); ++i)
       check(list[i] >= (i == 0 ? 0 : list[i - 1] + 1) && list[i] < vocab,
-            "{}: .shortlists has {} after {}; they rise, and there are {} tokens", kName, list[i],
+            "{}: .shortlists has {} after {}; tokens must ascend and be below {}", kName, list[i],
             i == 0 ? -1 : list[i - 1], vocab);
   return allowed;
 }

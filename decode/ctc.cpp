@@ -55,8 +55,9 @@ struct Batch {
     bool possible = false;
     for (int64_t c = 0; c < classes; ++c) {
       check(p[c] < std::numeric_limits<double>::infinity(),
-            "{}: the log probability of class {} is {} at step {} of sample {}", op, c, p[c], t,
-            sample);
+            "{}: the log probability of class {} must be a number below infinity, got {} at step "
+            "{} of sample {}",
+            op, c, p[c], t, sample);
       possible |= p[c] != kNever;
     }
     check(possible, "{}: no class is possible at step {} of sample {}", op, t, sample);

@@ -14,8 +14,8 @@ void LayerRows::resize(int64_t rows) {
 
 void LayerRows::embed(const char* model, int64_t r, const Tensor& table, int64_t token, float scale,
                       const float* position) {
-  check(token >= 0 && token < table.size(0), "{}: token {} of a vocabulary of {}", model, token,
-        table.size(0));
+  check(token >= 0 && token < table.size(0), "{}: token {} is outside the vocabulary of {}", model,
+        token, table.size(0));
   simd([=, dim = dim_, from = table.data<float>() + token * dim_, to = row(r)] {
 #pragma omp simd
     for (int64_t i = 0; i < dim; ++i) to[i] = from[i] * scale + position[i];
@@ -48,7 +48,7 @@ int32_t CellPool::take() {
   if (free_.empty()) {
     const int64_t first = std::ssize(chunks_) * kCells;
     check(first + kCells <= std::numeric_limits<int32_t>::max(),
-          "packed models: more than {} tokens at a time; give fewer rows", first);
+          "packed models: more than {} tokens at once; give fewer rows", first);
     const auto numbers = static_cast<size_t>(layers_ * kCells * width_);
     chunks_.push_back(std::make_unique_for_overwrite<float[]>(numbers));
     free_.reserve(static_cast<size_t>(first + kCells));

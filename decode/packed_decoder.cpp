@@ -50,7 +50,7 @@ void PackedDecoder::attend(const PackedAttention& sizes, const float* q, float* 
 }
 
 void PackedDecoder::begin_slot(const SlotStart& s) {
-  check(!s.source.empty(), "PackedTransformer: a source without tokens");
+  check(!s.source.empty(), "PackedTransformer: a source has no tokens");
   if (s.slot >= std::ssize(slots_)) slots_.resize(static_cast<size_t>(s.slot) + 1);
   Slot& slot = slots_[s.slot];
   slot.source = std::ssize(s.source);
@@ -137,7 +137,8 @@ void PackedDecoder::give_places(std::span<const SlotRow> rows) {
   rows_.clear();
   for (size_t first = 0; first < rows.size();) {
     Slot& slot = slots_[rows[first].slot];
-    check(slot.steps < slot.room, "PackedTransformer: a step after the last of {}", slot.room);
+    check(slot.steps < slot.room,
+          "PackedTransformer: cannot step again after {} steps, the maximum length", slot.room);
     size_t last = first;
     bool moved = false;
     for (; last < rows.size() && rows[last].slot == rows[first].slot; ++last)

@@ -44,7 +44,7 @@ PackedGptLayer packed(const models::GptBlock& b, PackedType type) {
 
 const models::Gpt& checked(const models::Gpt& model) {
   check(model.body.embed.dtype() == DType::f32,
-        "PackedGpt: the model is {}; pack models of f32, or decode others as they are",
+        "PackedGpt: the model is {}, but only f32 models can be packed; decode it without packing",
         model.body.embed.dtype());
   check_unhooked("PackedGpt", nn::parameters(model));
   return model;

@@ -26,8 +26,8 @@ void PackedGptTexts::push(size_t index, int64_t token) {
   Text& text = texts_[index];
   const int64_t position = std::ssize(text.cells);
   check(position < weights_.options.context,
-        "PackedGpt: a token behind {} is more than the context; cut the text, or make the model "
-        "with a larger .context",
+        "PackedGpt: a token after {} exceeds the context; cut the text, or make the model with a "
+        "larger .context",
         position);
   const int32_t cell = pool_.take();
   if (std::ssize(uses_) <= cell) uses_.resize(static_cast<size_t>(cell) + 1);
@@ -49,7 +49,7 @@ void PackedGptTexts::add(std::span<const std::vector<int64_t>> texts) {
 }
 
 void PackedGptTexts::extend(int64_t row, std::span<const int64_t> tokens) {
-  check(row >= 0 && row < batch(), "PackedGpt: row {} of {} texts", row, batch());
+  check(row >= 0 && row < batch(), "PackedGpt: row {} is out of range for {} texts", row, batch());
   rows_.clear();
   push_all(static_cast<size_t>(row), tokens);
   run();
@@ -79,7 +79,7 @@ void PackedGptTexts::score(std::span<const int64_t> tokens, float* logits) {
 
 Tensor PackedGptTexts::step(const Tensor& tokens) {
   check(tokens.ndim() == 1 && tokens.dtype() == DType::i64 && tokens.size(0) == batch(),
-        "PackedGpt: a step takes one token a text, i64 ({},), got {} {}", batch(), tokens.dtype(),
+        "PackedGpt: a step takes one token per text, i64 ({},), got {} {}", batch(), tokens.dtype(),
         tokens.shape());
   NoGradGuard no_grad;
   const Tensor given = tokens.contiguous();
@@ -96,7 +96,8 @@ void PackedGptTexts::select_rows(const Tensor& rows) {
   const std::span from(wanted.data<int64_t>(), static_cast<size_t>(wanted.numel()));
   std::vector<int64_t> times(texts_.size());
   for (const int64_t row : from) {
-    check(row >= 0 && row < batch(), "PackedGpt: row {} of {} texts", row, batch());
+    check(row >= 0 && row < batch(), "PackedGpt: row {} is out of range for {} texts", row,
+          batch());
     ++times[row];
   }
   for (size_t i = 0; i < texts_.size(); ++i)

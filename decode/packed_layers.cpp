@@ -120,7 +120,7 @@ template <int kVectors>
 
 void check_unhooked(const char* op, const std::vector<Tensor>& weights) {
   for (const Tensor& w : weights)
-    tern::detail::check_unhooked(op, w, "merge what it adds into the weights first");
+    tern::detail::check_unhooked(op, w, "merge its change into the weights first");
 }
 
 PackedNorm::PackedNorm(const nn::LayerNorm& norm)

@@ -40,7 +40,7 @@ PackedNorm packed(const std::optional<nn::LayerNorm>& norm) {
 
 const models::Transformer& checked(const models::Transformer& model) {
   check(model.src_embed.weight.dtype() == DType::f32,
-        "PackedTransformer: the model is {}; decode models of f32, or others by "
+        "PackedTransformer: the model is {}, but only f32 models can be packed; use "
         "decoding::beam_search",
         model.src_embed.weight.dtype());
   check_unhooked("PackedTransformer", nn::parameters(model));

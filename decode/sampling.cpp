@@ -203,7 +203,7 @@ void check_options(const SampleOptions& o, int64_t batch) {
         "sample: .repetition_window is {}; give 1 or more, or 0 for all tokens",
         o.repetition_window);
   check(o.prompts.empty() || std::ssize(o.prompts) == batch,
-        "sample: .prompts has {} for {} sentences", o.prompts.size(), batch);
+        "sample: .prompts has {} prompts for {} sentences", o.prompts.size(), batch);
 }
 
 }  // namespace

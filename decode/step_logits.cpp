@@ -19,7 +19,7 @@ void PerSentence::check_values(const char* op, const char* option, int64_t batch
 }
 
 void Stepper::begin(std::span<const int64_t>) {
-  fail("decoding: this model's sentences begin together; leave out .batch_slots");
+  fail("decoding: this model starts all sentences together; leave out .batch_slots");
 }
 
 void PromptStepper::begin(std::span<const int64_t> sentences) {
@@ -86,8 +86,8 @@ void check_logits(const char* op, int64_t sentence, int64_t step, double max) {
 
 void check_found(const char* op, int64_t sentence, int64_t step, int64_t found) {
   check(found > 0,
-        "{}: no token can follow in sentence {} at step {}: .forbid leaves none but those of "
-        "logit -inf",
+        "{}: no token can follow in sentence {} at step {}: every token has logit -inf or is in "
+        ".forbid",
         op, sentence, step);
 }
 

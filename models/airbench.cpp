@@ -28,7 +28,7 @@ int64_t whitening_filters(const AirbenchOptions& o) {
 }  // namespace
 
 AirbenchOptions airbench_options(const std::string& name) {
-  check(name == "airbench94", "airbench: no configuration '{}'; there is airbench94", name);
+  check(name == "airbench94", "airbench: no configuration '{}'; the only one is airbench94", name);
   return {};
 }
 
@@ -53,7 +53,7 @@ Airbench::Airbench(const AirbenchOptions& o, Rng& rng)
            nn::Bias::no) {
   const int64_t halved = int64_t{1} << o.widths.size();
   check(o.image - o.whiten_kernel + 1 >= halved,
-        "Airbench: {} blocks need images of at least {} pixels a side, they have {}",
+        "Airbench: {} blocks need images of at least {} pixels per side, they have {}",
         o.widths.size(), halved + o.whiten_kernel - 1, o.image);
   Tensor(whitening.weight.own()).set_requires_grad(false);
   nn::init::constant(whitening.bias, 0);

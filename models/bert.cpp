@@ -17,7 +17,9 @@ const BertOptions& checked(const BertOptions& o) {
       "Bert: vocab {}, dim {}, ffn {}, layers {}, positions {}, segments {}; all must be positive",
       o.vocab, o.dim, o.ffn, o.layers, o.positions, o.segments);
   detail::check_heads("Bert", o.dim, o.heads);
-  check(o.classes >= 0, "Bert: {} classes; 0 for no classifier", o.classes);
+  check(o.classes >= 0,
+        "Bert: the number of classes must not be negative, got {}; 0 means no classifier",
+        o.classes);
   return o;
 }
 
@@ -45,7 +47,7 @@ void check_input(const BertInput& input, int64_t positions) {
         positions);
   check(
       !segments.defined() || (segments.dtype() == DType::i64 && segments.shape() == tokens.shape()),
-      "Bert: segments are i64 {} as the tokens, got {} {}", tokens.shape(),
+      "Bert: segments must be i64 {}, like the tokens, got {} {}", tokens.shape(),
       segments.defined() ? segments.dtype() : DType::i64,
       segments.defined() ? segments.shape() : Shape());
 }
@@ -176,7 +178,8 @@ Tensor BertModel::operator()(const BertInput& input, std::vector<Tensor>* attent
 }
 
 Tensor BertModel::pooled(const Tensor& hidden) const {
-  check(pooler.has_value(), "Bert: there is no pooler without next_sentence or classes");
+  check(pooler.has_value(),
+        "Bert: the model has no pooler, because it was made without next_sentence and classes");
   return (*pooler)(select(hidden, 1, 0), {.activation = Activation::tanh});
 }
 
@@ -208,7 +211,7 @@ Bert::Bert(const BertOptions& o, Rng& rng)
 }
 
 Tensor Bert::words(const Tensor& hidden) const {
-  check(predictions.has_value(), "Bert: there is no head for masked words (masked_lm)");
+  check(predictions.has_value(), "Bert: the model has no head for masked words (masked_lm)");
   return (*predictions)(hidden, bert.embeddings.word_embeddings.weight);
 }
 
@@ -243,7 +246,7 @@ Tensor words_at(const Bert& model, const Tensor& hidden, const Tensor& places) {
 BertLoss pretraining_loss(const Bert& model, const BertInput& input, const BertTargets& targets) {
   check(!targets.next.defined() || model.seq_relationship,
         "pretraining_loss: the model has no head for the next sentence (next_sentence)");
-  check(model.predictions.has_value(), "Bert: there is no head for masked words (masked_lm)");
+  check(model.predictions.has_value(), "Bert: the model has no head for masked words (masked_lm)");
   const Tensor hidden = model.bert(input);
   BertLoss loss;
   loss.masked =
@@ -258,7 +261,7 @@ BertLoss pretraining_loss(const Bert& model, const BertInput& input, const BertT
 
 std::vector<BertFilled> fill_mask(const Bert& model, std::span<const int64_t> tokens, int64_t mask,
                                   int64_t guesses) {
-  check(guesses >= 1, "fill_mask: {} guesses; at least 1", guesses);
+  check(guesses >= 1, "fill_mask: needs at least 1 guess, got {}", guesses);
   std::vector<BertFilled> out;
   std::vector<int64_t> places;
   for (int64_t t = 0; t < std::ssize(tokens); ++t)

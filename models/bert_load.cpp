@@ -60,7 +60,7 @@ NamedTensors read_state(const std::string& path) {
     const Tensor *a = find(state, own), *b = find(state, tied);
     check_io(
         !a || !b || same_elements(*a, *b),
-        "{}: {} is not {}; a decoder of its own (tie_word_embeddings = false) is not supported",
+        "{}: {} differs from {}; a separate decoder (tie_word_embeddings = false) is not supported",
         path, own, tied);
   }
   return state;
@@ -70,7 +70,7 @@ NamedTensors read_state(const std::string& path) {
 std::pair<int64_t, int64_t> matrix(const std::string& path, const NamedTensors& state,
                                    const std::string& name) {
   const Tensor* t = find(state, name);
-  check_io(t, "{}: no model of BERT: there is no {}", path, name);
+  check_io(t, "{}: not a BERT model: there is no {}", path, name);
   check_io(t->ndim() == 2 && t->size(0) > 0 && t->size(1) > 0,
            "{}: {} is {}, but a matrix is needed", path, name, t->shape());
   return {t->size(0), t->size(1)};

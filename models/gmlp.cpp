@@ -23,7 +23,7 @@ int64_t tokens_of(const GmlpOptions& o) {
   int64_t side = side_after_stem(o);
   check(o.patch > 0 && side >= o.patch && side % o.patch == 0,
         "Gmlp: patches of {} do not tile {} x {} pixels{}", o.patch, side, side,
-        o.stem.empty() ? "" : " (what the stem leaves)");
+        o.stem.empty() ? "" : " (the size after the stem)");
   return (side / o.patch) * (side / o.patch) + o.class_token;
 }
 
@@ -144,7 +144,7 @@ GmlpVision::GmlpVision(const GmlpOptions& o, Rng& rng)
       naming(o.naming),
       recompute(o.recompute) {
   check(!o.class_token || !o.gate.causal,
-        "Gmlp: a class token before the others sees none of them where gates are causal; use "
+        "Gmlp: with causal gates, the class token comes first and sees no other token; use "
         ".class_token = false");
   int64_t tokens = tokens_of(o), in = o.channels;
   for (const StemLayer& layer : o.stem) {

@@ -39,7 +39,8 @@ GmlpBlock::GmlpBlock(const GmlpBlockOptions& o, int64_t tokens, double depth, Rn
       channel_proj_v(o.gate.split ? o.d_ffn / 2 : o.d_ffn, o.dim, rng),
       output(o.output_gelu ? Activation::gelu : Activation::none),
       naming(o.naming) {
-  check(o.attention_dim >= 0, "GmlpBlock: a tiny attention of {} channels; 0 is none",
+  check(o.attention_dim >= 0,
+        "GmlpBlock: .attention_dim must not be negative, got {}; 0 means no tiny attention",
         o.attention_dim);
   int64_t gated = channel_proj_v.weight.size(1);
   if (o.attention_dim > 0) attention.emplace(o.dim, gated, o.attention_dim, rng, o.gate.causal);

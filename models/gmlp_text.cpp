@@ -28,8 +28,8 @@ const std::vector<std::pair<std::string, GmlpTextOptions>>& known_gmlps() {
 /// Returns the options if a model can be made of them.
 const GmlpTextOptions& checked(const GmlpTextOptions& o) {
   check(o.vocab > 0 && o.context > 0 && o.dim > 0 && o.layers >= 0 && o.d_ffn >= 0,
-        "GmlpText: vocab {}, context {}, dim {}, layers {}, d_ffn {}; a vocabulary must be given, "
-        "and no size is negative",
+        "GmlpText: vocab {}, context {}, dim {}, layers {}, d_ffn {}; the first three must be "
+        "positive, the others not negative",
         o.vocab, o.context, o.dim, o.layers, o.d_ffn);
   return o;
 }
@@ -57,11 +57,10 @@ nn::Parameter table(const GmlpTextOptions& o, Rng& rng) {
 
 void check_tokens(const Tensor& tokens, int64_t before, int64_t context) {
   check(tokens.ndim() == 2 && tokens.dtype() == DType::i64 && tokens.size(1) > 0,
-        "GmlpText: needs tokens i64 (B, T), at least one, got {} {}", tokens.dtype(),
-        tokens.shape());
+        "GmlpText: needs tokens i64 (B, T >= 1), got {} {}", tokens.dtype(), tokens.shape());
   check(before + tokens.size(1) <= context,
-        "GmlpText: {} tokens of a context of {} were read, {} more do not fit; make .context "
-        "larger, or encode the last ones anew",
+        "GmlpText: {} tokens of a context of {} were read, so {} more do not fit; make .context "
+        "larger, or encode the last tokens again",
         before, context, tokens.size(1));
 }
 
@@ -71,7 +70,7 @@ void check_lengths(const Tensor& lengths, const Tensor& tokens, int64_t least) {
   check(lengths.dtype() == DType::i64 && lengths.shape() == Shape{batch},
         "GmlpText: lengths are i64 ({},), got {} {}", batch, lengths.dtype(), lengths.shape());
   for (int64_t length : lengths.to_vector<int64_t>())
-    check(length >= least && length <= longest, "GmlpText: a length of {}; they lie in [{}, {}]",
+    check(length >= least && length <= longest, "GmlpText: a length is {}, outside [{}, {}]",
           length, least, longest);
 }
 
@@ -135,8 +134,8 @@ Tensor GmlpText::operator()(const Tensor& tokens, const Tensor& lengths) const {
 Tensor GmlpText::step(const Tensor& tokens, GmlpTextState& state) const {
   check_tokens(tokens, state.position, options.context);
   check(std::ssize(state.blocks) == options.layers && tokens.size(0) == state.texts,
-        "GmlpText: a state of {} texts and {} blocks for {} texts and {} blocks", state.texts,
-        state.blocks.size(), tokens.size(0), options.layers);
+        "GmlpText: the state has {} texts and {} blocks, but there are {} texts and {} blocks",
+        state.texts, state.blocks.size(), tokens.size(0), options.layers);
   Tensor x = embed(tokens);
   if (positions) x = (*positions)(x, state.position);
   x = dropout(x);
@@ -207,8 +206,8 @@ GmlpTextClassifier::GmlpTextClassifier(const GmlpTextOptions& text, const GmlpCl
       dropout(o.dropout, rng),
       head(text.dim, o.classes, rng) {
   check(o.pooling != TextPooling::first || !text.gate.causal,
-        "GmlpTextClassifier: the first token sees no other where gates are causal; pool the last "
-        "one, or the mean");
+        "GmlpTextClassifier: with causal gates, the first token sees no other token; pool the last "
+        "token, or the mean");
 }
 
 Tensor GmlpTextClassifier::operator()(const Tensor& tokens, const Tensor& lengths) const {

@@ -45,12 +45,13 @@ Tensor normalise(const GptNormLayer& norm, const Tensor& x) {
 /// Returns the options if a model can be made of them.
 const GptOptions& checked(const GptOptions& o) {
   check(o.vocab > 0 && o.context > 0 && o.layers >= 0 && o.ffn_dim >= 0,
-        "Gpt: {} words, a context of {} tokens, {} layers of {} hidden units", o.vocab, o.context,
-        o.layers, o.ffn_dim);
+        "Gpt: vocab {}, context {}, layers {}, ffn_dim {}; the first two must be positive, the "
+        "others not negative",
+        o.vocab, o.context, o.layers, o.ffn_dim);
   detail::check_heads("Gpt", o.dim, o.heads);
   head_counts(o);
   check(o.positions == GptPositions::learned || o.dim / o.heads % 2 == 0,
-        "Gpt: rotary positions turn pairs of channels, a head has {}", o.dim / o.heads);
+        "Gpt: rotary positions need an even number of channels per head, got {}", o.dim / o.heads);
   for (double p : {o.dropout, o.embed_dropout.value_or(0), o.attention_dropout.value_or(0)})
     check(p >= 0 && p < 1, "Gpt: dropout must be in [0, 1), it is {}", p);
   return o;
@@ -200,8 +201,8 @@ Gpt::Gpt(const GptOptions& o, Rng& rng) : options(checked(o)), body(o, rng) {
 Tensor Gpt::run(const Tensor& tokens, GptState* state, std::vector<Tensor>* weights) const {
   const int64_t before = state ? state->position : 0, count = tokens.size(1);
   check(before + count <= options.context,
-        "Gpt: {} tokens behind {} are more than the context of {}; cut the text, or make the model "
-        "with a larger .context",
+        "Gpt: {} tokens after {} exceed the context of {}; cut the text, or make the model with a "
+        "larger .context",
         count, before, options.context);
   Tensor x = embedding(tokens, body.embed);
   if (body.positions.defined()) x = x + narrow(body.positions, 0, before, count);
@@ -248,10 +249,11 @@ GptState Gpt::encode(const Tensor& tokens) const {
 
 Gpt::Step Gpt::step(const GptState& before, const Tensor& tokens) const {
   check(tokens.ndim() == 1 && tokens.dtype() == DType::i64 && tokens.size(0) == before.texts,
-        "Gpt: a step takes one token a text, i64 ({},), got {} {}", before.texts, tokens.dtype(),
+        "Gpt: a step takes one token per text, i64 ({},), got {} {}", before.texts, tokens.dtype(),
         tokens.shape());
-  check(before.layers.size() == body.blocks.size(), "Gpt: a state of {} layers for {}",
-        before.layers.size(), body.blocks.size());
+  check(before.layers.size() == body.blocks.size(),
+        "Gpt: the state has {} layers, but the model has {}", before.layers.size(),
+        body.blocks.size());
   Step next{{}, before};
   Tensor x = run(unsqueeze(tokens, 1), &next.state, nullptr);
   next.logits = logits(squeeze(x, 1));

@@ -83,8 +83,8 @@ void drop_tied_head(const GptOptions& o, NamedTensors& state) {
   if (head == state.end() || table == state.end()) return;
   check(
       head->second.shape() == table->second.shape() && all_close(head->second, table->second, 0, 0),
-      "load_gpt_weights: lm_head.weight is not the table of embeddings, but the model's is; make "
-      "it with .tie_head = false");
+      "load_gpt_weights: lm_head.weight differs from the embeddings, but the model uses one table "
+      "for both; make it with .tie_head = false");
   state.erase(head);
 }
 

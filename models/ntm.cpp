@@ -142,7 +142,7 @@ NtmRun Ntm::run(const Tensor& x, const NtmRunOptions& run_options) const {
   check(x.ndim() == 3 && x.size(1) >= 1 && x.size(2) == o.inputs,
         "Ntm: the input must be (B, T >= 1, {}), got {}", o.inputs, x.shape());
   NtmState state = run_options.state ? *run_options.state : start(x.size(0));
-  check(state.batch() == x.size(0), "Ntm: the state is of {} sequences, the input of {}",
+  check(state.batch() == x.size(0), "Ntm: the state has {} sequences, but the input has {}",
         state.batch(), x.size(0));
   const ControllerWeights w(*this);
   // Time first, so that a step's part is contiguous.

@@ -24,15 +24,18 @@ int64_t inner_width(const ResNetOptions& o, int64_t planes) {
 void check_resnet(const ResNetOptions& o) {
   check(!o.layers.empty() && std::all_of(o.layers.begin(), o.layers.end(),
                                          [](int64_t blocks) { return blocks > 0; }),
-        "ResNet: every stage needs a block, and there must be a stage; layers are {}",
+        "ResNet: needs at least one stage, and at least one block in each; layers are {}",
         fmt::join(o.layers, ", "));
-  check(o.layers.size() <= 16, "ResNet: {} stages double the width too often", o.layers.size());
+  check(o.layers.size() <= 16,
+        "ResNet: got {} stages; at most 16 are allowed, because each doubles the width",
+        o.layers.size());
   check(o.channels > 0 && o.width > 0 && o.classes >= 0,
-        "ResNet: {} colours, width {}, {} classes; the first two must be positive", o.channels,
-        o.width, o.classes);
+        "ResNet: {} colours, width {}, {} classes; the first two must be positive, the last not "
+        "negative",
+        o.channels, o.width, o.classes);
   if (o.block == ResNetBlockKind::basic)
     check(o.groups == 1 && o.width_per_group == 64,
-          "ResNet: basic blocks have neither groups nor another width; use a bottleneck");
+          "ResNet: basic blocks have neither groups nor width_per_group; use a bottleneck");
   check(o.groups > 0 && o.width_per_group > 0 && inner_width(o, o.width) > 0,
         "ResNet: {} groups with width_per_group {} leave no channels of width {}", o.groups,
         o.width_per_group, o.width);

@@ -55,9 +55,10 @@ ResNetOptions resnet_options_of(const NamedTensors& tensors) {
   ResNetOptions o;
   const Tensor stem = state.need("conv1.weight", 4);
   const int64_t side = stem.size(2);
-  check_io(side == stem.size(3) && (side == 3 || side == 7),
-           "resnet: conv1.weight is {}; a ResNet begins with 7x7, for small pictures with 3x3",
-           stem.shape());
+  check_io(
+      side == stem.size(3) && (side == 3 || side == 7),
+      "resnet: conv1.weight is {}; a ResNet begins with a 7x7 kernel, or 3x3 for small pictures",
+      stem.shape());
   o.width = stem.size(0);
   o.channels = stem.size(1);
   o.small_pictures = side == 3;

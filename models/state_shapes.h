@@ -34,7 +34,7 @@ struct StateShapes {
   /// The same; IoError if there is none.
   Tensor need(const std::string& name, int axes) const {
     Tensor t = find(name, axes);
-    check_io(t.defined(), "{}: the state has no {}; is it one of {}?", model, name, origin);
+    check_io(t.defined(), "{}: the state has no {}; does it come from {}?", model, name, origin);
     return t;
   }
 };

@@ -49,11 +49,12 @@ void check_source(const Tensor& source, const Tensor& lengths) {
 /// Returns the options if a model can be made of them.
 const TransformerOptions& checked(const TransformerOptions& o) {
   check(o.source_vocab > 0 && o.target_vocab > 0,
-        "Transformer: vocabularies of {} and {} words; set source_vocab and target_vocab",
+        "Transformer: vocabularies must be positive, got {} and {} words; set source_vocab and "
+        "target_vocab",
         o.source_vocab, o.target_vocab);
   check(!o.tie_source_target || o.source_vocab == o.target_vocab,
-        "Transformer: one table for vocabularies of {} and {} words", o.source_vocab,
-        o.target_vocab);
+        "Transformer: tie_source_target needs equal vocabularies, got {} and {} words",
+        o.source_vocab, o.target_vocab);
   return o;
 }
 
@@ -132,8 +133,9 @@ Tensor Transformer::run(const Tensor& source, const Tensor& lengths, const Tenso
                         TransformerAttention* attention) const {
   check_source(source, lengths);
   check_tokens("target", target);
-  check(source.size(0) == target.size(0), "Transformer: {} source and {} target sentences",
-        source.size(0), target.size(0));
+  check(source.size(0) == target.size(0),
+        "Transformer: got {} source sentences, but {} target sentences", source.size(0),
+        target.size(0));
   const nn::Mask mask = source_mask(lengths);
   Tensor memory = transformer.encoder(embedded(source, src_embed.weight), mask,
                                       attention ? &attention->encoder : nullptr);
@@ -176,7 +178,7 @@ Transformer::Step Transformer::step(const TransformerState& before, const Tensor
         "Transformer: a step takes one token per sentence, i64 (B), got {} {}", tokens.dtype(),
         tokens.shape());
   check(before.layers.empty() || before.layers[0].memory.size(0) == tokens.size(0),
-        "Transformer: a state of {} sentences, {} tokens",
+        "Transformer: the state has {} sentences, but there are {} tokens",
         before.layers.empty() ? 0 : before.layers[0].memory.size(0), tokens.size(0));
   Step next{{}, before};
   Tensor x = embedded(unsqueeze(tokens, 1), target_weight(), before.position);

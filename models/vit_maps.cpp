@@ -54,7 +54,7 @@ PatchMaps Vit::patch_maps(const Tensor& images) const {
 }
 
 Tensor attention_rollout(const std::vector<Tensor>& attention) {
-  check(!attention.empty(), "attention_rollout: there are no layers");
+  check(!attention.empty(), "attention_rollout: needs at least one layer");
   const Shape first = attention[0].shape();
   Tensor flow;
   for (const Tensor& a : attention) {

@@ -23,7 +23,7 @@ void check_options(const VitOptions& o) {
   check(o.class_token || o.registers > 0 || o.pooling == VitPooling::average,
         "Vit: without a class token there is no token to classify; pool the average");
   check(o.positions != VitPositions::sincos || o.dim % 4 == 0,
-        "Vit: sin-cos positions need channels in fours, not {}", o.dim);
+        "Vit: sin-cos positions need a multiple of 4 channels, got {}", o.dim);
 }
 
 }  // namespace

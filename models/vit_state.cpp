@@ -19,7 +19,7 @@ int64_t usual_heads(int64_t dim) {
   for (int64_t large : {1280, 1408, 1664})  // huge, giant, gigantic
     if (dim == large) return 16;
   check(dim % 64 == 0,
-        "vit: {} channels cannot be split into heads of 64; say how many heads there are", dim);
+        "vit: {} channels cannot be split into heads of 64; give the number of heads", dim);
   return dim / 64;
 }
 
@@ -30,7 +30,8 @@ void read_positions(const StateShapes& state, VitOptions& o) {
   const int64_t tokens = positions.size(1), prefix = o.class_token + o.registers;
   o.positions_on_prefix = side_of(tokens - prefix) > 0;
   const int64_t side = side_of(o.positions_on_prefix ? tokens - prefix : tokens);
-  check(side > 0, "vit: {} positions are not a square of patches, with {} prefix tokens or without",
+  check(side > 0,
+        "vit: {} positions are not a square grid of patches, with or without {} prefix tokens",
         tokens, prefix);
   o.image = side * o.patch;
 }

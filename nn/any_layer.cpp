@@ -8,7 +8,9 @@ void fail_other_layer(const std::type_info& is, const std::type_info& wanted) {
 }
 
 void fail_moved_layer() {
-  fail("AnyLayer: its layer was moved away; copy it, or take it from where it went");
+  fail(
+      "AnyLayer: its layer was moved to another object; use that object, or copy instead of "
+      "moving");
 }
 
 }  // namespace tern::nn::detail

@@ -62,9 +62,10 @@ class AnyLayer {
   requires(!std::is_same_v<std::remove_cvref_t<L>, AnyLayer>) AnyLayer(L layer)  // NOLINT: implicit
       : held_(std::make_unique<detail::Held<L>>(std::move(layer))) {
     static_assert(std::is_invocable_r_v<Tensor, const L&, const Tensor&>,
-                  "an AnyLayer holds what takes a const Tensor& and gives a Tensor; wrap others in "
-                  "a module that does");
-    static_assert(std::is_copy_constructible_v<L>, "a copy of an AnyLayer copies its layer");
+                  "an AnyLayer holds a layer that takes a const Tensor& and returns a Tensor; wrap "
+                  "other layers in a module that does");
+    static_assert(std::is_copy_constructible_v<L>,
+                  "a copy of an AnyLayer copies its layer, so the layer must be copyable");
   }
   AnyLayer(const AnyLayer& other) : held_(other.held().clone()) {}
   AnyLayer(AnyLayer&&) noexcept = default;

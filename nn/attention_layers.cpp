@@ -18,14 +18,15 @@ void check_pair(const char* name, const Tensor& query, const Tensor& key) {
 
 /// Checks that x has the number of channels that a weight needs.
 void check_channels(const char* name, const char* what, const Tensor& x, int64_t channels) {
-  check(x.size(2) == channels, "{}: {} of {} channels, not {}", name, what, x.size(2), channels);
+  check(x.size(2) == channels, "{}: {} have {} channels, but the weight needs {}", name, what,
+        x.size(2), channels);
 }
 
 /// q . k for every pair.
 Tensor dots(const char* name, const Tensor& query, const Tensor& key) {
   check_pair(name, query, key);
-  check(query.size(2) == key.size(2), "{}: queries of {} channels do not match keys of {}", name,
-        query.size(2), key.size(2));
+  check(query.size(2) == key.size(2), "{}: queries of {} channels do not match keys of {} channels",
+        name, query.size(2), key.size(2));
   return matmul(query, transpose(key, 1, 2));
 }
 
@@ -86,8 +87,9 @@ Tensor LocationScore::operator()(const Tensor& query, const Tensor& key) const {
   ModuleScope module(w.weight, 2);
   check_pair("LocationScore", query, key);
   check_channels("LocationScore", "queries", query, w.weight.size(1));
-  check(key.size(1) <= w.weight.size(0), "LocationScore: {} keys, but weights for {} places",
-        key.size(1), w.weight.size(0));
+  check(key.size(1) <= w.weight.size(0),
+        "LocationScore: got {} keys, but the weights are for {} positions", key.size(1),
+        w.weight.size(0));
   return linear(query, narrow(w.weight, 0, 0, key.size(1)));
 }
 

@@ -42,13 +42,14 @@ std::string check_copies(const AnyModule& module, const Tensors& inputs) {
       if (!same_bits(own[i].second, before[i].second)) {
         load_state_dict(module.fields(), "check_module", before, {});
         return fmt::format(
-            "copies: what is written to '{}' of a copy changes '{}' of the original: they share "
-            "elements. Hold a Parameter or Buffer, whose copies have their own",
+            "copies: a write to '{}' of a copy changes '{}' of the original, because they share "
+            "elements. Hold a Parameter or Buffer, whose copies have their own elements",
             written, own[i].first);
       }
   }
   if (std::string found = difference(a.run(inputs), want); repeats && !found.empty())
-    return fmt::format("copies: other weights in one copy change what another gives: {}", found);
+    return fmt::format("copies: changed weights in one copy change the result of another: {}",
+                       found);
   return "";
 }
 
@@ -196,7 +197,8 @@ int64_t rows_of(const Tensors& inputs, const std::vector<int>& axes) {
     rows = size;
   }
   check(rows > 1,
-        "check_module: {} rows show nothing; give two or more, or set .batch to BatchRule::mixed",
+        "check_module: a batch of {} rows cannot show whether rows mix; give two or more, or set "
+        ".batch to BatchRule::mixed",
         std::max<int64_t>(rows, 0));
   return rows;
 }
@@ -224,7 +226,7 @@ std::string check_batch(const AnyModule& module, const Tensors& inputs, bool tra
       std::string found = difference(output_name(i), got[i], narrow(all[i], axis, row, 1), true);
       if (!found.empty())
         return fmt::format(
-            "batch: in {} row {} of {} gives another result alone: {}{}",
+            "batch: in {}, row {} of {} has another result when it runs by itself: {}{}",
             training ? "training" : "evaluation", row, rows, found,
             training ? "; if rows mix on purpose, set .batch to BatchRule::mixed_in_training" : "");
     }
@@ -240,8 +242,8 @@ std::string check_determinism(const AnyModule& module, const Tensors& inputs) {
   const Tensors first = subject.run(inputs);
   if (std::string found = difference(subject.run(inputs), first); !found.empty())
     return fmt::format(
-        "determinism: two evaluations differ: {}. Does `fields` visit what says that the module is "
-        "in training?",
+        "determinism: two evaluations differ: {}. Does `fields` visit the TrainingMode of the "
+        "module?",
         found);
   const NamedTensors after = generator_state(subject.fields());
   for (size_t i = 0; i < drawn.size(); ++i)
@@ -297,7 +299,7 @@ std::string check_saving(const AnyModule& module, const Tensors& inputs) {
     load_weights(b.fields(), file.path(), {});
     load_generator_state(b.fields(), generator_state(a.fields()));
   } catch (const Error& e) {
-    return fmt::format("save and load: what was saved does not load: {}", e.what());
+    return fmt::format("save and load: the saved weights do not load: {}", e.what());
   }
   for (bool training : {false, true}) {
     a.set_training(training);
@@ -305,7 +307,7 @@ std::string check_saving(const AnyModule& module, const Tensors& inputs) {
     if (std::string found = difference(b.run(inputs), a.run(inputs)); !found.empty())
       return fmt::format(
           "save and load: in {} the loaded module differs from the saved one: {}. Does `fields` "
-          "visit all that a forward pass changes?",
+          "visit everything that a forward pass changes?",
           training ? "training" : "evaluation", found);
   }
   return "";
@@ -336,8 +338,9 @@ std::string check_replaced(const AnyModule& module, const Tensors& inputs) {
                             : fmt::format("there is no {}", want[i].first);
     if (!found.empty())
       return fmt::format(
-          "other weights: with what WeightsInstead puts in the place of its parameters, it is not "
-          "as with these weights: {}. Does it use something that it made of a Parameter earlier?",
+          "other weights: the module gives another result when a WeightsInstead replaces its "
+          "parameters than when they hold the same weights: {}. Does it use a tensor that it "
+          "computed from a Parameter earlier?",
           found);
   }
   return "";

@@ -47,7 +47,7 @@ std::string difference(const std::string& what, const Tensor& got, const Tensor&
     return fmt::format("{} of shape {}, element {}: {} instead of {}", what, got.shape(), i, g[i],
                        w[i]);
   }
-  return close ? "" : fmt::format("{} of shape {} has other bits", what, got.shape());
+  return close ? "" : fmt::format("{} of shape {} differs in some bits", what, got.shape());
 }
 
 std::string difference(const Tensors& got, const Tensors& want, bool close) {

@@ -52,8 +52,9 @@ template <size_t n, class Size>
 Size padding_for(const char* layer, const Tensor& x, const Tensor& w,
                  const ConvTransposeOptions<Size>& o, const Dims& output_size) {
   check(x.ndim() == static_cast<int>(n) + 2 && output_size.size() == static_cast<int>(n),
-        "{}: output_size {} must be the {} sizes in space of an input (B, C, ...), got {}", layer,
-        output_size, n, x.shape());
+        "{}: output_size {} must give the {} spatial sizes, and the input must be (B, C, ...), got "
+        "{}",
+        layer, output_size, n, x.shape());
   std::array<int64_t, n> padding;
   for (size_t i = 0; i < n; ++i) {
     const int axis = static_cast<int>(i);
@@ -61,7 +62,7 @@ Size padding_for(const char* layer, const Tensor& x, const Tensor& w,
     const int64_t least = (x.size(axis + 2) - 1) * stride - 2 * axis_of(o.padding, i) +
                           dilation * (w.size(axis + 2) - 1) + 1;
     check(output_size[axis] >= least && output_size[axis] < least + std::max(stride, dilation),
-          "{}: output_size {} is not among the sizes from {} to {} that axis {} may have", layer,
+          "{}: output_size {} is not possible; it must be from {} to {} on axis {}", layer,
           output_size, least, least + std::max(stride, dilation) - 1, axis);
     padding[i] = output_size[axis] - least;
   }

@@ -19,10 +19,12 @@ DynamicSequential& DynamicSequential::add(std::string name, AnyLayer layer) {
   mark_.check_here();
   detail::check_module_name("DynamicSequential", name);
   check(name.find_first_not_of("0123456789") != name.npos,
-        "DynamicSequential: '{}' is a number, as layers without a name have; leave the name out",
+        "DynamicSequential: '{}' is a number, and numbers are for layers without a name; leave the "
+        "name out",
         name);
   for (const auto& [taken, other] : layers_)
-    check(taken != name, "DynamicSequential: '{}' is there already", name);
+    check(taken != name, "DynamicSequential: there is already a layer '{}'; choose another name",
+          name);
   layers_.emplace_back(std::move(name), std::move(layer));
   return *this;
 }
@@ -50,7 +52,7 @@ std::string DynamicSequential::name(int64_t at) const {
 size_t DynamicSequential::place(const char* op, int64_t at, int64_t end) const {
   mark_.check_here();
   const int64_t i = at < 0 ? at + size() : at;
-  check(i >= 0 && i < end, "DynamicSequential: {} of place {}, but there are {} layers", op, at,
+  check(i >= 0 && i < end, "DynamicSequential: {}: place {} is out of range for {} layers", op, at,
         size());
   return static_cast<size_t>(i);
 }

@@ -93,8 +93,9 @@ void normal(const Tensor& w, double mean, double std, Rng& rng) {
 void trunc_normal(const Tensor& w, Rng& rng, const TruncNormalOptions& o) {
   double inside = normal_cdf((o.high - o.mean) / o.std) - normal_cdf((o.low - o.mean) / o.std);
   check(inside >= 0.01,
-        "trunc_normal: [{}, {}] holds only {:.2g} of N({}, {}^2); widen it or use uniform", o.low,
-        o.high, inside, o.mean, o.std);
+        "trunc_normal: the range [{}, {}] has a probability of only {:.2g} under N({}, {}^2); "
+        "widen it or use uniform",
+        o.low, o.high, inside, o.mean, o.std);
   NoGradGuard no_grad;
   const Tensor values = empty(w.shape(), DType::f64);
   double* const x = values.mutable_data<double>();
@@ -196,7 +197,9 @@ void whitening(const Tensor& w, const Tensor& images, double eps) {
   const Tensor largest = gather(filters, 1, argmax(abs(filters), 1, true));
   filters = where(lt(largest, 0), -filters, filters);
   check(all(isfinite(filters)).item<bool>(),
-        "whitening: with eps {} there is no filter for a direction in which no patch goes", eps);
+        "whitening: the patches do not vary in some direction, so with eps {} its filter is not "
+        "finite; use a larger eps",
+        eps);
   copy_(w, reshape(cat({filters, -filters}, 0), w.shape()));
 }
 

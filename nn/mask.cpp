@@ -14,7 +14,8 @@ Tensor both(const Tensor& a, const Tensor& b, Tensor (*join)(const Tensor&, cons
 // Lengths (B) hold for every query when combined with lengths (B, T).
 Tensor shorter(const Tensor& a, const Tensor& b) {
   check(a.size(0) == b.size(0) && (a.ndim() != b.ndim() || a.shape() == b.shape()),
-        "Mask: lengths {} and {} are of other examples or queries", a.shape(), b.shape());
+        "Mask: lengths {} and {} differ in the number of examples or queries", a.shape(),
+        b.shape());
   if (a.ndim() == b.ndim()) return minimum(a, b);
   return a.ndim() < b.ndim() ? minimum(unsqueeze(a, 1), b) : minimum(a, unsqueeze(b, 1));
 }
@@ -45,7 +46,7 @@ Mask Mask::causal(int64_t offset) {
 }
 
 Mask Mask::allowed(const Tensor& pairs) {
-  check(pairs.dtype() == DType::u8, "Mask: allowed pairs are u8 (not 0: seen), got {}",
+  check(pairs.dtype() == DType::u8, "Mask: allowed pairs must be u8 (0 = hidden), got {}",
         pairs.dtype());
   Mask m;
   m.parts_.allowed = pairs;
@@ -53,8 +54,8 @@ Mask Mask::allowed(const Tensor& pairs) {
 }
 
 Mask Mask::bias(const Tensor& bias) {
-  check(is_float(bias.dtype()), "Mask: a bias is floating, got {}; u8 goes to Mask::allowed",
-        bias.dtype());
+  check(is_float(bias.dtype()),
+        "Mask: a bias must be floating, got {}; give a u8 mask to Mask::allowed", bias.dtype());
   Mask m;
   m.parts_.bias = bias;
   return m;

@@ -67,8 +67,8 @@ void name_fields(const Slots& walked) {
 
 void fail_derived(const std::string& name) {
   fail(fmt::format(
-      "module: '{}' is of a class derived from the one the walk was given, whose fields it would "
-      "miss; give the walk the class itself, or hold a std::variant of the layers",
+      "module: '{}' has a class derived from the one that is walked, and the walk would miss its "
+      "fields; walk the derived class itself, or hold a std::variant of the layers",
       name));
 }
 
@@ -93,12 +93,11 @@ NamedTensors state_dict(const Slots& walked) {
 LoadStateReport load_state_dict(const Slots& walked, const std::string& op,
                                 const NamedTensors& state, const LoadStateOptions& options) {
   for (const auto& [name, t] : state)
-    check(
-        !grad_enabled() || !t.defined() || !t.requires_grad() || t.is_leaf(),
-        "{}: '{}' is a result that requires a gradient, and a parameter assigned it would end its "
-        "history without a word; give its detach(), put a NoGradGuard around it, or run the "
-        "module with it by nn::WeightsInstead",
-        op, name);
+    check(!grad_enabled() || !t.defined() || !t.requires_grad() || t.is_leaf(),
+          "{}: '{}' is a result that requires a gradient, and a parameter would silently drop its "
+          "history; give its detach(), put a NoGradGuard around the call, or run the module with "
+          "it through nn::WeightsInstead",
+          op, name);
   NamedTensors wanted = targets(walked);
   std::erase_if(wanted, [&](const auto& target) {
     return is_batch_count(target.first) &&

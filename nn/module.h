@@ -102,8 +102,8 @@ class Collector {
       T::fields(field, inner);
     } else if constexpr (is_a<T, std::optional> || is_a<T, std::unique_ptr>) {
       static_assert(!may_own_derived<T>,
-                    "the walk would miss the fields of classes derived from what this unique_ptr "
-                    "points to; hold a std::variant of the layers, or make the class final");
+                    "the walk would miss the fields of classes derived from the class of this "
+                    "unique_ptr; hold a std::variant of the layers, or make the class final");
       if (field) (*this)(name, *field);
     } else if constexpr (is_a<T, std::vector> || is_array<T>) {
       Collector inner = nested(name);
@@ -117,10 +117,10 @@ class Collector {
     } else {
       static_assert(
           !std::is_same_v<T, bool>,
-          "a field that says whether the module is in training is an nn::TrainingMode, "
-          "which converts to bool and which nn::freeze can hold; do not visit other bools");
+          "hold the flag that says whether the module is in training as an nn::TrainingMode, which "
+          "converts to bool and which nn::freeze can fix; do not visit other bools");
       static_assert(!is_a<T, std::shared_ptr> && !std::is_pointer_v<T>,
-                    "a part that several models share is visited as *m.part: copies of the model "
+                    "visit a part that several models share as *m.part; copies of the model then "
                     "share it too");
       // Stateless function objects have nothing to visit.
       static_assert(std::is_empty_v<T>,

@@ -7,7 +7,7 @@ namespace tern::nn::detail {
 
 void check_module_name(const char* container, const std::string& name) {
   check(!name.empty() && name.find('.') == name.npos,
-        "{}: '{}' cannot be a name: names are not empty and have no dot, which joins them",
+        "{}: '{}' cannot be a name: a name must not be empty or contain a dot, which joins names",
         container, name);
 }
 

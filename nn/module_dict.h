@@ -35,7 +35,8 @@ class ModuleDict {
   M& add(std::string name, M module) {
     mark_.check_here();
     detail::check_module_name("ModuleDict", name);
-    check(!contains(name), "ModuleDict: '{}' is there already; assign to dict[\"{}\"]", name, name);
+    check(!contains(name), "ModuleDict: there is already a module '{}'; assign to dict[\"{}\"]",
+          name, name);
     return modules_.emplace_back(std::move(name), std::move(module)).second;
   }
   void erase(std::string_view name) { modules_.erase(modules_.begin() + place(name)); }

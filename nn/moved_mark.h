@@ -25,7 +25,7 @@ class MovedMark {
   /// Error if the owner was moved from and not assigned since.
   void check_here() const {
     check(!moved_,
-          "{}: it was moved elsewhere, by std::move of it or of its module; use what it was moved "
+          "{}: it was moved away, by std::move of it or of its module; use the object it was moved "
           "to, or assign a new one",
           owner_);
   }

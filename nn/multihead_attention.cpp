@@ -66,7 +66,7 @@ void KeyValueCache::append(const Tensor& k, const Tensor& v) {
   if (keys_.defined())
     check(keys_.size(0) == k.size(0) && keys_.size(1) == k.size(1) && keys_.size(3) == k.size(3) &&
               keys_.dtype() == k.dtype(),
-          "KeyValueCache: {} {} more do not match {} {}", k.dtype(), k.shape(), keys_.dtype(),
+          "KeyValueCache: cannot append {} {} to {} {}", k.dtype(), k.shape(), keys_.dtype(),
           keys().shape());
   const int64_t n = k.size(2);
   if (recording({k, v, keys_, values_})) {  // gradients must flow back through the steps
@@ -170,8 +170,8 @@ Tensor MultiHeadAttention::attend_memory(const Tensor& query, const Tensor& proj
   ModuleScope module(in_proj_weight);
   const int64_t channels = 2 * counts.kv_heads * head_dim();
   check(projected.ndim() == 3 && projected.size(2) == channels,
-        "MultiHeadAttention: needs keys and values (B, S, {}) of project_memory, got {}", channels,
-        projected.shape());
+        "MultiHeadAttention: needs keys and values (B, S, {}) from project_memory, got {}",
+        channels, projected.shape());
   return out_proj(cross_attention(project(Part::query, query), projected, counts, options(mask)));
 }
 

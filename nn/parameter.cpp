@@ -41,9 +41,8 @@ void check_not_replaced(const char* what, const Tensor& t) {
 
 void check_no_history(const Tensor& value) {
   check(!grad_enabled() || !value.requires_grad(),
-        "parameter: the tensor of shape {} requires a gradient, and a parameter made of it or "
-        "assigned it would end its history without a word; give its detach(), or put a NoGradGuard "
-        "around it",
+        "parameter: the tensor of shape {} requires a gradient, and a parameter would silently "
+        "drop its history; give its detach(), or use a NoGradGuard",
         value.shape());
 }
 
@@ -97,8 +96,8 @@ Tensor OwnedTensor::release() noexcept {
 
 void OwnedTensor::fail_moved() const {
   fail(fmt::format(
-      "parameter: {} of shape {} was moved elsewhere, by std::move of it or of its module; use "
-      "what it was moved to, or assign a new one",
+      "parameter: {} of shape {} was moved away, by std::move of it or of its module; use the "
+      "object it was moved to, or assign a new one",
       moved_name_ && moved_name_->of_parameter ? fmt::format("'{}'", moved_name_->text) : "one",
       moved_shape_));
 }

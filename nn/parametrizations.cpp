@@ -32,7 +32,8 @@ Tensor normalised(const Tensor& x, double eps) { return x / maximum(norm(x), eps
 NormedWeight::NormedWeight(const Tensor& weight, const WeightNormOptions& o) : dim(o.dim) {
   check(weight.defined(), "WeightNorm: nothing to parametrize: the layer has no weight");
   check(!dim || (*dim >= 0 && *dim < weight.ndim()),
-        "WeightNorm: dim {} is not an axis of the weight {}; std::nullopt is the norm of all of it",
+        "WeightNorm: dim {} is not an axis of the weight {}; give std::nullopt for the norm of the "
+        "whole weight",
         dim.value_or(0), weight.shape());
   NoGradGuard no_grad;
   original0 = Parameter(norms(weight, dim).clone());

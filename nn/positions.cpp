@@ -59,7 +59,9 @@ Tensor frequencies(int64_t n, double base) {
 
 Tensor binary_positions(int64_t tokens, int64_t bits, int64_t offset) {
   check(tokens >= 0 && bits >= 0 && bits < 63 && offset >= 0,
-        "binary_positions: {} tokens from {} in {} bits", tokens, offset, bits);
+        "binary_positions: tokens and offset must not be negative, and bits must be in [0, 62]; "
+        "got {} tokens from {} in {} bits",
+        tokens, offset, bits);
   if (bits == 0)
     bits = std::bit_width(static_cast<uint64_t>(std::max<int64_t>(tokens + offset, 1) - 1));
   Tensor t = arange(offset, offset + tokens);
@@ -74,14 +76,16 @@ Tensor binary_positions(int64_t tokens, int64_t bits, int64_t offset) {
 }
 
 Tensor sinusoidal_positions(int64_t tokens, int64_t dim, const SinusoidOptions& o, DType dtype) {
-  check(dim >= 0 && tokens >= 0, "sinusoidal_positions: {} tokens of {} channels", tokens, dim);
+  check(dim >= 0 && tokens >= 0,
+        "sinusoidal_positions: sizes must not be negative, got {} tokens of {} channels", tokens,
+        dim);
   check_float("sinusoidal_positions", dtype);
   return sinusoidal_positions(steps(tokens), dim, o).to(dtype);
 }
 
 Tensor sinusoidal_positions(const Tensor& times, int64_t dim, const SinusoidOptions& o) {
   check_defined("sinusoidal_positions", times);
-  check(dim >= 0, "sinusoidal_positions: {} channels", dim);
+  check(dim >= 0, "sinusoidal_positions: the number of channels must not be negative, got {}", dim);
   check_base("sinusoidal_positions", o.base);
   const int64_t pairs = (dim + 1) / 2;
   // Frequencies go to base^-1 over D/2, which for odd D is not the number of pairs.
@@ -96,7 +100,8 @@ Tensor sinusoidal_positions(const Tensor& times, int64_t dim, const SinusoidOpti
 Tensor sincos_2d_positions(int64_t rows, int64_t columns, int64_t dim, const GridOptions& o,
                            DType dtype) {
   check(dim >= 0 && dim % 4 == 0, "sincos_2d_positions: {} channels are not a multiple of 4", dim);
-  check(rows >= 0 && columns >= 0, "sincos_2d_positions: {} x {} patches", rows, columns);
+  check(rows >= 0 && columns >= 0,
+        "sincos_2d_positions: sizes must not be negative, got {} x {} patches", rows, columns);
   check_base("sincos_2d_positions", o.base);
   check_float("sincos_2d_positions", dtype);
   Tensor w = frequencies(dim / 4, o.base);
@@ -111,14 +116,16 @@ Tensor resize_positions(const Tensor& table, int64_t rows, int64_t columns,
   check(table.ndim() == 2, "resize_positions: needs a table (T, D), the shape is {}",
         table.shape());
   check_float("resize_positions", table.dtype());
-  check(rows > 0 && columns > 0, "resize_positions: to {} x {} patches", rows, columns);
+  check(rows > 0 && columns > 0,
+        "resize_positions: the new sizes must be positive, got {} x {} patches", rows, columns);
   const int64_t patches = table.size(0) - o.prefix, dim = table.size(1);
   const auto side = static_cast<int64_t>(
       std::lround(std::sqrt(static_cast<double>(std::max<int64_t>(patches, 0)))));
   const int64_t old_rows = o.old_rows ? o.old_rows : side;
   const int64_t old_columns = o.old_columns ? o.old_columns : side;
   check(o.prefix >= 0 && old_rows > 0 && old_columns > 0 && patches == old_rows * old_columns,
-        "resize_positions: {} positions are not {} for the prefix and {} x {} patches",
+        "resize_positions: {} positions cannot be split into {} for the prefix and {} x {} "
+        "patches; give .old_rows and .old_columns",
         table.size(0), o.prefix, old_rows, old_columns);
   NoGradGuard no_grad;
   const Tensor x = table.detach();
@@ -140,8 +147,9 @@ Tensor LearnedPositions::operator()(const Tensor& x, int64_t offset) const {
   check(x.ndim() >= 2 && x.size(-1) == weight.size(1),
         "LearnedPositions: needs (..., T, {}), the shape is {}", weight.size(1), x.shape());
   check(offset >= 0 && offset + x.size(-2) <= weight.size(0),
-        "LearnedPositions: tokens {} to {} of {} positions; make more of them", offset,
-        offset + x.size(-2), weight.size(0));
+        "LearnedPositions: tokens {} to {} do not fit into {} positions; make the module with more "
+        "positions",
+        offset, offset + x.size(-2), weight.size(0));
   return x + narrow(weight, 0, offset, x.size(-2));
 }
 
@@ -161,8 +169,9 @@ Tensor rotary(const Tensor& x, const RotaryOptions& o) {
 }
 
 Tensor alibi_bias(int64_t heads, int64_t queries, int64_t keys, int64_t offset, DType dtype) {
-  check(heads > 0, "alibi: {} heads", heads);
-  check(queries >= 0 && keys >= 0, "alibi: {} queries, {} keys", queries, keys);
+  check(heads > 0, "alibi: the number of heads must be positive, got {}", heads);
+  check(queries >= 0 && keys >= 0, "alibi: sizes must not be negative, got {} queries and {} keys",
+        queries, keys);
   check_float("alibi", dtype);
   const auto whole = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
   std::vector<double> slopes;

@@ -56,7 +56,7 @@ Tensor padding(const Tensor& lengths, int64_t steps) {
 }
 
 Tensor zero_state(const Shape& shape, const Parameter& like) {
-  for (int64_t n : shape) check(n >= 0, "zeros: a batch of {} is none", n);
+  for (int64_t n : shape) check(n >= 0, "zeros: the batch size must not be negative, got {}", n);
   return zeros(shape, like.dtype());
 }
 
@@ -77,7 +77,8 @@ RnnState RnnState::select_rows(const Tensor& rows) const {
 }
 
 RnnParameters::RnnParameters(RnnKind kind, int64_t in, int64_t hidden, Bias bias, Rng& rng) {
-  check(in > 0 && hidden > 0, "recurrent network: needs inputs and units, got {} and {}", in,
+  check(in > 0 && hidden > 0,
+        "recurrent network: needs at least one input and one hidden unit, got {} and {}", in,
         hidden);
   const double bound = 1 / std::sqrt(static_cast<double>(hidden));
   const int64_t rows = gate_parts(kind) * hidden;

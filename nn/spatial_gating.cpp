@@ -97,7 +97,8 @@ Tensor SpatialGatingUnit::gate(const Tensor& u, const Tensor& v, const Tensor& a
   Tensor values = norm(v);
   if (real.defined()) {
     check(real.shape() == Shape{v.size(0), v.size(1)},
-          "SpatialGatingUnit: real tokens of {} do not match values {}", real.shape(), v.shape());
+          "SpatialGatingUnit: the mask of real tokens {} does not match the values {}",
+          real.shape(), v.shape());
     values = where(unsqueeze(real, -1), values, 0);
   }
   return mixed(u, values, 0, added);
@@ -108,10 +109,10 @@ Tensor SpatialGatingUnit::step(const Tensor& x, SpatialGatingCache& cache,
   ModuleScope module(norm.weight, 2);
   const int64_t first = cache.length(), tokens = bias.size(-1);
   check(options.causal,
-        "SpatialGatingUnit: steps need .causal = true, where no token sees later ones");
+        "SpatialGatingUnit: step() needs .causal = true, so that no token sees later ones");
   check(x.ndim() == 3 && x.size(1) > 0 && first + x.size(1) <= tokens,
-        "SpatialGatingUnit: {} tokens of at most {} are there, {} more do not fit", first, tokens,
-        x.shape());
+        "SpatialGatingUnit: the cache holds {} of at most {} tokens, so an input {} does not fit",
+        first, tokens, x.shape());
   std::vector<Tensor> halves = options.split ? chunk(x, 2, -1) : std::vector{x, x};
   Tensor values = norm(halves[1]);
   cache.values = first > 0 ? cat({cache.values, values}, 1) : values;
@@ -148,7 +149,7 @@ Tensor TinyAttention::operator()(const Tensor& x, const Mask& mask) const {
 
 Tensor TinyAttention::step(const Tensor& x, KeyValueCache& cache) const {
   ModuleScope module(to_qkv.weight, 2);
-  check(causal, "TinyAttention: steps need a causal one, where no token sees later ones");
+  check(causal, "TinyAttention: step() needs causal attention, where no token sees later ones");
   std::vector<Tensor> qkv = chunk(unsqueeze(to_qkv(x), 1), 3, -1);  // (B,1,n,dim) each
   const Mask seen = Mask::causal(cache.length());
   cache.append(qkv[1], qkv[2]);

@@ -28,13 +28,15 @@ Tensor attend(const MultiHeadAttention& attention, const Tensor& query, const Te
 }
 
 int64_t checked_units(int64_t dim, int64_t hidden) {
-  check(dim > 0 && hidden > 0, "PositionWiseFfn: {} channels through {} units", dim, hidden);
+  check(dim > 0 && hidden > 0,
+        "PositionWiseFfn: needs at least one channel and one hidden unit, got {} and {}", dim,
+        hidden);
   return hidden;
 }
 
 template <class Layer>
 std::vector<Layer> stack_of(int64_t n, const TransformerLayerOptions& options, Rng& rng) {
-  check(n >= 0, "Transformer: {} layers", n);
+  check(n >= 0, "Transformer: the number of layers must not be negative, got {}", n);
   std::vector<Layer> layers;
   for (int64_t i = 0; i < n; ++i) layers.emplace_back(options, rng);
   return layers;
@@ -166,8 +168,9 @@ TransformerDecoder::State TransformerDecoder::start(const Tensor& memory) const 
 }
 
 Tensor TransformerDecoder::step(const Tensor& x, State& state, const Mask& memory_mask) const {
-  check(state.size() == layers.size(), "TransformerDecoder: a state of {} layers for {}",
-        state.size(), layers.size());
+  check(state.size() == layers.size(),
+        "TransformerDecoder: the state has {} layers, but the decoder has {}", state.size(),
+        layers.size());
   Tensor y = x;
   for (size_t i = 0; i < layers.size(); ++i) y = layers[i].step(y, state[i], memory_mask);
   return norm ? (*norm)(y) : y;

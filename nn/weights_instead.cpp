@@ -39,8 +39,8 @@ Tensor named(const char* op, const std::string& name, const NamedTensors& parame
                                [&](const auto& p) { return p.first == name; });
   if (it == parameters.end()) fail_unknown(op, name, parameters);
   check(!parameter_name(it->second).empty(),
-        "{}: '{}' is no parameter that a walk over a module has found, and nothing would take its "
-        "place; give nn::named_parameters(module)",
+        "{}: '{}' does not come from a walk over a module, so it cannot be replaced; give "
+        "nn::named_parameters(module)",
         op, name);
   Substitution* outer = tern::detail::substituting;
   return outer ? outer->parameter_of(it->second) : it->second;
@@ -49,7 +49,7 @@ Tensor named(const char* op, const std::string& name, const NamedTensors& parame
 void add_once(const char* op, std::vector<Substitution::Pair>& pairs, Substitution::Pair pair) {
   for (const Substitution::Pair& other : pairs)
     check(other.parameter.ref() != pair.parameter.ref(),
-          "{}: '{}' and '{}' are one parameter; give it once", op, other.name, pair.name);
+          "{}: '{}' and '{}' are the same parameter; give it once", op, other.name, pair.name);
   pairs.push_back(std::move(pair));
 }
 
@@ -79,9 +79,9 @@ tern::detail::Ref<Substitution> hooked(const NamedTensors& parameters,
   std::vector<Substitution::Pair> pairs;
   for (const auto& [weight, fn] : hooks) {
     const Tensor parameter = named(kOp, weight, parameters);
-    check(parameter.ndim() == 2, "{}: '{}' is {}, and linear() takes matrices", kOp, weight,
-          parameter.shape());
-    check(fn != nullptr, "{}: there is no function to call", kOp);
+    check(parameter.ndim() == 2, "{}: '{}' has the shape {}, but linear() takes matrices", kOp,
+          weight, parameter.shape());
+    check(fn != nullptr, "{}: the function is empty; give one to call", kOp);
     add_once(kOp, pairs, {weight, parameter, {}, fn});
   }
   return active_with(std::move(pairs));

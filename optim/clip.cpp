@@ -135,7 +135,7 @@ std::vector<double> measure(const Gradients& grads, bool largest) {
 double clip_grad_norm(const NamedTensors& parameters, double max_norm,
                       const ClipNormOptions& options) {
   bool largest = std::isinf(options.p);
-  check(largest || options.p == 2, "clip_grad_norm: the norm is 2 or infinity, not {}", options.p);
+  check(largest || options.p == 2, "clip_grad_norm: p must be 2 or infinity, it is {}", options.p);
   check(max_norm >= 0, "clip_grad_norm: the bound must not be negative, it is {}", max_norm);
   NoGradGuard no_grad;
   Gradients grads = collect("clip_grad_norm", parameters, Layouts::contiguous_in_place);

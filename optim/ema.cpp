@@ -43,7 +43,7 @@ Ema::Ema(const NamedTensors& weights, const EmaOptions& options) : options_(opti
 }
 
 void Ema::check_in_training() const {
-  check(!swapped_, "Ema: update while the averages are swapped in; swap() them out first");
+  check(!swapped_, "Ema: cannot update while the averages are swapped in; swap() them out first");
   check_held();
 }
 
@@ -57,11 +57,10 @@ void Ema::pull() {
 
 void Ema::check_held() const {
   for (const auto& [name, t] : weights_)
-    check(
-        !t.ref()->storage->retired(),
-        "Ema: the model does not hold the elements of '{}' any more: it was converted (nn::to), or "
-        "one of another shape was assigned; make the Ema after that",
-        name);
+    check(!t.ref()->storage->retired(),
+          "Ema: the model no longer uses the elements of '{}': it was converted (nn::to), or a "
+          "tensor of another shape was assigned; make the Ema after that",
+          name);
 }
 
 void Ema::update() {

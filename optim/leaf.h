@@ -31,11 +31,10 @@ inline LeafNode::Step step_by(const void* optimizer, const char* name, const Lea
 /// Throws an Error if an optimizer took the gradient of `p` inside backward: `op` would miss it.
 inline void check_gradient_is_there(const char* op, const std::string& name, const Tensor& p) {
   if (!p.requires_grad() || !p.is_leaf()) return;
-  check(
-      !leaf_of(p).stepped_by,
-      "{}: {} stepped '{}' inside backward, and its gradient is gone; what needs all gradients at "
-      "a time goes with step() after backward only",
-      op, leaf_of(p).stepped_by ? leaf_of(p).stepped_by : "", name);
+  check(!leaf_of(p).stepped_by,
+        "{}: {} stepped '{}' inside backward, so its gradient is gone; use step() after backward "
+        "where all gradients are needed at once",
+        op, leaf_of(p).stepped_by ? leaf_of(p).stepped_by : "", name);
 }
 
 }  // namespace tern::optim

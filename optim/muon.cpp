@@ -44,7 +44,7 @@ void MuonOptions::validate() const {
 
 std::string MuonOptions::refuses(const Shape& parameter) const {
   if (parameter.size() == 2) return {};
-  return "it is no matrix (rows, cols); give it to an optimizer of another kind, as AdamW";
+  return "it is not a matrix (rows, cols); give it to another optimizer, such as AdamW";
 }
 
 Tensor MuonOptions::direction(const Tensor& gradient, const std::vector<Tensor>& state) const {
@@ -84,7 +84,7 @@ template class OptimizerOf<MuonOptions>;
 void MuonOrAdamWOptions::validate() const {
   std::visit([](const auto& r) { r.validate(); }, rule);
   const auto* adamw = std::get_if<AdamWOptions>(&rule);
-  check(!adamw || adamw->state_bits == 32, "MuonWithAdamW: its state is kept in 32 bits, not in {}",
+  check(!adamw || adamw->state_bits == 32, "MuonWithAdamW: the state must have 32 bits, it has {}",
         adamw ? adamw->state_bits : 32);
 }
 

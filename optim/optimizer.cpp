@@ -83,7 +83,7 @@ void Optimizer::add_parameters() {
 
 void Optimizer::add(const std::string& name, const Tensor& p, size_t group) {
   check(p.defined() && p.is_leaf() && is_float(p.dtype()),
-        "{}: '{}' is no leaf of floating type; optimizers take parameters, not results",
+        "{}: '{}' is not a leaf of floating type; optimizers take parameters, not results",
         traits_.name, name);
   check(static_cast<bool>(p.ref()->node_or_frozen()),
         "{}: '{}' of shape {} has never required a gradient and would stay as it is; call "
@@ -94,10 +94,11 @@ void Optimizer::add(const std::string& name, const Tensor& p, size_t group) {
   const std::string reason = refuses(group, p.shape());
   check(reason.empty(), "{}: '{}' of shape {}: {}", traits_.name, name, p.shape(), reason);
   Entry e{name, p, group, states(group, p.shape())};
-  check(e.kept.size() <= kMaxStates, "{}: {} state names, at most {}", traits_.name, e.kept.size(),
-        kMaxStates);
+  check(e.kept.size() <= kMaxStates, "{}: the rule has {} state names; at most {} are allowed",
+        traits_.name, e.kept.size(), kMaxStates);
   for (const StateTensor& s : e.kept) {
-    check(s.bits == 32 || s.bits == 8, "{}: state_bits is {}; 32 or 8", traits_.name, s.bits);
+    check(s.bits == 32 || s.bits == 8, "{}: state_bits must be 32 or 8, it is {}", traits_.name,
+          s.bits);
     e.quantized = e.quantized || (s.bits == 8 && p.numel() >= kLeastQuantized);
   }
   static_cast<LeafNode*>(p.ref()->node_or_frozen().get())->known = true;
@@ -155,7 +156,7 @@ void Optimizer::set_settings(const NamedNumbers& values, size_t group) {
   set_rule_settings(group, values);
   if (!fits_states(group)) {
     set_rule_settings(group, before);
-    fail(fmt::format("{}: with these settings it keeps another state; make a new optimizer",
+    fail(fmt::format("{}: these settings need another state; make a new optimizer",
                      rule_name(group)));
   }
   groups_[group] = std::move(changed);
@@ -238,17 +239,18 @@ namespace {
 
 [[noreturn]] void fail_unknown(const char* optimizer, const std::string& beside,
                                const LeafNode& leaf) {
-  const std::string copy =
-      leaf.copy_of ? fmt::format(
-                         ", or it is a copy of '{}' (auto layer for auto& layer, [=] for "
-                         "[&]): call the original",
-                         leaf.copy_of->text)
-                   : "";
-  fail(fmt::format(
-      "{}: the backward pass that gave '{}' its gradient also reached a parameter of shape {} that "
-      "nobody knows: it would neither be trained nor saved. Its module's `fields` lacks it: name "
-      "it there{}; or give it to an optimizer, or freeze it with set_requires_grad(false)",
-      optimizer, beside, leaf.shape, copy));
+  const std::string copy = leaf.copy_of
+                               ? fmt::format(
+                                     " (it is a copy of '{}', made by auto layer for auto& layer "
+                                     "or by [=] for [&]: call the original instead)",
+                                     leaf.copy_of->text)
+                               : "";
+  fail(
+      fmt::format("{}: the backward pass that gave '{}' its gradient also reached a parameter of "
+                  "shape {} that belongs to no module and no optimizer: it would neither be "
+                  "trained nor saved. Name it in the `fields` of its module{}, give it to an "
+                  "optimizer, or freeze it with set_requires_grad(false)",
+                  optimizer, beside, leaf.shape, copy));
 }
 
 }  // namespace
@@ -256,29 +258,28 @@ namespace {
 Optimizer::Update Optimizer::prepare(size_t i) {
   Entry& e = entries_[i];
   check(!e.parameter.ref()->storage->retired(),
-        "{}: the model does not hold the elements of '{}' any more: it was converted (nn::to), or "
-        "one of another shape was assigned; make the optimizer after that",
+        "{}: the model no longer uses the elements of '{}': it was converted (nn::to), or a tensor "
+        "of another shape was assigned; make the optimizer after that",
         traits_.name, e.name);
   check(!e.parameter.ref()->storage->lent(),
-        "{}: '{}' holds averaged weights for now, and a step would change the averages; take it "
-        "when the EmaScope has ended (or after Ema::swap)",
+        "{}: '{}' holds averaged weights at the moment, and a step would change the averages; step "
+        "after the EmaScope has ended (or after Ema::swap)",
         traits_.name, e.name);
   Update u{&e, e.parameter.grad(), {}, {}};
   if (!e.parameter.requires_grad()) return u;
   const LeafNode& leaf = leaf_of(e.parameter);
   if (!u.gradient.defined() && !leaf.stepped_by) return u;
-  check(
-      !leaf.stepped_by || !u.gradient.defined(),
-      "{}: '{}' was stepped inside backward and has got another gradient since; gradients of "
-      "several backward passes cannot be added there: call step() or zero_grad() after each pass, "
-      "or leave .on_ready to the last of them",
-      traits_.name, e.name);
+  check(!leaf.stepped_by || !u.gradient.defined(),
+        "{}: '{}' was stepped inside backward and has received another gradient since; a step "
+        "inside backward cannot add the gradients of several passes: call step() or zero_grad() "
+        "after each pass, or use .on_ready only in the last one",
+        traits_.name, e.name);
   if (const LeafNode* unknown = unknown_beside(leaf)) fail_unknown(traits_.name, e.name, *unknown);
   if (!u.gradient.defined()) return u;  // already stepped, before the pass reached any unknown
   const LeafNode::Step last = leaf.step, now = step_by(this, traits_.name, leaf);
   check(!last.optimizer || last.optimizer == this || last.gradient != now.gradient ||
             last.version != now.version || last.run != now.run,
-        "{}: another optimizer ({}) has stepped '{}' by this very gradient, which would count "
+        "{}: another optimizer ({}) has already stepped '{}' with this gradient, which would count "
         "twice; give a parameter that two models share to one optimizer, or call zero_grad() "
         "between two backward passes (for two steps on purpose: set_grad() of a clone)",
         traits_.name, last.name, e.name);
@@ -390,7 +391,7 @@ void Optimizer::step(const StepOptions& options) {
         "go to its tensors, not to the parameters. Optimize these tensors, or step after the scope",
         traits_.name, entries_.size());
   check(gives,
-        "{}: none of the {} parameters has a gradient: no backward pass has come to them since the "
+        "{}: none of the {} parameters has a gradient: no backward pass has reached them since the "
         "last zero_grad(). Was a copy of the model trained (auto, [=], a std::function made of the "
         "model)? Hold it by reference; or ask for .allow_no_gradients",
         traits_.name, entries_.size());
@@ -439,8 +440,8 @@ NamedTensors Optimizer::state_dict(size_t parameter) const {
 }
 
 void Optimizer::keep_shard(const std::vector<bool>& own) {
-  check(own.size() == entries_.size(), "{}: keep_shard: {} values for {} parameters", traits_.name,
-        own.size(), entries_.size());
+  check(own.size() == entries_.size(), "{}: keep_shard: got {} values for {} parameters",
+        traits_.name, own.size(), entries_.size());
   for (size_t i = 0; i < own.size(); ++i)
     check(!own[i] || entries_[i].own || entries_[i].steps == 0,
           "{}: keep_shard: '{}' was stepped {} times by another process, which has its state",

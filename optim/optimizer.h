@@ -328,7 +328,7 @@ void from_number(double number, T& value) {
   [[maybe_unused]] constexpr double kBound = sizeof(T) > 4 ? 0x1p63 : 0x1p31;
   if constexpr (!std::is_floating_point_v<T>)
     check(std::abs(number) < kBound && number == std::floor(number),
-          "optimizer: a setting that counts or chooses takes an integer, got {}", number);
+          "optimizer: this setting must be an integer, got {}", number);
   value = static_cast<T>(number);
 }
 inline void from_number(double number, std::optional<double>& value) {

@@ -78,7 +78,7 @@ void RmsPropOptions::update(const Piece<T>& piece) const {
 
 void AdadeltaOptions::validate() const {
   check(rho >= 0 && rho <= 1, "Adadelta: rho must lie in [0, 1], it is {}", rho);
-  check(eps > 0, "Adadelta: eps must be positive, it is {}: a step is a share of earlier ones",
+  check(eps > 0, "Adadelta: eps must be positive, it is {}; with eps = 0 every step would be 0",
         eps);
 }
 

@@ -78,10 +78,10 @@ Schedule one_cycle(const OneCycleOptions& o) {
 }
 
 Schedule cyclic(const CyclicOptions& o) {
-  check(o.base >= 0 && o.base <= 1, "cyclic: base is a share of the rate in [0, 1], it is {}",
-        o.base);
-  check(o.up > 0 && o.down >= 0, "cyclic: needs steps up and down, they are {} and {}", o.up,
-        o.down);
+  check(o.base >= 0 && o.base <= 1,
+        "cyclic: base is a fraction of the rate and must lie in [0, 1], it is {}", o.base);
+  check(o.up > 0 && o.down >= 0,
+        "cyclic: up must be positive and down not negative, they are {} and {}", o.up, o.down);
   check(o.gamma > 0, "cyclic: gamma must be positive, it is {}", o.gamma);
   return [o](int64_t step) {
     const int64_t length = o.up + (o.down > 0 ? o.down : o.up), at = step % length;
@@ -100,7 +100,7 @@ Schedule sequential(std::vector<Schedule> schedules, std::vector<int64_t> milest
         schedules.size() - 1, milestones.size());
   for (size_t i = 0; i < milestones.size(); ++i)
     check(milestones[i] > (i == 0 ? 0 : milestones[i - 1]),
-          "sequential: milestones must rise from above 0, number {} is {}", i, milestones[i]);
+          "sequential: milestones must be positive and ascend, number {} is {}", i, milestones[i]);
   return [schedules = std::move(schedules), milestones = std::move(milestones)](int64_t step) {
     const auto next = std::upper_bound(milestones.begin(), milestones.end(), step);
     const int64_t start = next == milestones.begin() ? 0 : *(next - 1);

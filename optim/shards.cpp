@@ -31,7 +31,7 @@ std::vector<int64_t> shard_bytes(const std::vector<ShardItem>& parameters, int64
 }  // namespace
 
 std::vector<int64_t> shard_owners(const std::vector<ShardItem>& parameters, int64_t ranks) {
-  check(ranks >= 1, "shard_owners: there are {} ranks", ranks);
+  check(ranks >= 1, "shard_owners: needs at least one rank, got {}", ranks);
   std::vector<size_t> order(parameters.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -56,7 +56,7 @@ int64_t largest_shard(const std::vector<ShardItem>& parameters, int64_t ranks) {
 }
 
 void keep_shard(Optimizer& optimizer, int64_t rank, int64_t ranks) {
-  check(rank >= 0 && rank < ranks, "keep_shard: there is no rank {} of {}", rank, ranks);
+  check(rank >= 0 && rank < ranks, "keep_shard: rank {} is outside [0, {})", rank, ranks);
   std::vector<bool> own;
   for (const int64_t owner : shard_owners(optimizer, ranks)) own.push_back(owner == rank);
   optimizer.keep_shard(own);

@@ -48,7 +48,7 @@ void check_training_graph(const Tensor& loss, const NamedTensors& parameters,
   }
   std::string wrong;
   append(wrong, "the loss does not depend on", outside(parameters, reached));
-  append(wrong, "the loss depends on what is no parameter of the model", unknown);
+  append(wrong, "the loss depends on leaves that are not parameters of the model", unknown);
   append(wrong, "the optimizer lacks", outside(parameters, stepped));
   append(wrong, "only the optimizer has", outside(optimized, model));
   check(wrong.empty(), "training graph:{}", wrong);

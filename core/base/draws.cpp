@@ -8,8 +8,8 @@ namespace tern::detail {
 namespace {
 
 constexpr const char* kChanged =
-    "checkpoint: fn draws {} random numbers when it runs again in backward than when it ran first; "
-    "it must do the same both times (was the module switched between training and evaluation?)";
+    "checkpoint: fn draws {} random numbers in backward than in the forward pass; it must do the "
+    "same both times (was the module switched between training and evaluation?)";
 
 }  // namespace
 

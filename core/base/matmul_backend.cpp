@@ -17,7 +17,7 @@ std::string to_string(MatmulBackend backend) {
 MatmulBackend matmul_backend(const std::string& name) {
   for (MatmulBackend b : {MatmulBackend::tiles, MatmulBackend::blas})
     if (name == to_string(b)) return b;
-  fail(fmt::format("'{}' does not compute matrix products; use tiles or blas", name));
+  fail(fmt::format("'{}' is not a matmul backend; use tiles or blas", name));
 }
 
 MatmulBackend matmul_backend() { return current_backend; }

@@ -19,16 +19,16 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {FileKind::npz, "an npz file of NumPy", "PK\3\4", 0, ".npy"},
+    {FileKind::npz, "a NumPy npz file", "PK\3\4", 0, ".npy"},
     {FileKind::torch_zip, "a PyTorch file", "PK\3\4", 0, ".pkl"},
     {FileKind::zip, "a zip archive", "PK\3\4"},
-    {FileKind::pickle, "a PyTorch file, or another pickle of Python", "\x80\2"},
-    {FileKind::pickle, "a PyTorch file, or another pickle of Python", "\x80\3"},
-    {FileKind::pickle, "a PyTorch file, or another pickle of Python", "\x80\4"},
-    {FileKind::pickle, "a PyTorch file, or another pickle of Python", "\x80\5"},
-    {FileKind::gguf, "a GGUF file of llama.cpp", "GGUF?\0\0\0"sv},
-    {FileKind::hdf5, "an HDF5 file, as Keras writes them", "\x89HDF\r\n\x1a\n"},
-    {FileKind::npy, "an npy file of NumPy, one array without a name", "\x93NUMPY"},
+    {FileKind::pickle, "a PyTorch file or another Python pickle", "\x80\2"},
+    {FileKind::pickle, "a PyTorch file or another Python pickle", "\x80\3"},
+    {FileKind::pickle, "a PyTorch file or another Python pickle", "\x80\4"},
+    {FileKind::pickle, "a PyTorch file or another Python pickle", "\x80\5"},
+    {FileKind::gguf, "a llama.cpp GGUF file", "GGUF?\0\0\0"sv},
+    {FileKind::hdf5, "an HDF5 file (Keras writes such files)", "\x89HDF\r\n\x1a\n"},
+    {FileKind::npy, "a NumPy npy file (one array without a name)", "\x93NUMPY"},
     {FileKind::onnx, "an ONNX file", "\x08?\x12"},
     {FileKind::onnx, "an ONNX file", "\x08?:"},
     {FileKind::gzip, "a gzip file", "\x1f\x8b"},
@@ -58,15 +58,15 @@ constexpr Row kRows[] = {
     {FileKind::jpeg_2000, "a JPEG 2000 file", "\0\0\0?jP  "sv},
     {FileKind::photoshop, "a Photoshop file", "8BPS\0"sv},
     {FileKind::pdf, "a PDF file", "%PDF-"},
-    {FileKind::office, "a file of Word, Excel or Outlook", "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"},
+    {FileKind::office, "a Word, Excel or Outlook file", "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"},
     {FileKind::rtf, "an RTF file", "{\\rtf"},
     {FileKind::sqlite, "an SQLite database", "SQLite format 3\0"sv},
     {FileKind::program, "a program",
      "\x7f"
      "ELF"},
     {FileKind::apple_double, "an AppleDouble file, which Macs write beside files", "\0\5\x16\7"sv},
-    {FileKind::git_lfs, "a pointer of Git LFS", "version https://git-lfs"},
-    {FileKind::json, "a text of JSON", "{"},
+    {FileKind::git_lfs, "a Git LFS pointer", "version https://git-lfs"},
+    {FileKind::json, "a JSON file", "{"},
 };
 
 bool begins_with(std::string_view bytes, std::string_view magic) {

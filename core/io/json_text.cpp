@@ -29,8 +29,8 @@ int64_t check_limits(std::string_view text, const JsonLimits& limits) {
     if (c == '"') at = string_end(text, at);
     if (c == ']' || c == '}') --depth;
     if (c == '[' || c == '{') {
-      check(++depth <= limits.depth, "byte {} of the JSON is {} levels deep; at most {}", at - 1,
-            depth, limits.depth);
+      check(++depth <= limits.depth, "byte {} of the JSON is {} levels deep; the limit is {}",
+            at - 1, depth, limits.depth);
     }
     members += c == ':';
     values += c == '[' || c == '{' || c == ',';
@@ -89,7 +89,7 @@ nlohmann::json parse_json(std::string_view text, const JsonLimits& limits) {
 std::string detail::json_fault(std::string_view text, size_t byte, std::string_view what) {
   if (text.find_first_not_of(" \t\r\n") == text.npos) return "not JSON: it is empty";
   if (text.find_first_not_of('\0') == text.npos)
-    return "not JSON: it holds zeros alone, as a loss of power may leave a file";
+    return "not JSON: it holds only zero bytes, perhaps after a power failure";
   const std::string_view before = text.substr(0, std::max<size_t>(byte, 1) - 1);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const size_t column = before.size() - (before.rfind('\n') + 1) + 1;

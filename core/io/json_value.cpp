@@ -83,7 +83,7 @@ bool JsonValue::is_list() const { return value_->is_array(); }
 bool JsonValue::is_object() const { return value_->is_object(); }
 
 const std::string& JsonValue::text() const {
-  if (!value_->is_string()) fail_expected("a text");
+  if (!value_->is_string()) fail_expected("a string");
   return value_->get_ref<const std::string&>();
 }
 
@@ -135,7 +135,7 @@ JsonValue JsonValue::at(std::string_view key) const {
 
 JsonValue JsonValue::at(size_t i) const {
   if (!value_->is_array() || i >= value_->size())
-    fail_expected(fmt::format("a list of {} or more", i + 1).c_str());
+    fail_expected(fmt::format("a list of at least {} elements", i + 1).c_str());
   return {document_, &(*value_)[i]};
 }
 

@@ -25,7 +25,7 @@ namespace tern {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "safetensors are little-endian, and so must be this machine");
+              "safetensors files are little-endian, so tern supports only little-endian machines");
 
 using detail::SafeTensorsEntry;
 using detail::SafeTensorsHeader;
@@ -155,13 +155,17 @@ SafeTensorsHeader read_header(const Reader& file, int64_t most, int64_t& data) {
   uint64_t length = 0;
   file.read(0, &length, 8);
   if (length > static_cast<uint64_t>(kMaxHeader))
-    file.fail_at(0, fmt::format("a header of {} bytes is over the limit of {}; this is hardly a "
-                                "safetensors file",
-                                length, kMaxHeader));
+    file.fail_at(
+        0,
+        fmt::format(
+            "a header of {} bytes is over the limit of {}; this is probably not a safetensors file",
+            length, kMaxHeader));
   data = 8 + static_cast<int64_t>(length);
   if (data > file.size())
-    file.fail_at(0, fmt::format("a header of {} bytes does not fit the file's {}; it is truncated",
-                                length, file.size()));
+    file.fail_at(
+        0, fmt::format(
+               "a header of {} bytes does not fit into the file of {} bytes; the file is truncated",
+               length, file.size()));
   std::string json(length, '\0');
   file.read(8, json.data(), static_cast<int64_t>(length));
   std::string error;
@@ -243,7 +247,7 @@ Tensor read_tensor(const Reader& file, const SafeTensorsEntry& e, int64_t data) 
 std::string_view file_type_of(DType t) {
   for (const FileType& f : kFileTypes)
     if (f.dtype == t && !f.convert) return f.name;
-  fail(fmt::format("save_safetensors: {} has no place in the format", t));
+  fail(fmt::format("save_safetensors: the format has no type for {}", t));
 }
 
 // The order of the tensors' bytes: large types first, so that each begins at a multiple of its
@@ -312,7 +316,8 @@ SafeTensors load_shards(const std::string& index, int64_t most) {
     for (auto& [name, tensor] : part.tensors) {
       const auto place = places.find(name);
       check_io(place != places.end() && place->second == file,
-               "load_safetensors: {}: its tensor '{:.80}' is not there by {}", file, name, index);
+               "load_safetensors: {}: it holds the tensor '{:.80}', but {} does not place it there",
+               file, name, index);
       places.erase(place);
       out.tensors.emplace_back(name, std::move(tensor));
     }

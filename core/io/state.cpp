@@ -81,7 +81,7 @@ Match match(const NamedTensors& targets, const NamedTensors& state) {
 
 std::string complaint(const Match& m, const NamedTensors& targets, bool strict) {
   std::string text;
-  append_list(text, "of another form", m.unfit);
+  append_list(text, "mismatched", m.unfit);
   if (!strict) return text;
   append_list(text, "missing", m.missing);
   // A suggested name that `state` already has would not help: searches the missing names first.
@@ -151,11 +151,10 @@ LoadStateReport load_state(const std::string& op, const NamedTensors& targets,
                     "{}",
                     op, state.size(), targets.size(), example(targets, state)));
   for (auto [to, from] : m.copies)
-    check(
-        !to->ref()->storage->lent(),
-        "{}: the model holds averages for now, and would lose what is loaded with them; load when "
-        "the EmaScope has ended (or after Ema::swap)",
-        op);
+    check(!to->ref()->storage->lent(),
+          "{}: the model holds averages at the moment, and would lose the loaded weights when they "
+          "are swapped out; load after the EmaScope has ended (or after Ema::swap)",
+          op);
   NoGradGuard no_grad;
   for (auto [to, from] : m.copies) put(*to, *from, options.take);
   return {std::move(m.missing), std::move(m.unexpected)};

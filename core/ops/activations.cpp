@@ -252,8 +252,8 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
   check_defined("prelu", x, weight);
   const int64_t channels = x.ndim() >= 2 ? x.size(1) : 1;
   check(weight.ndim() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
-        "prelu: the weight must be (1,) or, one for each channel, ({},), got {}", channels,
-        weight.shape());
+        "prelu: the weight must have shape (1,), or ({},) with one number per channel, got {}",
+        channels, weight.shape());
   check(weight.dtype() == x.dtype() && is_float(x.dtype()),
         "prelu: x is {}, the weight {}; convert one with .to()", x.dtype(), weight.dtype());
   if (weight.numel() == 1) return binary(x, reshape(weight, {}), Prelu());

@@ -98,8 +98,8 @@ class Plan {
       }
       for (Tensor& list : nonzero_as_tuple(t)) lists.push_back(std::move(list));
     }
-    check(static_cast<int>(lists.size()) <= x.ndim(), "{}: {} indices for the axes of {}", op,
-          lists.size(), x.shape());
+    check(static_cast<int>(lists.size()) <= x.ndim(),
+          "{}: got {} indices, more than the axes of shape {}", op, lists.size(), x.shape());
     return lists;
   }
 

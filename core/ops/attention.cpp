@@ -272,7 +272,7 @@ AttentionCall call_on(const Tensor& q, const Tensor& k, const Tensor& v,
         "attention: q {}, k {} and v {} do not agree in examples, keys or channels", q.shape(),
         k.shape(), v.shape());
   check(k.size(1) > 0 ? q.size(1) % k.size(1) == 0 : q.size(1) == 0,
-        "attention: {} heads of keys do not divide {} heads of queries", k.size(1), q.size(1));
+        "attention: the {} key heads must divide the {} query heads", k.size(1), q.size(1));
   AttentionCall call;
   call.inputs = {q, k, v};
   call.query = {.input = 0};
@@ -294,8 +294,8 @@ AttentionCall self_call(const Tensor& qkv, const HeadCounts& counts,
                         const AttentionOptions& options) {
   const auto [heads, kv] = detail::counted_heads("attention", counts.heads, counts.kv_heads);
   check(qkv.ndim() != 3 || qkv.size(2) % (heads + 2 * kv) == 0,
-        "self_attention: {} channels are not queries of {} heads beside keys and values of {} "
-        "each: they must be a multiple of {} + 2 * {}",
+        "self_attention: {} channels cannot be split into {} query heads and {} heads each for "
+        "keys and values: give a multiple of {} + 2 * {} channels",
         qkv.size(-1), heads, kv, heads, kv);
   const int64_t dim = head_dim(qkv, heads + 2 * kv);
   AttentionCall call;
@@ -312,12 +312,12 @@ AttentionCall cross_call(const Tensor& q, const Tensor& kv, const HeadCounts& co
   const auto [heads, kv_heads] = detail::counted_heads("attention", counts.heads, counts.kv_heads);
   const int64_t dim = head_dim(q, heads);
   check(kv.ndim() != 3 || kv.size(2) % (2 * kv_heads) == 0,
-        "cross_attention: {} channels are not keys and values of {} heads each: they must be a "
-        "multiple of 2 * {}",
+        "cross_attention: {} channels cannot be split into keys and values of {} heads each: give "
+        "a multiple of 2 * {} channels",
         kv.size(-1), kv_heads, kv_heads);
   check(head_dim(kv, 2 * kv_heads) == dim && kv.size(0) == q.size(0),
-        "attention: queries {} of {} heads do not match keys and values {} of {}", q.shape(), heads,
-        kv.shape(), kv_heads);
+        "attention: queries {} of {} heads do not match keys and values {} of {} heads", q.shape(),
+        heads, kv.shape(), kv_heads);
   AttentionCall call;
   call.inputs = {q, kv};
   call.query = {.input = 0, .first = 0, .heads = heads, .dim = dim};

@@ -45,7 +45,7 @@ void check_lengths(const Tensor& lengths, const Shape& scores) {
 
 void check_mask(const AttentionMask& mask, const Shape& scores) {
   check(!mask.allowed.defined() || mask.allowed.dtype() == DType::u8,
-        "attention: the mask of allowed keys is u8 (0: hidden), got {}",
+        "attention: the mask of allowed keys must be u8 (0 = hidden), got {}",
         mask.allowed.defined() ? mask.allowed.dtype() : DType::u8);
   check_lengths(mask.lengths, scores);
   check_spreads("mask of allowed keys", mask.allowed, scores);

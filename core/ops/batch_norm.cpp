@@ -123,7 +123,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   Tensor b = bias.defined() ? bias.contiguous() : zeros(channels, x.dtype());
   if (!options.training) {
     check(running_mean.defined() && running_var.defined(),
-          "batch_norm: not training, so it needs running_mean and running_var");
+          "batch_norm: evaluation needs running_mean and running_var; give both, or set .training "
+          "= true");
     Tensor scale = w * rsqrt(running_var + options.eps);
     return fused(
         "batch_norm", [](auto x, auto scale, auto shift) { return x * scale + shift; }, x,

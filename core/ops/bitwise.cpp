@@ -25,7 +25,7 @@ Tensor bits(const char* name, const Tensor& a, const Tensor& b, F f) {
 void check_shift(const char* name, const Tensor& a, const Tensor& b) {
   check_defined(name, a, b);
   const bool negative = b.dtype() == DType::i64 && b.numel() > 0 && min(b).item<int64_t>() < 0;
-  check(!negative, "{}: a shift by less than 0 bits; shift the other way", name);
+  check(!negative, "{}: a shift must not be negative; shift the other way", name);
 }
 
 }  // namespace

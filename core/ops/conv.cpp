@@ -107,7 +107,7 @@ Dims pads_of(const char* op, const Tensor& w, const ConvOptions<Size>& o) {
       continue;
     }
     check(stride[i] == 1 && padding[i] == 0,
-          "{}: same_padding goes with stride 1 and padding 0, got {} and {}", op, stride[i],
+          "{}: same_padding needs stride 1 and padding 0, got {} and {}", op, stride[i],
           padding[i]);
     check(dilation[i] > 0, "{}: dilation {} must be positive", op, dilation[i]);
     const int64_t kernel = w.size(static_cast<int64_t>(i + kAxes) - 1);

@@ -61,7 +61,7 @@ void check_space(const char* op, const Tensor& x, int axes) {
   check_defined(op, x);
   constexpr const char* kSpace[] = {"length", "height, width", "depth, height, width"};
   check(x.ndim() == axes + 2,
-        "{}: the input must be (batch, channels, {}), got {}; one without a batch is "
+        "{}: the input must be (batch, channels, {}), got {}; if it has no batch axis, give "
         "unsqueeze(x, 0)",
         op, kSpace[axes - 1], x.shape());
   check(is_float(x.dtype()), "{}: needs a floating tensor, got {}; convert with .to()", op,

@@ -43,8 +43,10 @@ int64_t output_size(const char* op, const ConvCall& c, size_t i, int64_t output_
   size = checked_sum(op, size, checked_product(op, dilation, kernel - 1));
   size = checked_sum(op, size, output_padding + 1);
   size = checked_sum(op, size, -checked_product(op, 2, padding));
-  check(size > 0, "{}: padding {} leaves nothing of {} inputs with kernel {}, stride {}", op,
-        padding, c.out_size[i], kernel, stride);
+  check(size > 0,
+        "{}: padding {} leaves no output for {} inputs with kernel {} and stride {}; use less "
+        "padding",
+        op, padding, c.out_size[i], kernel, stride);
   return size;
 }
 

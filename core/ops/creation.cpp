@@ -152,7 +152,7 @@ Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
   if (!is_float(dtype))
     for (Scalar* s : {&start, &end, &step}) {
       *s = as_integer(*s);
-      check(s->is_integer, "arange: {} is no integer of {}; ask for DType::f32 or f64",
+      check(s->is_integer, "arange: {} is not an integer that fits {}; ask for DType::f32 or f64",
             detail::to_string(*s), dtype);
     }
   const bool whole = start.is_integer && end.is_integer && step.is_integer;

@@ -24,7 +24,7 @@ Tensor class_weights(const char* op, const Tensor& weight, int64_t classes, DTyp
 
 Tensor class_indices(const char* op, const Tensor& target, int64_t classes, int64_t ignore) {
   check(target.dtype() == DType::i64,
-        "{}: targets of shape {} are i64 classes, got {}; convert with .to(DType::i64)", op,
+        "{}: targets of shape {} must be i64 classes, got {}; convert with .to(DType::i64)", op,
         target.shape(), target.dtype());
   Tensor index = reshape(target, target.numel()).contiguous();
   const int64_t* p = index.data<int64_t>();
@@ -93,8 +93,8 @@ Shape without_classes(const Tensor& x) {
 void check_class_shape(const char* op, const Tensor& target, const Tensor& x) {
   const Shape shape = without_classes(x);
   check(target.shape() == shape,
-        "{}: input {} needs one class for each of {}, got {}; squeeze or reshape them, and "
-        "where they are probabilities of the shape of the input, convert with .to({})",
+        "{}: an input {} needs classes of shape {}, got {}; squeeze or reshape them. Targets that "
+        "are probabilities have the shape and type of the input: convert with .to({})",
         op, x.shape(), shape, target.shape(), x.dtype());
 }
 
@@ -144,11 +144,10 @@ using RowLosses = Tensor (*)(const Tensor& logits, const RowTargets& targets);
 // The loss for targets that are probabilities. If these need a gradient, public ops compute it.
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& target,
                           const CrossEntropyOptions& options, RowLosses losses_of) {
-  check(
-      target.shape() == logits.shape(),
-      "cross_entropy: floating targets are probabilities like the logits {} {}, got {} {}; classes "
-      "are integers: convert with .to(DType::i64)",
-      logits.dtype(), logits.shape(), target.dtype(), target.shape());
+  check(target.shape() == logits.shape(),
+        "cross_entropy: floating targets are probabilities, so they must match the logits {} {}, "
+        "got {} {}; classes are integers: convert with .to(DType::i64)",
+        logits.dtype(), logits.shape(), target.dtype(), target.shape());
   check(target.dtype() == logits.dtype(),
         "cross_entropy: the logits are {}, the probabilities {}; convert one with .to()",
         logits.dtype(), target.dtype());

@@ -56,12 +56,13 @@ Lengths starts_of(const Tensor& targets, const Lengths& lengths) {
   for (size_t n = 0; n < lengths.size(); ++n) {
     starts.push_back(targets.ndim() == 2 ? static_cast<int64_t>(n) * targets.size(1) : total);
     check(targets.ndim() == 1 || lengths[n] <= targets.size(1),
-          "ctc_loss: target length {} of sample {} is more than targets {} have", lengths[n], n,
-          targets.shape());
+          "ctc_loss: target length {} of sample {} is more than targets of shape {} hold",
+          lengths[n], n, targets.shape());
     total = checked_sum("ctc_loss", total, lengths[n]);
   }
   check(targets.ndim() == 2 || total == targets.numel(),
-        "ctc_loss: the target lengths sum up to {}, the targets are {}", total, targets.numel());
+        "ctc_loss: the target lengths add up to {}, but there are {} targets", total,
+        targets.numel());
   return starts;
 }
 
@@ -72,7 +73,8 @@ void check_symbols(const Spelling& s, int64_t classes) {
     for (int64_t i = 0; i < s.target_lengths[n]; ++i) {
       const int64_t symbol = y[s.starts[n] + i];
       check(symbol >= 0 && symbol < classes && symbol != s.blank,
-            "ctc_loss: target {} of sample {} (symbol {}) is outside [0, {}) or the blank {}",
+            "ctc_loss: target {} of sample {} at position {} must be a class in [0, {}) and not "
+            "the blank {}",
             symbol, n, i, classes, s.blank);
     }
   });
@@ -82,10 +84,11 @@ void check_symbols(const Spelling& s, int64_t classes) {
 Spelling spelling_of(const Tensor& x, const Tensor& targets, const Lengths& input_lengths,
                      const Lengths& target_lengths, int64_t blank) {
   check(targets.dtype() == DType::i64,
-        "ctc_loss: targets are i64 classes, got {}; convert with .to(DType::i64)", targets.dtype());
+        "ctc_loss: targets must be i64 classes, got {}; convert with .to(DType::i64)",
+        targets.dtype());
   check((targets.ndim() == 2 && targets.size(0) == x.size(1)) || targets.ndim() == 1,
-        "ctc_loss: targets of shape {} for log_probs {} (T, N, C): they are (N, S), or one row of "
-        "all",
+        "ctc_loss: targets of shape {} do not fit log_probs {} (T, N, C); give (N, S), or all "
+        "targets in one vector",
         targets.shape(), x.shape());
   check(blank >= 0 && blank < x.size(2), "ctc_loss: blank {} is outside [0, {})", blank, x.size(2));
   check_lengths(x, input_lengths, target_lengths);

@@ -24,8 +24,8 @@ class PatternSizes {
     Names all = pattern.left.pieces();
     for (const std::string& name : pattern.right.pieces()) all.push_back(name);
     for (const auto& [name, size] : given) {
-      if (!contains(all, name)) pattern.error("has no axis '{}', whose size is given", name);
-      if (size < 0) pattern.error("is given {} as the size of '{}'", size, name);
+      if (!contains(all, name)) pattern.error("has no axis '{}', but its size is given", name);
+      if (size < 0) pattern.error("needs sizes that are not negative, got {} for '{}'", size, name);
       sizes_[name] = size;
     }
     for (const std::string& name : all)
@@ -59,12 +59,12 @@ class PatternSizes {
     }
     if (!open) {
       if (known != shape[i])
-        pattern_.error("takes {} elements for axis {}, but the shape is {}", known, i, shape);
+        pattern_.error("needs {} elements on axis {}, but the shape is {}", known, i, shape);
       return;
     }
     if (known == 0 || shape[i] % known != 0)
-      pattern_.error("cannot split axis {} of {}: '{}' is to be {} / {}", i, shape, *open, shape[i],
-                     known);
+      pattern_.error("cannot split axis {} of {}: '{}' would have {} / {} elements", i, shape,
+                     *open, shape[i], known);
     sizes_[*open] = shape[i] / known;
   }
 

@@ -81,16 +81,16 @@ std::string Pattern::read_piece(size_t& at, size_t end) const {
   if (piece == "...") return piece;
   if (!is_digit(piece[0])) {
     if (!is_identifier(piece))
-      error("has '{}' at position {}: neither a name, as of a variable in Python, nor '...'", piece,
-            start);
+      error("has '{}' at position {}, which is neither a valid name (as in Python) nor '...'",
+            piece, start);
     if (piece.front() == '_' || piece.back() == '_')
-      error("has '{}' at position {}: names neither begin nor end with '_'", piece, start);
+      error("has '{}' at position {}: a name must not begin or end with '_'", piece, start);
     return piece;
   }
   int64_t n = 0;
   auto [rest, status] = std::from_chars(piece.data(), piece.data() + piece.size(), n);
   if (status != std::errc() || rest != piece.data() + piece.size() || n < 1)
-    error("has '{}' at position {}: neither a name nor a size", piece, start);
+    error("has '{}' at position {}, which is neither a name nor a size", piece, start);
   return n == 1 ? std::string() : fmt::format("{}@{}", n, start);
 }
 

@@ -33,8 +33,8 @@ Tensor cosine_embedding_loss(const Tensor& x, const Tensor& y, const Tensor& tar
   check_same_shape("cosine_embedding_loss", x, y);
   check((x.ndim() == 1 || x.ndim() == 2) && target.ndim() == x.ndim() - 1 &&
             (target.ndim() == 0 || target.size(0) == x.size(0)),
-        "cosine_embedding_loss: inputs (N, D) need a target (N), inputs (D) a target (); they are "
-        "{} and {}",
+        "cosine_embedding_loss: inputs (N, D) need a target (N), and inputs (D) a target (); got "
+        "inputs {} and a target {}",
         x.shape(), target.shape());
   constexpr double kEps = 1e-12;  // as in PyTorch
   Tensor xx = sum(square(x), -1) + kEps, yy = sum(square(y), -1) + kEps;

@@ -101,7 +101,9 @@ Tensor irfft(const Tensor& spectrum, const Options& o) {
 }
 
 Tensor rfftfreq(int64_t n, double d, DType dtype) {
-  check(n >= 1 && d != 0, "fft::rfftfreq: {} samples {} apart have no frequencies", n, d);
+  check(n >= 1 && d != 0,
+        "fft::rfftfreq: needs at least one sample and a spacing that is not 0, got {} and {}", n,
+        d);
   return arange(0, n / 2 + 1, 1, dtype) / (static_cast<double>(n) * d);
 }
 

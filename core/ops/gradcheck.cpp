@@ -99,8 +99,8 @@ void compare(const char* name, const MultiFunction& fn, const std::vector<Tensor
       double want = central_difference(fn, inputs, wanted[k], static_cast<int64_t>(i), options.eps);
       double error = std::abs(got[i] - want);
       check(error <= options.atol + options.rtol * std::abs(want),
-            "{}: {} of shape {}, element {}: the gradient is {}, differences give {}", name,
-            called[k], wanted[k].shape(), i, got[i], want);
+            "{}: {} of shape {}, element {}: the gradient is {}, but finite differences give {}",
+            name, called[k], wanted[k].shape(), i, got[i], want);
     }
   }
 }

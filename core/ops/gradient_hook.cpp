@@ -10,19 +10,19 @@ namespace tern {
 
 Tensor on_gradient(const Tensor& x, std::function<Tensor(const Tensor&)> fn) {
   check_defined("on_gradient", x);
-  check(fn != nullptr, "on_gradient: there is no function to call");
+  check(fn != nullptr, "on_gradient: the function is empty; give one to call");
   Op op("on_gradient", x);
   return op.record(Fresh::view(x, x.layout()), [fn = std::move(fn)](const Tensor& dy) {
     const uint64_t version = dy.ref()->storage->version();
     const Tensor g = fn(dy);
     check(dy.ref()->storage->version() == version,
-          "on_gradient: the function wrote to the gradient {}, which others may hold; return a new "
-          "tensor",
+          "on_gradient: the function wrote to the gradient {}, which other code may also use; "
+          "return a new tensor",
           dy.shape());
     if (!g.defined()) return dy;
     check(g.shape() == dy.shape() && g.dtype() == dy.dtype(),
-          "on_gradient: the function returned {} {} for the gradient {} {}", g.dtype(), g.shape(),
-          dy.dtype(), dy.shape());
+          "on_gradient: the function returned {} {}, but the gradient is {} {}", g.dtype(),
+          g.shape(), dy.dtype(), dy.shape());
     return g;
   });
 }

@@ -15,16 +15,16 @@ inline Tensor split_heads(const Tensor& x, int64_t heads) {
 /// (B, H, T, D) as (B, T, H D).
 inline Tensor join_heads(const Tensor& x) { return flatten(transpose(x, 1, 2), 2); }
 
-inline void check_heads(const char* who, int64_t dim, int64_t heads) {
+inline void check_heads(const char* op, int64_t dim, int64_t heads) {
   check(dim > 0 && heads > 0 && dim % heads == 0, "{}: {} channels cannot be split into {} heads",
-        who, dim, heads);
+        op, dim, heads);
 }
 
 /// Resolves kv_heads 0 to `heads`. Error if kv_heads does not divide heads.
-inline HeadCounts counted_heads(const char* who, int64_t heads, int64_t kv_heads) {
+inline HeadCounts counted_heads(const char* op, int64_t heads, int64_t kv_heads) {
   const int64_t kv = kv_heads != 0 ? kv_heads : heads;
   check(heads > 0 && kv > 0 && heads % kv == 0,
-        "{}: {} heads of keys do not divide {} heads of queries", who, kv, heads);
+        "{}: the {} key heads must divide the {} query heads", op, kv, heads);
   return {heads, kv};
 }
 

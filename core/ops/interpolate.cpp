@@ -153,10 +153,11 @@ void check_options(const Tensor& x, const InterpolateOptions& o) {
   const bool sized = !o.size.empty(), scaled = !o.scale_factor.each().empty();
   check(sized != scaled, "interpolate: needs either size or scale_factor");
   check(!(sized && o.recompute_scale_factor),
-        "interpolate: recompute_scale_factor goes with scale_factor, not with size");
+        "interpolate: recompute_scale_factor needs scale_factor, not size");
   const int given = sized ? o.size.size() : static_cast<int>(o.scale_factor.each().size());
-  check(given == 1 || given == axes, "interpolate: {} sizes or factors for {} spatial axes", given,
-        axes);
+  check(given == 1 || given == axes,
+        "interpolate: got {} sizes or factors for {} spatial axes; give one, or one per axis",
+        given, axes);
   for (int a = 2; a < x.ndim(); ++a)
     check(x.size(a) > 0, "interpolate: the planes of {} have no elements", x.shape());
 }
@@ -172,7 +173,7 @@ Axis axis_of(const Tensor& x, int a, const InterpolateOptions& o) {
   const double factor = factors[factors.size() == 1 ? 0 : static_cast<size_t>(a)];
   const double size = std::floor(static_cast<double>(axis.in) * factor);
   check(factor > 0 && size >= 1 && size < 0x1p62,
-        "interpolate: scale_factor {} makes {} elements of {}", factor, size, axis.in);
+        "interpolate: scale_factor {} gives {} elements for an axis of {}", factor, size, axis.in);
   axis.out = static_cast<int64_t>(size);
   if (!o.recompute_scale_factor) axis.scale_factor = factor;
   return axis;
@@ -230,8 +231,8 @@ Tensor pixel_shuffle(const Tensor& x, int64_t r) {
   check_shuffle("pixel_shuffle", x, r);
   Op op("pixel_shuffle", x);
   const int c = x.ndim() - 3;
-  check(x.size(c) % (r * r) == 0, "pixel_shuffle: {} channels do not divide by {} * {}", x.size(c),
-        r, r);
+  check(x.size(c) % (r * r) == 0, "pixel_shuffle: {} channels are not divisible by {} * {}",
+        x.size(c), r, r);
   Tensor y = unflatten(x, c, {x.size(c) / (r * r), r, r});
   Dims axes;  // (C, r, r, H, W) -> (C, H, r, W, r)
   for (int i = 0; i <= c; ++i) axes.push_back(i);
@@ -244,7 +245,7 @@ Tensor pixel_unshuffle(const Tensor& x, int64_t r) {
   Op op("pixel_unshuffle", x);
   const int c = x.ndim() - 3;
   check(x.size(c + 1) % r == 0 && x.size(c + 2) % r == 0,
-        "pixel_unshuffle: planes of {} do not divide by {}", x.shape(), r);
+        "pixel_unshuffle: the planes of {} are not divisible by {}", x.shape(), r);
   Tensor y = unflatten(unflatten(x, c + 2, {x.size(c + 2) / r, r}), c + 1, {x.size(c + 1) / r, r});
   Dims axes;  // (C, H, r, W, r) -> (C, r, r, H, W)
   for (int a = 0; a <= c; ++a) axes.push_back(a);

@@ -55,7 +55,7 @@ Tensor repeated(const char* op, const Tensor& x, const Dims& counts) {
   for (int i = 0; i < counts.size(); ++i) {
     const int64_t size = whole.shape()[i];
     int64_t count = counts[i];
-    check(count >= 0, "{}: axis {} cannot come {} times", op, i, count);
+    check(count >= 0, "{}: axis {} cannot be repeated {} times", op, i, count);
     if (!fits && used) rest[i] = std::exchange(count, 1);
     if (fits || (count != 1 && !used)) {
       used |= count != 1;
@@ -147,7 +147,8 @@ Tensor pad(const Tensor& x, const Dims& pads, Scalar value) {
   Op op("pad", x);
   check_defined("pad", x);
   check(pads.size() % 2 == 0 && pads.size() <= 2 * x.ndim(),
-        "pad: {} is not a pair for some of the last axes of shape {}", pads, x.shape());
+        "pad: {} must be (before, after) pairs, at most one for each axis of shape {}", pads,
+        x.shape());
   Shape shape = x.shape();
   Dims back;
   for (int i = 0; i < pads.size(); ++i) {
@@ -156,7 +157,7 @@ Tensor pad(const Tensor& x, const Dims& pads, Scalar value) {
     back.push_back(checked_product("pad", pads[i], -1));
   }
   for (int64_t size : shape)
-    check(size >= 0, "pad: {} takes more from shape {} than it has", pads, x.shape());
+    check(size >= 0, "pad: {} removes more elements than shape {} has", pads, x.shape());
   Tensor filling = expand(detail::stored_scalar("pad", value, x.dtype()), shape);
   Fresh y = filled(clone(filling), [&](const Tensor& out) {
     Tensor to = out, from = x;

@@ -31,7 +31,7 @@ kernels::Loops plan(const char* op, const Layout& out, std::span<const Tensor> i
     case 5:
       return kernels::plan_loops(out.shape, {&l[0], &l[1], &l[2], &l[3], &l[4]});
   }
-  fail(fmt::format("{}: a loop over {} operands", op, n));
+  fail(fmt::format("{}: a loop takes 2 to 5 operands, got {}", op, n));
 }
 
 kernels::ManyInput many_input(const char* op, const Shape& shape, const Tensor& x) {

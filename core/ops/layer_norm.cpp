@@ -81,13 +81,15 @@ Tensor detail::gathered(const Wants& wants) { return wants[0] ? wants.accumulato
 void detail::check_norm(const Norm& norm, const Tensor& x, const Tensor& weight,
                         const Tensor& bias) {
   const int given = norm.shape.size(), first = x.ndim() - given;
-  check(given > 0, "{}: needs the shape of at least one axis", norm.name);
+  check(given > 0, "{}: the normalised shape is empty; give the size of at least one axis",
+        norm.name);
   check(first >= 0 && Shape(x.shape().begin() + first, x.shape().end()) == norm.shape,
-        "{}: the last axes of shape {} are not {}", norm.name, x.shape(), norm.shape);
+        "{}: the last axes of shape {} must be {}", norm.name, x.shape(), norm.shape);
   for (const Tensor* t : {&weight, &bias}) {
     if (!t->defined()) continue;
-    check(t->shape() == norm.shape, "{}: normalises {}, but weight or bias has shape {}", norm.name,
-          norm.shape, t->shape());
+    check(t->shape() == norm.shape,
+          "{}: the normalised shape is {}, but weight or bias has shape {}", norm.name, norm.shape,
+          t->shape());
     check(t->dtype() == x.dtype(), "{}: x is {}, weight or bias {}; convert one with .to()",
           norm.name, x.dtype(), t->dtype());
   }

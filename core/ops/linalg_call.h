@@ -21,7 +21,7 @@ struct Matrices {
           a.dtype());
     const int64_t rows = a.size(-2), columns = a.size(-1);
     check(std::max(rows, columns) <= std::numeric_limits<int>::max() / 8,
-          "{}: the matrices {} are larger than LAPACK counts", op, a.shape());
+          "{}: the matrices {} are too large for LAPACK's 32-bit sizes", op, a.shape());
     m = static_cast<int>(rows);
     n = static_cast<int>(columns);
     batch = Shape(a.shape().begin(), a.shape().end() - 2);

@@ -236,8 +236,8 @@ Tensor hooked(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
     const Tensor changed = hook->fn(x, y);
     if (!changed.defined()) continue;
     check(changed.shape() == y.shape() && changed.dtype() == y.dtype(),
-          "linear: a LinearHook returned {} {} for the result {} {}", changed.dtype(),
-          changed.shape(), y.dtype(), y.shape());
+          "linear: a LinearHook returned {} {}, but the result that it changes is {} {}",
+          changed.dtype(), changed.shape(), y.dtype(), y.shape());
     y = changed;
   }
   y = activate(options.activation, y);

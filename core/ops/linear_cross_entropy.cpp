@@ -175,7 +175,7 @@ Tensor reduced(Op& op, const Head& inputs, const Kept& kept) {
 void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias,
                      const Tensor& target) {
   check(x.ndim() > 0 && weight.ndim() == 2 && x.size(-1) == weight.size(1),
-        "{}: x (..., D) and weight (V, D), got {} and {}", kName, x.shape(), weight.shape());
+        "{}: needs x (..., D) and weight (V, D), got {} and {}", kName, x.shape(), weight.shape());
   check(!bias.defined() || bias.shape() == Shape{weight.size(0)},
         "{}: the bias must be ({},) for a weight {}, got {}", kName, weight.size(0), weight.shape(),
         bias.defined() ? bias.shape() : Shape());
@@ -184,10 +184,12 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias,
           "{}: x is {}, weight or bias {}; convert one with .to()", kName, x.dtype(),
           t->defined() ? t->dtype() : x.dtype());
   check(!is_float(target.dtype()),
-        "{}: targets are i64 classes, got {} {}; for probabilities take cross_entropy of a linear",
+        "{}: targets must be i64 classes, got {} {}; for probabilities, call cross_entropy on the "
+        "result of linear",
         kName, target.dtype(), target.shape());
   check(target.shape() == Shape(x.shape().begin(), x.shape().end() - 1),
-        "{}: x {} needs one class for each of its rows, got {}", kName, x.shape(), target.shape());
+        "{}: x {} needs one class for each of its rows, got targets of shape {}", kName, x.shape(),
+        target.shape());
 }
 
 using Loss = Tensor(const Tensor&, const Tensor&, const CrossEntropyOptions&);

@@ -127,8 +127,8 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& va
   Shape row = x.shape();
   if (!row.empty()) row[row.size() - 1] = 1;
   check(v.ndim() == 0 || v.shape() == x.shape() || v.shape() == row,
-        "gaussian_nll_loss: var of shape {} for an input {}: it has that shape, or one number a "
-        "row, or is one number",
+        "gaussian_nll_loss: var of shape {} does not fit an input of shape {}; give one number, "
+        "one number per row, or the shape of the input",
         var.shape(), x.shape());
   if (v.numel() > 0) {
     const double least = min(v.detach()).item();

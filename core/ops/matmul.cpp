@@ -182,7 +182,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
         a.shape(), b.shape());
   check(a.dtype() == b.dtype(), "matmul: types differ: {} x {}; convert one with .to()", a.dtype(),
         b.dtype());
-  check(a.dtype() != DType::u8, "matmul: no products of u8; convert with .to(DType::i64)");
+  check(a.dtype() != DType::u8, "matmul: u8 is not supported; convert with .to(DType::i64)");
   int64_t k = a.size(-1), rows = b.size(b.ndim() == 1 ? 0 : -2);
   bool hint = b.ndim() >= 2 && b.size(-1) == k;
   check(k == rows, "matmul: inner sizes differ: {} x {}{}", a.shape(), b.shape(),

@@ -15,16 +15,16 @@ kernels::NtmSize size_of(const Tensor& state, const NtmMemory& m) {
 }
 
 void check_memory(const NtmMemory& m) {
-  check(
-      m.locations >= 1 && m.width >= 1 && m.reads >= 0 && m.writes >= 0 && m.shift >= 0,
-      "ntm_step: needs at least one location of width 1 and no negative number of heads or shifts, "
-      "got {} locations of width {}, {} reading and {} writing heads, shifts up to {}",
-      m.locations, m.width, m.reads, m.writes, m.shift);
+  check(m.locations >= 1 && m.width >= 1 && m.reads >= 0 && m.writes >= 0 && m.shift >= 0,
+        "ntm_step: locations and width must be positive, heads and shifts not negative; got {} "
+        "locations of width {}, {} reading and {} writing heads, shifts up to {}",
+        m.locations, m.width, m.reads, m.writes, m.shift);
 }
 
 void check_state(const char* op, const Tensor& state, const NtmMemory& m) {
   check(state.ndim() == 2 && state.size(1) == m.state(),
-        "{}: the state must be (B, {}): {} x {} read, {} x {} weights, {} x {} in memory; got {}",
+        "{}: the state must be (B, {}), with reads of {} x {}, weights of {} x {} and a memory of "
+        "{} x {}; got {}",
         op, m.state(), m.reads, m.width, m.heads(), m.locations, m.locations, m.width,
         state.shape());
 }

@@ -22,9 +22,10 @@ void check_weights(const Tensor& w, const Tensor& b, PackedType type) {
         "PackedLinear: needs a bias f32 ({},), got {} {}", w.size(0),
         b.defined() ? b.dtype() : DType::f32, b.defined() ? b.shape() : Shape());
   check(type != PackedType::int8 || w.size(1) <= kernels::kMaxInt8Inputs,
-        "PackedLinear: sums of {} inputs may not fit into 32 bits, at most {} do; use f32",
+        "PackedLinear: an int8 sum over {} inputs may not fit into 32 bits (at most {} inputs do); "
+        "use f32",
         w.size(1), kernels::kMaxInt8Inputs);
-  detail::check_unhooked("PackedLinear", w, "merge what it adds into the weights first");
+  detail::check_unhooked("PackedLinear", w, "merge its change into the weights first");
 }
 
 /// y = f(y) for activations that the product does not apply.
@@ -122,9 +123,12 @@ int64_t PackedLinear::bytes() const {
 void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float* y,
                        const PackedLinearOptions& o) const {
   check(x.type_ == type_ && x.inputs_ == inputs_,
-        "PackedLinear: rows of {} numbers for {} inputs, or of another type", x.inputs_, inputs_);
+        "PackedLinear: the rows have {} numbers and the weights {} inputs, or their packed types "
+        "differ",
+        x.inputs_, inputs_);
   check(type_ != PackedType::bf16 || x.way_ == way_,
-        "PackedLinear: rows are packed for {}, weights for {}", to_string(x.way_), to_string(way_));
+        "PackedLinear: the rows are packed for {}, but the weights for {}", to_string(x.way_),
+        to_string(way_));
   const kernels::StripRange all{x.rows_, std::min(first + count, outputs_), inputs_, first / kStrip,
                                 strips_of(first + count)};
   kernels::StripEnd end{bias_.data(), o.activation == Activation::relu, o.residual, count};
@@ -164,7 +168,8 @@ void PackedLinear::operator()(const PackedRows& x, float* y, const PackedLinearO
 
 void PackedLinear::some(const PackedRows& x, int64_t row, const int64_t* list, int64_t count,
                         float* y) const {
-  check(rows_.defined(), "PackedLinear: packed without Shortlists::yes");
+  check(rows_.defined(),
+        "PackedLinear: some() needs weights that were packed with Shortlists::yes");
   if (type_ == PackedType::f32)
     return kernels::multiply_some(x.x_ + row * inputs_, rows_.data<float>(), inputs_, bias_.data(),
                                   list, count, y);
@@ -179,8 +184,9 @@ void PackedLinear::some(const PackedRows& x, int64_t row, const int64_t* list, i
 
 void PackedLinear::columns(const PackedRows& x, int64_t first, int64_t count, float* y) const {
   check(first >= 0 && first % kStrip == 0 && count >= 0 && first + count <= outputs_,
-        "PackedLinear: outputs {} to {} of {}; the first must be a multiple of {}", first,
-        first + count, outputs_, kStrip);
+        "PackedLinear: cannot compute outputs {} to {} of {}; they must exist, and the first must "
+        "be a multiple of {}",
+        first, first + count, outputs_, kStrip);
   run(x, first, count, y, {});
 }
 

@@ -30,7 +30,7 @@ void check_pads(PaddingMode mode, int64_t left, int64_t right, int64_t n, const 
         shape);
   const int64_t size = checked_sum("pad", checked_sum("pad", n, left), right);
   check(left >= -n && right >= -n && size >= 0,
-        "pad: {} and {} take more from an axis of {} than it has", left, right, n);
+        "pad: {} and {} remove more elements than an axis of {} has", left, right, n);
 }
 
 Tensor pad_axis(const Tensor& x, int axis, int64_t left, int64_t right, PaddingMode mode);
@@ -40,7 +40,7 @@ Tensor crop_first(const Tensor& x, int axis, int64_t left, int64_t right) {
   const int64_t n = x.shape()[axis], start = std::max<int64_t>(-left, 0);
   const int64_t kept = n - start - std::max<int64_t>(-right, 0);
   check(left >= -n && right >= -n && kept >= 0,
-        "pad: {} and {} take more from an axis of {} than it has", left, right, n);
+        "pad: {} and {} remove more elements than an axis of {} has", left, right, n);
   return pad_axis(narrow(x, axis, start, kept), axis, std::max<int64_t>(left, 0),
                   std::max<int64_t>(right, 0), PaddingMode::circular);
 }
@@ -79,7 +79,8 @@ Tensor pad(const Tensor& x, const Dims& pads, PaddingMode mode) {
   Op op("pad", x);
   check_defined("pad", x);
   check(pads.size() % 2 == 0 && pads.size() <= 2 * x.ndim(),
-        "pad: {} is not a pair for some of the last axes of shape {}", pads, x.shape());
+        "pad: {} must be (before, after) pairs, at most one for each axis of shape {}", pads,
+        x.shape());
   Tensor y = x;
   // Pads the first axes first, so that parts copied along them are not padded yet.
   for (int i = pads.size() - 2; i >= 0; i -= 2)

@@ -19,8 +19,8 @@ void check_multinomial(const Tensor& w, int64_t n, bool replacement) {
         w.dtype());
   check(w.ndim() == 1 || w.ndim() == 2, "multinomial: needs weights (C,) or (N, C), got {}",
         w.shape());
-  check(n >= 1, "multinomial: draws {} indices, less than 1", n);
-  check(w.size(-1) > 0, "multinomial: no weights to draw by in shape {}", w.shape());
+  check(n >= 1, "multinomial: the number of draws is {}, less than 1", n);
+  check(w.size(-1) > 0, "multinomial: the weights of shape {} have no index to draw", w.shape());
   if (w.numel() == 0) return;
   // Every check asks for invalid elements, because in a ShapeOnlyScope every answer reads as 0.
   check(any(logical_or(logical_not(isfinite(w)), lt(w, 0))).item<int>() == 0,
@@ -28,8 +28,9 @@ void check_multinomial(const Tensor& w, int64_t n, bool replacement) {
   const Tensor counts = sum(ne(w, 0), -1);
   check(any(eq(counts, 0)).item<int>() == 0, "multinomial: a row of weights is all 0");
   check(replacement || any(lt(counts, n)).item<int>() == 0,
-        "multinomial: draws {} of {} weights that are not 0; draw with replacement", n,
-        min(counts).item<int64_t>());
+        "multinomial: cannot draw {} different indices from {} weights that are not 0; draw with "
+        "replacement",
+        n, min(counts).item<int64_t>());
 }
 
 }  // namespace

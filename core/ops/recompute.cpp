@@ -48,8 +48,8 @@ bool all_among(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 void check_no_copy(const detail::Node& node) {
   const auto& leaf = static_cast<const detail::LeafNode&>(node);
   check(leaf.known || !leaf.copy_of,
-        "checkpoint: fn uses a parameter {}, which it did not use when it ran first; capture "
-        "modules by reference, since a copy has weights of its own",
+        "checkpoint: fn uses a parameter {}, which it did not use in the forward pass; capture "
+        "modules by reference, because a copy has its own weights",
         detail::describe(leaf));
 }
 
@@ -168,17 +168,16 @@ struct Recompute {
     Tensor y = fn(args);
     scope.check_finished();
     check(y.shape() == shape,
-          "checkpoint: fn gave {} when it ran first and gives {} when it runs again in backward; "
-          "what it captures by reference must stay as it is until then",
+          "checkpoint: fn gave {} in the forward pass, but {} in backward; do not change what it "
+          "captures by reference before backward has run",
           shape, y.shape());
     std::vector<Tensor> used = other_sources(y, args, since);
     for (const Tensor& t : used)
       if (t.is_leaf() && !all_among({t}, rest)) check_no_copy(*t.node());
-    check(
-        all_among(used, rest) && all_among(rest, used),
-        "checkpoint: fn uses other parameters or results when it runs again in backward than when "
-        "it ran first; capture by value what changes until then, such as the variable of a loop, "
-        "and freeze and unfreeze parameters after backward");
+    check(all_among(used, rest) && all_among(rest, used),
+          "checkpoint: fn uses other parameters or tensors in backward than in the forward pass; "
+          "capture values that change, such as a loop variable, by value, and freeze or unfreeze "
+          "parameters only after backward");
     return {y, since};
   }
 

@@ -51,8 +51,8 @@ Dims stretched_axes(const Shape& from, const Shape& to) {
   for (int i = 0; i < added; ++i) axes.push_back(i);
   for (int i = 0; i < to.size(); ++i) {
     if (to[i] == from[i + added]) continue;
-    check(to[i] == 1, "sum_to: {} is not {} broadcast: axis {} is {} and {}", from, to, i + added,
-          from[i + added], to[i]);
+    check(to[i] == 1, "sum_to: {} is not a broadcast of {}: axis {} has sizes {} and {}", from, to,
+          i + added, from[i + added], to[i]);
     axes.push_back(i + added);
   }
   return axes;

@@ -166,7 +166,7 @@ Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t length) {
   int a = normalize_axis("narrow", axis, x.ndim());
   int64_t n = x.shape()[a], first = from_end(start, n);
   check(first >= 0 && first <= n && length >= 0 && length <= n - first,
-        "narrow: {} elements from {} do not lie in axis {} of shape {}", length, start, axis,
+        "narrow: {} elements from index {} do not fit axis {} of shape {}", length, start, axis,
         x.shape());
   return take(x, Range{a, first, length, 1});
 }
@@ -222,8 +222,8 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
           fmt::join(sizes, ", "), axis, x.shape());
     left -= size;
   }
-  check(left == 0, "split: sizes {} leave {} of axis {} of shape {}", fmt::join(sizes, ", "), left,
-        axis, x.shape());
+  check(left == 0, "split: sizes {} leave {} elements of axis {} of shape {}",
+        fmt::join(sizes, ", "), left, axis, x.shape());
   return pieces(x, a, sizes);
 }
 

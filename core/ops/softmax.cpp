@@ -22,7 +22,8 @@ kernels::RowMask row_mask(const Tensor& mask) {
 // `mask` expanded to the shape of x, with a contiguous last axis. Undefined if `mask` is.
 Tensor fit_mask(const char* op, const Tensor& mask, const Tensor& x) {
   if (!mask.defined()) return {};
-  check(mask.dtype() == DType::u8, "{}: a mask is u8 (0: left out), got {}", op, mask.dtype());
+  check(mask.dtype() == DType::u8, "{}: a mask must be u8 (0 = left out), got {}", op,
+        mask.dtype());
   Tensor m = expand(mask, x.shape());
   return x.ndim() && m.strides()[x.ndim() - 1] != 1 ? m.contiguous() : m;
 }

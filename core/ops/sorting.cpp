@@ -13,8 +13,8 @@ ValuesIndices first_in_order(const char* name, const Tensor& x, int64_t count, i
   Op op(name, x);
   int a = normalize_axis(name, axis, x.ndim());
   int64_t size = x.shape()[a];
-  check(count >= 0 && count <= size, "{}: {} elements of axis {} of shape {}", name, count, axis,
-        x.shape());
+  check(count >= 0 && count <= size, "{}: cannot take {} elements from axis {} of shape {}", name,
+        count, axis, x.shape());
   Shape shape = x.shape();
   shape[a] = count;
   Fresh values(shape, x.dtype()), places(shape, DType::i64);

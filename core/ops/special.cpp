@@ -199,7 +199,7 @@ Tensor lgamma(const Tensor& x) { return unary(x, Lgamma()); }
 Tensor digamma(const Tensor& x) { return unary(x, Polygamma{0}); }
 
 Tensor polygamma(int64_t n, const Tensor& x) {
-  check(n >= 0, "polygamma: the number of the derivative is {}, less than 0", n);
+  check(n >= 0, "polygamma: the order of the derivative is {}, less than 0", n);
   return unary(x, Polygamma{n});
 }
 

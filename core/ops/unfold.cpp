@@ -48,7 +48,7 @@ Tensor fold(const Tensor& x, Size2 output_size, const UnfoldOptions& o) {
         x.dtype());
   const int64_t taps = checked_product("fold", o.kernel[0], o.kernel[1]);
   check(x.ndim() == 3 && taps > 0 && x.size(1) % taps == 0,
-        "fold: needs x (batch, channels * {} of the kernel, windows), got {}", taps, x.shape());
+        "fold: needs x (batch, channels * {} kernel elements, windows), got {}", taps, x.shape());
   for (size_t i = 0; i < 2; ++i)
     check(output_size[i] > 0, "fold: output_size ({}, {}) must be positive", output_size[0],
           output_size[1]);

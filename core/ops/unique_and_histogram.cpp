@@ -52,7 +52,7 @@ Histogram counted(const Tensor& x, const Tensor& edges, const HistogramOptions& 
   Tensor values = x.contiguous(), weight;
   if (options.weight.defined()) {
     check(options.weight.shape() == x.shape() && options.weight.dtype() == x.dtype(),
-          "histogram: the weight must be as x, {} {}, got {} {}", x.dtype(), x.shape(),
+          "histogram: the weight must match x, which is {} {}, got {} {}", x.dtype(), x.shape(),
           options.weight.dtype(), options.weight.shape());
     weight = options.weight.contiguous();
   }
@@ -107,7 +107,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   int64_t bins = minlength;
   if (x.numel() > 0) {
     const auto least = min(index).item<int64_t>(), most = max(index).item<int64_t>();
-    check(least >= 0, "bincount: {} is negative", least);
+    check(least >= 0, "bincount: values must not be negative, got {}", least);
     bins = std::max(bins, checked_sum("bincount", most, 1));
   }
   if (!weights.defined())
@@ -126,7 +126,8 @@ Tensor searchsorted(const Tensor& given, const Tensor& values, bool right) {
   for (int i = 0; fits && !one_line && i < given.ndim() - 1; ++i)
     fits = given.shape()[i] == values.shape()[i];
   check(fits && given.ndim() > 0,
-        "searchsorted: lines {} do not fit values {}: needs (n,), or equal leading axes",
+        "searchsorted: the sorted lines {} do not fit the values {}; give (n,), or equal leading "
+        "axes",
         given.shape(), values.shape());
   DType type = detail::promote("searchsorted", given.dtype(), values.dtype());
   if (is_float(given.dtype()) != is_float(values.dtype()))
@@ -165,11 +166,10 @@ Histogram histogram(const Tensor& x, int64_t bins, const HistogramOptions& optio
   }
   check(std::isfinite(low) && std::isfinite(high) && low <= high,
         "histogram: {} to {} is not a range; give one: {{.range = ...}}", low, high);
-  check(
-      std::isfinite(high - low),
-      "histogram: {} to {} is a range whose width is above the largest number; give a smaller one: "
-      "{{.range = ...}}",
-      low, high);
+  check(std::isfinite(high - low),
+        "histogram: the range {} to {} is too wide for a floating number; give a smaller one: "
+        "{{.range = ...}}",
+        low, high);
   if (low == high) {
     low -= 0.5;
     high += 0.5;

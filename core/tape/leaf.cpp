@@ -85,18 +85,18 @@ void Tensor::backward() const { tern::backward(*this); }
 
 void Tensor::begin_write(const char* op) const {
   check(!impl().storage->lent(),
-        "{}: the tensor of shape {} holds averages for now (EmaScope, Ema::swap): a write would "
-        "change them and not the model. Write when the scope has ended; a forward pass in "
+        "{}: the tensor of shape {} holds averages at the moment (EmaScope, Ema::swap): a write "
+        "would change them and not the model. Write after the scope has ended; a forward pass in "
         "evaluation mode (nn::EvalScope) does not write running statistics",
         op, shape());
   if (grad_enabled()) {
     check(!requires_grad(),
-          "{}: the tensor of shape {} requires a gradient, which in-place writes would falsify; "
-          "compute a new tensor, or put a NoGradGuard around it",
+          "{}: the tensor of shape {} requires a gradient, and an in-place write would make that "
+          "gradient wrong; compute a new tensor, or put a NoGradGuard around the write",
           op, shape());
     check(impl().storage->tracked() == 0,
           "{}: the tensor of shape {} shares its elements with one that requires a gradient; write "
-          "to a clone(), or put a NoGradGuard around it",
+          "to a clone(), or put a NoGradGuard around the write",
           op, shape());
   }
   impl().storage->bump_version();

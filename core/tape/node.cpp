@@ -61,21 +61,21 @@ LeafNode::LeafNode(TensorImpl* o) : Node("leaf", o->layout.shape, o->dtype), own
 
 void LeafNode::check_may_gather() const {
   check(handing_over == std::thread::id() || handing_over == std::this_thread::get_id(),
-        "backward: a leaf of shape {} gets gradients from two threads, and one of them hands it "
-        "over by on_ready, which needs all of its gradient; leave out on_ready and step after both "
-        "passes, or run one after the other",
+        "backward: a leaf of shape {} gets gradients from two threads, but one of them uses "
+        "on_ready, which needs the whole gradient; leave out on_ready and step after both passes, "
+        "or run one pass after the other",
         shape);
 }
 
 bool LeafNode::claim(std::thread::id LeafNode::*use, bool on) {
   std::lock_guard lock(gathering);
-  const std::thread::id here = std::this_thread::get_id(), nobody;
+  const std::thread::id here = std::this_thread::get_id(), no_thread;
   if (use == &LeafNode::handing_over) check_may_gather();
-  check(use == &LeafNode::handing_over || asked_for == nobody || asked_for == here,
-        "grad: two threads ask for the gradient of one leaf of shape {} at a time; run one after "
-        "the other, give each thread a copy, or gather by backward",
+  check(use == &LeafNode::handing_over || asked_for == no_thread || asked_for == here,
+        "grad: two threads ask for the gradient of one leaf of shape {} at the same time; run one "
+        "after the other, give each thread a copy, or use backward",
         shape);
-  return std::exchange(this->*use, on ? here : nobody) == nobody;
+  return std::exchange(this->*use, on ? here : no_thread) == no_thread;
 }
 
 namespace detail {

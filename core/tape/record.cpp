@@ -96,14 +96,14 @@ void detail::check_saved_version(const Shape& shape, uint64_t saved, uint64_t no
   if (now == saved) return;
   const char* op = running_node() ? running_node()->name : "an op";
   check(lent_at <= saved,
-        "backward: {} saved a weight of shape {}, and an EmaScope (or Ema::swap) has put averages "
-        "in its place or taken them out since; run forward and backward both outside of the scope, "
-        "or both in it",
+        "backward: {} saved a weight of shape {}, and since then an EmaScope (or Ema::swap) has "
+        "put averages in its place or taken them out; run forward and backward both outside the "
+        "scope, or both inside it",
         op, shape);
-  fail(fmt::format(
-      "backward: {} saved a tensor of shape {} at version {}, but it is now at version {}: it "
-      "was written in place in between; write to a clone() instead",
-      op, shape, saved, now));
+  fail(
+      fmt::format("backward: {} saved a tensor of shape {} at version {}, but it is now at version "
+                  "{}: it was written in place after it was saved; write to a clone() instead",
+                  op, shape, saved, now));
 }
 
 Saved::Saved(const Saved&) = default;

@@ -254,7 +254,7 @@ class Op : public OpScope {
  public:
   template <OperandReference... T>
   explicit Op(const char* name, T&&... inputs) : OpScope(name), addresses_{&inputs...} {
-    static_assert(sizeof...(T) <= kMaxInputs, "give so many as a span");
+    static_assert(sizeof...(T) <= kMaxInputs, "give this many inputs as a span");
     set_inputs(addresses_.data(), static_cast<int>(sizeof...(T)));
     open();
   }

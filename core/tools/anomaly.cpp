@@ -106,8 +106,9 @@ void AnomalyDetector::begin(const OpScope& op) {
     open.nan_gathered.push_back(c.nan > 0);
     open.infinity_gathered.push_back(c.infinite > 0);
     if (c.nan > 0 && open.given.empty())
-      open.given = in_module(op, fmt::format("the gradient of input {} of {} had gathered NaN: {}",
-                                             i, op.name(), describe(op.gathered(i))));
+      open.given =
+          in_module(op, fmt::format("the gradient gathered for input {} of {} already had NaN: {}",
+                                    i, op.name(), describe(op.gathered(i))));
   }
   open_.push_back(std::move(open));
 }

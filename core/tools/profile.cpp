@@ -112,7 +112,7 @@ class Profile::Loops final : private detail::LoopListener {
 
 Profile::Profile(const ProfileOptions& options) : options_(options), start_(now()) {
   check(options.lost_threads == 0 || !detail::loop_listener,
-        "Profile: lost_threads: another profile predicts already; stop() it first");
+        "Profile: lost_threads: another profile already makes this prediction; stop() it first");
   if (options.lost_threads > 0) loops_ = std::make_unique<Loops>(*this, options.lost_threads);
   watching_.emplace(static_cast<Observer&>(*this));
 }

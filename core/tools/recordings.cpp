@@ -29,7 +29,9 @@ Entry parsed(const std::string& name, const Tensor& value) {
   e.kind = name.substr(0, a);
   const bool known = std::find(std::begin(kKinds), std::end(kKinds), e.kind) != std::end(kKinds);
   check_io(known && b != name.npos,
-           "'{}' is not as in a recording: output/NUMBER/MODULE, gradient/... or weight/...", name);
+           "'{}' is not a name in a recording; names are output/NUMBER/MODULE, gradient/... or "
+           "weight/...",
+           name);
   const char* end = name.data() + b;
   const auto read = std::from_chars(name.data() + a + 1, end, e.number);
   check_io(read.ec == std::errc() && read.ptr == end, "'{}': the number cannot be read", name);

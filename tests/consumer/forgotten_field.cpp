@@ -20,7 +20,7 @@ int main() {
   try {
     optim::check_training_graph(loss, nn::named_parameters(model), optimizer);
   } catch (const Error& e) {
-    return std::string(e.what()).find("no parameter of the model") == std::string::npos;
+    return std::string(e.what()).find("not parameters of the model") == std::string::npos;
   }
   return 1;
 }

@@ -203,7 +203,7 @@ TEST_CASE("decode_all: shortlists; a list of all tokens equals no list") {
       check_same_bits({some[0], some[1], some[3]}, {same[0], same[1], same[3]});
       for (const int64_t t : some[2][0].tokens) CHECK(std::count(few.begin(), few.end(), t) == 1);
       o.shortlists[2] = {5, 5};
-      CHECK_THROWS_WITH_AS(decode(packed, sources, o), doctest::Contains("they rise"), Error);
+      CHECK_THROWS_WITH_AS(decode(packed, sources, o), doctest::Contains("must ascend"), Error);
     }
 }
 
@@ -222,9 +222,11 @@ TEST_CASE("decode_all: no sentences, a stop by progress, errors") {
     o.max_length = limits;
     CHECK(decode(packed, sources, o)[3][0].tokens.empty());
     sources[1] = {};
-    CHECK_THROWS_WITH_AS(decode(packed, sources, o), doctest::Contains("without tokens"), Error);
+    CHECK_THROWS_WITH_AS(decode(packed, sources, o), doctest::Contains("a source has no tokens"),
+                         Error);
     sources[1] = {kWords};
-    CHECK_THROWS_WITH_AS(decode(packed, sources, o), doctest::Contains("a vocabulary of"), Error);
+    CHECK_THROWS_WITH_AS(decode(packed, sources, o), doctest::Contains("outside the vocabulary of"),
+                         Error);
   }
   {
     const nn::LinearHook hook(model, "transformer.decoder.layers.0.linear1.weight",

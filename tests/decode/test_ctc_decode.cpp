@@ -178,10 +178,14 @@ TEST_CASE("ctc decoding: invalid inputs are errors") {
     fill_(y[2][1], value);
     return y;
   };
-  refused("ctc_greedy: the log probability of class 0 is nan at step 2 of sample 1",
-          [&] { return ctc_greedy(with(std::nan(""))); });
-  refused("ctc_beam_search: the log probability of class 0 is inf at step 2 of sample 1",
-          [&] { return ctc_beam_search(with(kInf)); });
+  refused(
+      "ctc_greedy: the log probability of class 0 must be a number below infinity, got nan at step "
+      "2 of sample 1",
+      [&] { return ctc_greedy(with(std::nan(""))); });
+  refused(
+      "ctc_beam_search: the log probability of class 0 must be a number below infinity, got inf at "
+      "step 2 of sample 1",
+      [&] { return ctc_beam_search(with(kInf)); });
   refused("ctc_beam_search: no class is possible at step 2 of sample 1",
           [&] { return ctc_beam_search(with(-kInf)); });
   refused("must be (T, N, C) or (T, C), got (4,)", [] { return ctc_greedy(zeros({4})); });

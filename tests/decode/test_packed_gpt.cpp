@@ -284,14 +284,14 @@ TEST_CASE("packed gpt: errors") {
                        Error);
   const PackedGpt packed(m.single, PackedType::f32);
   CHECK_THROWS_WITH_AS(packed(test::some_tokens(1, kContext + 1)),
-                       doctest::Contains("behind 12 is more than the context"), Error);
+                       doctest::Contains("after 12 exceeds the context"), Error);
   CHECK_THROWS_WITH_AS(packed(tensor(Tokens{kWords}, {1, 1})),
-                       doctest::Contains("token 19 of a vocabulary of 19"), Error);
+                       doctest::Contains("token 19 is outside the vocabulary of 19"), Error);
   CHECK_THROWS_WITH_AS(packed(tensor(Tokens{-1}, {1, 1})), doctest::Contains("token -1"), Error);
   const auto texts = packed.texts();
   texts->add(std::vector<Tokens>{Tokens(kContext, 1)});
-  CHECK_THROWS_WITH_AS(texts->step(ids({1})), doctest::Contains("more than the context"), Error);
-  CHECK_THROWS_WITH_AS(packed.texts()->step(ids({1})), doctest::Contains("one token a text"),
+  CHECK_THROWS_WITH_AS(texts->step(ids({1})), doctest::Contains("exceeds the context"), Error);
+  CHECK_THROWS_WITH_AS(packed.texts()->step(ids({1})), doctest::Contains("one token per text"),
                        Error);
   CHECK_THROWS_WITH_AS(decoding::greedy(m.single, m.single.encode(test::some_tokens(2, 1)),
                                         {.begin = 1, .batch_slots = 1}),

@@ -58,7 +58,8 @@ TEST_CASE("airbench: weights, names and shapes") {
   small.image = 5;
   CHECK(Airbench(small, rng)(zeros({2, 3, 5, 5})).shape() == Shape{2, 3});
   small.image = 4;
-  CHECK_THROWS_WITH_AS(Airbench(small, rng), doctest::Contains("at least 5 pixels a side"), Error);
+  CHECK_THROWS_WITH_AS(Airbench(small, rng), doctest::Contains("at least 5 pixels per side"),
+                       Error);
   CHECK_THROWS_AS(models::airbench_options("airbench93"), Error);
 }
 

@@ -178,7 +178,7 @@ TEST_CASE("ntm: errors") {
   Ntm model(tiny(), rng);
   CHECK_THROWS_WITH_AS(model(zeros({2, 0, 3})), doctest::Contains("(B, T >= 1, 3)"), Error);
   CHECK_THROWS_WITH_AS(model.run(zeros({2, 1, 3}), {.state = model.start(3)}),
-                       doctest::Contains("of 3 sequences, the input of 2"), Error);
+                       doctest::Contains("has 3 sequences, but the input has 2"), Error);
 }
 
 }  // namespace tern::test_ntm

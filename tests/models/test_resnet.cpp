@@ -233,7 +233,7 @@ TEST_CASE("resnet: invalid options and images are errors") {
     set(o);
     CHECK_THROWS_WITH_AS(ResNet(o, rng), doctest::Contains(text), Error);
   };
-  refused([](ResNetOptions& o) { o.layers = {}; }, "there must be a stage");
+  refused([](ResNetOptions& o) { o.layers = {}; }, "at least one stage");
   refused([](ResNetOptions& o) { o.layers = {1, 0}; }, "layers are 1, 0");
   refused([](ResNetOptions& o) { o.layers.assign(40, 1); }, "40 stages");
   refused([](ResNetOptions& o) { o.width = 0; }, "width 0");

@@ -130,7 +130,7 @@ TEST_CASE("resnet: states of other models are refused by name") {
     CHECK_THROWS_WITH_AS(models::resnet_options_of(state), doctest::Contains(text), IoError);
   };
   NamedTensors state = nn::state_dict(ResNet(test::tiny_resnet(), rng));
-  refused({}, "the state has no conv1.weight; is it one of torchvision's ResNet?");
+  refused({}, "the state has no conv1.weight; does it come from torchvision's ResNet?");
   refused(without(state, "layer1.0.conv2.weight"), "no layer1.0.conv2.weight");
   state[0].second = zeros({4, 3, 5, 5});
   refused(state, "conv1.weight is (4, 3, 5, 5)");

@@ -358,14 +358,15 @@ TEST_CASE("transformer: errors name the rule, the values and a way out") {
     Transformer(options, rng);
   };
   refuses([&] { made_with([](auto& o) { o.source_vocab = 0; }); }, "set source_vocab");
-  refuses([&] { made_with([](auto& o) { o.target_vocab = -1; }); }, "of 9 and -1 words");
+  refuses([&] { made_with([](auto& o) { o.target_vocab = -1; }); }, "got 9 and -1 words");
   refuses([&] { made_with([](auto& o) { o.layer.heads = 3; }); }, "16 channels cannot be split");
-  refuses([&] { made_with([](auto& o) { o.encoder_layers = -1; }); }, "-1 layers");
+  refuses([&] { made_with([](auto& o) { o.encoder_layers = -1; }); },
+          "layers must not be negative");
   refuses([&] { made_with([](auto& o) { o.layer.dropout = 1; }); }, "[0, 1)");
-  refuses([&] { made_with([](auto& o) { o.layer.ffn = 0; }); }, "0 units");
+  refuses([&] { made_with([](auto& o) { o.layer.ffn = 0; }); }, "got 16 and 0");
   refuses([&] { made_with([](auto& o) { o.layer.dim = 0; }); }, "0 channels");
   refuses([&] { made_with([](auto& o) { o.tie_source_target = true; }); },
-          "one table for vocabularies of 9 and 7 words");
+          "tie_source_target needs equal vocabularies, got 9 and 7 words");
   Transformer model(forms()[0], rng);
   Batch b = make_batch(rng);
   refuses([&] { return model(b.source.to(DType::f32), {}, b.target); },
@@ -373,7 +374,7 @@ TEST_CASE("transformer: errors name the rule, the values and a way out") {
   refuses([&] { return model(b.source, {}, select(b.target, 0, 0)); },
           "the target is i64 (B, tokens)");
   refuses([&] { return model(b.source, {}, narrow(b.target, 0, 0, 2)); },
-          "Transformer: 3 source and 2 target sentences");
+          "Transformer: got 3 source sentences, but 2 target sentences");
   refuses([&] { return model(b.target, {}, b.source + 1); }, "embedding");
   for (const Tensor& bad :
        {tensor<int64_t>({6, 2}, {2}), tensor({6, 2, 4}, {3}), full({3, 6}, 6, DType::i64)}) {
@@ -389,11 +390,12 @@ TEST_CASE("transformer: errors name the rule, the values and a way out") {
   TransformerState state = model.encode(b.source, b.lengths);
   refuses([&] { model.step(state, b.target); }, "one token per sentence, i64 (B)");
   refuses([&] { model.step(state, zeros({3})); }, "i64 (B), got f32");
-  refuses([&] { model.step(state, zeros({2}, DType::i64)); }, "a state of 3 sentences, 2 tokens");
+  refuses([&] { model.step(state, zeros({2}, DType::i64)); },
+          "has 3 sentences, but there are 2 tokens");
   TransformerOptions shallow = forms()[0];
   shallow.decoder_layers = 1;
   refuses([&] { Transformer(shallow, rng).step(state, zeros({3}, DType::i64)); },
-          "a state of 2 layers for 1");
+          "the state has 2 layers, but the decoder has 1");
 }
 
 }  // namespace tern::test_transformer

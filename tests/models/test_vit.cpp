@@ -239,7 +239,8 @@ TEST_CASE("vit: rollout multiplies the layers' means plus the identity") {
   CHECK(test::close(models::attention_rollout(attention), want));
   // Without attention every token sees only itself.
   CHECK(test::same(models::attention_rollout({zeros({1, 2, 3, 3})}), unsqueeze(eye(3), 0)));
-  CHECK_THROWS_WITH_AS(models::attention_rollout({}), doctest::Contains("no layers"), Error);
+  CHECK_THROWS_WITH_AS(models::attention_rollout({}), doctest::Contains("at least one layer"),
+                       Error);
   CHECK_THROWS_AS(models::attention_rollout({zeros({1, 2, 3, 4})}), Error);
   CHECK_THROWS_AS(models::attention_rollout({zeros({1, 2, 3, 3}), zeros({1, 2, 4, 4})}), Error);
 }
@@ -294,7 +295,7 @@ TEST_CASE("vit: invalid options and images are errors") {
   refused([](VitOptions& o) { o.heads = 3; }, "3 heads");
   refused([](VitOptions& o) { o.layers = -1; }, "-1 layers");
   refused([](VitOptions& o) { o.class_token = false; }, "pool the average");
-  refused([](VitOptions& o) { o.dim = 6, o.positions = VitPositions::sincos; }, "in fours");
+  refused([](VitOptions& o) { o.dim = 6, o.positions = VitPositions::sincos; }, "a multiple of 4");
   CHECK_THROWS_AS(Vit(test::tiny_vit(), rng)(zeros({1, 3, 9, 8})), Error);
   CHECK_THROWS_AS(Vit(test::tiny_vit(), rng)(zeros({3, 8, 8})), Error);
 }

@@ -284,14 +284,15 @@ TEST_CASE("score attention: errors name the layer, the rule and the shapes") {
           "DotScore: queries of 3 channels do not match keys of 4");
   refuses([&] { return CosineScore{}(q, wide); }, "CosineScore: queries of 3");
   refuses([&] { return GeneralScore(3, 3, rng)(q, wide); },
-          "GeneralScore: keys of 4 channels, not 3");
-  refuses([&] { return GeneralScore(4, 3, rng)(q, k); }, "GeneralScore: queries of 3 channels");
+          "GeneralScore: keys have 4 channels, but the weight needs 3");
+  refuses([&] { return GeneralScore(4, 3, rng)(q, k); }, "GeneralScore: queries have 3 channels");
   refuses([&] { return AdditiveScore(3, 3, 2, rng)(q, wide); },
-          "AdditiveScore: keys of 4 channels");
+          "AdditiveScore: keys have 4 channels");
   refuses([&] { return AdditiveScore(4, 3, 2, rng)(q, k); },
-          "AdditiveScore: queries of 3 channels");
-  refuses([&] { return LocationScore(4, 5, rng)(q, k); }, "LocationScore: queries of 3 channels");
-  refuses([&] { return LocationScore(3, 4, rng)(q, k); }, "5 keys, but weights for 4 places");
+          "AdditiveScore: queries have 3 channels");
+  refuses([&] { return LocationScore(4, 5, rng)(q, k); }, "LocationScore: queries have 3 channels");
+  refuses([&] { return LocationScore(3, 4, rng)(q, k); },
+          "5 keys, but the weights are for 4 positions");
   refuses([&] { DotAttention({}, 1, rng); }, "p must be in [0, 1)");
   DotAttention attend({}, 0, rng);
   refuses(

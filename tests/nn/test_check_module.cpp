@@ -580,11 +580,12 @@ TEST_CASE("check module: every fault is reported with its own message") {
   text = fault_of(IgnoresStrides(), x);
   CHECK(has(text, "strides: with transposed inputs output 0 of shape (3, 2, 4), element 1"));
   text = fault_of(MixesBatch{}, x);
-  CHECK(has(text, "batch: in training row 0 of 3 gives another result alone: output 0 of shape"));
+  CHECK(has(text,
+            "batch: in training, row 0 of 3 has another result when it runs by itself: output 0"));
   CHECK(has(text, "BatchRule::mixed_in_training"));
   CHECK(fault_of(MixesBatch{}, x, kMixes) == "no fault");
   text = fault_of(MixesBatch{.always = true}, x, kMixes);
-  CHECK(has(text, "batch: in evaluation row 0 of 3"));
+  CHECK(has(text, "batch: in evaluation, row 0 of 3"));
   CHECK(fault_of(MixesBatch{.always = true}, x, {.batch = nn::BatchRule::mixed}) == "no fault");
   text = fault_of(ForgottenMode(rng), x);
   CHECK(has(text, "determinism: two evaluations differ: output 0"));
@@ -601,7 +602,7 @@ TEST_CASE("check module: shared weights of copies are found and restored") {
   Shares module{std::make_shared<nn::Linear>(4, 2, rng)};
   const Tensor before = module.up->weight.tensor().detach().clone();
   const std::string text = fault_of(module, {randn({3, 4}, rng)});
-  CHECK(has(text, "copies: what is written to 'up.weight' of a copy changes 'up.weight'"));
+  CHECK(has(text, "copies: a write to 'up.weight' of a copy changes 'up.weight'"));
   CHECK(same(module.up->weight, before));
 }
 
@@ -621,7 +622,7 @@ TEST_CASE("check module: does not change the module") {
 TEST_CASE("check module: reports what it cannot check") {
   Rng rng(0);
   const nn::Linear layer(4, 2, rng);
-  CHECK(has(fault_of(layer, {randn({1, 4}, rng)}), "1 rows show nothing"));
+  CHECK(has(fault_of(layer, {randn({1, 4}, rng)}), "a batch of 1 rows cannot show"));
   CHECK(has(fault_of(layer, {randn({2, 4}, rng), randn({2, 4}, rng), randn({2, 4}, rng)}),
             "cannot be called with 3 tensors"));
   auto first = [](const nn::Linear& m, const Tensors& x) { return m(x[0]); };

@@ -123,15 +123,15 @@ TEST_CASE("DynamicSequential: errors name the missing layer or its type") {
     CHECK_THROWS_WITH_AS(call(), doctest::Contains(words), Error);
   };
   says("there is no 'tail'; there are: 0, 1", [&] { net["tail"]; });
-  says("of place 8, but there are 8 layers", [&] { net[8]; });
-  says("of place -9", [&] { net[-9]; });
-  says("'head' is there already", [&] { net.add("head", nn::Relu()); });
+  says("place 8 is out of range for 8 layers", [&] { net[8]; });
+  says("place -9", [&] { net[-9]; });
+  says("there is already a layer 'head'", [&] { net.add("head", nn::Relu()); });
   says("'a.b' cannot be a name", [&] { net.add("a.b", nn::Relu()); });
   says("'' cannot be a name", [&] { net.add("", nn::Relu()); });
   says("'3' is a number", [&] { net.add("3", nn::Relu()); });
   says("the layer is a Linear, not a Conv2d", [&] { net[0].as<nn::Conv2d>(); });
   AnyLayer moved = std::move(net[0]);
-  says("was moved away", [&] { return net(ones({2, 4})); });
+  says("was moved to another object", [&] { return net(ones({2, 4})); });
   CHECK(moved(ones({2, 4})).shape() == Shape{2, 6});
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("ModuleDict: modules of one type by name, in order") {
   CHECK(heads.size() == 1);
   CHECK_THROWS_WITH_AS(heads["wide"], doctest::Contains("there is no 'wide'; there are: a"), Error);
   CHECK_THROWS_WITH_AS(heads.erase("b"), doctest::Contains("there is no 'b'"), Error);
-  CHECK_THROWS_WITH_AS(heads.add("a", nn::Linear(1, 1, rng)), doctest::Contains("there already"),
+  CHECK_THROWS_WITH_AS(heads.add("a", nn::Linear(1, 1, rng)), doctest::Contains("there is already"),
                        Error);
   CHECK_THROWS_WITH_AS(heads.add("a.b", nn::Linear(1, 1, rng)), doctest::Contains("dot"), Error);
 }
@@ -199,7 +199,7 @@ TEST_CASE("ModuleDict: layers of different types") {
 // Every use of a moved-from module is an error that names it. It can be assigned again.
 template <class M>
 void check_moved(M module, const char* name, const std::function<void(M&)>& use) {
-  const std::string told = std::string(name) + ": it was moved elsewhere";
+  const std::string told = std::string(name) + ": it was moved away";
   const auto complains = [&](const std::function<void()>& fn) {
     CHECK_THROWS_WITH_AS(fn(), doctest::Contains(told.c_str()), Error);
   };
@@ -264,7 +264,8 @@ TEST_CASE("recurrent layers: a state of zeros equals an undefined state") {
   CHECK(test::same(cell(select(x, 1, 0), cell.zeros(3)).c, cell(select(x, 1, 0)).c));
   CHECK(nn::GruCell(2, 5, rng).zeros(3).shape() == Shape{3, 5});
   CHECK(nn::RnnCell(2, 5, rng).zeros(3).shape() == Shape{3, 5});
-  CHECK_THROWS_WITH_AS(lstm.zeros(-1), doctest::Contains("a batch of -1"), Error);
+  CHECK_THROWS_WITH_AS(lstm.zeros(-1),
+                       doctest::Contains("the batch size must not be negative, got -1"), Error);
 }
 
 }  // namespace

@@ -216,7 +216,7 @@ TEST_CASE("init: whitening filters match the definition") {
   CHECK_THROWS_WITH_AS(init::whitening(w, zeros({70, 3, 4, 5})), doctest::Contains("(B, 2, H, W)"),
                        Error);
   CHECK_THROWS_WITH_AS(init::whitening(w, ones({1, 2, 4, 5}), 0),
-                       doctest::Contains("no filter for a direction"), Error);
+                       doctest::Contains("do not vary in some direction"), Error);
 }
 
 }  // namespace tern::test_init

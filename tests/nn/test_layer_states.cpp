@@ -153,8 +153,8 @@ TEST_CASE("ConvTranspose: output_size chooses the output_padding") {
   CHECK(up(x).shape() == Shape{1, 3, 7, 13});
   CHECK(up(x, {8, 15}).shape() == Shape{1, 3, 8, 15});
   CHECK(all_close(slice(slice(up(x, {8, 15}), 2, 0, 7), 3, 0, 13), up(x), 1e-6, 1e-6));
-  CHECK_THROWS_WITH_AS(up(x, {9, 13}), doctest::Contains("sizes from 7 to 8"), Error);
-  CHECK_THROWS_WITH_AS(up(x, 8), doctest::Contains("2 sizes in space"), Error);
+  CHECK_THROWS_WITH_AS(up(x, {9, 13}), doctest::Contains("must be from 7 to 8"), Error);
+  CHECK_THROWS_WITH_AS(up(x, 8), doctest::Contains("2 spatial sizes"), Error);
   const nn::WeightNorm normed(up);
   CHECK(normed(x, Dims{8, 14}).shape() == Shape{1, 3, 8, 14});
 }

@@ -309,7 +309,7 @@ TEST_CASE("linear hook: one object hooks several weights") {
   CHECK(hooks.calls() == 2);
   CHECK(message([&] {
           LinearHook twice(two, {{"up.weight", kKeep}, {"up.weight", kKeep}});
-        }) == "LinearHook: 'up.weight' and 'up.weight' are one parameter; give it once");
+        }) == "LinearHook: 'up.weight' and 'up.weight' are the same parameter; give it once");
 }
 
 TEST_CASE("linear hook: two weights replaced by one tensor keep separate hooks") {
@@ -367,15 +367,17 @@ TEST_CASE("linear hook: a wrong name or shape is an error that names the weight"
   };
   CHECK(make("transformer.h.0.mlp.c_fc", kKeep).find("LinearHook: there is no parameter") == 0);
   CHECK(make("transformer.h.0.mlp.c_fc.bias", kKeep) ==
-        "LinearHook: 'transformer.h.0.mlp.c_fc.bias' is (32,), and linear() takes matrices");
-  CHECK(make("transformer.h.0.mlp.c_fc.weight", {}) == "LinearHook: there is no function to call");
+        "LinearHook: 'transformer.h.0.mlp.c_fc.bias' has the shape (32,), but linear() takes "
+        "matrices");
+  CHECK(make("transformer.h.0.mlp.c_fc.weight", {}) ==
+        "LinearHook: the function is empty; give one to call");
   LinearHook hook(model, "transformer.h.0.mlp.c_fc.weight",
                   [](const Tensor& x, const Tensor&) { return x; });
   CHECK(message([&] {
           return model(zeros({1, 2}, DType::i64));
         }) ==
-        "transformer.h.0.mlp.c_fc: linear: a LinearHook returned f64 (1, 2, 8) for the result f64 "
-        "(1, 2, 32)");
+        "transformer.h.0.mlp.c_fc: linear: a LinearHook returned f64 (1, 2, 8), but the result "
+        "that it changes is f64 (1, 2, 32)");
 }
 
 }  // namespace

@@ -179,8 +179,8 @@ TEST_CASE("mask: factories refuse wrong tensors") {
   refuses([] { Mask::lengths(zeros({1, 1, 1}, DType::i64)); }, "got i64 (1, 1, 1)");
   refuses([] { Mask::keys(ones({5}, DType::u8)); }, "(B, S), got (5,)");
   refuses([] { Mask::keys(ones({2, 5})); }, "u8");
-  refuses([] { Mask::allowed(ones({4, 5})); }, "u8 (not 0: seen), got f32");
-  refuses([] { Mask::bias(ones({4, 5}, DType::u8)); }, "u8 goes to Mask::allowed");
+  refuses([] { Mask::allowed(ones({4, 5})); }, "u8 (0 = hidden), got f32");
+  refuses([] { Mask::bias(ones({4, 5}, DType::u8)); }, "give a u8 mask to Mask::allowed");
   refuses([] { Mask::lengths({1, 2}) & Mask::lengths({3}); }, "(2,) and (1,)");
   refuses(
       [] {

@@ -232,7 +232,7 @@ TEST_CASE("module: a state that does not fit changes nothing; the error lists al
                        "up.bias?)",
                        Error);
   CHECK_THROWS_WITH_AS(nn::load_state_dict(m, with(0, "up.weight", zeros({3, 4}))),
-                       "load_state_dict: 1 of another form: up.weight is (3, 4) instead of (4, 3)",
+                       "load_state_dict: 1 mismatched: up.weight is (3, 4) instead of (4, 3)",
                        Error);
   CHECK_THROWS_AS(nn::load_state_dict(m, with(1, "up.weight", zeros({4, 3}))), Error);
   CHECK_THROWS_AS(nn::load_state_dict(m, with(1, "up.bias", zeros({4}, DType::i64))), Error);

@@ -269,8 +269,9 @@ TEST_CASE("multi-head attention: errors name the rule, the values and a way out"
   refuses([&] { make(10, {.heads = 4}); }, "10 channels cannot be split into 4 heads");
   refuses([&] { make(12, {.heads = 0}); }, "12 channels cannot be split into 0 heads");
   refuses([&] { make(-4, {.heads = 4}); }, "-4 channels cannot be split into 4 heads");
-  refuses([&] { make(12, {.heads = 4, .kv_heads = 3}); }, "3 heads of keys do not divide 4");
-  refuses([&] { make(12, {.heads = 4, .kv_heads = -1}); }, "-1 heads of keys do not divide 4");
+  refuses([&] { make(12, {.heads = 4, .kv_heads = 3}); },
+          "the 3 key heads must divide the 4 query heads");
+  refuses([&] { make(12, {.heads = 4, .kv_heads = -1}); }, "the -1 key heads must divide the 4");
   refuses([&] { make(12, {.heads = 4, .dropout = 1}); }, "dropout must be in [0, 1), it is 1");
   MultiHeadAttention m(kDim, rng, {.heads = 4});
   Tensor x = zeros({2, 5, 12}), narrow_x = zeros({2, 5, 10}), flat = zeros({5, 12});
@@ -292,7 +293,7 @@ TEST_CASE("multi-head attention: errors name the rule, the values and a way out"
   refuses([&] { return m(x, x, shorter); }, "value (2, 4, 12)");
   refuses([&] { return m.attend_memory(x, m.project_memory(three)); }, "(3, 5, 24)");
   refuses([&] { return m.attend_memory(x, x); },
-          "needs keys and values (B, S, 24) of project_memory, got (2, 5, 12)");
+          "needs keys and values (B, S, 24) from project_memory, got (2, 5, 12)");
   refuses(
       [&] {
         return m(x, Mask::lengths({5, 5, 5}));
@@ -302,8 +303,7 @@ TEST_CASE("multi-head attention: errors name the rule, the values and a way out"
   refuses([&] { return m(x, Mask::allowed(ones({2, 5, 5}, DType::u8))); }, "(B, 1, T, S)");
   KeyValueCache cache;
   static_cast<void>(m.step(x, cache));
-  refuses([&] { return m.step(three, cache); },
-          "KeyValueCache: f32 (3, 4, 5, 3) more do not match");
+  refuses([&] { return m.step(three, cache); }, "KeyValueCache: cannot append f32 (3, 4, 5, 3) to");
   refuses([&] { cache.append(x, x); }, "needs keys and values (B, G, n, D)");
   refuses(
       [&] {

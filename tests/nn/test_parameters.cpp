@@ -82,10 +82,10 @@ TEST_CASE("parameters: using a moved-from parameter is an error that names it") 
   CHECK(nn::num_parameters(a) == 26);
   const Mlp b = std::move(a);
   CHECK(b(x).shape() == Shape{2, 2});
-  const char* told = "parameter: 'up.weight' of shape (4, 3) was moved elsewhere";
+  const char* told = "parameter: 'up.weight' of shape (4, 3) was moved away";
   const std::string used = complaint([&] { return a(x); });  // NOLINT: moved from
   CHECK(has(used, "parameter: 'up."));                       // the weight or the bias
-  CHECK(has(used, "was moved elsewhere"));
+  CHECK(has(used, "was moved away"));
   CHECK(has(complaint([&] { nn::named_parameters(a); }), told));    // NOLINT
   CHECK(has(complaint([&] { nn::state_dict(a); }), told));          // NOLINT
   CHECK(has(complaint([&] { Mlp c = a; }), told));                  // NOLINT

@@ -52,7 +52,7 @@ TEST_CASE("positions: binary") {
   CHECK(select(far, 0, 0).to_vector<int>() == std::vector<int>{0, 1, 0, 1, 0});
   CHECK(same(binary_positions(4, 5, 20), narrow(binary_positions(24, 5), 1, 20, 4)));
   CHECK(binary_positions(4, 0, 13).size(0) == 5);  // token 16 needs a fifth bit
-  check_refused([] { return binary_positions(-1); }, "binary_positions: -1 tokens");
+  check_refused([] { return binary_positions(-1); }, "got -1 tokens");
   check_refused([] { return binary_positions(3, 63); }, "63 bits");
   check_refused([] { return binary_positions(3, 2, -1); }, "-1");
 }
@@ -77,7 +77,7 @@ TEST_CASE("positions: sinusoidal") {
         doctest::Approx(std::sin(0.1)));
   CHECK(sinusoidal_positions(0, 4).shape() == Shape{0, 4});
   CHECK(sinusoidal_positions(4, 0).shape() == Shape{4, 0});
-  check_refused([] { return sinusoidal_positions(-1, 4); }, "sinusoidal_positions: -1 tokens");
+  check_refused([] { return sinusoidal_positions(-1, 4); }, "got -1 tokens");
   check_refused([] { return sinusoidal_positions(4, 4, {.base = 0}); }, "the base is 0");
   check_refused([] { return sinusoidal_positions(4, 4, {}, DType::i64); }, "floating, got i64");
 }
@@ -106,7 +106,7 @@ TEST_CASE("positions: sinusoidal, for given times") {
   Tensor leaf = tensor({0.25, -3.5}, {2}, DType::f64).set_requires_grad();
   auto of_times = [](const std::vector<Tensor>& x) { return sinusoidal_positions(x[0], 5); };
   CHECK_NOTHROW(gradcheck(of_times, {leaf}));
-  check_refused([] { return sinusoidal_positions(zeros({2}), -1); }, "-1 channels");
+  check_refused([] { return sinusoidal_positions(zeros({2}), -1); }, "got -1");
   check_refused([] { return sinusoidal_positions(zeros({2}), 4, {.base = 0}); }, "the base is 0");
   check_refused([] { return sinusoidal_positions(Tensor(), 4); },
                 "sinusoidal_positions: operand 1");
@@ -160,8 +160,8 @@ TEST_CASE("positions: resizing to another grid, as in timm") {
       [] {
         return resize_positions(zeros({8, 2}), 2, 2, {.prefix = 1});
       },
-      "8 positions are not");
-  check_refused([] { return resize_positions(zeros({4, 2}), 0, 2); }, "to 0 x 2 patches");
+      "8 positions cannot be split");
+  check_refused([] { return resize_positions(zeros({4, 2}), 0, 2); }, "got 0 x 2 patches");
   check_refused([] { return resize_positions(zeros({1, 4, 2}), 2, 2); }, "needs a table");
   check_refused([] { return resize_positions(zeros({4, 2}, DType::i64), 2, 2); }, "floating");
 }
@@ -181,7 +181,7 @@ TEST_CASE("positions: learned") {
   CHECK(sum(abs(narrow(weight.grad(), 0, 5, 5))).item() == 0);
   LearnedPositions many(1000, 50, rng, 0.5);
   CHECK(std::abs(tern::std(many.weight).item() - 0.5) < 0.01);
-  check_refused([&] { return positions(x, 8); }, "tokens 8 to 11 of 10 positions");
+  check_refused([&] { return positions(x, 8); }, "tokens 8 to 11 do not fit into 10 positions");
   check_refused([&] { return positions(x, -1); }, "tokens -1 to 2");
   check_refused(
       [&] {
@@ -263,8 +263,8 @@ TEST_CASE("positions: alibi") {
   Tensor scores = randn({1, 2, 3, 5}, rng);
   Tensor want = softmax(scores + bias.to(DType::f32), -1, Mask::causal(2).dense({1, 2, 3, 5}));
   CHECK(close((alibi(2, 3, 5, 2) & Mask::causal(2)).softmax(scores), want));
-  check_refused([] { return alibi_bias(0, 2, 2); }, "alibi: 0 heads");
-  check_refused([] { return alibi_bias(2, -1, 2); }, "alibi: -1 queries");
+  check_refused([] { return alibi_bias(0, 2, 2); }, "heads must be positive, got 0");
+  check_refused([] { return alibi_bias(2, -1, 2); }, "got -1 queries");
 }
 
 }  // namespace tern::test_positions

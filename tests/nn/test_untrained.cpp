@@ -54,7 +54,7 @@ TEST_CASE("untrained: a loop that calls layers by copy") {
   const auto before = model.head.weight.tensor().to_vector<float>();
   std::string text = complaint([&] { optimizer.step(); });
   CHECK(has(text, "that gave 'head.weight' its gradient also reached a parameter of shape (4, 4)"));
-  CHECK(has(text, "or it is a copy of 'layers.2.weight'"));
+  CHECK(has(text, "it is a copy of 'layers.2.weight'"));
   CHECK(has(text, "auto& layer"));
   CHECK(model.head.weight.tensor().to_vector<float>() == before);
 
@@ -64,7 +64,7 @@ TEST_CASE("untrained: a loop that calls layers by copy") {
     backward(sum(square(model(x))), {.on_ready = optimizer.step_in_backward()});
     optimizer.step();
   });
-  CHECK(has(text, "or it is a copy of 'layers."));
+  CHECK(has(text, "it is a copy of 'layers."));
 
   optimizer.zero_grad();
   model.copies = false;

@@ -331,8 +331,8 @@ TEST_CASE("Muon makes the momentum orthogonal, takes only matrices, and steps al
   CHECK(complaint([] {
           optim::Muon(NamedTensors{{"bias", leaf(zeros({3}))}});
         }) ==
-        "Muon: 'bias' of shape (3,): it is no matrix (rows, cols); give it to an optimizer of "
-        "another kind, as AdamW");
+        "Muon: 'bias' of shape (3,): it is not a matrix (rows, cols); give it to another "
+        "optimizer, such as AdamW");
 
   Tensor small = leaf(ones({2, 2})), large = leaf(ones({600, 600}));
   small.set_grad(ones({2, 2})), large.set_grad(ones({600, 600}));
@@ -391,12 +391,12 @@ TEST_CASE("Muon with AdamW equals two separate optimizers, with one state") {
     CHECK(test::same_bits(apart[i].second, together[i].second));
   CHECK(complaint([&] {
           optim::MuonWithAdamW(std::vector<optim::MuonWithAdamW::Group>{{of.others, muon}});
-        }).find("it is no matrix") != std::string::npos);
+        }).find("it is not a matrix") != std::string::npos);
   CHECK(has(complaint([&] {
               optim::MuonWithAdamW(std::vector<optim::MuonWithAdamW::Group>{
                   {of.others, optim::AdamWOptions{.state_bits = 8}}});
             }),
-            "in 32 bits, not in 8"));
+            "must have 32 bits, it has 8"));
 }
 
 TEST_CASE("more optimizers: invalid settings are errors that name them") {

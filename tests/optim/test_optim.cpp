@@ -329,8 +329,8 @@ TEST_CASE("check_training_graph names the parameters that differ") {
   CHECK(complaint([&] { optim::check_training_graph(sum(a), both, sgd); }) ==
         "training graph: the loss does not depend on: b");
   CHECK(complaint([&] { optim::check_training_graph(loss + sum(c), both, sgd); }) ==
-        "training graph: the loss depends on what is no parameter of the model: a leaf of shape "
-        "(4,)");
+        "training graph: the loss depends on leaves that are not parameters of the model: a leaf "
+        "of shape (4,)");
   CHECK(complaint([&] { optim::check_training_graph(loss, both, sgd_a); }) ==
         "training graph: the optimizer lacks: b");
   CHECK(complaint([&] {

@@ -250,7 +250,7 @@ TEST_CASE("8 bits: Adam in f64, and an invalid number of bits") {
   }
   CHECK(sum(square(w)).item() < 20);  // at first 1,667
   CHECK_THROWS_WITH_AS(optim::Adam(std::vector<Tensor>{w}, {.state_bits = 4}),
-                       doctest::Contains("state_bits is 4; 32 or 8"), Error);
+                       doctest::Contains("state_bits must be 32 or 8, it is 4"), Error);
 }
 
 /// Quantizes a block by the definition: each number becomes the nearest value of the table times

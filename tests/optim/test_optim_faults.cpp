@@ -127,9 +127,9 @@ TEST_CASE("optimizers and averages: a model converted since is an error, not a n
   nn::to(layer, DType::f64);
   optimizer.zero_grad();
   sum(layer(ones({2, 3}, DType::f64))).backward();
-  CHECK(has(complaint([&] { optimizer.step(); }), "AdamW: the model does not hold"));
-  CHECK(has(complaint([&] { ema.update(); }), "Ema: the model does not hold"));
-  CHECK(has(complaint([&] { optim::EmaScope scope(ema); }), "Ema: the model does not hold"));
+  CHECK(has(complaint([&] { optimizer.step(); }), "AdamW: the model no longer uses"));
+  CHECK(has(complaint([&] { ema.update(); }), "Ema: the model no longer uses"));
+  CHECK(has(complaint([&] { optim::EmaScope scope(ema); }), "Ema: the model no longer uses"));
   CHECK_NOTHROW(optim::AdamW(nn::named_parameters(layer)).step());
 
   optim::AdamW later(nn::named_parameters(layer));
@@ -148,11 +148,11 @@ TEST_CASE("optimizers: the first step finds a parameter that `fields` lacks") {
   Net a(rng), b(rng), c(rng), d(rng);
   CHECK(step(a, [&](Net& n) { return n.used(x); }) == "");
   std::string text = step(b, [&](Net& n) { return n.used(x) * n.forgotten; });
-  CHECK(has(text, "a parameter of shape (4,) that nobody knows"));
+  CHECK(has(text, "a parameter of shape (4,) that belongs to no module"));
   CHECK(has(text, "`fields`"));
-  CHECK(has(step(c, [&](Net& n) { return n.also[0](n.used(x)); }), "nobody knows"));
+  CHECK(has(step(c, [&](Net& n) { return n.also[0](n.used(x)); }), "belongs to no module"));
   Net copy(d);  // a copy's parameter is unknown, too
-  CHECK(has(step(copy, [&](Net& n) { return n.used(x) * n.forgotten; }), "nobody knows"));
+  CHECK(has(step(copy, [&](Net& n) { return n.used(x) * n.forgotten; }), "belongs to no module"));
 
   // Backward may reach the unknown parameter after all steps inside it.
   Net early(rng);
@@ -161,7 +161,7 @@ TEST_CASE("optimizers: the first step finds a parameter that `fields` lacks") {
     backward(sum(early.used(x * early.forgotten)), {.on_ready = inside.step_in_backward()});
     inside.step();
   });
-  CHECK(has(text, "a parameter of shape (4,) that nobody knows"));
+  CHECK(has(text, "a parameter of shape (4,) that belongs to no module"));
 
   // No error if another module or another optimizer lists it, or if it is frozen.
   Net e(rng), f(rng), g(rng);
@@ -176,7 +176,7 @@ TEST_CASE("optimizers: the first step finds a parameter that `fields` lacks") {
   Net late(rng);
   optim::AdamW optimizer(nn::named_parameters(late));
   sum(square(late.used(x) * late.forgotten)).backward();
-  CHECK(has(complaint([&] { optimizer.step(); }), "nobody knows"));
+  CHECK(has(complaint([&] { optimizer.step(); }), "belongs to no module"));
   late.forgotten.tensor().set_requires_grad(false);
   CHECK(complaint([&] { optimizer.step(); }) == "");
 
@@ -191,8 +191,8 @@ TEST_CASE("check_training_graph: without a model, names leaves that the optimize
   optim::Sgd sgd(NamedTensors{{"a", a}});
   CHECK_NOTHROW(optim::check_training_graph(sum(a), sgd));
   CHECK(complaint([&] { optim::check_training_graph(sum(a) + sum(b), sgd); }) ==
-        "training graph: the loss depends on what is no parameter of the model: a leaf of shape "
-        "(3,)");
+        "training graph: the loss depends on leaves that are not parameters of the model: a leaf "
+        "of shape (3,)");
 }
 
 TEST_CASE("optimizers: parameters that share elements are refused, disjoint views are not") {
@@ -272,7 +272,7 @@ TEST_CASE("EmaScope: restores the weights when the evaluation throws, even witho
     CHECK(values(w)[99999] == 2);
     CHECK_THROWS_AS(ema.update(), Error);
     w.set_grad(ones({100000}));
-    CHECK(has(complaint([&] { optimizer.step(); }), "'w' holds averaged weights for now"));
+    CHECK(has(complaint([&] { optimizer.step(); }), "'w' holds averaged weights at the moment"));
     CHECK(has(complaint([&] { optimizer.step_in_backward()(w); }), "averaged weights"));
     CHECK(has(complaint([&] { optim::EmaScope second(ema); }), "swapped in already"));
     set_memory_cap(1);  // restoring must not allocate
@@ -316,10 +316,11 @@ TEST_CASE("EmaScope: writing into the averages is refused, computing with them i
   {
     optim::EmaScope averaged(ema);
     CHECK(has(complaint([&] { nn::load_state_dict(m, saved); }),
-              "load_state_dict: the model holds averages for now"));
-    CHECK(has(complaint([&] { ema.load_state_dict(ema.state_dict()); }), "holds averages for now"));
+              "load_state_dict: the model holds averages at the moment"));
+    CHECK(has(complaint([&] { ema.load_state_dict(ema.state_dict()); }),
+              "holds averages at the moment"));
     NoGradGuard guard;
-    CHECK(has(complaint([&] { (void)m.norm(x); }), "holds averages for now (EmaScope"));
+    CHECK(has(complaint([&] { (void)m.norm(x); }), "holds averages at the moment (EmaScope"));
     CHECK(has(complaint([&] { fill_(m.norm.running_mean, 3); }), "fill_"));
     nn::EvalScope evaluating(m);
     CHECK(m.norm(x).shape() == x.shape());
@@ -358,7 +359,7 @@ TEST_CASE("EmaScope: a backward pass into or out of a scope is an error that nam
       NoGradGuard guard;
       fill_(layer.weight, 1);
     }
-    CHECK(has(complaint([&] { after.backward(); }), "was written in place in between"));
+    CHECK(has(complaint([&] { after.backward(); }), "was written in place after it was saved"));
   }
 }
 
@@ -371,7 +372,7 @@ TEST_CASE("optimizers: two of them may not step with the same gradient, unless i
   first.step();
   const Floats once = values(w);
   const std::string text = complaint([&] { second.step(); });
-  CHECK(has(text, "another optimizer (Sgd) has stepped 'w'"));
+  CHECK(has(text, "another optimizer (Sgd) has already stepped 'w'"));
   CHECK(has(text, "zero_grad()"));
   CHECK(values(w) == once);
   CHECK(has(complaint([&] { second.step_in_backward()(w); }), "another optimizer"));

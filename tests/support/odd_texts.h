@@ -74,7 +74,7 @@ inline std::vector<NoText> no_texts() {
   return {
       {"%PDF-1.7\n%\xE2\xE3\xCF\xD3\n", "is no text but a PDF file"},
       {std::string("PK\3\4\x14\0\6\0", 8), "is no text but a zip archive, as docx"},
-      {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1 of Word", "is no text but a file of Word"},
+      {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1 of Word", "is no text but a Word, Excel or Outlook file"},
       {"{\\rtf1\\ansi hello}", "is no text but an RTF file"},
       {"\x89PNG\r\n\x1a\n", "is no text but a PNG file"},
       {"\xFF\xD8\xFF\xE0 JFIF", "is no text but a JPEG file"},

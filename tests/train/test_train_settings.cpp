@@ -248,7 +248,7 @@ TEST_CASE("settings: changes that an optimizer refuses") {
                        Error);
   // It has no state for a momentum.
   CHECK_THROWS_WITH_AS(sgd.set_settings({{"lr", 1}, {"momentum", 0.9}}),
-                       doctest::Contains("it keeps another state"), Error);
+                       doctest::Contains("these settings need another state"), Error);
   CHECK(sgd.settings() ==
         optim::NamedNumbers{
             {"lr", 0.1}, {"weight_decay", 0}, {"momentum", 0}, {"dampening", 0}, {"nesterov", 0}});

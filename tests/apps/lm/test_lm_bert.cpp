@@ -300,7 +300,7 @@ TEST_CASE("lm bert: a folder written by transformers") {
   refused(R"({"model_type": "bert", "num_attention_heads": -1})", "heads");
   refused(R"({"model_type": "bert", "position_embedding_type": "relative_key"})", "absolute");
   refused(R"({"model_type": "gpt2"})", "not a BERT");
-  refused(R"({"model_type": 3})", "config.json: model_type: expected a text, got 3");
+  refused(R"({"model_type": 3})", "config.json: model_type: expected a string, got 3");
   refused("{", "config.json: not JSON at line 1, column 2");
 }
 

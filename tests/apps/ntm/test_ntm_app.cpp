@@ -412,7 +412,7 @@ TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
   save_config(run.file("config.json"), settings_of(huge));
   eval.repeats = 0;
   eval.model = o.train.out;
-  CHECK_THROWS_WITH_AS(evaluate_model(eval), doctest::Contains("of another form"), IoError);
+  CHECK_THROWS_WITH_AS(evaluate_model(eval), doctest::Contains("mismatched"), IoError);
   CHECK_THROWS_WITH_AS(train_ntm(resume), doctest::Contains("config.json: it describes"), IoError);
   std::ofstream(run.file("config.json")) << "{\"task\": 3}";
   eval.model = o.train.out;

@@ -594,7 +594,7 @@ TEST_CASE("translate: sizes that do not match the weights are refused before any
       c.model.layers = layers;
       c.model.dim = c.model.hidden = 1 << 15;  // 12 GB per layer or more
       save_config(folder + "/config.json", settings_of(c));
-      CHECK_THROWS_WITH_AS(load_translator(folder), doctest::Contains("of another form"), IoError);
+      CHECK_THROWS_WITH_AS(load_translator(folder), doctest::Contains("mismatched"), IoError);
       CHECK_THROWS_WITH_AS(train_translation(resumed),
                            doctest::Contains("config.json: it describes"), IoError);
     }

@@ -43,17 +43,18 @@ TEST_CASE("the error for a foreign file names its format") {
   };
   for (const Row& row :
        {Row{kZip + "archive/data.pklFB", "a PyTorch file;"},
-        {"\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\2M\xe9\3."s, "a PyTorch file, or"},
-        {"\x80\5\x95\x0b\0\0\0\0\0\0\0}"s, "a PyTorch file, or"},
-        {"PK\3\4-\0\0\0\0\0\0\0!\0n\x99\xb2(\xff\xff\xff\xff\5\0\x14\0a.npy\1\0"s, "npz"},
+        {"\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\2M\xe9\3."s, "a PyTorch file or"},
+        {"\x80\5\x95\x0b\0\0\0\0\0\0\0}"s, "a PyTorch file or"},
+        {"PK\3\4-\0\0\0\0\0\0\0!\0n\x99\xb2(\xff\xff\xff\xff\5\0\x14\0a.npy\1\0"s,
+         "a NumPy npz file"},
         {kZip + "notes.txt", "a zip archive;"},
-        {"GGUF\3\0\0\0\x23\1\0\0\0\0\0\0"s, "a GGUF file"},
+        {"GGUF\3\0\0\0\x23\1\0\0\0\0\0\0"s, "a llama.cpp GGUF file"},
         {"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0"s, "an HDF5 file"},
-        {"\x93NUMPY\1\0v\0{'descr'"s, "an npy file"},
+        {"\x93NUMPY\1\0v\0{'descr'"s, "a NumPy npy file"},
         {"\x08\x07\x12\x07pytorch\x1a\x05"s, "an ONNX file"},
         {"\x1f\x8b\x08\0\0\0\0\0\0\3"s, "a gzip file"},
-        {"version https://git-lfs.github.com/spec/v1\noid", "a pointer of Git LFS"},
-        {"{\"metadata\": {}}", "a text of JSON"}}) {
+        {"version https://git-lfs.github.com/spec/v1\noid", "a Git LFS pointer"},
+        {"{\"metadata\": {}}", "a JSON file"}}) {
     const std::string told = complaint("w.bin", row.bytes);
     CAPTURE(told);
     CHECK(has(told, ": this is "));

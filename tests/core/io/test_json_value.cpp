@@ -51,7 +51,7 @@ TEST_CASE("JSON values have the expected type, or the error gives path and value
   CHECK(said([](V v) { v.at("a").at("b").at(1).at("c").integer(); }) ==
         "a.b[1].c: 2.5 is not an integer below 2^63");
   CHECK(said([](V v) { v.at("a").at("b").at(1).at("c").text(); }) ==
-        "a.b[1].c: expected a text, got 2.5");
+        "a.b[1].c: expected a string, got 2.5");
   CHECK(said([](V v) { v.at("large").integer(); }) ==
         "large: 18446744073709551615 is not an integer below 2^63");
   CHECK(said([](V v) { v.at("t").boolean(); }) == "t: expected true or false, got \"text\"");
@@ -61,7 +61,7 @@ TEST_CASE("JSON values have the expected type, or the error gives path and value
   CHECK(said([](V v) { v.at("a").at("x"); }) == "a: it has no x");
   CHECK(said([](V v) { v.at("x"); }) == "it has no x");
   CHECK(said([](V v) { v.at("a").at("b").at(2); }) ==
-        "a.b: expected a list of 3 or more, got [1,{\"c\":2.5}]");
+        "a.b: expected a list of at least 3 elements, got [1,{\"c\":2.5}]");
   CHECK(said([](V v) { v.at("a").at("b").at(0).integer(2, 9); }) ==
         "a.b[0]: it is 1, it must be from 2 to 9");
   CHECK(said([](V v) { v.at("a").at("b").at(0).integer(2); }) ==
@@ -108,7 +108,7 @@ TEST_CASE("text that is not JSON is refused with line and column") {
   CHECK(said("") == "not JSON: it is empty");
   CHECK(said("\n \n") == "not JSON: it is empty");
   CHECK(said(std::string(9, '\0')) ==
-        "not JSON: it holds zeros alone, as a loss of power may leave a file");
+        "not JSON: it holds only zero bytes, perhaps after a power failure");
   CHECK(said("{\"a\": 1e400}") == "not JSON: number overflow parsing '1e400'");
   CHECK(said("{\"a\": tru}") == "not JSON at line 1, column 10: invalid literal");
   CHECK(said("{} {}") == "not JSON at line 1, column 4: unexpected '{'; expected end of input");

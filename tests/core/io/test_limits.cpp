@@ -78,7 +78,7 @@ std::string npz_of_zeros(size_t count) {
 TEST_CASE("limits: JSON that is too deep or too long is refused, with the byte") {
   CHECK(parse_json(repeated("[", 64) + repeated("]", 64)).is_array());
   CHECK(json_error(repeated("[", 65) + repeated("]", 65)) ==
-        "byte 64 of the JSON is 65 levels deep; at most 64");
+        "byte 64 of the JSON is 65 levels deep; the limit is 64");
   CHECK(contains(json_error(repeated("{\"a\":", 100000)), "byte 320 of the JSON is 65 levels"));
   // Brackets in strings do not count, and closed brackets add no depth.
   CHECK(parse_json("[\"" + repeated("[{\\\"", 200) + "\"]").size() == 1);

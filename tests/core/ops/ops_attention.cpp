@@ -319,7 +319,7 @@ TEST_CASE("attention: no keys, no heads, no examples") {
 TEST_CASE("attention: wrong arguments name the rule and the values") {
   Tensor q = zeros({2, 4, 3, 8}), k = zeros({2, 3, 5, 8});
   CHECK_THROWS_WITH_AS(attention(q, k, k),
-                       doctest::Contains("3 heads of keys do not divide 4 heads"), Error);
+                       doctest::Contains("the 3 key heads must divide the 4 query heads"), Error);
   Tensor fine = zeros({2, 4, 5, 8});
   auto run = [&](const AttentionOptions& o) { return attention(q, fine, fine, o); };
   CHECK_THROWS_WITH_AS(run({.mask = {.lengths = tensor<int64_t>({5, 6}, {2})}}),
@@ -332,13 +332,14 @@ TEST_CASE("attention: wrong arguments name the rule and the values") {
                        doctest::Contains(".to()"), Error);
   CHECK_THROWS_WITH_AS(run({.dropout = 0.1}), doctest::Contains("set .rng"), Error);
   CHECK_THROWS_WITH_AS(self_attention(zeros({2, 3, 30}), {.heads = 4}),
-                       "self_attention: 30 channels are not queries of 4 heads beside keys and "
-                       "values of 4 each: they must be a multiple of 4 + 2 * 4",
+                       "self_attention: 30 channels cannot be split into 4 query heads and 4 heads "
+                       "each for keys and values: give a multiple of 4 + 2 * 4 channels",
                        Error);
   CHECK_THROWS_WITH_AS(self_attention(zeros({2, 3, 30}), {.heads = 4, .kv_heads = 2}),
-                       doctest::Contains("30 channels are not queries of 4 heads"), Error);
-  CHECK_THROWS_WITH_AS(cross_attention(zeros({2, 3, 8}), zeros({2, 5, 30}), {.heads = 4}),
-                       doctest::Contains("30 channels are not keys and values of 4 heads"), Error);
+                       doctest::Contains("30 channels cannot be split into 4 query heads"), Error);
+  CHECK_THROWS_WITH_AS(
+      cross_attention(zeros({2, 3, 8}), zeros({2, 5, 30}), {.heads = 4}),
+      doctest::Contains("30 channels cannot be split into keys and values of 4 heads"), Error);
 }
 
 }  // namespace

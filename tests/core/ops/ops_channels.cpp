@@ -222,7 +222,7 @@ TEST_CASE("channels: errors name the op and the rule") {
   };
   const Tensor x = zeros({2, 3, 4});
   says("glu: axis 1 of shape (2, 3, 4) cannot be split into halves", [&] { return glu(x, 1); });
-  says("prelu: the weight must be (1,) or, one for each channel, (3,)",
+  says("prelu: the weight must have shape (1,), or (3,) with one number per channel",
        [&] { return prelu(x, zeros({4})); });
   says("prelu: x is f32", [&] { return prelu(x, zeros({3}, DType::f64)); });
   says("instance_norm: needs (N, C, ...)", [&] { return instance_norm(zeros({2, 3})); });

@@ -90,8 +90,8 @@ TEST_CASE("creation: arange, linspace, eye, one_hot as in PyTorch") {
   CHECK(arange(0.0, -1.0, 1.0, DType::i64).numel() == 0);
   CHECK_THROWS_WITH_AS(arange(0., 300., 1., DType::u8), doctest::Contains("299 does not fit u8"),
                        Error);
-  CHECK_THROWS_WITH_AS(arange(0., 1e300, 1., DType::i64), doctest::Contains("no integer of i64"),
-                       Error);
+  CHECK_THROWS_WITH_AS(arange(0., 1e300, 1., DType::i64),
+                       doctest::Contains("not an integer that fits i64"), Error);
   CHECK(linspace(0, 1, 5).to_vector<double>() == std::vector<double>{0, .25, .5, .75, 1});
   CHECK(linspace(3, 9, 1).to_vector<double>() == std::vector<double>{3});
   CHECK(linspace(0, .1, 1000, DType::f64).to_vector<double>().back() == .1);

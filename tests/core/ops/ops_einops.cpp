@@ -120,14 +120,15 @@ TEST_CASE("rearrange: errors name the axis") {
   fails("a b c -> a b c d", "'d' on the right only");
   fails("a a c -> a c", "'a' twice on one side (position 2)");
   fails("a (b d) c -> a b d c", "leaves the sizes of both 'b' and 'd' open");
-  fails("a (b d) c -> a b d c", "cannot split axis 1 of (2, 6, 3): 'd' is to be 6 / 4", {{"b", 4}});
+  fails("a (b d) c -> a b d c", "cannot split axis 1 of (2, 6, 3): 'd' would have 6 / 4 elements",
+        {{"b", 4}});
   fails("a b c -> a b c", "has no axis 'x'", {{"x", 4}});
-  fails("a b c -> a b c", "takes 5 elements for axis 1", {{"b", 5}});
+  fails("a b c -> a b c", "needs 5 elements on axis 1", {{"b", 5}});
   fails("a (b c -> a b c", "'(' without its ')'");
   fails("a ((b) c) -> a b c", "unexpected '('");
   fails("a b) c -> a b c", "unexpected ')'");
   fails("a b+c -> a b c", "unexpected '+' at position 3");
-  fails("a 1 c -> a c", "takes 1 elements for axis 1");
+  fails("a 1 c -> a c", "needs 1 elements on axis 1");
   fails("a 2x c -> a c", "'2x' at position 2");
   fails("a b c -> a b c ...", "'...' on the right only");
   fails("(a ...) -> a", "brackets on the left");
@@ -147,9 +148,9 @@ TEST_CASE("rearrange: axis names are Python identifiers; '...' is a word of its 
   auto fails = [&](const char* pattern, const char* message) {
     CHECK_THROWS_WITH_AS(rearrange(x, pattern), doctest::Contains(message), Error);
   };
-  fails("_e b c -> b c _e", "has '_e' at position 0: names neither begin nor end with '_'");
-  fails("e_ b c -> b c e_", "'e_' at position 0: names neither");
-  fails("_ b c -> b c _", "'_' at position 0: names neither");
+  fails("_e b c -> b c _e", "has '_e' at position 0: a name must not begin or end with '_'");
+  fails("e_ b c -> b c e_", "'e_' at position 0: a name must not");
+  fails("_ b c -> b c _", "'_' at position 0: a name must not");
   fails("a b ...2 -> a b ...2", "'...2' at position 4");
   fails("1... -> 1...", "'1...' at position 0");
   fails("a... -> a...", "'a...' at position 0");
@@ -160,13 +161,13 @@ TEST_CASE("rearrange: axis names are Python identifiers; '...' is a word of its 
   fails("... ... -> ...", "'...' twice");
   fails("1a b c -> b c 1a", "'1a' at position 0");
   fails("1_0 b c -> b c", "'1_0' at position 0");
-  fails("a\u00b2 b c -> b c", "neither a name");   // a superscript two is no letter
-  fails("\u0662 b c -> b c", "neither a name");    // starts with a digit
-  fails("\u0301a b c -> b c", "neither a name");   // starts with a mark
-  fails("a\u00a0b c d -> c d", "neither a name");  // a no-break space
-  fails("a\u2026 b c -> b c", "neither a name");   // the single character of three dots
-  fails("a\xff b c -> b c", "neither a name");     // invalid UTF-8
-  fails("\u037a b c -> b c", "neither a name");    // two characters when normalised
+  fails("a\u00b2 b c -> b c", "neither a valid name");   // a superscript two is no letter
+  fails("\u0662 b c -> b c", "neither a valid name");    // starts with a digit
+  fails("\u0301a b c -> b c", "neither a valid name");   // starts with a mark
+  fails("a\u00a0b c d -> c d", "neither a valid name");  // a no-break space
+  fails("a\u2026 b c -> b c", "neither a valid name");   // the single character of three dots
+  fails("a\xff b c -> b c", "neither a valid name");     // invalid UTF-8
+  fails("\u037a b c -> b c", "neither a valid name");    // two characters when normalised
   CHECK(rearrange(x, "\u00e9 \u9ad8 \u0627 -> \u0627 (\u00e9 \u9ad8)").shape() == Shape{3, 12});
   CHECK(rearrange(x, "a\u0301 b\u0662 \u2118x -> b\u0662 a\u0301 \u2118x").shape() ==
         Shape{6, 2, 3});

@@ -292,7 +292,8 @@ TEST_CASE("elementary: bits") {
   CHECK(bitwise_or(zeros({0, 3}, DType::u8), u8({1})).shape() == Shape{0, 3});
   CHECK_THROWS_WITH_AS(bitwise_and(f64({1}), a), doctest::Contains("bitwise_and: needs integers"),
                        Error);
-  CHECK_THROWS_WITH_AS(bitwise_left_shift(a, i64({-1})), doctest::Contains("less than 0"), Error);
+  CHECK_THROWS_WITH_AS(bitwise_left_shift(a, i64({-1})), doctest::Contains("not be negative"),
+                       Error);
 }
 
 TEST_CASE("elementary: same bits on any number of threads") {

@@ -329,16 +329,16 @@ TEST_CASE("ctc_loss: strided input, no second derivative, errors") {
   auto refused = [&](const char* text, const auto& fn) {
     CHECK_THROWS_WITH_AS(static_cast<void>(fn()), doctest::Contains(text), Error);
   };
-  refused("target 3 of sample 1 (symbol 0) is outside [0, 3)", [&] {
+  refused("target 3 of sample 1 at position 0 must be a class in [0, 3)", [&] {
     return ctc_loss(lp, tensor({1, 3}, {2, 1}, DType::i64), {5, 5}, {1, 1});
   });
-  refused("or the blank 1", [&] {
+  refused("not the blank 1", [&] {
     return ctc_loss(lp, tensor({1, 2}, {2, 1}, DType::i64), {5, 5}, {1, 1}, {.blank = 1});
   });
   refused("input length 6 of sample 0", [&] { return ctc_loss(lp, y, {6, 5}, {1, 1}); });
   refused("target length 3 of sample 1", [&] { return ctc_loss(lp, y, {5, 5}, {1, 3}); });
   refused("target length -1", [&] { return ctc_loss(lp, y, {5, 5}, {1, -1}); });
-  refused("sum up to 3, the targets are 4", [&] {
+  refused("add up to 3, but there are 4 targets", [&] {
     return ctc_loss(lp, flatten(y), {5, 5}, {1, 2});
   });
   refused("1 input lengths", [&] { return ctc_loss(lp, y, {5}, {1, 2}); });
@@ -388,7 +388,7 @@ TEST_CASE("losses.h: errors name op, rule and values") {
   refused("probabilities in [0, 1]", [&] {
     return binary_cross_entropy(tensor({NAN, .5}, {2}), zeros({2}));
   });
-  refused("var of shape (4,) for an input (3, 4)",
+  refused("var of shape (4,) does not fit an input of shape (3, 4)",
           [&] { return gaussian_nll_loss(a, a, ones({4})); });
   refused("a variance is negative: -1", [&] { return gaussian_nll_loss(a, a, -1); });
   refused("gamma must not be negative", [&] { return sigmoid_focal_loss(a, a, {.gamma = -1}); });

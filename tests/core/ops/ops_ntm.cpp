@@ -274,7 +274,7 @@ TEST_CASE("ntm_step: errors") {
   CHECK_THROWS_WITH_AS(ntm_step(zeros({2, 24}), zeros({2, 28}, DType::f64), m),
                        doctest::Contains("convert one with .to()"), Error);
   CHECK_THROWS_WITH_AS(ntm_step(zeros({2, 24}), zeros({2, 28}), {.locations = 0, .width = 3}),
-                       doctest::Contains("at least one location"), Error);
+                       doctest::Contains("locations and width must be positive"), Error);
   CHECK_THROWS_WITH_AS(ntm_state({zeros({1, 2}), zeros({1, 2, 3}), zeros({1, 3, 2})}),
                        doctest::Contains("needs reads (B, R, M)"), Error);
 }

@@ -153,7 +153,7 @@ TEST_CASE("conv: same_padding keeps the sizes and puts an odd pad at the end") {
   }
   CHECK(conv1d(zeros({1, 1, 4}), zeros({1, 1, 2}), {}, {.same_padding = true}).size(2) == 4);
   CHECK_THROWS_WITH_AS(conv2d(x, w, {}, {.stride = 2, .same_padding = true}),
-                       doctest::Contains("same_padding goes with stride 1"), Error);
+                       doctest::Contains("same_padding needs stride 1"), Error);
   CHECK_THROWS_WITH_AS(conv2d(x, w, {}, {.padding = 1, .same_padding = true}),
                        doctest::Contains("conv2d: same_padding"), Error);
 }
@@ -508,8 +508,8 @@ TEST_CASE("ops on space: errors name the op, the rule and a way out") {
     return max_pool2d(zeros({1, 1, 1, 1}), {.padding = 2, .dilation = 3});
   });
   says(
-      "max_pool2d: the input must be (batch, channels, height, width), got (4, 5, 6); one "
-      "without a batch is unsqueeze(x, 0)",
+      "max_pool2d: the input must be (batch, channels, height, width), got (4, 5, 6); if it "
+      "has no batch axis, give unsqueeze(x, 0)",
       [&] {
         return max_pool2d(zeros({4, 5, 6}));
       });
@@ -526,19 +526,19 @@ TEST_CASE("ops on space: errors name the op, the rule and a way out") {
        [&] { return interpolate(x, {.size = 2, .align_corners = false}); });
   says("antialias is for bilinear and bicubic",
        [&] { return interpolate(x, {.size = 2, .antialias = true}); });
-  says("recompute_scale_factor goes with",
+  says("recompute_scale_factor needs scale_factor",
        [&] { return interpolate(x, {.size = 2, .recompute_scale_factor = true}); });
   says("3 sizes or factors for 2 spatial axes", [&] {
     return interpolate(x, {.size = {1, 2, 3}});
   });
-  says("scale_factor 0.1 makes 0 elements", [&] { return interpolate(x, {.scale_factor = 0.1}); });
-  says("pixel_shuffle: 4 channels do not divide by 3 * 3", [&] { return pixel_shuffle(x, 3); });
-  says("pixel_unshuffle: planes of (1, 4, 5, 6) do not divide by 2",
+  says("scale_factor 0.1 gives 0 elements", [&] { return interpolate(x, {.scale_factor = 0.1}); });
+  says("pixel_shuffle: 4 channels are not divisible by 3 * 3", [&] { return pixel_shuffle(x, 3); });
+  says("pixel_unshuffle: the planes of (1, 4, 5, 6) are not divisible by 2",
        [&] { return pixel_unshuffle(x, 2); });
   says("fold: an output of (4, 4) with these options has 3 x 3 = 9 windows", [&] {
     return fold(zeros({1, 8, 8}), {4, 4}, {.kernel = 2});
   });
-  says("fold: needs x (batch, channels * 4 of the kernel, windows)", [&] {
+  says("fold: needs x (batch, channels * 4 kernel elements, windows)", [&] {
     return fold(zeros({1, 6, 9}), {4, 4}, {.kernel = 2});
   });
   says("unfold: a kernel of 7", [&] { return unfold(x, {.kernel = 7}); });

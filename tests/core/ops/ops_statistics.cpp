@@ -337,7 +337,8 @@ TEST_CASE("bincount, searchsorted, histogram: PyTorch's numbers") {
               return square(bincount(i64({1, 1, 3}), w));
             },
             f64({0.5, 1, 2})) == Doubles{3, 3, 4});
-  CHECK_THROWS_WITH_AS(bincount(i64({1, -1})), doctest::Contains("-1 is negative"), Error);
+  CHECK_THROWS_WITH_AS(bincount(i64({1, -1})), doctest::Contains("must not be negative, got -1"),
+                       Error);
   CHECK_THROWS_WITH_AS(bincount(f64({1})), doctest::Contains("needs integers"), Error);
 
   Tensor line = f64({1, 2, 2, 3}), at = f64({2, kNan, 0, 4});
@@ -392,7 +393,8 @@ TEST_CASE("multinomial: frequencies, no replacement, errors") {
   Rng a(3), b(3);
   CHECK(list(multinomial(w, 5, a, true)) == list(multinomial(w, 5, b, true)));
   CHECK(multinomial(zeros({0, 3}), 2, rng).shape() == Shape{0, 2});
-  CHECK_THROWS_WITH_AS(multinomial(w, 4, rng), doctest::Contains("draws 4 of 3"), Error);
+  CHECK_THROWS_WITH_AS(multinomial(w, 4, rng),
+                       doctest::Contains("cannot draw 4 different indices from 3"), Error);
   CHECK_THROWS_WITH_AS(multinomial(f64({0, 0}), 1, rng), doctest::Contains("all 0"), Error);
   CHECK_THROWS_WITH_AS(multinomial(f64({1, -1}), 1, rng), doctest::Contains("not negative"), Error);
   CHECK_THROWS_WITH_AS(multinomial(f64({1, kInf}), 1, rng), doctest::Contains("finite"), Error);

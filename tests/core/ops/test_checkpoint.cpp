@@ -290,7 +290,7 @@ TEST_CASE("checkpoint: an fn that behaves differently when it runs again is refu
   CHECK(complaint([&](Args in) { return layers[1](in[0]); }, [] {}).empty());
   int64_t rows = 1;
   auto rowed = [&](Args in) { return slice(in[0], 0, 0, rows); };
-  CHECK(has(complaint(rowed, [&] { rows = 2; }), "gave (1, 4) when it ran first"));
+  CHECK(has(complaint(rowed, [&] { rows = 2; }), "gave (1, 4) in the forward pass"));
   nn::set_requires_grad(layers[1], false);
   i = 0;
   CHECK(has(complaint(layer, [&] { i = 1; }), "other parameters"));  // now a frozen one

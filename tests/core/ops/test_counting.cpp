@@ -243,8 +243,7 @@ TEST_CASE("histograms without a given range") {
                          Error);
   }
   CHECK_THROWS_WITH_AS(histogram(tensor(Doubles{-1e308, 1e308}), 2),
-                       doctest::Contains("-1e+308 to 1e+308 is a range whose width is above"),
-                       Error);
+                       doctest::Contains("the range -1e+308 to 1e+308 is too wide"), Error);
   CHECK(bincount(zeros({0}, DType::i64)).numel() == 0);
   CHECK(bincount(zeros({0}, DType::u8), {}, 2).to_vector<int64_t>() == Ints{0, 0});
   CHECK(bincount(zeros({0}, DType::i64), zeros({0})).dtype() == DType::f32);

@@ -121,11 +121,11 @@ TEST_CASE("on_gradient: a wrong result of the function is an error") {
     return std::string("no error");
   };
   CHECK(text([](const Tensor& dy) { return unsqueeze(dy, 0); }) ==
-        "on_gradient: the function returned f64 (1, 2) for the gradient f64 (2,)");
+        "on_gradient: the function returned f64 (1, 2), but the gradient is f64 (2,)");
   CHECK(text([](const Tensor& dy) { return dy.to(DType::f32); }).find("f32") != std::string::npos);
   CHECK(text([](const Tensor& dy) { return mul_(dy, 2.), dy; }).find("the function wrote to") !=
         std::string::npos);
-  CHECK(text({}) == "on_gradient: there is no function to call");
+  CHECK(text({}) == "on_gradient: the function is empty; give one to call");
   CHECK(text([](const Tensor&) -> Tensor { throw std::runtime_error("mine"); }) == "mine");
   CHECK_THROWS_AS(on_gradient(Tensor(), [](const Tensor& dy) { return dy; }), Error);
   CHECK(!x.grad().defined());

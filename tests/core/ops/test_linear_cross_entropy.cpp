@@ -214,7 +214,7 @@ TEST_CASE("linear_cross_entropy: errors name the rule and the values") {
   CHECK_THROWS_WITH_AS(linear_cross_entropy(x, w, zeros({3}), ids(0, 1)),
                        doctest::Contains("the bias must be (4,)"), Error);
   CHECK_THROWS_WITH_AS(linear_cross_entropy(x, w, none, zeros({2, 4})),
-                       doctest::Contains("take cross_entropy of a linear"), Error);
+                       doctest::Contains("call cross_entropy on the result of linear"), Error);
   CHECK_THROWS_WITH_AS(linear_cross_entropy(x, w, none, zeros({3}, DType::i64)),
                        doctest::Contains("one class for each of its rows"), Error);
   CHECK_THROWS_WITH_AS(linear_cross_entropy(x, w.to(DType::f64), none, ids(0, 1)),

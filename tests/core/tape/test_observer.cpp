@@ -363,9 +363,9 @@ TEST_CASE("the anomaly detector does not blame an op for a NaN already in the gr
   w.tensor().set_grad(full(w.shape(), kNan));
   {
     AnomalyDetector detector;
-    CHECK(
-        error_of([&] { backward(sum(net(x))); }) ==
-        "blocks.1.down: the gradient of input 1 of linear had gathered NaN: f32 (8, 16), 128 NaN");
+    CHECK(error_of([&] { backward(sum(net(x))); }) ==
+          "blocks.1.down: the gradient gathered for input 1 of linear already had NaN: f32 (8, "
+          "16), 128 NaN");
   }
   w.tensor().set_grad(full(w.shape(), HUGE_VAL));
   AnomalyDetector strict({.infinities = true});

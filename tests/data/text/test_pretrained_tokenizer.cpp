@@ -161,7 +161,7 @@ TEST_CASE("pretrained tokenizers: unsupported and invalid parts are refused by n
       {"1e+77 is not an integer",
        [](json& f) { f["post_processor"]["single"][0]["SpecialToken"]["type_id"] = 1e77; }},
       {"of id -5 cannot be", [](json& f) { f["added_tokens"][0]["id"] = -5; }},
-      {"added_tokens[0].content: expected a text, got 7",
+      {"added_tokens[0].content: expected a string, got 7",
        [](json& f) { f["added_tokens"][0]["content"] = 7; }},
   };
   for (const auto& row : rows) {
