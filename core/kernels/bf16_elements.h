@@ -8,6 +8,8 @@
 
 namespace tern::kernels {
 
+constexpr int64_t kBf16Group = 32;  ///< places of k that products sum separately
+
 /// y[i] = x[i] as bf16 products round it: to nearest, ties to even. Products read numbers below
 /// 1.2e-38 as zero. Such numbers become the smallest number, which products also read as zero. So a
 /// stored element is 0 only if x[i] is 0.

@@ -42,26 +42,54 @@ struct Forward {
   ColumnPlaces places;
 
   void run() const {
+    if (!in_quads()) return multiply(w);
+    const int64_t k = Windows::quads_of(c) * 4 * c.taps();
+    Scratch<float> ordered(c.out * k);
+    order_weights(ordered.data(), k);
+    multiply(ordered.data());
+  }
+
+ private:
+  /// bf16 tiles take four channels at once, where filling up the last ones costs little.
+  bool in_quads() const { return in_bf16() && c.in_group() >= 8; }
+
+  /// The weights in the order of Windows::Order::quads: rows of k.
+  void order_weights(float* to, int64_t k) const {
+    const int64_t in = c.in_group(), taps = c.taps();
+    parallel_for(c.out, 1 + kGrainOfWeights / k, [=, this](int64_t begin, int64_t end) {
+      std::fill(to + begin * k, to + end * k, 0.f);
+      for (int64_t o = begin; o < end; ++o)
+        for (int64_t i = 0; i < in; ++i) {
+          const float* from = w + (o * in + i) * taps;
+          float* row = to + o * k + i / 4 * 4 * taps + i % 4;
+          for (int64_t t = 0; t < taps; ++t) row[4 * t] = from[t];
+        }
+    });
+  }
+
+  void multiply(const float* weights) const {
     const double flops = 2 * static_cast<double>(c.work());
     const bool shared = flops >= kWorthSharing * static_cast<double>(c.groups) && c.groups <= 4;
     const int64_t columns = c.batch * c.out_plane();
     if (shared) {
-      for (int64_t g = 0; g < c.groups; ++g) run_group(g, 0, columns, /*shared=*/true);
+      for (int64_t g = 0; g < c.groups; ++g) run_group(weights, g, 0, columns, /*shared=*/true);
       return;
     }
     const int64_t parts = ceil_div(columns, kColumnsAlone);
     parallel_blocks(c.groups * parts, c.work(), [&](int64_t task) {
       const int64_t first = task % parts * kColumnsAlone;
-      run_group(task / parts, first, std::min(kColumnsAlone, columns - first), /*shared=*/false);
+      run_group(weights, task / parts, first, std::min(kColumnsAlone, columns - first),
+                /*shared=*/false);
     });
   }
 
- private:
-  void run_group(int64_t group, int64_t column, int64_t columns, bool shared) const {
-    const int64_t m = c.out_group(), k = c.in_group() * c.taps();
-    const Windows windows(c, Windows::Order::planes, x, group * c.in_group());
+  void run_group(const float* weights, int64_t group, int64_t column, int64_t columns,
+                 bool shared) const {
+    const Windows windows(c, in_quads() ? Windows::Order::quads : Windows::Order::planes, x,
+                          group * c.in_group());
+    const int64_t m = c.out_group(), k = windows.features();
     const ConvFactors factors{&windows, 0, column, {}, places};
-    Product<float> p{m, columns, k, {w + group * m * k, {k, 1}}, {}};
+    Product<float> p{m, columns, k, {weights + group * m * k, {k, 1}}, {}};
     p.c = y + group * m * channel_step;
     p.ldc = channel_step;
     p.conv = &factors;

@@ -2,6 +2,9 @@
 // and columns of the window matrix from there.
 #include "tern/core/kernels/conv_windows.h"
 
+#include <bit>
+#include <type_traits>
+
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/kernels/bf16_elements.h"
@@ -83,6 +86,38 @@ template <class T>
   for (; i < count; ++i) to[i] = widened(from[i]);
 }
 
+/// to[i] = a word of bfloat16 numbers for begin <= i < end: upper[i * step] and lower[i * step], or
+/// 0 for those that the masks leave out.
+template <class T>
+[[gnu::always_inline]] inline void join(const T* upper, const T* lower, uint32_t upper_mask,
+                                        uint32_t lower_mask, float* to, int64_t begin, int64_t end,
+                                        int64_t step) {
+  auto word = [=](int64_t i) {
+    const uint32_t u = std::bit_cast<uint32_t>(as_factor(upper[i * step]));
+    const uint32_t l = std::bit_cast<uint32_t>(as_factor(lower[i * step]));
+    to[i] = std::bit_cast<float>((u & upper_mask) | (l >> 16 & lower_mask));
+  };
+  auto words = [=]<int kCount>(std::integral_constant<int, kCount>, int64_t i) {
+    for (int64_t j = i; j < i + kCount; ++j) word(j);
+  };
+  // Whole vectors where columns are neighbours. The last one overlaps.
+  constexpr std::integral_constant<int, 16> k16;
+  constexpr std::integral_constant<int, 8> k8;
+  int64_t i = begin;
+  if (step == 1) {
+    for (; i + 16 <= end; i += 16) words(k16, i);
+    if (i + 8 <= end) {
+      words(k8, i);
+      i += 8;
+    }
+    if (i < end && end - begin >= 8) {
+      words(k8, end - 8);
+      i = end;
+    }
+  }
+  for (; i < end; ++i) word(i);
+}
+
 /// Copies `count` numbers in whole vectors. Reads and writes up to 7 numbers more.
 [[gnu::always_inline]] inline void copy_vectors(const float* from, float* to, int64_t count) {
   for (int64_t j = 0; j < count; j += 8) {
@@ -106,27 +141,31 @@ int64_t Windows::feature_of(int64_t column) const {
 }
 
 Windows::Part::Part(const Windows& w, int64_t first_row, int64_t rows, int64_t first_column,
-                    int64_t columns)
+                    int64_t columns, WordOrder words)
     : c_(w.c_),
       w_(w),
-      planes_(w.order_ == Order::planes),
+      words_(words),
+      planes_(w.order_ != Order::pixels),
       in_place_(reads_in_place()),
       first_row_(first_row),
+      rows_(rows),
       pictures_((planes_ ? (first_column + columns - 1) : (first_row + rows - 1)) / c_.out_plane() -
                 (planes_ ? first_column : first_row) / c_.out_plane() + 1),
       picture_(pictures_),
-      place_(rows),
+      place_(words == WordOrder::none ? rows : ceil_div(rows, kBf16Group) * kBf16Group / 2),
       held_([&] {
-        // The channels that are held: in the order of pixels, whole blocks of them.
-        const int64_t per_channel = planes_ ? c_.taps() : kChannels * c_.taps();
-        const int64_t together = planes_ ? 1 : kChannels;
+        // The channels that are read, in whole blocks.
+        const int64_t together = !planes_ ? kChannels : w.quads() ? 4 : 1;
         const int64_t from = planes_ ? first_row : first_column;
         const int64_t last = from + (planes_ ? rows : columns) - 1;
-        first_channel_ = from / per_channel * together;
-        channels_ = std::min((last / per_channel + 1) * together, c_.in_group()) - first_channel_;
+        const int64_t first = from / (together * c_.taps()) * together;
+        const int64_t end = (last / (together * c_.taps()) + 1) * together;
+        first_channel_ = first;
+        channels_ = std::min(end, c_.in_group()) - first;
+        planes_held_ = words == WordOrder::none ? end - first : (end - first) / 2;
         return planes_ ? plan(first_column, columns) : plan(first_row, rows);
       }()) {
-  set_places(rows);
+  words == WordOrder::none ? set_places() : set_word_places();
   const Factor x =
       w.x_.at((first_picture_ * c_.in + w.first_channel_ + first_channel_) * c_.plane());
   data_ = in_place_ ? static_cast<const float*>(x.data) : held_.data();
@@ -137,7 +176,7 @@ Windows::Part::Part(const Windows& w, int64_t first_row, int64_t rows, int64_t f
 /// copies read nothing after them.
 bool Windows::Part::reads_in_place() const {
   const Conv::Sizes ones{1, 1, 1};
-  if (!planes_ || w_.x_.bf16 || c_.stride != ones) return false;
+  if (w_.order_ != Order::planes || w_.x_.bf16 || c_.stride != ones) return false;
   for (size_t a = 0; a < 3; ++a)
     if (c_.padding[a] != 0 ||
         c_.out_size[a] - 1 + (c_.kernel[a] - 1) * c_.dilation[a] >= c_.size[a])
@@ -195,7 +234,7 @@ int64_t Windows::Part::plan(int64_t first_output, int64_t outputs) {
   }
   depth_ = most_heights * row_;
   plane_ = most_depths * depth_;
-  picture_size_ = plane_ * (planes_ ? channels_ : ceil_div(channels_, kChannels));
+  picture_size_ = plane_ * (planes_ ? planes_held_ : ceil_div(channels_, kChannels));
   for (int64_t i = 0; i < pictures_; ++i) {
     Picture& p = picture_.data()[i];
     p.origin = i * picture_size_ - p.depth * depth_ - p.height * row_;
@@ -221,79 +260,117 @@ int64_t Windows::Part::of_output_row(const Picture& p, int64_t row) const {
   return p.origin + d * depth_ + h * row_ - left;
 }
 
-void Windows::Part::set_places(int64_t rows) {
+void Windows::Part::set_places() {
   int64_t* place = place_.data();
   if (planes_) {
-    const int64_t taps = c_.taps();
-    for (int64_t i = 0; i < rows; ++i) {
-      const int64_t k = first_row_ + i;
-      place[i] = i < taps ? (k / taps - first_channel_) * plane_ + of_tap(k % taps)
-                          : place[i - taps] + plane_;
+    // Rows of `together` channels alternate: (channel / together, tap, channel % together).
+    const int64_t taps = c_.taps(), together = w_.quads() ? 4 : 1, period = taps * together;
+    for (int64_t i = 0; i < rows_; ++i) {
+      const int64_t k = first_row_ + i, channel = k / period * together + k % together;
+      place[i] = i < period ? (channel - first_channel_) * plane_ + of_tap(k % period / together)
+                            : place[i - period] + together * plane_;
     }
     return;
   }
   const int64_t step = c_.stride[2] * unit_;
-  for (int64_t i = 0; i < rows;) {
+  for (int64_t i = 0; i < rows_;) {
     const int64_t o = first_row_ + i, at = o % c_.out_plane();
     const Picture& p = picture_.data()[o / c_.out_plane() - first_picture_];
     const int64_t first = of_output_row(p, at / c_.out_width());
-    for (int64_t q = at % c_.out_width(); q < c_.out_width() && i < rows; ++q, ++i)
+    for (int64_t q = at % c_.out_width(); q < c_.out_width() && i < rows_; ++q, ++i)
       place[i] = first + q * step;
   }
 }
 
-template <class T>
-void Windows::Part::hold(const T* x) const {
-  // In the order of planes, channels are held one after the other; in the order of pixels, the
-  // channels of a block are held side by side.
-  const int64_t blocks = planes_ ? 1 : ceil_div(channels_, kChannels);
-  std::fill_n(held_.data(), pictures_ * picture_size_ + kSlack, 0.f);
-  for (int64_t i = 0; i < pictures_; ++i, x += c_.in * c_.plane())
-    for (int64_t block = 0; block < blocks; ++block) {
-      const Picture& p = picture_.data()[i];
-      const T* planes = x + block * kChannels * c_.plane();
-      for (int64_t d = p.depth; d < p.depth + p.depths; ++d) {
-        if (!is_read(d, c_.kernel[0], c_.stride[0], c_.dilation[0])) continue;
-        for (int64_t h = p.height; h < p.height + p.heights; ++h) {
-          if (!is_read(h, c_.kernel[1], c_.stride[1], c_.dilation[1])) continue;
-          const int64_t from_d = d - c_.padding[0], from_h = h - c_.padding[1];
-          const bool inside =
-              from_d >= 0 && from_d < c_.size[0] && from_h >= 0 && from_h < c_.size[1];
-          const T* from = planes + (from_d * c_.size[1] + from_h) * c_.width();
-          float* to = held_.data() + p.origin + block * plane_ + d * depth_ + h * row_;
-          if (!inside) continue;
-          if (planes_)
-            hold_rows(from, to);
-          else
-            hold_pixels(from, std::min(kChannels, channels_ - block * kChannels), to);
-        }
-      }
-    }
+/// The places of words in the order of packed groups. Four channels are two planes of words.
+void Windows::Part::set_word_places() {
+  constexpr int64_t kQuads = kBf16Group / 4;
+  const int64_t taps = c_.taps();
+  const bool apart = words_ == WordOrder::even_and_odd;
+  for (int64_t i = 0; i < rows_ / 4; ++i) {
+    const int64_t k = first_row_ / 4 + i;
+    const int64_t first = (k / taps - first_channel_ / 4) * 2 * plane_ + of_tap(k % taps);
+    int64_t* group = place_.data() + i / kQuads * kBf16Group / 2;
+    const int64_t at = i % kQuads;
+    group[apart ? at : 2 * at] = first;
+    group[apart ? kQuads + at : 2 * at + 1] = first + plane_;
+  }
 }
 
-/// Holds a row of every plane: padded columns left_ ... of `from`, one phase of the stride after
-/// the other.
+/// Lists the rows of the picture that are held and not zero; returns their number.
+int64_t Windows::Part::list_lines(const Picture& p, Line* to) const {
+  const Line* const begin = to;
+  for (int64_t d = p.depth; d < p.depth + p.depths; ++d) {
+    if (!is_read(d, c_.kernel[0], c_.stride[0], c_.dilation[0])) continue;
+    for (int64_t h = p.height; h < p.height + p.heights; ++h) {
+      if (!is_read(h, c_.kernel[1], c_.stride[1], c_.dilation[1])) continue;
+      const int64_t from_d = d - c_.padding[0], from_h = h - c_.padding[1];
+      if (from_d < 0 || from_d >= c_.size[0] || from_h < 0 || from_h >= c_.size[1]) continue;
+      *to++ = {(from_d * c_.size[1] + from_h) * c_.width(), p.origin + d * depth_ + h * row_};
+    }
+  }
+  return to - begin;
+}
+
 template <class T>
-void Windows::Part::hold_rows(const T* from, float* to) const {
+void Windows::Part::hold(const T* x) const {
+  std::fill_n(held_.data(), pictures_ * picture_size_ + kSlack, 0.f);
+  Scratch<Line> lines(plane_ / row_);
+  for (int64_t i = 0; i < pictures_; ++i, x += c_.in * c_.plane()) {
+    const int64_t count = list_lines(picture_.data()[i], lines.data());
+    if (planes_) {
+      hold_planes(x, lines.data(), count);
+      continue;
+    }
+    // The channels of a block are held side by side.
+    for (int64_t block = 0; block < ceil_div(channels_, kChannels); ++block)
+      for (int64_t j = 0; j < count; ++j)
+        hold_pixels(x + block * kChannels * c_.plane() + lines.data()[j].from,
+                    std::min(kChannels, channels_ - block * kChannels),
+                    held_.data() + lines.data()[j].to + block * plane_);
+  }
+}
+
+/// Holds rows of every plane, one plane after the other: padded columns left_ ... of each row, one
+/// phase of the stride after the other.
+template <class T>
+void Windows::Part::hold_planes(const T* x, const Line* lines, int64_t count) const {
   const int64_t step = c_.stride[2];
-  for (int64_t f = 0; f < step; ++f, to += phase_) {
+  for (int64_t f = 0; f < step; ++f) {
     if (!is_read(f, c_.kernel[2], step, c_.dilation[2])) continue;
     // Held column i is column i * step + first of the picture.
     const int64_t first = left_ + f - c_.padding[2];
     const int64_t begin = std::clamp<int64_t>(first < 0 ? ceil_div(-first, step) : 0, 0, phase_);
     const int64_t end = std::clamp<int64_t>(ceil_div(c_.width() - first, step), begin, phase_);
-    simd([=, planes = channels_, plane = plane_, from_plane = c_.plane()] {
-      for (int64_t channel = 0; channel < planes; ++channel) {
-        const T* x = from + channel * from_plane;
-        float* y = to + channel * plane;
-        if (step == 1)
-          copy_row(x + first + begin, y + begin, end - begin);
-        else if (step == 2)
-          take_every_other(x + first, y, begin, end);
-        else
-          for (int64_t i = begin; i < end; ++i) y[i] = widened(x[first + i * step]);
-      }
-    });
+    if (words_ == WordOrder::none) {
+      for (int64_t channel = 0; channel < channels_; ++channel)
+        simd([=, from = x + channel * c_.plane() + first,
+              to = held_.data() + channel * plane_ + f * phase_] {
+          for (const Line* line = lines; line < lines + count; ++line)
+            if (step == 1)
+              copy_row(from + line->from + begin, to + line->to + begin, end - begin);
+            else if (step == 2)
+              take_every_other(from + line->from, to + line->to, begin, end);
+            else
+              for (int64_t i = begin; i < end; ++i)
+                to[line->to + i] = widened(from[line->from + i * step]);
+        });
+      continue;
+    }
+    for (int64_t plane = 0; plane < planes_held_; ++plane) {
+      const int64_t quad = plane / 2 * 4, odd = plane % 2;
+      const bool apart = words_ == WordOrder::even_and_odd;
+      const int64_t upper = quad + (apart ? odd : 2 * odd + 1);
+      const int64_t lower = quad + (apart ? odd + 2 : 2 * odd);
+      const bool has_upper = upper < channels_, has_lower = lower < channels_;
+      simd([=, a = x + (has_upper ? upper : quad) * c_.plane() + first,
+            b = x + (has_lower ? lower : quad) * c_.plane() + first,
+            to = held_.data() + plane * plane_ + f * phase_] {
+        for (const Line* line = lines; line < lines + count; ++line)
+          join(a + line->from, b + line->from, has_upper ? 0xffff0000u : 0, has_lower ? 0xffffu : 0,
+               to + line->to, begin, end, step);
+      });
+    }
   }
 }
 
@@ -340,7 +417,25 @@ void Windows::Part::choose(int64_t column, int64_t width) {
 }
 
 void Windows::Part::copy(int64_t row, int64_t rows, float* to, int64_t stride) const {
-  const int64_t* place = place_.data() + (row - first_row_);
+  copy_places(place_.data() + (row - first_row_), rows, to, stride);
+}
+
+void Windows::Part::copy_words(float* to, int64_t stride) const {
+  constexpr int64_t kWords = kBf16Group / 2;
+  const int64_t* place = place_.data();
+  const int64_t whole = rows_ / kBf16Group * kWords, rest = rows_ % kBf16Group / 4;
+  if (whole > 0) copy_places(place, whole, to, stride);
+  if (rest == 0) return;
+  to += whole * stride;
+  place += whole;
+  std::fill_n(to, kWords * stride, 0.f);
+  if (words_ == WordOrder::neighbours) return copy_places(place, 2 * rest, to, stride);
+  copy_places(place, rest, to, stride);
+  copy_places(place + kWords / 2, rest, to + kWords / 2 * stride, stride);
+}
+
+void Windows::Part::copy_places(const int64_t* place, int64_t rows, float* to,
+                                int64_t stride) const {
   const float* held = data_;
   const Run* run = run_.data();
   const int64_t runs = runs_, width = width_;

@@ -29,6 +29,7 @@ struct Rounded {
   static constexpr int64_t kRows = kMaxRows, kColumns = kWidth, kMaxDepth = 512;
   static constexpr int64_t kBlockTiles = 168 / kMaxRows, kGroup = kBf16Group, kFewRows = 256;
   static constexpr bool kReadsB = false, kTakesBf16 = true;
+  static constexpr WordOrder kWords = WordOrder::none;
 
   static int64_t room_a(int64_t tiles, int64_t depth) { return tiles * kRows * depth; }
   static int64_t room_b(int64_t depth) { return kColumns * depth; }

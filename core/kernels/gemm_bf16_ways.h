@@ -2,6 +2,7 @@
 // products with packed operands. Inside of core only.
 #pragma once
 
+#include "tern/core/kernels/bf16_elements.h"
 #include "tern/core/kernels/gemm_bf16.h"
 #include "tern/core/kernels/gemm_bf16_packed.h"
 #include "tern/core/kernels/gemm_blocks.h"
@@ -11,8 +12,6 @@
 #endif
 
 namespace tern::kernels {
-
-constexpr int64_t kBf16Group = 32;  ///< places of k that are summed separately
 
 /// Computes the product on all threads, or on this thread if `done` is null.
 template <TileKind K>

@@ -53,6 +53,8 @@ concept TileKind = requires(int64_t rows, int64_t columns, int64_t depth, int64_
   // Whether B may be read unpacked, and whether operands may be stored as bfloat16.
   { K::kReadsB } -> std::same_as<const bool&>;
   { K::kTakesBf16 } -> std::same_as<const bool&>;
+  // How packed B holds bfloat16 numbers, if it does so: words of 32 columns per pair of places.
+  { K::kWords } -> std::same_as<const WordOrder&>;
 
   // Number of elements of Packed for n row tiles of a block of k, and for a strip of columns of it.
   { K::room_a(n, depth) } -> std::same_as<int64_t>;
@@ -225,11 +227,17 @@ struct Blocks : Product<float> {
     const int64_t row0 = conv->row + first(d) + places.first, count = places.second - places.first;
     const int64_t column = begin * K::kColumns;
     if (count <= 0) return;  // a shorter block of k has fewer parts
+    const bool in_words = K::kWords != WordOrder::none && conv->windows->quads();
     Windows::Part part(*conv->windows, row0, count, conv->column + column,
-                       std::min(n, end * K::kColumns) - column);
+                       std::min(n, end * K::kColumns) - column,
+                       in_words ? K::kWords : WordOrder::none);
     to += places.first * K::kColumns;
     for (int64_t s = begin; s < end; ++s, to += room_b()) {
       part.choose(conv->column + s * K::kColumns, width(s));
+      if (in_words) {
+        part.copy_words(reinterpret_cast<float*>(to), K::kColumns);
+        continue;
+      }
       if constexpr (K::kReadsB) {
         part.copy(row0, count, to, K::kColumns);
       } else {

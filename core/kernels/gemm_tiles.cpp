@@ -222,6 +222,7 @@ struct Float32 {
   static constexpr int64_t kMaxDepth = 512;  // places of k per pass over C
   static constexpr int64_t kBlockTiles = 168 / kRows, kGroup = kPlacesAtOnce, kFewRows = 512;
   static constexpr bool kReadsB = true, kTakesBf16 = false;
+  static constexpr WordOrder kWords = WordOrder::none;
   struct Scope {};
 
   static int64_t room_a(int64_t tiles, int64_t depth) { return tiles * kRows * depth + kLanes; }
