@@ -17,6 +17,7 @@
 #include "tern/core/io/state.h"
 #include "tern/core/ops/ops.h"
 #include "tern/data/loading/detail/csv_hint.h"
+#include "tern/data/loading/detail/printable.h"
 #include "tern/data/loading/text_decoder.h"
 
 namespace tern::datasets {
@@ -32,10 +33,9 @@ char separator_of(char given, const std::string& path, char decimal = '.') {
 
 // Shortens text for messages and makes it safe for terminals.
 std::string shown(std::string_view text) {
-  std::string out;
-  for (char c : text.substr(0, 40))
-    out.push_back(static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
-  return text.size() > 40 ? out + "..." : out;
+  constexpr size_t kMost = 40;
+  const std::string out = detail::printable(std::string(text.substr(0, kMost)));
+  return text.size() > kMost ? out + "..." : out;
 }
 
 std::string_view trimmed(std::string_view s) {

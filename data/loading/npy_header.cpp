@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "tern/data/loading/detail/printable.h"
+
 namespace tern::datasets::detail {
 namespace {
 
@@ -112,9 +114,8 @@ void set_type(Literals& in, NpyHeader& header) {
         header.swapped = order == '>' && k.bytes > 1;
         return;
       }
-  std::string shown;
-  for (char c : descr.substr(0, 20)) shown.push_back(c < 0x20 || c == 0x7f ? '?' : c);
-  in.fail(fmt::format("elements of type '{}' cannot be read; convert them with .astype()", shown));
+  in.fail(fmt::format("elements of type '{}' cannot be read; convert them with .astype()",
+                      printable(descr.substr(0, 20))));
 }
 
 }  // namespace

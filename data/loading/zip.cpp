@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tern/core/base/error.h"
+#include "tern/data/loading/detail/printable.h"
 
 namespace tern::datasets::detail {
 namespace {
@@ -114,10 +115,8 @@ std::vector<ZipEntry> read_zip_directory(const RandomFile& file) {
     const int64_t next = at + kCentralSize + name + extra + r.get<uint16_t>(at + 32);
     if (next > d.size) file.fail(d.at + at, "the zip directory is damaged");
     ZipEntry e;
-    for (int64_t k = 0; k < name; ++k)  // safe to print on terminals
-      e.name.push_back(r.bytes[at + kCentralSize + k] < 0x20
-                           ? '?'
-                           : static_cast<char>(r.bytes[at + kCentralSize + k]));
+    const auto begin = r.bytes.begin() + at + kCentralSize;
+    e.name = printable(std::string(begin, begin + name));
     e.crc = r.get<uint32_t>(at + 16);
     e.packed = r.get<uint32_t>(at + 20);
     e.size = r.get<uint32_t>(at + 24);
