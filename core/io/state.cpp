@@ -151,11 +151,10 @@ LoadStateReport load_state(const std::string& op, const NamedTensors& targets,
                     "{}",
                     op, state.size(), targets.size(), example(targets, state)));
   for (auto [to, from] : m.copies)
-    check(
-        !to->ref()->storage->lent(),
-        "{}: the model holds averages for now, and would lose what is loaded with them; load when "
-        "the EmaScope has ended (or after Ema::swap)",
-        op);
+    check(!to->ref()->storage->lent(),
+          "{}: the model holds averaged weights until the EmaScope ends, and would lose what is "
+          "loaded with them; load after the scope has ended (or after Ema::swap)",
+          op);
   NoGradGuard no_grad;
   for (auto [to, from] : m.copies) put(*to, *from, options.take);
   return {std::move(m.missing), std::move(m.unexpected)};
