@@ -179,8 +179,8 @@ void Checkpoint::add_settings(const std::string& name, std::function<std::string
 void Checkpoint::expect(const std::string& name, const std::string& value) {
   auto put = [value](const std::string& part, const SafeTensors& from, const std::string& path) {
     const std::string& stored = checkpoint_text(from, part, path);
-    check_io(stored == value, "{}: the run was started with a different value for {}: {}, not {}",
-             path, part, stored, value);
+    check_io(stored == value, "{}: the run was started with other {}: {}, not {}", path, part,
+             stored, value);
   };
   add_part({name, [value](const std::string& part, SafeTensors& to) { to.metadata[part] = value; },
             put});

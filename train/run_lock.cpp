@@ -116,10 +116,11 @@ bool RunLock::in_place() const { return is_at(path_) && is_at(RunFolder{here_}.l
 
 void RunLock::check_in_place() const {
   if (in_place()) return;
-  throw WriteError(fmt::format(
-      "{}: the folder was moved or removed during the run (its lock is no longer there), so "
-      "nothing more is written. If it was moved, the run can be resumed from its new place",
-      folder_));
+  throw WriteError(
+      fmt::format("{}: the folder of the run was moved or removed while the program was running "
+                  "(its lock is no longer there), so nothing more is written. If it was moved, the "
+                  "run can be resumed from its new place",
+                  folder_));
 }
 
 void RunLock::write(const std::function<void(const RunFolder&)>& write) const {

@@ -200,7 +200,7 @@ void check_types(const json& given, const json& expected) {
   for (const auto& [name, value] : expected.items()) {
     const auto found = given.find(name);
     check(found != given.end(),
-          "its configuration has no {}; is this the folder of another program?", name);
+          "its configuration: {} is missing; is this the folder of another program?", name);
     const char* wrong = complaint(*found, value);
     check(!wrong, "{} is {}; it must be {}", name, shown(*found), wrong ? wrong : "");
     if (value.is_object()) check_types(*found, value);

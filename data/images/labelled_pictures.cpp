@@ -257,7 +257,7 @@ void read_folders(const std::string& path, uint64_t seed, const FolderReading& r
       add_remark(p, fmt::format("the test images are those of {}", splits.test));
   } else {
     test = take_test_share(path, train);
-    p.note = fmt::format(" (one of {}, chosen by the seed)", kTestShare);
+    p.note = fmt::format(" (one in {}, chosen by the seed)", kTestShare);
   }
   std::vector<std::string> damaged;
   p.train = folder_set(train, p.form, reading, damaged);

@@ -316,8 +316,9 @@ TEST_CASE("EmaScope: writing into the averages is refused, computing with them i
   {
     optim::EmaScope averaged(ema);
     CHECK(has(complaint([&] { nn::load_state_dict(m, saved); }),
-              "load_state_dict: the model holds averages for now"));
-    CHECK(has(complaint([&] { ema.load_state_dict(ema.state_dict()); }), "holds averages for now"));
+              "load_state_dict: the model holds averaged weights until"));
+    CHECK(has(complaint([&] { ema.load_state_dict(ema.state_dict()); }),
+              "holds averaged weights until"));
     NoGradGuard guard;
     CHECK(has(complaint([&] { (void)m.norm(x); }), "holds averages for now (EmaScope"));
     CHECK(has(complaint([&] { fill_(m.norm.running_mean, 3); }), "fill_"));
