@@ -85,8 +85,7 @@ void check_path(const Setting& s, const std::string& name, const std::string& wo
         "$HOME{}",
         name, word, name, word.substr(1));
   check(word.find("://") == word.npos,
-        "{} is '{}': the programs download nothing; download the file, and give its name", name,
-        word);
+        "{} is '{}': the programs download nothing; fetch the file, and give its name", name, word);
 }
 
 // Proposes "3000" for "3,000", "0.1" for "0,1", "50000" for "50k", if that number is valid.

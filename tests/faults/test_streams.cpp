@@ -186,7 +186,7 @@ TEST_CASE("locks: on a file system without locks the run continues with a warnin
       shell.run("FAULT_HOW=nolock LD_PRELOAD=" FAULT_SHIM " " + kNtm + " --out run");
   CHECK(ended.code == 0);
   CHECK(has(ended.err,
-            "run: its file system has no locks; a second run into this folder would "
+            "run: its file system has no locks, so a second run in this folder would "
             "not be noticed"));
 }
 

@@ -181,7 +181,7 @@ TEST_CASE("translate shortlist: learns from files and writes into the model's fo
   REQUIRE(train_translation(o) == 0);
   CHECK_THROWS_WITH_AS(learn_shortlist(o), doctest::Contains("only a transformer"), Error);
   o.search.shortlist = 20;
-  CHECK_THROWS_WITH_AS(translate(), doctest::Contains("only a transformer"), Error);
+  CHECK_THROWS_WITH_AS(translate(), doctest::Contains("only with a transformer"), Error);
   o.attention = dir / "attention.html";
   o.sentence = "";
   CHECK_THROWS_WITH_AS(plot_attention(o), doctest::Contains("no attention to show"), Error);
