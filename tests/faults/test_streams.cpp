@@ -37,7 +37,7 @@ TEST_CASE(
   }
   const Ended full = shell.run(kNtm + " --out run > /dev/full");
   CHECK(full.code == 1);
-  CHECK(has(full.err, "No space left on device; training continues without it"));
+  CHECK(has(full.err, "No space left on device; the program continues without it"));
   CHECK(has(full.err, "ntm: standard output cannot be written"));
   CHECK(fs::exists(shell / "run/best.safetensors"));
   CHECK(fs::exists(shell / "run/report.html"));

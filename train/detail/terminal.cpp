@@ -12,9 +12,9 @@ void put(const std::string& text, std::FILE* output) {
   std::fflush(output);
   if (lost || std::ferror(output) == 0 || output != stdout) return;
   const std::string why = std::strerror(errno);
-  std::fputs(
-      ("standard output cannot be written: " + why + "; training continues without it\n").c_str(),
-      stderr);
+  std::fputs(("standard output cannot be written: " + why + "; the program continues without it\n")
+                 .c_str(),
+             stderr);
 }
 
 }  // namespace tern::training
