@@ -194,7 +194,7 @@ double slope(const std::vector<Point>& points, double Point::*value) {
 }
 
 void sweep(const Subject& subject, const Axis& axis, const Flags& flags) {
-  fmt::print("\n| {} | ms a step | peak MB |\n|---|---|---|\n", axis.name);
+  fmt::print("\n| {} | ms per step | peak MB |\n|---|---|---|\n", axis.name);
   std::vector<Point> points;
   const char* end = "";
   for (int64_t size = axis.start; size < int64_t{1} << 24; size *= 2) {
@@ -230,7 +230,8 @@ void add_settings(apps::Settings& s, Flags& flags) {
 int run(const Flags& flags) {
   const Sizes base;
   fmt::print(
-      "{}: batch {}, width {}, depth {}, {} tokens but for what varies; {} threads, {}, {}{}\n",
+      "{}: batch {}, width {}, depth {}, {} tokens, except for the size that varies; {} threads, "
+      "{}, {}{}\n",
       flags.model, base.batch, base.width, base.depth, base.tokens, num_threads(),
       build_details().cpu, flags.precision, apps::describe_memory(flags.memory_use));
   for (const Subject& subject : kSubjects)

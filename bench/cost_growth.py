@@ -46,7 +46,7 @@ def slope(points, column):
     return (n * sum(x * y for x, y in p) - sx * sy) / (n * sum(x * x for x, _ in p) - sx * sx)
 
 def sweep(axis, a):
-    print(f'\n| {axis} | ms a step | peak MB |\n|---|---|---|'); points, size, end = [], START[axis], 'the time limit'
+    print(f'\n| {axis} | ms per step | peak MB |\n|---|---|---|'); points, size, end = [], START[axis], 'the time limit'
     while not points or points[-1][1] <= 1e3 * a.seconds:
         out = subprocess.run([sys.executable, __file__, *sys.argv[1:], '--point', json.dumps({**BASE, axis: size})], capture_output=True, text=True)
         row = json.loads(out.stdout) if out.returncode == 0 else None

@@ -69,7 +69,7 @@ void print_losers(const Prediction& p, int threads) {
     return a.second.loss.sum() > b.second.loss.sum();
   });
   ops.resize(std::min(ops.size(), kMost));
-  fmt::print("\nWhat {} threads lose most; ms of the step, by reason:\n", threads);
+  fmt::print("\nLargest losses on {} threads, in ms per step, by reason:\n", threads);
   fmt::print("{:>8} {:>6} {:>7} {:>7} {:>7} {:>7}  {:<14} {}\n", "lost ms", "loops", "few",
              "uneven", "small", "serial", "mostly", "op");
   for (const auto& [op, lost] : ops) {
@@ -121,7 +121,7 @@ int run(const Flags& flags) {
   const double one = alone.seconds();
   fmt::print("{} in {}: {:.1f} ms on one thread. A loop costs {:.1f} us{}.\n\n", c.name,
              flags.precision, 1e3 * one, 1e6 * cost,
-             flags.loop_us > 0 ? "" : " on two threads, times log2 N on N");
+             flags.loop_us > 0 ? "" : " on two threads, and log2(N) times as much on N");
   fmt::print("{:>7} {:>10} {:>9} {:>10} {:>11} {:>11} {:>6}{}\n", "threads", "ms", "speed-up",
              "efficiency", "outside ms", "of one's", "work", flags.measure ? "  measured ms" : "");
   Prediction last;
@@ -142,19 +142,17 @@ int run(const Flags& flags) {
     std::fflush(stdout);
   }
   fmt::print(
-      "\nwork: what all parts take on one thread, as a share of the step on one thread. outside: "
+      "\nwork: time of all parts on one thread, relative to the step on one thread. outside: "
       "code\noutside of loops of several parts.\n");
   if (last_threads > 1) print_losers(last, last_threads);
   const double mb = 1e-6 * static_cast<double>(allocated);
   const double state = 4e-6 * static_cast<double>(weights);  // weights, gradients, two moments
   fmt::print(
       "\nThe step takes {:.0f} MB of new tensors and working memory, and has {:.0f} MB of "
-      "weights,\n"
-      "gradients and moments. It writes and reads each at least once: {:.0f} MB or more move "
-      "between\ncores and caches, or memory where a cache does not hold them.\n"
-      "Left out: the bandwidth of memory and shared caches, NUMA, and clocks that fall as more "
-      "cores\nwork. One part ran at a time: those of thread 0 on one core, the others on "
-      "another.\n",
+      "weights,\ngradients and moments. It writes and reads each at least once: {:.0f} MB or more "
+      "move between\ncores and caches, or memory where a cache does not hold them.\nLeft out: the "
+      "bandwidth of memory and shared caches, NUMA, and clocks that fall as more cores\nwork. The "
+      "parts ran one after another: those of thread 0 on one core, the others on\nanother.\n",
       mb, state, 2 * (mb + state));
   return 0;
 }

@@ -134,8 +134,9 @@ GradientSum::GradientSum(World& world, nn::ModuleRef model, GradientSumOptions o
   check(options_.blocks >= world.size(),
         "GradientSum: {} ranks need at least as many blocks, and there are {}", world.size(),
         options_.blocks);
-  check(options_.bucket_bytes > 0, "GradientSum: buckets of {} bytes", options_.bucket_bytes);
-  check(options_.check_every >= 0, "GradientSum: a comparison every {} steps",
+  check(options_.bucket_bytes > 0, "GradientSum: bucket_bytes is {}; at least 1",
+        options_.bucket_bytes);
+  check(options_.check_every >= 0, "GradientSum: check_every is {}; at least 0",
         options_.check_every);
   for (auto& buffer : nn::named_buffers(model_))
     (is_float(buffer.second.dtype()) ? buffers_ : counts_).push_back(std::move(buffer));
@@ -176,8 +177,9 @@ void GradientSum::check_same_state() {
   for (size_t i = 0; i < state.size(); ++i) {
     std::map<uint64_t, std::vector<size_t>> ranks;  // by hash
     for (size_t r = 0; r < texts.size(); ++r) {
-      check(texts[r].size() == text.size(), "GradientSum: rank {} compares {} tensors, rank {} {}",
-            r, texts[r].size() / sizeof(uint64_t), world_.rank(), state.size());
+      check(texts[r].size() == text.size(),
+            "GradientSum: rank {} compares {} tensors, but rank {} compares {}", r,
+            texts[r].size() / sizeof(uint64_t), world_.rank(), state.size());
       uint64_t hash = 0;
       std::memcpy(&hash, texts[r].data() + i * sizeof hash, sizeof hash);
       ranks[hash].push_back(r);
@@ -193,8 +195,8 @@ void GradientSum::check_same_state() {
       for (const size_t r : group)
         if (hash != right->first) others += fmt::format("{}{}", others.empty() ? "" : ", ", r);
     world_.together([&] {
-      fail(fmt::format("rank {} has another {} than rank {} after step {}", others, state[i].first,
-                       right->second[0], steps_));
+      fail(fmt::format("rank {} has a different {} from rank {} after step {}", others,
+                       state[i].first, right->second[0], steps_));
     });
   }
 }
@@ -309,7 +311,8 @@ struct GradientSum::Step {
     NoGradGuard no_grad;
     for (size_t i = 0; i < gradients; ++i) {
       check(!complete[i] || !items[i].grad().defined(),
-            "GradientSum: more of the gradient of {} came after it had been complete", names[i]);
+            "GradientSum: a part of the gradient of {} arrived after the gradient was complete",
+            names[i]);
       if (!complete[i]) take_gradient(i);
     }
     const bool filled = own_facts.back().weight > 0;

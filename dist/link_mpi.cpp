@@ -38,10 +38,11 @@ class MpiLink final : public Link {
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
     const int64_t launched = launched_ranks();
-    check(launched <= 1 || launched == size_,
-          "World: {} ranks were started, but each is alone: mpirun belongs to another MPI than the "
-          "one that tern was built with; start the program with that one's mpirun",
-          launched);
+    check(
+        launched <= 1 || launched == size_,
+        "World: {} ranks were started, but each sees only itself: mpirun belongs to a different "
+        "MPI from the one that tern was built with; start the program with the mpirun of that MPI",
+        launched);
     open_.resize(static_cast<size_t>(size_));
   }
   // Leaves transfers that will never end to MPI. If MPI waits too long for them or for other ranks,

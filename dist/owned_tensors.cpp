@@ -79,7 +79,9 @@ void send_owned(World& world, const std::string& what, const std::vector<OwnedTe
   NoGradGuard no_grad;
   for (const auto& [owner, tensor] : tensors)
     check(owner >= 0 && owner < ranks && tensor.is_contiguous(),
-          "World: {}: a tensor of rank {} of {}, which must be contiguous", what, owner, ranks);
+          "World: {}: a tensor belongs to rank {} of {}; ranks count from 0, and tensors must be "
+          "contiguous",
+          what, owner, ranks);
   const auto on_way = std::make_shared<Travelling>();
   on_way->tensors = tensors, on_way->small.resize(static_cast<size_t>(ranks));
   on_way->make_items(rank);
@@ -156,8 +158,9 @@ void average(World& world, const std::string& what, const std::vector<Tensor>& t
              const std::vector<double>& weights) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   check(std::ssize(weights) == world.size() && sum > 0,
-        "World: {}: {} weights for {} ranks, with the sum {}", what, weights.size(), world.size(),
-        sum);
+        "World: {}: {} weights for {} ranks, with the sum {}; each rank needs one weight, and the "
+        "sum must be above 0",
+        what, weights.size(), world.size(), sum);
   if (world.size() == 1) return;
   NoGradGuard no_grad;
   // Packs neighbouring tensors of one type into one flat tensor and averages it in pieces.

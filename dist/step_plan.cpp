@@ -28,7 +28,8 @@ double StepTime::hidden() const { return std::max(0.0, compute + communication -
 StepPlan::StepPlan(const NamedTensors& parameters, const NamedTensors& buffers,
                    GradientSumOptions options, int64_t ranks, const std::vector<int64_t>& owners)
     : options_(std::move(options)) {
-  check(ranks >= 1 && ranks <= options_.blocks, "StepPlan: {} blocks for {} ranks", options_.blocks,
+  check(ranks >= 1 && ranks <= options_.blocks,
+        "StepPlan: {} blocks for {} ranks; each rank needs at least one block", options_.blocks,
         ranks);
   for (int64_t r = 0; r < ranks; ++r) {
     nodes_.push_back(std::ssize(detail::nodes_of(options_.blocks, ranks, r)));
@@ -71,14 +72,15 @@ void StepPlan::add_buckets(const NamedTensors& tensors, bool of_gradients) {
 }
 
 void StepPlan::add_weights(const NamedTensors& parameters, const std::vector<int64_t>& owners) {
-  check(owners.size() == parameters.size(), "StepPlan: {} owners of {} parameters", owners.size(),
+  check(owners.size() == parameters.size(), "StepPlan: {} owners for {} parameters", owners.size(),
         parameters.size());
   std::vector<detail::OwnedBytes> tensors;
   std::vector<int64_t> shards(nodes_.size());
   for (size_t i = 0; i < owners.size(); ++i) {
     const Tensor& t = parameters[i].second;
-    check(owners[i] >= 0 && owners[i] < ranks(), "StepPlan: rank {} of {} owns {}", owners[i],
-          ranks(), parameters[i].first);
+    check(owners[i] >= 0 && owners[i] < ranks(),
+          "StepPlan: rank {} of {} owns {}; ranks count from 0", owners[i], ranks(),
+          parameters[i].first);
     if (!t.requires_grad()) continue;
     tensors.push_back({owners[i], t.numel() * item_size(t.dtype())});
     shards[static_cast<size_t>(owners[i])] += t.numel();

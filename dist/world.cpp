@@ -99,7 +99,8 @@ struct World::Impl {
   explicit Impl(WorldOptions o) : options(o) {
     if (detail::launched_ranks() <= 1) return;
     static std::atomic<bool> made = false;
-    check(!made.exchange(true), "World: this process has made one already, and MPI begins once");
+    check(!made.exchange(true),
+          "World: this process has already made one, and MPI can start only once");
     thread = std::thread([this] { run(); });
     wait_in_mpi(opened, "start");
     if (!open_error) return;
@@ -435,7 +436,7 @@ void World::together(const std::function<void()>& body) {
     impl_->tell(f.text, f.code);
     throw;
   } catch (...) {
-    impl_->tell("an exception that is no std::exception");
+    impl_->tell("an exception that is not a std::exception");
     throw;
   }
 }
@@ -444,7 +445,7 @@ World::Ticket World::exchange(std::string what, std::vector<Part> parts, Next ne
   Ticket ticket;
   if (size() == 1) {
     if (parts.empty() && next) parts = next();
-    check(parts.empty(), "World: there is one rank, and nobody to exchange {} with", what);
+    check(parts.empty(), "World: there is only one rank, so it cannot exchange {}", what);
     return ticket;
   }
   ticket.world_ = this;

@@ -101,14 +101,14 @@ SafeTensors load_checkpoint(const std::string& path) {
   SafeTensors content = load_safetensors(path);
   const auto version = content.metadata.find(kVersionKey);
   check_io(version != content.metadata.end() || !content.metadata.count(kChecksum),
-           "{}: a checkpoint of an older tern, which this one cannot resume; its weights are in "
-           "the file model.safetensors beside it",
+           "{}: this is a checkpoint of an older tern, which this version cannot resume; its "
+           "weights are in the file model.safetensors beside it",
            path);
   check_io(version != content.metadata.end(), "{}: not a checkpoint: it has no '{}'", path,
            kVersionKey);
   check_io(version->second == kVersion,
-           "{}: a checkpoint of version {}; this tern reads version {}", path, version->second,
-           kVersion);
+           "{}: this is a checkpoint of version {}; this tern reads version {}", path,
+           version->second, kVersion);
   const std::string& stored = checkpoint_text(content, kChecksum, path);
   std::string now = checksum(content);
   check_io(stored == now, "{}: the checkpoint is damaged: its checksum is {}, but {} was written",
@@ -179,8 +179,8 @@ void Checkpoint::add_settings(const std::string& name, std::function<std::string
 void Checkpoint::expect(const std::string& name, const std::string& value) {
   auto put = [value](const std::string& part, const SafeTensors& from, const std::string& path) {
     const std::string& stored = checkpoint_text(from, part, path);
-    check_io(stored == value, "{}: the run was started with other {}: {}, but what is given has {}",
-             path, part, stored, value);
+    check_io(stored == value, "{}: the run was started with other {}: {}, not {}", path, part,
+             stored, value);
   };
   add_part({name, [value](const std::string& part, SafeTensors& to) { to.metadata[part] = value; },
             put});
@@ -206,12 +206,13 @@ void Checkpoint::load_state(const SafeTensors& state, const std::string& path) c
   };
   size_t known = 1;
   for (const Part& part : parts_) {
-    check_io(has(part) || part.may_be_missing, "{}: a checkpoint without '{}'; it has {}", path,
+    check_io(has(part) || part.may_be_missing, "{}: the checkpoint has no '{}'; it has {}", path,
              part.name, names.substr(1));
     if (has(part)) known += part.name.size() + 1;
   }
   check_io(known == names.size() || parts_.empty(),
-           "{}: a checkpoint of other parts than this program's: it has {}", path, names.substr(1));
+           "{}: the checkpoint has parts that this program does not know: it has {}", path,
+           names.substr(1));
   notes_->clear();
   for (const Part& part : parts_)
     if (has(part)) part.load(part.name, state, path);

@@ -352,7 +352,7 @@ void Learner::save_generators(std::vector<Rng>& to) const {
 }
 
 void Learner::load_generators(const std::vector<Rng>& from) const {
-  check(from.size() == generators_.size(), "Learner: {} generators for a model with {}",
+  check(from.size() == generators_.size(), "Learner: {} generators for a model that has {}",
         from.size(), generators_.size());
   for (size_t i = 0; i < from.size(); ++i) *generators_[i] = from[i];
 }

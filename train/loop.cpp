@@ -269,7 +269,7 @@ void Loop::undo_step() {
 }
 
 void Loop::step() {
-  check(!epoch_trained(), "Loop: the epoch is to be evaluated and closed before another step");
+  check(!epoch_trained(), "Loop: the epoch must be evaluated and closed before another step");
   if (state_.epoch_steps == 0)
     for (const NamedLearner& l : learners_) l.learner.check_mode();
   if (state_.batch >= state_.batches) start_data_epoch();

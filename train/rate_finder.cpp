@@ -56,8 +56,8 @@ void check_options(const RateFinderOptions& o, double lr) {
         o.smoothing);
   check(o.diverged > 1, "find_rate: diverged is {}; it must be above 1", o.diverged);
   check(lr > 0,
-        "find_rate: the optimizer's rate is {}; give it one above 0, which other groups keep their "
-        "proportion to",
+        "find_rate: the optimizer's rate is {}; it must be above 0, because the rates of other "
+        "groups keep their proportion to it",
         lr);
 }
 

@@ -24,7 +24,7 @@ void RunFolder::make() const {
   fs::create_directories(path, error);
   if (!error && fs::is_directory(path)) return;
   throw WriteError(fmt::format("{}: the folder of the run cannot be made: {}", path,
-                               error ? error.message() : "it is no folder"));
+                               error ? error.message() : "it is not a folder"));
 }
 
 void RunFolder::write_log(const std::vector<std::string>& lines) const {

@@ -67,10 +67,9 @@ std::string renamed(std::string text, const std::string& from, const std::string
 }
 
 [[noreturn]] void fail_locked(const std::string& folder, const std::string& owner) {
-  fail(
-      fmt::format("{}: {} is at work on the run in this folder; wait until it has ended, or choose "
-                  "another folder",
-                  folder, owner));
+  fail(fmt::format(
+      "{}: {} is using the run in this folder; wait until it has ended, or choose another folder",
+      folder, owner));
 }
 
 }  // namespace
@@ -117,10 +116,11 @@ bool RunLock::in_place() const { return is_at(path_) && is_at(RunFolder{here_}.l
 
 void RunLock::check_in_place() const {
   if (in_place()) return;
-  throw WriteError(fmt::format(
-      "{}: the folder of the run was moved or removed while it was at work (its lock is no longer "
-      "there); nothing more is written. Where the folder was moved to, the run can be resumed",
-      folder_));
+  throw WriteError(
+      fmt::format("{}: the folder of the run was moved or removed while the program was running "
+                  "(its lock is no longer there), so nothing more is written. If it was moved, the "
+                  "run can be resumed from its new place",
+                  folder_));
 }
 
 void RunLock::write(const std::function<void(const RunFolder&)>& write) const {
@@ -162,8 +162,8 @@ void check_unlocked(const std::string& folder) {
 
 std::string RunLock::warning() const {
   return fmt::format(
-      "{}: its file system has no locks; a second run into this folder would not be "
-      "noticed, so see to it that there is none",
+      "{}: its file system has no locks, so a second run in this folder would not be noticed; make "
+      "sure that there is none",
       folder_);
 }
 

@@ -125,7 +125,7 @@ RunLog read_log(const std::string& path) {
   std::string line;
   for (int64_t number = 1; std::getline(in, line); ++number) {
     if (in.eof()) break;  // no line end: it is being written, or a kill cut it off
-    reading(fmt::format("{}:{}: no line of a log", path, number), [&] { read_line(line, log); });
+    reading(fmt::format("{}:{}: not a line of a log", path, number), [&] { read_line(line, log); });
   }
   return log;
 }

@@ -39,8 +39,8 @@ optim::Schedule make_schedule(const ScheduleOptions& o, int64_t steps) {
   check(depends_on_length(o.name), "schedule: there is no '{}'; there are {}", o.name,
         fmt::join(schedule_names(true), ", "));
   check(o.warmup < steps,
-        "schedule: a {} one with a warm-up of {} steps needs a longer run than one of {} steps; "
-        "take fewer than {}",
+        "schedule: {} with a warm-up of {} steps does not fit a run of {} steps; take fewer "
+        "warm-up steps than {}",
         o.name, o.warmup, steps, steps);
   const double rise =
       o.warmup > 0 ? static_cast<double>(o.warmup) / static_cast<double>(steps) : 0.3;

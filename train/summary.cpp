@@ -225,8 +225,8 @@ std::string Summary::costs() const {
                         mega(cost.at_peak[kind]));
   }
   const int64_t weights = std::max<int64_t>(num_parameters(), 1);
-  return text + fmt::format("{:<30} {:>10} {:>14.1f}   in {}, {:.1f} bytes a weight\n", "peak", "",
-                            mega(cost.peak()), cost.peak_op,
+  return text + fmt::format("{:<30} {:>10} {:>14.1f}   in {}, {:.1f} bytes per weight\n", "peak",
+                            "", mega(cost.peak()), cost.peak_op,
                             static_cast<double>(cost.peak()) / static_cast<double>(weights));
 }
 

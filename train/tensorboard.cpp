@@ -178,12 +178,14 @@ void EventWriter::add_image(const std::string& tag, const datasets::Picture& p, 
 
 void EventWriter::add_histogram(const std::string& tag, const Tensor& values, int64_t step,
                                 int bins) {
-  check(bins >= 0, "EventWriter: the histogram '{}' of {} bins; give a number of them, or 0", tag,
-        bins);
-  check(values.numel() > 0, "EventWriter: the histogram '{}' of no values", tag);
+  check(bins >= 0,
+        "EventWriter: the histogram '{}' has {} bins; give 1 or more, or 0 for the bins of "
+        "TensorFlow",
+        tag, bins);
+  check(values.numel() > 0, "EventWriter: the histogram '{}' has no values", tag);
   const std::vector<double> v = values.detach().to(DType::f64).to_vector<double>();
   const auto bad = std::find_if_not(v.begin(), v.end(), [](double x) { return std::isfinite(x); });
-  check(bad == v.end(), "EventWriter: the histogram '{}': element {} is {}", tag, bad - v.begin(),
+  check(bad == v.end(), "EventWriter: in the histogram '{}' element {} is {}", tag, bad - v.begin(),
         bad == v.end() ? 0 : *bad);
   const Histogram h = make_histogram(v, bins);
   Message m;

@@ -138,9 +138,8 @@ std::string scaling_table(const Summary& s, const OneMachine& m, const NetworkFl
                         m.memory_bytes_per_second;
   const double block = std::max(0.0, m.step - update) / static_cast<double>(m.blocks);
   std::string text = fmt::format(
-      "one rank takes {:.1f} ms a step of {} blocks; ranks with {:g} Gbit/s and {:g} us between "
-      "them, {} reached{}:\n"
-      "{:>5} {:>6} {:>9} {:>9} {:>9} {:>7} {:>9} {:>10} {:>8} {:>9}\n",
+      "one rank takes {:.1f} ms per step of {} blocks; ranks with {:g} Gbit/s and {:g} us between "
+      "them, {} reached{}:\n{:>5} {:>6} {:>9} {:>9} {:>9} {:>7} {:>9} {:>10} {:>8} {:>9}\n",
       m.step * 1e3, m.blocks, flags.gbit, flags.latency_us, percent(kReachedShare),
       m.shard_optimizer ? ", the optimizer sharded" : "", "ranks", "blocks", "step ms", "compute",
       "network", "hidden", "speed-up", "efficiency", "sent MB", "memory MB");

@@ -50,9 +50,9 @@ std::string read_small_file(const std::string& path) {
   constexpr uint64_t kLargest = 1 << 24;
   std::error_code error;
   const bool regular = fs::is_regular_file(path, error);
-  check_io(regular, "{}: cannot be read: {}", path, error ? error.message() : "it is no file");
+  check_io(regular, "{}: cannot be read: {}", path, error ? error.message() : "it is not a file");
   const uint64_t size = fs::file_size(path, error);
-  check_io(!error && size <= kLargest, "{}: it has {} bytes, and no such file has over {}", path,
+  check_io(!error && size <= kLargest, "{}: it has {} bytes, but such a file has at most {}", path,
            size, kLargest);
   std::ifstream in(path, std::ios::binary);
   std::string text(std::istreambuf_iterator<char>(in), {});
@@ -79,8 +79,8 @@ void check_first_epoch_over(const std::string& path) {
   const training::RunFolder run{fs::path(path).parent_path().string()};
   const bool begun = fs::exists(run.checkpoint(), error);
   check_io(fs::exists(path, error) || !begun || has_epoch(run.log()),
-           "{0}: this run has no weights yet: it writes them after each epoch, and is still in its "
-           "first or was stopped there. Wait, or continue it with --resume {0}",
+           "{0}: this run has no weights yet: it writes them after each epoch, and its first epoch "
+           "has not ended. Wait, or continue it with --resume {0}",
            run.path);
 }
 

@@ -30,7 +30,9 @@ LockedFolder locked(const std::string& path) {
 
 void say_begins_anew(const training::RunFolder& folder) {
   training::say(
-      fmt::format("{}: a run ended here before its first checkpoint; it begins anew", folder.path),
+      fmt::format(
+          "{}: a run ended here before its first checkpoint; it starts again from the beginning",
+          folder.path),
       log_stream());
 }
 
@@ -63,8 +65,8 @@ void check_resumable(const training::RunFolder& folder, const std::string& descr
   if (fs::exists(folder.checkpoint())) return;
   check(!folder.holds_run(), "--resume {}: there is no {}", folder.path, folder.checkpoint());
   check(!description.empty() && fs::exists(folder.file(description)),
-        "--resume {0}: there is no {1}; if a run ended here before its first checkpoint, begin it "
-        "anew by --out {0} and the flags that it was started with",
+        "--resume {0}: there is no {1}; if a run ended here before its first checkpoint, start it "
+        "again with --out {0} and its other flags",
         folder.path, folder.checkpoint());
 }
 
@@ -126,8 +128,8 @@ int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_
                        const char* what) {
   if (given == 0 || given == started_with) return started_with;
   check(!training::depends_on_length(schedule),
-        "--{} {}: the {} schedule of this run was made for {} {}; for another number every "
-        "step so far would have had another rate. Start a new run",
+        "--{} {}: the {} schedule of this run was made for {} {}; with another number, every step "
+        "so far would have had a different rate. Start a new run",
         what, given, schedule, started_with, what);
   return given;
 }
@@ -135,8 +137,8 @@ int64_t resumed_epochs(const std::string& schedule, int64_t started_with, int64_
 void fit_warmup(training::ScheduleOptions& schedule, int64_t steps, Facts& facts) {
   const int64_t fitting = training::fitting_warmup(schedule, steps);
   if (schedule.name == "noam" && schedule.warmup >= steps)
-    facts.emplace_back("", fmt::format("the rate only rises: noam's warm-up has {} steps, the run "
-                                       "{}; --warmup or another --schedule may suit it better",
+    facts.emplace_back("", fmt::format("the rate only rises: noam's warm-up has {} steps, but the "
+                                       "run has {}; try a shorter --warmup or another --schedule",
                                        schedule.warmup, steps));
   if (fitting == schedule.warmup) return;
   facts.emplace_back("", fmt::format("warm-up cut from {} to {} steps, because the run has {}",

@@ -249,7 +249,7 @@ std::string meaning(const Program& program, const Command& command, const Settin
                     const std::function<bool(const Setting&)>& given) {
   const std::string& word = line[unknown.at];
   const std::string name = word.substr(0, word.find('='));
-  if (unknown.only_values && is_dashed(word)) return "; behind -- no word is a flag";
+  if (unknown.only_values && is_dashed(word)) return "; after --, no word is read as a flag";
   if (word == "help" || word == "version") return did_you_mean_this("--" + word);
   std::error_code error;
   const bool folder = std::filesystem::is_directory(word, error);

@@ -74,17 +74,15 @@ void check_differ(const Setting& s, const std::string& name, const std::vector<T
 void check_path(const Setting& s, const std::string& name, const std::string& word) {
   if (!s.is_path()) return;
   check(!word.empty(),
-        "{} is empty: it is the name of a {}; if a variable of the shell stands there, it is not "
-        "set",
-        name,
+        "{} is empty, but must name a {}; if you gave a shell variable, it is not set", name,
         !s.type.starts_with("DIR")   ? "file"
         : s.type.starts_with("DIR|") ? "file or a folder"
                                      : "folder");
   std::error_code error;
   check(word[0] != '~' || !word.substr(0, word.find('/')).ends_with('~') ||
             std::filesystem::exists("~", error),
-        "{} is '{}': a shell replaces ~ only where a word begins with it, without quotes; write "
-        "{} $HOME{}",
+        "{} is '{}': a shell replaces ~ only at the beginning of a word without quotes; write {} "
+        "$HOME{}",
         name, word, name, word.substr(1));
   check(word.find("://") == word.npos,
         "{} is '{}': the programs download nothing; fetch the file, and give its name", name, word);
@@ -197,13 +195,13 @@ std::string shown(const json& value) {
 // Error, which names the member, unless `given` has every member of the object `expected` with the
 // same type. So no number is truncated or wraps around.
 void check_types(const json& given, const json& expected) {
-  check(given.is_object(), "its configuration is {}; an object", shown(given));
+  check(given.is_object(), "its configuration is {}; it must be an object", shown(given));
   for (const auto& [name, value] : expected.items()) {
     const auto found = given.find(name);
     check(found != given.end(),
-          "its configuration: {} is missing; is the folder another program's?", name);
+          "its configuration: {} is missing; is this the folder of another program?", name);
     const char* wrong = complaint(*found, value);
-    check(!wrong, "{} is {}; {}", name, shown(*found), wrong ? wrong : "");
+    check(!wrong, "{} is {}; it must be {}", name, shown(*found), wrong ? wrong : "");
     if (value.is_object()) check_types(*found, value);
   }
 }

@@ -48,7 +48,7 @@ void fill_standard_streams() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (!is_open(fd)) fill(fd);
   if (!output)
-    throw StreamError("standard output is closed; if nobody is to read it, give > /dev/null");
+    throw StreamError("standard output is closed; to discard the output, give > /dev/null");
 }
 
 std::istream& standard_input() {

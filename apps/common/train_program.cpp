@@ -152,7 +152,7 @@ int dry_run(TrainingProgram& program, const TrainFlags& flags, const Facts& more
   options.facts.emplace_back("recipe", recipe_text(rows_of(program)));
   options.facts.insert(options.facts.end(), more.begin(), more.end());
   options.facts.emplace_back(
-      "", fmt::format("{} steps; below, one on the largest batch",
+      "", fmt::format("{} steps; below is the cost of one step on the largest batch",
                       training::grouped(run_steps(program.options(), program.steps()))));
   const Summary summary = program.summary();
   const int code = report_dry_run(summary, options);
@@ -179,7 +179,7 @@ void expect_configuration(TrainingProgram& program, training::Loop& loop,
         std::vector<std::string> free = program.may_change();
         free.emplace_back("steps");
         check_io(same_settings(now, then, free),
-                 "the run was started with another configuration than that of {}", path);
+                 "the run was started with a different configuration from that in {}", path);
       });
 }
 
@@ -195,7 +195,7 @@ void check_from(const std::string& from, const std::string& out) {
   check_folder(from, "--from " + from);
   std::error_code error;
   check(!std::filesystem::equivalent(from, out, error),
-        "--out {}: this is the folder of --from, which stays as it is; choose another", out);
+        "--out {}: this is the folder of --from, which must not change; choose another", out);
 }
 
 std::shared_ptr<dist::World> make_world(const TrainingOptions& o) {
@@ -328,7 +328,7 @@ SafeTensors checkpoint_of(const training::RunFolder& folder) {
     const bool left = std::filesystem::exists(weights);
     fail_io(fmt::format("{}; the run cannot be resumed without it: {}", e.what(),
                         left ? "the weights of its epochs are left, see " + weights
-                             : "start it anew in another folder"));
+                             : "start it again in another folder"));
   }
 }
 

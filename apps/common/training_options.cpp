@@ -139,7 +139,7 @@ void add_parallel(Settings& s, ParallelOptions& p) {
            "depend on the blocks, not on the ranks; 0: one process, whole batches; default under "
            "mpirun: 8, or the next power of two from the number of ranks")
       .only_if(p.local_steps == 0, "with --local-steps each rank has a part of the batch")
-      .says(p.blocks > 0, "{} blocks a batch", p.blocks);
+      .says(p.blocks > 0, "{} blocks per batch", p.blocks);
   s.toggle("shard_optimizer", p.shard_optimizer,
            "each rank keeps a part of the optimizer's state: less memory, the same numbers")
       .group(Group::memory)
@@ -241,12 +241,12 @@ void check_training_options(const TrainingOptions& o) {
         "--accumulate out and give a --batch {1} times as large",
         blocks, o.accumulate);
   check(blocks == 0 || !m.step_in_backward,
-        "--step-in-backward steps each weight as soon as it has a gradient, but --blocks {} adds "
-        "those of several blocks before; leave one of the two out",
+        "--step-in-backward steps each weight as soon as it has a gradient, but --blocks {} first "
+        "adds the gradients of several blocks; leave one of the two out",
         blocks);
   check(!apart || (blocks == 0 && !o.parallel.shard_optimizer && o.accumulate == 1 &&
                    !m.step_in_backward),
-        "--local-steps goes without --blocks, --shard-optimizer, --accumulate and "
+        "--local-steps cannot be given with --blocks, --shard-optimizer, --accumulate or "
         "--step-in-backward");
 }
 

@@ -31,7 +31,7 @@ void check_resumed_fits(const SafeTensors& checkpoint, const std::string& config
     auto model = make();
     nn::load_state_dict(model, weights);
   } catch (const Error& e) {
-    fail_io(fmt::format("{}: it describes another model than the checkpoint beside it: {}",
+    fail_io(fmt::format("{}: it describes a different model from the checkpoint beside it: {}",
                         config_path, e.what()));
   }
 }

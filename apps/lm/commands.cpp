@@ -104,7 +104,7 @@ std::string mark_of(const std::string& folder) {
 /// Packs the model's weights. `keep`: the original weights are still needed.
 void pack(LanguageModel& model, const LmFlags& f, bool keep) {
   if (!f.int8) return model.pack_if_possible(keep);
-  check(model.can_pack(), "--int8: a gpt or llama can be packed so, not a {}",
+  check(model.can_pack(), "--int8 works only with a gpt or a llama, but the model is a {}",
         model.config().model);
   model.pack(PackedType::int8, keep);
 }
@@ -130,13 +130,13 @@ int evaluate_bert(const LmFlags& f) {
   const BertScore& score = *found;
   check_finite_result(ModelFiles{f.model}.weights(), "loss", score.loss());
   print(fmt::format(
-      "{} of {} masked words are right ({:.1f} %), loss of one {:.4f}, perplexity {:.3f}\n",
+      "{} of {} masked words are right ({:.1f} %), loss per word {:.4f}, perplexity {:.3f}\n",
       training::grouped(score.masked_right), training::grouped(score.masked),
       100 * static_cast<double>(score.masked_right) / static_cast<double>(score.masked),
       score.masked_loss(), score.perplexity()));
   if (score.pairs > 0)
     print(
-        fmt::format("{} of {} pairs of sentences are told apart ({:.1f} %), loss of one {:.4f}\n",
+        fmt::format("{} of {} pairs of sentences are right ({:.1f} %), loss per pair {:.4f}\n",
                     training::grouped(score.pairs_right), training::grouped(score.pairs),
                     100 * static_cast<double>(score.pairs_right) / static_cast<double>(score.pairs),
                     score.next_loss()));
@@ -162,7 +162,7 @@ int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
   if (!f.attention.empty()) check_attention_path(f.attention);
   LoadedModel m = load_folder(f.model);
   check(f.attention.empty() || m.model.has_attention(),
-        "--attention: there is nothing to show, a {} has none", m.model.config().model);
+        "--attention: a {} has no attention to show", m.model.config().model);
   const std::vector<std::string> prompts = prompts_of(f, in);
   const int64_t count = std::ssize(prompts) * f.generate.samples;
   check(f.attention.empty() || count == 1, "--attention shows one text, and there are {}", count);
@@ -255,7 +255,7 @@ int fill_gaps(const LmFlags& f, std::ostream& out) {
 int evaluate_model(const LmFlags& f) {
   check_first_epoch_over(ModelFiles{f.model}.weights());
   if (is_bert_folder(f.model)) {
-    check(!f.int8, "--int8: a gpt or llama can be packed so, not a {}", kBert);
+    check(!f.int8, "--int8 works only with a gpt or a llama, but the model is a {}", kBert);
     return evaluate_bert(f);
   }
   LoadedModel m = load_folder(f.model);

@@ -111,7 +111,7 @@ void settings(Settings& s, TrainConfig& c) {
       .says(true, "{} epoch{}", c.epochs, c.epochs == 1 ? "" : "s");
   s.number("parts", c.parts, kCount, "cut each pass over the text into so many epochs")
       .only_if(!bert, "a bert has none")
-      .says(c.parts > 1, "{} to a pass", c.parts);
+      .says(c.parts > 1, "{} per pass", c.parts);
   s.number("batch", c.batch, kCount, "windows of --context tokens in a batch")
       .says(true, "batches of {} {} of {} tokens{}", c.batch, bert ? "sequences" : "windows",
             c.model.context, bert ? " at most" : "");

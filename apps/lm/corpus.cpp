@@ -176,7 +176,7 @@ uLong add_documents(uLong crc, const datasets::Documents& d) {
 
 void check_pairs(const char* what, const datasets::Documents& d) {
   check(has_pairs(d),
-        "{}: none of {} documents, between blank lines, has two lines, so that there are no pairs "
+        "{}: none of {} documents (separated by blank lines) has two lines, so there are no pairs "
         "of sentences; --no-pairs trains without them",
         what, d.size());
 }
@@ -270,7 +270,7 @@ void check_unchanged(const TrainConfig& c, const std::vector<TextFile>& files) {
   for (const TextFile& file : files) {
     known.insert(file.path);
     const auto found = there.find(file.path);
-    check_io(found != there.end(), "{}: is gone since the run began; {}", file.path, kWayOut);
+    check_io(found != there.end(), "{}: was removed after the run began; {}", file.path, kWayOut);
     TextFile now = file;
     now.path = found->second;
     look_at(now);
@@ -334,14 +334,14 @@ std::string documents_text(const TrainConfig& c, int64_t documents, int64_t mark
   const std::string count = training::grouped(documents) + " documents";
   if (c.model.model == kBert)  // a bert's facts have the number of documents already
     return marks == 0 ? "" : fmt::format("{}, separated by {} and blank lines", count, c.documents);
-  if (marks == 0) return count + ", a file each";
+  if (marks == 0) return count + ", one per file";
   return fmt::format("{}, separated by {}{}", count, c.documents,
                      has_token ? "" : "; the tokenizer has no token for their ends");
 }
 
 void note_documents(TrainConfig& c, int64_t documents, int64_t marks) {
   check(marks > 0 || c.documents.empty() || c.documents == kEndOfText,
-        "--documents: '{}' stands nowhere in the text", c.documents);
+        "--documents: '{}' does not occur in the text", c.documents);
   c.documents_found = documents;
 }
 

@@ -179,11 +179,11 @@ EncodedTexts encoded_by(const JsonValue& notes) {
   }
   int64_t before = 0;
   for (int64_t end : texts.ends) {
-    check(end > before, "a text ends at {} and the next at {}", before, end);
+    check(end > before, "a text ends at {}, but the next one ends at {}", before, end);
     before = end;
   }
-  check(texts.bytes >= 0 && texts.tokens >= 0 && texts.tokens <= before, "{} tokens in {} ids",
-        texts.tokens, before);
+  check(texts.bytes >= 0 && texts.tokens >= 0 && texts.tokens <= before,
+        "there are {} tokens in {} ids", texts.tokens, before);
   return texts;
 }
 
@@ -204,7 +204,7 @@ void set_streams(Corpus& corpus) {
   const int64_t size = corpus.train.ends.empty() ? 0 : corpus.train.ends.back();
   const int64_t valid = corpus.valid.ends.empty() ? 0 : corpus.valid.ends.back();
   check(size <= corpus.file.size() && valid == corpus.file.size() - size,
-        "{} ids, but texts of {} and {}", corpus.file.size(), size, valid);
+        "there are {} ids, but the texts have {} and {}", corpus.file.size(), size, valid);
   corpus.train.ids = corpus.file.part(0, size);
   corpus.valid.ids = corpus.file.part(size, corpus.file.size());
   corpus.bytes_per_token = static_cast<double>(corpus.train.bytes) /
@@ -314,12 +314,14 @@ std::optional<Corpus> open_corpus(const TrainConfig& c, const std::string& path,
     learned = notes.at("tokenizer").integer();
     set_streams(corpus);
   } catch (const IoError& e) {
-    fail_io(fmt::format("{}; remove it, and it is made anew", e.what()));
+    fail_io(fmt::format("{}; remove it, and the program will make it again", e.what()));
   } catch (const Error& e) {
-    fail_io(fmt::format("{}: {}; remove it, and it is made anew", path, e.what()));
+    fail_io(fmt::format("{}: {}; remove it, and the program will make it again", path, e.what()));
   }
   check_io(learned == crc_of(tokenizer) && corpus.file.vocabulary() == tokenizer.size(),
-           "{}: is of another tokenizer than vocab.json; remove it, and it is made anew", path);
+           "{}: is of a different tokenizer from vocab.json; remove it, and the program will make "
+           "it again",
+           path);
   check_unchanged(c, files);
   return corpus;
 }

@@ -47,7 +47,8 @@ bool is_ours(const ModelFiles& files) {
 /// IoError if the vocabulary is larger than the embedding table. The table may be larger: some are
 /// padded to a round number.
 void check_known(const std::string& path, int64_t tokens, const char* what, int64_t known) {
-  check_io(tokens <= known, "{}: there are {} {}, the model knows {}", path, tokens, what, known);
+  check_io(tokens <= known, "{}: there are {} {}, but the model knows {}", path, tokens, what,
+           known);
 }
 
 }  // namespace

@@ -210,7 +210,7 @@ decoding::SampleOptions sample_options(const LanguageModel& model,
 TextStream::TextStream(std::vector<std::string> stops, bool skip)
     : stops_(std::move(stops)), skip_(skip) {
   for (const std::string& stop : stops_)
-    check(!stop.empty(), "a text that stops must not be empty");
+    check(!stop.empty(), "a text that ends the output must not be empty");
 }
 
 std::string TextStream::take_characters(bool all) {

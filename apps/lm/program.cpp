@@ -122,7 +122,7 @@ void check_train(TrainConfig& c, const Given& given) {
     unless_given("--lr", c.lr, stories.lr);
     unless_given("--dropout", c.model.dropout, stories.model.dropout);
   }
-  check(c.valid.empty() || !is_demo(c), "--valid without --text");
+  check(c.valid.empty() || !is_demo(c), "--valid needs --text");
   const ModelConfig& m = c.model;
   check(m.dim % m.heads == 0, "--dim {} is not a multiple of --heads {}", m.dim, m.heads);
   check(m.kv_heads == 0 || m.heads % m.kv_heads == 0,

@@ -100,10 +100,11 @@ std::optional<Score> score_texts(const LanguageModel& model, const EncodedTexts&
   NoGradGuard no_grad;
   const int64_t window = o.window ? o.window : model.config().context;
   const int64_t stride = o.stride ? o.stride : window;
-  check(window >= 1 && window <= model.config().context, "a window of {} tokens; 1 to {}", window,
-        model.config().context);
-  check(stride >= 1 && stride <= window, "a stride of {} tokens; 1 to {}", stride, window);
-  check(o.batch >= 1, "batches of {} windows", o.batch);
+  check(window >= 1 && window <= model.config().context,
+        "the window is {} tokens; it must be 1 to {}", window, model.config().context);
+  check(stride >= 1 && stride <= window, "the stride is {} tokens; it must be 1 to {}", stride,
+        window);
+  check(o.batch >= 1, "batches of {} windows; at least 1", o.batch);
   const Windows windows(texts, window, stride);
   const std::vector<Lot> lots = lots_of(windows, o.batch);
   int64_t done = 0;

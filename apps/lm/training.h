@@ -113,8 +113,7 @@ class KindProgram final : public TrainingProgram {
   std::string config_file() const override { return "lm.json"; }
   void load(const training::RunFolder* resumed) override {
     if (is_demo(config) && !resumed)
-      training::say("generated stories, since there is no --text: the program makes them up now",
-                    log_stream());
+      training::say("there is no --text, so the program generates stories", log_stream());
     const bool held_out = K::encode(config, resumed ? resumed->path : "", scratch, corpus);
     check_held_out(config, held_out, "--hold-out or --valid");
   }

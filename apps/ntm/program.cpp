@@ -98,26 +98,26 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
       "ntm train --task recall --out runs/recall\n"
       "ntm train --resume runs/recall";
   train.run = [&f] { return train_ntm(f); };
-  Command eval{.name = "eval",
-               .about = "Tests a model on sequences of other lengths.",
-               .settings = [&f](Settings& s) { add_eval_settings(s, f); },
-               .check =
-                   [&f](const Given&) {
-                     if (!f.attention.empty()) check_attention_path(f.attention);
-                   },
-               .run =
-                   [&f] {
-                     std::error_code error;
-                     check(
-                         f.model != NtmFlags().model || std::filesystem::exists(f.model, error),
-                         "there is no run in {}: `ntm train` makes one, and --model names another",
-                         f.model);
-                     return evaluate_model(f);
-                   },
-               .examples =
-                   "ntm eval --model runs/recall --lengths 10,20\n"
-                   "ntm eval --lengths 20 --attention weightings.html",
-               .bare = "--model"};
+  Command eval{
+      .name = "eval",
+      .about = "Tests a model on sequences of other lengths.",
+      .settings = [&f](Settings& s) { add_eval_settings(s, f); },
+      .check =
+          [&f](const Given&) {
+            if (!f.attention.empty()) check_attention_path(f.attention);
+          },
+      .run =
+          [&f] {
+            std::error_code error;
+            check(f.model != NtmFlags().model || std::filesystem::exists(f.model, error),
+                  "there is no run in {}; make one with `ntm train`, or name another with --model",
+                  f.model);
+            return evaluate_model(f);
+          },
+      .examples =
+          "ntm eval --model runs/recall --lengths 10,20\n"
+          "ntm eval --lengths 20 --attention weightings.html",
+      .bare = "--model"};
   return {"ntm", kAbout, {train, eval}};
 }
 
@@ -176,7 +176,7 @@ bool NtmProgram::finish() {
     report.episodes.push_back(observe(model, t.task, length, kReportSeed));
   const std::string page = save_page(t.loop, make_report(report));
   std::string reached =
-      fmt::format("best after {} sequences: {:.4f} bits a sequence, {:.3f} wrong bits",
+      fmt::format("best after {} sequences: {:.4f} bits per sequence, {:.3f} wrong bits",
                   training::grouped(static_cast<int64_t>(best["sequences"])),
                   best["bits_per_sequence"], best["wrong_bits"]);
   if (best.has("best_predictor"))

@@ -36,7 +36,7 @@ std::string describe_model(const NtmConfig& c, const SequenceModel& model) {
       "Neural Turing Machine: {} controller, {} of {} units, {} reading and {} writing heads, {} "
       "slots of {}, {} at the start, {} weights",
       c.controller == "ff" ? "feed-forward" : "LSTM",
-      c.layers == 1 ? "a layer" : fmt::format("{} layers", c.layers), c.hidden, c.read_heads,
+      c.layers == 1 ? "1 layer" : fmt::format("{} layers", c.layers), c.hidden, c.read_heads,
       c.write_heads, c.slots, c.width, c.memory, weights);
   if (c.shift != 1) s += fmt::format(", shifts up to {}", c.shift);
   if (!c.without.empty()) s += fmt::format(", without {}", fmt::join(c.without, ", "));
@@ -106,7 +106,7 @@ training::LoopOptions NtmTraining::complete(training::LoopOptions o) {
   o.total = static_cast<double>(config.epoch_sequences(0));
   o.evaluation = static_cast<double>(kValidationSequences) / 3;
   o.note = [](const training::Loop& l) {
-    return fmt::format("{:.4f} bits a sequence", l.means().mean("loss") / std::numbers::ln2);
+    return fmt::format("{:.4f} bits per sequence", l.means().mean("loss") / std::numbers::ln2);
   };
   o.epoch_line = [c = config](const training::EpochRecord& e) { return epoch_line(c, e); };
   o.on_epoch = [this](const training::EpochRecord& e) {

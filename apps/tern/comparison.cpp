@@ -325,7 +325,7 @@ std::string comparison_page(const std::vector<Run>& runs) {
 void write_comparison(const std::string& path, const std::vector<Run>& runs) {
   std::error_code error;
   check(!fs::exists(path, error) || is_page_from(path, kGenerator),
-        "{} exists and was not written by tern report; choose another file by --out", path);
+        "{} exists and was not written by tern report; choose another file with --out", path);
   write_file_atomically(path, comparison_page(runs));
 }
 

@@ -210,7 +210,8 @@ std::string model_of_weights(const std::string& path) {
     const ImageClassifier model = e.make(0, rng, nn::Recompute::none, {.side = e.side});
     if (first_misfit(nn::state_dict(model), file).empty()) return e.name;
   }
-  fail_io(fmt::format("{}: these are the weights of no model here; --help lists them", path));
+  fail_io(
+      fmt::format("{}: these weights fit none of the models here; --help lists the models", path));
 }
 
 void load_weights_of(const std::string& path, ImageClassifier& model) {

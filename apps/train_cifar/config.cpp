@@ -102,7 +102,7 @@ void settings(Settings& s, TrainOptions& o) {
   s.toggle("drop_last", o.drop_last,
            "leave out the last batch of an epoch if it is not full, unless it is the only one")
       .came_later()
-      .says(o.drop_last, "full batches alone");
+      .says(o.drop_last, "full batches only");
   add_data(s, o);
   s.group(Group::model);
   s.number("dropout", o.dropout, kShare, "dropout of the model")

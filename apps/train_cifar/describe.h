@@ -13,7 +13,7 @@ namespace tern::apps::train_cifar {
 /// "gmlp-small, 101,008 weights: ..."
 std::string describe_model(const ImageClassifier& model);
 
-/// "80 training, 20 held-out and 25 test images (one of 5, chosen by the seed)". `note` comes from
+/// "80 training, 20 held-out and 25 test images (one in 5, chosen by the seed)". `note` comes from
 /// the data.
 std::string images_text(int64_t train, int64_t held_out, int64_t test, const std::string& note);
 

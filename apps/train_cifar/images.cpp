@@ -23,7 +23,8 @@ datasets::Dataset<LabelledPicture> limited(const LabelledSet& set, const Picture
 int64_t held_out(double share, int64_t images) {
   const int64_t count = std::llround(share * static_cast<double>(images));
   check(share == 0 || (count > 0 && count < images),
-        "--hold-out {:g} takes {} of {} training images; some must be held out, and some left",
+        "--hold-out {:g} takes {} of {} training images; some must be held out, and some must be "
+        "left for training",
         share, count, images);
   return count;
 }

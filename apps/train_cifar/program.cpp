@@ -186,11 +186,10 @@ void CifarProgram::read_pictures(const training::RunFolder* resumed) {
     data = datasets::load_labelled_pictures(path, config.form.side, config.seed,
                                             folder_reading(config));
   }
-  check(
-      resumed || data.kind == "pictures" || (!config.skip_damaged && config.exif_rotation),
-      "{}: these are no files of pictures, and --skip-damaged and --no-exif-rotation would change "
-      "nothing",
-      drawn ? "without --data" : path);
+  check(resumed || data.kind == "pictures" || (!config.skip_damaged && config.exif_rotation),
+        "{}: these are not picture files, so --skip-damaged and --no-exif-rotation would change "
+        "nothing",
+        drawn ? "without --data" : path);
 }
 
 void CifarProgram::load(const training::RunFolder* resumed) {
@@ -231,8 +230,8 @@ Facts CifarProgram::about_data() const {
   facts.emplace_back("chosen", "by the data:" + chosen_);
   if (chosen_.find(" --no-flip") != chosen_.npos)
     facts.emplace_back("",
-                       "pictures are not mirrored, as letters and digits would suffer; --flip "
-                       "mirrors them");
+                       "pictures are not mirrored, because mirrored letters and digits would be "
+                       "wrong; --flip mirrors them");
   if (config.init.empty() && data.train.size() < kFew)
     facts.emplace_back("", "with so few pictures start from timm's weights: --init FILE");
   return facts;
@@ -250,7 +249,7 @@ void CifarProgram::save(const training::RunFolder& folder) const {
   if (!config.data.empty()) return;
   const std::string path = drawn_data(folder);
   check_io(!fs::is_symlink(path),
-           "{}: this is a link; pictures are generated into the run's own folder alone", path);
+           "{}: this is a link; pictures are generated only into the run's own folder", path);
   datasets::write_cifar10(path, drawn_);
 }
 

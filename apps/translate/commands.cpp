@@ -98,7 +98,7 @@ int run_translations(const TranslateFlags& f, int in, std::ostream& out) {
   // With --attention the model must stay: the pictures need its weights.
   const Search search =
       f.attention.empty() ? Search(std::move(t.model), options) : Search(t.model, options);
-  if (isatty(in) != 0) training::say("translate: type a sentence a line; Ctrl-D ends", stderr);
+  if (isatty(in) != 0) training::say("translate: type one sentence per line; Ctrl-D ends", stderr);
   InputLines input(t, [](const std::string& note) { complain("translate: " + note); });
   LineReader reader(in);
   std::vector<AttentionSentence> pictures;
@@ -147,7 +147,7 @@ int evaluate_model(const TranslateFlags& f) {
     check_finite_result(training::RunFolder{f.model}.weights(), "loss of a token", loss);
     training::say(
         fmt::format("loss of a token {:.4f}, perplexity {:.3f}{}", loss, std::exp(loss),
-                    f.search.int8 ? " (of the weights in f32: --int8 is the search's)" : ""));
+                    f.search.int8 ? " (with f32 weights: --int8 changes only the search)" : ""));
   }
   std::vector<std::string> translations;
   double seconds = 0;
@@ -186,7 +186,7 @@ int plot_attention(const TranslateFlags& f) {
   check_attention_path(path);
   std::error_code error;
   check(!f.attention.empty() || !std::filesystem::exists(path, error) || is_page_from(path),
-        "{} exists and was not written by tern; choose another file by --attention", path);
+        "{} exists and was not written by tern; choose another file with --attention", path);
   const Translator t = load_translator(f.model);
   check_has_attention(t);
   const std::vector<std::string> lines = {f.sentence};
@@ -209,8 +209,9 @@ int plot_attention(const TranslateFlags& f) {
 
 int learn_shortlist(const TranslateFlags& f) {
   const TrainConfig config = load_config({f.model});
-  check(config.model.model == "transformer", "shortlist: only a transformer decodes so, {} is a {}",
-        f.model, config.model.model);
+  check(config.model.model == "transformer",
+        "shortlist: only a transformer can use a shortlist, but {} is a {}", f.model,
+        config.model.model);
   const training::RunLock lock(f.model);
   const Tokenizers tokenizers = load_tokenizers({f.model}, config);
   datasets::PairReport read;
@@ -232,9 +233,9 @@ int learn_shortlist(const TranslateFlags& f) {
                             training::grouped(std::ssize(*pairs.pairs))));
   for (const int64_t best : {10, 20, 50, 100}) {
     const Coverage c = coverage(lexicon, *pairs.pairs, best);
-    training::say(
-        fmt::format("--shortlist {:<4} {:.2f} % of these pairs' words, lists of {:.0f} of {}", best,
-                    100 * c.found, c.length, tokenizers.target.size()));
+    training::say(fmt::format(
+        "--shortlist {:<4} {:.2f} % of these pairs' words, with lists of {:.0f} words of {}", best,
+        100 * c.found, c.length, tokenizers.target.size()));
   }
   return 0;
 }

@@ -109,11 +109,11 @@ std::vector<std::string> InputLines::prepare(const std::string& line, int64_t nu
   std::vector<std::string> parts;
   for (std::string_view sentence : datasets::split_sentences(line)) parts.emplace_back(sentence);
   note(Kind::cut,
-       fmt::format("line {} has {} tokens, the training's pairs at most {}{}", number, size,
+       fmt::format("line {} has {} tokens, but the training pairs have at most {}{}", number, size,
                    longest_,
                    parts.size() > 1
                        ? fmt::format("; its {} sentences are translated one by one", parts.size())
-                       : ", and no sentence ends to cut it at: the translation may be poor"));
+                       : "; it cannot be cut into sentences, so the translation may be poor"));
   if (parts.empty()) parts.push_back(line);
   for (std::string& part : parts) part = shortened(std::move(part), number);
   return parts;

@@ -412,14 +412,15 @@ Facts TranslateProgram::describe() const {
   const double unknown[] = {unknown_percent(train, &datasets::EncodedPair::source),
                             unknown_percent(train, &datasets::EncodedPair::target)};
   if (config.from.empty() && unknown[0] + unknown[1] > 0)
-    facts.emplace_back(
-        "", fmt::format("rare words are unknown: {:.2f} % of the source's words, {:.2f} % of the "
-                        "target's; --tokens bpe knows all",
-                        unknown[0], unknown[1]));
+    facts.emplace_back("",
+                       fmt::format("rare words are unknown: {:.2f} % of the source's words, {:.2f} "
+                                   "% of the target's; --tokens bpe has no unknown words",
+                                   unknown[0], unknown[1]));
   if (!chosen.empty()) facts.emplace_back("chosen", "by the data:" + chosen);
   if (std::ssize(*train.pairs) < kFewPairs && !is_demo(config) && config.from.empty())
-    facts.emplace_back("", fmt::format("only {} pairs for training: a language needs thousands",
-                                       std::ssize(*train.pairs)));
+    facts.emplace_back(
+        "", fmt::format("only {} pairs for training: learning a language takes thousands",
+                        std::ssize(*train.pairs)));
   if (valid.pairs->empty())
     facts.emplace_back("",
                        "nothing is held out, so no score says how well it translates; "

@@ -67,16 +67,16 @@ Search::Search(TranslationModel&& model, const SearchOptions& options)
 void Search::check_options() const {
   const ModelConfig& m = model_.config();
   const bool transformer = std::holds_alternative<models::Transformer>(model_.model_);
-  check(!options_.int8 || transformer, "--int8: only a transformer decodes so, the model is {}",
+  check(!options_.int8 || transformer, "--int8 works only with a transformer, but the model is {}",
         m.model);
   check(!options_.int8 || matmul_precision() == MatmulPrecision::f32,
         "--int8 and --precision bf16 each say what weights are rounded to: choose one");
   if (options_.shortlist == 0) return;
-  check(transformer, "--shortlist: only a transformer decodes so, the model is {}", m.model);
+  check(transformer, "--shortlist works only with a transformer, but the model is {}", m.model);
   check(options_.lexicon != nullptr, "--shortlist: there is no lexicon");
   const datasets::Lexicon& lexicon = *options_.lexicon;
   check(lexicon.source_vocab() == m.source_vocab && lexicon.target_vocab() == m.target_vocab,
-        "--shortlist: the lexicon has vocabularies of {} and {}, the model of {} and {}",
+        "--shortlist: the lexicon has vocabularies of {} and {}, but the model has {} and {}",
         lexicon.source_vocab(), lexicon.target_vocab(), m.source_vocab, m.target_vocab);
 }
 

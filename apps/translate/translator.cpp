@@ -167,7 +167,7 @@ Tokenizers load_tokenizers(const training::RunFolder& folder, const TrainConfig&
   if (config.shared) t.target = t.source;
   const ModelConfig& m = config.model;
   check_io(m.source_vocab == t.source.size() && m.target_vocab == t.target.size(),
-           "{}: the vocabularies beside it have {} and {} tokens, the model {} and {}",
+           "{}: the vocabularies beside it have {} and {} tokens, but the model has {} and {}",
            config_path(folder), t.source.size(), t.target.size(), m.source_vocab, m.target_vocab);
   return t;
 }
@@ -190,7 +190,7 @@ SearchOptions with_lexicon(SearchOptions search, const training::RunFolder& fold
     return std::make_shared<datasets::Lexicon>(datasets::Lexicon::from_state(state));
   });
   check(search.shortlist <= search.lexicon->most(),
-        "--shortlist {}: {} has {} translations of a token at most", search.shortlist, path,
+        "--shortlist {}: {} has at most {} translations per token", search.shortlist, path,
         search.lexicon->most());
   return search;
 }

@@ -109,16 +109,16 @@ class Gatherer {
 
   // Checks sizes before anything is allocated.
   void check_size(int file, int64_t bytes) const {
-    check_io(counts_[file] == 0, "{}: is there twice", where(file));
+    check_io(counts_[file] == 0, "{}: the archive has this file twice", where(file));
     check_io(bytes > 0 && bytes % kRecord == 0 && bytes <= kFileRecords * kRecord,
              "{}: {} bytes, but {} were expected: {} records of {} bytes (or fewer whole records)",
              where(file), bytes, kFileRecords * kRecord, kFileRecords, kRecord);
     if (file == kTestFile) return;
     for (int other = 0; other < kTrainFiles; ++other)
-      check_io(counts_[other] == 0 || counts_[other] * kRecord == bytes,
-               "{}: {} bytes, but {} has {}: the training files must be of one size (official: {})",
-               where(file), bytes, kFileNames[other], counts_[other] * kRecord,
-               kFileRecords * kRecord);
+      check_io(
+          counts_[other] == 0 || counts_[other] * kRecord == bytes,
+          "{}: {} bytes, but {} has {}: all training files must have the same size (official: {})",
+          where(file), bytes, kFileNames[other], counts_[other] * kRecord, kFileRecords * kRecord);
   }
 
   std::string source_;
@@ -181,7 +181,8 @@ Cifar10 load_cifar10(const std::string& path) {
 
 void write_cifar10(const std::string& dir, const Cifar10& set) {
   int64_t const per_file = set.train->size() / kTrainFiles;
-  check(set.train->size() % kTrainFiles == 0, "write_cifar10: {} training pictures, not {} x n",
+  check(set.train->size() % kTrainFiles == 0,
+        "write_cifar10: the number of training pictures is {}; it must be a multiple of {}",
         set.train->size(), kTrainFiles);
   check(std::ssize(set.class_names) == kClasses, "write_cifar10: {} class names instead of {}",
         set.class_names.size(), kClasses);
@@ -192,8 +193,9 @@ void write_cifar10(const std::string& dir, const Cifar10& set) {
     const ImageSet& images = file == kTestFile ? *set.test : *set.train;
     int64_t const first = file == kTestFile ? 0 : file * per_file;
     int64_t const count = file == kTestFile ? images.size() : per_file;
-    check(count >= 1 && count <= kFileRecords, "write_cifar10: {} records for {}, 1 to {} fit",
-          count, kFileNames[file], kFileRecords);
+    check(count >= 1 && count <= kFileRecords,
+          "write_cifar10: {} records for {}; a file holds 1 to {}", count, kFileNames[file],
+          kFileRecords);
     std::string bytes;
     bytes.reserve(static_cast<size_t>(count * kRecord));
     for (int64_t i = 0; i < count; ++i) append(bytes, images, first + i);

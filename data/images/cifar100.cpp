@@ -29,7 +29,7 @@ struct Parts {
 };
 
 void read_records(const std::string& where, int64_t bytes, const Read& read, Parts& set) {
-  check_io(set.groups.empty(), "{}: is there twice", where);
+  check_io(set.groups.empty(), "{}: the archive has this file twice", where);
   check_io(bytes > 0 && bytes % kCifar100Record == 0 && bytes <= kMaxRecords * kCifar100Record,
            "{}: {} bytes, but 1 to {} records of {} bytes were expected", where, bytes, kMaxRecords,
            kCifar100Record);
@@ -41,8 +41,8 @@ void read_records(const std::string& where, int64_t bytes, const Read& read, Par
     uint8_t labels[2];
     read(labels, 2);
     check_io(labels[0] < kGroups && labels[1] < kCifar100Classes,
-             "{}: record {} (at byte {}) has group {} and class {}, which go to {} and {}", where,
-             i, static_cast<int64_t>(i) * kCifar100Record, labels[0], labels[1], kGroups - 1,
+             "{}: record {} (at byte {}) has group {} and class {}; the largest are {} and {}",
+             where, i, static_cast<int64_t>(i) * kCifar100Record, labels[0], labels[1], kGroups - 1,
              kCifar100Classes - 1);
     set.groups[i] = labels[0];
     set.images->labels[i] = labels[1];
@@ -64,8 +64,8 @@ std::vector<std::string> read_names(const std::string& where, int64_t bytes, con
     if (c >= 0x20) names.back().push_back(text[at]);
   }
   if (names.back().empty()) names.pop_back();
-  check_io(std::ssize(names) == count, "{}: has {} names, CIFAR-100 {}", where, names.size(),
-           count);
+  check_io(std::ssize(names) == count, "{}: has {} names, but CIFAR-100 has {}", where,
+           names.size(), count);
   return names;
 }
 

@@ -1,4 +1,4 @@
-// Names the format of a file that is neither PNG nor JPEG, and the command that converts it.
+// Names the format of a file that is neither PNG nor JPEG, and how to get a picture from it.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -10,24 +10,24 @@
 namespace tern::datasets {
 namespace {
 
-constexpr std::pair<FileKind, const char*> kConverters[] = {
-    {FileKind::webp, "mogrify -format png FILE (of ImageMagick)"},
-    {FileKind::bmp, "mogrify -format png FILE (of ImageMagick)"},
-    {FileKind::tiff, "mogrify -format png FILE (of ImageMagick)"},
-    {FileKind::jpeg_2000, "mogrify -format png FILE (of ImageMagick)"},
-    {FileKind::gif, "mogrify -format png 'FILE[0]' (of ImageMagick)"},
-    {FileKind::avif, "heif-convert FILE FILE.png (of libheif)"},
-    {FileKind::heic, "heif-convert FILE FILE.png (of libheif)"},
-    {FileKind::heif, "heif-convert FILE FILE.png (of libheif)"},
-    {FileKind::jpeg_xl, "djxl FILE FILE.png (of libjxl)"},
-    {FileKind::pdf, "pdftoppm -png FILE FILE (of poppler)"},
-    {FileKind::git_lfs, "git lfs pull"},
-    {FileKind::gzip, "gunzip FILE"},
+constexpr std::pair<FileKind, const char*> kRemedies[] = {
+    {FileKind::webp, "convert it: mogrify -format png FILE (of ImageMagick)"},
+    {FileKind::bmp, "convert it: mogrify -format png FILE (of ImageMagick)"},
+    {FileKind::tiff, "convert it: mogrify -format png FILE (of ImageMagick)"},
+    {FileKind::jpeg_2000, "convert it: mogrify -format png FILE (of ImageMagick)"},
+    {FileKind::gif, "convert it: mogrify -format png 'FILE[0]' (of ImageMagick)"},
+    {FileKind::avif, "convert it: heif-convert FILE FILE.png (of libheif)"},
+    {FileKind::heic, "convert it: heif-convert FILE FILE.png (of libheif)"},
+    {FileKind::heif, "convert it: heif-convert FILE FILE.png (of libheif)"},
+    {FileKind::jpeg_xl, "convert it: djxl FILE FILE.png (of libjxl)"},
+    {FileKind::pdf, "convert it: pdftoppm -png FILE FILE (of poppler)"},
+    {FileKind::git_lfs, "git lfs pull fetches the picture"},
+    {FileKind::gzip, "unpack it: gunzip FILE"},
 };
 
-/// The command that makes a file of this kind readable; "" if there is none.
-const char* converter_of(FileKind kind) {
-  for (const auto& [known, text] : kConverters)
+/// How to get a readable picture from a file of this kind; "" if no way is known.
+const char* remedy_for(FileKind kind) {
+  for (const auto& [known, text] : kRemedies)
     if (known == kind) return text;
   return "";
 }
@@ -39,9 +39,8 @@ std::string detail::describe_foreign_picture(std::span<const uint8_t> bytes) {
   if (text.empty()) return "the file is empty (at byte 0)";
   const std::string neither = "neither a PNG nor a JPEG file (at byte 0)";
   if (const FileKind kind = file_kind(text); kind != FileKind::unknown) {
-    const char* const convert = converter_of(kind);
-    return fmt::format("{}: it is {}{}{}", neither, name(kind), *convert ? "; convert it: " : "",
-                       convert);
+    const char* const remedy = remedy_for(kind);
+    return fmt::format("{}: it is {}{}{}", neither, name(kind), *remedy ? "; " : "", remedy);
   }
   const size_t word = text.find_first_not_of(" \t\r\n");
   if (word != text.npos && text[word] == '<')

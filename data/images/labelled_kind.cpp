@@ -44,13 +44,13 @@ void check_archive(const std::string& path) {
                                          {FileKind::zstd, "tar --zstd -xf"},
                                          {FileKind::seven_zip, "7z x"},
                                          {FileKind::rar, "unrar x"}})
-    check_io(kind != archive, "{}: {}; unpack it and give the folder: {} {}", path, name(archive),
-             command, shell_word(path));
+    check_io(kind != archive, "{}: is {}; unpack it and give the folder: {} {}", path,
+             name(archive), command, shell_word(path));
   check_io(kind != FileKind::png && kind != FileKind::jpeg,
            "{}: is one picture; give a folder with a folder of pictures for each class", path);
   check_io(first.find('\0') != first.npos,
-           "{}: a text or empty, no tar archive; give a folder with a folder of pictures for each "
-           "class, or an archive of CIFAR-10 or CIFAR-100",
+           "{}: is a text or an empty file, not a tar archive; give a folder with a folder of "
+           "pictures for each class, or an archive of CIFAR-10 or CIFAR-100",
            path);
 }
 
@@ -68,7 +68,7 @@ int cifar_at(const std::string& path) {
       pictures += !is_hidden(member->name) && is_picture_file(name);
     }
     check_io(pictures == 0,
-             "{}: an archive of {} pictures; unpack it and give the folder: tar xf {}", path,
+             "{}: is an archive of {} pictures; unpack it and give the folder: tar xf {}", path,
              pictures, shell_word(path));
     return 0;
   }

@@ -164,7 +164,8 @@ void read_mnist(const std::string& path, LabelledPictures& p) {
   int64_t last = 0;
   for (const LabelledSet* s : {&p.train, &p.test})
     for (const int64_t label : s->labels) {
-      check_io(label >= 0 && label < 1000, "{}: a label is {}; 0 to 999", path, label);
+      check_io(label >= 0 && label < 1000, "{}: a label is {}; labels must be 0 to 999", path,
+               label);
       last = std::max(last, label);
     }
   for (int64_t i = 0; i <= last; ++i) p.class_names.push_back(std::to_string(i));
@@ -207,8 +208,8 @@ void remark_damaged(LabelledPictures& p, const std::vector<std::string>& damaged
 void remark_left_out(LabelledPictures& p, const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     const size_t count = find_pictures(folder).paths.size();
-    add_remark(
-        p, fmt::format("{} was not used, with {} picture{}", folder, count, count == 1 ? "" : "s"));
+    add_remark(p, fmt::format("{} was not used; it has {} picture{}", folder, count,
+                              count == 1 ? "" : "s"));
   }
 }
 
@@ -235,17 +236,18 @@ std::vector<PictureFile> take_test_share(const std::string& path, std::vector<Pi
 void read_folders(const std::string& path, uint64_t seed, const FolderReading& reading,
                   LabelledPictures& p) {
   const detail::PictureSplits splits = detail::find_splits(path);
-  check_io(!splits.train.empty(),
-           "{}: holds a test set ({}) and no training set; call that folder train", path,
-           splits.test);
+  check_io(
+      !splits.train.empty(),
+      "{}: holds a test set ({}) but no training set; to train on that folder, rename it to train",
+      path, splits.test);
   const PictureFolder all = open_picture_folder(splits.train);
   p.class_names = all.class_names;
   UnusedFiles unused = all.unused;
   std::vector<PictureFile> train = mixed(all.files, seed), test;
   if (!splits.test.empty()) {
     check_io(!detail::folders_in(splits.test).empty(),
-             "{}: its pictures are not in folders of classes, so they cannot test a model; give {} "
-             "alone as the data",
+             "{}: its pictures are not in folders of classes, so they cannot test a model; give "
+             "only {} as the data",
              splits.test, splits.train);
     const PictureFolder other = open_picture_folder(splits.test);
     check_same_classes(splits.test, other.class_names, splits.train, all.class_names);
@@ -255,7 +257,7 @@ void read_folders(const std::string& path, uint64_t seed, const FolderReading& r
       add_remark(p, fmt::format("the test images are those of {}", splits.test));
   } else {
     test = take_test_share(path, train);
-    p.note = fmt::format(" (one of {}, chosen by the seed)", kTestShare);
+    p.note = fmt::format(" (one in {}, chosen by the seed)", kTestShare);
   }
   std::vector<std::string> damaged;
   p.train = folder_set(train, p.form, reading, damaged);

@@ -105,8 +105,8 @@ Tensor mix_targets(const Tensor& labels, int64_t classes, double lambda) {
   float* out = targets.data<float>();
   std::fill(out, out + n * classes, 0.0f);
   for (int64_t i = 0; i < n; ++i) {
-    check(label[i] >= 0 && label[i] < classes, "mix_targets: label {} at row {}, {} classes",
-          label[i], i, classes);
+    check(label[i] >= 0 && label[i] < classes,
+          "mix_targets: label {} at row {}, but there are {} classes", label[i], i, classes);
   }
   for (int64_t i = 0; i < n; ++i) {
     out[i * classes + label[i]] += static_cast<float>(lambda);

@@ -60,7 +60,8 @@ Shape read_shape(ByteReader& file, int axes, int64_t item) {
   for (int64_t size : shape)
     fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
   if (!fits || (!shape.contains(0) && bytes > bytes_left(file)))
-    file.fail(fmt::format("an array {} of {} bytes each cannot be in it", shape, item));
+    file.fail(fmt::format("an array of shape {} with {} bytes per element does not fit in the file",
+                          shape, item));
   return shape;
 }
 
@@ -115,7 +116,8 @@ Tensor load_idx(const std::string& path) {
   if (magic[0] != 0 || magic[1] != 0 || item == 0)
     file.fail(fmt::format("is not an idx file: it begins with {:#04x} {:#04x} {:#04x}", magic[0],
                           magic[1], magic[2]));
-  if (magic[3] > kMaxDims) file.fail(fmt::format("has {} axes, at most {}", magic[3], kMaxDims));
+  if (magic[3] > kMaxDims)
+    file.fail(fmt::format("has {} axes; at most {} are allowed", magic[3], kMaxDims));
   const Shape shape = read_shape(file, magic[3], item);
   const DType dtype = magic[2] == 0x08   ? DType::u8
                       : magic[2] == 0x0d ? DType::f32

@@ -21,15 +21,17 @@ Picture blank(int64_t height, int64_t width) {
 
 void check_picture(const char* op, const Picture& x) {
   check(x.height > 0 && x.width > 0 && std::ssize(x.rgb) == 3 * x.height * x.width,
-        "{}: a picture of {} x {} with {} bytes; it needs pixels, three bytes each", op, x.height,
-        x.width, x.rgb.size());
+        "{}: a picture of {} x {} has {} bytes; it must have at least one pixel, and three bytes "
+        "per pixel",
+        op, x.height, x.width, x.rgb.size());
 }
 
 }  // namespace
 
 Picture detail::allocate_picture(const std::string& name, int64_t height, int64_t width,
                                  int64_t packed, int64_t per_byte, const DecodeOptions& options) {
-  check_io(height > 0 && width > 0, "{}: a picture of {} x {} pixels", name, height, width);
+  check_io(height > 0 && width > 0,
+           "{}: the picture has {} x {} pixels; both sides must be above 0", name, height, width);
   check_io(height <= options.max_pixels / width,
            "{}: {} x {} pixels are over the limit of {} (DecodeOptions::max_pixels)", name, height,
            width, options.max_pixels);
@@ -65,8 +67,8 @@ Picture crop(const Picture& x, int64_t top, int64_t left, int64_t height, int64_
   check_picture("crop", x);
   check(top >= 0 && left >= 0 && height > 0 && width > 0 && top <= x.height - height &&
             left <= x.width - width,
-        "crop: {} x {} from ({}, {}) are not all in a picture of {} x {}", height, width, top, left,
-        x.height, x.width);
+        "crop: {} x {} pixels from ({}, {}) are not all inside a picture of {} x {}", height, width,
+        top, left, x.height, x.width);
   Picture y = blank(height, width);
   for (int64_t row = 0; row < height; ++row)
     std::memcpy(y.row(row), x.row(top + row) + 3 * left, static_cast<size_t>(3 * width));
@@ -75,8 +77,8 @@ Picture crop(const Picture& x, int64_t top, int64_t left, int64_t height, int64_
 
 Picture center_crop(const Picture& x, int64_t height, int64_t width) {
   check(height <= x.height && width <= x.width,
-        "center_crop: {} x {} of a picture of {} x {}; resize it first", height, width, x.height,
-        x.width);
+        "center_crop: {} x {} pixels do not fit in a picture of {} x {}; resize it first", height,
+        width, x.height, x.width);
   // Halves go to even numbers, as Python rounds.
   auto start = [](int64_t all, int64_t part) {
     return std::lrint(static_cast<double>(all - part) / 2);

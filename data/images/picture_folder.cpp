@@ -197,12 +197,11 @@ PictureFolder open_picture_folder(const std::string& folder) {
   found.class_names = classes_in(folder, found.unused);
   if (found.class_names.empty()) {
     const size_t pictures = find_pictures(folder).paths.size();
-    check_io(
-        pictures == 0,
-        "{0}: {1} picture{2} and no folder for each class; move those of a class into a folder "
-        "with its name: {0}/cat/, {0}/dog/",
-        folder, pictures, pictures == 1 ? "" : "s");
-    fail_io(folder + ": holds no folders, which would be the classes");
+    check_io(pictures == 0,
+             "{0}: holds {1} picture{2} but no folder for each class; move the pictures of a class "
+             "into a folder with its name: {0}/cat/, {0}/dog/",
+             folder, pictures, pictures == 1 ? "" : "s");
+    fail_io(folder + ": holds no folders; it needs a folder of pictures for each class");
   }
   for (int64_t label = 0; label < std::ssize(found.class_names); ++label) {
     const fs::path of_class = fs::path(folder) / found.class_names[static_cast<size_t>(label)];

@@ -85,7 +85,7 @@ const Folder* find_part(const std::string& path, const std::vector<Folder>& all,
     const Folder* found = nullptr;
     for (const Folder& f : all) {
       if (f.part != part || f.whole_word != whole || (!whole && !f.holds_classes())) continue;
-      check_io(!found, "{}: its folders {} and {} may both be the {} pictures; rename one", path,
+      check_io(!found, "{}: its folders {} and {} could both be the {} pictures; rename one", path,
                found ? found->name : "", f.name, part == Part::train ? "training" : "test");
       found = &f;
     }
@@ -100,8 +100,8 @@ const Folder* find_part(const std::string& path, const std::vector<Folder>& all,
   for (const Folder& f : all)
     if (&f != &part) names.push_back(f.name);
   fail_io(fmt::format(
-      "{}: {} holds folders ({}), as the part of a set does, and beside it there are {}. Name the "
-      "parts of the set train and test, or give one part: {}",
+      "{}: {} holds folders ({}), like one part of a data set, but beside it there are {}. Name "
+      "the parts of the data set train and test, or give one part: {}",
       path, part.name, fmt::join(part.folders, ", "), fmt::join(names, ", "), part.path));
 }
 
@@ -114,8 +114,8 @@ void check_classes(const std::string& path, const std::vector<Folder>& all) {
   Names names;
   for (const Folder& f : all) names.push_back(f.name);
   fail_io(fmt::format(
-      "{}: its folders ({}) hold folders of the same names ({}), as parts of one set do. Name them "
-      "train and test; where they are classes, move their pictures out of the inner folders",
+      "{}: its folders ({}) hold folders of the same names ({}), like the parts of a data set. "
+      "Name them train and test; if they are classes, move their pictures out of the inner folders",
       path, fmt::join(names, ", "), fmt::join(all[0].folders, ", ")));
 }
 

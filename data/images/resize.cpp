@@ -115,18 +115,22 @@ Picture down(const Picture& x, int64_t height, Filter filter) {
 
 Picture resize(const Picture& x, int64_t height, int64_t width, Filter filter) {
   check(x.height > 0 && x.width > 0 && std::ssize(x.rgb) == 3 * x.height * x.width,
-        "resize: a picture of {} x {} with {} bytes; it needs pixels, three bytes each", x.height,
-        x.width, x.rgb.size());
+        "resize: a picture of {} x {} has {} bytes; it must have at least one pixel, and three "
+        "bytes per pixel",
+        x.height, x.width, x.rgb.size());
   check(height > 0 && width > 0 && height <= kMaxSide && width <= kMaxSide,
-        "resize: to {} x {} pixels; sides go from 1 to {}", height, width, kMaxSide);
+        "resize: the new size is {} x {} pixels; each side must be 1 to {}", height, width,
+        kMaxSide);
   if (width == x.width) return height == x.height ? x : down(x, height, filter);
   Picture y = across(x, width, filter);
   return height == x.height ? y : down(y, height, filter);
 }
 
 Picture resize_shorter(const Picture& x, int64_t size, Filter filter) {
-  check(size > 0 && x.height > 0 && x.width > 0, "resize_shorter: {} x {} pixels to {}", x.height,
-        x.width, size);
+  check(size > 0 && x.height > 0 && x.width > 0,
+        "resize_shorter: cannot resize {} x {} pixels to a shorter side of {}; all three must be "
+        "above 0",
+        x.height, x.width, size);
   const int64_t shorter = std::min(x.height, x.width), longer = std::max(x.height, x.width);
   const auto other =
       static_cast<int64_t>(static_cast<double>(size * longer) / static_cast<double>(shorter));

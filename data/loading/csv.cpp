@@ -17,6 +17,7 @@
 #include "tern/core/io/state.h"
 #include "tern/core/ops/ops.h"
 #include "tern/data/loading/detail/csv_hint.h"
+#include "tern/data/loading/detail/printable.h"
 #include "tern/data/loading/text_decoder.h"
 
 namespace tern::datasets {
@@ -32,10 +33,9 @@ char separator_of(char given, const std::string& path, char decimal = '.') {
 
 // Shortens text for messages and makes it safe for terminals.
 std::string shown(std::string_view text) {
-  std::string out;
-  for (char c : text.substr(0, 40))
-    out.push_back(static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
-  return text.size() > 40 ? out + "..." : out;
+  constexpr size_t kMost = 40;
+  const std::string out = detail::printable(std::string(text.substr(0, kMost)));
+  return text.size() > kMost ? out + "..." : out;
 }
 
 std::string_view trimmed(std::string_view s) {
@@ -297,11 +297,11 @@ class Codes {
       file.check_name(fmt::format("column '{}':", shown(category_.column)), name);
       if (name.empty())
         file.fail(
-            fmt::format("column '{}': the name is missing; with \"\" among the names of "
-                        "CsvOptions::categories it would be one",
+            fmt::format("column '{}': the name is missing; to allow this, add \"\" to the names of "
+                        "CsvOptions::categories",
                         shown(category_.column)));
       if (fixed_)
-        file.fail(fmt::format("column '{}': '{}' is none of the {} names{}",
+        file.fail(fmt::format("column '{}': '{}' is not one of the {} names{}",
                               shown(category_.column), shown(name), category_.names.size(),
                               nearest_text(name, category_.names)));
       found = codes_.emplace(name, std::ssize(codes_)).first;
@@ -340,10 +340,9 @@ T number_of(const Records& file, const Columns& columns, size_t i,
   const std::string_view field = trimmed(fields[columns.places[i]]);
   if (is_missing(field)) {
     if (o.missing) return static_cast<T>(*o.missing);
-    file.fail(
-        fmt::format("column '{}': the number is missing; CsvOptions::missing would stand for "
-                    "it",
-                    shown(column)));
+    file.fail(fmt::format(
+        "column '{}': the number is missing; CsvOptions::missing can set a value for it",
+        shown(column)));
   }
   std::string kept;
   if (parse(with_point(field, o.decimal, kept), value)) return value;
@@ -356,7 +355,7 @@ T number_of(const Records& file, const Columns& columns, size_t i,
         "leaves it out",
         shown(column));
   file.fail(fmt::format(
-      "column '{}': '{}' is no {}{}", shown(column), shown(field),
+      "column '{}': '{}' is not a {}{}", shown(column), shown(field),
       is_float(dtype_of<T>) ? "number" : fmt::format("number of type {}", dtype_of<T>), hint));
 }
 
@@ -411,13 +410,13 @@ bool detail::is_csv_number(std::string_view field, char decimal) {
 Table load_csv(const std::string& path, const CsvOptions& o) {
   check(o.separator != '"' && o.separator != '\n' && o.separator != '\r',
         "load_csv: a quote or the end of a line cannot separate fields");
-  check(o.decimal == '.' || o.decimal == ',', "load_csv: the decimal point is '{}'; '.' or ','",
-        o.decimal);
+  check(o.decimal == '.' || o.decimal == ',',
+        "load_csv: the decimal point is '{}'; it must be '.' or ','", o.decimal);
   if (o.missing && !is_float(o.dtype))
     check(std::trunc(*o.missing) == *o.missing && std::abs(*o.missing) < 0x1p53 &&
               (o.dtype != DType::u8 || (*o.missing >= 0 && *o.missing < 256)),
           "load_csv: {} cannot stand for a missing {}", *o.missing, o.dtype);
-  check(o.max_columns >= 1, "load_csv: at most {} columns; 1 or more", o.max_columns);
+  check(o.max_columns >= 1, "load_csv: max_columns is {}; at least 1", o.max_columns);
   Records file(path, o);
   return dispatch(o.dtype, [&]<class T>() { return read_table<T>(file, o); });
 }

@@ -52,10 +52,9 @@ class Dataset {
   template <class Get>
   Dataset(int64_t size, Get get)
       : size_(size), get_(std::make_shared<const std::function<T(int64_t)>>(std::move(get))) {
-    static_assert(
-        std::is_invocable_r_v<T, const Get&, int64_t>,
-        "Dataset: get must be callable as Sample get(int64_t), and const: loaders call it "
-        "on several threads at a time, so it cannot be a mutable lambda");
+    static_assert(std::is_invocable_r_v<T, const Get&, int64_t>,
+                  "Dataset: get must be callable as Sample get(int64_t), and const: loaders call "
+                  "it on several threads at the same time, so it cannot be a mutable lambda");
     check(size >= 0, "Dataset: the size {} is negative", size);
   }
   /// A dataset of existing values.
@@ -76,7 +75,7 @@ class Dataset {
 
   int64_t size() const { return size_; }
   T get(int64_t i) const {
-    check(i >= 0 && i < size_, "Dataset::get: sample {} of {}", i, size_);
+    check(i >= 0 && i < size_, "Dataset::get: there is no sample {}; there are {}", i, size_);
     return (*get_)(i);
   }
 
@@ -85,7 +84,7 @@ class Dataset {
   auto map(F f) const {
     static_assert(std::is_invocable_v<const F&, T>,
                   "Dataset::map: f must be callable as f(sample), and const: loaders call it on "
-                  "several threads at a time, so it cannot be a mutable lambda");
+                  "several threads at the same time, so it cannot be a mutable lambda");
     using To = std::decay_t<std::invoke_result_t<const F&, T>>;
     return Dataset<To>(
         size_, [from = *this, f = std::move(f)](int64_t i) -> To { return f(from.get(i)); });
@@ -94,7 +93,7 @@ class Dataset {
   /// The samples with these indices, in this order.
   Dataset subset(std::vector<int64_t> indices) const {
     for (int64_t i : indices)
-      check(i >= 0 && i < size_, "Dataset::subset: sample {} of {}", i, size_);
+      check(i >= 0 && i < size_, "Dataset::subset: there is no sample {}; there are {}", i, size_);
     const int64_t n = std::ssize(indices);
     return Dataset(n, [from = *this, indices = std::move(indices)](int64_t i) {
       return from.get(indices[i]);
@@ -103,7 +102,7 @@ class Dataset {
 
   /// The first n samples, or all if there are fewer.
   Dataset limit(int64_t n) const {
-    check(n >= 0, "Dataset::limit: {} samples", n);
+    check(n >= 0, "Dataset::limit: {} samples; at least 0", n);
     Dataset first = *this;
     first.size_ = std::min(n, size_);
     return first;
@@ -121,7 +120,7 @@ class Dataset {
 
   /// Groups of n consecutive samples. The last may have fewer, or is dropped.
   Dataset<std::vector<T>> batch(int64_t n, bool drop_last = false) const {
-    check(n >= 1, "Dataset::batch: batches of {} samples", n);
+    check(n >= 1, "Dataset::batch: batches of {} samples; at least 1", n);
     const int64_t batches = drop_last ? size_ / n : (size_ + n - 1) / n;
     return Dataset<std::vector<T>>(batches, [from = *this, n](int64_t b) {
       const int64_t end = std::min((b + 1) * n, from.size());

@@ -31,15 +31,15 @@ auto dataset_loader(Dataset<T> data, Transform transform, Collate collate,
                     const LoaderOptions& options) {
   static_assert(
       std::is_invocable_v<const Transform&, T, Rng&>,
-      "dataset_loader: transform must be callable as transform(sample, rng) with an Rng&, "
-      "and const: it runs on several threads at a time, so it cannot be a mutable lambda");
+      "dataset_loader: transform must be callable as transform(sample, rng) with an Rng&, and "
+      "const: it runs on several threads at the same time, so it cannot be a mutable lambda");
   using Sample = std::decay_t<std::invoke_result_t<const Transform&, T, Rng&>>;
   using Samples = std::vector<Sample>;
   constexpr bool kWithPlan = std::is_invocable_v<const Collate&, Samples, const BatchPlan&>;
   static_assert(kWithPlan || std::is_invocable_v<const Collate&, Samples>,
                 "dataset_loader: collate must be callable as collate(std::vector<Sample>) or "
                 "collate(std::vector<Sample>, const BatchPlan&), and const: it runs on several "
-                "threads at a time, so it cannot be a mutable lambda");
+                "threads at the same time, so it cannot be a mutable lambda");
   const int64_t size = data.size();
   auto make = [data = std::move(data), transform = std::move(transform),
                collate = std::move(collate)](const BatchPlan& plan) {

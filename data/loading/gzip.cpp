@@ -104,7 +104,7 @@ struct ByteReader::Impl {
 
   void check_position() const {
     if (position > options.max_bytes)
-      fail(fmt::format("holds more than the {} bytes expected at most", options.max_bytes));
+      fail(fmt::format("holds more than the limit of {} bytes", options.max_bytes));
   }
 
   // Begins the next member; false at the end. Zeros may pad the file, as on tapes.
@@ -146,8 +146,7 @@ struct ByteReader::Impl {
       check_position();
       if (gzip && position > kFree && position / options.max_ratio > file_position())
         fail(
-            fmt::format("unpacks to more than {} times its size; unpack it first if it is meant "
-                        "to be so",
+            fmt::format("unpacks to more than {} times its size; if that is right, unpack it first",
                         options.max_ratio));
     }
     return done;
@@ -157,7 +156,7 @@ struct ByteReader::Impl {
 ByteReader::ByteReader(std::string path, Options options) : impl_(std::make_unique<Impl>()) {
   impl_->path = std::move(path);
   impl_->options = options;
-  check(options.max_ratio >= 1, "ByteReader: a max_ratio of {}; at least 1", options.max_ratio);
+  check(options.max_ratio >= 1, "ByteReader: max_ratio is {}; at least 1", options.max_ratio);
   impl_->open();
 }
 ByteReader::~ByteReader() = default;

@@ -42,7 +42,7 @@ using Plan = std::shared_ptr<const EpochPlan>;
 
 // Plans batches of equal size: in the sampler's order, in random order or in natural order.
 Planner equal_batches(int64_t samples, const LoaderOptions& options) {
-  check(samples >= 0, "Loader: {} samples", samples);
+  check(samples >= 0, "Loader: {} samples; at least 0", samples);
   check(options.batch >= 1, "Loader: batches of {} samples; at least 1", options.batch);
   check(!options.drop_last || options.sampler || samples == 0 || samples >= options.batch,
         "Loader: drop_last leaves no batch: {} samples, batches of {}", samples, options.batch);
@@ -51,7 +51,7 @@ Planner equal_batches(int64_t samples, const LoaderOptions& options) {
     if (options.sampler) {
       plan.order = options.sampler(random);
       for (int64_t i : plan.order)
-        check(i >= 0 && i < samples, "the sampler gives sample {} of {}", i, samples);
+        check(i >= 0 && i < samples, "the sampler gives sample {}, but there are {}", i, samples);
     } else if (options.shuffle) {
       plan.order = permutation(samples, random);
     } else {
@@ -183,9 +183,9 @@ class BatchMaker {
     Beginnings again = begins;
     if (moved(first_->second, begins)) again.clear(), drawing(batch, again);
     check(!moved(begins, again),
-          "Loader: make draws from a generator that goes on from batch to batch, so batches depend "
-          "on the order in which workers make them, and a resumed run gets others; draw from "
-          "plan.sample_rng(index) or plan.batch_rng()");
+          "Loader: make draws from a generator that continues from batch to batch, so batches "
+          "depend on the order in which workers make them, and a resumed run gets other batches; "
+          "draw from plan.sample_rng(index) or plan.batch_rng()");
     watching_ = false;
     return m;
   }
@@ -423,8 +423,8 @@ void LoaderCore::load_state_dict(const NamedTensors& state) {
   const LoaderPosition saved{value(0), value(1)};
   check_position(saved);
   check(value(2) == impl_->maker.order_of(saved.epoch),
-        "Loader::load_state_dict: the batches of epoch {} are others than where the state was "
-        "saved; give the loader the same seed, samples and options",
+        "Loader::load_state_dict: the batches of epoch {} differ from those in the saved run; give "
+        "the loader the same seed, samples and options",
         saved.epoch);
   seek(saved);
 }

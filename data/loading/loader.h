@@ -225,10 +225,9 @@ class Loader {
 
   template <class Make>
   static detail::LoaderCore::Make wrap(Make make, std::shared_ptr<const Cut> cut) {
-    static_assert(
-        std::is_invocable_r_v<B, const Make&, const BatchPlan&>,
-        "Loader<B>: make must be callable as B make(const BatchPlan&), and const: it runs "
-        "on several threads at a time, so it cannot be a mutable lambda");
+    static_assert(std::is_invocable_r_v<B, const Make&, const BatchPlan&>,
+                  "Loader<B>: make must be callable as B make(const BatchPlan&), and const: it "
+                  "runs on several threads at the same time, so it cannot be a mutable lambda");
     return [make = std::move(make), cut](const BatchPlan& plan) -> std::shared_ptr<void> {
       if (cut->blocks == 1) return std::make_shared<B>(make(plan));
       auto blocks = std::make_shared<std::vector<std::optional<B>>>();

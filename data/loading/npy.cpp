@@ -44,7 +44,10 @@ NpyHeader read_header(const Source& source) {
   const int64_t count =
       length[0] | length[1] << 8 | int64_t{length[2]} << 16 | int64_t{length[3]} << 24;
   if (count > detail::kMaxNpyHeader || count > source.size - 8 - width)
-    source.fail(8, fmt::format("a header of {} bytes is not in it, or over the limit", count));
+    source.fail(
+        8,
+        fmt::format("the header claims {} bytes, which do not fit in the file or exceed the limit",
+                    count));
   std::string text(static_cast<size_t>(count), '\0');
   source.read(text.data(), count);
   NpyHeader header = detail::parse_npy_header(
@@ -120,8 +123,10 @@ Tensor read_array(const Source& source) {
   for (int64_t size : h.shape)
     fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
   if (!fits || (h.shape.contains(0) ? 0 : bytes) != left)
-    source.fail(h.size, fmt::format("an array {} of {} bytes each does not fit its {} bytes",
-                                    h.shape, item, left));
+    source.fail(
+        h.size,
+        fmt::format("an array of shape {} with {} bytes per element does not fit its {} bytes",
+                    h.shape, item, left));
   Shape stored = h.shape;
   if (h.fortran_order) std::reverse(stored.begin(), stored.end());
   Fresh out(stored, detail::dtype_of_npy(h.type));
@@ -188,7 +193,7 @@ void save_npy(const std::string& path, const Tensor& x, const NpyOptions& option
 }
 
 NamedTensors load_npz(const std::string& path, const NpzLimits& limits) {
-  check(limits.ratio >= 1, "load_npz: a ratio of {}; 1 or more", limits.ratio);
+  check(limits.ratio >= 1, "load_npz: the ratio is {}; at least 1", limits.ratio);
   const detail::RandomFile file(path);
   const int64_t ratio = std::min(limits.ratio, kMaxNpz / std::max<int64_t>(file.size(), 1) + 1);
   const int64_t most = std::clamp(ratio * file.size(), kSmallNpz, kMaxNpz);
@@ -199,11 +204,11 @@ NamedTensors load_npz(const std::string& path, const NpzLimits& limits) {
     if (!e.name.ends_with(".npy"))
       file.fail(e.header, fmt::format("\"{}\" is not an npy file", e.name));
     if (!names.insert(e.name).second)
-      file.fail(e.header, fmt::format("\"{}\" is there twice", e.name));
+      file.fail(e.header, fmt::format("the archive has \"{}\" twice", e.name));
     total += std::min(e.size, most + 1);
     if (total > most)
-      file.fail(e.header, fmt::format("the arrays take more than {} bytes, the file has {}{}", most,
-                                      file.size(),
+      file.fail(e.header, fmt::format("the arrays take more than {} bytes, but the file has {}{}",
+                                      most, file.size(),
                                       most < kMaxNpz ? "; NpzLimits::ratio can allow more" : ""));
     detail::ZipMember member(file, e);
     Tensor x = read_array(

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "tern/data/loading/detail/printable.h"
+
 namespace tern::datasets::detail {
 namespace {
 
@@ -56,7 +58,7 @@ class Literals {
     const bool single = take('\'');
     if (!single) expect('"');
     const size_t end = text_.find(single ? '\'' : '"', at_);
-    if (end == std::string::npos) fail("a string without its end");
+    if (end == std::string::npos) fail("a string has no end");
     std::string s = text_.substr(at_, end - at_);
     at_ = end + 1;
     return s;
@@ -79,7 +81,7 @@ class Literals {
       const auto [rest, error] =
           std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
       if (error != std::errc() || value < 0) fail("expected a size");
-      if (shape.size() == kMaxDims) fail(fmt::format("more than {} axes", kMaxDims));
+      if (shape.size() == kMaxDims) fail(fmt::format("it has more than {} axes", kMaxDims));
       shape.push_back(value);
       at_ = static_cast<size_t>(rest - text_.data());
       take('L');  // Python 2 marks long integers by L
@@ -112,9 +114,8 @@ void set_type(Literals& in, NpyHeader& header) {
         header.swapped = order == '>' && k.bytes > 1;
         return;
       }
-  std::string shown;
-  for (char c : descr.substr(0, 20)) shown.push_back(c < 0x20 || c == 0x7f ? '?' : c);
-  in.fail(fmt::format("elements of type '{}' cannot be read; convert them with .astype()", shown));
+  in.fail(fmt::format("elements of type '{}' cannot be read; convert them with .astype()",
+                      printable(descr.substr(0, 20))));
 }
 
 }  // namespace
@@ -134,7 +135,7 @@ NpyHeader parse_npy_header(const std::string& text, const Literals::Fail& fail) 
                  : key == "fortran_order" ? &order
                  : key == "shape"         ? &shape
                                           : nullptr;
-    if (!seen || *seen) in.fail("it has an entry twice, or one that is not known");
+    if (!seen || *seen) in.fail("it has a repeated or an unknown entry");
     *seen = true;
     if (seen == &type) set_type(in, header);
     if (seen == &order) header.fortran_order = in.boolean();

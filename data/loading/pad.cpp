@@ -39,7 +39,7 @@ void check_pad_names(const std::map<std::string, Scalar>& values,
                      const std::vector<std::string>& fields) {
   for (const auto& [name, value] : values)
     check(std::find(fields.begin(), fields.end(), name) != fields.end(),
-          "Pad: a value for '{}', which is no field of the samples; they have: {}", name,
+          "Pad: there is a value for '{}', but the samples have no such field; they have: {}", name,
           fmt::join(fields, ", "));
 }
 

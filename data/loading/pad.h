@@ -53,7 +53,7 @@ struct Pad {
 
   template <class T>
   Padded<T> operator()(const std::vector<T>& samples) const {
-    check(!samples.empty(), "Pad: a batch without samples");
+    check(!samples.empty(), "Pad: the batch has no samples");
     const std::vector<const T*> of = detail::addresses(samples);
     Padded<T> batch;
     std::vector<std::string> fields;

@@ -148,7 +148,7 @@ void find_samples(const std::string& path, size_t shard, int64_t max_part,
                   std::vector<Place>& places) {
   Parts parts(path, max_part);
   check_io(!parts.tar().bytes().is_gzip(),
-           "{}: is packed by gzip, where samples have no place of their own; unpack it, or read it "
+           "{}: is packed by gzip, which allows no access to single samples; unpack it, or read it "
            "with ShardStream",
            path);
   std::string key;
@@ -238,8 +238,8 @@ void ShardStream::load_state_dict(const NamedTensors& state) {
   const auto shard = targets[0].second.item<int64_t>(), samples = targets[1].second.item<int64_t>();
   check(shard >= 0 && samples >= 0 && shard <= std::ssize(impl_->shards) &&
             (samples == 0 || shard < std::ssize(impl_->shards)),
-        "ShardStream: load_state_dict: sample {} of shard {} of {}", samples, shard,
-        impl_->shards.size());
+        "ShardStream: load_state_dict: there is no sample {} of shard {}; there are {} shards",
+        samples, shard, impl_->shards.size());
   Impl there{impl_->shards, impl_->max_part, static_cast<size_t>(shard)};
   if (samples > 0) {
     const std::string& path = there.shards[there.shard];
@@ -255,7 +255,8 @@ void ShardStream::load_state_dict(const NamedTensors& state) {
 
 Dataset<ShardSample> shard_dataset(const std::vector<std::string>& shards, const ShardOptions& o) {
   check(o.worker == 0 && o.workers == 1,
-        "shard_dataset: has all samples; a loader of any number of workers divides them");
+        "shard_dataset: worker and workers must be left out: the dataset has all samples, and the "
+        "loader divides them among its workers");
   std::vector<Place> places;
   for (size_t i = 0; i < shards.size(); ++i) find_samples(shards[i], i, o.max_part, places);
   const int64_t size = std::ssize(places);

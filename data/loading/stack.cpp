@@ -12,8 +12,8 @@ Tensor stack_field(const std::string& path, const std::vector<const Tensor*>& of
           path, t.defined() ? "defined" : "undefined", s);
     if (!t.defined()) continue;
     check(t.dtype() == first.dtype() && t.shape() == first.shape(),
-          "Stack: '{}' is {} {} in sample {}, but {} {} in sample 0; datasets::Pad joins "
-          "fields of different lengths, other shapes are resized first",
+          "Stack: '{}' is {} {} in sample {}, but {} {} in sample 0; datasets::Pad joins fields of "
+          "different lengths; resize fields of other shapes first",
           path, t.dtype(), t.shape(), s, first.dtype(), first.shape());
     parts.push_back(t);
   }

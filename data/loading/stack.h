@@ -120,7 +120,7 @@ void join_into(const std::string& path, T& to, const std::vector<const T*>& of,
 struct Stack {
   template <class T>
   T operator()(const std::vector<T>& samples) const {
-    check(!samples.empty(), "Stack: a batch without samples");
+    check(!samples.empty(), "Stack: the batch has no samples");
     T batch;
     detail::join_into("", batch, detail::addresses(samples), detail::stack_field);
     return batch;

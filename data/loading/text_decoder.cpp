@@ -52,7 +52,7 @@ bool alternates(std::string_view bytes, size_t first) {
 
 void refuse_other_files(const std::string& name, std::string_view bytes) {
   if (const FileKind kind = file_kind(bytes); kind != FileKind::unknown && kind != FileKind::json)
-    fail_io(fmt::format("{}: is no text but {}{}", name, tern::name(kind), remedy_for(kind)));
+    fail_io(fmt::format("{}: is not text but {}{}", name, tern::name(kind), remedy_for(kind)));
   for (const auto& [mark, code] : {std::pair(kLittle32, "le"), std::pair(kBig32, "be")})
     check_io(!bytes.starts_with(mark), "{}: is UTF-32; convert it with iconv -f utf-32 -t utf-8",
              name);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tern/core/base/error.h"
+#include "tern/data/loading/detail/printable.h"
 
 namespace tern::datasets::detail {
 namespace {
@@ -63,8 +64,9 @@ Directory find_directory(const RandomFile& file) {
   }
   if (d.at < 0 || d.size < 0 || d.at > end || d.size > end - d.at || d.count < 0 ||
       d.count > d.size / kCentralSize)
-    file.fail(end, fmt::format("the directory of {} members in {} bytes at {} is not in the file",
-                               d.count, d.size, d.at));
+    file.fail(end,
+              fmt::format("the directory of {} members in {} bytes at {} does not fit in the file",
+                          d.count, d.size, d.at));
   return d;
 }
 
@@ -83,14 +85,16 @@ void read_extra(const RandomFile& file, const Record& directory, int64_t at, int
       }
     at = next;
   }
-  if (e.size < 0 || e.packed < 0 || e.header < 0) file.fail(e.header, "negative sizes");
+  if (e.size < 0 || e.packed < 0 || e.header < 0)
+    file.fail(e.header, "a size or an offset is negative");
 }
 
 void check_entry(const RandomFile& file, const ZipEntry& e, int64_t directory) {
   if (e.header > directory - kLocalSize || e.packed > directory - e.header - kLocalSize)
-    file.fail(directory, fmt::format("\"{}\" is not in the file", e.name));
+    file.fail(directory, fmt::format("the bytes of \"{}\" are not inside the file", e.name));
   if (e.deflated ? e.size / kDeflateRatio > e.packed + 1 : e.size != e.packed)
-    file.fail(e.header, fmt::format("\"{}\" claims {} bytes in {}", e.name, e.size, e.packed));
+    file.fail(e.header, fmt::format("\"{}\" claims that {} bytes are packed into {}", e.name,
+                                    e.size, e.packed));
 }
 
 std::string put(std::initializer_list<std::pair<uint64_t, int>> numbers) {
@@ -114,10 +118,8 @@ std::vector<ZipEntry> read_zip_directory(const RandomFile& file) {
     const int64_t next = at + kCentralSize + name + extra + r.get<uint16_t>(at + 32);
     if (next > d.size) file.fail(d.at + at, "the zip directory is damaged");
     ZipEntry e;
-    for (int64_t k = 0; k < name; ++k)  // safe to print on terminals
-      e.name.push_back(r.bytes[at + kCentralSize + k] < 0x20
-                           ? '?'
-                           : static_cast<char>(r.bytes[at + kCentralSize + k]));
+    const auto begin = r.bytes.begin() + at + kCentralSize;
+    e.name = printable(std::string(begin, begin + name));
     e.crc = r.get<uint32_t>(at + 16);
     e.packed = r.get<uint32_t>(at + 20);
     e.size = r.get<uint32_t>(at + 24);

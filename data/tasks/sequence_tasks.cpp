@@ -12,8 +12,9 @@ namespace tern::datasets {
 namespace {
 
 void check_logits(const Tensor& logits, const SequenceBatch& b) {
-  check(logits.shape() == b.target.shape(), "the logits must be {} as the targets, got {}",
-        b.target.shape(), logits.shape());
+  check(logits.shape() == b.target.shape(),
+        "the logits must have the shape {} of the targets, got {}", b.target.shape(),
+        logits.shape());
 }
 
 }  // namespace

@@ -183,11 +183,11 @@ class BatchMaker {
 };
 
 void check_share(const char* name, double share) {
-  check(share >= 0 && share <= 1, "bert_loader: {} is {}; 0 to 1", name, share);
+  check(share >= 0 && share <= 1, "bert_loader: {} is {}; it must be 0 to 1", name, share);
 }
 
 void check_options(const Documents& text, const BertLoaderOptions& o) {
-  check(o.batch >= 1, "bert_loader: a batch of {}; at least 1", o.batch);
+  check(o.batch >= 1, "bert_loader: batch is {}; at least 1", o.batch);
   check(o.max_tokens >= 5, "bert_loader: max_tokens is {}; [CLS] a [SEP] b [SEP] needs 5",
         o.max_tokens);
   check_share("short_share", o.short_share);
@@ -199,8 +199,8 @@ void check_options(const Documents& text, const BertLoaderOptions& o) {
   for (int64_t end : text.document_ends)
     longest = std::max(longest, end - std::exchange(begin, end));
   check(!o.pairs || longest >= 2,
-        "bert_loader: none of the {} documents has two sentences (lines), so that none follows "
-        "another; take .pairs = false, or fewer blank lines",
+        "bert_loader: none of the {} documents has two sentences (lines), so there are no pairs; "
+        "set .pairs = false, or use fewer blank lines",
         text.size());
 }
 
@@ -210,10 +210,12 @@ Loader<BertBatch> bert_loader(std::shared_ptr<const Documents> text, const WordP
                               const BertLoaderOptions& options) {
   check_options(*text, options);
   auto maker = std::make_shared<const BatchMaker>(text, pieces, options);
-  check(!maker->ids().ordinary.empty(), "bert_loader: the vocabulary has special words alone");
+  check(!maker->ids().ordinary.empty(),
+        "bert_loader: the vocabulary has only special tokens, so no word can replace a masked one");
   for (int32_t id : text->tokens)
     check(id >= 0 && id < pieces.size(),
-          "bert_loader: word {} of the text, but {} in the vocabulary", id, pieces.size());
+          "bert_loader: the text has the id {}, but the vocabulary has {} pieces", id,
+          pieces.size());
   Planner planner = [maker, options](int64_t epoch, Rng random) {
     EpochPlan plan{maker->spans().starts(epoch), {}};
     const int64_t n = std::ssize(plan.order);

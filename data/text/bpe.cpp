@@ -24,18 +24,18 @@ struct Bpe::Impl {
   mutable detail::ChunkCache cache;
 
   explicit Impl(std::vector<Merge> list) : merges(std::move(list)), pieces(kSpecials) {
-    check(std::ssize(merges) <= detail::kMostMerges, "Bpe: {} merges, at most {}", merges.size(),
+    check(std::ssize(merges) <= detail::kMostMerges, "Bpe: {} merges; at most {}", merges.size(),
           detail::kMostMerges);
     for (int byte = 0; byte < 256; ++byte) pieces.emplace_back(1, static_cast<char>(byte));
     for (size_t i = 0; i < merges.size(); ++i) {
       const auto [left, right] = merges[i];
       const auto id = static_cast<int32_t>(pieces.size());
       check(left >= kByteIds && left < id && right >= kByteIds && right < id,
-            "Bpe: merge {} is of {} and {}, it must be of ids from {} to {}", i, left, right,
+            "Bpe: merge {} joins the ids {} and {}; both must be {} to {}", i, left, right,
             kByteIds, id - 1);
       check(pieces[left].size() + pieces[right].size() <= kLongestPiece,
             "Bpe: merge {} makes a piece of more than {} bytes", i, kLongestPiece);
-      check(table.add(left, right, id), "Bpe: merge {} is there twice", i);
+      check(table.add(left, right, id), "Bpe: merge {} repeats an earlier merge", i);
       pieces.push_back(pieces[left] + pieces[right]);
     }
   }

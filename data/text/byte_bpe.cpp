@@ -96,8 +96,8 @@ struct ByteBpe::Impl {
       return found->second;
     };
     const int64_t id = id_of(whole);
-    check(table.add(id_of(halves.first), id_of(halves.second), id), "the merge '{} {}' is twice",
-          halves.first, halves.second);
+    check(table.add(id_of(halves.first), id_of(halves.second), id),
+          "the merge '{} {}' appears twice", halves.first, halves.second);
     return id;
   }
 
@@ -135,7 +135,8 @@ ByteBpe::ByteBpe() : impl_(std::make_shared<const Impl>(byte_tokens(), std::vect
 ByteBpe ByteBpe::learn(std::span<const std::string> texts, const ByteBpeOptions& o) {
   const int64_t merges = o.size - 256 - std::ssize(o.specials);
   check(merges >= 0 && o.size <= detail::kMostTokens,
-        "ByteBpe::learn: {} tokens with {} special ones; at least 256 more than those, at most {}",
+        "ByteBpe::learn: the size is {} with {} special tokens; it must be at least 256 larger "
+        "than their number, and at most {}",
         o.size, o.specials.size(), detail::kMostTokens);
   // Bytes are ranked by their tokens' ids, which decide between equally frequent pairs.
   std::array<char, 256> place{};
@@ -160,7 +161,7 @@ ByteBpe ByteBpe::learn(std::span<const std::string> texts, const ByteBpeOptions&
     check(!special.empty() && !find_invalid_utf8(special),
           "ByteBpe::learn: a special token is empty or not UTF-8");
     check(known.insert(special).second,
-          "ByteBpe::learn: the special token '{}' is a token without it", special);
+          "ByteBpe::learn: the special token '{}' is already in the vocabulary", special);
     tokens.push_back(special);
   }
   return ByteBpe(std::make_shared<const Impl>(std::move(tokens), std::move(halves)));

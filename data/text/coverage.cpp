@@ -50,7 +50,7 @@ bool is_word(std::string_view token) {
 std::string Unseen::summary() const {
   std::vector<std::string> parts;
   if (mostly_unknown()) parts.push_back(fmt::format("{} of {} words are unknown", unknown, words));
-  constexpr const char* kNever = "that the training's texts had not";
+  constexpr const char* kNever = "that the training texts did not have";
   if (!scripts.empty())
     parts.push_back(fmt::format("letters of a script ({}) {}", fmt::join(scripts, ", "), kNever));
   if (capitals) parts.push_back(fmt::format("capital letters {}", kNever));

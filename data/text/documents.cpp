@@ -16,7 +16,8 @@ class Collector {
  public:
   Collector(const WordPiece& pieces, const DocumentOptions& options)
       : pieces_(pieces), longest_(options.longest_sentence) {
-    check(longest_ >= 0, "DocumentOptions: longest_sentence is {}; 0 for any", longest_);
+    check(longest_ >= 0, "DocumentOptions: longest_sentence is {}; at least 0 (0: no limit)",
+          longest_);
   }
 
   void add_line(std::string_view line) {
@@ -61,7 +62,8 @@ class Collector {
 }  // namespace
 
 std::span<const int32_t> Documents::sentence(int64_t i) const {
-  check(i >= 0 && i < sentences(), "Documents: sentence {} of {}", i, sentences());
+  check(i >= 0 && i < sentences(), "Documents: there is no sentence {}; there are {}", i,
+        sentences());
   const int64_t begin = i > 0 ? sentence_ends[i - 1] : 0;
   return std::span(tokens).subspan(begin, sentence_ends[i] - begin);
 }
@@ -69,7 +71,8 @@ std::span<const int32_t> Documents::sentence(int64_t i) const {
 int64_t Documents::sentence_length(int64_t i) const { return std::ssize(sentence(i)); }
 
 Documents::Range Documents::document_of(int64_t i) const {
-  check(i >= 0 && i < sentences(), "Documents: sentence {} of {}", i, sentences());
+  check(i >= 0 && i < sentences(), "Documents: there is no sentence {}; there are {}", i,
+        sentences());
   const auto end = std::upper_bound(document_ends.begin(), document_ends.end(), i);
   return {end == document_ends.begin() ? 0 : *(end - 1), *end};
 }

@@ -113,8 +113,8 @@ void add_first(const int64_t* row, int64_t best, std::vector<int64_t>& to) {
 }  // namespace
 
 Lexicon Lexicon::learn(std::span<const EncodedPair> pairs, const LexiconOptions& o) {
-  check(o.iterations > 0 && o.most > 0, "Lexicon: {} iterations, {} translations of a token",
-        o.iterations, o.most);
+  check(o.iterations > 0 && o.most > 0,
+        "Lexicon: {} iterations, {} translations per token; at least 1 each", o.iterations, o.most);
   check(std::ssize(pairs) <= INT32_MAX && o.target_vocab <= INT32_MAX,
         "Lexicon: {} pairs and {} target tokens do not fit 32 bits", pairs.size(), o.target_vocab);
   for (const EncodedPair& p : pairs) {
@@ -143,7 +143,7 @@ Lexicon Lexicon::learn(std::span<const EncodedPair> pairs, const LexiconOptions&
 }
 
 std::vector<int64_t> Lexicon::candidates(std::span<const int64_t> source, int64_t best) const {
-  check(best > 0 && best <= most(), "Lexicon: {} translations of a token asked for, it has {}",
+  check(best > 0 && best <= most(), "Lexicon: {} translations per token were requested; 1 to {}",
         best, most());
   check_tokens("source", source, source_vocab());
   std::vector<int64_t> list;

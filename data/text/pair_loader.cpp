@@ -127,8 +127,8 @@ void check_options(const std::vector<EncodedPair>& pairs, const PairLoaderOption
     const int64_t source = std::ssize(pairs[i].source) + o.source_begin + o.source_end;
     const int64_t longest = std::max(source, std::ssize(pairs[i].target) + 1);
     check(longest <= o.batch_tokens,
-          "pair_loader: pair {} has {} tokens, a batch at most {}; leave longer pairs out with "
-          "encode_pairs",
+          "pair_loader: pair {} has {} tokens, but a batch has at most {}; leave longer pairs out "
+          "with encode_pairs",
           i, longest, o.batch_tokens);
   }
 }
@@ -156,7 +156,7 @@ PairBatch make_batch(const std::vector<EncodedPair>& pairs, const PairLoaderOpti
 
 EncodedPairs encode_pairs(std::span<const SentencePair> pairs, const Tokenizer& source,
                           const Tokenizer& target, int64_t max_length) {
-  check(max_length >= 0, "encode_pairs: max_length is {}; 0 for any", max_length);
+  check(max_length >= 0, "encode_pairs: max_length is {}; at least 0 (0: no limit)", max_length);
   auto encoded = std::make_shared<std::vector<EncodedPair>>();
   PairReport report{.limit = max_length, .unit = "tokens"};
   for (const SentencePair& pair : pairs) {

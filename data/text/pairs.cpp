@@ -16,7 +16,7 @@ class PairFilter {
  public:
   explicit PairFilter(const PairOptions& options) : options_(options) {
     check(options.first >= 0 && options.max_words >= 0,
-          "PairOptions: first is {}, max_words is {}; 0 for no limit", options.first,
+          "PairOptions: first is {}, max_words is {}; at least 0 each (0: no limit)", options.first,
           options.max_words);
     out_.report.limit = options.max_words;
   }

@@ -87,7 +87,7 @@ PretrainedTokenizer PretrainedTokenizer::load(const std::string& path) {
     const JsonValue root = file.root();
     check(root.is_object() && root.has("model"), "it is not a tokenizer.json: it has no model");
     const std::string version = root.get("version", "1.0");
-    check(version == "1.0", "its version is {}; 1.0 is known", version);
+    check(version == "1.0", "its version is {}; only 1.0 is supported", version);
     root.ignore("truncation padding");
     auto impl = std::make_shared<const Impl>(root);
     file.refuse_unread();

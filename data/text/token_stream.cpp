@@ -86,7 +86,8 @@ class detail::TokenPages {
         widen<uint32_t>(page.data() + at * 4, to.first(count));
       for (int64_t id : to.first(count))
         if (id >= vocabulary_)
-          file_.fail(number * kPage, fmt::format("id {} of a vocabulary of {}", id, vocabulary_));
+          file_.fail(number * kPage,
+                     fmt::format("id {} is outside the vocabulary of {}", id, vocabulary_));
       first += static_cast<int64_t>(count);
       to = to.subspan(count);
     }
@@ -145,22 +146,23 @@ TokenStream TokenStream::open(const std::string& path) {
 
 void TokenStream::read(int64_t first, std::span<int64_t> to) const {
   check(first >= 0 && first <= size_ && std::ssize(to) <= size_ - first,
-        "TokenStream: ids {} to {} of {}", first, first + std::ssize(to), size_);
+        "TokenStream: there are no ids {} to {}; the stream has {}", first, first + std::ssize(to),
+        size_);
   if (pages_) return pages_->read(first_ + first, to);
   std::copy_n(ids_->begin() + first_ + first, to.size(), to.begin());
 }
 
 std::vector<int64_t> TokenStream::read(int64_t first, int64_t count) const {
   check(first >= 0 && count >= 0 && first <= size_ && count <= size_ - first,
-        "TokenStream: {} ids from {} of {}", count, first, size_);
+        "TokenStream: there are no {} ids from {} on; the stream has {}", count, first, size_);
   std::vector<int64_t> ids(static_cast<size_t>(count));
   read(first, ids);
   return ids;
 }
 
 TokenStream TokenStream::part(int64_t first, int64_t end) const {
-  check(first >= 0 && first <= end && end <= size_, "TokenStream: ids {} to {} of {}", first, end,
-        size_);
+  check(first >= 0 && first <= end && end <= size_,
+        "TokenStream: there are no ids {} to {}; the stream has {}", first, end, size_);
   TokenStream part = *this;
   part.first_ += first;
   part.size_ = end - first;
@@ -228,7 +230,7 @@ void copy_file(const detail::RandomFile& from, const std::string& path) {
 }  // namespace
 
 void TokenStream::keep(const std::string& path) const {
-  check(pages_ != nullptr, "TokenStream::keep: the ids are in memory");
+  check(pages_ != nullptr, "TokenStream::keep: the ids are in memory, not in a file");
   const detail::RandomFile& file = pages_->file();
   if (is_file_at(file.descriptor(), path)) return;
   // TokenWriter::finish() has synced the bytes to the disk, so only the name is missing.
@@ -240,8 +242,8 @@ void TokenStream::keep(const std::string& path) const {
 
 TokenWriter::TokenWriter(const std::string& folder, int64_t vocabulary)
     : place_(existing_folder(folder)), vocabulary_(vocabulary) {
-  check(vocabulary >= 1 && vocabulary < kMostTokenIds, "TokenWriter: a vocabulary of {}; 1 to {}",
-        vocabulary, kMostTokenIds - 1);
+  check(vocabulary >= 1 && vocabulary < kMostTokenIds,
+        "TokenWriter: the vocabulary is {}; it must be 1 to {}", vocabulary, kMostTokenIds - 1);
   fd_ = open_unnamed(place_);
   const int reason = errno;
   std::error_code error;
@@ -257,7 +259,8 @@ TokenWriter::~TokenWriter() {
 void TokenWriter::add(std::span<const int64_t> ids) {
   const int64_t width = width_of(vocabulary_), in_page = kInPage / width;
   for (int64_t id : ids) {
-    check(id >= 0 && id < vocabulary_, "TokenWriter: id {} of a vocabulary of {}", id, vocabulary_);
+    check(id >= 0 && id < vocabulary_, "TokenWriter: id {} is outside the vocabulary of {}", id,
+          vocabulary_);
     if (size_ % in_page == 0) begin_page();
     const auto value = static_cast<uint32_t>(id);  // little-endian: the low bytes come first
     std::memcpy(page_ + size_ % in_page * width, &value, static_cast<size_t>(width));

@@ -52,7 +52,7 @@ Vocabulary::Vocabulary(std::vector<std::string> words) : words_(std::move(words)
     check(!word.empty() && !find_invalid_utf8(word), "Vocabulary: a word is empty or not UTF-8");
     check(!is_special(word), "Vocabulary: '{}' is a special token", word);
     const int64_t id = kSpecials + static_cast<int64_t>(ids_.size());
-    check(ids_.emplace(word, id).second, "Vocabulary: the word '{}' is there twice", word);
+    check(ids_.emplace(word, id).second, "Vocabulary: the word '{}' appears twice", word);
   }
 }
 

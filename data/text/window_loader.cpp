@@ -53,7 +53,7 @@ Loader<WindowBatch> window_loader(const TokenStream& stream, const WindowLoaderO
   check(o.batch > 0 && o.window > 0 && o.parts > 0,
         "window_loader: batches of {} windows of {} tokens in {} parts; at least 1 each", o.batch,
         o.window, o.parts);
-  check(tokens > o.window, "window_loader: {} tokens do not fill a window of {} and one more",
+  check(tokens > o.window, "window_loader: {} tokens are too few for a window of {} and one more",
         tokens, o.window);
   const int64_t windows = windows_of(tokens, o.window);
   check(windows >= o.parts, "window_loader: {} windows cannot be cut into {} parts", windows,

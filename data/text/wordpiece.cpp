@@ -56,7 +56,7 @@ WordPiece WordPiece::load(const std::string& path, const WordPieceOptions& optio
   try {
     return WordPiece(std::move(lines), options);
   } catch (const Error& e) {
-    fail_io(fmt::format("{}: no vocabulary with a piece a line: {}", path, e.what()));
+    fail_io(fmt::format("{}: not a vocabulary with one piece per line: {}", path, e.what()));
   }
 }
 

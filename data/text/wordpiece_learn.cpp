@@ -90,9 +90,11 @@ WordPiece WordPiece::learn(std::span<const std::string> texts, const WordPieceLe
                            const WordPieceOptions& options) {
   constexpr int64_t kMost = 1 << 24;
   check(o.size >= std::ssize(detail::kSpecialPieces) && o.size <= kMost,
-        "WordPiece::learn: a size of {}; {} to {}", o.size, detail::kSpecialPieces.size(), kMost);
+        "WordPiece::learn: the size is {}; it must be {} to {}", o.size,
+        detail::kSpecialPieces.size(), kMost);
   check(o.min_count >= 1 && o.alphabet >= 0,
-        "WordPiece::learn: min_count {}, alphabet {}; at least 1 and 0", o.min_count, o.alphabet);
+        "WordPiece::learn: min_count is {} and alphabet is {}; at least 1 and 0", o.min_count,
+        o.alphabet);
   WordCounts counts;
   for (const std::string& text : texts)  // line by line, so that the words take little memory
     for_each_line(text, [&](std::string_view line) {
@@ -104,8 +106,8 @@ WordPiece WordPiece::learn(std::span<const std::string> texts, const WordPieceLe
   for (const std::string& letter : alphabet_of(words, o.alphabet)) pieces.add(letter);
   std::vector<detail::MergeChunk> chunks = chunks_of(words, pieces);
   check(pieces.size() <= o.size,
-        "WordPiece::learn: {} pieces for the alphabet alone, but a size of {}; raise the size or "
-        "lower the alphabet ({})",
+        "WordPiece::learn: the alphabet alone needs {} pieces, but the size is {}; raise the size "
+        "or lower the alphabet ({})",
         pieces.size(), o.size, o.alphabet);
   detail::learn_merges(
       std::move(chunks), o.min_count, [&](int32_t left, int32_t right) -> std::optional<int32_t> {

@@ -178,7 +178,7 @@ TEST_CASE("dist: ranks with different weights are refused before the first step"
   const Result r = ranks(2, "dropout 4 1 other_seed 1 0");
   CAPTURE(r.output);
   CHECK(r.code != 0);
-  CHECK(r.output.find("ERROR rank 1 has another up.weight than rank 0 after step 0\n") !=
+  CHECK(r.output.find("ERROR rank 1 has a different up.weight from rank 0 after step 0\n") !=
         r.output.npos);
 }
 
@@ -209,13 +209,13 @@ TEST_CASE("dist: a comparison finds the rank that drifted") {
   const Result first = ranks(3, "dropout 6 1 drift 0 2");
   CAPTURE(first.output);
   CHECK(first.code != 0);
-  CHECK(first.output.find("ERROR rank 0 has another down.weight than rank 1 after step 4\n") !=
+  CHECK(first.output.find("ERROR rank 0 has a different down.weight from rank 1 after step 4\n") !=
         first.output.npos);
   const Result state = ranks(2, "dropout 6 1 drift_state 1 1");
   CAPTURE(state.output);
-  CHECK(
-      state.output.find("ERROR rank 1 has another rare.bias.exp_avg than rank 0 after step 2\n") !=
-      state.output.npos);
+  CHECK(state.output.find(
+            "ERROR rank 1 has a different rare.bias.exp_avg from rank 0 after step 2\n") !=
+        state.output.npos);
 }
 
 TEST_CASE("dist: buckets hold each tensor once and in order, and the last ones are small") {

@@ -125,7 +125,7 @@ TEST_CASE("ranks: a loop finds the rank whose weights drifted") {
   const ProgramResult r = loop(3, fmt::format("{} 1 drift 1 3", folder.path));
   CAPTURE(r.output);
   CHECK(r.code == 1);
-  CHECK(r.output.find("rank 1 has another up.bias than rank 0 after step 4") != r.output.npos);
+  CHECK(r.output.find("rank 1 has a different up.bias from rank 0 after step 4") != r.output.npos);
 }
 
 TEST_CASE("ranks: after a resume the error about a drifted rank has the right step") {
@@ -133,7 +133,7 @@ TEST_CASE("ranks: after a resume the error about a drifted rank has the right st
   REQUIRE(loop(2, fmt::format("{} 1 stop 0 5", folder.path)).code == 130);
   const ProgramResult r = loop(3, fmt::format("{} 1 drift 1 9", folder.path));
   CAPTURE(r.output);
-  CHECK(r.output.find("rank 1 has another up.bias than rank 0 after step 10") != r.output.npos);
+  CHECK(r.output.find("rank 1 has a different up.bias from rank 0 after step 10") != r.output.npos);
 }
 
 TEST_CASE("ranks: a run resumes after a kept epoch if rank 0 sees its files") {

@@ -37,13 +37,13 @@ Ended go_on(const Shell& shell, const std::string& folder, const std::string& fl
   const std::string resume = fmt::format("{}{} --resume '{}'", quick, kResume, shell / folder);
   const Ended refused = shell.run(resume);
   if (refused.code != 2) {
-    const bool anew = has(refused.err, "ended here before its first checkpoint; it begins anew");
+    const bool anew = has(refused.err, "ended here before its first checkpoint; it starts again");
     CHECK(anew != had_checkpoint);
     return refused;
   }
   CHECK_FALSE(had_checkpoint);
   CHECK(refused.code == 2);
-  CHECK((has(refused.err, "begin it anew by --out") || has(refused.err, "no such folder")));
+  CHECK((has(refused.err, "start it again with --out") || has(refused.err, "no such folder")));
   return shell.run(quick + train_into(shell, folder, flags));
 }
 

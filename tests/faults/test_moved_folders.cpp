@@ -100,7 +100,8 @@ TEST_CASE("moved folders: a run that begins or ends in one writes nothing into i
                                   with_fault(shell, "run", "shell", at), row.train));
         CAPTURE(ended.err);
         CHECK(ended.code == 1);
-        CHECK(has(ended.err, "the folder of the run was moved or removed while it was at work"));
+        CHECK(has(ended.err,
+                  "the folder of the run was moved or removed while the program was running"));
         const bool other = has(happening, "other");
         CHECK(fs::exists(shell / "run") == other);
         const Ended same = shell.run(other ? "diff -r run kept" : "diff -r other kept");

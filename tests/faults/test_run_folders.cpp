@@ -52,9 +52,9 @@ TEST_CASE(
     CHECK(ended.code == 1);
     CHECK(
         has(ended.err,
-            "run: the folder of the run was moved or removed while it was at work (its lock is no "
-            "longer there); nothing more is written. Where the folder was moved to, the run can "
-            "be resumed"));
+            "run: the folder of the run was moved or removed while the program was running (its "
+            "lock is no longer there), so nothing more is written. If it was moved, the run can be "
+            "resumed from its new place"));
     CHECK_FALSE(fs::exists(shell / "run/lock"));
     CHECK_NOTHROW(training::load_checkpoint(shell / "old/checkpoint.safetensors"));
   }

@@ -37,7 +37,7 @@ TEST_CASE(
   }
   const Ended full = shell.run(kNtm + " --out run > /dev/full");
   CHECK(full.code == 1);
-  CHECK(has(full.err, "No space left on device; going on without it"));
+  CHECK(has(full.err, "No space left on device; the program continues without it"));
   CHECK(has(full.err, "ntm: standard output cannot be written"));
   CHECK(fs::exists(shell / "run/best.safetensors"));
   CHECK(fs::exists(shell / "run/report.html"));
@@ -48,7 +48,7 @@ TEST_CASE("streams: a closed standard output is refused before anything is writt
   for (const std::string& line : {kNtm, kTranslate, kLm, kCifar}) {
     const Ended closed = shell.run(line + " --out run >&-");
     CHECK(closed.code == 1);
-    CHECK(has(closed.err, "standard output is closed; if nobody is to read it, give > /dev/null"));
+    CHECK(has(closed.err, "standard output is closed; to discard the output, give > /dev/null"));
     CHECK_FALSE(fs::exists(shell / "run"));
   }
   // With the other two closed, their descriptors are not reused for files.
@@ -167,11 +167,11 @@ TEST_CASE(
   std::string pid = read_all(shell / "pid");
   pid.pop_back();
   CHECK(read_all(shell / "lock").starts_with(pid + " "));
-  const std::string refused = "ntm: run: process " + pid + " is at work on the run in this folder";
+  const std::string refused = "ntm: run: process " + pid + " is using the run in this folder";
   CHECK(std::count(ended.err.begin(), ended.err.end(), '\n') >= 2);
   CHECK(has(ended.err, refused));
   CHECK(has(ended.err.substr(ended.err.find(refused) + 1), refused));
-  CHECK_FALSE(has(read_all(shell / "eval"), "at work"));
+  CHECK_FALSE(has(read_all(shell / "eval"), "is using the run"));
   CHECK(fs::exists(shell / "run/lock"));  // killed: the file remains, without the lock
   fs::remove(shell / "run/log.jsonl");
   const Ended again = shell.run(PROGRAM_NTM " train --resume run & " + wait_for("run/log.jsonl") +
@@ -186,7 +186,7 @@ TEST_CASE("locks: on a file system without locks the run continues with a warnin
       shell.run("FAULT_HOW=nolock LD_PRELOAD=" FAULT_SHIM " " + kNtm + " --out run");
   CHECK(ended.code == 0);
   CHECK(has(ended.err,
-            "run: its file system has no locks; a second run into this folder would "
+            "run: its file system has no locks, so a second run in this folder would "
             "not be noticed"));
 }
 
@@ -242,7 +242,7 @@ TEST_CASE(
     const auto check_anew = [&](const Ended& again) {
       CAPTURE(again.err);
       CHECK(again.code == 0);
-      CHECK(has(again.err, "run: a run ended here before its first checkpoint; it begins anew"));
+      CHECK(has(again.err, "run: a run ended here before its first checkpoint; it starts again"));
       CHECK(read_all(shell / "run/model.safetensors") == whole);
     };
     make_dead_run(shell);
@@ -255,7 +255,7 @@ TEST_CASE(
     // Some files that describe the start are missing.
     const Ended refused = shell.run(resume);
     CHECK(refused.code == 2);
-    CHECK(has(refused.err, "begin it anew by --out run"));
+    CHECK(has(refused.err, "start it again with --out run"));
     check_anew(shell.run(line + " --out run"));
     // Weights without a checkpoint may be somebody's work, so they are not overwritten.
     fs::remove(shell / "run/checkpoint.safetensors");

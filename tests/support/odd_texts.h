@@ -72,17 +72,17 @@ struct NoText {
 inline std::vector<NoText> no_texts() {
   std::string tar = "notes.txt" + std::string(248, '\0') + "ustar" + std::string(250, '\0');
   return {
-      {"%PDF-1.7\n%\xE2\xE3\xCF\xD3\n", "is no text but a PDF file"},
-      {std::string("PK\3\4\x14\0\6\0", 8), "is no text but a zip archive, as docx"},
-      {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1 of Word", "is no text but a Word, Excel or Outlook file"},
-      {"{\\rtf1\\ansi hello}", "is no text but an RTF file"},
-      {"\x89PNG\r\n\x1a\n", "is no text but a PNG file"},
-      {"\xFF\xD8\xFF\xE0 JFIF", "is no text but a JPEG file"},
+      {"%PDF-1.7\n%\xE2\xE3\xCF\xD3\n", "is not text but a PDF file"},
+      {std::string("PK\3\4\x14\0\6\0", 8), "is not text but a zip archive, as docx"},
+      {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1 of Word", "is not text but a Word, Excel or Outlook file"},
+      {"{\\rtf1\\ansi hello}", "is not text but an RTF file"},
+      {"\x89PNG\r\n\x1a\n", "is not text but a PNG file"},
+      {"\xFF\xD8\xFF\xE0 JFIF", "is not text but a JPEG file"},
       {std::string("\xFD"
                    "7zXZ\0",
                    6),
-       "is no text but an xz file"},
-      {tar, "is no text but a tar archive"},
+       "is not text but an xz file"},
+      {tar, "is not text but a tar archive"},
       {std::string("\xFF\xFE\0\0a\0\0\0", 8), "is UTF-32"},
       {utf16(u"letters", false, false),
        "is UTF-16 without a byte order mark; convert it with iconv "

@@ -193,7 +193,7 @@ TEST_CASE("rate finder: invalid options") {
                                                                        {.diverged = 1},
                                                                        {.clip = -1}})
     CHECK_THROWS_AS(found(bowl, wrong), Error);
-  CHECK_THROWS_WITH_AS(found(bowl, {}, 0), doctest::Contains("give it one above 0"), Error);
+  CHECK_THROWS_WITH_AS(found(bowl, {}, 0), doctest::Contains("it must be above 0"), Error);
 }
 
 }  // namespace

@@ -115,7 +115,8 @@ Outcome train_with(Training& t, int64_t batch, F happen) {
 // steps.
 const std::vector<int64_t> kMoments = {1, 5, 7, 18, 0};
 
-constexpr const char* kGone = "the folder of the run was moved or removed while it was at work";
+constexpr const char* kGone =
+    "the folder of the run was moved or removed while the program was running";
 
 }  // namespace
 

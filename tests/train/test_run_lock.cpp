@@ -58,7 +58,7 @@ TEST_CASE("run lock: a second process is refused with the id of the first, until
   CHECK_NOTHROW(check_unlocked(folder));
   Holder holder(folder);
   const std::string told = fmt::format(
-      "{}: process {} is at work on the run in this folder; wait until it has ended, or choose "
+      "{}: process {} is using the run in this folder; wait until it has ended, or choose "
       "another folder",
       folder, holder.pid());
   CHECK_THROWS_WITH_AS(RunLock{folder}, told.c_str(), Error);

@@ -159,7 +159,7 @@ TEST_CASE("tensorboard: histograms of odd values") {
   }
   written([](EventWriter& w) {
     CHECK_THROWS_WITH_AS(w.add_histogram("w", tensor({1.0, kNaN}, {2}), 1),
-                         doctest::Contains("'w': element 1 is nan"), Error);
+                         doctest::Contains("'w' element 1 is nan"), Error);
     CHECK_THROWS_AS(w.add_histogram("w", zeros({0}), 1), Error);
     CHECK_THROWS_AS(w.add_histogram("w", zeros({1}), 1, -1), Error);
     CHECK_THROWS_AS(w.add_scalar("", 1, 1), Error);

@@ -111,17 +111,17 @@ TEST_CASE("train: the error about a checkpoint that does not fit names the part"
   Checkpoint less, more, other, wrong, shape;
   int64_t steps = 0;
   less.add("steps", steps);
-  CHECK(contains(io_error([&] { less.load(dir / "c"); }), "other parts"));
+  CHECK(contains(io_error([&] { less.load(dir / "c"); }), "parts that this program does not know"));
   Everything b;
   b.add_to(more);
   more.expect("data", "50000 images");
   more.add("extra", steps);
-  CHECK(contains(io_error([&] { more.load(dir / "c"); }), "without 'extra'"));
+  CHECK(contains(io_error([&] { more.load(dir / "c"); }), "has no 'extra'"));
   b.add_to(other);
   other.expect("data", "3 images");
   b.steps = 77;
   CHECK(contains(io_error([&] { other.load(dir / "c"); }),
-                 "the run was started with other data: 50000 images, but what is given has 3"));
+                 "the run was started with other data: 50000 images, not 3"));
   CHECK(b.steps == 77);  // expect() comes before other parts
   b.table = zeros({3, 2});
   b.add_to(shape);

@@ -149,7 +149,8 @@ TEST_CASE("patience: together with a plateau, whose rate falls before the run en
     CHECK(resumed == whole);
   }
   LoopOptions largest = patient(5, true);
-  CHECK_THROWS_WITH_AS(Training(largest, learning), doctest::Contains("give both the same"), Error);
+  CHECK_THROWS_WITH_AS(Training(largest, learning), doctest::Contains("set both to the same"),
+                       Error);
 }
 
 TEST_CASE("patience: a resumed run may have another patience, as if it had it from the start") {

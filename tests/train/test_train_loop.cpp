@@ -115,7 +115,7 @@ TEST_CASE("train: the folder of a run, its log, and errors about it") {
   shorter.epochs = 2;
   Training third(shorter);
   CHECK_THROWS_WITH_AS(third.loop.resume(),
-                       doctest::Contains("the run is in epoch 3 already, and is to have 2"),
+                       doctest::Contains("the run is already in epoch 3, but its length is 2"),
                        IoError);
   LoopOptions longer = options;
   longer.epochs = 4;

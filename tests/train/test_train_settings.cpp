@@ -203,7 +203,8 @@ TEST_CASE("settings: an optimizer with another rule or other groups is refused a
   const NamedTensors all = nn::named_parameters(model);
   AdamW two(optim::decay_groups(all, 0.1)), part(NamedTensors{all[0]});
   refused(two, model, "it has 1 groups of parameters, and this optimizer has 2");
-  refused(part, model, "its group 0 of parameters is another one: only one of the two has 'bias'");
+  refused(part, model,
+          "its group 0 of parameters differs from the optimizer's: only one of the two has 'bias'");
   // The same without a Learner, with the optimizer as a part.
   Checkpoint own, other;
   own.add("o", a.optimizer);
@@ -319,7 +320,7 @@ TEST_CASE("settings: those of the program are in effect, and a note gives the ea
   CHECK(notes[0] == "accumulate is 2 from here on, as in the program; it was 4");
   CHECK(notes[1] == "clip is 0.5 from here on, as in the program; it was 1");
   CHECK(notes[2] == "ema is 0.5 from here on, as in the program; it was 0.9");
-  CHECK(contains(notes[3], "the schedule is another one from here on, as in the program: it "));
+  CHECK(contains(notes[3], "the schedule changes from here on, as in the program: it "));
   // No note about a schedule that differs only in later steps.
   Training fresh, longer({}, other);
   longer.loop.load_state(copy_of(fresh.loop.state()), "c");

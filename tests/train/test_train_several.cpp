@@ -292,11 +292,11 @@ TEST_CASE("several: invalid learners, tasks and options") {
   refused(gan.learners(), both, o, "a Task has a loss or a step, one of the two");
   LoopOptions accumulating = o;
   accumulating.accumulate = 2;
-  refused(gan.learners(), gan.task(), accumulating, "Task::step takes one batch a step");
+  refused(gan.learners(), gan.task(), accumulating, "Task::step takes one batch per step");
   dist::World alone;
   LoopOptions ranks = o;
   ranks.parallel = {.world = &alone};
-  refused(gan.learners(), gan.task(), ranks, "Task::step takes one batch a step");
+  refused(gan.learners(), gan.task(), ranks, "Task::step takes one batch per step");
 }
 
 }  // namespace tern::test::test_train_several

@@ -204,7 +204,7 @@ TEST_CASE("steps: a run may be resumed longer, not shorter; epochs may continue 
   o.steps = 7;
   Training shorter(o);
   CHECK_THROWS_WITH_AS(shorter.loop.resume(),
-                       doctest::Contains("the run has taken 8 steps already, and is to have 7"),
+                       doctest::Contains("the run has already taken 8 steps, but its length is 7"),
                        IoError);
   o.steps = 15;
   Training longer(o), whole(counted(15, 3));
@@ -228,8 +228,7 @@ TEST_CASE("steps: invalid options") {
   const auto refused = [](const LoopOptions& o, const char* why) {
     CHECK_THROWS_WITH_AS(Training t(o), doctest::Contains(why), Error);
   };
-  refused({.epochs = 2, .steps = 5},
-          "a length of 5 steps or of 2 epochs; leave one of the two out");
+  refused({.epochs = 2, .steps = 5}, "given as 5 steps and as 2 epochs; leave one of the two out");
   refused({.steps = -1}, "must not be negative");
   refused({.evaluate_steps = -1}, "must not be negative");
 }

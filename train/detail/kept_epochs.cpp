@@ -39,8 +39,8 @@ std::vector<int64_t> epochs_kept(const std::string& checkpoint) {
 void Loop::resume(int64_t epoch) {
   const std::string path = folder_.checkpoint(epoch);
   check_io(in_folder() && there(path),
-           "{}: there is no checkpoint of epoch {}; a run keeps those of its last epochs, as many "
-           "as LoopOptions::keep says",
+           "{}: there is no checkpoint of epoch {}; LoopOptions::keep says how many of its last "
+           "epochs a run keeps",
            path, epoch);
   load_locked([&] {
     const std::vector<int64_t> kept = epochs_kept(folder_.checkpoint());
@@ -49,7 +49,7 @@ void Loop::resume(int64_t epoch) {
       if (!is_in(state_.kept, other)) state_.kept.push_back(other);
     for (int64_t needed : {epoch, best_epoch().epoch})
       check_io(!options_.save_weights || there(folder_.weights(needed)),
-               "{}: the weights of epoch {} are needed to go on after epoch {}",
+               "{}: the weights of epoch {} are needed to resume after epoch {}",
                folder_.weights(needed), needed, epoch);
   });
 }

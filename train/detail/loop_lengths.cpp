@@ -70,12 +70,12 @@ std::string Loop::title(const EpochRecord& e) const {
 void Loop::check_length(const LoopState& s) const {
   if (options_.steps > 0) {
     const int64_t taken = (s.history.empty() ? 0 : s.history.back().steps) + s.epoch_steps;
-    check(taken <= options_.steps, "the run has taken {} steps already, and is to have {}", taken,
-          options_.steps);
+    check(taken <= options_.steps, "the run has already taken {} steps, but its length is {}",
+          taken, options_.steps);
     return;
   }
   const int64_t epoch = s.data_epoch + (s.batch > 0 ? 1 : 0);
-  check(epoch <= options_.epochs, "the run is in epoch {} already, and is to have {}", epoch,
+  check(epoch <= options_.epochs, "the run is already in epoch {}, but its length is {}", epoch,
         options_.epochs);
 }
 

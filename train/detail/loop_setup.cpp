@@ -8,46 +8,48 @@ namespace tern::training {
 void Loop::check_options() const {
   const LoopOptions& o = options_;
   check(o.epochs >= 1 && o.accumulate >= 1,
-        "Loop: there must be at least one epoch, and one batch a step; they are {} and {}",
+        "Loop: there must be at least one epoch, and one batch per step; they are {} and {}",
         o.epochs, o.accumulate);
   check(o.steps >= 0 && o.evaluate_steps >= 0,
         "Loop: steps and evaluate_steps must not be negative, they are {} and {}", o.steps,
         o.evaluate_steps);
-  check(o.steps == 0 || o.epochs == 1,
-        "Loop: a run has a length of {} steps or of {} epochs; leave one of the two out", o.steps,
-        o.epochs);
+  check(
+      o.steps == 0 || o.epochs == 1,
+      "Loop: the length of the run is given as {} steps and as {} epochs; leave one of the two out",
+      o.steps, o.epochs);
   check(o.steps == 0 || feed_.step || learner_.steps() < o.steps,
-        "Loop: the learner has taken {} steps already, and the run is to have {}", learner_.steps(),
-        o.steps);
+        "Loop: the learner has already taken {} steps, but the length of the run is {}",
+        learner_.steps(), o.steps);
   for (const NamedLearner& l : learners_) {
     const auto& plateau = l.learner.options().plateau;
     check(!plateau || !o.best.metric.empty(),
           "Loop: LearnerOptions::plateau needs a metric; name it in LoopOptions::best");
     check(!plateau || plateau->maximize == o.best.largest,
-          "Loop: LearnerOptions::plateau assumes that the metric {} {} become large, and "
-          "LoopOptions::best assumes the opposite; give both the same",
-          o.best.metric, o.best.largest ? "is not to" : "is to");
+          "Loop: LearnerOptions::plateau assumes that the metric {} {} become large, but "
+          "LoopOptions::best assumes the opposite; set both to the same",
+          o.best.metric, o.best.largest ? "should not" : "should");
   }
   check(o.patience >= 0 && o.keep >= 0,
         "Loop: patience and the number of kept epochs must not be negative, they are {} and {}",
         o.patience, o.keep);
   check(o.patience == 0 || !o.best.metric.empty(),
         "Loop: a patience of {} epochs needs a metric; name it in LoopOptions::best", o.patience);
-  check(o.keep == 0 || !o.folder.empty(), "Loop: {} epochs are to be kept, but there is no folder",
+  check(o.keep == 0 || !o.folder.empty(),
+        "Loop: keep is {}, but there is no folder to keep epochs in; set LoopOptions::folder",
         o.keep);
   check(o.accumulate == 1 || !learner_.options().step_in_backward,
         "Loop: a step of {} batches needs their gradients together, and step_in_backward frees "
         "each at once; leave one of the two out",
         o.accumulate);
   check(!feed_.step || (o.accumulate == 1 && !o.parallel.world),
-        "Loop: Task::step takes one batch a step in one process; leave out accumulate and "
+        "Loop: Task::step takes one batch per step in one process; leave out accumulate and "
         "Parallel::world");
   check(o.parallel.world || (!o.parallel.shard_optimizer && o.parallel.local_steps == 0),
         "Loop: shard_optimizer and local_steps are for the ranks of a world; give it one in "
         "Parallel::world");
   check(!o.parallel.world || (o.accumulate == 1 && !learner_.options().step_in_backward),
-        "Loop: several processes share one batch a step, whose gradients they need together; leave "
-        "out accumulate and step_in_backward");
+        "Loop: several processes share one batch per step, and need all of its gradients together; "
+        "leave out accumulate and step_in_backward");
 }
 
 std::vector<NamedLearner> Loop::check_several(const std::vector<NamedLearner>& learners,

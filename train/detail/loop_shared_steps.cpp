@@ -50,7 +50,8 @@ void check_parallel(const Parallel& o) {
         "Loop: each rank that takes local steps needs a whole optimizer; leave out "
         "shard_optimizer or local_steps");
   check(o.local_steps == 0 || o.check_every == 0,
-        "Loop: ranks that take local steps differ between them; leave out check_every");
+        "Loop: the weights of the ranks differ between outer steps; leave out check_every or "
+        "local_steps");
   check(o.local_steps > 0 || o.blocks >= 2,
         "Loop: a batch that several processes share needs 2 blocks or more, not {}", o.blocks);
 }
@@ -252,8 +253,8 @@ void SharedSteps::add_to(Checkpoint& checkpoint) {
       kLocalSteps,
       [this] {
         check(untold_.empty() && told_.empty(),
-              "Loop: between two outer steps of ranks that train apart, only a checkpoint in the "
-              "run's folder has all of the state");
+              "Loop: between two outer steps each rank has its own state, and only a checkpoint in "
+              "the run's folder has all of it");
         return outer_->state_dict();
       },
       [this](const NamedTensors& state) { outer_->load_state_dict(state); });
@@ -263,10 +264,10 @@ void SharedSteps::check_fits(const SafeTensors& state, const std::string& path, 
   const bool local = state.find(fmt::format("{}.ranks", kLocalSteps)).defined();
   check_io(local_steps || !local,
            "{}: the run takes local steps, each rank with an optimizer of its own; resume it with "
-           "the same ranks and local steps",
+           "the same numbers of ranks and local steps",
            path);
-  check_io(local || !local_steps,
-           "{}: the run does not take local steps, and cannot be resumed with them", path);
+  check_io(local || !local_steps, "{}: the run does not take local steps; resume it without them",
+           path);
 }
 
 void SharedSteps::check_same_state() {

@@ -85,7 +85,8 @@ void check_group(const optim::Optimizer& optimizer, size_t i, const JsonValue& g
         "state",
         rule, optimizer.rule_name(i));
   const std::string alone = in_one_alone(names_of(group.at("parameters")), optimizer.names_in(i));
-  check(alone.empty(), "its group {} of parameters is another one: only one of the two has '{}'", i,
+  check(alone.empty(),
+        "its group {} of parameters differs from the optimizer's: only one of the two has '{}'", i,
         alone);
 }
 
@@ -270,8 +271,8 @@ Notes compare_recipe(const std::string& text, const NamedNumbers& now,
     const double then = number(pair.at(1)), here = factor_in(schedule, step);
     if (about_the_same(here, then)) continue;
     notes.push_back(
-        fmt::format("the schedule is another one from here on, as in the program: it multiplies "
-                    "the rate by {:g} in step {}; it was {:g}",
+        fmt::format("the schedule changes from here on, as in the program: it multiplies the rate "
+                    "by {:g} in step {}; it was {:g}",
                     here, step + 1, then));
     break;
   }

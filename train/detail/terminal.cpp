@@ -12,7 +12,8 @@ void put(const std::string& text, std::FILE* output) {
   std::fflush(output);
   if (lost || std::ferror(output) == 0 || output != stdout) return;
   const std::string why = std::strerror(errno);
-  std::fputs(("standard output cannot be written: " + why + "; going on without it\n").c_str(),
+  std::fputs(("standard output cannot be written: " + why + "; the program continues without it\n")
+                 .c_str(),
              stderr);
 }
 

@@ -1,4 +1,4 @@
-// Makes names from archives printable in messages. Inside of data only.
+// Makes names and fields of files printable in messages. Inside of data only.
 #pragma once
 
 #include <string>

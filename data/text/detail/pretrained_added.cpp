@@ -38,7 +38,7 @@ AddedTokens::AddedTokens(const JsonValue& list, const Normalizer& normalize) {
                 entry.get("single_word", false), entry.get("lstrip", false),
                 entry.get("rstrip", false)};
     check(!token.content.empty() && token.id >= 0 && token.id < kMostTokens,
-          "the added token '{}' of id {} cannot be", token.content, token.id);
+          "the added token '{}' with the id {} is not valid", token.content, token.id);
     ids_.emplace_back(token.content, token.id);
     if (entry.get("special", false)) special_.insert(token.id);
     if (!entry.get("normalized", false)) {

@@ -53,7 +53,7 @@ CharsMap::CharsMap(std::string_view base64) {
   check(bytes.size() >= sizeof size, "precompiled_charsmap has {} bytes", bytes.size());
   std::memcpy(&size, bytes.data(), sizeof size);
   check(size % 4 == 0 && size <= bytes.size() - sizeof size && size > 0,
-        "precompiled_charsmap has {} bytes, of which its array claims {}", bytes.size(), size);
+        "precompiled_charsmap has {} bytes, but its array claims {}", bytes.size(), size);
   units_.resize(size / 4);
   std::memcpy(units_.data(), bytes.data() + sizeof size, size);
   texts_ = bytes.substr(sizeof size + size);

@@ -118,8 +118,8 @@ Tokens fallen_back(const Tokens& tokens) {
 Decoder strip(const JsonValue& part) {
   const std::string content = part.at("content").text();
   const int64_t start = part.at("start").integer(), stop = part.at("stop").integer();
-  check(!content.empty() && start >= 0 && stop >= 0, "Strip: '{}', {} and {} cannot be", content,
-        start, stop);
+  check(!content.empty() && start >= 0 && stop >= 0,
+        "Strip: content '{}', start {} and stop {} are not valid", content, start, stop);
   return [=](Tokens tokens) {
     for (std::string& token : tokens) {
       for (int64_t n = 0; n < start && token.starts_with(content); ++n)

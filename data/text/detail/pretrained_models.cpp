@@ -92,7 +92,7 @@ class Pairs {
   void add_merge(const JsonValue& merge) {
     std::string left, right;
     if (merge.is_list()) {
-      check(merge.size() == 2, "BPE: a merge has {} tokens", merge.size());
+      check(merge.size() == 2, "BPE: a merge has {} tokens; it must have 2", merge.size());
       left = merge.at(0).text();
       right = merge.at(1).text();
     } else {
@@ -106,9 +106,9 @@ class Pairs {
           right);
     const std::string whole = left + right.substr(prefix_.size());
     const auto a = find(model_.ids, left), b = find(model_.ids, right), c = find(model_.ids, whole);
-    check(a && b && c, "BPE: the merge '{} {}' is of or into a token that is not there", left,
+    check(a && b && c, "BPE: the merge '{} {}' needs a token that is not in the vocabulary", left,
           right);
-    check(merges_.add(*a, *b, *c), "BPE: the merge '{} {}' is there twice", left, right);
+    check(merges_.add(*a, *b, *c), "BPE: the merge '{} {}' appears twice", left, right);
   }
 
   Ids characters(std::string_view word) const {

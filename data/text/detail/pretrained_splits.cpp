@@ -88,7 +88,7 @@ void apply_behavior(const std::string& behavior, std::vector<Piece>& pieces) {
   if (behavior == "Contiguous") return merge_equal(pieces);
   if (behavior == "MergedWithPrevious") return merge_with_previous(pieces);
   if (behavior == "MergedWithNext") return merge_with_next(pieces);
-  check(behavior == "Isolated", "there is no behavior '{}' of a split", behavior);
+  check(behavior == "Isolated", "the split behavior '{}' is not supported", behavior);
 }
 
 PreTokenizer splitting(const Matcher& find, const std::string& behavior, bool invert = false) {

@@ -55,10 +55,9 @@ TokenTable parse(const std::string& text, const std::string& format) {
   const JsonDocument document(text);
   const JsonValue file = document.root();
   const std::string& found = file.at("format").text();
-  check(found == format, "it is of the format '{}', not '{}'", found, format);
+  check(found == format, "its format is '{}', not '{}'", found, format);
   const int64_t version = file.at("version").integer();
-  check(version == kVersion, "it is of version {}; this program reads version {}", version,
-        kVersion);
+  check(version == kVersion, "its version is {}; this program reads version {}", version, kVersion);
   const JsonValue content = file.at("content");
   check(file.at("crc32").integer() == checksum(content.dump()), "the checksum is wrong");
   return from_json(content);
@@ -80,7 +79,7 @@ void write_token_file(const std::string& path, const std::string& format, const 
 void read_token_file(const std::string& path, const std::string& format,
                      const std::function<void(TokenTable&)>& use) {
   const std::string text = read_text(path, {.max_bytes = kMostTokenBytes});
-  reading(fmt::format("{}: damaged, or no {}", path, format), [&] {
+  reading(fmt::format("{}: damaged, or not a {} file", path, format), [&] {
     TokenTable table = parse(text, format);
     use(table);
   });

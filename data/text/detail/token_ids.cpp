@@ -18,7 +18,8 @@ std::vector<std::string> read_token_ids(const JsonValue& vocabulary) {
     const auto id = static_cast<size_t>(number.integer(0, most - 1));
     if (id >= tokens.size()) tokens.resize(id + 1);
     if (!tokens[id].empty())
-      number.fail(fmt::format("the tokens '{}' and '{}' have one id, {}", tokens[id], token, id));
+      number.fail(
+          fmt::format("the tokens '{}' and '{}' have the same id, {}", tokens[id], token, id));
     tokens[id] = token;
   }
   return tokens;

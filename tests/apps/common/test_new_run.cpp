@@ -63,8 +63,8 @@ TEST_CASE("weights that are not written yet are distinguished from lost ones") {
   const std::string path = dir / "model.safetensors";
   check_first_epoch_over(path);  // no run: the reader of the file reports that it is missing
   write_file(dir / "checkpoint.safetensors", "");
-  CHECK_THROWS_WITH_AS(check_first_epoch_over(path), doctest::Contains("still in its first"),
-                       IoError);
+  CHECK_THROWS_WITH_AS(check_first_epoch_over(path),
+                       doctest::Contains("its first epoch has not ended"), IoError);
   write_file(dir / "log.jsonl", "{\"step\":1}\n");
   CHECK_THROWS_AS(check_first_epoch_over(path), IoError);
   write_file(dir / "log.jsonl", "{\"epoch\":1}\n");  // so the weights were lost

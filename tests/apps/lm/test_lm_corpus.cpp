@@ -207,7 +207,7 @@ TEST_CASE("lm corpus: validation files; without <|endoftext|> the first token is
   std::string told = error_of([&] {
     open_corpus(c, dir / "tokens.bin", datasets::ByteBpe::learn(std::vector<std::string>{a}));
   });
-  CHECK(told.find("of another tokenizer") != std::string::npos);
+  CHECK(told.find("of a different tokenizer") != std::string::npos);
 }
 
 TEST_CASE("lm corpus: a changed text is refused, whatever changed in it") {
@@ -238,7 +238,7 @@ TEST_CASE("lm corpus: a changed text is refused, whatever changed in it") {
   fs::remove(dir / "texts/new.txt");
   CHECK(told() == "no error");
   fs::remove(dir / "texts/sub/c.txt");
-  CHECK(told().find("sub/c.txt: is gone since the run began") != std::string::npos);
+  CHECK(told().find("sub/c.txt: was removed after the run began") != std::string::npos);
 }
 
 TEST_CASE("lm corpus: files that are not text, and folders without text") {
@@ -307,7 +307,7 @@ TEST_CASE(
   LmFlags again;
   again.train.resume = dir / "a";
   again.train.epochs = 3;
-  CHECK(error_of([&] { train_lm(again); }).find("remove it, and it is made anew") !=
+  CHECK(error_of([&] { train_lm(again); }).find("remove it, and the program will make it again") !=
         std::string::npos);
 }
 

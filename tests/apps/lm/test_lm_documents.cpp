@@ -171,7 +171,7 @@ TEST_CASE("lm documents: held-out text begins with a document") {
   CHECK(read_texts(o.config).cut_documents == 2);
   o.train.out = dir / "run";
   REQUIRE(train_lm(o) == 0);
-  CHECK(contains(test::read_file(dir / "run/report.html"), "2 documents, a file each"));
+  CHECK(contains(test::read_file(dir / "run/report.html"), "2 documents, one per file"));
 }
 
 TEST_CASE("lm documents: each file is a document; a given mark must occur in the text") {
@@ -182,9 +182,9 @@ TEST_CASE("lm documents: each file is a document; a given mark must occur in the
   const datasets::ByteBpe bpe;
   const Corpus corpus = encode_corpus(read_texts(c), bpe, dir.path());
   note_documents(c, corpus.train.documents, corpus.train.marks);
-  CHECK(GptKind::documents(c, corpus) == "2 documents, a file each");
+  CHECK(GptKind::documents(c, corpus) == "2 documents, one per file");
   c.documents = "###";
-  CHECK_THROWS_WITH_AS(note_documents(c, 2, 0), "--documents: '###' stands nowhere in the text",
+  CHECK_THROWS_WITH_AS(note_documents(c, 2, 0), "--documents: '###' does not occur in the text",
                        Error);
   // Marks at both ends of a file, or next to each other, count as one.
   const datasets::ByteBpe known =

@@ -141,7 +141,7 @@ TEST_CASE("ntm: a run resumes only with the configuration that it was started wi
   other.lr *= 2;
   save_config(path, settings_of(other));
   CHECK_THROWS_WITH_AS(train_ntm(resume),
-                       doctest::Contains("the run was started with another configuration"),
+                       doctest::Contains("the run was started with a different configuration"),
                        IoError);
   // A configuration without members that came in later versions.
   nlohmann::json older = nlohmann::json::parse(kept);

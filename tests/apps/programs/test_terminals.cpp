@@ -112,7 +112,7 @@ TEST_CASE("programs: a training writes only its results to standard output") {
            {"translate", desk.translate, "weights of epoch 1: model/model.safetensors\n"},
            {"ntm",
             {"train", "--hidden", "6", "--sequences", "4", "--every", "4", "--threads", "1"},
-            "best after 4 sequences: [0-9.]+ bits a sequence, [0-9.]+ wrong bits\n\n"
+            "best after 4 sequences: [0-9.]+ bits per sequence, [0-9.]+ wrong bits\n\n"
             " vectors [^\n]*\n( +[0-9]+ [^\n]*%\n)+\n?"}}) {
     CAPTURE(r.program);
     const Ran ran = desk.run(r.program, r.arguments);
@@ -217,7 +217,7 @@ TEST_CASE("programs: with a damaged checkpoint the weights of the run are still 
   }
   fs::remove(desk.dir / "lm/model.safetensors");
   CHECK(
-      has(desk.run("lm", {"train", "--resume", "lm"}).err, "it: start it anew in another folder"));
+      has(desk.run("lm", {"train", "--resume", "lm"}).err, "it: start it again in another folder"));
 }
 
 TEST_CASE("programs: an error about a run in its first epoch says so, and names no missing file") {
@@ -279,7 +279,7 @@ TEST_CASE("programs: a preset's warm-up is cut to a short run, and a message say
   CHECK(has(best.err, "warm-up cut from 2000 to 0 steps, because the run has 1"));
   const Ran base = desk.run("translate", with(translate, {"--preset", "base"}));
   CHECK_MESSAGE(base.code == 0, base.err);
-  CHECK(has(base.err, "the rate only rises: noam's warm-up has 4000 steps, the run 1"));
+  CHECK(has(base.err, "the rate only rises: noam's warm-up has 4000 steps, but the run has 1"));
   const Ran lm = desk.run("lm", with(desk.lm, {"--epochs", "1"}));
   CHECK(has(lm.err, "warm-up cut from 100 to"));
 }
@@ -290,12 +290,12 @@ TEST_CASE("programs: translate run tells a person what to type, and uses colours
   const Words run = {"run", "--model", "model"};
   const Ran typed = desk.run("translate", run, {.columns = 60, .typed = "a cat\n\x04"});
   CHECK(typed.code == 0);
-  CHECK(has(typed.out, "type a sentence a line; Ctrl-D ends"));
+  CHECK(has(typed.out, "type one sentence per line; Ctrl-D ends"));
   const Ran piped =
       run_words({"sh", "-c", "echo a cat | " TERN_BINARY_DIR "/apps/translate run --model model"},
                 {.folder = desk.dir.path()});
   CHECK(piped.code == 0);
-  CHECK_FALSE(has(piped.out + piped.err, "type a sentence"));
+  CHECK_FALSE(has(piped.out + piped.err, "type one sentence"));
 
   const Words plot = {"plot", "--model", "model", "a cat"};
   auto shown = [&](int columns, std::map<std::string, std::string> environment) {
@@ -335,9 +335,9 @@ TEST_CASE("programs: an evaluation with --int8 says which of its numbers are sti
   const Ran plain = desk.run("translate", words),
             rounded = desk.run("translate", with(words, {"--int8"}));
   CHECK(has(plain.out, "loss of a token"));
-  CHECK_FALSE(has(plain.out, "in f32"));
+  CHECK_FALSE(has(plain.out, "f32 weights"));
   CHECK(has(rounded.err, ", int8"));
-  CHECK(has(rounded.out, "(of the weights in f32: --int8 is the search's)"));
+  CHECK(has(rounded.out, "(with f32 weights: --int8 changes only the search)"));
 }
 
 }  // namespace

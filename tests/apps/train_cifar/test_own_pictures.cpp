@@ -133,7 +133,7 @@ TEST_CASE("own pictures: a dry run and generated pictures respect --limit") {
   write_classes(dir / "pets", {"cat", "dog"}, 20);
   const auto own = loaded({"--data", dir / "pets", "--limit", "10", "--hold-out", "0.2"});
   CHECK(own->dry_run_options().facts[1].second ==
-        "8 training, 2 held-out and 8 test images (one of 5, chosen by the seed) of 2 classes");
+        "8 training, 2 held-out and 8 test images (one in 5, chosen by the seed) of 2 classes");
 }
 
 TEST_CASE(
@@ -145,7 +145,7 @@ TEST_CASE(
   const TrainOptions o = load_config({run}, std::nullopt);
   CHECK(pictures_to_test(o, dir / "pets", {}).test.size() == 4);
   CHECK(pictures_to_test(o, (dir / "pets") + "/../pets", {}).note ==
-        " (one of 5, chosen by the seed)");
+        " (one in 5, chosen by the seed)");
   const LabelledPictures all = pictures_to_test(o, dir / "new", {});
   CHECK(all.test.size() == 7);
   CHECK(all.test.labels == std::vector<int64_t>(7, 1));
@@ -234,7 +234,7 @@ TEST_CASE(
   datasets::write_cifar10(dir / "cifar", draw_cifar10(20, 10, 1));
   for (const char* flag : {"--skip-damaged", "--no-exif-rotation"})
     CHECK_THROWS_WITH_AS(chosen({"--data", dir / "cifar", flag}),
-                         doctest::Contains("these are no files of pictures"), Error);
+                         doctest::Contains("these are not picture files"), Error);
 }
 
 TEST_CASE("own pictures: runs of older versions ignore EXIF rotation, and flip") {

@@ -141,7 +141,7 @@ TEST_CASE("train_cifar pictures: folders of classes, with and without a test set
   CHECK(p.class_names == Words{"black", "green", "red"});
   CHECK(p.train.size() == 16);
   CHECK(p.test.size() == 5);
-  CHECK(test::contains(p.note, "one of 5"));
+  CHECK(test::contains(p.note, "one in 5"));
   for (int64_t i = 0; i < 16; ++i) {  // one colour, stored plane by plane
     const std::string x = bytes_of(p.train, p.form, i);
     const auto label = p.train.labels[static_cast<size_t>(i)];
@@ -335,7 +335,7 @@ TEST_CASE(
   CHECK(test::contains(page, "<th>top-2</th>"));
   CHECK_FALSE(test::contains(page, "top-3"));
   CHECK(test::contains(page, "<th>black</th><th>green</th><th>red</th><th>recall</th>"));
-  CHECK(test::contains(page, "24 training and 6 test images (one of 5, chosen by the seed)"));
+  CHECK(test::contains(page, "24 training and 6 test images (one in 5, chosen by the seed)"));
   CHECK(test::contains(page, "gmlp-small on pictures"));
 
   CifarFlags again;

@@ -84,7 +84,7 @@ TEST_CASE("translate: standard input may have any line ends and encodings of fil
   }
   const test::OpenText pdf("%PDF-1.7\n");
   CHECK_THROWS_WITH_AS(LineReader(pdf.descriptor()).next(1),
-                       doctest::Contains("standard input: is no text but a PDF file"), IoError);
+                       doctest::Contains("standard input: is not text but a PDF file"), IoError);
   // A line that ends with CR is returned before the next one comes.
   Pipe pipe;
   LineReader reader(pipe.ends[0]);
@@ -131,7 +131,7 @@ TEST_CASE("translate: long lines are cut at the ends of sentences, and a message
   const std::string endless = repeated("the cat and", 100);
   CHECK(input.prepare(endless, 4) == std::vector<std::string>{endless});
   REQUIRE(notes.size() == 2);
-  CHECK(notes[1].find("no sentence ends to cut it at") != std::string::npos);
+  CHECK(notes[1].find("it cannot be cut into sentences") != std::string::npos);
   const std::vector<std::string> cut = input.prepare(repeated("the cat and", 1000), 5);
   REQUIRE(cut.size() == 1);
   CHECK(std::ssize(t.tokenizers.source.encode(cut[0])) == 1000);
@@ -145,7 +145,7 @@ TEST_CASE("translate: words unknown from training are reported, for at most twen
   for (int i = 1; i <= 30; ++i) input.prepare("Привет, мир", i);
   input.prepare("a \xFF b", 31);
   REQUIRE(notes.size() == 21);
-  CHECK(notes[0] == "line 1: letters of a script (Cyrillic) that the training's texts had not");
+  CHECK(notes[0] == "line 1: letters of a script (Cyrillic) that the training texts did not have");
   CHECK(notes[20] == "line 31 is not valid UTF-8; wrong bytes are read as U+FFFD");
   input.finish();
   CHECK(notes.back() == "10 more notes of these kinds");

@@ -139,7 +139,7 @@ TEST_CASE(
   const std::string page = test::read_file(dir / "run/report.html");
   for (const char* said :
        {"byte pairs for both languages, capitals are kept", "by the data: --bpe 200",
-        "only 30 pairs for training: a language needs thousands",
+        "only 30 pairs for training: learning a language takes thousands",
         "nothing is held out, so no score says how well it translates; --hold-out N"})
     CHECK_MESSAGE(contains(page, said), said);
   const TrainConfig kept = load_config({dir / "run"});
@@ -164,7 +164,7 @@ TEST_CASE("own pairs: lower case and unknown words are reported") {
   const std::string page = test::read_file(dir / "run/report.html");
   CHECK(contains(page, "words, all text in lower case"));
   CHECK(contains(page, "rare words are unknown: 16.67 % of the source"));  // 2 of 12
-  CHECK(contains(page, "--tokens bpe knows all"));
+  CHECK(contains(page, "--tokens bpe has no unknown words"));
 }
 
 TEST_CASE("own pairs: the folder of the run is named after the file") {

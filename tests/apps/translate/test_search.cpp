@@ -54,7 +54,7 @@ TEST_CASE("search: bf16 and int8 of a transformer are close to its f32") {
 TEST_CASE("search: int8 is refused for models without it, and beside bf16") {
   for (const char* other : {"bahdanau", "seq2seq"})
     CHECK_THROWS_WITH_AS(Search(make_model(other), {.int8 = true}),
-                         doctest::Contains("only a transformer decodes so"), Error);
+                         doctest::Contains("works only with a transformer"), Error);
   const MatmulPrecisionScope scope(MatmulPrecision::bf16);
   CHECK_THROWS_WITH_AS(Search(make_model("transformer"), {.int8 = true}),
                        doctest::Contains("--int8 and --precision bf16"), Error);
@@ -91,7 +91,7 @@ TEST_CASE("search: a search that takes over the model gives the same translation
       CHECK(alone < both - 4 * (2 * (4 + 8) * 32 * 32 + 4 * 2 * 32 * 40));
   }
   CHECK_THROWS_WITH_AS(give(make_model("bahdanau"), {.int8 = true}),
-                       doctest::Contains("only a transformer decodes so"), Error);
+                       doctest::Contains("works only with a transformer"), Error);
 }
 
 TEST_CASE("search: without log probabilities the tokens are the same") {
@@ -138,7 +138,7 @@ TEST_CASE("search: with a shortlist only words of the list occur") {
 TEST_CASE("search: a shortlist is refused without a transformer or a lexicon") {
   const auto lexicon = lexicon_of(50);
   CHECK_THROWS_WITH_AS(Search(make_model("bahdanau"), {.shortlist = 2, .lexicon = lexicon}),
-                       doctest::Contains("only a transformer decodes so"), Error);
+                       doctest::Contains("works only with a transformer"), Error);
   CHECK_THROWS_WITH_AS(Search(make_model("transformer"), {.shortlist = 2}),
                        doctest::Contains("there is no lexicon"), Error);
   CHECK_THROWS_WITH_AS(
@@ -181,7 +181,7 @@ TEST_CASE("translate shortlist: learns from files and writes into the model's fo
   REQUIRE(train_translation(o) == 0);
   CHECK_THROWS_WITH_AS(learn_shortlist(o), doctest::Contains("only a transformer"), Error);
   o.search.shortlist = 20;
-  CHECK_THROWS_WITH_AS(translate(), doctest::Contains("only a transformer"), Error);
+  CHECK_THROWS_WITH_AS(translate(), doctest::Contains("only with a transformer"), Error);
   o.attention = dir / "attention.html";
   o.sentence = "";
   CHECK_THROWS_WITH_AS(plot_attention(o), doctest::Contains("no attention to show"), Error);

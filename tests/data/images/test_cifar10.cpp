@@ -168,7 +168,7 @@ TEST_CASE("cifar10: labels over 9, missing files and damaged archives are errors
   CHECK(contains(load_error(write_file(dir / "none.tar", kTarEnd)),
                  "none.tar: data_batch_1.bin is missing"));
   std::string const twice = tar_member("data_batch_1.bin", batch(0, 3)) + small_tar();
-  CHECK(contains(load_error(write_file(dir / "twice.tar", twice)), "is there twice"));
+  CHECK(contains(load_error(write_file(dir / "twice.tar", twice)), "has this file twice"));
 }
 
 }  // namespace tern::test_cifar10

@@ -60,17 +60,17 @@ TEST_CASE("idx: every type, plain and gzip; sizes are checked first") {
   auto refused = [&](const std::string& bytes) { return io_error([&] { return load(bytes); }); };
   CHECK(contains(refused(idx(7, {1}, "x")), "is not an idx file"));
   CHECK(contains(refused("xx"), "ends 2 bytes too early"));
-  CHECK(contains(refused(idx(8, {3}, "xx")), "cannot be in it"));
+  CHECK(contains(refused(idx(8, {3}, "xx")), "does not fit in the file"));
   CHECK(contains(refused(idx(8, {3}, "xxxx")), "something follows"));
   CHECK(contains(refused(gzip(idx(8, {3}, "xx"))), "x: "));
   CHECK(contains(refused(gzip(idx(8, {0xffffffff, 0xffffffff, 0xffffffff}, "xx"))),
-                 "cannot be in it"));
+                 "does not fit in the file"));
   CHECK(contains(refused(idx(8, std::vector<uint32_t>(13, 1), "x")), "has 13 axes"));
   for (const std::vector<uint32_t>& sizes :
        {std::vector<uint32_t>{~0U, ~0U, ~0U, 0}, {0, ~0U, ~0U, ~0U}, {~0U, 0, ~0U, ~0U}}) {
     const std::string error = refused(idx(8, sizes, ""));
     CHECK(contains(error, dir / "x: "));
-    CHECK(contains(error, "cannot be in it"));
+    CHECK(contains(error, "does not fit in the file"));
   }
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("cifar-100: a folder and an archive give groups, classes and names") {
   CHECK(contains(refused(gzip(test)), "is packed by gzip"));
   write_file(dir / "d.tar",
              tar_member("train.bin", train) + tar_member("train.bin", train) + kTarEnd);
-  CHECK(contains(io_error([&] { datasets::load_cifar100(dir / "d.tar"); }), "is there twice"));
+  CHECK(contains(io_error([&] { datasets::load_cifar100(dir / "d.tar"); }), "has this file twice"));
   write_file(dir / "d.tar", tar_member("fine_label_names.txt", names(99)) + kTarEnd);
   CHECK(contains(io_error([&] { datasets::load_cifar100(dir / "d.tar"); }), "has 99 names"));
   CHECK(contains(io_error([&] { datasets::load_cifar100(dir / "no"); }), "no such file"));

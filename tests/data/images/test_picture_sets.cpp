@@ -185,7 +185,7 @@ TEST_CASE("picture sets: training and test folders are recognised by their usual
   const LabelledPictures p = load_labelled_pictures(dir.path(), 8);
   CHECK(p.train.size() == 6);
   CHECK(p.remarks == Names{"the test images are those of " + (dir / "seg_test/seg_test"),
-                           (dir / "seg_pred") + " was not used, with 1 picture"});
+                           (dir / "seg_pred") + " was not used; it has 1 picture"});
 }
 
 TEST_CASE("picture sets: a third part is reported, and a single part is enough") {
@@ -195,23 +195,23 @@ TEST_CASE("picture sets: a third part is reported, and a single part is enough")
   write_classes(dir / "all/test", {"cat", "dog"}, 1, 100);
   const LabelledPictures p = load_labelled_pictures(dir / "all", 8);
   CHECK(p.test.size() == 2);
-  CHECK(p.remarks == Names{(dir / "all/val") + " was not used, with 4 pictures"});
+  CHECK(p.remarks == Names{(dir / "all/val") + " was not used; it has 4 pictures"});
 
   // With a test set, any number of others is left out. Without one, two of them are ambiguous.
   for (const char* part : {"train", "test", "val", "eval"})
     write_classes(dir / fmt::format("four/{}", part), {"cat", "dog"}, 1);
   CHECK(load_labelled_pictures(dir / "four", 8).remarks ==
-        Names{(dir / "four/eval") + " was not used, with 2 pictures",
-              (dir / "four/val") + " was not used, with 2 pictures"});
+        Names{(dir / "four/eval") + " was not used; it has 2 pictures",
+              (dir / "four/val") + " was not used; it has 2 pictures"});
   fs::remove_all(dir / "four/test");
-  CHECK(test::contains(refusal(dir / "four"), "eval and val may both be the test pictures"));
+  CHECK(test::contains(refusal(dir / "four"), "eval and val could both be the test pictures"));
 
   fs::create_directories(dir / "one");
   fs::rename(dir / "all/train", dir / "one/Train");
   const LabelledPictures one = load_labelled_pictures(dir / "one", 8);
   CHECK(one.class_names == Names{"cat", "dog"});
   CHECK(one.train.size() + one.test.size() == 6);
-  CHECK(test::contains(refusal(dir / "all"), "and no training set"));
+  CHECK(test::contains(refusal(dir / "all"), "but no training set"));
   const LabelledPictures tested = load_test_pictures(dir / "all", {.side = 8}, {});
   CHECK(tested.test.size() == 2);
   CHECK(tested.train.size() == 0);
@@ -233,7 +233,7 @@ TEST_CASE("picture sets: folders that may be parts or classes are refused, clear
   CHECK(test::contains(refusal(dir / "odd"), "train holds folders (cat, dog)"));
   CHECK(test::contains(refusal(dir / "odd"), "give one part: " + (dir / "odd/train")));
   write_classes(dir / "odd/Train", {"cat", "dog"}, 1);
-  CHECK(test::contains(refusal(dir / "odd"), "may both be the training pictures"));
+  CHECK(test::contains(refusal(dir / "odd"), "could both be the training pictures"));
 
   write_classes(dir / "vehicles", {"car", "train", "bullet train", "dress_test"}, 5);
   CHECK(load_labelled_pictures(dir / "vehicles", 8).class_names ==
@@ -242,13 +242,14 @@ TEST_CASE("picture sets: folders that may be parts or classes are refused, clear
   CHECK(load_labelled_pictures(dir / "tiny", 8).class_names == Names{"n01", "n02"});
 
   write_classes(dir / "flat", {"train", "test"}, 4);
-  CHECK(test::contains(refusal(dir / "flat"), "train: 4 pictures and no folder for each class"));
+  CHECK(test::contains(refusal(dir / "flat"),
+                       "train: holds 4 pictures but no folder for each class"));
   CHECK(
-      test::contains(refusal(dir / "flat/train"), "4 pictures and no folder for each class; move"));
+      test::contains(refusal(dir / "flat/train"), "4 pictures but no folder for each class; move"));
   write_classes(dir / "contest/train", {"cat", "dog"}, 4);
   write_picture(dir / "contest/test/1.png", 1);  // contests keep the labels secret
   CHECK(test::contains(refusal(dir / "contest"), "contest/test: its pictures are not in folders"));
-  CHECK(test::contains(refusal(dir / "contest"), "give " + (dir / "contest/train") + " alone"));
+  CHECK(test::contains(refusal(dir / "contest"), "give only " + (dir / "contest/train")));
   write_classes(dir / "outer/inner", {"cat", "dog"}, 1);
   CHECK(test::contains(refusal(dir / "outer"),
                        "has one class (inner); a classifier needs two. If its folders are the "
@@ -291,7 +292,7 @@ TEST_CASE("picture sets: load_test_pictures labels pictures by the model's class
   write_classes(dir / "split/test", {"cat", "emu"}, 1);
   const LabelledPictures test = load_test_pictures(dir / "split", {.side = 8}, {"cat", "emu"});
   CHECK(test.test.size() == 2);
-  CHECK(test.remarks == Names{(dir / "split/train") + " was not used, with 4 pictures"});
+  CHECK(test.remarks == Names{(dir / "split/train") + " was not used; it has 4 pictures"});
 }
 
 TEST_CASE("picture sets: the error of another archive or a text names it and what to do") {
@@ -308,9 +309,9 @@ TEST_CASE("picture sets: the error of another archive or a text names it and wha
       {"Rar!\x1a\7", "a rar archive"},
       {"7z\xbc\xaf\x27\x1c", "a 7z archive"},
       {"\x89PNG\r\n\x1a\n", "is one picture"},
-      {"cat,dog\n", "a text or empty, no tar archive"},
-      {std::string(5000, 'x'), "a text or empty, no tar archive"},
-      {"", "a text or empty, no tar archive"}};
+      {"cat,dog\n", "is a text or an empty file, not a tar archive"},
+      {std::string(5000, 'x'), "is a text or an empty file, not a tar archive"},
+      {"", "is a text or an empty file, not a tar archive"}};
   for (const auto& file : kFiles)
     CHECK_MESSAGE(
         test::contains(refusal(test::write_file(dir / "some file", file.first)), file.second),

@@ -72,8 +72,8 @@ TEST_CASE("csv: integers are exact, or refused") {
   const datasets::CsvOptions i64{.header = false, .dtype = DType::i64};
   CHECK(f.load("9007199254740993,-9223372036854775808\n", i64).values.to_vector<int64_t>() ==
         std::vector<int64_t>{9007199254740993, INT64_MIN});
-  CHECK(contains(f.refused("9223372036854775808\n", i64), "is no number of type i64"));
-  CHECK(contains(f.refused("1.0\n", i64), "'1.0' is no number of type i64"));
+  CHECK(contains(f.refused("9223372036854775808\n", i64), "is not a number of type i64"));
+  CHECK(contains(f.refused("1.0\n", i64), "'1.0' is not a number of type i64"));
   CHECK(f.values("0,255\n", {.header = false, .dtype = DType::u8}) == Doubles{0, 255});
   CHECK(contains(f.refused("256\n", {.header = false, .dtype = DType::u8}), "'256'"));
   CHECK_THROWS_AS(f.load("1\n", {.dtype = DType::i64, .missing = .5}), Error);
@@ -103,7 +103,7 @@ TEST_CASE("csv: numbers too small for the type become 0, numbers too large infin
       CHECK(f.values(large + "\n", o) == Doubles{INFINITY});
       CHECK(f.values("-" + large + "\n", o) == Doubles{-INFINITY});
     }
-    CHECK(contains(f.refused("1e-400x\n", o), "is no number"));
+    CHECK(contains(f.refused("1e-400x\n", o), "is not a number"));
   }
   const datasets::CsvOptions f32{.header = false};
   CHECK(f.values("1e-50,-1e-50,1e-45\n", f32) == Doubles{0, 0, 0x1p-149});
@@ -121,7 +121,7 @@ TEST_CASE("csv: errors of missing and invalid fields give line and column") {
     CHECK(contains(f.refused(fmt::format("a,b\n1,{}\n", word)), "line 2: column 'b'"));
   CHECK(std::isnan(f.values("a,b\n1,\n", {.missing = NAN})[1]));
   CHECK(f.values("a,b\n,1\n", {.dtype = DType::i64, .missing = -1}) == Doubles{-1, 1});
-  CHECK(contains(f.refused(text), "line 3: column 'age': '3?' is no number"));
+  CHECK(contains(f.refused(text), "line 3: column 'age': '3?' is not a number"));
   CHECK(contains(f.refused("a,b\n1,2\n\n3\n"), "line 4: 1 fields, but the first line has 2"));
   CHECK(contains(f.refused("a,b\n1,2,3\n"), "line 2: 3 fields"));
   CHECK(contains(f.refused("a\n\"1\"2\n"), "line 2: something follows the quoted field '1'"));
@@ -131,12 +131,12 @@ TEST_CASE("csv: errors of missing and invalid fields give line and column") {
                  "there is no column 'aera'; the nearest is 'area'"));
   CHECK(contains(f.refused(""), "the file is empty"));
   CHECK(contains(f.refused("\n\n"), "the file is empty"));
-  CHECK(contains(f.refused("a\n\x1b[31m\n"), "'?[31m' is no number"));
+  CHECK(contains(f.refused("a\n\x1b[31m\n"), "'?[31m' is not a number"));
   CHECK(contains(f.refused(std::string("a\n") + std::string(3 << 20, '1')),
                  "more than 1048576 bytes"));
   CHECK(contains(f.refused(std::string(3 << 20, ',')),
                  "more than 100000 fields; CsvOptions::max_columns can allow more"));
-  CHECK(contains(f.refused("a\n1\n", {.max_bytes = 3}), "holds more than the 3 bytes"));
+  CHECK(contains(f.refused("a\n1\n", {.max_bytes = 3}), "holds more than the limit of 3 bytes"));
   CHECK(contains(io_error([] { datasets::load_csv("/nowhere.csv"); }), "/nowhere.csv"));
   // Any bytes give a table or an IoError.
   Rng rng(1);

@@ -34,7 +34,7 @@ TEST_CASE("dataset: made from a function or from values") {
   CHECK(all(tens(4)) == Ints{0, 10, 20, 30});
   CHECK(all(Dataset<int>(Ints{5, 6})) == Ints{5, 6});
   CHECK(all(tens(0)).empty());
-  CHECK_THROWS_WITH_AS(tens(4).get(4), "Dataset::get: sample 4 of 4", Error);
+  CHECK_THROWS_WITH_AS(tens(4).get(4), "Dataset::get: there is no sample 4; there are 4", Error);
   CHECK_THROWS_AS(tens(4).get(-1), Error);
   CHECK_THROWS_AS(tens(-1), Error);
 }
@@ -43,7 +43,8 @@ TEST_CASE("dataset: map, subset, limit, concat, batch") {
   CHECK(all(tens(3).map([](int x) { return std::to_string(x); })) ==
         std::vector<std::string>{"0", "10", "20"});
   CHECK(all(tens(5).subset({4, 0, 4})) == Ints{40, 0, 40});
-  CHECK_THROWS_WITH_AS(tens(5).subset({4, 5}), "Dataset::subset: sample 5 of 5", Error);
+  CHECK_THROWS_WITH_AS(tens(5).subset({4, 5}), "Dataset::subset: there is no sample 5; there are 5",
+                       Error);
   CHECK(all(tens(5).limit(2)) == Ints{0, 10});
   CHECK(tens(5).limit(9).size() == 5);
   CHECK_THROWS_AS(tens(5).limit(2).get(2), Error);

@@ -84,9 +84,9 @@ TEST_CASE("odd tables: errors name the option that would read the table") {
   const char* semicolon = "; CsvOptions::separator = ';' would read 3 columns here";
   CHECK(contains(refused("a;b;c\n1;2;3\n"), semicolon));
   CHECK(contains(refused("1;2;3\n", {.header = false}), semicolon));
-  CHECK(
-      contains(refused("AGE SEX BMI BP\n59 2 32.1 101.0\n"),
-               "'59 2 32.1 101.0' is no number; CsvOptions::separator = ' ' would read 4 columns"));
+  CHECK(contains(
+      refused("AGE SEX BMI BP\n59 2 32.1 101.0\n"),
+      "'59 2 32.1 101.0' is not a number; CsvOptions::separator = ' ' would read 4 columns"));
   CHECK(contains(refused("a\tb c\n1\t2\n"), "; CsvOptions::separator = '\\t' would read 2"));
   CHECK(contains(refused("a|b\n1|2\n"), "; CsvOptions::separator = '|' would read 2"));
   CHECK(contains(refused("a,b\n1,2\n", {.separator = ';'}),
@@ -96,15 +96,17 @@ TEST_CASE("odd tables: errors name the option that would read the table") {
                  "3 fields, but the first line has 1; CsvOptions::separator = ';' and "
                  "CsvOptions::decimal = ',' would read 2"));
   CHECK(contains(refused("a;b\n1,5;2\n", {.separator = ';'}),
-                 "'1,5' is no number; CsvOptions::decimal = ',' would read 2"));
-  CHECK(contains(refused("a,b\n\"1,5\",2\n"),
-                 "'1,5' is no number; CsvOptions::separator = ',' and CsvOptions::decimal = ','"));
+                 "'1,5' is not a number; CsvOptions::decimal = ',' would read 2"));
+  CHECK(
+      contains(refused("a,b\n\"1,5\",2\n"),
+               "'1,5' is not a number; CsvOptions::separator = ',' and CsvOptions::decimal = ','"));
   CHECK(contains(refused("a;b\n1.5;2\n", {.decimal = ','}),
-                 "'1.5' is no number; CsvOptions::decimal = '.' would read 2"));
+                 "'1.5' is not a number; CsvOptions::decimal = '.' would read 2"));
   CHECK(contains(refused("area;price\n1;2\n", {.columns = {"price"}}),
                  "there is no column 'price'; CsvOptions::separator = ';' would find it"));
-  CHECK(contains(refused("a,b\n1,setosa\n"),
-                 "'setosa' is no number; CsvOptions::categories = {\"b\"} reads a column of text"));
+  CHECK(contains(
+      refused("a,b\n1,setosa\n"),
+      "'setosa' is not a number; CsvOptions::categories = {\"b\"} reads a column of text"));
   // Where no option helps, none is named.
   for (const std::string& error :
        {refused("a,b\n1,2..5\n"), refused("a,b\n1,2,3\n"), refused("a,b\n1.234.567,2\n")})
@@ -149,7 +151,7 @@ TEST_CASE("odd tables: columns of text become codes in the order of their names"
   CHECK(again.categories[0].codes.to_vector<int64_t>() == std::vector<int64_t>{1, 1});
   CHECK(again.categories[0].names == t.categories[0].names);
   CHECK(contains(refused("species\nsetosa\nvirginca\n", {.categories = {t.categories[0]}}),
-                 "line 3: column 'species': 'virginca' is none of the 2 names; the nearest is "
+                 "line 3: column 'species': 'virginca' is not one of the 2 names; the nearest is "
                  "'virginica'"));
   // Names that are given keep their order.
   const datasets::Table given = load("x\nb\na\n", {.categories = {{"x", {"b", "a", "c"}}}});

@@ -71,8 +71,8 @@ TEST_CASE("pad: errors name the field and the sample") {
   other.target = {};
   refused({}, {pair_of(0), other}, "'target' is undefined in sample 1");
   refused({.values = {{"taget", 1}}}, {pair_of(0)},
-          "'taget', which is no field of the samples; they have: source, target, label");
-  refused({}, {}, "without samples");
+          "'taget', but the samples have no such field; they have: source, target, label");
+  refused({}, {}, "the batch has no samples");
 }
 
 }  // namespace tern::test_pad

@@ -142,7 +142,7 @@ TEST_CASE("weighted sampler: a saved position is refused if seed or weights diff
   for (const auto& [seed, first] : {std::pair(uint64_t{10}, 4.0), {uint64_t{9}, 0.5}}) {
     Loader<Order> other = loader(0, {}, false, seed, first);
     CHECK_THROWS_WITH_AS(other.load_state_dict(saved.state_dict()),
-                         doctest::Contains("are others than where the state was saved"), Error);
+                         doctest::Contains("differ from those in the saved run"), Error);
   }
 }
 

@@ -216,8 +216,8 @@ TEST_CASE("sequence tasks: costs and wrong bits count only where the mask is 1")
   const auto g = logits.grad().to_vector<double>();
   CHECK(g[0] == 0);
   CHECK(g[2] == doctest::Approx((1 / (1 + std::exp(-2.0)) - 1) / 2));
-  CHECK_THROWS_WITH_AS(cost_in_nats(zeros({2, 2, 1}), b), doctest::Contains("must be (2, 2, 2)"),
-                       Error);
+  CHECK_THROWS_WITH_AS(cost_in_nats(zeros({2, 2, 1}), b),
+                       doctest::Contains("must have the shape (2, 2, 2)"), Error);
 }
 
 }  // namespace tern::datasets::test_sequence_tasks

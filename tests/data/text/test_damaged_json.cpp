@@ -80,7 +80,7 @@ TEST_CASE("damaged JSON: logs and states of runs") {
        {R"({"step": 3, "loss": 0.5, "lr": 0.1, "grad_norm": null})",
         R"({"epoch": 1, "valid_loss": 0.5, "lr": 0.1, "seconds": 2.5, "steps": 3, "ended": "x",
             "images_per_s": 7})"})
-    check_damaged(nlohmann::json::parse(line).dump(), log + ":1: no line of a log: ", 30,
+    check_damaged(nlohmann::json::parse(line).dump(), log + ":1: not a line of a log: ", 30,
                   [&](const std::string& text) {
                     write_file(log, text + "\n");
                     training::read_log(log);

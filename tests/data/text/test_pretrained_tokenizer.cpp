@@ -126,7 +126,7 @@ TEST_CASE("pretrained tokenizers: unsupported and invalid parts are refused by n
          f["pre_tokenizer"] = {
              {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "last"}};
        }},
-      {"there is no behavior 'Lost' of a split",
+      {"the split behavior 'Lost' is not supported",
        [](json& f) {
          f["pre_tokenizer"] = {{"type", "Punctuation"}, {"behavior", "Lost"}};
        }},
@@ -160,7 +160,7 @@ TEST_CASE("pretrained tokenizers: unsupported and invalid parts are refused by n
        [](json& f) { f["post_processor"]["special_tokens"]["[CLS]"]["ids"] = {1.5}; }},
       {"1e+77 is not an integer",
        [](json& f) { f["post_processor"]["single"][0]["SpecialToken"]["type_id"] = 1e77; }},
-      {"of id -5 cannot be", [](json& f) { f["added_tokens"][0]["id"] = -5; }},
+      {"with the id -5 is not valid", [](json& f) { f["added_tokens"][0]["id"] = -5; }},
       {"added_tokens[0].content: expected a string, got 7",
        [](json& f) { f["added_tokens"][0]["content"] = 7; }},
   };
@@ -176,7 +176,7 @@ TEST_CASE("pretrained tokenizers: unsupported and invalid parts are refused by n
                           [](json& f) {
                             f["model"]["merges"].push_back({"zz", "y"});
                           }),
-                 "a token that is not there"));
+                 "a token that is not in the vocabulary"));
   CHECK(contains(error_of("unigram", [](json& f) { f["model"]["unk_id"] = 99999; }),
                  "model.unk_id: it is 99999"));
   CHECK(contains(error_of("unigram", [](json& f) { f["model"]["vocab"] = json::array(); }),

@@ -88,7 +88,8 @@ TEST_CASE("token stream: a file gives the ids that were written, from any positi
       CHECK(written.notes() == "some notes");
       CHECK(TokenStream::open(dir / "ids").vocabulary() == vocabulary);
     }
-  CHECK_THROWS_WITH_AS(in_file({5}, 5), doctest::Contains("id 5 of a vocabulary of 5"), Error);
+  CHECK_THROWS_WITH_AS(in_file({5}, 5), doctest::Contains("id 5 is outside the vocabulary of 5"),
+                       Error);
   CHECK_THROWS_AS(in_file({-1}, 5), Error);
 }
 
