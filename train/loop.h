@@ -178,73 +178,84 @@ enum class Outcome { finished, interrupted };
 namespace detail {
 
 /// The loop's access to loader and task, independent of the type of a batch. It holds a list of the
-/// batches of a step.
-struct Feed {
-  std::function<bool()> take;  ///< false at the end of an epoch; the next call begins the next one
-  std::function<void()> clear;
-  std::function<Tensor(size_t i, Means&)> loss;
-  std::function<double(size_t i, Means&)> step;  ///< replaces `loss`, if the task has a step
-  std::function<double(size_t i)> weight, progress;
-  std::function<void(datasets::LoaderPosition)> seek;
+/// batches of a step, or of this process's blocks of one batch; `i` is an index of that list.
+class Feed {
+ public:
+  Feed(bool has_step, bool has_weight) : own_step(has_step), weighed(has_weight) {}
+  virtual ~Feed() = default;
+  virtual bool take() = 0;  ///< false at the end of an epoch; the next call begins the next one
+  virtual void clear() = 0;
+  virtual Tensor loss(size_t i, Means& means) = 0;
+  virtual double step(size_t i, Means& means) = 0;  ///< replaces `loss`, if `own_step`
+  virtual double weight(size_t i) const = 0;
+  virtual double progress(size_t i) const = 0;
+  virtual void seek(datasets::LoaderPosition position) = 0;
   /// From now on take() takes the blocks [first, end) of a batch.
-  std::function<void(int64_t blocks, int64_t first, int64_t end)> cut;
-  std::function<bool(size_t i)> has;  ///< whether block i of the list is not empty
-  bool weighed = true;                ///< false: the task has no weight; samples are counted
-  std::function<int64_t()> batches;   ///< number of batches in the loader's current epoch
-  std::function<int64_t()> order;     ///< the checksum of that epoch in Loader::state_dict()
+  virtual void cut(int64_t blocks, int64_t first, int64_t end) = 0;
+  virtual bool has(size_t i) const = 0;  ///< whether block i of the list is not empty
+  virtual int64_t batches() const = 0;   ///< number of batches in the loader's current epoch
+  virtual int64_t order() const = 0;     ///< the checksum of that epoch in Loader::state_dict()
+
+  const bool own_step;  ///< the task has a step
+  const bool weighed;   ///< false: the task has no weight; samples are counted
 };
 
 template <class B>
-Feed make_feed(datasets::Loader<B>& loader, Task<B> task) {
-  check(static_cast<bool>(task.loss.call) != static_cast<bool>(task.step),
-        "Loop: a Task has a loss or a step, one of the two");
+class LoaderFeed final : public Feed {
+ public:
+  LoaderFeed(datasets::Loader<B>& loader, Task<B> task)
+      : Feed(static_cast<bool>(task.step), static_cast<bool>(task.weight)),
+        loader_(loader),
+        task_(std::move(task)) {
+    check(static_cast<bool>(task_.loss.call) != own_step,
+          "Loop: a Task has a loss or a step, one of the two");
+  }
+  bool take() override {
+    if (!first_block_) {
+      std::optional<B> batch = loader_.next();
+      if (!batch) return false;
+      list_.push_back({std::move(batch), static_cast<double>(loader_.samples())});
+      return true;
+    }
+    auto blocks = loader_.next_blocks();
+    if (!blocks) return false;
+    int64_t number = *first_block_;
+    for (std::optional<B>& block : *blocks)
+      list_.push_back({std::move(block), static_cast<double>(loader_.samples(number++))});
+    return true;
+  }
+  void clear() override { list_.clear(); }
+  Tensor loss(size_t i, Means& means) override { return task_.loss.call(batch(i), means); }
+  double step(size_t i, Means& means) override { return task_.step(batch(i), means); }
+  double weight(size_t i) const override {
+    return weighed ? task_.weight(batch(i)) : list_[i].samples;
+  }
+  double progress(size_t i) const override {
+    return task_.progress ? task_.progress(batch(i)) : weighed ? weight(i) : 1;
+  }
+  void seek(datasets::LoaderPosition position) override { loader_.seek(position); }
+  void cut(int64_t blocks, int64_t first, int64_t end) override {
+    loader_.cut(blocks, first, end);
+    if (blocks > 1) first_block_ = first;
+  }
+  bool has(size_t i) const override { return list_[i].batch.has_value(); }
+  int64_t batches() const override { return loader_.batches_per_epoch(); }
+  int64_t order() const override {
+    return loader_.state_dict().back().second.template item<int64_t>();
+  }
+
+ private:
   struct Taken {
     std::optional<B> batch;  // or block
     double samples;
   };
-  auto list = std::make_shared<std::vector<Taken>>();
-  auto cut = std::make_shared<bool>(false);
-  Feed feed;
-  feed.weighed = static_cast<bool>(task.weight);
-  if (!task.progress) task.progress = feed.weighed ? task.weight : [](const B&) { return 1.0; };
-  auto first_block = std::make_shared<int64_t>(0);
-  feed.take = [list, cut, first_block, &loader] {
-    if (!*cut) {
-      std::optional<B> batch = loader.next();
-      if (!batch) return false;
-      list->push_back({std::move(batch), static_cast<double>(loader.samples())});
-      return true;
-    }
-    auto blocks = loader.next_blocks();
-    if (!blocks) return false;
-    int64_t number = *first_block;
-    for (std::optional<B>& block : *blocks)
-      list->push_back({std::move(block), static_cast<double>(loader.samples(number++))});
-    return true;
-  };
-  feed.cut = [cut, first_block, &loader](int64_t blocks, int64_t first, int64_t end) {
-    loader.cut(blocks, first, end);
-    *cut = blocks > 1;
-    *first_block = first;
-  };
-  feed.has = [list](size_t i) { return (*list)[i].batch.has_value(); };
-  feed.clear = [list] { list->clear(); };
-  feed.loss = [list, loss = std::move(task.loss.call)](size_t i, Means& means) {
-    return loss(*(*list)[i].batch, means);
-  };
-  if (task.step)
-    feed.step = [list, step = std::move(task.step)](size_t i, Means& means) {
-      return step(*(*list)[i].batch, means);
-    };
-  feed.weight = [list, f = std::move(task.weight)](size_t i) {
-    return f ? f(*(*list)[i].batch) : (*list)[i].samples;
-  };
-  feed.progress = [list, f = std::move(task.progress)](size_t i) { return f(*(*list)[i].batch); };
-  feed.seek = [&loader](datasets::LoaderPosition position) { loader.seek(position); };
-  feed.batches = [&loader] { return loader.batches_per_epoch(); };
-  feed.order = [&loader] { return loader.state_dict().back().second.template item<int64_t>(); };
-  return feed;
-}
+  const B& batch(size_t i) const { return *list_[i].batch; }
+
+  datasets::Loader<B>& loader_;
+  Task<B> task_;
+  std::vector<Taken> list_;
+  std::optional<int64_t> first_block_;  // set if each batch is cut into blocks
+};
 
 }  // namespace detail
 
@@ -277,7 +288,8 @@ class Loop {
   template <class B>
   Loop(Learner& learner, datasets::Loader<B>& loader, std::type_identity_t<Task<B>> task,
        LoopOptions options = {})
-      : Loop({{"", learner}}, task.evaluate, detail::make_feed(loader, task), std::move(options)) {}
+      : Loop(std::vector<NamedLearner>{{"", learner}}, loader, std::move(task),
+             std::move(options)) {}
   /// Trains several learners with Task::step. Each has its own model, optimizer, schedule, clip and
   /// averages. Its backward() adds gradients only to its own parameters (train_beside). Its parts
   /// in checkpoints are called NAME_model, NAME_optimizer, ..., its weights in model.safetensors
@@ -287,7 +299,7 @@ class Loop {
   Loop(const std::vector<NamedLearner>& learners, datasets::Loader<B>& loader,
        std::type_identity_t<Task<B>> task, LoopOptions options = {})
       : Loop(check_several(learners, static_cast<bool>(task.step)), task.evaluate,
-             detail::make_feed(loader, task), std::move(options)) {}
+             std::make_unique<detail::LoaderFeed<B>>(loader, task), std::move(options)) {}
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -373,7 +385,7 @@ class Loop {
   const std::vector<NamedLearner>& learners() const { return learners_; }
 
  private:
-  Loop(std::vector<NamedLearner> learners, Evaluate evaluate, detail::Feed feed,
+  Loop(std::vector<NamedLearner> learners, Evaluate evaluate, std::unique_ptr<detail::Feed> feed,
        LoopOptions options);
   static std::vector<NamedLearner> check_several(const std::vector<NamedLearner>& learners,
                                                  bool has_step);
@@ -435,7 +447,7 @@ class Loop {
   std::vector<NamedLearner> learners_;
   Learner& learner_;  // the first one
   Evaluate evaluate_;
-  detail::Feed feed_;
+  std::unique_ptr<detail::Feed> feed_;
   LoopOptions options_;
   RunFolder folder_;
   Checkpoint checkpoint_;

@@ -16,7 +16,7 @@ void Loop::check_options() const {
   check(o.steps == 0 || o.epochs == 1,
         "Loop: a run has a length of {} steps or of {} epochs; leave one of the two out", o.steps,
         o.epochs);
-  check(o.steps == 0 || feed_.step || learner_.steps() < o.steps,
+  check(o.steps == 0 || feed_->own_step || learner_.steps() < o.steps,
         "Loop: the learner has taken {} steps already, and the run is to have {}", learner_.steps(),
         o.steps);
   for (const NamedLearner& l : learners_) {
@@ -39,7 +39,7 @@ void Loop::check_options() const {
         "Loop: a step of {} batches needs their gradients together, and step_in_backward frees "
         "each at once; leave one of the two out",
         o.accumulate);
-  check(!feed_.step || (o.accumulate == 1 && !o.parallel.world),
+  check(!feed_->own_step || (o.accumulate == 1 && !o.parallel.world),
         "Loop: Task::step takes one batch a step in one process; leave out accumulate and "
         "Parallel::world");
   check(o.parallel.world || (!o.parallel.shard_optimizer && o.parallel.local_steps == 0),
