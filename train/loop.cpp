@@ -15,6 +15,7 @@
 #include "tern/train/detail/loop_state.h"
 #include "tern/train/detail/run_settings.h"
 #include "tern/train/detail/tensor_names.h"
+#include "tern/train/diagnose.h"
 #include "tern/train/progress.h"
 
 namespace tern::training {
@@ -46,8 +47,8 @@ Loop::Loop(std::vector<NamedLearner> learners, Evaluate evaluate,
   }
   folder_.path = options_.folder;
   if (options_.weight_unit.empty()) {
-    const bool samples = !feed_->weighed && options_.unit == LoopOptions{}.unit;
-    options_.weight_unit = samples ? "samples" : options_.unit;
+    const bool samples = !feed_->weighed && options_.bar.unit == BarOptions{}.unit;
+    options_.weight_unit = samples ? "samples" : options_.bar.unit;
   }
   feed_->seek({});
   start_epoch();
@@ -243,7 +244,7 @@ bool Loop::stop_wanted() const { return shared_ ? stop_ : interrupted(); }
 
 std::string Loop::diagnose(size_t count) {
   if (feed_->own_step) return "";  // Task::step may have updated weights
-  return diagnosis(options_.diagnose, [&] {
+  return diagnose_step([&] {
     learner_.load_generators(generators_[0]);
     learner_.clear_gradients();
     Means means;
@@ -328,7 +329,7 @@ std::optional<Metrics> Loop::evaluate_in(size_t learner) {
     return evaluate_();
   } catch (const Diverged& e) {
     throw Diverged(fmt::format("{} (after step {}){}", e.what(), steps(),
-                               diagnosis(options_.diagnose, [this] { evaluate_(); })));
+                               diagnose_step([this] { evaluate_(); })));
   }
 }
 
@@ -438,7 +439,7 @@ void Loop::write_weights(const std::string& path) const {
 }
 
 void Loop::save_weights() {
-  if (!in_folder() || !options_.save_weights) return;
+  if (!in_folder()) return;
   const auto save = [this](const std::string& path) { write_weights(path); };
   on_first("the weights", [&] {
     if (options_.keep > 0) save(folder_to_write().weights(state_.history.back().epoch));
@@ -454,10 +455,9 @@ void Loop::save_weights() {
 
 namespace {
 
-std::string plain_line(const EpochRecord& e, std::string s, const std::string& unit) {
+std::string with_metrics(std::string s, const EpochRecord& e) {
   for (const auto& [name, value] : e.metrics) s += fmt::format("  {} {:.4f}", name, value);
-  return s +
-         fmt::format("  {:.0f} {}/s  lr {:.3g}  {}", e.speed, unit, e.lr, clock_time(e.seconds));
+  return s;
 }
 
 }  // namespace
@@ -476,9 +476,10 @@ bool Loop::wants_save() const {
 
 bool Loop::train_epoch() {  // false if a signal stopped it
   const LoopOptions& o = options_;
-  const bool counts = o.total > 0 && !by_steps();
+  const BarOptions& b = o.bar;
+  const bool counts = b.total > 0 && !by_steps();
   const auto all = [&] {
-    return counts ? static_cast<int64_t>(o.total) : by_steps() ? steps_in_epoch() : state_.batches;
+    return counts ? static_cast<int64_t>(b.total) : by_steps() ? steps_in_epoch() : state_.batches;
   };
   const auto done = [&] {
     return counts       ? static_cast<int64_t>(state_.progress)
@@ -491,13 +492,13 @@ bool Loop::train_epoch() {  // false if a signal stopped it
         by_steps() ? fmt::format("to step {}/{}", steps() + steps_in_epoch() - state_.epoch_steps,
                                  total_steps())
                    : fmt::format("epoch {}/{}", epoch(), epochs());
-    bar.emplace(label, counts ? o.unit : by_steps() ? "steps" : "batches", all(), done(), o.output);
-    // LoopOptions::evaluation counts in units of `total`; the bar may count in steps.
+    bar.emplace(label, counts ? b.unit : by_steps() ? "steps" : "batches", all(), done(), o.output);
+    // BarOptions::evaluation counts in units of `total`; the bar may count in steps.
     const double steps_each = static_cast<double>(steps_in_data_epoch()) /
-                              (o.total > 0 ? o.total : static_cast<double>(state_.batches));
+                              (b.total > 0 ? b.total : static_cast<double>(state_.batches));
     bar->set_parts_to_come({.count = epochs() - epoch(),
                             .seconds = evaluation_seconds_,
-                            .units = o.evaluation * (by_steps() ? steps_each : 1),
+                            .units = b.evaluation * (by_steps() ? steps_each : 1),
                             .pace = pace_});
   }
   while (!epoch_trained()) {
@@ -507,7 +508,7 @@ bool Loop::train_epoch() {  // false if a signal stopped it
     state_.train_seconds += seconds_since(start);
     if (bar)
       bar->update(done(), [&] {
-        return o.note ? o.note(*this) : fmt::format("loss {:.4f}", means().mean(kLoss));
+        return b.note ? b.note(*this) : fmt::format("loss {:.4f}", means().mean(kLoss));
       });
     if (wants_save()) save();
   }
@@ -546,7 +547,10 @@ Outcome Loop::train_all() {
     save();
     drop_kept();
     if (o.terminal)
-      say(o.epoch_line ? o.epoch_line(e) : plain_line(e, title(e), o.weight_unit), o.output);
+      say(fmt::format("{}  {:.0f} {}/s  lr {:.3g}  {}",
+                      o.epoch_line ? o.epoch_line(e) : with_metrics(title(e), e), e.speed,
+                      o.weight_unit, e.lr, clock_time(e.seconds)),
+          o.output);
     if (o.terminal && !why_ended().empty())
       say(fmt::format("ended after {}: {}",
                       by_steps() ? title(e) : fmt::format("epoch {} of {}", e.epoch, epochs()),

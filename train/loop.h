@@ -55,7 +55,6 @@
 #include "tern/core/base/rng.h"
 #include "tern/data/loading/loader.h"
 #include "tern/train/checkpoint.h"
-#include "tern/train/diagnose.h"
 #include "tern/train/interrupt.h"
 #include "tern/train/learner.h"
 #include "tern/train/metrics.h"
@@ -106,7 +105,7 @@ struct Task {
   /// samples even if the last batch of an epoch is smaller. Give a weight if the loss is a mean
   /// over something else, such as tokens.
   std::function<double(const B&)> weight = {};
-  /// How much a batch adds toward LoopOptions::total. Default: its weight if that is given, else 1.
+  /// How much a batch adds toward BarOptions::total. Default: its weight if that is given, else 1.
   std::function<double(const B&)> progress = {};
   /// Replaces `loss` for steps of several backward passes or optimizers. The function calls
   /// backward() and step() of the learners and returns the loss for the log and the terminal. One
@@ -123,6 +122,17 @@ struct NamedLearner {
 };
 
 class Loop;
+
+/// The progress bar of an epoch.
+struct BarOptions {
+  std::string unit = "batches";  ///< the unit of Task::progress
+  double total = 0;              ///< sum of Task::progress over an epoch; 0: batches are counted
+  /// The cost of Task::evaluate in the units of `total`, to estimate the time left before it has
+  /// run once. A forward pass costs about a third of a training step.
+  double evaluation = 0;
+  /// The text beside the bar; default: the loss.
+  std::function<std::string(const Loop&)> note = {};
+};
 
 struct LoopOptions {
   int64_t epochs = 1;
@@ -141,8 +151,7 @@ struct LoopOptions {
   /// Early stopping: the run ends after this number of successive epochs that are no better by
   /// `best`; 0: never.
   int64_t patience = 0;
-  bool save_weights = true;  ///< false: only the checkpoint; on_epoch may write weights
-  bool only_best = false;    ///< model.safetensors has the best weights; no best.safetensors
+  bool only_best = false;  ///< model.safetensors has the best weights; no best.safetensors
   /// The number of last epochs whose checkpoint and weights are also kept in separate files
   /// (RunFolder::checkpoint(epoch), weights(epoch)), together with the weights of the best epoch up
   /// to each of them. Older files are removed, if this run wrote them.
@@ -153,24 +162,18 @@ struct LoopOptions {
   /// Writes event files for TensorBoard: the log's numbers, and histograms of weights and gradients
   /// at the end of each epoch. A resumed run whose folder has event files writes them in any case.
   bool tensorboard = false;
-  bool terminal = true;          ///< false: nothing is printed
-  std::FILE* output = stdout;    ///< use stderr if standard output carries a result
-  std::string unit = "batches";  ///< the unit of Task::progress, for the terminal
-  /// The unit of Task::weight, for the log; empty: `unit`, or "samples" without Task::weight.
+  bool terminal = true;        ///< false: nothing is printed
+  std::FILE* output = stdout;  ///< use stderr if standard output carries a result
+  BarOptions bar = {};
+  /// The unit of Task::weight, for the log; empty: bar.unit, or "samples" without Task::weight.
   std::string weight_unit = {};
-  double total = 0;  ///< sum of Task::progress over an epoch; 0: batches are counted
-  /// The cost of Task::evaluate in the units of `total`, to estimate the time left before it has
-  /// run once. A forward pass costs about a third of a training step.
-  double evaluation = 0;
-  /// The text beside the progress bar; default: the loss.
-  std::function<std::string(const Loop&)> note = {};
-  /// The line printed for a closed epoch; default: all metrics.
+  /// The start of the line printed for a closed epoch; default: title and metrics. Speed, learning
+  /// rate and time follow.
   std::function<std::string(const EpochRecord&)> epoch_line = {};
   /// Called after an epoch is closed, before its log line and checkpoint. It may call Loop::end().
   std::function<void(const EpochRecord&)> on_epoch = {};
   Parallel parallel = {};
   std::string how_to_resume = "run it again";  ///< printed when the run is stopped
-  Diagnose diagnose = diagnose_step;           ///< called if a step or evaluation throws Diverged
 };
 
 enum class Outcome { finished, interrupted };

@@ -78,8 +78,7 @@ struct Training {
              {.loss = [this](const auto& b,
                              training::Means& m) { return K::loss(model, b, corpus, &m); },
               .evaluate = [this] { return K::validate(*this); },
-              .weight = K::weight,
-              .progress = [](const auto&) { return 1.0; }},
+              .weight = K::weight},
              loop_options(std::move(options), c, loop, K::losses,
                           [this](const training::EpochRecord& e) {
                             if (!loop.events()) return;
@@ -148,8 +147,8 @@ class KindProgram final : public TrainingProgram {
     check_resumed_fits(checkpoint, path, [&] { return K::draw(config, corpus); });
   }
   training::Loop& make_loop(training::LoopOptions options, bool resumed) override {
-    options.evaluation = static_cast<double>(K::valid_tokens(corpus)) /
-                         static_cast<double>(3 * config.batch * config.model.context);
+    options.bar.evaluation = static_cast<double>(K::valid_tokens(corpus)) /
+                             static_cast<double>(3 * config.batch * config.model.context);
     training = std::make_unique<Training<K>>(
         config, corpus, resumed ? K::draw(config, corpus) : first_model<K>(config, corpus),
         std::move(options));
