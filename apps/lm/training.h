@@ -130,10 +130,7 @@ class KindProgram final : public TrainingProgram {
   int64_t steps() const override { return total_steps(config, corpus); }
   int64_t width() const override { return config.model.dim; }
   Summary summary() const override;
-  DryRunOptions dry_run_options() const override {
-    return {.facts = describe(),
-            .waiting_batches = datasets::WindowLoaderOptions().prefetch + config.accumulate - 1};
-  }
+  int64_t prefetched() const override { return datasets::WindowLoaderOptions().prefetch; }
   std::string folder_name() const override {
     return fmt::format("lm-{}{}", config.model.model, is_demo(config) ? "-demo" : "");
   }
