@@ -6,8 +6,8 @@
 
 namespace tern::training {
 
-/// Returns the first op whose result is infinite or NaN as the end of a sentence ("; first in ..."),
-/// or "" if there is none. `again` repeats forward and backward of the step (or an evaluation) with
+/// Names the first op whose result is infinite or NaN: "; first in ...", the end of a sentence, or
+/// "" if there is none. `again` repeats forward and backward of the step (or an evaluation) with
 /// the same weights and random numbers. It changes no weight. If it throws, the text says so.
 std::string diagnose_step(const std::function<void()>& again);
 

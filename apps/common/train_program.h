@@ -85,7 +85,7 @@ class TrainingProgram {
   /// Makes the model and its loop, which live as long as this object. `resumed`: a checkpoint will
   /// overwrite the weights.
   virtual training::Loop& make_loop(training::LoopOptions options, bool resumed) = 0;
-  /// Members of the configuration that a resumed run may change, besides patience, epochs and steps.
+  /// Members of the configuration that a resumed run may change, beside epochs, steps and patience.
   /// The driver refuses a checkpoint whose other members differ from the folder's configuration.
   virtual std::vector<std::string> may_change() const { return {}; }
   /// Model and data, as headings and texts. The recipe comes from the settings. Must work before
