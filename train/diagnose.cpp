@@ -6,21 +6,14 @@
 
 namespace tern::training {
 
-std::string diagnosis(const Diagnose& diagnose, const std::function<void()>& again) {
-  if (!diagnose) return "";
-  try {
-    return diagnose(again);
-  } catch (const std::exception& e) {
-    return fmt::format("; looking for the cause failed: {}", e.what());
-  }
-}
-
 std::string diagnose_step(const std::function<void()>& again) {
   AnomalyDetector detector;
   try {
     again();
   } catch (const Error& e) {
     return fmt::format("; {}", e.what());
+  } catch (const std::exception& e) {
+    return fmt::format("; looking for the cause failed: {}", e.what());
   }
   for (const std::string& found : {detector.first_given(), detector.first_infinity()})
     if (!found.empty()) return "; " + found;

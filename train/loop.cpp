@@ -15,6 +15,7 @@
 #include "tern/train/detail/loop_state.h"
 #include "tern/train/detail/run_settings.h"
 #include "tern/train/detail/tensor_names.h"
+#include "tern/train/diagnose.h"
 #include "tern/train/progress.h"
 
 namespace tern::training {
@@ -30,8 +31,8 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
-Loop::Loop(std::vector<NamedLearner> learners, Evaluate evaluate, detail::Feed feed,
-           LoopOptions options)
+Loop::Loop(std::vector<NamedLearner> learners, Evaluate evaluate,
+           std::unique_ptr<detail::Feed> feed, LoopOptions options)
     : learners_(std::move(learners)),
       learner_(learners_.front().learner),
       evaluate_(std::move(evaluate)),
@@ -40,16 +41,16 @@ Loop::Loop(std::vector<NamedLearner> learners, Evaluate evaluate, detail::Feed f
       held_(options_.lock) {
   check_options();
   if (options_.parallel.world) {
-    shared_ = std::make_unique<SharedSteps>(options_, learner_, feed_);
+    shared_ = std::make_unique<SharedSteps>(options_, learner_, *feed_);
     first_ = options_.parallel.world->first();
     if (!first_) options_.terminal = options_.tensorboard = false;
   }
   folder_.path = options_.folder;
   if (options_.weight_unit.empty()) {
-    const bool samples = !feed_.weighed && options_.unit == LoopOptions{}.unit;
-    options_.weight_unit = samples ? "samples" : options_.unit;
+    const bool samples = !feed_->weighed && options_.bar.unit == BarOptions{}.unit;
+    options_.weight_unit = samples ? "samples" : options_.bar.unit;
   }
-  feed_.seek({});
+  feed_->seek({});
   start_epoch();
   check(state_.batches > 0, "Loop: the loader has no batches");
   checkpoint_.add_text(
@@ -76,19 +77,19 @@ void Loop::load(const std::string& json) {
     s.epoch_steps = (s.batch + options_.accumulate - 1) / options_.accumulate;
   }
   check_length(s);
-  feed_.seek({.epoch = s.data_epoch, .batch = 0});
+  feed_->seek({.epoch = s.data_epoch, .batch = 0});
   check(
-      s.batches == feed_.batches(),
+      s.batches == feed_->batches(),
       "its epoch {} has {} batches, but the loader's has {}; resume with the same data and size of "
       "batches",
-      s.data_epoch + 1, s.batches, feed_.batches());
-  check(s.order == 0 || s.order == feed_.order(),
+      s.data_epoch + 1, s.batches, feed_->batches());
+  check(s.order == 0 || s.order == feed_->order(),
         "its epoch {} takes the samples in another order than the loader's; resume with the same "
         "seed, sampler and number of samples",
         s.data_epoch + 1);
   check(s.batch >= 0 && s.batch <= s.batches, "{} of {} batches are done", s.batch, s.batches);
-  feed_.seek({.epoch = s.data_epoch, .batch = s.batch});
-  if (s.batch == s.batches) check(!feed_.take(), "an epoch has more than {} batches", s.batches);
+  feed_->seek({.epoch = s.data_epoch, .batch = s.batch});
+  if (s.batch == s.batches) check(!feed_->take(), "an epoch has more than {} batches", s.batches);
   state_ = std::move(s);
   logged_steps_ = state_.steps.records().size();
 }
@@ -165,32 +166,32 @@ void Loop::start_epoch() {
             .steps = std::move(state_.steps),
             .kept = std::move(state_.kept)};
   state_.means.add(kLoss, 0, 0);
-  state_.batches = feed_.batches();
-  state_.order = feed_.order();
+  state_.batches = feed_->batches();
+  state_.order = feed_->order();
 }
 
 // Called when the loader's epoch ends within one of the loop's.
 void Loop::start_data_epoch() {
   ++state_.data_epoch;
   state_.batch = 0;
-  state_.batches = feed_.batches();
-  state_.order = feed_.order();
+  state_.batches = feed_->batches();
+  state_.order = feed_->order();
 }
 
 // Takes the batches of a step. After an epoch's last batch, moves the loader to the next epoch.
 size_t Loop::take_batches() {
   const int64_t count = std::min(options_.accumulate, state_.batches - state_.batch);
   for (int64_t i = 0; i < count; ++i)
-    check(feed_.take(), "Loop: epoch {} ended after {} of {} batches", epoch(), state_.batch + i,
+    check(feed_->take(), "Loop: epoch {} ended after {} of {} batches", epoch(), state_.batch + i,
           state_.batches);
   if (state_.batch + count == state_.batches)
-    check(!feed_.take(), "Loop: epoch {} has more than {} batches", epoch(), state_.batches);
+    check(!feed_->take(), "Loop: epoch {} has more than {} batches", epoch(), state_.batches);
   return static_cast<size_t>(count);
 }
 
 double Loop::train_on(size_t count, double weight) {
-  if (feed_.step) {
-    const double loss = feed_.step(0, state_.means);
+  if (feed_->own_step) {
+    const double loss = feed_->step(0, state_.means);
     ++state_.own_steps;
     return loss;
   }
@@ -198,14 +199,14 @@ double Loop::train_on(size_t count, double weight) {
   // The mean over the batches of the step, by weight.
   for (size_t i = 0; i < count; ++i)
     loss +=
-        learner_.backward(feed_.loss(i, state_.means), count > 1 ? feed_.weight(i) / weight : 1);
+        learner_.backward(feed_->loss(i, state_.means), count > 1 ? feed_->weight(i) / weight : 1);
   learner_.step();
   return loss;
 }
 
 void Loop::take_step(size_t count) {
   double weight = 0, done = 0;
-  for (size_t i = 0; i < count; ++i) weight += feed_.weight(i), done += feed_.progress(i);
+  for (size_t i = 0; i < count; ++i) weight += feed_->weight(i), done += feed_->progress(i);
   const auto batches = static_cast<int64_t>(count);
   const LoopBoard::Watch watch(is_over(batches, 1) ? board_.get() : nullptr, learners_, steps());
   check(weight > 0, "Loop: the weight of the batches of step {} is {}, not above 0", steps() + 1,
@@ -242,17 +243,17 @@ void Loop::finish_shared_steps(const std::vector<SharedStep>& steps) {
 bool Loop::stop_wanted() const { return shared_ ? stop_ : interrupted(); }
 
 std::string Loop::diagnose(size_t count) {
-  if (feed_.step) return "";  // Task::step may have updated weights
-  return diagnosis(options_.diagnose, [&] {
+  if (feed_->own_step) return "";  // Task::step may have updated weights
+  return diagnose_step([&] {
     learner_.load_generators(generators_[0]);
     learner_.clear_gradients();
     Means means;
     if (shared_) return shared_->run_again();
     double weight = 0;
-    for (size_t i = 0; i < count; ++i) weight += feed_.weight(i);
+    for (size_t i = 0; i < count; ++i) weight += feed_->weight(i);
     for (size_t i = 0; i < count; ++i) {
-      const Tensor loss = feed_.loss(i, means);
-      tern::backward(count > 1 ? loss * (feed_.weight(i) / weight) : loss);
+      const Tensor loss = feed_->loss(i, means);
+      tern::backward(count > 1 ? loss * (feed_->weight(i) / weight) : loss);
     }
   });
 }
@@ -264,8 +265,8 @@ void Loop::undo_step() {
     learners_[i].learner.load_generators(generators_[i]);
   }
   state_.means = means_;
-  feed_.clear();
-  feed_.seek({.epoch = state_.data_epoch, .batch = state_.batch});
+  feed_->clear();
+  feed_->seek({.epoch = state_.data_epoch, .batch = state_.batch});
 }
 
 void Loop::step() {
@@ -292,7 +293,7 @@ void Loop::step() {
     undo_step();
     throw;
   }
-  feed_.clear();
+  feed_->clear();
 }
 
 // ---- The end of an epoch ----------------------------------------------------------------------
@@ -328,7 +329,7 @@ std::optional<Metrics> Loop::evaluate_in(size_t learner) {
     return evaluate_();
   } catch (const Diverged& e) {
     throw Diverged(fmt::format("{} (after step {}){}", e.what(), steps(),
-                               diagnosis(options_.diagnose, [this] { evaluate_(); })));
+                               diagnose_step([this] { evaluate_(); })));
   }
 }
 
@@ -438,7 +439,7 @@ void Loop::write_weights(const std::string& path) const {
 }
 
 void Loop::save_weights() {
-  if (!in_folder() || !options_.save_weights) return;
+  if (!in_folder()) return;
   const auto save = [this](const std::string& path) { write_weights(path); };
   on_first("the weights", [&] {
     if (options_.keep > 0) save(folder_to_write().weights(state_.history.back().epoch));
@@ -454,10 +455,9 @@ void Loop::save_weights() {
 
 namespace {
 
-std::string plain_line(const EpochRecord& e, std::string s, const std::string& unit) {
+std::string with_metrics(std::string s, const EpochRecord& e) {
   for (const auto& [name, value] : e.metrics) s += fmt::format("  {} {:.4f}", name, value);
-  return s +
-         fmt::format("  {:.0f} {}/s  lr {:.3g}  {}", e.speed, unit, e.lr, clock_time(e.seconds));
+  return s;
 }
 
 }  // namespace
@@ -476,9 +476,10 @@ bool Loop::wants_save() const {
 
 bool Loop::train_epoch() {  // false if a signal stopped it
   const LoopOptions& o = options_;
-  const bool counts = o.total > 0 && !by_steps();
+  const BarOptions& b = o.bar;
+  const bool counts = b.total > 0 && !by_steps();
   const auto all = [&] {
-    return counts ? static_cast<int64_t>(o.total) : by_steps() ? steps_in_epoch() : state_.batches;
+    return counts ? static_cast<int64_t>(b.total) : by_steps() ? steps_in_epoch() : state_.batches;
   };
   const auto done = [&] {
     return counts       ? static_cast<int64_t>(state_.progress)
@@ -491,13 +492,13 @@ bool Loop::train_epoch() {  // false if a signal stopped it
         by_steps() ? fmt::format("to step {}/{}", steps() + steps_in_epoch() - state_.epoch_steps,
                                  total_steps())
                    : fmt::format("epoch {}/{}", epoch(), epochs());
-    bar.emplace(label, counts ? o.unit : by_steps() ? "steps" : "batches", all(), done(), o.output);
-    // LoopOptions::evaluation counts in units of `total`; the bar may count in steps.
+    bar.emplace(label, counts ? b.unit : by_steps() ? "steps" : "batches", all(), done(), o.output);
+    // BarOptions::evaluation counts in units of `total`; the bar may count in steps.
     const double steps_each = static_cast<double>(steps_in_data_epoch()) /
-                              (o.total > 0 ? o.total : static_cast<double>(state_.batches));
+                              (b.total > 0 ? b.total : static_cast<double>(state_.batches));
     bar->set_parts_to_come({.count = epochs() - epoch(),
                             .seconds = evaluation_seconds_,
-                            .units = o.evaluation * (by_steps() ? steps_each : 1),
+                            .units = b.evaluation * (by_steps() ? steps_each : 1),
                             .pace = pace_});
   }
   while (!epoch_trained()) {
@@ -507,7 +508,7 @@ bool Loop::train_epoch() {  // false if a signal stopped it
     state_.train_seconds += seconds_since(start);
     if (bar)
       bar->update(done(), [&] {
-        return o.note ? o.note(*this) : fmt::format("loss {:.4f}", means().mean(kLoss));
+        return b.note ? b.note(*this) : fmt::format("loss {:.4f}", means().mean(kLoss));
       });
     if (wants_save()) save();
   }
@@ -546,7 +547,10 @@ Outcome Loop::train_all() {
     save();
     drop_kept();
     if (o.terminal)
-      say(o.epoch_line ? o.epoch_line(e) : plain_line(e, title(e), o.weight_unit), o.output);
+      say(fmt::format("{}  {:.0f} {}/s  lr {:.3g}  {}",
+                      o.epoch_line ? o.epoch_line(e) : with_metrics(title(e), e), e.speed,
+                      o.weight_unit, e.lr, clock_time(e.seconds)),
+          o.output);
     if (o.terminal && !why_ended().empty())
       say(fmt::format("ended after {}: {}",
                       by_steps() ? title(e) : fmt::format("epoch {} of {}", e.epoch, epochs()),

@@ -55,7 +55,6 @@
 #include "tern/core/base/rng.h"
 #include "tern/data/loading/loader.h"
 #include "tern/train/checkpoint.h"
-#include "tern/train/diagnose.h"
 #include "tern/train/interrupt.h"
 #include "tern/train/learner.h"
 #include "tern/train/metrics.h"
@@ -106,7 +105,7 @@ struct Task {
   /// samples even if the last batch of an epoch is smaller. Give a weight if the loss is a mean
   /// over something else, such as tokens.
   std::function<double(const B&)> weight = {};
-  /// How much a batch adds toward LoopOptions::total. Default: its weight if that is given, else 1.
+  /// How much a batch adds toward BarOptions::total. Default: its weight if that is given, else 1.
   std::function<double(const B&)> progress = {};
   /// Replaces `loss` for steps of several backward passes or optimizers. The function calls
   /// backward() and step() of the learners and returns the loss for the log and the terminal. One
@@ -123,6 +122,17 @@ struct NamedLearner {
 };
 
 class Loop;
+
+/// The progress bar of an epoch.
+struct BarOptions {
+  std::string unit = "batches";  ///< the unit of Task::progress
+  double total = 0;              ///< sum of Task::progress over an epoch; 0: batches are counted
+  /// The cost of Task::evaluate in the units of `total`, to estimate the time left before it has
+  /// run once. A forward pass costs about a third of a training step.
+  double evaluation = 0;
+  /// The text beside the bar; default: the loss.
+  std::function<std::string(const Loop&)> note = {};
+};
 
 struct LoopOptions {
   int64_t epochs = 1;
@@ -141,8 +151,7 @@ struct LoopOptions {
   /// Early stopping: the run ends after this number of successive epochs that are no better by
   /// `best`; 0: never.
   int64_t patience = 0;
-  bool save_weights = true;  ///< false: only the checkpoint; on_epoch may write weights
-  bool only_best = false;    ///< model.safetensors has the best weights; no best.safetensors
+  bool only_best = false;  ///< model.safetensors has the best weights; no best.safetensors
   /// The number of last epochs whose checkpoint and weights are also kept in separate files
   /// (RunFolder::checkpoint(epoch), weights(epoch)), together with the weights of the best epoch up
   /// to each of them. Older files are removed, if this run wrote them.
@@ -153,24 +162,18 @@ struct LoopOptions {
   /// Writes event files for TensorBoard: the log's numbers, and histograms of weights and gradients
   /// at the end of each epoch. A resumed run whose folder has event files writes them in any case.
   bool tensorboard = false;
-  bool terminal = true;          ///< false: nothing is printed
-  std::FILE* output = stdout;    ///< use stderr if standard output carries a result
-  std::string unit = "batches";  ///< the unit of Task::progress, for the terminal
-  /// The unit of Task::weight, for the log; empty: `unit`, or "samples" without Task::weight.
+  bool terminal = true;        ///< false: nothing is printed
+  std::FILE* output = stdout;  ///< use stderr if standard output carries a result
+  BarOptions bar = {};
+  /// The unit of Task::weight, for the log; empty: bar.unit, or "samples" without Task::weight.
   std::string weight_unit = {};
-  double total = 0;  ///< sum of Task::progress over an epoch; 0: batches are counted
-  /// The cost of Task::evaluate in the units of `total`, to estimate the time left before it has
-  /// run once. A forward pass costs about a third of a training step.
-  double evaluation = 0;
-  /// The text beside the progress bar; default: the loss.
-  std::function<std::string(const Loop&)> note = {};
-  /// The line printed for a closed epoch; default: all metrics.
+  /// The start of the line printed for a closed epoch; default: title and metrics. Speed, learning
+  /// rate and time follow.
   std::function<std::string(const EpochRecord&)> epoch_line = {};
   /// Called after an epoch is closed, before its log line and checkpoint. It may call Loop::end().
   std::function<void(const EpochRecord&)> on_epoch = {};
   Parallel parallel = {};
   std::string how_to_resume = "run it again";  ///< printed when the run is stopped
-  Diagnose diagnose = diagnose_step;           ///< called if a step or evaluation throws Diverged
 };
 
 enum class Outcome { finished, interrupted };
@@ -178,73 +181,84 @@ enum class Outcome { finished, interrupted };
 namespace detail {
 
 /// The loop's access to loader and task, independent of the type of a batch. It holds a list of the
-/// batches of a step.
-struct Feed {
-  std::function<bool()> take;  ///< false at the end of an epoch; the next call begins the next one
-  std::function<void()> clear;
-  std::function<Tensor(size_t i, Means&)> loss;
-  std::function<double(size_t i, Means&)> step;  ///< replaces `loss`, if the task has a step
-  std::function<double(size_t i)> weight, progress;
-  std::function<void(datasets::LoaderPosition)> seek;
+/// batches of a step, or of this process's blocks of one batch; `i` is an index of that list.
+class Feed {
+ public:
+  Feed(bool has_step, bool has_weight) : own_step(has_step), weighed(has_weight) {}
+  virtual ~Feed() = default;
+  virtual bool take() = 0;  ///< false at the end of an epoch; the next call begins the next one
+  virtual void clear() = 0;
+  virtual Tensor loss(size_t i, Means& means) = 0;
+  virtual double step(size_t i, Means& means) = 0;  ///< replaces `loss`, if `own_step`
+  virtual double weight(size_t i) const = 0;
+  virtual double progress(size_t i) const = 0;
+  virtual void seek(datasets::LoaderPosition position) = 0;
   /// From now on take() takes the blocks [first, end) of a batch.
-  std::function<void(int64_t blocks, int64_t first, int64_t end)> cut;
-  std::function<bool(size_t i)> has;  ///< whether block i of the list is not empty
-  bool weighed = true;                ///< false: the task has no weight; samples are counted
-  std::function<int64_t()> batches;   ///< number of batches in the loader's current epoch
-  std::function<int64_t()> order;     ///< the checksum of that epoch in Loader::state_dict()
+  virtual void cut(int64_t blocks, int64_t first, int64_t end) = 0;
+  virtual bool has(size_t i) const = 0;  ///< whether block i of the list is not empty
+  virtual int64_t batches() const = 0;   ///< number of batches in the loader's current epoch
+  virtual int64_t order() const = 0;     ///< the checksum of that epoch in Loader::state_dict()
+
+  const bool own_step;  ///< the task has a step
+  const bool weighed;   ///< false: the task has no weight; samples are counted
 };
 
 template <class B>
-Feed make_feed(datasets::Loader<B>& loader, Task<B> task) {
-  check(static_cast<bool>(task.loss.call) != static_cast<bool>(task.step),
-        "Loop: a Task has a loss or a step, one of the two");
+class LoaderFeed final : public Feed {
+ public:
+  LoaderFeed(datasets::Loader<B>& loader, Task<B> task)
+      : Feed(static_cast<bool>(task.step), static_cast<bool>(task.weight)),
+        loader_(loader),
+        task_(std::move(task)) {
+    check(static_cast<bool>(task_.loss.call) != own_step,
+          "Loop: a Task has a loss or a step, one of the two");
+  }
+  bool take() override {
+    if (!first_block_) {
+      std::optional<B> batch = loader_.next();
+      if (!batch) return false;
+      list_.push_back({std::move(batch), static_cast<double>(loader_.samples())});
+      return true;
+    }
+    auto blocks = loader_.next_blocks();
+    if (!blocks) return false;
+    int64_t number = *first_block_;
+    for (std::optional<B>& block : *blocks)
+      list_.push_back({std::move(block), static_cast<double>(loader_.samples(number++))});
+    return true;
+  }
+  void clear() override { list_.clear(); }
+  Tensor loss(size_t i, Means& means) override { return task_.loss.call(batch(i), means); }
+  double step(size_t i, Means& means) override { return task_.step(batch(i), means); }
+  double weight(size_t i) const override {
+    return weighed ? task_.weight(batch(i)) : list_[i].samples;
+  }
+  double progress(size_t i) const override {
+    return task_.progress ? task_.progress(batch(i)) : weighed ? weight(i) : 1;
+  }
+  void seek(datasets::LoaderPosition position) override { loader_.seek(position); }
+  void cut(int64_t blocks, int64_t first, int64_t end) override {
+    loader_.cut(blocks, first, end);
+    if (blocks > 1) first_block_ = first;
+  }
+  bool has(size_t i) const override { return list_[i].batch.has_value(); }
+  int64_t batches() const override { return loader_.batches_per_epoch(); }
+  int64_t order() const override {
+    return loader_.state_dict().back().second.template item<int64_t>();
+  }
+
+ private:
   struct Taken {
     std::optional<B> batch;  // or block
     double samples;
   };
-  auto list = std::make_shared<std::vector<Taken>>();
-  auto cut = std::make_shared<bool>(false);
-  Feed feed;
-  feed.weighed = static_cast<bool>(task.weight);
-  if (!task.progress) task.progress = feed.weighed ? task.weight : [](const B&) { return 1.0; };
-  auto first_block = std::make_shared<int64_t>(0);
-  feed.take = [list, cut, first_block, &loader] {
-    if (!*cut) {
-      std::optional<B> batch = loader.next();
-      if (!batch) return false;
-      list->push_back({std::move(batch), static_cast<double>(loader.samples())});
-      return true;
-    }
-    auto blocks = loader.next_blocks();
-    if (!blocks) return false;
-    int64_t number = *first_block;
-    for (std::optional<B>& block : *blocks)
-      list->push_back({std::move(block), static_cast<double>(loader.samples(number++))});
-    return true;
-  };
-  feed.cut = [cut, first_block, &loader](int64_t blocks, int64_t first, int64_t end) {
-    loader.cut(blocks, first, end);
-    *cut = blocks > 1;
-    *first_block = first;
-  };
-  feed.has = [list](size_t i) { return (*list)[i].batch.has_value(); };
-  feed.clear = [list] { list->clear(); };
-  feed.loss = [list, loss = std::move(task.loss.call)](size_t i, Means& means) {
-    return loss(*(*list)[i].batch, means);
-  };
-  if (task.step)
-    feed.step = [list, step = std::move(task.step)](size_t i, Means& means) {
-      return step(*(*list)[i].batch, means);
-    };
-  feed.weight = [list, f = std::move(task.weight)](size_t i) {
-    return f ? f(*(*list)[i].batch) : (*list)[i].samples;
-  };
-  feed.progress = [list, f = std::move(task.progress)](size_t i) { return f(*(*list)[i].batch); };
-  feed.seek = [&loader](datasets::LoaderPosition position) { loader.seek(position); };
-  feed.batches = [&loader] { return loader.batches_per_epoch(); };
-  feed.order = [&loader] { return loader.state_dict().back().second.template item<int64_t>(); };
-  return feed;
-}
+  const B& batch(size_t i) const { return *list_[i].batch; }
+
+  datasets::Loader<B>& loader_;
+  Task<B> task_;
+  std::vector<Taken> list_;
+  std::optional<int64_t> first_block_;  // set if each batch is cut into blocks
+};
 
 }  // namespace detail
 
@@ -277,7 +291,8 @@ class Loop {
   template <class B>
   Loop(Learner& learner, datasets::Loader<B>& loader, std::type_identity_t<Task<B>> task,
        LoopOptions options = {})
-      : Loop({{"", learner}}, task.evaluate, detail::make_feed(loader, task), std::move(options)) {}
+      : Loop(std::vector<NamedLearner>{{"", learner}}, loader, std::move(task),
+             std::move(options)) {}
   /// Trains several learners with Task::step. Each has its own model, optimizer, schedule, clip and
   /// averages. Its backward() adds gradients only to its own parameters (train_beside). Its parts
   /// in checkpoints are called NAME_model, NAME_optimizer, ..., its weights in model.safetensors
@@ -287,7 +302,7 @@ class Loop {
   Loop(const std::vector<NamedLearner>& learners, datasets::Loader<B>& loader,
        std::type_identity_t<Task<B>> task, LoopOptions options = {})
       : Loop(check_several(learners, static_cast<bool>(task.step)), task.evaluate,
-             detail::make_feed(loader, task), std::move(options)) {}
+             std::make_unique<detail::LoaderFeed<B>>(loader, task), std::move(options)) {}
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -373,7 +388,7 @@ class Loop {
   const std::vector<NamedLearner>& learners() const { return learners_; }
 
  private:
-  Loop(std::vector<NamedLearner> learners, Evaluate evaluate, detail::Feed feed,
+  Loop(std::vector<NamedLearner> learners, Evaluate evaluate, std::unique_ptr<detail::Feed> feed,
        LoopOptions options);
   static std::vector<NamedLearner> check_several(const std::vector<NamedLearner>& learners,
                                                  bool has_step);
@@ -435,7 +450,7 @@ class Loop {
   std::vector<NamedLearner> learners_;
   Learner& learner_;  // the first one
   Evaluate evaluate_;
-  detail::Feed feed_;
+  std::unique_ptr<detail::Feed> feed_;
   LoopOptions options_;
   RunFolder folder_;
   Checkpoint checkpoint_;

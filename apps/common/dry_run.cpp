@@ -86,9 +86,9 @@ std::string megabytes(double bytes) {
 
 }  // namespace
 
-int64_t needed_bytes(const Summary& s, const DryRunOptions& o) {
+int64_t needed_bytes(const Summary& s, int64_t more_batches) {
   // The allocator keeps free blocks for reuse: up to a quarter of those in use, plus 16 MiB.
-  const int64_t peak = s.cost.peak() + o.waiting_batches * s.cost.most[MemoryKind::batch];
+  const int64_t peak = s.cost.peak() + more_batches * s.cost.most[MemoryKind::batch];
   return peak + peak / 4 + (int64_t{16} << 20);
 }
 
@@ -105,9 +105,9 @@ Tensor copy_of(const Tensor& ids) {
   return ids.defined() ? tensor(ids.to_vector<int64_t>(), ids.shape()) : ids;
 }
 
-int report_dry_run(const Summary& s, const DryRunOptions& o) {
-  for (const auto& [heading, text] : o.facts) print(fmt::format("{:8} {}\n", heading, text));
-  const auto [text, fits] = verdict(needed_bytes(s, o), free_memory());
+int report_dry_run(const Summary& s, const Facts& facts, int64_t more_batches) {
+  for (const auto& [heading, text] : facts) print(fmt::format("{:8} {}\n", heading, text));
+  const auto [text, fits] = verdict(needed_bytes(s, more_batches), free_memory());
   print(fmt::format("{}{}\n", s.text(), text));
   return fits ? 0 : 1;
 }

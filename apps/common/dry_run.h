@@ -17,13 +17,9 @@
 
 namespace tern::apps {
 
-struct DryRunOptions {
-  Facts facts = {};             ///< printed first: model, data, recipe
-  int64_t waiting_batches = 0;  ///< batches that a loader keeps ready besides the one in use
-};
-
-/// The peak memory of the process in bytes: the step, and what the allocator keeps for reuse.
-int64_t needed_bytes(const Summary& summary, const DryRunOptions& options);
+/// The peak memory of the process in bytes: the step, so many batches besides the one in use, and
+/// what the allocator keeps for reuse.
+int64_t needed_bytes(const Summary& summary, int64_t more_batches);
 
 /// "needs up to 402 MB; 1,903 MB are free on this machine: it fits", and whether it fits.
 std::pair<std::string, bool> verdict(int64_t needed, const std::optional<FreeMemory>& free);
@@ -32,7 +28,7 @@ std::pair<std::string, bool> verdict(int64_t needed, const std::optional<FreeMem
 Tensor copy_of(const Tensor& ids);
 
 /// Prints facts, summary and verdict. Returns the program's exit code: 0, or 1 if it does not fit.
-int report_dry_run(const Summary& summary, const DryRunOptions& options = {});
+int report_dry_run(const Summary& summary, const Facts& facts, int64_t more_batches);
 
 /// How long a step takes on this machine.
 struct StepTime {

@@ -148,14 +148,15 @@ void print_scaling(TrainingProgram& program, const TrainFlags& flags, const Summ
 }
 
 int dry_run(TrainingProgram& program, const TrainFlags& flags, const Facts& more) {
-  DryRunOptions options = program.dry_run_options();
-  options.facts.emplace_back("recipe", recipe_text(rows_of(program)));
-  options.facts.insert(options.facts.end(), more.begin(), more.end());
-  options.facts.emplace_back(
-      "", fmt::format("{} steps; below is the cost of one step on the largest batch",
-                      training::grouped(run_steps(program.options(), program.steps()))));
+  Facts facts = program.describe();
+  facts.emplace_back("recipe", recipe_text(rows_of(program)));
+  facts.insert(facts.end(), more.begin(), more.end());
+  facts.emplace_back("",
+                     fmt::format("{} steps; below is the cost of one step on the largest batch",
+                                 training::grouped(run_steps(program.options(), program.steps()))));
   const Summary summary = program.summary();
-  const int code = report_dry_run(summary, options);
+  const int code =
+      report_dry_run(summary, facts, program.prefetched() + program.options().accumulate - 1);
   if (const std::string time = code == 0 ? time_of(program, flags, summary) : ""; !time.empty())
     print("takes " + time + "\n");
   if (code == 0 && flags.network.gbit > 0) print_scaling(program, flags, summary);
@@ -177,7 +178,7 @@ void expect_configuration(TrainingProgram& program, training::Loop& loop,
         const std::string then = settings_to_json(rows_of(program));
         settings_from_json(now, rows_of(program));
         std::vector<std::string> free = program.may_change();
-        free.emplace_back("steps");
+        free.insert(free.end(), {"epochs", "steps"});
         check_io(same_settings(now, then, free),
                  "the run was started with a different configuration from that in {}", path);
       });

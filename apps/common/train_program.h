@@ -68,7 +68,8 @@ class TrainingProgram {
   virtual int64_t width() const { return 0; }
   /// Memory and operations of a step, for --dry-run. Must work before make_loop().
   virtual Summary summary() const = 0;
-  virtual DryRunOptions dry_run_options() const = 0;
+  /// Batches that the loader makes in advance, for --dry-run.
+  virtual int64_t prefetched() const { return 0; }
   /// Whether the program chose model and length by the data. Then the driver prints an estimate of
   /// the time before it starts.
   virtual bool chose_by_data() const { return false; }
@@ -84,10 +85,11 @@ class TrainingProgram {
   /// Makes the model and its loop, which live as long as this object. `resumed`: a checkpoint will
   /// overwrite the weights.
   virtual training::Loop& make_loop(training::LoopOptions options, bool resumed) = 0;
-  /// Members of the configuration that a resumed run may change, besides patience and steps. The
-  /// driver refuses a checkpoint whose other members differ from the folder's configuration.
-  virtual std::vector<std::string> may_change() const { return {"epochs"}; }
-  /// Model and data, as headings and texts. The recipe comes from the settings.
+  /// Members of the configuration that a resumed run may change, beside epochs, steps and patience.
+  /// The driver refuses a checkpoint whose other members differ from the folder's configuration.
+  virtual std::vector<std::string> may_change() const { return {}; }
+  /// Model and data, as headings and texts. The recipe comes from the settings. Must work before
+  /// make_loop(), for --dry-run.
   virtual Facts describe() const = 0;
   /// Prints the result and writes the report, after the last epoch and only on rank 0. Returns
   /// false if a signal stopped it.

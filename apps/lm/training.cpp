@@ -14,14 +14,12 @@ training::LoopOptions loop_options(training::LoopOptions o, const TrainConfig& c
   set_loop_options(o, c);
   o.best = {"valid_loss"};
   o.only_best = true;
-  o.unit = "batches";
   o.weight_unit = "tokens";
-  o.note = [](const training::Loop& l) {
+  o.bar.note = [](const training::Loop& l) {
     return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());
   };
   o.epoch_line = [losses, &loop](const training::EpochRecord& e) {
-    return fmt::format("{}  train loss {}  {:.0f} tokens/s  lr {:.3g}  {}", loop.title(e),
-                       losses(e), e.speed, e.lr, training::clock_time(e.seconds));
+    return fmt::format("{}  train loss {}", loop.title(e), losses(e));
   };
   o.on_epoch = std::move(pictures);
   return o;

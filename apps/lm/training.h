@@ -78,8 +78,7 @@ struct Training {
              {.loss = [this](const auto& b,
                              training::Means& m) { return K::loss(model, b, corpus, &m); },
               .evaluate = [this] { return K::validate(*this); },
-              .weight = K::weight,
-              .progress = [](const auto&) { return 1.0; }},
+              .weight = K::weight},
              loop_options(std::move(options), c, loop, K::losses,
                           [this](const training::EpochRecord& e) {
                             if (!loop.events()) return;
@@ -130,10 +129,7 @@ class KindProgram final : public TrainingProgram {
   int64_t steps() const override { return total_steps(config, corpus); }
   int64_t width() const override { return config.model.dim; }
   Summary summary() const override;
-  DryRunOptions dry_run_options() const override {
-    return {.facts = describe(),
-            .waiting_batches = datasets::WindowLoaderOptions().prefetch + config.accumulate - 1};
-  }
+  int64_t prefetched() const override { return datasets::WindowLoaderOptions().prefetch; }
   std::string folder_name() const override {
     return fmt::format("lm-{}{}", config.model.model, is_demo(config) ? "-demo" : "");
   }
@@ -147,8 +143,8 @@ class KindProgram final : public TrainingProgram {
     check_resumed_fits(checkpoint, path, [&] { return K::draw(config, corpus); });
   }
   training::Loop& make_loop(training::LoopOptions options, bool resumed) override {
-    options.evaluation = static_cast<double>(K::valid_tokens(corpus)) /
-                         static_cast<double>(3 * config.batch * config.model.context);
+    options.bar.evaluation = static_cast<double>(K::valid_tokens(corpus)) /
+                             static_cast<double>(3 * config.batch * config.model.context);
     training = std::make_unique<Training<K>>(
         config, corpus, resumed ? K::draw(config, corpus) : first_model<K>(config, corpus),
         std::move(options));

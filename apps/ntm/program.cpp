@@ -143,9 +143,9 @@ Summary NtmProgram::summary() const {
        .optimizer_ranks = config.parallel.optimizer_ranks()});
 }
 
-DryRunOptions NtmProgram::dry_run_options() const {
+Facts NtmProgram::describe() const {
   ShapeOnlyScope nothing;
-  return {.facts = ntm::describe(config, SequenceModel(config))};
+  return ntm::describe(config, SequenceModel(config));
 }
 
 void NtmProgram::check_fits(const SafeTensors& checkpoint, const std::string& path) const {

@@ -36,11 +36,10 @@ class NtmProgram : public TrainingProgram {
   void check_config() const override { ntm::check_config(config); }
   int64_t steps() const override { return config.steps(); }
   Summary summary() const override;
-  DryRunOptions dry_run_options() const override;
   std::string folder_name() const override { return config.name(); }
   void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
   training::Loop& make_loop(training::LoopOptions options, bool resumed) override;
-  Facts describe() const override { return ntm::describe(config, training->model); }
+  Facts describe() const override;
   bool finish() override;
   std::pair<std::string, std::string> next(const std::string& folder) const override {
     return {"test it", "ntm eval --model " + folder};

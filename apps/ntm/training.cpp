@@ -24,8 +24,7 @@ std::string epoch_line(const NtmConfig& c, const training::EpochRecord& e) {
                   training::grouped(static_cast<int64_t>(e["sequences"])),
                   e["train_loss"] / std::numbers::ln2, e["bits_per_sequence"], e["wrong_bits"]);
   if (c.task == "ngrams") s += fmt::format(" (best possible {:.2f} bits)", e["best_predictor"]);
-  return s + fmt::format("  {:.0f} sequences/s  lr {:.3g}  {}", e.speed, e.lr,
-                         training::clock_time(e.seconds));
+  return s;
 }
 
 std::string describe_model(const NtmConfig& c, const SequenceModel& model) {
@@ -102,10 +101,10 @@ training::LoopOptions NtmTraining::complete(training::LoopOptions o) {
   if (o.steps == 0) o.epochs = config.validations();
   o.best = {"bits_per_sequence"};
   o.weights_metadata = {{"model", config.name()}, {"format", "pt"}};
-  o.unit = "sequences";
-  o.total = static_cast<double>(config.epoch_sequences(0));
-  o.evaluation = static_cast<double>(kValidationSequences) / 3;
-  o.note = [](const training::Loop& l) {
+  o.bar.unit = "sequences";
+  o.bar.total = static_cast<double>(config.epoch_sequences(0));
+  o.bar.evaluation = static_cast<double>(kValidationSequences) / 3;
+  o.bar.note = [](const training::Loop& l) {
     return fmt::format("{:.4f} bits per sequence", l.means().mean("loss") / std::numbers::ln2);
   };
   o.epoch_line = [c = config](const training::EpochRecord& e) { return epoch_line(c, e); };

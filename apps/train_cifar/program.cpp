@@ -237,10 +237,21 @@ Facts CifarProgram::about_data() const {
   return facts;
 }
 
+// Before make_loop() there is neither a folder with the data nor a number of steps.
 Facts CifarProgram::describe() const {
-  const bool drawn = config.data.empty();
-  Facts facts =
-      train_cifar::describe(*training, drawn ? drawn_data(training->loop.folder()) : config.data);
+  Facts facts;
+  if (training) {
+    facts = train_cifar::describe(
+        *training, config.data.empty() ? drawn_data(training->loop.folder()) : config.data);
+  } else {
+    const int64_t all = data.train.size(), train = trained_images(config, all);
+    const int64_t used = config.limit > 0 ? std::min(all, config.limit) : all;
+    const int64_t test = limited(data.test, data.form, config.limit).size();
+    facts = {
+        {"model", describe_model(make_untrained(config))},
+        {"data", fmt::format("{} of {} classes", images_text(train, used - train, test, data.note),
+                             data.form.classes)}};
+  }
   for (const auto& fact : about_data()) facts.push_back(fact);
   return facts;
 }
@@ -273,18 +284,6 @@ Summary CifarProgram::summary() const {
        .learner = learner_options(config),
        .accumulate = config.accumulate,
        .optimizer_ranks = config.parallel.optimizer_ranks()});
-}
-
-DryRunOptions CifarProgram::dry_run_options() const {
-  const int64_t all = data.train.size(), train = trained_images(config, all);
-  const int64_t used = config.limit > 0 ? std::min(all, config.limit) : all;
-  const int64_t test = limited(data.test, data.form, config.limit).size();
-  Facts facts = {
-      {"model", describe_model(make_untrained(config))},
-      {"data", fmt::format("{} of {} classes", images_text(train, used - train, test, data.note),
-                           data.form.classes)}};
-  for (const auto& fact : about_data()) facts.push_back(fact);
-  return {.facts = facts, .waiting_batches = datasets::LoaderOptions().prefetch};
 }
 
 void CifarProgram::check_fits(const SafeTensors& checkpoint, const std::string& path) const {

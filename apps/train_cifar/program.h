@@ -50,13 +50,13 @@ class CifarProgram : public TrainingProgram {
   std::string data_checksum() const override { return train_cifar::data_checksum(data); }
   int64_t steps() const override { return total_steps(config, data.train.size()); }
   Summary summary() const override;
-  DryRunOptions dry_run_options() const override;
+  int64_t prefetched() const override { return datasets::LoaderOptions().prefetch; }
   bool chose_by_data() const override { return !chosen_.empty(); }
   std::string folder_name() const override { return config.model; }
   void save(const training::RunFolder& folder) const override;
   void check_fits(const SafeTensors& checkpoint, const std::string& path) const override;
   training::Loop& make_loop(training::LoopOptions options, bool resumed) override;
-  std::vector<std::string> may_change() const override { return {"epochs", "data"}; }
+  std::vector<std::string> may_change() const override { return {"data"}; }
   Facts describe() const override;
   bool finish() override;
   std::pair<std::string, std::string> next(const std::string& folder) const override {

@@ -49,11 +49,9 @@ ImageClassifier fitted(ImageClassifier model, const TrainOptions& o,
 // The line that is printed after an epoch.
 std::string epoch_line(const training::EpochRecord& e, const std::string& title) {
   const std::string set = e.has("valid_loss") ? "valid" : "test";
-  return fmt::format(
-      "{}  train loss {:.4f} top-1 {:5.2f} %  {} loss {:.4f} top-1 {:5.2f} %  "
-      "{:.0f} images/s  lr {:.3g}  {}",
-      title, e["train_loss"], 100 * e["train_top1"], set, e[set + "_loss"], 100 * e[set + "_top1"],
-      e.speed, e.lr, training::clock_time(e.seconds));
+  return fmt::format("{}  train loss {:.4f} top-1 {:5.2f} %  {} loss {:.4f} top-1 {:5.2f} %", title,
+                     e["train_loss"], 100 * e["train_top1"], set, e[set + "_loss"],
+                     100 * e[set + "_top1"]);
 }
 
 NamedTensors numbered(const models::Heatmaps& maps) {
@@ -141,14 +139,14 @@ training::LoopOptions CifarTraining::complete(training::LoopOptions o) {
   set_loop_options(o, options);
   if (options.hold_out > 0) o.best = {"valid_top1", true};
   o.weights_metadata = {{"model", model.name}, {"format", "pt"}};
-  o.unit = "images";
-  o.total = static_cast<double>(train_set.size());
-  o.note = [](const training::Loop& l) {
+  o.bar.unit = "images";
+  o.bar.total = static_cast<double>(train_set.size());
+  o.bar.note = [](const training::Loop& l) {
     return fmt::format("loss {:.4f}  top-1 {:.1f} %", l.means().mean("loss"),
                        100 * l.means().mean("top1"));
   };
   o.epoch_line = [this](const training::EpochRecord& e) { return epoch_line(e, loop.title(e)); };
-  o.evaluation = static_cast<double>(evaluated_set().size()) / 3;
+  o.bar.evaluation = static_cast<double>(evaluated_set().size()) / 3;
   const bool all = options.hold_out == 0 && !o.folder.empty();  // keep the last epoch's weights
   o.on_epoch = [this, all, metadata = o.weights_metadata,
                 next = std::move(o.on_epoch)](const training::EpochRecord& e) {

@@ -378,11 +378,6 @@ Summary TranslateProgram::summary() const {
   return std::move(*most);
 }
 
-DryRunOptions TranslateProgram::dry_run_options() const {
-  return {.facts = describe(),
-          .waiting_batches = datasets::PairLoaderOptions().prefetch + config.accumulate - 1};
-}
-
 void TranslateProgram::save(const training::RunFolder& folder) const {
   std::filesystem::remove(config_path(folder));  // written last: a folder that has it is complete
   save_tokenizers(folder, config, tokenizers);

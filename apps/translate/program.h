@@ -46,7 +46,7 @@ class TranslateProgram : public TrainingProgram {
   int64_t width() const override { return config.model.dim; }
   /// Describes a step on the batch of the first epoch that needs the most memory.
   Summary summary() const override;
-  DryRunOptions dry_run_options() const override;
+  int64_t prefetched() const override { return datasets::PairLoaderOptions().prefetch; }
   /// "translate-PRESET"; for the preset own it has the name of the file: "translate-fra".
   std::string folder_name() const override;
   void save(const training::RunFolder& folder) const override;

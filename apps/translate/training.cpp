@@ -25,8 +25,7 @@ std::string epoch_line(const training::EpochRecord& e, const std::string& title)
   if (!std::isnan(e["valid_loss"]))
     s += fmt::format("  valid loss {:.4f} ppl {:.2f} BLEU {:.2f}", e["valid_loss"], e["valid_ppl"],
                      e["valid_bleu"]);
-  return s + fmt::format("  {:.0f} tokens/s  lr {:.3g}  {}", e.speed, e.lr,
-                         training::clock_time(e.seconds));
+  return s;
 }
 
 std::string sample_table(const std::string& about, const std::vector<SampleTranslation>& samples) {
@@ -99,11 +98,11 @@ training::LoopOptions TranslationTraining::complete(training::LoopOptions o) {
   set_loop_options(o, config);
   o.best = {by_bleu(config) ? "valid_bleu" : "valid_loss", by_bleu(config)};
   o.only_best = true;
-  o.unit = "pairs";
+  o.bar.unit = "pairs";
   o.weight_unit = "tokens";
-  o.total = static_cast<double>(corpus.train.pairs->size());
-  o.evaluation = static_cast<double>(corpus.valid.pairs->size());  // loss and translations
-  o.note = [](const training::Loop& l) {
+  o.bar.total = static_cast<double>(corpus.train.pairs->size());
+  o.bar.evaluation = static_cast<double>(corpus.valid.pairs->size());  // loss and translations
+  o.bar.note = [](const training::Loop& l) {
     return fmt::format("loss {:.4f}  {:.0f} tokens/s", l.means().mean("loss"), l.speed());
   };
   o.epoch_line = [this](const training::EpochRecord& e) { return epoch_line(e, loop.title(e)); };

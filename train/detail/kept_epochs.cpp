@@ -48,7 +48,7 @@ void Loop::resume(int64_t epoch) {
     for (int64_t other : kept)  // run() removes their files
       if (!is_in(state_.kept, other)) state_.kept.push_back(other);
     for (int64_t needed : {epoch, best_epoch().epoch})
-      check_io(!options_.save_weights || there(folder_.weights(needed)),
+      check_io(there(folder_.weights(needed)),
                "{}: the weights of epoch {} are needed to resume after epoch {}",
                folder_.weights(needed), needed, epoch);
   });
@@ -86,7 +86,7 @@ void Loop::drop_kept() {
 
 // Restores the weights files: after resume(epoch) they hold the weights of later epochs.
 void Loop::put_back_weights() {
-  if (state_.history.empty() || !options_.save_weights || !in_folder()) return;
+  if (state_.history.empty() || !in_folder()) return;
   const int64_t last = state_.history.back().epoch,
                 best = training::best_epoch(state_.history, options_.best).epoch;
   const auto put_back = [&](int64_t epoch, const std::string& path) {

@@ -13,7 +13,7 @@ int64_t parts_of(int64_t all, int64_t part) { return (all + part - 1) / part; }
 
 }  // namespace
 
-int64_t Loop::steps() const { return feed_.step ? state_.own_steps : learner_.steps(); }
+int64_t Loop::steps() const { return feed_->own_step ? state_.own_steps : learner_.steps(); }
 
 // Whether the epoch in progress will be over after `batches` more batches and `more` more steps.
 bool Loop::is_over(int64_t batches, int64_t more) const {

@@ -17,7 +17,7 @@ void Loop::check_options() const {
       o.steps == 0 || o.epochs == 1,
       "Loop: the length of the run is given as {} steps and as {} epochs; leave one of the two out",
       o.steps, o.epochs);
-  check(o.steps == 0 || feed_.step || learner_.steps() < o.steps,
+  check(o.steps == 0 || feed_->own_step || learner_.steps() < o.steps,
         "Loop: the learner has already taken {} steps, but the length of the run is {}",
         learner_.steps(), o.steps);
   for (const NamedLearner& l : learners_) {
@@ -41,7 +41,7 @@ void Loop::check_options() const {
         "Loop: a step of {} batches needs their gradients together, and step_in_backward frees "
         "each at once; leave one of the two out",
         o.accumulate);
-  check(!feed_.step || (o.accumulate == 1 && !o.parallel.world),
+  check(!feed_->own_step || (o.accumulate == 1 && !o.parallel.world),
         "Loop: Task::step takes one batch per step in one process; leave out accumulate and "
         "Parallel::world");
   check(o.parallel.world || (!o.parallel.shard_optimizer && o.parallel.local_steps == 0),

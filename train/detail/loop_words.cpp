@@ -38,7 +38,7 @@ std::string Loop::what_is_good() const {
   if (!in_folder() || !std::filesystem::exists(folder_.checkpoint())) return "";
   std::string text =
       fmt::format("; {} keeps the state after step {}", folder_.checkpoint(), saved_step_);
-  if (state_.history.empty() || !options_.save_weights) return text;
+  if (state_.history.empty()) return text;
   const EpochRecord& e = options_.only_best ? training::best_epoch(state_.history, options_.best)
                                             : state_.history.back();
   return text + fmt::format(", {} the weights of {} {}", folder_.weights(), epoch_word(), e.epoch);

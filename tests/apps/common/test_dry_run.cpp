@@ -91,9 +91,9 @@ TEST_CASE("dry run: the verdict, and memory needed besides a step") {
   Rng rng(0);
   const nn::Linear layer(8, 8, rng);
   const Summary s = summary(layer, Shape{1000, 8});
-  const int64_t bare = needed_bytes(s, {});
+  const int64_t bare = needed_bytes(s, 0);
   CHECK(bare > s.cost.peak());
-  CHECK(needed_bytes(s, {.waiting_batches = 4}) == bare + 5 * 32768);  // 4 batches, 1/4 for reuse
+  CHECK(needed_bytes(s, 4) == bare + 5 * 32768);  // 4 batches, 1/4 for reuse
 }
 
 }  // namespace tern::apps::test_dry_run

@@ -51,11 +51,10 @@ TEST_CASE("train_cifar dry run: it writes nothing") {
   CHECK(fs::is_empty(folder));
   CifarProgram program(f);
   program.load(nullptr);
-  CHECK(program.dry_run_options().facts[1].second ==
-        "10,000 training and 2,000 test images of 10 classes");
+  CHECK(program.describe()[1].second == "10,000 training and 2,000 test images of 10 classes");
   program.config.limit = 100;  // pictures beyond the limit are not counted
   program.config.hold_out = 0.25;
-  CHECK(program.dry_run_options().facts[1].second ==
+  CHECK(program.describe()[1].second ==
         "75 training, 25 held-out and 100 test images of 10 classes");
   f.options.batch = 1'000'000'000;
   CHECK(train_classifier(f) == 0);  // the batch holds at most the 10,000 images

@@ -118,7 +118,7 @@ TEST_CASE("own pictures: a dry run and generated pictures respect --limit") {
   const auto few = loaded({"--limit", "64"});
   CHECK(few->data.train.size() == 65);  // each file holds a multiple of 5
   CHECK(few->data.test.size() == 65);
-  CHECK(few->dry_run_options().facts[1].second == "64 training and 64 test images of 10 classes");
+  CHECK(few->describe()[1].second == "64 training and 64 test images of 10 classes");
   const auto all = loaded({});
   CHECK(all->data.train.size() == 10'000);
   const std::string bytes(few->data.train.bytes.get(), few->data.train.bytes.get() + 64 * 3072);
@@ -132,7 +132,7 @@ TEST_CASE("own pictures: a dry run and generated pictures respect --limit") {
   const test::TempDir dir;
   write_classes(dir / "pets", {"cat", "dog"}, 20);
   const auto own = loaded({"--data", dir / "pets", "--limit", "10", "--hold-out", "0.2"});
-  CHECK(own->dry_run_options().facts[1].second ==
+  CHECK(own->describe()[1].second ==
         "8 training, 2 held-out and 8 test images (one in 5, chosen by the seed) of 2 classes");
 }
 
