@@ -324,7 +324,7 @@ void multiply_int8(Int8Way way, const StripRange& range, const Int8Rows& x, cons
                    const float* w_scales, float* y, int64_t y_stride, const StripEnd& end) {
   const Tiles tiles = tiles_of(way);
   const int64_t stride = int8_inputs(range.k), quads = stride / 4;
-  const int64_t count = (range.rows + tiles.max_rows - 1) / tiles.max_rows;
+  const int64_t count = ceil_div(range.rows, tiles.max_rows);
   alignas(64) int32_t sums[kMaxRows * kStrip];
   for (int64_t s = range.first; s < range.last; ++s)
     for (int64_t t = 0; t < count; ++t) {

@@ -146,7 +146,7 @@ void multiply_some(const float* x, const float* w, int64_t k, const float* bias,
 void multiply_strips(const StripRange& range, const float* x, int64_t x_stride, const float* packed,
                      float* y, int64_t y_stride, const StripEnd& end) {
   const Unit unit = kernels::unit();
-  const int64_t tiles = (range.rows + unit.max_rows - 1) / unit.max_rows;
+  const int64_t tiles = ceil_div(range.rows, unit.max_rows);
   for (int64_t s = range.first; s < range.last; ++s)
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t row = range.rows * t / tiles, rows = range.rows * (t + 1) / tiles - row;
