@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/threads.h"
 #include "tern/decode/beam.h"
 #include "tern/decode/step_logits.h"
@@ -200,7 +201,7 @@ std::vector<std::vector<Hypothesis>> decode_all(const MakeSlotDecoder& make,
   const int64_t threads = in_serial() ? 1 : num_threads();
   const int64_t workers = std::clamp<int64_t>(queue.size() / kLeastSentences, 1, threads);
   const int64_t slots =
-      std::min(std::max<int64_t>(1, o.rows / o.beam), (queue.size() + workers - 1) / workers);
+      std::min(std::max<int64_t>(1, o.rows / o.beam), ceil_div(queue.size(), workers));
   const std::unique_ptr<SlotDecoder> first = make();
   job.allowed = allowed_tokens(o, first->vocab());
   auto work = [&](int64_t w) {

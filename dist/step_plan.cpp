@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/dist/detail/block_tree.h"
 #include "tern/dist/detail/owned_hops.h"
 
@@ -97,7 +98,7 @@ void StepPlan::add_weights(const NamedTensors& parameters, const std::vector<int
     }
 }
 
-int64_t StepPlan::most_blocks() const { return (options_.blocks + ranks() - 1) / ranks(); }
+int64_t StepPlan::most_blocks() const { return ceil_div(options_.blocks, ranks()); }
 
 int64_t StepPlan::bytes() const {
   int64_t bytes = 0;

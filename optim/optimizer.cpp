@@ -6,6 +6,7 @@
 #include <memory>
 #include <unordered_set>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -197,13 +198,6 @@ std::string Optimizer::state_name(const Entry& e, size_t i) {
   return e.name + "." + e.kept[i / 2].name + (i % 2 ? ".scale" : "");
 }
 
-namespace {
-
-// The number of scales in the 8-bit state of a parameter.
-int64_t scales_of(int64_t numel) { return (numel + kQuantizedBlock - 1) / kQuantizedBlock; }
-
-}  // namespace
-
 std::vector<Tensor> Optimizer::fresh_state(const Entry& e) {
   std::vector<Tensor> state;
   const int64_t numel = e.parameter.numel();
@@ -213,7 +207,7 @@ std::vector<Tensor> Optimizer::fresh_state(const Entry& e) {
       continue;
     }
     state.push_back(full(s.shape, zero_code(s.non_negative), DType::u8));
-    state.push_back(zeros({scales_of(numel)}));
+    state.push_back(zeros({ceil_div(numel, kQuantizedBlock)}));
   }
   return state;
 }
@@ -455,10 +449,10 @@ void Optimizer::keep_shard(const std::vector<bool>& own) {
 int64_t Optimizer::state_bytes(size_t parameter) const {
   const Entry& e = entries_.at(parameter);
   const int64_t item = item_size(e.parameter.dtype());
+  const int64_t scales = ceil_div(e.parameter.numel(), kQuantizedBlock) * item_size(DType::f32);
   int64_t bytes = 0;
   for (const StateTensor& s : e.kept)
-    bytes += e.quantized ? numel(s.shape) + scales_of(e.parameter.numel()) * item_size(DType::f32)
-                         : numel(s.shape) * item;
+    bytes += e.quantized ? numel(s.shape) + scales : numel(s.shape) * item;
   return bytes;
 }
 

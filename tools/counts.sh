@@ -37,7 +37,7 @@ count() {
     echo "comments with \"$word\"|$(comments | grep -ciE "\\b$word\\b" || true)"
   done
   echo "open-coded ceilings|$(hits '\+ [A-Za-z0-9_]+ - 1\) / ')"
-  echo "std::function members of Feed|$({ sed -n '/^struct Feed/,/^};/p' train/loop.h | grep -c 'std::function'; } || true)"
+  echo "std::function members of Feed|$({ sed -nE '/^(struct|class) Feed/,/^};/p' train/loop.h | grep -c 'std::function'; } || true)"
   echo "definitions of infinity in tests|$(in_tests 'double k?[iI]nf\b.*=|float k?[iI]nf\b.*=')"
   echo "definitions of NaN in tests|$(in_tests '(double|float) k?(NaN|Nan|nan)\b.*=')"
   echo "calls of set_num_threads in tests|$(in_tests 'set_num_threads\(')"

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -74,7 +75,7 @@ void Loop::load(const std::string& json) {
   LoopState s = loop_state_from_json(json);
   if (s.epoch_steps < 0) {  // an earlier version wrote it
     s.data_epoch = std::ssize(s.history);
-    s.epoch_steps = (s.batch + options_.accumulate - 1) / options_.accumulate;
+    s.epoch_steps = ceil_div(s.batch, options_.accumulate);
   }
   check_length(s);
   feed_->seek({.epoch = s.data_epoch, .batch = 0});

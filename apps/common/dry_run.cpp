@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tern/apps/common/standard_streams.h"
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/dist/step_plan.h"
@@ -162,8 +163,7 @@ std::string scaling_table(const Summary& s, const OneMachine& m, const NetworkFl
     text += fmt::format(
         "{0} blocks are for {0} ranks at most. The rows of more ranks have more blocks of the same "
         "size: a\nlarger batch, {1} times as large for {2} ranks\n",
-        m.blocks, training::grouped((kMostRanks + m.blocks - 1) / m.blocks),
-        training::grouped(kMostRanks));
+        m.blocks, training::grouped(ceil_div(kMostRanks, m.blocks)), training::grouped(kMostRanks));
   return text;
 }
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <sstream>
 
@@ -122,14 +121,6 @@ Words split_words(const std::string& text) {
   Words words;
   for (std::string word; in >> word;) words.push_back(word);
   return words;
-}
-
-// The name without leading dashes, in lower case, with - for _.
-std::string plain_name(const std::string& flag) {
-  std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
-  for (char& c : name)
-    c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return name;
 }
 
 template <size_t n>

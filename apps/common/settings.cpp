@@ -140,13 +140,6 @@ std::vector<std::string> split(const std::string& text, char between) {
 constexpr size_t kLongest = 64;     // longer words are not compared
 constexpr size_t kLeastPrefix = 3;  // letters that two words must have in common
 
-std::string plain(const std::string& word) {
-  std::string out = word.substr(std::min(word.find_first_not_of('-'), word.size()));
-  for (char& c : out)
-    c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
 // The Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions
 // and swaps of neighbouring letters.
 size_t distance(const std::string& a, const std::string& b) {
@@ -244,13 +237,20 @@ void read_members(json object, const Settings& settings) {
 
 }  // namespace
 
+std::string plain_name(const std::string& word) {
+  std::string out = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+  for (char& c : out)
+    c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
 std::string nearest_word(const std::string& word, const std::vector<std::string>& known) {
-  const std::string a = plain(word);
+  const std::string a = plain_name(word);
   if (a.empty() || a.size() > kLongest) return "";
   std::string best;
   size_t least = std::numeric_limits<size_t>::max();
   for (const std::string& k : known) {
-    const std::string b = plain(k);
+    const std::string b = plain_name(k);
     const size_t common = std::min(a.size(), b.size());
     size_t steps = distance(a, b);
     const bool near = steps <= std::max<size_t>(1, common / 3) && steps < common;

@@ -219,6 +219,9 @@ void check_settings(const Settings& settings);
 void set_from_words(const Setting& setting, const std::string& name,
                     const std::vector<std::string>& words);
 
+/// The word without leading dashes, in lower case, with - for _.
+std::string plain_name(const std::string& word);
+
 /// The word of `known` that is nearest to `word`: a few edits away (swapping neighbours is one
 /// edit; capitals, _ for - and leading dashes do not count), or a prefix or extension of it. Empty
 /// if none is near.

@@ -17,6 +17,7 @@
 #include "tern/apps/lm/document_marks.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/grammar.h"
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/error.h"
 #include "tern/data/loading/hidden.h"
 #include "tern/data/text/lines.h"
@@ -301,7 +302,7 @@ std::vector<std::string> texts_to_learn_from(const std::vector<TextPart>& parts)
   int64_t all = 0;
   for (const TextPart& part : parts) all += part.size();
   if (all <= kMostLearned) return whole_texts(parts);
-  const int64_t share = (all + kMostLearned - 1) / kMostLearned;
+  const int64_t share = ceil_div(all, kMostLearned);
   std::vector<std::string> texts;
   int64_t seen = 0, taken = 0;
   for (const TextPart& part : parts)

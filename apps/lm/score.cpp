@@ -7,6 +7,7 @@
 #include <limits>
 #include <numbers>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -31,7 +32,7 @@ class Windows {
     int64_t begin = 0, windows = 0;
     for (int64_t end : texts.ends) {
       const int64_t beyond = std::max<int64_t>(0, end - begin - 1 - window);
-      if (end - begin > 1) windows += 1 + (beyond + stride - 1) / stride;
+      if (end - begin > 1) windows += 1 + ceil_div(beyond, stride);
       ends_.push_back(windows);
       begin = end;
     }

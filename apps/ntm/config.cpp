@@ -40,10 +40,7 @@ int64_t NtmConfig::steps() const {
 }
 
 // Steps of an epoch of n sequences.
-int64_t NtmConfig::steps_of(int64_t n) const {
-  const int64_t part = batch * accumulate;
-  return (n + part - 1) / part;
-}
+int64_t NtmConfig::steps_of(int64_t n) const { return ceil_div(n, batch * accumulate); }
 
 int64_t NtmConfig::sequences_after(int64_t taken) const {
   const int64_t each = steps_of(every);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tern/apps/common/training_options.h"
+#include "tern/core/base/ceil_div.h"
 #include "tern/data/tasks/sequence_tasks.h"
 #include "tern/models/ntm.h"
 
@@ -31,7 +32,7 @@ struct NtmConfig : TrainingOptions {
   /// "ntm-copy", "lstm-copy": the default name of the run's folder.
   std::string name() const;
   /// The number of validations, which is the number of epochs.
-  int64_t validations() const { return (sequences + every - 1) / every; }
+  int64_t validations() const { return ceil_div(sequences, every); }
   /// Sequences of epoch 0, 1, ...; the last may have fewer.
   int64_t epoch_sequences(int64_t epoch) const;
   /// Steps of the optimizer in the whole run.

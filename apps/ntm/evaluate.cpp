@@ -46,7 +46,7 @@ std::optional<SequenceScore> score(const SequenceModel& model, const datasets::S
   NoGradGuard no_grad;
   int64_t drawn = 0;
   const auto batches = dist::share_numbers(
-      world, "the scores", (count + at_once - 1) / at_once,
+      world, "the scores", ceil_div(count, at_once),
       [&](int64_t batch) -> std::optional<dist::Numbers> {
         if (keep_on && !keep_on()) return std::nullopt;
         datasets::SequenceBatch b;  // every rank draws all batches, so that they are the same

@@ -11,6 +11,7 @@
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/train_program.h"
 #include "tern/apps/common/weights_fit.h"
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/reading.h"
 #include "tern/core/io/safetensors.h"
@@ -102,7 +103,7 @@ std::optional<std::vector<std::string>> best_translations(const Search& search,
   constexpr int64_t kShared = 64;  // lines per task of a rank
   const int64_t all = std::ssize(lines), at_once = world ? kShared : std::max<int64_t>(all, 1);
   const auto texts =
-      dist::share(world, "the translations", (all + at_once - 1) / at_once,
+      dist::share(world, "the translations", ceil_div(all, at_once),
                   [&](int64_t i) -> std::optional<std::string> {
                     const int64_t begin = i * at_once, count = std::min(at_once, all - begin);
                     std::string text;

@@ -1,4 +1,4 @@
-// Integer division that rounds up. Inside of core only.
+// Integer division that rounds up. Inside of tern only.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,8 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
+
+#include "tern/core/base/ceil_div.h"
 
 namespace tern::detail {
 
@@ -17,7 +18,7 @@ struct Loop {
   void (*fn)(void* context, int64_t begin, int64_t end);
   void* context;
 
-  int64_t parts() const { return (n + step - 1) / step; }
+  int64_t parts() const { return ceil_div(n, step); }
   void run(int64_t part) const { fn(context, part * step, std::min(n, (part + 1) * step)); }
 };
 

@@ -153,7 +153,7 @@ class Region {
   void* const context_;
   const RangeFn fn_;
   const int64_t n_, step_;
-  const int64_t parts_ = (n_ + step_ - 1) / step_;
+  const int64_t parts_ = ceil_div(n_, step_);
   const int threads_;
   const Order order_;
   const MatmulPrecision precision_ = matmul_precision();
@@ -365,17 +365,17 @@ void parallel_for(int64_t n, int64_t grain, void* context, RangeFn fn) {
   if (n <= 0 || reserving) return;
   grain = std::max<int64_t>(grain, 1);
   const int64_t threads = num_threads();
-  int64_t parts = std::min(threads, (n + grain - 1) / grain);
+  int64_t parts = std::min(threads, ceil_div(n, grain));
   if (threads > kFewThreads && kHalf * n > grain)
-    parts = std::min({threads, (kFiner * n + grain - 1) / grain, n});
+    parts = std::min({threads, ceil_div(kFiner * n, grain), n});
   if (parts <= 1 || in_serial()) {
     if (!heard({n, n, true, fn, context})) fn(context, 0, n);
     return;
   }
-  int64_t step = (n + parts - 1) / parts;
-  if (grain >= 64) step = (step + 63) / 64 * 64;
+  int64_t step = ceil_div(n, parts);
+  if (grain >= 64) step = ceil_div(step, 64) * 64;
   if (heard({n, step, true, fn, context})) return;
-  parts = (n + step - 1) / step;
+  parts = ceil_div(n, step);
   Region region(context, fn, n, step, static_cast<int>(parts), Region::Order::kOwn);
   Pool::instance().run(region);
   region.rethrow();

@@ -243,7 +243,7 @@ void attention_backward(const AttentionInputs<T>& in, const T* kept, const Heads
 }
 
 template <class T>
-void attention_dropout(const AttentionSizes& size, const AttentionDropout& dropout, T* factors) {
+void attention_dropout(const AttentionSizes& size, const DropMask& dropout, T* factors) {
   if (size.batch * size.heads * size.queries == 0) return;
   const Tiling tiling(size);
   const int64_t tiles = size.batch * size.heads * tiling.count;
@@ -268,7 +268,7 @@ template void attention_backward(const AttentionInputs<float>&, const float*,
 template void attention_backward(const AttentionInputs<double>&, const double*,
                                  const Heads<const double>&, const Heads<double>&,
                                  const Heads<double>&, const Heads<double>&, const Heads<double>&);
-template void attention_dropout(const AttentionSizes&, const AttentionDropout&, float*);
-template void attention_dropout(const AttentionSizes&, const AttentionDropout&, double*);
+template void attention_dropout(const AttentionSizes&, const DropMask&, float*);
+template void attention_dropout(const AttentionSizes&, const DropMask&, double*);
 
 }  // namespace tern::kernels

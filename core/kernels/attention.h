@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "tern/core/kernels/dropout.h"
 #include "tern/core/kernels/matrix.h"
 
 namespace tern::kernels {
@@ -36,14 +37,6 @@ struct AttentionSizes {
   int64_t value_flops() const { return 2 * batch * heads * queries * keys * value_dim; }
 };
 
-/// Drops probabilities. Each random word of the generator with this key decides about one
-/// probability; which one depends only on the sizes. `first` / 2^32 is the probability of 0.
-struct AttentionDropout {
-  uint64_t key = 0;
-  uint32_t first = 0;  ///< 0: nothing is dropped
-  double scale = 1;    ///< factor on the probabilities that are kept
-};
-
 /// Query t of example b and head h sees key s if s < lengths[b, t], and s <= t + offset if causal,
 /// and allowed[b, h, t, s] is not 0, and the score is above -inf.
 template <class T>
@@ -56,7 +49,7 @@ struct AttentionInputs {
   int64_t offset = 0;
   Heads<const uint8_t> allowed = {};  ///< column stride 1
   Heads<const T> bias = {};           ///< column stride 1
-  AttentionDropout dropout = {};
+  DropMask dropout = {};  ///< of probabilities; which word decides depends only on the sizes
 };
 
 /// p = softmax(scale q k^T + bias) over the visible keys, 0 elsewhere; out = drop(p) v. weights (or
@@ -79,6 +72,6 @@ void attention_backward(const AttentionInputs<T>& in, const T* kept, const Heads
 
 /// The factors m (batch, heads, queries, keys), contiguous.
 template <class T>
-void attention_dropout(const AttentionSizes& size, const AttentionDropout& dropout, T* factors);
+void attention_dropout(const AttentionSizes& size, const DropMask& dropout, T* factors);
 
 }  // namespace tern::kernels

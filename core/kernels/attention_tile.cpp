@@ -216,8 +216,8 @@ void probabilities_again(const AttentionInputs<T>& in, const SharedFactor<T>& ke
 }
 
 template <class T>
-void dropout_factors(const AttentionDropout& dropout, const Tiling& tiling, const Tile& tile,
-                     int64_t keys, T* factors) {
+void dropout_factors(const DropMask& dropout, const Tiling& tiling, const Tile& tile, int64_t keys,
+                     T* factors) {
   const int64_t groups = ceil_div(tile.rows * keys, kWordsPerGroup);
   const auto start = static_cast<uint64_t>(tile.number * tiling.groups);
   const T scale = static_cast<T>(dropout.scale);
@@ -279,9 +279,8 @@ template void probabilities(const AttentionInputs<double>&, const SharedFactor<d
                             const Tiling&, Tile&, const TilePanels<double>&, double*);
 template void probabilities_again(const AttentionInputs<double>&, const SharedFactor<double>&,
                                   const Tiling&, Tile&, const TilePanels<double>&, const double*);
-template void dropout_factors(const AttentionDropout&, const Tiling&, const Tile&, int64_t, float*);
-template void dropout_factors(const AttentionDropout&, const Tiling&, const Tile&, int64_t,
-                              double*);
+template void dropout_factors(const DropMask&, const Tiling&, const Tile&, int64_t, float*);
+template void dropout_factors(const DropMask&, const Tiling&, const Tile&, int64_t, double*);
 template void multiply_rows(const Tile&, const float*, int64_t, float*, int64_t);
 template void multiply_rows(const Tile&, const double*, int64_t, double*, int64_t);
 template void scale_rows(const Tile&, float, float*, int64_t);

@@ -75,8 +75,8 @@ void probabilities_again(const AttentionInputs<T>& in, const SharedFactor<T>& ke
 
 /// Dropout's factors (0 or the scale) for every query and key of the tile.
 template <class T>
-void dropout_factors(const AttentionDropout& dropout, const Tiling& tiling, const Tile& tile,
-                     int64_t keys, T* factors);
+void dropout_factors(const DropMask& dropout, const Tiling& tiling, const Tile& tile, int64_t keys,
+                     T* factors);
 
 /// p *= factors.
 template <class T>

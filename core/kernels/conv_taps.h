@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/kernels/conv.h"
 
 namespace tern::kernels {
@@ -16,9 +17,9 @@ struct TapColumns {
 
 [[gnu::always_inline]] inline TapColumns tap_columns(const Conv& c, int64_t kw) {
   const int64_t s = c.stride[2], first = kw * c.dilation[2] - c.padding[2];
-  const int64_t begin = first >= 0 ? 0 : std::min(c.out_width(), (-first + s - 1) / s);
+  const int64_t begin = first >= 0 ? 0 : std::min(c.out_width(), ceil_div(-first, s));
   const int64_t room = c.width() - first;  // columns from `first` to the end of the row
-  return {first, begin, room <= 0 ? 0 : std::min(c.out_width(), (room + s - 1) / s)};
+  return {first, begin, room <= 0 ? 0 : std::min(c.out_width(), ceil_div(room, s))};
 }
 
 /// The row of the input (over its whole depth) that row (kd, kh) of the kernel reads for a row of

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/threads.h"
 
 namespace tern::kernels {
@@ -67,7 +68,7 @@ void transpose_tile(T* to, int64_t to_row, int64_t to_col, const T* from, int64_
 template <class T>
 void copy_transposed(const Loops& loops, Plane plane, T* to, const T* from) {
   const int64_t rows = loops.sizes[plane.from_axis], cols = loops.sizes[plane.to_axis];
-  const int64_t bands = (rows + kEdge - 1) / kEdge;
+  const int64_t bands = ceil_div(rows, kEdge);
   Loops outer = loops;  // over the other axes
   outer.sizes[plane.from_axis] = outer.sizes[plane.to_axis] = 1;
   outer.numel = numel(outer.sizes);

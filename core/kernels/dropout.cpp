@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/philox.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
@@ -43,7 +44,7 @@ template <class T>
 /// Calls fn(begin, end) on ranges of whole groups, in parallel.
 template <class F>
 void for_groups(int64_t n, F fn) {
-  const int64_t groups = (n + kDropGroup - 1) / kDropGroup;
+  const int64_t groups = ceil_div(n, kDropGroup);
   constexpr int64_t kGroups = 32;  // per thread, at least
   parallel_for(groups, kGroups, [=](int64_t begin, int64_t end) {
     fn(begin * kDropGroup, std::min(n, end * kDropGroup));

@@ -2,6 +2,7 @@
 // real lines share one complex transform.
 #include "tern/core/kernels/fft.h"
 
+#include <bit>
 #include <kissfft.hh>
 #include <numbers>
 #include <optional>
@@ -32,7 +33,7 @@ class Chirp {
  public:
   Chirp(int64_t n, bool inverse)
       : n_(static_cast<size_t>(n)),
-        size_(power_above(2 * n_)),
+        size_(std::bit_ceil(2 * n_)),
         forward_(size_, false),
         backward_(size_, true) {
     chirp_.resize(n_);
@@ -58,11 +59,6 @@ class Chirp {
   }
 
  private:
-  static size_t power_above(size_t n) {
-    size_t size = 1;
-    while (size < n) size *= 2;
-    return size;
-  }
   size_t n_, size_;
   Fft forward_, backward_;
   Line chirp_, filter_;

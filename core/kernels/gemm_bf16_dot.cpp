@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "tern/core/kernels/gemm_bf16_pairs.h"
+#include "tern/core/kernels/tile_table.h"
 
 namespace tern::kernels {
 namespace {
@@ -90,14 +91,9 @@ template <int kRows, int kVectors>
 using DotTile = void (*)(int64_t, const uint16_t*, const uint16_t*, float*, int64_t, bool);
 constexpr int kDotRows = 7;
 
-template <int kVectors, int... kIndex>
-constexpr std::array<DotTile, kDotRows> dot_tiles(std::integer_sequence<int, kIndex...>) {
-  return {dot_tile<kIndex + 1, kVectors>...};
-}
-
-constexpr std::array<std::array<DotTile, kDotRows>, 2> kDotTiles = {
-    dot_tiles<1>(std::make_integer_sequence<int, kDotRows>()),
-    dot_tiles<2>(std::make_integer_sequence<int, kDotRows>())};
+constexpr std::array kDotTiles = {
+    tile_table<kDotRows>([](auto rows) { return dot_tile<rows, 1>; }),
+    tile_table<kDotRows>([](auto rows) { return dot_tile<rows, 2>; })};
 
 struct DotPairs : Pairs</*kInOrder=*/false, kDotRows, 1024, /*kLooksAhead=*/true> {
   using Scope = FlushScope;

@@ -1,12 +1,12 @@
 // bf16 products by f32 multiply-adds, for processors without bfloat16 instructions. Packed operands
 // are rounded f32. In a group of 32 places of k, the even ones come first, then the odd ones. (In
 // the other ways padding zeros turn a sum of -0 into +0. To match that, short groups add 0.)
-#include <array>
 #include <cmath>
 
 #include "tern/core/base/simd.h"
 #include "tern/core/kernels/bf16_elements.h"
 #include "tern/core/kernels/gemm_bf16_ways.h"
+#include "tern/core/kernels/tile_table.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -211,16 +211,6 @@ template <int kRows>
   fused_tile<Vector8, kRows, 2>(depth, a, b, c, ldc, add);
 }
 
-template <int... kIndex>
-constexpr auto tiles512(std::integer_sequence<int, kIndex...>) {
-  return std::array<FusedTile, sizeof...(kIndex)>{tile512<kIndex + 1>...};
-}
-
-template <int... kIndex>
-constexpr auto tiles256(std::integer_sequence<int, kIndex...>) {
-  return std::array<FusedTile, sizeof...(kIndex)>{tile256<kIndex + 1>...};
-}
-
 template <int64_t kMaxRows, int64_t kWidth, const auto& kTiles>
 struct Fused : Rounded<kMaxRows, kWidth> {
   using Scope = FlushScope;
@@ -236,8 +226,8 @@ struct Fused : Rounded<kMaxRows, kWidth> {
   }
 };
 
-constexpr auto kTiles512 = tiles512(std::make_integer_sequence<int, 7>());
-constexpr auto kTiles256 = tiles256(std::make_integer_sequence<int, 3>());
+constexpr auto kTiles512 = tile_table<7>([](auto rows) { return tile512<rows>; });
+constexpr auto kTiles256 = tile_table<3>([](auto rows) { return tile256<rows>; });
 using Fused512 = Fused<7, 32, kTiles512>;
 using Fused256 = Fused<3, 16, kTiles256>;
 

@@ -2,14 +2,13 @@
 // (-ffp-contract=off), so that all ways scale with the same bits.
 #include "tern/core/kernels/gemm_int8.h"
 
-#include <array>
 #include <cstring>
 #include <iterator>
-#include <utility>
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
+#include "tern/core/kernels/tile_table.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -140,23 +139,10 @@ template <int kRows>
   }
 }
 
-template <int... kIndex>
-constexpr std::array<Int8Tile, sizeof...(kIndex)> avx512_tiles(
-    std::integer_sequence<int, kIndex...>) {
-  return {tile_avx512_vnni<kIndex + 1>...};
-}
-template <int... kIndex>
-constexpr std::array<Int8Tile, sizeof...(kIndex)> avx_tiles(std::integer_sequence<int, kIndex...>) {
-  return {tile_avx_vnni<kIndex + 1>...};
-}
-template <int... kIndex>
-constexpr std::array<Int8Tile, sizeof...(kIndex)> avx2_tiles(
-    std::integer_sequence<int, kIndex...>) {
-  return {tile_avx2<kIndex + 1>...};
-}
-constexpr auto kAvx512Tiles = avx512_tiles(std::make_integer_sequence<int, kMaxRows>());
-constexpr auto kAvxTiles = avx_tiles(std::make_integer_sequence<int, 6>());
-constexpr auto kAvx2Tiles = avx2_tiles(std::make_integer_sequence<int, 4>());
+constexpr auto kAvx512Tiles =
+    tile_table<kMaxRows>([](auto rows) { return tile_avx512_vnni<rows>; });
+constexpr auto kAvxTiles = tile_table<6>([](auto rows) { return tile_avx_vnni<rows>; });
+constexpr auto kAvx2Tiles = tile_table<4>([](auto rows) { return tile_avx2<rows>; });
 
 bool has_vnni(bool avx512) {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -324,7 +310,7 @@ void multiply_int8(Int8Way way, const StripRange& range, const Int8Rows& x, cons
                    const float* w_scales, float* y, int64_t y_stride, const StripEnd& end) {
   const Tiles tiles = tiles_of(way);
   const int64_t stride = int8_inputs(range.k), quads = stride / 4;
-  const int64_t count = (range.rows + tiles.max_rows - 1) / tiles.max_rows;
+  const int64_t count = ceil_div(range.rows, tiles.max_rows);
   alignas(64) int32_t sums[kMaxRows * kStrip];
   for (int64_t s = range.first; s < range.last; ++s)
     for (int64_t t = 0; t < count; ++t) {

@@ -31,7 +31,7 @@ Int8Way best_int8_way();
 /// The largest number of inputs whose sums always fit into 32 bits.
 constexpr int64_t kMaxInt8Inputs = int64_t{1} << 17;
 /// The stored number of inputs: k rounded up to a multiple of 4.
-inline int64_t int8_inputs(int64_t k) { return (k + 3) / 4 * 4; }
+inline int64_t int8_inputs(int64_t k) { return ceil_div(k, 4) * 4; }
 
 /// packed: strips_of(n) * 32 * int8_inputs(k) bytes of w (n, k). scales: strips_of(n) * 32 numbers;
 /// 0 beyond n and for rows of zeros.

@@ -2,12 +2,10 @@
 // registers and end rows with bias, ReLU and residual.
 #include "tern/core/kernels/gemm_packed.h"
 
-#include <array>
-#include <utility>
-
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
+#include "tern/core/kernels/tile_table.h"
 #include "tern/core/kernels/vectors.h"
 
 namespace tern::kernels {
@@ -87,19 +85,10 @@ template <int kRows>
   tile<kRows, 2, Vector16>(p, 0);
 }
 
-template <int... kIndex>
-constexpr std::array<Tile, sizeof...(kIndex)> avx2_tiles(std::integer_sequence<int, kIndex...>) {
-  return {tile_avx2<kIndex + 1>...};
-}
-template <int... kIndex>
-constexpr std::array<Tile, sizeof...(kIndex)> avx512_tiles(std::integer_sequence<int, kIndex...>) {
-  return {tile_avx512<kIndex + 1>...};
-}
-constexpr auto kAvx2Tiles = avx2_tiles(std::make_integer_sequence<int, 6>());
-constexpr auto kAvx512Tiles = avx512_tiles(std::make_integer_sequence<int, 12>());
+constexpr auto kAvx2Tiles = tile_table<6>([](auto rows) { return tile_avx2<rows>; });
+constexpr auto kAvx512Tiles = tile_table<12>([](auto rows) { return tile_avx512<rows>; });
 #endif
-constexpr std::array<Tile, 4> kBaselineTiles = {tile_baseline<1>, tile_baseline<2>,
-                                                tile_baseline<3>, tile_baseline<4>};
+constexpr auto kBaselineTiles = tile_table<4>([](auto rows) { return tile_baseline<rows>; });
 
 Unit unit() {
 #if defined(__x86_64__)
@@ -146,7 +135,7 @@ void multiply_some(const float* x, const float* w, int64_t k, const float* bias,
 void multiply_strips(const StripRange& range, const float* x, int64_t x_stride, const float* packed,
                      float* y, int64_t y_stride, const StripEnd& end) {
   const Unit unit = kernels::unit();
-  const int64_t tiles = (range.rows + unit.max_rows - 1) / unit.max_rows;
+  const int64_t tiles = ceil_div(range.rows, unit.max_rows);
   for (int64_t s = range.first; s < range.last; ++s)
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t row = range.rows * t / tiles, rows = range.rows * (t + 1) / tiles - row;

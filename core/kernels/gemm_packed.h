@@ -5,13 +5,14 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
+
+#include "tern/core/base/ceil_div.h"
 
 namespace tern::kernels {
 
 constexpr int64_t kStrip = 32;  ///< outputs per strip
 
-inline int64_t strips_of(int64_t n) { return (n + kStrip - 1) / kStrip; }
+inline int64_t strips_of(int64_t n) { return ceil_div(n, kStrip); }
 
 /// The operations on a sum before it is stored. Arrays have one number per output. bias is padded
 /// to whole strips.

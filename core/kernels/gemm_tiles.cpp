@@ -5,12 +5,11 @@
 #include "tern/core/kernels/gemm_tiles.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <utility>
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/kernels/gemm_blocks.h"
+#include "tern/core/kernels/tile_table.h"
 #include "tern/core/kernels/vectors.h"
 
 namespace tern::kernels {
@@ -204,15 +203,10 @@ struct Baseline {
 
 using Tile = void (*)(int64_t, const float*, const float*, int64_t, float*, int64_t, bool);
 
-template <class Unit, int kVectors, int... kIndex>
-constexpr std::array<Tile, Unit::kRows> tiles(std::integer_sequence<int, kIndex...>) {
-  return {Unit::template tile<kIndex + 1, kVectors>...};
-}
-
 template <class Unit>
-constexpr std::array<std::array<Tile, Unit::kRows>, 2> kTiles = {
-    tiles<Unit, 1>(std::make_integer_sequence<int, Unit::kRows>()),
-    tiles<Unit, 2>(std::make_integer_sequence<int, Unit::kRows>())};
+constexpr std::array kTiles = {
+    tile_table<Unit::kRows>([](auto rows) { return Unit::template tile<rows, 1>; }),
+    tile_table<Unit::kRows>([](auto rows) { return Unit::template tile<rows, 2>; })};
 
 template <class Unit>
 struct Float32 {

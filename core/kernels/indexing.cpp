@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/arithmetic.h"
 
@@ -142,7 +143,7 @@ void scatter(DType type, Combine how, const Loops& lines, const ScatterAxis& axi
 }
 
 std::vector<int64_t> nonzero(DType type, const void* x, int64_t n) {
-  const int64_t blocks = (n + kIndexingGrain - 1) / kIndexingGrain;
+  const int64_t blocks = ceil_div(n, kIndexingGrain);
   std::vector<std::vector<int64_t>> found(static_cast<size_t>(blocks));
   dispatch(type, [&]<class T>() {
     const T* values = static_cast<const T*>(x);

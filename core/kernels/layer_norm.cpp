@@ -187,7 +187,7 @@ void layer_norm(const LayerNormForward<T>& norm) {
 template <class T>
 void add_layer_norm(const T* branch, const T* residual, const DropMask* mask, T* sum,
                     const LayerNormForward<T>& norm) {
-  const int64_t n = norm.n, step = rows_of_groups(n), parts = (norm.rows + step - 1) / step;
+  const int64_t n = norm.n, step = rows_of_groups(n), parts = ceil_div(norm.rows, step);
   parallel_for(parts, norm_grain(step * n), [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
       const int64_t first = part * step, last = std::min(norm.rows, first + step);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/conv_taps.h"

@@ -147,7 +147,7 @@ void norm(const ReducePlan& plan, const T* x, T* y, double p) {
 template <class T, class Out>
 void cumsum(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner) {
   constexpr int64_t kColumns = 64;  // processed side by side
-  const int64_t blocks = (inner + kColumns - 1) / kColumns;
+  const int64_t blocks = ceil_div(inner, kColumns);
   const int64_t work = std::max<int64_t>(1, n * std::min(inner, kColumns));
   parallel_for(outer * blocks, std::max<int64_t>(1, kReduceBlock / work),
                [=](int64_t begin, int64_t end) {

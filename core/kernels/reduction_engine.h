@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <type_traits>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/storage.h"
 #include "tern/core/base/threads.h"
@@ -161,7 +162,7 @@ void reduce_columns(const ReducePlan& plan, Op op, const typename Op::In* x, typ
   const int64_t kept = plan.kept.numel, n = plan.reduced.numel;
   const int64_t columns = plan.kept.inner_size(), step = plan.kept.inner_stride(0);
   const int64_t width = std::min(columns, kReduceColumns);
-  const int64_t blocks = (columns + width - 1) / width, bands = kept / columns * blocks;
+  const int64_t blocks = ceil_div(columns, width), bands = kept / columns * blocks;
   const int64_t parts = std::clamp<int64_t>(n / (kReduceBlock / width), 1, n);
   tern::detail::Storage scratch(parts > 1 ? static_cast<size_t>(kept * parts) * sizeof(Acc) : 0);
   Acc* part = static_cast<Acc*>(scratch.data());

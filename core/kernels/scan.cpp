@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/arithmetic.h"
 
@@ -16,7 +17,7 @@ constexpr int64_t kPerTask = 64;       // lines processed side by side, in memor
 // Calls body(first element, columns) for blocks of neighbouring lines.
 template <class Body>
 void for_each_block(int64_t outer, int64_t n, int64_t inner, Body body) {
-  const int64_t blocks = (inner + kPerTask - 1) / kPerTask;
+  const int64_t blocks = ceil_div(inner, kPerTask);
   const int64_t work = std::max<int64_t>(1, n * std::min(inner, kPerTask));
   parallel_for(outer * blocks, kScanGrain / work + 1, [=](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {

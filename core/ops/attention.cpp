@@ -2,17 +2,15 @@
 // Second derivatives: attention_composed.cpp.
 #include "tern/core/kernels/attention.h"
 
-#include <algorithm>
 #include <cmath>
 
-#include "tern/core/base/rng.h"
 #include "tern/core/kernels/product.h"
 #include "tern/core/ops/attention_call.h"
 #include "tern/core/ops/composed.h"
+#include "tern/core/ops/dropout.h"
 #include "tern/core/ops/heads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {
@@ -80,12 +78,6 @@ Tensor spread_lengths(const Tensor& lengths, const Shape& scores) {
   return expand(t, {batch, 1, queries, 1});
 }
 
-kernels::AttentionDropout kernel_dropout(const AttentionCall& call) {
-  if (call.dropout == 0) return {};
-  const double first = std::min(std::round(call.dropout * 0x1p32), 0x1p32 - 1);
-  return {call.key, static_cast<uint32_t>(first), 1 / (1 - call.dropout)};
-}
-
 /// The tensors behind the kernel's pointers.
 struct Operands {
   Operand q, k, v;
@@ -116,7 +108,7 @@ struct Operands {
             .offset = call.mask.causal.value_or(0),
             .allowed = read<uint8_t>(allowed),
             .bias = read<T>(bias),
-            .dropout = kernel_dropout(call)};
+            .dropout = detail::mask_of(call.dropout, call.key)};
   }
 };
 
@@ -376,7 +368,7 @@ Tensor detail::dropout_factors(const AttentionCall& call) {
   Fresh factors(scores, call.inputs[0].dtype());
   dispatch_float(factors.dtype(), "attention", [&]<class T>() {
     kernels::attention_dropout({scores[0], scores[1], k[1], scores[2], scores[3], k[3], k[3]},
-                               kernel_dropout(call), factors.data<T>());
+                               detail::mask_of(call.dropout, call.key), factors.data<T>());
   });
   return not_differentiable(factors);
 }

@@ -15,10 +15,14 @@ void detail::check_dropout(const char* op, double p, const Rng* rng) {
   check(p == 0 || rng, "{}: dropout of {} needs a generator; give .rng = &rng", op, p);
 }
 
+kernels::DropMask detail::mask_of(double p, uint64_t key) {
+  const double first = std::min(std::round(p * 0x1p32), 0x1p32 - 1);
+  return {key, static_cast<uint32_t>(first), 1 / (1 - p)};
+}
+
 std::optional<kernels::DropMask> detail::draw_mask(double p, Rng* rng) {
   if (p == 0) return {};
-  const double first = std::min(std::round(p * 0x1p32), 0x1p32 - 1);
-  return kernels::DropMask{rng->split().state()[0], static_cast<uint32_t>(first), 1 / (1 - p)};
+  return mask_of(p, rng->split().state()[0]);
 }
 
 // y = x * mask / (1 - p), with a mask computed from the key. Linear in x: the gradient is the same

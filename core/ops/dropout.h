@@ -12,6 +12,9 @@ namespace tern::detail {
 /// Error that names the op unless p is a probability and, if p is not 0, there is a generator.
 void check_dropout(const char* op, double p, const Rng* rng);
 
+/// The mask with this key for probability p. REQUIRES: p < 1.
+kernels::DropMask mask_of(double p, uint64_t key);
+
 /// The mask that dropout() would draw from this generator; none for p = 0. REQUIRES: p < 1.
 std::optional<kernels::DropMask> draw_mask(double p, Rng* rng);
 

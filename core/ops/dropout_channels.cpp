@@ -1,8 +1,7 @@
 // dropout1d, 2d and 3d: a dropout mask (N, C, 1, ...), broadcast over the spatial axes.
-#include "tern/core/base/rng.h"
 #include "tern/core/ops/conv_call.h"
+#include "tern/core/ops/dropout.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {
@@ -10,7 +9,7 @@ namespace {
 Tensor drop_channels(const char* name, const Tensor& x, double p, Rng& rng, int axes) {
   Op op(name, x);
   detail::check_space(name, x, axes);
-  check(p >= 0 && p <= 1, "{}: the probability is {}, outside [0, 1]", name, p);
+  detail::check_dropout(name, p, &rng);
   if (p == 0) return x;
   Shape channels = Dims::filled(x.ndim(), 1);
   channels[0] = x.size(0);

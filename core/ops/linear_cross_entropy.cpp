@@ -24,8 +24,8 @@ constexpr int64_t kBlockElements = int64_t{1} << 22, kLeastRows = 128;
 /// Splits the rows into blocks of nearly equal size. Depends on the shape only.
 int64_t block_rows(int64_t rows, int64_t classes) {
   const int64_t most = std::max(kLeastRows, kBlockElements / std::max<int64_t>(classes, 1));
-  const int64_t blocks = std::max<int64_t>(1, (rows + most - 1) / most);
-  return (rows + blocks - 1) / blocks;
+  const int64_t blocks = std::max<int64_t>(1, ceil_div(rows, most));
+  return ceil_div(rows, blocks);
 }
 
 /// x (rows, D), weight (V, D), bias (V) or undefined, without history.

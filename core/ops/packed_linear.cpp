@@ -134,7 +134,7 @@ void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float*
   kernels::StripEnd end{bias_.data(), o.activation == Activation::relu, o.residual, count};
   // Threads share groups of strips; the sums do not depend on the groups.
   constexpr int64_t kGroup = 8;
-  const int64_t strips = all.last - all.first, groups = (strips + kGroup - 1) / kGroup;
+  const int64_t strips = all.last - all.first, groups = ceil_div(strips, kGroup);
   parallel_blocks(groups, x.rows_ * count * inputs_, [&](int64_t g) {
     kernels::StripRange part = all;
     part.first = all.first + g * kGroup;

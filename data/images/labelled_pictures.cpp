@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <iterator>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
@@ -226,7 +227,7 @@ void check_classes(const std::string& path, const std::vector<std::string>& name
 
 // Moves a fifth of the pictures from `train` to a test set.
 std::vector<PictureFile> take_test_share(const std::string& path, std::vector<PictureFile>& train) {
-  const auto n = std::ssize(train), held = (n + kTestShare - 1) / kTestShare;
+  const auto n = std::ssize(train), held = ceil_div(n, kTestShare);
   check_io(n > held, "{}: {} pictures are too few to hold some out as the test set", path, n);
   std::vector<PictureFile> test(train.begin(), train.begin() + held);
   train.erase(train.begin(), train.begin() + held);

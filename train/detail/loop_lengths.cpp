@@ -4,14 +4,10 @@
 
 #include <algorithm>
 
+#include "tern/core/base/ceil_div.h"
 #include "tern/train/loop.h"
 
 namespace tern::training {
-namespace {
-
-int64_t parts_of(int64_t all, int64_t part) { return (all + part - 1) / part; }
-
-}  // namespace
 
 int64_t Loop::steps() const { return feed_->own_step ? state_.own_steps : learner_.steps(); }
 
@@ -33,7 +29,7 @@ bool Loop::finished() const {
 }
 
 // The number of steps in the loader's current epoch.
-int64_t Loop::steps_in_data_epoch() const { return parts_of(state_.batches, options_.accumulate); }
+int64_t Loop::steps_in_data_epoch() const { return ceil_div(state_.batches, options_.accumulate); }
 
 int64_t Loop::total_steps() const {
   return options_.steps > 0 ? options_.steps : options_.epochs * steps_in_data_epoch();
@@ -43,7 +39,7 @@ int64_t Loop::epochs() const {
   if (!by_steps()) return options_.epochs;
   const int64_t each =
       options_.evaluate_steps > 0 ? options_.evaluate_steps : steps_in_data_epoch();
-  return std::max(parts_of(total_steps(), each), std::ssize(history()));
+  return std::max(ceil_div(total_steps(), each), std::ssize(history()));
 }
 
 // The number of steps in the loop's current epoch.
@@ -51,7 +47,7 @@ int64_t Loop::steps_in_epoch() const {
   const int64_t each =
       options_.evaluate_steps > 0
           ? options_.evaluate_steps
-          : state_.epoch_steps + parts_of(state_.batches - state_.batch, options_.accumulate);
+          : state_.epoch_steps + ceil_div(state_.batches - state_.batch, options_.accumulate);
   return std::min(each, state_.epoch_steps + std::max<int64_t>(total_steps() - steps(), 0));
 }
 
