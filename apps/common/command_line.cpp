@@ -302,4 +302,10 @@ Setting& add_matmul(Settings& s, std::string& matmul, const std::string& precisi
       .group(Group::memory);
 }
 
+void add_computing(Settings& s, std::string& precision, std::string& matmul, int& threads) {
+  add_precision(s, precision);
+  add_matmul(s, matmul, precision);
+  add_threads(s, threads);
+}
+
 }  // namespace tern::apps
