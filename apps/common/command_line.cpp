@@ -200,6 +200,13 @@ std::string text_of(const Program& program, int argc, const char* const* argv) {
 
 }  // namespace
 
+GivenKeys given_keys(const Settings& settings, const Given& given) {
+  GivenKeys keys;
+  for (const Setting& s : settings.rows())
+    if (!s.flags.empty() && given(s.names()[0])) keys.push_back(s.key);
+  return keys;
+}
+
 bool Given::operator()(const std::string& flag) const {
   return std::any_of(flags_.begin(), flags_.end(),
                      [&](const Words& names) { return is_one_of(names, flag); });

@@ -28,6 +28,8 @@ class Given {
   std::string text_;
 };
 
+GivenKeys given_keys(const Settings& settings, const Given& given);
+
 /// One command of a program: `lm generate`.
 struct Command {
   std::string name = {};   ///< empty if the program has only one command

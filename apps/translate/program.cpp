@@ -62,9 +62,7 @@ void fit_own(TrainConfig& c, const Given& given) {
 
 void check_train(TranslateFlags& f, const Given& given) {
   TrainConfig& c = f.config;
-  const Settings list = settings_of(c);
-  for (const Setting& s : list.rows())
-    if (!s.flags.empty() && given(s.names()[0])) f.given.push_back(s.key);
+  f.given = given_keys(settings_of(c), given);
   if (c.preset == kOwn) fit_own(c, given);
   if (!c.from.empty()) take_from(c, given);
   if (!given("--optimizer") && c.weight_decay > 0) c.optimizer = "adamw";
