@@ -200,6 +200,13 @@ std::string text_of(const Program& program, int argc, const char* const* argv) {
 
 }  // namespace
 
+GivenKeys given_keys(const Settings& settings, const Given& given) {
+  GivenKeys keys;
+  for (const Setting& s : settings.rows())
+    if (!s.flags.empty() && given(s.names()[0])) keys.push_back(s.key);
+  return keys;
+}
+
 bool Given::operator()(const std::string& flag) const {
   return std::any_of(flags_.begin(), flags_.end(),
                      [&](const Words& names) { return is_one_of(names, flag); });
@@ -300,6 +307,12 @@ Setting& add_matmul(Settings& s, std::string& matmul, const std::string& precisi
             "processors that have AVX2, AVX-512 or NEON, or the BLAS library")
       .only_if(precision == "f32", "products in bf16 are tern's own")
       .group(Group::memory);
+}
+
+void add_computing(Settings& s, std::string& precision, std::string& matmul, int& threads) {
+  add_precision(s, precision);
+  add_matmul(s, matmul, precision);
+  add_threads(s, threads);
 }
 
 }  // namespace tern::apps

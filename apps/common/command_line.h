@@ -28,6 +28,8 @@ class Given {
   std::string text_;
 };
 
+GivenKeys given_keys(const Settings& settings, const Given& given);
+
 /// One command of a program: `lm generate`.
 struct Command {
   std::string name = {};   ///< empty if the program has only one command
@@ -73,5 +75,7 @@ bool has_flag(const std::string& flag, int argc, char** argv);
 Setting& add_threads(Settings& settings, int& threads);
 Setting& add_precision(Settings& settings, std::string& precision);
 Setting& add_matmul(Settings& settings, std::string& matmul, const std::string& precision);
+/// All three rows, for a command that uses a trained model.
+void add_computing(Settings& settings, std::string& precision, std::string& matmul, int& threads);
 
 }  // namespace tern::apps

@@ -411,4 +411,19 @@ std::string save_page(const training::Loop& loop, const std::string& html) {
   return path;
 }
 
+void end_run(const training::Loop& loop, const Ending& end) {
+  const std::string weights = loop.folder().weights();
+  const training::EpochRecord& best = loop.best_epoch();
+  const std::string path = save_page(loop, end.page);
+  for (const std::string& sample : end.samples) training::say("\n" + sample, loop.output());
+  training::say("", loop.output());
+  if (std::isnan(best["valid_loss"]))
+    training::say(fmt::format("weights of {} {}: {}", loop.epoch_word(), best.epoch, weights));
+  else
+    training::say(
+        fmt::format("best {} {}: {}, {}", loop.epoch_word(), best.epoch, end.scores, weights));
+  training::say(fmt::format("report{}: {}", end.attention ? " with attention" : "", path),
+                loop.output());
+}
+
 }  // namespace tern::apps

@@ -122,4 +122,15 @@ std::string sections_with_contents(const std::vector<Section>& sections);
 /// or removed.
 std::string save_page(const training::Loop& loop, const std::string& html);
 
+/// The report, and the texts that a program prints at the end of a training.
+struct Ending {
+  std::string page;  ///< the report
+  bool attention;    ///< whether the report shows attention
+  std::vector<std::string> samples = {};
+  std::string scores = {};  ///< validation scores of the best epoch: "valid ppl 12.34"
+};
+/// Saves the report. Prints the samples, the best epoch with its scores and the file of its
+/// weights, and the path of the report. Without validation (valid_loss is NaN) it prints no scores.
+void end_run(const training::Loop& loop, const Ending& ending);
+
 }  // namespace tern::apps

@@ -168,6 +168,9 @@ class Settings {
 
 bool is_one_of(const std::vector<std::string>& words, const std::string& word);
 
+/// Keys of settings whose flags were given.
+using GivenKeys = std::vector<std::string>;
+
 /// The flags of all rows, each with all its names.
 std::vector<std::string> flag_names(const Settings& settings);
 

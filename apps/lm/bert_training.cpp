@@ -184,14 +184,14 @@ std::string BertKind::data_text(const BertCorpus& corpus) {
 
 Ending BertKind::ending(const TrainConfig&, const BertCorpus& corpus, const training::Loop& loop,
                         const RunSummary& run) {
-  const std::string& folder = loop.folder().path;
-  const LoadedBert bert = load_bert_folder(folder);
+  const LoadedBert bert = load_bert_folder(loop.folder().path);
+  const training::EpochRecord& best = loop.best_epoch();
   BertReport report{.run = run, .samples = samples(bert, corpus)};
   if (!report.samples.empty()) report.attention = explain(bert, report.samples[0].masked);
   Ending end{.page = make_report(report),
              .attention = !report.attention.groups.empty(),
-             .reached = fmt::format(" of masked words, {:.1f} % right",
-                                    100 * loop.best_epoch()["valid_words"])};
+             .scores = fmt::format("valid ppl {:.2f} of masked words, {:.1f} % right",
+                                   best["valid_ppl"], 100 * best["valid_words"])};
   for (const FilledSample& s : report.samples)
     end.samples.push_back(s.masked + "\n" + describe_filled(s.filled));
   return end;

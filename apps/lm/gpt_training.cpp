@@ -156,8 +156,8 @@ std::string GptKind::documents(const TrainConfig& c, const Corpus& corpus) {
 
 Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const training::Loop& loop,
                        const RunSummary& run) {
-  const std::string& folder = loop.folder().path;
-  LoadedModel m = load_folder(folder);
+  LoadedModel m = load_folder(loop.folder().path);
+  const training::EpochRecord& best = loop.best_epoch();
   m.model.pack_if_possible(/*keep=*/true);
   LmReport report{.run = run,
                   .samples = samples(m, corpus, c.seed),
@@ -171,10 +171,10 @@ Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const trainin
     report.before = first_model<GptKind>(c, corpus).heatmaps(tokens);
     report.after = m.model.heatmaps(tokens);
   }
-  Ending end{
-      .page = make_report(report),
-      .attention = !report.attention.groups.empty(),
-      .reached = fmt::format(", {:.3f} bits/byte", loop.best_epoch()["valid_bits_per_byte"])};
+  Ending end{.page = make_report(report),
+             .attention = !report.attention.groups.empty(),
+             .scores = fmt::format("valid ppl {:.2f}, {:.3f} bits/byte", best["valid_ppl"],
+                                   best["valid_bits_per_byte"])};
   if (!report.samples.empty())
     end.samples.push_back("Lines of the validation text; the model's text follows the bar:");
   for (const SampleText& s : report.samples) end.samples.push_back(s.prompt + " |" + s.text);

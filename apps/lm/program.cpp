@@ -20,9 +20,7 @@ constexpr const char* kAbout =
 
 void add_model(Settings& s, LmFlags& f, const char* about) {
   s.text("model", f.model, "DIR", about).must_be_given();
-  add_precision(s, f.config.precision);
-  add_matmul(s, f.config.matmul, f.config.precision);
-  add_threads(s, f.train.threads);
+  add_computing(s, f.config.precision, f.config.matmul, f.train.threads);
 }
 
 void add_int8(Settings& s, LmFlags& f) {

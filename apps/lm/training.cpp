@@ -1,4 +1,4 @@
-// The parts of training that GPTs and BERTs share: loop options, validation bar, final messages.
+// The parts of training that GPTs and BERTs share: loop options and the validation.
 #include "tern/apps/lm/training.h"
 
 #include <fmt/format.h>
@@ -34,21 +34,6 @@ void check_validation(const training::Loop& loop, double nats, double loss) {
   if (!std::isfinite(nats))
     throw training::Diverged(fmt::format("the validation's loss after {} {} is {}",
                                          loop.epoch_word(), loop.epoch(), loss));
-}
-
-void end_run(const training::Loop& loop, const Ending& end) {
-  const std::string weights = loop.folder().weights();
-  const training::EpochRecord& best = loop.best_epoch();
-  const std::string path = save_page(loop, end.page);
-  for (const std::string& sample : end.samples) training::say("\n" + sample, loop.output());
-  training::say("", loop.output());
-  if (std::isnan(best["valid_loss"]))
-    training::say(fmt::format("weights of {} {}: {}", loop.epoch_word(), best.epoch, weights));
-  else
-    training::say(fmt::format("best {} {}: valid ppl {:.2f}{}, {}", loop.epoch_word(), best.epoch,
-                              best["valid_ppl"], end.reached, weights));
-  training::say(fmt::format("report{}: {}", end.attention ? " with attention" : "", path),
-                loop.output());
 }
 
 }  // namespace tern::apps::lm

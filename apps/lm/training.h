@@ -35,15 +35,6 @@ training::Progress validation_bar(const training::Loop& loop, const char* unit, 
 /// Throws Diverged unless the nats of a validation are finite.
 void check_validation(const training::Loop& loop, double nats, double loss);
 
-/// The report, and the texts that the program prints at the end.
-struct Ending {
-  std::string page;
-  bool attention;  ///< whether the page shows attention
-  std::vector<std::string> samples = {};
-  std::string reached = {};  ///< ", 1.234 bits/byte"
-};
-void end_run(const training::Loop& loop, const Ending& ending);
-
 /// Steps of the whole run. (The epochs of a bert differ by a batch or two; this uses the first.)
 template <class Corpus>
 int64_t total_steps(const TrainConfig& c, const Corpus& corpus) {

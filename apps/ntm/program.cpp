@@ -77,9 +77,7 @@ void add_eval_settings(Settings& s, NtmFlags& f) {
   s.number("seed", f.seed, {}, "random seed of the sequences");
   s.text("attention", f.attention, "FILE.html|.svg|.png",
          "write the weightings of a sequence of the first length");
-  add_precision(s, f.config.precision);
-  add_matmul(s, f.config.matmul, f.config.precision);
-  add_threads(s, f.train.threads);
+  add_computing(s, f.config.precision, f.config.matmul, f.train.threads);
 }
 
 }  // namespace

@@ -10,10 +10,6 @@
 namespace tern::apps::train_cifar {
 namespace {
 
-bool has(const GivenKeys& given, const char* key) {
-  return std::find(given.begin(), given.end(), key) != given.end();
-}
-
 // The recipe for a kind of data. A convolutional stem learns from few pictures. Digits are easy,
 // and must not be mirrored. With weights to start from, the model is already known.
 TrainOptions recipe_for(const std::string& kind, const TrainOptions& flags) {
@@ -55,17 +51,17 @@ int64_t side_for(TrainOptions o, const std::string& kind) {
 
 void choose_model(TrainOptions& o, const GivenKeys& given) {
   const std::string kind = o.data.empty() ? "" : datasets::labelled_kind(o.data);
-  if (!has(given, "model") && kind != "" && kind != "CIFAR-10") {
+  if (!is_one_of(given, "model") && kind != "" && kind != "CIFAR-10") {
     TrainOptions chosen = recipe_for(kind, o);
     copy_settings(given, o, chosen);
     o = chosen;
   }
   // After 12 epochs on scikit-learn's digits, top-1 is 98.3 % without flips and 95.0 % with flips.
-  const bool own = kind == "pictures" && o.augment != "none" && !has(given, "augment");
-  if (own && !has(given, "flip")) o.flip = false;
-  check(!has(given, "flip") || o.augment != "none",
+  const bool own = kind == "pictures" && o.augment != "none" && !is_one_of(given, "augment");
+  if (own && !is_one_of(given, "flip")) o.flip = false;
+  check(!is_one_of(given, "flip") || o.augment != "none",
         "--flip and --no-flip would change nothing: the augmentation is none; give --augment");
-  if (!has(given, "pictures.side")) o.form.side = side_for(o, kind);
+  if (!is_one_of(given, "pictures.side")) o.form.side = side_for(o, kind);
 }
 
 void choose_length(TrainOptions& o, const GivenKeys& given, const LabelledPictures& data) {
@@ -74,17 +70,17 @@ void choose_length(TrainOptions& o, const GivenKeys& given, const LabelledPictur
   // About 16 steps per epoch, and enough epochs for about 30,000 pictures.
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(images) / 16));
   const auto batch = static_cast<double>(o.batch);
-  if (!has(given, "batch")) o.batch = std::clamp<int64_t>(power, 8, 64);
+  if (!is_one_of(given, "batch")) o.batch = std::clamp<int64_t>(power, 8, 64);
   if (o.optimizer == "sgd" &&
-      !has(given, "lr"))  // Goyal et al. 2017, "Accurate, Large Minibatch SGD"
+      !is_one_of(given, "lr"))  // Goyal et al. 2017, "Accurate, Large Minibatch SGD"
     o.lr *= static_cast<double>(o.batch) / batch;
-  const bool length_given = has(given, "epochs") || has(given, "steps");
+  const bool length_given = is_one_of(given, "epochs") || is_one_of(given, "steps");
   if (!length_given) o.epochs = std::clamp<int64_t>(30'000 / images, 10, 100);
   if (!o.init.empty()) {  // pretrained weights need less training
-    if (!has(given, "lr")) o.lr = std::min(o.lr, 1e-4);
+    if (!is_one_of(given, "lr")) o.lr = std::min(o.lr, 1e-4);
     if (!length_given) o.epochs = std::max<int64_t>(o.epochs / 3, 5);
   }
-  if (!has(given, "warmup") && o.schedule != "constant")
+  if (!is_one_of(given, "warmup") && o.schedule != "constant")
     o.warmup = run_steps(o, total_steps(o, data.train.size())) / 20;
 }
 

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/apps/train_cifar/views.h"
 #include "tern/train/optimizer.h"
@@ -153,7 +151,7 @@ void copy_settings(const GivenKeys& keys, TrainOptions from, TrainOptions& to) {
   const Settings source = settings_of(from);
   Settings target = settings_of(to);
   for (const Setting& s : source.rows())
-    if (std::find(keys.begin(), keys.end(), s.key) != keys.end())
+    if (is_one_of(keys, s.key))
       std::visit(
           [&]<class T>(const T* value) { *std::get<T*>(target.find(s.key)->value) = *value; },
           s.value);

@@ -51,8 +51,6 @@ TrainOptions default_options(const std::string& model);
 /// A line for each model whose defaults differ from gmlp-4m's: the flags that would set them.
 std::string other_defaults();
 
-/// The keys of settings whose flags were given.
-using GivenKeys = std::vector<std::string>;
 /// Copies these settings.
 void copy_settings(const GivenKeys& keys, TrainOptions from, TrainOptions& to);
 /// The flags that turn one configuration into the other, such as " --lr 0.001 --batch 64".

@@ -11,6 +11,7 @@
 #include "tern/apps/common/folder.h"
 #include "tern/apps/common/run_page.h"
 #include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/weights_fit.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/reading.h"
@@ -78,17 +79,10 @@ void add_settings(Settings& s, CifarFlags& f) {
       .only_if(predicts, "it is for --predict");
 }
 
-GivenKeys given_keys(TrainOptions& o, const Given& given) {
-  const Settings list = settings_of(o);
-  GivenKeys keys = {"parallel.blocks"};  // not chosen by the data, but perhaps for mpirun's ranks
-  for (const Setting& s : list.rows())
-    if (given(s.flags.substr(0, s.flags.find(',')))) keys.push_back(s.key);
-  return keys;
-}
-
 // Completes the flags of a new run.
 void complete_flags(CifarFlags& f, const Given& given) {
-  f.given = given_keys(f.options, given);
+  f.given = given_keys(settings_of(f.options), given);
+  f.given->push_back("parallel.blocks");  // not chosen by the data, but perhaps for mpirun's ranks
   if (!f.options.init.empty()) f.options.init = weights_at("--init", f.options.init);
   if (!f.model_given && !f.options.init.empty()) {
     TrainOptions o = default_options(find_classifier(model_of_weights(f.options.init)).name);

@@ -8,9 +8,6 @@
 
 namespace tern::apps::translate {
 
-/// Keys of settings whose flags were given.
-using GivenKeys = std::vector<std::string>;
-
 /// Whether most letters of the target sides also occur in the source sides, so that one vocabulary
 /// suits both languages.
 bool have_same_letters(const std::vector<datasets::SentencePair>& pairs);

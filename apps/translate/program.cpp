@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <iostream>
 
@@ -63,9 +62,7 @@ void fit_own(TrainConfig& c, const Given& given) {
 
 void check_train(TranslateFlags& f, const Given& given) {
   TrainConfig& c = f.config;
-  const Settings list = settings_of(c);
-  for (const Setting& s : list.rows())
-    if (!s.flags.empty() && given(s.names()[0])) f.given.push_back(s.key);
+  f.given = given_keys(settings_of(c), given);
   if (c.preset == kOwn) fit_own(c, given);
   if (!c.from.empty()) take_from(c, given);
   if (!given("--optimizer") && c.weight_decay > 0) c.optimizer = "adamw";
@@ -74,9 +71,7 @@ void check_train(TranslateFlags& f, const Given& given) {
 
 void add_model(Settings& s, TranslateFlags& f) {
   s.text("model", f.model, "DIR", "folder of a trained model").must_be_given();
-  add_precision(s, f.config.precision);
-  add_matmul(s, f.config.matmul, f.config.precision);
-  add_threads(s, f.train.threads);
+  add_computing(s, f.config.precision, f.config.matmul, f.train.threads);
 }
 
 void add_search(Settings& s, SearchOptions& o) {
@@ -435,7 +430,6 @@ Facts TranslateProgram::describe() const {
 // Writes the report on the kept weights, and prints samples.
 bool TranslateProgram::finish() {
   const training::Loop& loop = training->loop;
-  const std::string weights = loop.folder().weights();
   const training::EpochRecord& best = loop.best_epoch();
   const Translator translator = load_translator(loop.folder().path);
   const TranslationExamples examples =
@@ -444,20 +438,13 @@ bool TranslateProgram::finish() {
       summary_of(fmt::format("{} on {}", config.model.model,
                              is_demo(config) ? "generated pairs" : "sentence pairs"),
                  facts, record, loop);
-  const std::string page =
-      save_page(loop, make_report(run, examples, std::ssize(corpus.valid_text)));
-  for (const SampleTranslation& s : examples.even)
-    training::say("\n" + sample_text(s), loop.output());
-  training::say("", loop.output());
-  if (std::isnan(best["valid_loss"]))
-    training::say(fmt::format("weights of {} {}: {}", loop.epoch_word(), best.epoch, weights));
-  else
-    training::say(fmt::format("best {} {}: valid ppl {:.4f}, BLEU {:.2f}, {}", loop.epoch_word(),
-                              best.epoch, best["valid_ppl"], best["valid_bleu"], weights));
-  const bool attention = std::any_of(examples.even.begin(), examples.even.end(),
-                                     [](const auto& s) { return !s.attention.groups.empty(); });
-  training::say(fmt::format("report{}: {}", attention ? " with attention" : "", page),
-                loop.output());
+  Ending end{.page = make_report(run, examples, std::ssize(corpus.valid_text)),
+             .attention = std::any_of(examples.even.begin(), examples.even.end(),
+                                      [](const auto& s) { return !s.attention.groups.empty(); }),
+             .scores = fmt::format("valid ppl {:.4f}, BLEU {:.2f}", best["valid_ppl"],
+                                   best["valid_bleu"])};
+  for (const SampleTranslation& s : examples.even) end.samples.push_back(sample_text(s));
+  end_run(loop, end);
   return true;
 }
 

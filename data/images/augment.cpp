@@ -16,15 +16,13 @@ constexpr uint8_t kGray = 128;
 constexpr double kMostMagnitude = 30;
 
 // An operation of RandAugment at a level of 0 ... 1, or -1 ... 1 if it has a sign.
-template <class P>
 struct Operation {
-  P (*apply)(const P& x, double level);
+  SquarePicture (*apply)(const SquarePicture& x, double level);
   bool has_sign;
 };
 
 // The translation in pixels: 150 / 331 of the side at level 1; 331 is ImageNet's side.
-template <class P>
-int translation(const P& x, double level) {
+int translation(const SquarePicture& x, double level) {
   return static_cast<int>(150.0 / 331 * picture_side(x) * level);
 }
 
@@ -35,28 +33,36 @@ int solarize_threshold(double level) {
   return static_cast<int>(std::ceil(255 * (1 - level) - 1e-9));
 }
 
-template <class P>
-constexpr Operation<P> kOperations[] = {
-    {[](const P& x, double) { return x; }, false},
-    {[](const P& x, double) { return autocontrast(x); }, false},
-    {[](const P& x, double) { return equalize(x); }, false},
-    {[](const P& x, double l) { return rotate(x, 30 * l, kGray); }, true},
-    {[](const P& x, double l) { return solarize(x, solarize_threshold(l)); }, false},
-    {[](const P& x, double l) { return adjust_color(x, factor(l)); }, true},
-    {[](const P& x, double l) { return posterize(x, 8 - static_cast<int>(4 * l + .5)); }, false},
-    {[](const P& x, double l) { return adjust_contrast(x, factor(l)); }, true},
-    {[](const P& x, double l) { return adjust_brightness(x, factor(l)); }, true},
-    {[](const P& x, double l) { return adjust_sharpness(x, factor(l)); }, true},
-    {[](const P& x, double l) {
+constexpr Operation kOperations[] = {
+    {[](const SquarePicture& x, double) { return x; }, false},
+    {[](const SquarePicture& x, double) { return autocontrast(x); }, false},
+    {[](const SquarePicture& x, double) { return equalize(x); }, false},
+    {[](const SquarePicture& x, double l) { return rotate(x, 30 * l, kGray); }, true},
+    {[](const SquarePicture& x, double l) { return solarize(x, solarize_threshold(l)); }, false},
+    {[](const SquarePicture& x, double l) { return adjust_color(x, factor(l)); }, true},
+    {[](const SquarePicture& x, double l) {
+       return posterize(x, 8 - static_cast<int>(4 * l + .5));
+     },
+     false},
+    {[](const SquarePicture& x, double l) { return adjust_contrast(x, factor(l)); }, true},
+    {[](const SquarePicture& x, double l) { return adjust_brightness(x, factor(l)); }, true},
+    {[](const SquarePicture& x, double l) { return adjust_sharpness(x, factor(l)); }, true},
+    {[](const SquarePicture& x, double l) {
        return affine(x, {1, .3 * l, 0, 0, 1, 0}, kGray);
      },
      true},
-    {[](const P& x, double l) {
+    {[](const SquarePicture& x, double l) {
        return affine(x, {1, 0, 0, .3 * l, 1, 0}, kGray);
      },
      true},
-    {[](const P& x, double l) { return shift_flip(x, translation(x, l), 0, false, kGray); }, true},
-    {[](const P& x, double l) { return shift_flip(x, 0, translation(x, l), false, kGray); }, true},
+    {[](const SquarePicture& x, double l) {
+       return shift_flip(x, translation(x, l), 0, false, kGray);
+     },
+     true},
+    {[](const SquarePicture& x, double l) {
+       return shift_flip(x, 0, translation(x, l), false, kGray);
+     },
+     true},
 };
 
 // Sets a square to 0: side x side pixels around a random one of whole x whole, clipped at the
@@ -83,13 +89,12 @@ AugmentOptions AugmentOptions::named(std::string_view name) {
   return {.crop_padding = 4, .flip = true, .randaugment = 2, .magnitude = 9, .cutout = 8};
 }
 
-template <class P>
-P rand_augment(const P& x, int count, double magnitude, Rng& rng) {
+SquarePicture rand_augment(const SquarePicture& x, int count, double magnitude, Rng& rng) {
   check(magnitude >= 0 && magnitude <= kMostMagnitude,
         "rand_augment: magnitude must be in [0, {}], got {}", kMostMagnitude, magnitude);
-  P y = x;
+  SquarePicture y = x;
   for (int i = 0; i < count; ++i) {
-    const Operation<P>& op = kOperations<P>[rng.below(std::ssize(kOperations<P>))];
+    const Operation& op = kOperations[rng.below(std::ssize(kOperations))];
     const bool negative = rng.next_u32() & 1;
     const double level = magnitude / kMostMagnitude;
     y = op.apply(y, op.has_sign && negative ? -level : level);
@@ -97,8 +102,7 @@ P rand_augment(const P& x, int count, double magnitude, Rng& rng) {
   return y;
 }
 
-template <class P>
-void normalize(const P& x, const Normalization& n, float* out) {
+void normalize(const SquarePicture& x, const Normalization& n, float* out) {
   const int pixels = static_cast<int>(x.size()) / kImageChannels;
   for (int c = 0; c < kImageChannels; ++c) {
     const auto scale = static_cast<float>(1 / (255 * n.std[c]));
@@ -109,11 +113,11 @@ void normalize(const P& x, const Normalization& n, float* out) {
   }
 }
 
-template <class P>
-void augment(const P& x, const AugmentOptions& options, const Normalization& normalization,
-             Rng& rng, float* out, std::optional<bool> mirrored) {
-  const P* current = &x;
-  P moved, changed;
+void augment(const SquarePicture& x, const AugmentOptions& options,
+             const Normalization& normalization, Rng& rng, float* out,
+             std::optional<bool> mirrored) {
+  const SquarePicture* current = &x;
+  SquarePicture moved, changed;
   if (options.crop_padding > 0 || options.flip) {
     const int64_t places = 2 * options.crop_padding + 1;
     const int right = static_cast<int>(rng.below(places)) - options.crop_padding;
@@ -130,14 +134,5 @@ void augment(const P& x, const AugmentOptions& options, const Normalization& nor
   normalize(*current, normalization, out);
   if (options.cutout > 0) cut_out(out, picture_side(x), options.cutout, rng);
 }
-
-template Image rand_augment(const Image&, int, double, Rng&);
-template SquarePicture rand_augment(const SquarePicture&, int, double, Rng&);
-template void normalize(const Image&, const Normalization&, float*);
-template void normalize(const SquarePicture&, const Normalization&, float*);
-template void augment(const Image&, const AugmentOptions&, const Normalization&, Rng&, float*,
-                      std::optional<bool>);
-template void augment(const SquarePicture&, const AugmentOptions&, const Normalization&, Rng&,
-                      float*, std::optional<bool>);
 
 }  // namespace tern::datasets

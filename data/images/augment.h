@@ -1,6 +1,5 @@
 // Random changes of training pictures, and conversion from bytes to network inputs. All random
-// numbers come from the given Rng: the same generator gives the same picture. P is Image, or
-// SquarePicture (image_ops.h) for any other side S.
+// numbers come from the given Rng: the same generator gives the same picture.
 #pragma once
 
 #include <array>
@@ -41,18 +40,16 @@ struct AugmentOptions {
 /// autocontrast, equalize, rotate, solarize, color, posterize, contrast, brightness, sharpness,
 /// shear x/y and translate x/y, each at `magnitude` (0 to 30, scales as in torchvision) with a
 /// random sign. Pixels from outside are grey (128).
-template <class P>
-P rand_augment(const P& x, int count, double magnitude, Rng& rng);
+SquarePicture rand_augment(const SquarePicture& x, int count, double magnitude, Rng& rng);
 
 /// Writes the normalised picture (3, S, S) to `out`.
-template <class P>
-void normalize(const P& x, const Normalization& normalization, float* out);
+void normalize(const SquarePicture& x, const Normalization& normalization, float* out);
 
 /// Augments, normalises and writes a picture (3, S, S) to `out`. `mirrored` decides whether to
 /// mirror it; without a value, `options.flip` and chance decide.
-template <class P>
-void augment(const P& x, const AugmentOptions& options, const Normalization& normalization,
-             Rng& rng, float* out, std::optional<bool> mirrored = {});
+void augment(const SquarePicture& x, const AugmentOptions& options,
+             const Normalization& normalization, Rng& rng, float* out,
+             std::optional<bool> mirrored = {});
 
 // ---- Mixing the images of a batch --------------------------------------------------------------
 /// alpha of the Beta(alpha, alpha) from which lambda is drawn; 0: off. If both are on, each batch

@@ -1,8 +1,9 @@
-// A 32x32 colour image as bytes.
+// Colour pictures as bytes: 32x32 images, and square pictures of any side.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 namespace tern::datasets {
 
@@ -13,5 +14,8 @@ constexpr int kImageBytes = kImageChannels * kImagePixels;
 
 /// (3, 32, 32): the red, the green and the blue plane, each row by row from the top.
 using Image = std::array<uint8_t, kImageBytes>;
+
+/// (3, S, S) for any side S: the planes as in Image.
+using SquarePicture = std::vector<uint8_t>;
 
 }  // namespace tern::datasets

@@ -17,13 +17,9 @@ namespace {
 using Table = std::array<uint8_t, 256>;
 using Histogram = std::array<int, 256>;
 
-template <class P>
-int pixels_of(const P& x) {
-  return static_cast<int>(x.size()) / kImageChannels;
-}
+int pixels_of(const SquarePicture& x) { return static_cast<int>(x.size()) / kImageChannels; }
 
 // A black picture of the same size.
-Image black(const Image&) { return {}; }
 SquarePicture black(const SquarePicture& x) { return SquarePicture(x.size()); }
 
 Histogram histogram(const uint8_t* plane, int pixels) {
@@ -33,9 +29,9 @@ Histogram histogram(const uint8_t* plane, int pixels) {
 }
 
 // Replaces every byte by table(channel)[byte].
-template <class P, class MakeTable>
-P look_up(const P& x, MakeTable table) {
-  P y = black(x);
+template <class MakeTable>
+SquarePicture look_up(const SquarePicture& x, MakeTable table) {
+  SquarePicture y = black(x);
   const int pixels = pixels_of(x);
   for (int c = 0; c < kImageChannels; ++c) {
     const Table t = table(c);
@@ -54,9 +50,8 @@ Table tabulate(F f) {
 // from + factor * (x - from), truncated and clamped (Pillow's Image.blend). Product and sum are
 // each rounded to float, as in Pillow. Computing them in double, where both are exact, keeps
 // compilers from fusing them, which would truncate some integers to the next lower one.
-template <class P>
-P blend(const P& from, const P& x, float factor) {
-  P y = black(x);
+SquarePicture blend(const SquarePicture& from, const SquarePicture& x, float factor) {
+  SquarePicture y = black(x);
   simd([a = from.data(), b = x.data(), out = y.data(), factor, bytes = static_cast<int>(x.size())] {
     for (int i = 0; i < bytes; ++i) {
       const auto product = static_cast<float>(static_cast<double>(factor) * (b[i] - a[i]));
@@ -70,9 +65,8 @@ P blend(const P& from, const P& x, float factor) {
 }
 
 // ITU-R 601 luma in 16 bits, as Pillow's convert("L"), written to all three planes.
-template <class P>
-P gray(const P& x) {
-  P y = black(x);
+SquarePicture gray(const SquarePicture& x) {
+  SquarePicture y = black(x);
   const int pixels = pixels_of(x);
   const uint8_t *r = x.data(), *g = r + pixels, *b = g + pixels;
   for (int i = 0; i < pixels; ++i)
@@ -82,9 +76,8 @@ P gray(const P& x) {
 }
 
 // ImageFilter.SMOOTH: the mean of 3x3 pixels with weight 5 at the centre; borders do not change.
-template <class P>
-P smooth(const P& x) {
-  P y = x;
+SquarePicture smooth(const SquarePicture& x) {
+  SquarePicture y = x;
   const int side = picture_side(x);
   for (int c = 0; c < kImageChannels; ++c)
     for (int row = 1; row < side - 1; ++row) {
@@ -108,9 +101,8 @@ int picture_side(const SquarePicture& x) {
   return side;
 }
 
-template <class P>
-P shift_flip(const P& x, int right, int down, bool flip, uint8_t fill) {
-  P y = black(x);
+SquarePicture shift_flip(const SquarePicture& x, int right, int down, bool flip, uint8_t fill) {
+  SquarePicture y = black(x);
   const int side = picture_side(x);
   const int first = std::clamp(right, 0, side), last = std::clamp(side + right, 0, side);
   for (int c = 0; c < kImageChannels; ++c)
@@ -126,9 +118,8 @@ P shift_flip(const P& x, int right, int down, bool flip, uint8_t fill) {
   return y;
 }
 
-template <class P>
-P shift_flip_reflected(const P& x, int right, int down, bool flip) {
-  P y = black(x);
+SquarePicture shift_flip_reflected(const SquarePicture& x, int right, int down, bool flip) {
+  SquarePicture y = black(x);
   const int side = picture_side(x);
   check(std::abs(right) < side && std::abs(down) < side,
         "shift_flip_reflected: a picture of {0} x {0} cannot move by ({1}, {2})", side, right,
@@ -144,8 +135,7 @@ P shift_flip_reflected(const P& x, int right, int down, bool flip) {
   return y;
 }
 
-template <class P>
-P autocontrast(const P& x) {
+SquarePicture autocontrast(const SquarePicture& x) {
   return look_up(x, [&](int c) {
     const auto plane = x.begin() + c * pixels_of(x);
     auto [low, high] = std::minmax_element(plane, plane + pixels_of(x));
@@ -157,8 +147,7 @@ P autocontrast(const P& x) {
   });
 }
 
-template <class P>
-P equalize(const P& x) {
+SquarePicture equalize(const SquarePicture& x) {
   return look_up(x, [&](int c) {
     const Histogram h = histogram(x.data() + c * pixels_of(x), pixels_of(x));
     int last = 255;  // the brightest value that occurs
@@ -170,49 +159,42 @@ P equalize(const P& x) {
   });
 }
 
-template <class P>
-P posterize(const P& x, int bits) {
+SquarePicture posterize(const SquarePicture& x, int bits) {
   const int mask = 0xff & ~((1 << (8 - bits)) - 1);
   return look_up(x, [&](int) { return tabulate([=](int v) { return v & mask; }); });
 }
 
-template <class P>
-P solarize(const P& x, int threshold) {
+SquarePicture solarize(const SquarePicture& x, int threshold) {
   return look_up(x,
                  [&](int) { return tabulate([=](int v) { return v < threshold ? v : 255 - v; }); });
 }
 
-template <class P>
-P adjust_brightness(const P& x, float factor) {
+SquarePicture adjust_brightness(const SquarePicture& x, float factor) {
   return blend(black(x), x, factor);
 }
 
-template <class P>
-P adjust_color(const P& x, float factor) {
+SquarePicture adjust_color(const SquarePicture& x, float factor) {
   return blend(gray(x), x, factor);
 }
 
-template <class P>
-P adjust_contrast(const P& x, float factor) {
-  P mean = gray(x);
+SquarePicture adjust_contrast(const SquarePicture& x, float factor) {
+  SquarePicture mean = gray(x);
   const int64_t pixels = pixels_of(x);
   const int64_t sum = std::accumulate(mean.begin(), mean.begin() + pixels, int64_t{0});
   std::fill(mean.begin(), mean.end(), static_cast<uint8_t>((2 * sum + pixels) / (2 * pixels)));
   return blend(mean, x, factor);
 }
 
-template <class P>
-P adjust_sharpness(const P& x, float factor) {
+SquarePicture adjust_sharpness(const SquarePicture& x, float factor) {
   return blend(smooth(x), x, factor);
 }
 
-template <class P>
-P affine(const P& x, const std::array<double, 6>& m, uint8_t fill) {
+SquarePicture affine(const SquarePicture& x, const std::array<double, 6>& m, uint8_t fill) {
   // Positions in 16.16 fixed point, as Pillow's.
   auto fix = [](double v) { return static_cast<int64_t>(std::floor(v * 65536 + 0.5)); };
   const int64_t xx = fix(m[0]), xy = fix(m[1]), yx = fix(m[3]), yy = fix(m[4]);
   const int64_t x0 = fix(m[2] + 0.5 * m[0] + 0.5 * m[1]), y0 = fix(m[5] + 0.5 * m[3] + 0.5 * m[4]);
-  P y = black(x);
+  SquarePicture y = black(x);
   const int side = picture_side(x), pixels = side * side;
   for (int row = 0; row < side; ++row)
     for (int col = 0; col < side; ++col) {
@@ -226,37 +208,11 @@ P affine(const P& x, const std::array<double, 6>& m, uint8_t fill) {
   return y;
 }
 
-template <class P>
-P rotate(const P& x, double degrees, uint8_t fill) {
+SquarePicture rotate(const SquarePicture& x, double degrees, uint8_t fill) {
   const double angle = -degrees * std::numbers::pi / 180, centre = picture_side(x) / 2.0;
   const double c = std::cos(angle), s = std::sin(angle);
   // p -> R (p - centre) + centre
   return affine(x, {c, s, centre - (c + s) * centre, -s, c, centre - (c - s) * centre}, fill);
 }
-
-template Image shift_flip(const Image&, int, int, bool, uint8_t);
-template Image shift_flip_reflected(const Image&, int, int, bool);
-template Image autocontrast(const Image&);
-template Image equalize(const Image&);
-template Image posterize(const Image&, int);
-template Image solarize(const Image&, int);
-template Image adjust_brightness(const Image&, float);
-template Image adjust_color(const Image&, float);
-template Image adjust_contrast(const Image&, float);
-template Image adjust_sharpness(const Image&, float);
-template Image affine(const Image&, const std::array<double, 6>&, uint8_t);
-template Image rotate(const Image&, double, uint8_t);
-template SquarePicture shift_flip(const SquarePicture&, int, int, bool, uint8_t);
-template SquarePicture shift_flip_reflected(const SquarePicture&, int, int, bool);
-template SquarePicture autocontrast(const SquarePicture&);
-template SquarePicture equalize(const SquarePicture&);
-template SquarePicture posterize(const SquarePicture&, int);
-template SquarePicture solarize(const SquarePicture&, int);
-template SquarePicture adjust_brightness(const SquarePicture&, float);
-template SquarePicture adjust_color(const SquarePicture&, float);
-template SquarePicture adjust_contrast(const SquarePicture&, float);
-template SquarePicture adjust_sharpness(const SquarePicture&, float);
-template SquarePicture affine(const SquarePicture&, const std::array<double, 6>&, uint8_t);
-template SquarePicture rotate(const SquarePicture&, double, uint8_t);
 
 }  // namespace tern::datasets

@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "tern/data/images/image_loader.h"
+#include "tern/data/images/cifar10.h"
+#include "tern/data/images/labelled_loader.h"
 #include "tern/data/images/picture.h"
 
 namespace tern::datasets {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/data/images/image_loader.h"
+#include "tern/data/images/labelled_loader.h"
 #include "tern/data/images/picture.h"
 #include "tern/data/loading/dataset.h"
 #include "tern/data/loading/loader.h"

@@ -2,7 +2,7 @@
 // (copies share their content). map, subset, limit, shuffle, concat and batch combine them. Nothing
 // is read or computed before a sample is requested.
 //
-//   Dataset<ImageSample> few = image_dataset(cifar.train).shuffle(7).limit(1000);
+//   Dataset<LabelledPicture> few = set.train.dataset(set.form).shuffle(7).limit(1000);
 //
 // To make your own, pass a function, or a type with size() and get():
 //

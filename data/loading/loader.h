@@ -4,7 +4,7 @@
 // batch's on (seed, epoch, batch). So batches are the same for any number of workers. A loader set
 // to a saved position continues exactly as the saved one, also within an epoch.
 //
-//   Loader<Batch> loader = image_loader(data, {.order = {.batch = 32, .seed = 1}});
+//   Loader<Batch> loader = labelled_loader(data, form, {.order = {.batch = 32, .seed = 1}});
 //   for (int64_t epoch = 0; epoch < 10; ++epoch)
 //     for (Batch& batch : loader) ...
 //

@@ -56,8 +56,8 @@ int main() {
   Tensor guess = argmax(model(pixels(digits.test_images)), 1);
   double right = mean(eq(guess, digits.test_labels).to(DType::f32)).item();
 
-  datasets::Cifar100 cifar = datasets::load_cifar100("cifar100");
-  auto images = datasets::image_loader(datasets::image_dataset(cifar.train), {.classes = 100});
+  datasets::LabelledPictures cifar = datasets::load_labelled_pictures("cifar100", 32);
+  auto images = datasets::labelled_loader(cifar.train.dataset(cifar.form), cifar.form, {});
   datasets::Batch batch = *images.next();
   fmt::print("{} of the digits are right; a batch of CIFAR-100 is {}\n", right,
              batch.images.shape());

@@ -10,8 +10,6 @@
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/images.h"
 #include "tern/apps/train_cifar/program.h"
-#include "tern/data/images/image_loader.h"
-#include "tern/data/images/image_ops.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/train/run_log.h"
 
@@ -189,28 +187,6 @@ TEST_CASE("train_cifar pictures: other sets are normalised by their own mean and
   }
 }
 
-TEST_CASE("train_cifar pictures: batches of 32 x 32 equal the image loader's bit for bit") {
-  const datasets::Cifar10 drawn = draw_cifar10(20, 10, 1);
-  const datasets::LoaderOptions order{.batch = 6, .seed = 3};
-  const auto strong = datasets::AugmentOptions::named("strong");
-  const datasets::MixOptions mix{.mixup = 0.2, .cutmix = 1};
-  auto expected = datasets::image_loader(datasets::image_dataset(drawn.train),
-                                         {.order = order, .augment = strong, .mix = mix});
-  auto found = datasets::labelled_loader(limited(LabelledPictures(drawn).train, {}, 0), {},
-                                         {.order = order, .augment = strong, .mix = mix});
-  int count = 0;
-  for (datasets::Batch& b : expected) {
-    const std::optional<datasets::Batch> other = found.next();
-    REQUIRE(other.has_value());
-    CHECK(other->images.to_vector<float>() == b.images.to_vector<float>());
-    CHECK(other->targets.to_vector<float>() == b.targets.to_vector<float>());
-    CHECK(other->labels.to_vector<int64_t>() == b.labels.to_vector<int64_t>());
-    CHECK(other->indices.to_vector<int64_t>() == b.indices.to_vector<int64_t>());
-    ++count;
-  }
-  CHECK(count == 4);
-}
-
 TEST_CASE("train_cifar pictures: grey pictures are augmented like the same pictures in colour") {
   const PictureForm colour{.normalization = {{.4, .4, .4}, {.3, .3, .3}}};
   PictureForm grey = colour;
@@ -266,33 +242,48 @@ TEST_CASE("train_cifar pictures: another side: pictures are shifted and mirrored
   CHECK(seen.size() > 12);  // of 162 possible views, by 20 pictures with repetitions
 }
 
-TEST_CASE("train_cifar pictures: strong augmentation at any side equals the data library's") {
-  for (const int64_t side : {12, 48}) {
-    const PictureForm form{.side = side};
-    auto bytes = std::make_shared<std::vector<uint8_t>>();
-    for (int64_t i = 0; i < 6 * form.numbers(); ++i)
-      bytes->push_back(static_cast<uint8_t>(i * 37 % 251 + 1));
-    const datasets::Dataset<LabelledPicture> set =
-        limited({{bytes, bytes->data()}, std::vector<int64_t>(6, 0)}, form, 0);
-    const auto strong = datasets::AugmentOptions::named("strong");
-    const datasets::LoaderOptions order{.batch = 6, .seed = 3};
-    auto found = datasets::labelled_loader(set, form, {.order = order, .augment = strong});
+TEST_CASE("train_cifar pictures: batches at any side equal the data library's bit for bit") {
+  const datasets::Cifar10 drawn = draw_cifar10(20, 10, 1);
+  const datasets::LoaderOptions order{.batch = 6, .seed = 3};
+  const auto strong = datasets::AugmentOptions::named("strong");
+  const datasets::MixOptions mix{.mixup = 0.2, .cutmix = 1};
+  for (const int64_t side : {12, 32, 48}) {
+    const LabelledPictures p(drawn, side);
+    const datasets::Dataset<LabelledPicture> set = limited(p.train, p.form, 0);
+    auto found =
+        datasets::labelled_loader(set, p.form, {.order = order, .augment = strong, .mix = mix});
     auto options = strong;
     options.cutout = static_cast<int>(side / 4);  // in proportion: 8 for a side of 32
-    auto expected = datasets::Loader<std::vector<float>>(
-        6,
+    auto expected = datasets::Loader<datasets::Batch>(
+        20,
         [&](const datasets::BatchPlan& plan) {
-          std::vector<float> all(static_cast<size_t>(6 * form.numbers()));
+          const int64_t n = std::ssize(plan.indices);
+          datasets::Batch b{empty({n, 3, side, side}), empty({n}, DType::i64), {}, {}};
           plan.for_each_sample([&](int64_t i, int64_t index) {
-            const uint8_t* x = bytes->data() + index * form.numbers();
+            const std::string x = bytes_of(p.train, p.form, index);
+            if (side == 32) CHECK(x == bytes_of(drawn.train->images[static_cast<size_t>(index)]));
             Rng rng = plan.sample_rng(index);
-            datasets::augment(datasets::SquarePicture(x, x + form.numbers()), options,
-                              form.normalization, rng, all.data() + i * form.numbers());
+            datasets::augment(datasets::SquarePicture(x.begin(), x.end()), options, {}, rng,
+                              b.images.mutable_data<float>() + i * p.form.numbers());
+            b.labels.mutable_data<int64_t>()[i] = drawn.train->labels[static_cast<size_t>(index)];
           });
-          return all;
+          b.indices = tensor(std::vector<int64_t>(plan.indices.begin(), plan.indices.end()));
+          Rng rng = plan.batch_rng();
+          b.targets = datasets::mix_targets(b.labels, 10, datasets::mix_images(b.images, mix, rng));
+          return b;
         },
         order);
-    CHECK(found.next()->images.to_vector<float>() == expected.next().value());
+    int count = 0;
+    for (const datasets::Batch& b : expected) {
+      const std::optional<datasets::Batch> other = found.next();
+      REQUIRE(other.has_value());
+      CHECK(other->images.to_vector<float>() == b.images.to_vector<float>());
+      CHECK(other->targets.to_vector<float>() == b.targets.to_vector<float>());
+      CHECK(other->labels.to_vector<int64_t>() == b.labels.to_vector<int64_t>());
+      CHECK(other->indices.to_vector<int64_t>() == b.indices.to_vector<int64_t>());
+      ++count;
+    }
+    CHECK(count == 4);
   }
 }
 

@@ -225,7 +225,8 @@ TEST_CASE("train_cifar: an evaluation is the mean over pictures evaluated one by
   for (int64_t i = 0; i < data.size(); ++i) {
     const auto index = static_cast<size_t>(i);
     Tensor x = empty({1, 3, 32, 32});
-    datasets::normalize(set.test->images[index], {}, x.mutable_data<float>());
+    const datasets::Image& image = set.test->images[index];
+    datasets::normalize({image.begin(), image.end()}, {}, x.mutable_data<float>());
     std::vector<double> p = softmax(model(x), -1).to_vector<double>();
     auto label = static_cast<size_t>(set.test->labels[index]);
     loss -= std::log(p[label]) / 30;

@@ -14,7 +14,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
-#include "tern/data/images/image_loader.h"
+#include "tern/data/images/labelled_pictures.h"
 #include "tern/data/loading/dataset_loader.h"
 #include "tern/data/text/pair_loader.h"
 
@@ -167,13 +167,15 @@ TEST_CASE("loader: empty sets, one sample, batches larger than the set") {
   }
 }
 
-TEST_CASE("image_loader, pair_loader: empty sets, one sample, a last batch of one") {
-  auto set = std::make_shared<ImageSet>();
-  for (uint8_t n = 0; n < 4; ++n) {
-    const ImageLoaderOptions options{.order = {.batch = 3, .workers = 2},
-                                     .augment = AugmentOptions::named("strong"),
-                                     .mix = {.mixup = 1, .cutmix = 1}};
-    auto loader = image_loader(image_dataset(set), options);
+TEST_CASE("labelled_loader, pair_loader: empty sets, one sample, a last batch of one") {
+  const std::shared_ptr<const uint8_t[]> black(new uint8_t[3 * kImageBytes]());
+  for (int64_t n = 0; n < 4; ++n) {
+    LabelledSet set{{black, black.get()}, {}};
+    for (int64_t i = 0; i < n; ++i) set.labels.push_back(i);
+    const LabelledLoaderOptions options{.order = {.batch = 3, .workers = 2},
+                                        .augment = AugmentOptions::named("strong"),
+                                        .mix = {.mixup = 1, .cutmix = 1}};
+    auto loader = labelled_loader(set.dataset({}), {}, options);
     CHECK(loader.batches_per_epoch() == (n + 2) / 3);
     int64_t seen = 0;
     for (Batch& b : loader) {
@@ -184,9 +186,6 @@ TEST_CASE("image_loader, pair_loader: empty sets, one sample, a last batch of on
       seen += size;
     }
     CHECK(seen == n);
-    auto more = std::make_shared<ImageSet>(*set);
-    more->images.push_back({}), more->labels.push_back(n);
-    set = more;
   }
   for (size_t n : {0, 1, 2, 3}) {
     auto pairs = std::make_shared<std::vector<EncodedPair>>(n, EncodedPair{{7}, {8, 9}});

@@ -1,5 +1,5 @@
-// Loader: order, random numbers, workers, positions and blocks; image_loader on pictures of random
-// bytes.
+// Loader: order, random numbers, workers, positions and blocks; labelled_loader on pictures of
+// random bytes.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -14,12 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/data/images/image_loader.h"
+#include "tern/data/images/labelled_pictures.h"
 
 namespace tern::test_loader {
 using namespace tern::datasets;
@@ -66,20 +65,17 @@ int run_all(Loader<B>& loader) {
   return n;
 }
 
-/// Pictures of random bytes, labels in turn.
-std::shared_ptr<const ImageSet> random_images(int64_t n, uint64_t seed) {
-  auto set = std::make_shared<ImageSet>();
+/// Pictures (3, 32, 32) of random bytes, labels in turn.
+LabelledSet random_pictures(int64_t n, uint64_t seed) {
+  auto bytes = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(n * kImageBytes));
   Rng rng(seed);
-  for (int64_t i = 0; i < n; ++i) {
-    Image image;
-    for (uint8_t& byte : image) byte = static_cast<uint8_t>(rng.below(256));
-    set->images.push_back(image);
-    set->labels.push_back(static_cast<uint8_t>(i % 10));
-  }
+  for (uint8_t& byte : *bytes) byte = static_cast<uint8_t>(rng.below(256));
+  LabelledSet set{{bytes, bytes->data()}, {}};
+  for (int64_t i = 0; i < n; ++i) set.labels.push_back(i % 10);
   return set;
 }
 
-Dataset<ImageSample> few_images(int64_t n) { return image_dataset(random_images(n, 3)); }
+Dataset<LabelledPicture> few_pictures(int64_t n) { return random_pictures(n, 3).dataset({}); }
 
 bool same(const Tensor& a, const Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
@@ -321,9 +317,9 @@ TEST_CASE("loader: workers record no gradients and start no threads") {
   CHECK(!in_serial());
 }
 
-TEST_CASE("image_loader: image, label and index of a sample belong together") {
-  const auto set = random_images(50, 1);
-  Loader<Batch> loader = image_loader(image_dataset(set), {.order = {.batch = 8}});
+TEST_CASE("labelled_loader: image, label and index of a sample belong together") {
+  const LabelledSet set = random_pictures(50, 1);
+  Loader<Batch> loader = labelled_loader(set.dataset({}), {}, {.order = {.batch = 8}});
   int64_t seen = 0;
   for (Batch& b : loader) {
     const int64_t n = b.labels.size(0);
@@ -331,27 +327,33 @@ TEST_CASE("image_loader: image, label and index of a sample belong together") {
     CHECK(!b.targets.defined());
     for (int64_t i = 0; i < n; ++i, ++seen) {
       const int64_t index = b.indices.data<int64_t>()[i];
-      CHECK(b.labels.data<int64_t>()[i] == set->labels[index]);
+      CHECK(b.labels.data<int64_t>()[i] == set.labels[index]);
+      const uint8_t* bytes = set.bytes.get() + index * kImageBytes;
       std::vector<float> expected(kImageBytes);
-      normalize(set->images[index], {}, expected.data());
+      normalize({bytes, bytes + kImageBytes}, {}, expected.data());
       CHECK(std::equal(expected.begin(), expected.end(), b.images.data<float>() + i * kImageBytes));
     }
   }
   CHECK(seen == 50);
 }
 
-TEST_CASE("image_loader: any number of workers gives the same augmented, mixed batches") {
-  const auto data = few_images(30);
+TEST_CASE("labelled_loader: any number of workers gives the same augmented, mixed batches") {
+  const auto data = few_pictures(30);
   auto options = [](int workers) {
-    return ImageLoaderOptions{.order = {.batch = 8, .seed = 4, .workers = workers},
-                              .augment = AugmentOptions::named("strong"),
-                              .mix = {.mixup = .8, .cutmix = 1}};
+    return LabelledLoaderOptions{.order = {.batch = 8, .seed = 4, .workers = workers},
+                                 .augment = AugmentOptions::named("strong"),
+                                 .mix = {.mixup = .8, .cutmix = 1}};
   };
-  const auto expected = batches(image_loader(data, options(0)), 2);
+  const auto expected = batches(labelled_loader(data, {}, options(0)), 2);
   REQUIRE(expected.size() == 8);
   CHECK(!same(expected[0].images, expected[4].images));
   for (int workers : {1, 2, 4})
-    CHECK(same(batches(image_loader(data, options(workers)), 2), expected));
+    CHECK(same(batches(labelled_loader(data, {}, options(workers)), 2), expected));
+  for (int workers : {0, 2}) {  // resumed in the middle of an epoch
+    Loader<Batch> resumed = labelled_loader(data, {}, options(workers));
+    resumed.seek({0, 3});
+    CHECK(same(batches(std::move(resumed), 2), {expected.begin() + 3, expected.end()}));
+  }
   for (const Batch& b : expected) {
     const auto targets = b.targets.to_vector<double>();
     for (size_t i = 0; i < targets.size(); i += 10) {
@@ -362,16 +364,17 @@ TEST_CASE("image_loader: any number of workers gives the same augmented, mixed b
   }
 }
 
-TEST_CASE("image_loader: alternating flips show each image both ways in two epochs") {
-  const auto data = few_images(64);
+TEST_CASE("labelled_loader: alternating flips show each image both ways in two epochs") {
+  const auto data = few_pictures(64);
   auto options = [](bool alternate, int workers) {
-    return ImageLoaderOptions{
+    return LabelledLoaderOptions{
         .order = {.batch = 16, .shuffle = false, .seed = 4, .workers = workers},
         .augment = {.flip = true, .alternate_flips = alternate}};
   };
-  const auto plain = batches(image_loader(data, {.order = {.batch = 16, .shuffle = false}}), 1);
-  const auto alternating = batches(image_loader(data, options(true, 0)), 4);
-  CHECK(same(batches(image_loader(data, options(true, 2)), 4), alternating));
+  const LabelledLoaderOptions in_order{.order = {.batch = 16, .shuffle = false}};
+  const auto plain = batches(labelled_loader(data, {}, in_order), 1);
+  const auto alternating = batches(labelled_loader(data, {}, options(true, 0)), 4);
+  CHECK(same(batches(labelled_loader(data, {}, options(true, 2)), 4), alternating));
   int mirrored[4] = {};
   for (size_t b = 0; b < 4; ++b)
     for (int64_t i = 0; i < 16; ++i) {
@@ -389,7 +392,7 @@ TEST_CASE("image_loader: alternating flips show each image both ways in two epoc
   CHECK(mirrored[1] == 64 - mirrored[0]);
   CHECK(mirrored[2] == mirrored[0]);
   // Without alternate_flips, chance decides in each epoch.
-  const auto random = batches(image_loader(data, options(false, 0)), 2);
+  const auto random = batches(labelled_loader(data, {}, options(false, 0)), 2);
   bool both = true;
   for (size_t b = 0; b < 4; ++b)
     both = both && same(random[b].images, flip(random[4 + b].images, {-1}));
@@ -414,16 +417,17 @@ TEST_CASE("loader: samples() counts the samples of the batch and of its blocks")
   }
 }
 
-TEST_CASE("image_loader: composed datasets, and a label out of range") {
-  const auto data = few_images(20);
+TEST_CASE("labelled_loader: composed datasets, and a label out of range") {
+  const auto data = few_pictures(20);
   const auto twice = data.limit(3).concat(data.subset({7}));
-  const auto got = batches(image_loader(twice, {.order = {.batch = 4, .shuffle = false}}), 1);
+  const auto got =
+      batches(labelled_loader(twice, {}, {.order = {.batch = 4, .shuffle = false}}), 1);
   REQUIRE(got.size() == 1);
   CHECK(got[0].labels.to_vector<int>() == std::vector<int>{0, 1, 2, 7});
-  Loader<Batch> few_classes = image_loader(twice, {.classes = 7});
+  Loader<Batch> few_classes = labelled_loader(twice, {.classes = 7}, {});
   CHECK_THROWS_WITH_AS(
       few_classes.next(),
-      "Loader: epoch 0, batch 0, sample 3: image_loader: the label is 7, there are "
+      "Loader: epoch 0, batch 0, sample 3: labelled_loader: the label is 7, there are "
       "7 classes",
       Error);
 }

@@ -1,44 +1,25 @@
-// Loaders that turn images in bytes into batches of tensors.
+// Batches of labelled pictures in memory: augmented, normalised and mixed. labelled_pictures.h
+// reads the pictures and has an example.
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "tern/core/tensor/tensor.h"
 #include "tern/data/images/augment.h"
-#include "tern/data/images/cifar10.h"
+#include "tern/data/images/image.h"
 #include "tern/data/loading/dataset.h"
 #include "tern/data/loading/loader.h"
 
 namespace tern::datasets {
 
-struct ImageSample {
-  std::shared_ptr<const Image> image;  ///< keeps its image set alive
-  int64_t label = 0;
-};
-
-/// The images of a set, which lives as long as the dataset.
-Dataset<ImageSample> image_dataset(std::shared_ptr<const ImageSet> set);
-
 struct Batch {
-  Tensor images;   ///< (B, 3, 32, 32) f32, augmented and normalised
+  Tensor images;   ///< (B, channels, side, side) f32, augmented and normalised
   Tensor labels;   ///< (B) i64; after mixing, the label of the image with weight lambda
   Tensor targets;  ///< (B, classes) f32 probabilities after mixing, else undefined
   Tensor indices;  ///< (B) i64: indices of the samples in the dataset
 };
 
-struct ImageLoaderOptions {
-  LoaderOptions order = {};
-  AugmentOptions augment = {};
-  MixOptions mix = {};
-  Normalization normalization = {};
-  int64_t classes = 10;
-};
-
-/// Batches for training. For evaluation, turn off order.shuffle and leave `augment` and `mix`
-/// unset.
-Loader<Batch> image_loader(Dataset<ImageSample> data, const ImageLoaderOptions& options);
-
-// ---- Pictures of any form (labelled_pictures.h reads them) -------------------------------------
 /// The form of a model's input, and its number of classes.
 struct PictureForm {
   int64_t side = kImageSide;          ///< height and width
@@ -65,7 +46,8 @@ struct LabelledLoaderOptions {
   MixOptions mix = {};
 };
 
-/// As image_loader, with images (B, channels, side, side).
+/// Batches for training. For evaluation, turn off order.shuffle and leave `augment` and `mix`
+/// unset. Error for a label that is not in [0, form.classes).
 Loader<Batch> labelled_loader(Dataset<LabelledPicture> set, const PictureForm& form,
                               const LabelledLoaderOptions& options);
 

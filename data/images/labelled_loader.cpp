@@ -1,9 +1,8 @@
 // Batches of labelled pictures in memory: augments each sample by its own generator, then mixes the
 // batch.
-#include "tern/data/images/image_loader.h"
+#include "tern/data/images/labelled_loader.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "tern/core/tape/record.h"
 #include "tern/data/images/image_ops.h"
@@ -25,7 +24,7 @@ Batch make_batch(const Dataset<LabelledPicture>& data, const PictureForm& form,
   plan.for_each_sample([&](int64_t i, int64_t index) {
     const LabelledPicture picture = data.get(index);
     check(picture.label >= 0 && picture.label < form.classes,
-          "image_loader: the label is {}, there are {} classes", picture.label, form.classes);
+          "labelled_loader: the label is {}, there are {} classes", picture.label, form.classes);
     Rng rng = plan.sample_rng(index);
     augment(picture, form, options.augment, rng, images.data<float>() + i * form.numbers(),
             mirrored(options.augment, plan, index));
@@ -44,13 +43,6 @@ Batch make_batch(const Dataset<LabelledPicture>& data, const PictureForm& form,
 
 }  // namespace
 
-Dataset<ImageSample> image_dataset(std::shared_ptr<const ImageSet> set) {
-  const int64_t size = set->size();
-  return {size, [set = std::move(set)](int64_t i) {
-            return ImageSample{std::shared_ptr<const Image>(set, &set->images[i]), set->labels[i]};
-          }};
-}
-
 void augment(const LabelledPicture& x, const PictureForm& f, AugmentOptions o, Rng& rng, float* out,
              std::optional<bool> mirrored) {
   SquarePicture picture(static_cast<size_t>(kImageChannels * f.side * f.side));
@@ -61,18 +53,6 @@ void augment(const LabelledPicture& x, const PictureForm& f, AugmentOptions o, R
   std::vector<float> planes(picture.size());
   augment(picture, o, f.normalization, rng, planes.data(), mirrored);
   std::copy_n(planes.data(), f.numbers(), out);
-}
-
-Loader<Batch> image_loader(Dataset<ImageSample> data, const ImageLoaderOptions& options) {
-  const int64_t size = data.size();
-  const PictureForm form{.classes = options.classes, .normalization = options.normalization};
-  auto labelled = [data = std::move(data)](int64_t i) {
-    const ImageSample sample = data.get(i);
-    return LabelledPicture{std::shared_ptr<const uint8_t>(sample.image, sample.image->data()),
-                           sample.label};
-  };
-  return labelled_loader({size, std::move(labelled)}, form,
-                         {.order = options.order, .augment = options.augment, .mix = options.mix});
 }
 
 Loader<Batch> labelled_loader(Dataset<LabelledPicture> set, const PictureForm& form,
