@@ -1,5 +1,5 @@
 // The style of the sources as far as a test can check it: sizes of files and functions, columns, no
-// macros, required headers, switches over enums.
+// macros, required headers, switches over enums, a comment at the top.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -43,6 +43,8 @@ Findings missing_headers(const std::vector<std::string>& lines) {
 
 Findings style(const std::string& file, const std::vector<std::string>& lines) {
   Findings findings = missing_headers(lines);
+  if (file.ends_with(".cpp") && (lines.empty() || !lines[0].starts_with("//")))
+    findings.push_back("the first line must be a comment that says what the file holds");
   bool test = file.starts_with("tests/");
   if (!test && lines.size() > kMaxFileLines)
     findings.push_back(fmt::format("{} lines, at most {}", lines.size(), kMaxFileLines));
@@ -94,7 +96,7 @@ std::vector<std::string> around(const std::vector<std::string>& before, size_t l
 
 }  // namespace
 
-TEST_CASE("repository: sizes of files and functions, columns, no macros, required headers") {
+TEST_CASE("repository: sizes of files and functions, columns, no macros, headers, first lines") {
   for (const std::string& file : source_files()) {
     Findings findings = style(file, read_lines(source_root() / file));
     CHECK_MESSAGE(findings.empty(), file, ":", joined(findings));
@@ -109,6 +111,9 @@ TEST_CASE("repository: the style checks find what they look for") {
   CHECK(style("core/x.h", {"fmt::join(x, y)"}).size() == 1);
   CHECK(style("core/x.h", {"// fmt::join(x, y)"}).empty());
   CHECK(style("core/x.h", {"#include <fmt/format.h>", "fmt::join(x, y)"}).empty());
+  CHECK(style("core/x.cpp", {"// Sums.", "#include <vector>"}).empty());
+  CHECK(style("tests/x.cpp", {"#include <vector>", "// Sums."}).size() == 1);
+  CHECK(style("core/x.cpp", {}).size() == 1);
 }
 
 TEST_CASE("repository: switches over enums name every value") {
