@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/ops.h"
 #include "tern/nn/init.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_init {
 namespace init = tern::nn::init;
@@ -120,7 +120,7 @@ TEST_CASE("init: truncated normal stays inside and keeps its shape") {
 
 TEST_CASE("init: the same weights from a seed on any number of threads") {
   const auto drawn = [](int threads) {
-    const detail::ThreadCountScope scope(threads);
+    const test::Threads scope(threads);
     Rng rng(7);
     std::vector<float> all;
     for (auto fill : {+[](const Tensor&w, Rng&r) { init::uniform(w, -1, 1, r); },

@@ -8,18 +8,17 @@
 #include "tern/models/gpt.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_linear_hook {
 namespace {
 
 using nn::LinearHook;
 using nn::WeightsInstead;
-using test::same_bits;
+using test::leaf, test::same_bits;
 
 const LinearHook::Fn kDouble = [](const Tensor&, const Tensor& y) { return y * 2; };
 const LinearHook::Fn kKeep = [](const Tensor&, const Tensor&) { return Tensor(); };
-
-Tensor leaf(const Tensor& t) { return t.detach().clone().set_requires_grad(); }
 
 // For f64: a hook splits fused ops, so that the order of sums differs.
 bool close(const Tensor& a, const Tensor& b) {

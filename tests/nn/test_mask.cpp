@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
@@ -21,7 +20,7 @@ using test::for_each_index;
 using test::to_array;
 using Sees = std::function<bool(const Dims&)>;  // whether (b, h, t, s) is visible
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+using test::kInf;
 const Shape kScores{2, 3, 4, 5};  // B, H, T, S
 
 struct Case {

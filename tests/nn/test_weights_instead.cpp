@@ -16,12 +16,13 @@
 #include "tern/optim/optim.h"
 #include "tern/tests/support/heap_calls.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_weights_instead {
 namespace {
 
 using nn::WeightsInstead;
-using test::same_bits;
+using test::leaf, test::same_bits;
 
 struct Mlp {
   nn::Linear up, down;
@@ -39,8 +40,6 @@ models::GptOptions small_gpt(nn::Recompute recompute = nn::Recompute::none) {
           .dropout = 0,
           .recompute = recompute};
 }
-
-Tensor leaf(const Tensor& t) { return t.detach().clone().set_requires_grad(); }
 
 std::string message(const std::function<void()>& fn) {
   try {

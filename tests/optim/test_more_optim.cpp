@@ -7,22 +7,23 @@
 #include <memory>
 
 #include "tern/core/base/allocator.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/threads.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_more_optim {
 
 namespace {
 
+using test::leaf;
+
 using Doubles = std::vector<double>;
 using Make = std::function<std::unique_ptr<optim::Optimizer>(const NamedTensors&)>;
-
-Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
 
 template <class Kind>
 Make simple(const typename Kind::Options& options = {}) {
@@ -241,10 +242,9 @@ TEST_CASE(
 }
 
 TEST_CASE("more optimizers: same bits on any number of threads; strided and empty gradients") {
-  const int before = num_threads();
   for (const Case& c : cases()) {
     auto run = [&](int threads, bool strided) {
-      set_num_threads(threads);
+      const test::Threads scope(threads);
       Rng rng(4);
       NamedTensors p = {{"w", leaf(randn({130, 200}, rng))}, {"b", leaf(zeros({0, 3}))}};
       auto optimizer = c.make(p);
@@ -261,7 +261,6 @@ TEST_CASE("more optimizers: same bits on any number of threads; strided and empt
     CHECK_MESSAGE(one == run(1, true), c.name);
     for (double v : one) REQUIRE(std::isfinite(v));
   }
-  set_num_threads(before);
 }
 
 TEST_CASE("groups: every setting may differ; each group has the state of its rule") {

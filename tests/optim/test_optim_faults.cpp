@@ -13,14 +13,15 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_optim_faults {
 
 namespace {
 
-using Floats = std::vector<float>;
+using test::leaf;
 
-Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
+using Floats = std::vector<float>;
 
 Floats values(const Tensor& t) { return t.to_vector<float>(); }
 
@@ -219,7 +220,6 @@ TEST_CASE("optimizers: parameters that share elements are refused, disjoint view
 }
 
 TEST_CASE("check_finite_gradients names the first parameter and the element") {
-  constexpr float kInf = std::numeric_limits<float>::infinity();
   const int64_t n = 100003;  // several pieces; the last one is shorter
   Tensor a = leaf(zeros({n})), b = leaf(zeros({n}, DType::f64)), none = leaf(zeros({3})),
          empty = leaf(zeros({0}));
@@ -236,7 +236,7 @@ TEST_CASE("check_finite_gradients names the first parameter and the element") {
   reset();
   CHECK_FALSE(optim::find_non_finite_gradient(p).has_value());
   CHECK_NOTHROW(optim::check_finite_gradients(p));
-  for (double bad : {double{kInf}, -double{kInf}, std::nan("")})
+  for (double bad : {test::kInf, -test::kInf, test::kNan})
     for (int64_t at : {int64_t{0}, int64_t{16384}, n - 1}) {
       reset();
       put(b, at, bad);

@@ -10,10 +10,13 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_optim_rules {
 
 namespace {
+
+using test::leaf;
 
 using Doubles = std::vector<double>;
 
@@ -68,8 +71,6 @@ struct Normed {
 struct Greedy : Normed {
   std::vector<const char*> state_names() const { return {"a", "b", "c", "d", "e"}; }
 };
-
-Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
 
 /// Lion in plain arithmetic on one number.
 struct LionByHand {

@@ -134,7 +134,7 @@ TEST_CASE("run log: lines are read back, and an incomplete last line is left out
   TempDir dir;
   const std::vector<EpochRecord> epochs = {
       {.epoch = 1, .metrics = {{"train_loss", 2}}, .speed = 5, .lr = 0.5, .steps = 2},
-      {.epoch = 2, .metrics = {{"train_loss", kNaN}}, .seconds = 3, .steps = 3}};
+      {.epoch = 2, .metrics = {{"train_loss", kNan}}, .seconds = 3, .steps = 3}};
   const std::vector<StepRecord> steps = {
       {1, 0.25, 1, 2}, {2, 0.5, 1, INFINITY}, {3, 1, 1, 1}, {4, 1, 1, 1}};
   const std::vector<std::string> lines = log_lines(epochs, steps, "images");

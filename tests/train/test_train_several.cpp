@@ -193,7 +193,7 @@ TEST_CASE("several: an error about a value that is not finite names the learner"
   Gan gan;
   gan.before_step = [&] {
     NoGradGuard no_grad;
-    if (gan.loop.steps() == 2) copy_(gan.d.up.bias, full({16}, kNaN));
+    if (gan.loop.steps() == 2) copy_(gan.d.up.bias, full({16}, kNan));
   };
   gan.loop.step(), gan.loop.step();
   CHECK_THROWS_WITH_AS(gan.loop.step(), doctest::Contains("the loss of critic is "), Diverged);

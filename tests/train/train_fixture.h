@@ -5,21 +5,17 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <optional>
 
-#include "tern/core/ops/ops.h"
-#include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/tensors.h"
 #include "tern/train/train.h"
 
 namespace tern::test {
 
 using namespace tern::training;
-
-inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Dropout and batch norm give it generators and buffers besides weights.
 struct Net {
@@ -112,7 +108,7 @@ struct Training {
               if (give_up) return std::nullopt;
               const Points p{ones({5, 4}), zeros({5}, DType::i64)};
               return Metrics{{"valid_loss", cross_entropy(model(p.x), p.label).item()},
-                             {"none", kNaN},
+                             {"none", kNan},
                              {"rank", metric ? metric() : 0.0}};
             },
             .weight = [](const Points& p) { return static_cast<double>(p.label.size(0)); }};

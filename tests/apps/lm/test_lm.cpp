@@ -10,11 +10,11 @@
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
 #include "tern/apps/lm/training.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/config_faults.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/threads.h"
 #include "tern/tests/train/run_checks.h"
 
 namespace tern::apps::lm::test_lm {
@@ -164,12 +164,10 @@ TEST_CASE("lm: training gives the same bits with one thread and with two") {
   TempDir dir;
   const Setup setup(busy_config("gpt", some_text(dir)));
   auto one = setup.training(), two = setup.training();
-  const int threads = num_threads();
-  set_num_threads(1);
-  for (int i = 0; i < 3; ++i) step(*one);
-  set_num_threads(2);
-  for (int i = 0; i < 3; ++i) step(*two);
-  set_num_threads(threads);
+  for (const auto& [training, count] : {std::pair{one.get(), 1}, {two.get(), 2}}) {
+    const test::Threads scope(count);
+    for (int i = 0; i < 3; ++i) step(*training);
+  }
   check_same_state(*one, *two);
 }
 

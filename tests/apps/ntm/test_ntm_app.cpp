@@ -15,11 +15,11 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/apps/config_faults.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/threads.h"
 #include "tern/tests/train/run_checks.h"
 #include "tern/train/interrupt.h"
 
@@ -118,16 +118,11 @@ TEST_CASE("ntm: a stopped and resumed run equals an unbroken one bit for bit, on
 
 TEST_CASE("ntm: same bits on any number of threads") {
   const NtmConfig c = tiny("copy");
-  const int before = num_threads();
-  std::vector<std::vector<float>> seen;
-  for (int threads : {1, 2}) {
-    set_num_threads(threads);
+  test::check_threads({2}, [&] {
     NtmTraining t(c, {.terminal = false});
     for (int i = 0; i < 4; ++i) step(t);
-    seen.push_back(weights_of(t));
-  }
-  set_num_threads(before);
-  CHECK(seen[0] == seen[1]);
+    return weights_of(t);
+  });
 }
 
 TEST_CASE("ntm: a run resumes only with the configuration that it was started with") {

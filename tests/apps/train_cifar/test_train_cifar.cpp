@@ -12,13 +12,13 @@
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/program.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/module.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/apps/config_faults.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/threads.h"
 #include "tern/tests/train/run_checks.h"
 
 namespace tern::apps::train_cifar::test_train_cifar {
@@ -113,11 +113,9 @@ TEST_CASE("train_cifar: a stopped and resumed run equals an unbroken one bit for
 TEST_CASE("train_cifar: same bits on any number of threads") {
   TrainOptions o = busy_options("gmlp-small");
   CifarTraining a(o, tiny_data(), make_model(o)), b(o, tiny_data(), make_model(o));
-  int before = num_threads();
   for (int i = 0; i < 5; ++i) step(a);
-  set_num_threads(before == 1 ? 2 : 1);
+  const test::Threads other(num_threads() == 1 ? 2 : 1);
   for (int i = 0; i < 5; ++i) step(b);
-  set_num_threads(before);
   test::check_same(a.loop.state(), b.loop.state());
 }
 

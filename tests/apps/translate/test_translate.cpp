@@ -8,12 +8,12 @@
 #include <sstream>
 
 #include "tern/apps/translate/program.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/config_faults.h"
 #include "tern/tests/apps/translate/open_text.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/threads.h"
 #include "tern/tests/train/run_checks.h"
 #include "tern/train/optimizer.h"
 
@@ -129,12 +129,10 @@ TEST_CASE("translate: training resumes bit for bit, in mid-epoch and at its end"
 TEST_CASE("translate: training gives the same bits with one thread and with two") {
   const Setup setup(busy_config("transformer"));
   auto one = setup.training(), two = setup.training();
-  const int threads = num_threads();
-  set_num_threads(1);
-  for (int i = 0; i < 3; ++i) step(*one);
-  set_num_threads(2);
-  for (int i = 0; i < 3; ++i) step(*two);
-  set_num_threads(threads);
+  for (const auto& [training, count] : {std::pair{one.get(), 1}, {two.get(), 2}}) {
+    const test::Threads scope(count);
+    for (int i = 0; i < 3; ++i) step(*training);
+  }
   check_same_state(*one, *two);
 }
 

@@ -12,7 +12,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/philox.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_rng {
 
@@ -41,13 +41,11 @@ Moments moments(const std::vector<T>& x) {
 /// The n numbers that fill(rng, x) gives on `threads` threads, and the state afterwards.
 template <class T, class Fill>
 std::pair<std::vector<T>, Rng::State> drawn(int threads, int64_t n, Fill fill) {
-  int before = num_threads();
-  set_num_threads(threads);
+  const test::Threads scope(threads);
   Rng rng(7);
   rng.next_u32();
   std::vector<T> x(n);
   fill(rng, x);
-  set_num_threads(before);
   return {x, rng.state()};
 }
 

@@ -10,6 +10,7 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::ops_sorting {
 namespace {
@@ -20,8 +21,7 @@ using Arrays = std::vector<Array>;
 using Ints = std::vector<int64_t>;
 using Doubles = std::vector<double>;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
+using test::kInf, test::kNan;
 
 Tensor ints(const Ints& values, const Shape& shape) { return tensor(values, shape); }
 Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }

@@ -179,10 +179,8 @@ TEST_CASE("first divergence: matching by module, call and joined axes; unmatched
 
 TEST_CASE("first divergence: NaN against a number; files that are not recordings") {
   auto one = [](double v) { return SafeTensors{{{"output/0/x", full({2}, v)}}, {}}; };
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(first_divergence(one(1), one(nan)).first()->max_abs ==
-        std::numeric_limits<double>::infinity());
-  CHECK(first_divergence(one(nan), one(nan)).first() == nullptr);
+  CHECK(first_divergence(one(1), one(test::kNan)).first()->max_abs == test::kInf);
+  CHECK(first_divergence(one(test::kNan), one(test::kNan)).first() == nullptr);
   const SafeTensors empty{{{"output/0/x", zeros({0, 3})}}, {}};
   CHECK(first_divergence(empty, empty).first() == nullptr);
   for (const char* name : {"up.weight", "output/x/up", "output/1", "outputs/1/up"}) {
