@@ -8,8 +8,8 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/losses.h"
 #include "tern/decode/ctc.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_ctc_decode {
 namespace {

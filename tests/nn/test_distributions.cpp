@@ -24,7 +24,6 @@ using Doubles = std::vector<double>;
 
 using test::f64, test::kInf;
 
-
 void check_numbers(const Tensor& got, const Shape& shape, const Doubles& want) {
   CHECK(got.shape() == shape);
   const Doubles v = got.to_vector<double>();

@@ -13,8 +13,8 @@
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/support/same_bits.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_more_optim {
 

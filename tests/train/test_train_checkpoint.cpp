@@ -10,17 +10,13 @@
 #include "tern/nn/sequential.h"
 #include "tern/optim/adam.h"
 #include "tern/tests/support/data_files.h"
-#include "tern/train/checkpoint.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/train/checkpoint.h"
 
 namespace tern::training::test_train_checkpoint {
 namespace {
 
-using test::contains;
-using test::io_error;
-using test::read_file;
-using test::TempDir;
-using test::write_file;
+using test::contains, test::io_error, test::read_file, test::TempDir, test::write_file;
 
 // A variable of every type that a checkpoint can hold.
 struct Everything {

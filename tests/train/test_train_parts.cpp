@@ -13,11 +13,11 @@
 #include "tern/core/ops/ops.h"
 #include "tern/nn/linear.h"
 #include "tern/optim/sgd.h"
+#include "tern/tests/support/tensors.h"
 #include "tern/train/detail/exact_text.h"
 #include "tern/train/detail/loop_state.h"
 #include "tern/train/detail/progress_line.h"
 #include "tern/train/train.h"
-#include "tern/tests/support/tensors.h"
 
 namespace tern::training::test_train_parts {
 

@@ -15,8 +15,8 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/out_of_memory.h"
 #include "tern/core/io/atomic_file.h"
-#include "tern/train/learner.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/train/learner.h"
 
 namespace tern::apps::test_common {
 namespace {

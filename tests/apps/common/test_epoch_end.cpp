@@ -8,9 +8,9 @@
 #include "tern/apps/common/command_line.h"
 #include "tern/apps/common/training_options.h"
 #include "tern/core/base/error.h"
+#include "tern/tests/support/tensors.h"
 #include "tern/train/loop.h"
 #include "tern/train/optimizer.h"
-#include "tern/tests/support/tensors.h"
 
 namespace tern::apps::test_epoch_end {
 namespace {

@@ -20,10 +20,7 @@
 namespace tern::apps::lm::test_lm {
 namespace {
 
-using test::read_file;
-using test::same_bits;
-using test::TempDir;
-using test::write_file;
+using test::read_file, test::same_bits, test::TempDir, test::write_file;
 
 const std::string kText =
     "the cat sat on the mat. the dog sat on the log.\nthe cat saw the dog, and the dog saw the "

@@ -11,9 +11,12 @@
 #include "tern/nn/module.h"
 #include "tern/nn/positions.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::apps::train_cifar::test_init {
 namespace {
+
+using test::same;
 
 // Writes a file with these tensors and without the name of a model, as timm does.
 std::string write_timm(const std::string& path, const NamedTensors& state) {
@@ -41,10 +44,6 @@ const Tensor& at(const NamedTensors& state, const std::string& name) {
     if (n == name) return t;
   FAIL(name);
   return state.front().second;
-}
-
-bool same(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.to_vector<float>() == b.to_vector<float>();
 }
 
 CifarFlags parse(std::vector<std::string> words) {

@@ -20,9 +20,7 @@
 namespace tern::apps::translate::test_translate {
 namespace {
 
-using test::read_file;
-using test::TempDir;
-using test::write_file;
+using test::read_file, test::TempDir, test::write_file;
 
 // Everything with randomness and everything with a state is on.
 TrainConfig busy_config(const std::string& model) {

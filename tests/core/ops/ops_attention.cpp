@@ -14,14 +14,10 @@
 namespace tern::ops_attention {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::for_each_index, test::kInf, test::OpRow;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 using Sees = std::function<bool(const Dims&)>;  // index (b, h, t, s)
-
-using test::kInf;
 
 // Attention by plain loops. q (B,H,T,D), k (B,G,S,D), v (B,G,S,E), bias broadcast to (B,H,T,S).
 struct Naive {

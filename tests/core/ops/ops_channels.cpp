@@ -12,9 +12,7 @@
 namespace tern::ops_channels {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::for_each_index, test::OpRow;
 using Arrays = std::vector<Array>;
 using Tensors = std::vector<Tensor>;
 

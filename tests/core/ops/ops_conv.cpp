@@ -16,10 +16,7 @@
 namespace tern::ops_conv {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
-using test::run_rows;
+using test::Array, test::for_each_index, test::OpRow, test::run_rows;
 
 int64_t output_size(int64_t n, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
   return (n + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;

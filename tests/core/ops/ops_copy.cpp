@@ -13,11 +13,7 @@
 namespace tern::ops_copy {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::to_array;
-
-using test::kInf;
+using test::Array, test::for_each_index, test::kInf, test::to_array;
 
 // A view of the elements of x with the given strides.
 Tensor seen(const Tensor& x, const Shape& shape, const Strides& strides, int64_t offset = 0) {

@@ -14,10 +14,7 @@
 namespace tern::ops_einsum {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
-using test::run_rows;
+using test::Array, test::for_each_index, test::OpRow, test::run_rows;
 
 /// One loop over all indices. `labels` and `output` have one letter per axis: the row writes out
 /// the ellipsis.

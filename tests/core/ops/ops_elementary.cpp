@@ -7,21 +7,18 @@
 #include "tern/core/ops/elementary.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_elementary {
 namespace {
 
-using test::Array, test::close, test::f64;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::close, test::f64, test::for_each_index, test::kInf, test::kNan,
+    test::OpRow;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
 using Ints = std::vector<int64_t>;
-
-using test::kInf, test::kNan;
 
 /// A row that compares fn with `naive` of single numbers; arguments broadcast.
 OpRow row(const char* name, std::vector<Shape> shapes, std::function<Tensor(const Args&)> fn,

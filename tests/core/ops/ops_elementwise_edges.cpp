@@ -7,8 +7,8 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 #include "tern/tests/core/ops/op_table.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_elementwise_edges {
 namespace {

@@ -14,8 +14,7 @@
 namespace tern::ops_fft {
 namespace {
 
-using test::Array;
-using test::for_each_index;
+using test::Array, test::for_each_index;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;

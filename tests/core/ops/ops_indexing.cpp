@@ -16,9 +16,7 @@
 namespace tern::ops_indexing {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::picked;
+using test::Array, test::for_each_index, test::picked;
 using Args = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 using Ints = std::vector<int64_t>;

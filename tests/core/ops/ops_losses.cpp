@@ -7,19 +7,15 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_losses {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::for_each_index, test::kInf, test::OpRow;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
-
-using test::kInf;
 
 Tensor sample() {
   return tensor({.5, -1.2, 2, .1, 1.5, .3, -.7, .9, -.4, 2.2, .6, -1.1}, {3, 4}, DType::f64);

@@ -14,10 +14,7 @@
 namespace tern::ops_matmul {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
-using test::run_rows;
+using test::Array, test::for_each_index, test::OpRow, test::run_rows;
 
 /// a x b by NumPy's rules, element by element.
 Array naive_matmul(Array a, Array b) {

@@ -9,19 +9,18 @@
 #include "tern/core/ops/losses.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_more_losses {
 namespace {
 
-using test::Array;
+using test::Array, test::kInf;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 
 constexpr auto kNone = Reduction::none;
 constexpr auto kSum = Reduction::sum;
-using test::kInf;
 
 Tensor hard() { return tensor({1, 1, 0, 1, 1, 1, 0, 0, 1, 1, 0, 1}, {3, 4}, DType::f64); }
 Tensor signs() { return tensor({1, -1, -1}, {3}, DType::i64); }

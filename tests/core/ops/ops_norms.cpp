@@ -7,19 +7,15 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_norms {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::for_each_index, test::kInf, test::OpRow;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
-
-using test::kInf;
 
 // Calls body(line) for every line of x along `axis`, then writes the line back.
 void for_each_line(Array& x, int axis, const std::function<void(std::vector<double>&)>& body) {

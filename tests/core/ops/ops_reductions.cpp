@@ -7,19 +7,15 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_reductions {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::for_each_index, test::kInf, test::kNan, test::OpRow;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
-
-using test::kInf, test::kNan;
 
 // A naive reduction over `axes` (all if empty): `of` maps the numbers of each group to its result.
 Array reduced(const Array& x, Dims axes, const std::function<double(std::vector<double>)>& of,

@@ -14,10 +14,7 @@
 namespace tern::ops_rnn {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
-using test::run_rows;
+using test::Array, test::for_each_index, test::OpRow, test::run_rows;
 
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 

@@ -8,21 +8,17 @@
 #include "tern/core/ops/indexing.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_scatter {
 namespace {
 
-using test::Array, test::f64;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::f64, test::for_each_index, test::kNan, test::OpRow;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
 using Ints = std::vector<int64_t>;
-
-using test::kNan;
 
 Tensor ints(const Ints& values, const Shape& shape) { return tensor(values, shape); }
 Doubles numbers(const Tensor& t) { return t.to_vector<double>(); }

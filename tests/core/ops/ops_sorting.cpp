@@ -15,13 +15,11 @@
 namespace tern::ops_sorting {
 namespace {
 
-using test::Array;
+using test::Array, test::kInf, test::kNan;
 using Args = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 using Ints = std::vector<int64_t>;
 using Doubles = std::vector<double>;
-
-using test::kInf, test::kNan;
 
 Tensor ints(const Ints& values, const Shape& shape) { return tensor(values, shape); }
 Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }

@@ -17,9 +17,7 @@
 namespace tern::ops_space {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::for_each_index, test::OpRow;
 using Arrays = std::vector<Array>;
 using Tensors = std::vector<Tensor>;
 

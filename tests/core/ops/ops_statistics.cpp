@@ -9,20 +9,17 @@
 #include "tern/core/ops/statistics.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_statistics {
 namespace {
 
-using test::Array, test::f64;
-using test::OpRow;
+using test::Array, test::f64, test::kInf, test::kNan, test::OpRow;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
 using Ints = std::vector<int64_t>;
-
-using test::kInf, test::kNan;
 
 Tensor i64(std::initializer_list<int64_t> v) { return tensor(Ints(v), Shape(v.size())); }
 Doubles numbers(const Tensor& t) { return t.to_vector<double>(); }

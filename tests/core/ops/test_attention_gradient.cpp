@@ -2,7 +2,6 @@
 // softmax that compose it.
 #include <doctest/doctest.h>
 
-
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/attention.h"
 #include "tern/core/ops/composed.h"

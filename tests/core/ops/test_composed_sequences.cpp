@@ -13,14 +13,8 @@
 namespace tern::test_composed_sequences {
 namespace {
 
-using test::fused_row;
-using test::FusedRow;
-using test::Inputs;
-using test::mask_rows;
-using test::run_fused;
-using test::Shapes;
-
-using test::kInf;
+using test::fused_row, test::FusedRow, test::Inputs, test::kInf, test::mask_rows, test::run_fused,
+    test::Shapes;
 
 AttentionMask lengths_mask(int64_t keys) {
   return {.lengths = tensor<int64_t>({keys, keys / 2, 0}, {3})};

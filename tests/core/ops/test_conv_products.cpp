@@ -17,8 +17,8 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/same_bits.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_conv_products {
 namespace {

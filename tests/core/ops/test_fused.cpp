@@ -13,8 +13,7 @@
 namespace tern::test_fused {
 namespace {
 
-using test::Array;
-using test::OpRow;
+using test::Array, test::OpRow;
 using Arrays = std::vector<Array>;
 using Inputs = std::vector<Tensor>;
 

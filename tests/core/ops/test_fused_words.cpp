@@ -12,8 +12,7 @@
 namespace tern::test_fused_words {
 namespace {
 
-using test::Array;
-using test::OpRow;
+using test::Array, test::OpRow;
 using Arrays = std::vector<Array>;
 using Inputs = std::vector<Tensor>;
 

@@ -10,19 +10,16 @@
 #include "tern/core/ops/linalg.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_linalg {
 namespace {
 
-using test::Array, test::f64;
-using test::for_each_index;
+using test::Array, test::f64, test::for_each_index, test::kInf, test::kNan;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
-
-using test::kInf, test::kNan;
 
 Tensor t_of(const Tensor& a) { return transpose(a, -2, -1); }
 bool near(const Doubles& got, const Doubles& want, double tolerance) {
@@ -34,8 +31,8 @@ const Tensor kSquare = f64({2, 1, 0, 1, 3, -1, 0.5, -1, 4}, {3, 3});
 const Tensor kDefinite = f64({4, 1, 0.5, 1, 3, -1, 0.5, -1, 2}, {3, 3});
 
 TEST_CASE("linalg: a NaN in one matrix does not affect the inverses of others in the batch") {
-  Tensor pair = stack({full({2, 2}, kNan, DType::f64),
-                       eye(2, 2, DType::f64) * 2.0, eye(2, 2, DType::f64)});
+  Tensor pair =
+      stack({full({2, 2}, kNan, DType::f64), eye(2, 2, DType::f64) * 2.0, eye(2, 2, DType::f64)});
   fill_(pair[2][0][1], kNan);
   const Tensor y = linalg::inv(pair);
   CHECK(all(isnan(y[0])).item<bool>());

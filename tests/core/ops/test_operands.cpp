@@ -23,8 +23,8 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
 #include "tern/tests/support/same_bits.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_operands {
 namespace {

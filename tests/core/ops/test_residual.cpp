@@ -16,10 +16,7 @@
 namespace tern::test_residual {
 namespace {
 
-using test::Array;
-using test::fused_row;
-using test::Inputs;
-using test::Shapes;
+using test::Array, test::fused_row, test::Inputs, test::Shapes;
 using Arrays = std::vector<Array>;
 using Function = std::function<std::vector<Tensor>(const Inputs&, Rng&)>;
 
