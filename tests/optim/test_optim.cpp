@@ -10,6 +10,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/support/errors.h"
 #include "tern/tests/support/tensors.h"
 #include "tern/tests/support/threads.h"
 
@@ -311,22 +312,14 @@ TEST_CASE("check_training_graph names the parameters that differ") {
   optim::check_training_graph(loss, both, sgd);
   loss.backward();
   optim::check_training_graph(loss, both, sgd);
-  auto complaint = [](auto fn) -> std::string {
-    try {
-      fn();
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
-  };
-  CHECK(complaint([&] { optim::check_training_graph(sum(a), both, sgd); }) ==
+  CHECK(test::error_of([&] { optim::check_training_graph(sum(a), both, sgd); }) ==
         "training graph: the loss does not depend on: b");
-  CHECK(complaint([&] { optim::check_training_graph(loss + sum(c), both, sgd); }) ==
+  CHECK(test::error_of([&] { optim::check_training_graph(loss + sum(c), both, sgd); }) ==
         "training graph: the loss depends on what is no parameter of the model: a leaf of shape "
         "(4,)");
-  CHECK(complaint([&] { optim::check_training_graph(loss, both, sgd_a); }) ==
+  CHECK(test::error_of([&] { optim::check_training_graph(loss, both, sgd_a); }) ==
         "training graph: the optimizer lacks: b");
-  CHECK(complaint([&] {
+  CHECK(test::error_of([&] {
           optim::check_training_graph(sum(a), {{"a", a}}, sgd);
         }) == "training graph: only the optimizer has: b");
   b.set_requires_grad(false);  // the loss need not depend on a frozen parameter
