@@ -4,8 +4,10 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <string>
 #include <vector>
 
+#include "tern/core/io/state.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
@@ -46,6 +48,14 @@ inline bool close(const std::vector<double>& got, const std::vector<double>& exp
 inline bool same(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          a.to_vector<double>() == b.to_vector<double>();
+}
+
+/// The tensors whose names begin with `prefix`, named by the rest of their names.
+inline NamedTensors part(const NamedTensors& tensors, const std::string& prefix) {
+  NamedTensors out;
+  for (const auto& [name, t] : tensors)
+    if (name.starts_with(prefix)) out.emplace_back(name.substr(prefix.size()), t);
+  return out;
 }
 
 /// The numbers of several tensors, one after the other.

@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <csignal>
 
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/train/train_fixture.h"
@@ -106,23 +105,11 @@ TEST_CASE("run log: a killed or stopped run has the log of an uninterrupted one"
   REQUIRE(whole.loop.run() == Outcome::finished);
   const std::string expected = timeless(dir / "whole/log.jsonl");
   CHECK(std::count(expected.begin(), expected.end(), '\n') == 6 + 3);
-  struct Killed {};
   for (int64_t batch : {1, 5, 6, 7, 13})
     for (const bool killed : {false, true}) {
       const LoopOptions options{.folder = dir / fmt::format("{}-{}", batch, killed),
                                 .checkpoint_steps = killed ? 2 : 0};
-      {
-        Training t(options);
-        t.before_batch = [&](int64_t number) {
-          if (number != batch) return;
-          if (killed) throw Killed();
-          std::raise(SIGINT);
-        };
-        if (killed)
-          CHECK_THROWS_AS(t.loop.run(), Killed);
-        else
-          t.loop.run();
-      }
+      run_to_batch(options, batch, killed);
       Training again(options);
       REQUIRE(again.loop.resume());
       REQUIRE(again.loop.run() == Outcome::finished);

@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <cmath>
-#include <csignal>
 #include <limits>
 #include <numeric>
 
@@ -264,7 +263,6 @@ TEST_CASE("tensorboard: a loop writes scalars, weights and gradients; a resumed 
     CHECK(h.find(4)->second.f64() ==
           doctest::Approx(sum(p.detach().to(DType::f64)).item()).epsilon(1e-9));
   }
-  struct Killed {};
   for (int64_t batch : {1, 5, 6, 7, 13, 18})
     for (const bool killed : {false, true}) {
       CAPTURE(batch);
@@ -272,18 +270,7 @@ TEST_CASE("tensorboard: a loop writes scalars, weights and gradients; a resumed 
       LoopOptions options{.folder = dir / fmt::format("{}-{}", batch, killed),
                           .checkpoint_steps = killed ? 1 : 0,
                           .tensorboard = true};
-      {
-        Training t(options);
-        t.before_batch = [&](int64_t number) {
-          if (number != batch) return;
-          if (killed) throw Killed();
-          std::raise(SIGINT);
-        };
-        if (killed)
-          CHECK_THROWS_AS(t.loop.run(), Killed);
-        else
-          t.loop.run();
-      }
+      run_to_batch(options, batch, killed);
       options.tensorboard = false;  // a folder with event files gets more
       Training again(options);
       REQUIRE(again.loop.resume());
@@ -301,7 +288,6 @@ TEST_CASE("tensorboard: a loop writes scalars, weights and gradients; a resumed 
 
 TEST_CASE("tensorboard: an epoch that was trained but not closed before a kill is shown once") {
   TempDir dir;
-  struct Killed {};
   const LoopOptions options{.folder = dir / "run", .checkpoint_steps = 1, .tensorboard = true};
   {
     Training t(options);

@@ -105,11 +105,8 @@ TEST_CASE("patience: a run resumed from any step ends where the uninterrupted on
   CHECK(whole.learner.steps() == 10);
   for (int before = 0; before < 10; ++before) {
     CAPTURE(before);
-    TempDir dir;
     Ranked first(kValley, patient(2)), second(kValley, patient(2));
-    for (int i = 0; i < before; ++i) first.step();
-    first.loop.checkpoint().save(dir / "c");
-    second.loop.load_state(load_checkpoint(dir / "c"), "c");
+    resume_after(before, first, second);
     CHECK(second.loop.run() == Outcome::finished);
     CHECK(second.loop.history().size() == 5);
     CHECK(second.loop.why_ended() == whole.loop.why_ended());

@@ -11,18 +11,20 @@
 
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/apps/train_cifar/program.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/module.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/apps/config_faults.h"
+#include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/support/threads.h"
 #include "tern/tests/train/run_checks.h"
 
 namespace tern::apps::train_cifar::test_train_cifar {
 namespace {
+
+using test::parse;
 
 namespace fs = std::filesystem;
 
@@ -273,15 +275,6 @@ TEST_CASE("train_cifar: options are read back from JSON exactly") {
   CHECK(back.memory_use == MemoryOptions{});
 }
 
-CifarFlags parse(std::vector<const char*> arguments) {
-  arguments.insert(arguments.begin(), "train_cifar");
-  CifarFlags f;
-  const auto argc = static_cast<int>(arguments.size());
-  char** const argv = const_cast<char**>(arguments.data());
-  apps::parse(cifar_program(f, argc, argv), argc, argv);
-  return f;
-}
-
 TEST_CASE("train_cifar: flags") {
   const TrainOptions post = parse({"--data", "x"}).options;
   CHECK(post.model == "gmlp-4m");
@@ -318,8 +311,8 @@ TEST_CASE("train_cifar: flags") {
   CHECK_FALSE(parse({"--resume", "a b"}).train.tensorboard);
   CHECK(parse({"--resume", "a b"}).train.command_line == "train_cifar --resume 'a b'");
   CHECK(parse({"--eval", "w", "--data", "x", "--limit", "9", "--threads", "1"}).options.limit == 9);
-  for (const std::vector<const char*>& wrong :
-       std::vector<std::vector<const char*>>{{"--no-such-flag"},
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{"--no-such-flag"},
                                              {"--eval", "w", "--data", "x", "--epochs", "4"},
                                              {"--eval", "w", "--data", "x", "--out", "y"},
                                              {"--lr", "0"},

@@ -10,6 +10,7 @@
 #include "tern/apps/translate/program.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/config_faults.h"
+#include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/apps/translate/open_text.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
@@ -82,14 +83,8 @@ void check_same_state(const TranslationTraining& a, const TranslationTraining& b
   }
 }
 
-TranslateFlags parse(std::vector<std::string> words) {
-  words.insert(words.begin(), "translate");
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  TranslateFlags o;
-  const auto argc = static_cast<int>(argv.size());
-  apps::parse(translate_program(o, argc, argv.data()), argc, argv.data());
-  return o;
+TranslateFlags parse(const std::vector<std::string>& words) {
+  return test::parsed(translate_program, "translate", words);
 }
 
 // The model folder of a run with three short epochs.
