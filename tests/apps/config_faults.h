@@ -9,19 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "tern/core/base/error.h"
+#include "tern/tests/support/errors.h"
 
 namespace tern::test {
 
 /// The message of the Error that parse(config) throws; empty if it throws none.
 template <class Parse>
 std::string refusal(const nlohmann::json& config, Parse parse) {
-  try {
-    parse(config.dump());
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { parse(config.dump()); });
 }
 
 /// Values that a member of this type must not have.

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/decode/beam_search.h"
 #include "tern/decode/packed_transformer.h"
 #include "tern/nn/weights_instead.h"
 #include "tern/tests/support/heap_calls.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_continuous_batching {
 using decoding::Hypothesis;
@@ -131,10 +131,10 @@ TEST_CASE("decode_all: a sentence's bits do not depend on its companions, slots 
         o.rows = rows;
         check_same_bits(decode(packed, sources, o), all);
       }
-      const int threads = num_threads();
-      set_num_threads(threads == 1 ? 2 : 1);
-      check_same_bits(decode(packed, sources, o), all);
-      set_num_threads(threads);
+      {
+        const test::Threads other(num_threads() == 1 ? 2 : 1);
+        check_same_bits(decode(packed, sources, o), all);
+      }
       for (const size_t s : {0, 5, 17}) {
         const std::vector<Tokens> alone = {sources[s]};
         check_same_bits(decode(packed, alone, options_for(beam, alone)), {all[s]});
@@ -153,15 +153,13 @@ TEST_CASE("decode_all: a step allocates nothing") {
         o.end = -1;  // every sentence runs all steps
         o.max_length = steps;
         o.n_best = 1;
-        set_num_threads(1);
+        const test::Threads one(1);
         decode(packed, sources, o);  // fills caches of the allocator
         const int64_t before = test::heap_calls;
         decode(packed, sources, o);
         return test::heap_calls - before;
       };
-      const int threads = num_threads();
       const int64_t few = calls(2), many = calls(9);
-      set_num_threads(threads);
       // Buffers that grow by doubling, such as that of keys, may need one more allocation each.
       CHECK(many - few <= 16);
     }

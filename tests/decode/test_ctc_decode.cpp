@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/losses.h"
 #include "tern/decode/ctc.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_ctc_decode {
 namespace {
@@ -19,7 +19,7 @@ using decoding::ctc_greedy;
 using decoding::CtcHypothesis;
 using Symbols = std::vector<int64_t>;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+using test::kInf;
 
 /// All paths through `length` steps of sample n of x (T, N, C): the probability of every word that
 /// they spell, and the word and log probability of the best path.
@@ -153,19 +153,16 @@ TEST_CASE("ctc decoding: impossible classes, ties, layouts, types") {
 
 TEST_CASE("ctc decoding: the same on any number of threads") {
   Tensor x = random_log_probs({60, 9, 40}, 11);
-  const int before = num_threads();
-  std::vector<double> runs[2];
-  for (int k : {0, 1}) {
-    set_num_threads(k == 0 ? 1 : 3);
-    for (const auto& h : ctc_greedy(x)) runs[k].push_back(h.log_prob);
+  test::check_threads({3}, [&] {
+    std::vector<double> out;
+    for (const auto& h : ctc_greedy(x)) out.push_back(h.log_prob);
     for (const auto& list : ctc_beam_search(x, {}, {.beam = 8, .n_best = 8}))
       for (const auto& h : list) {
-        runs[k].push_back(h.log_prob);
-        for (int64_t s : h.symbols) runs[k].push_back(static_cast<double>(s));
+        out.push_back(h.log_prob);
+        for (int64_t s : h.symbols) out.push_back(static_cast<double>(s));
       }
-  }
-  set_num_threads(before);
-  CHECK(runs[0] == runs[1]);
+    return out;
+  });
 }
 
 TEST_CASE("ctc decoding: invalid inputs are errors") {

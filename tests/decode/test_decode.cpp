@@ -9,8 +9,11 @@
 #include "tern/decode/beam_search.h"
 #include "tern/decode/sampling.h"
 #include "tern/tests/decode/decode_chain.h"
+#include "tern/tests/support/errors.h"
 
 namespace tern::test_decode {
+using test::contains, test::error_of;
+
 using decoding::Hypothesis, decode_test::Chain, decode_test::constant, decode_test::kNever,
     decode_test::Tokens;
 
@@ -130,20 +133,6 @@ void check_same(const std::vector<Hypothesis>& got, const std::vector<Hypothesis
     CHECK(got[i].log_prob == doctest::Approx(wanted[i].log_prob).epsilon(1e-10));
     CHECK(got[i].score == doctest::Approx(wanted[i].score).epsilon(1e-10));
   }
-}
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -5,13 +5,13 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/decode/beam_search.h"
 #include "tern/decode/sampling.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_decode_models {
 using decoding::Hypothesis;
@@ -98,10 +98,10 @@ void check_model(const M& model) {
   const auto one = decoding::beam_search(model, state, beam);
   beam.beam = beam.n_best = 4;
   const auto lists = decoding::beam_search(model, state, beam);
-  const int threads = num_threads();
-  set_num_threads(threads == 1 ? 2 : 1);
-  const auto again = decoding::beam_search(model, state, beam);
-  set_num_threads(threads);
+  const auto again = [&] {
+    const test::Threads other(num_threads() == 1 ? 2 : 1);
+    return decoding::beam_search(model, state, beam);
+  }();
   bool differ = false;
   for (int64_t s = 0; s < sentences; ++s) {
     const Tensor alone = narrow(narrow(source, 0, s, 1), 1, 0, lengths[s]);

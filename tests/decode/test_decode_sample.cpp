@@ -8,8 +8,8 @@
 #include <set>
 
 #include "tern/core/base/error.h"
-#include "tern/core/base/threads.h"
 #include "tern/tests/decode/decode_chain.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_decode_sample {
 using decoding::Hypothesis, decode_test::Chain, decode_test::constant, decode_test::kNever,
@@ -247,10 +247,10 @@ TEST_CASE("decode: samples depend only on seed and sentence, not on threads") {
     CHECK(tokens_of(draw(40, 1)) == tokens_of(drawn));
     CHECK(tokens_of(draw(40, 2)) != tokens_of(drawn));
     CHECK(drawn[0].tokens != drawn[1].tokens);
-    const int threads = num_threads();
-    set_num_threads(threads == 1 ? 2 : 1);
-    CHECK(tokens_of(draw(40, 1)) == tokens_of(drawn));
-    set_num_threads(threads);
+    {
+      const test::Threads other(num_threads() == 1 ? 2 : 1);
+      CHECK(tokens_of(draw(40, 1)) == tokens_of(drawn));
+    }
     const auto fewer = tokens_of(draw(3, 1)), all = tokens_of(drawn);
     CHECK(std::equal(fewer.begin(), fewer.end(), all.begin()));
     for (const Hypothesis& h : draw(3, 1)) {

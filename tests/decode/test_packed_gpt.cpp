@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/decode/beam_search.h"
 #include "tern/decode/packed_gpt.h"
@@ -13,6 +12,7 @@
 #include "tern/nn/weights_instead.h"
 #include "tern/tests/gpt_forms.h"
 #include "tern/tests/support/model_checks.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_packed_gpt {
 using decoding::PackedGpt;
@@ -98,7 +98,6 @@ TEST_CASE("packed gpt: logits match the model's, in every form and type") {
 
 TEST_CASE("packed gpt: a text's bits do not depend on others, threads, or pieces") {
   NoGradGuard guard;
-  const int threads = num_threads();
   for (const auto& form : all_forms())
     for (const PackedType type : kTypes) {
       CAPTURE(form.first);
@@ -106,10 +105,10 @@ TEST_CASE("packed gpt: a text's bits do not depend on others, threads, or pieces
       const PackedGpt packed(m.single, type);
       const Tensor tokens = test::some_tokens(1, kContext);
       const Tokens text = tokens.to_vector<int64_t>();
-      set_num_threads(1);
+      const test::Threads one(1);
       const Tensor whole = packed(tokens);
       for (const int n : {1, 3}) {
-        set_num_threads(n);
+        const test::Threads scope(n);
         CHECK(same(packed(tokens), whole));
         const std::vector<Tensor> steps = steps_of(packed, text);
         for (int64_t t = 0; t < kContext; ++t)
@@ -125,7 +124,6 @@ TEST_CASE("packed gpt: a text's bits do not depend on others, threads, or pieces
         }
       }
     }
-  set_num_threads(threads);
 }
 
 TEST_CASE("packed gpt: many tokens together, in several pieces") {

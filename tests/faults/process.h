@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tern/tests/support/errors.h"
+
 namespace tern::test {
 
 namespace fs = std::filesystem;
@@ -87,10 +89,6 @@ inline std::vector<Operation> operations(const Shell& shell, const std::string& 
     words >> number >> o.kind >> o.name;
   }
   return all;
-}
-
-inline bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace tern::test

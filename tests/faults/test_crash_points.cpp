@@ -37,13 +37,15 @@ Ended go_on(const Shell& shell, const std::string& folder, const std::string& fl
   const std::string resume = fmt::format("{}{} --resume '{}'", quick, kResume, shell / folder);
   const Ended refused = shell.run(resume);
   if (refused.code != 2) {
-    const bool anew = has(refused.err, "ended here before its first checkpoint; it starts again");
+    const bool anew =
+        contains(refused.err, "ended here before its first checkpoint; it starts again");
     CHECK(anew != had_checkpoint);
     return refused;
   }
   CHECK_FALSE(had_checkpoint);
   CHECK(refused.code == 2);
-  CHECK((has(refused.err, "start it again with --out") || has(refused.err, "no such folder")));
+  CHECK((contains(refused.err, "start it again with --out") ||
+         contains(refused.err, "no such folder")));
   return shell.run(quick + train_into(shell, folder, flags));
 }
 
@@ -136,8 +138,8 @@ TEST_CASE(
                                       [](const auto& o) { return o == "fsync" || o == "unlink"; });
     REQUIRE(full.code == (harmless ? 0 : 1));
     if (!harmless) {
-      CHECK(has(full.err, shell / "run"));
-      CHECK(has(full.err, "No space left on device"));
+      CHECK(contains(full.err, shell / "run"));
+      CHECK(contains(full.err, "No space left on device"));
       const std::string checkpoint = shell / "run/checkpoint.safetensors";
       if (fs::exists(checkpoint)) CHECK_NOTHROW(training::load_checkpoint(checkpoint));
       const Ended again = go_on(shell, "run");
@@ -157,8 +159,8 @@ TEST_CASE("crash points: a disk that is full under --tensorboard also gives exit
                                  train_into(shell, "run") + " --tensorboard");
     CAPTURE(full.err);
     CHECK(full.code == 1);
-    CHECK(has(full.err, "run/events"));
-    CHECK(has(full.err, "No space left on device"));
+    CHECK(contains(full.err, "run/events"));
+    CHECK(contains(full.err, "No space left on device"));
     fs::remove_all(shell / "run");
   }
 }

@@ -100,9 +100,9 @@ TEST_CASE("moved folders: a run that begins or ends in one writes nothing into i
                                   with_fault(shell, "run", "shell", at), row.train));
         CAPTURE(ended.err);
         CHECK(ended.code == 1);
-        CHECK(has(ended.err,
-                  "the folder of the run was moved or removed while the program was running"));
-        const bool other = has(happening, "other");
+        CHECK(contains(ended.err,
+                       "the folder of the run was moved or removed while the program was running"));
+        const bool other = contains(happening, "other");
         CHECK(fs::exists(shell / "run") == other);
         const Ended same = shell.run(other ? "diff -r run kept" : "diff -r other kept");
         CHECK(same.out == "");
@@ -128,7 +128,7 @@ TEST_CASE("moved folders: a shortlist is written beside the model that it was le
         with_fault(shell, "run", "shell", i + 1), learn));
     CAPTURE(ended.err);
     CHECK(ended.code == 1);
-    CHECK(has(ended.err, "the folder of the run was moved or removed"));
+    CHECK(contains(ended.err, "the folder of the run was moved or removed"));
     CHECK(shell.run("diff -r run kept").out == "");
   }
   CHECK(fs::exists(shell / "old/shortlist.safetensors"));

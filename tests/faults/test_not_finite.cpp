@@ -94,8 +94,8 @@ TEST_CASE("not finite: an overflowing training stops with exit code 1, and its f
     CAPTURE(line);
     CAPTURE(ended.err);
     CHECK(ended.code == 1);
-    CHECK(has(ended.err, " step "));
-    CHECK(has(ended.err, "run/checkpoint.safetensors keeps the state after step "));
+    CHECK(contains(ended.err, " step "));
+    CHECK(contains(ended.err, "run/checkpoint.safetensors keeps the state after step "));
     CHECK(fs::exists(shell / "run/checkpoint.safetensors"));
     for (const auto& entry : fs::directory_iterator(shell / "run"))
       if (entry.path().extension() == ".safetensors") CHECK(all_finite(entry.path().string()));
@@ -120,14 +120,14 @@ TEST_CASE("not finite: no program uses such weights, or prints results of sums t
       CAPTURE(line);
       CAPTURE(refused.err);
       CHECK(refused.code == 2);
-      CHECK_FALSE(has(refused.out, "nan"));
+      CHECK_FALSE(contains(refused.out, "nan"));
     }
     for (const std::string& line : u.scores) {
       const Ended refused = shell.run(line);
       CAPTURE(line);
       CHECK(refused.out == "");
-      CHECK(has(refused.err, file + ": the "));
-      CHECK(has(refused.err, "nan: its weights are too large, sums overflow"));
+      CHECK(contains(refused.err, file + ": the "));
+      CHECK(contains(refused.err, "nan: its weights are too large, sums overflow"));
     }
     spoil(shell / file);
     for (const std::string& line : lines) {
@@ -136,8 +136,8 @@ TEST_CASE("not finite: no program uses such weights, or prints results of sums t
       CAPTURE(refused.err);
       CHECK(refused.code == 2);
       CHECK(refused.out == "");
-      CHECK(has(refused.err, file + ": its weights "));
-      CHECK(has(refused.err, " are not finite"));
+      CHECK(contains(refused.err, file + ": its weights "));
+      CHECK(contains(refused.err, " are not finite"));
     }
     fs::remove_all(shell / "run");
   }
@@ -149,8 +149,8 @@ TEST_CASE("not finite: no training starts from such weights") {
   spoil(shell / "first/model.safetensors");
   const Ended cifar = shell.run(kCifar + "--init first/model.safetensors --out run");
   CHECK(cifar.code == 2);
-  CHECK(has(cifar.err, "first/model.safetensors: its weights "));
-  CHECK(has(cifar.err, " are not finite"));
+  CHECK(contains(cifar.err, "first/model.safetensors: its weights "));
+  CHECK(contains(cifar.err, " are not finite"));
   CHECK_FALSE(fs::exists(shell / "run"));
   REQUIRE(shell.run(kTranslate + "--out translator").code == 0);
   spoil(shell / "translator/model.safetensors");
@@ -158,7 +158,7 @@ TEST_CASE("not finite: no training starts from such weights") {
                                     " train --from translator --source a --target a --out run");
   CAPTURE(translate.err);
   CHECK(translate.code == 2);
-  CHECK(has(translate.err, "translator/model.safetensors: its weights "));
+  CHECK(contains(translate.err, "translator/model.safetensors: its weights "));
   CHECK_FALSE(fs::exists(shell / "run"));
   for (const char* model : {"gpt", "bert"}) {
     const std::string folder = std::string(model) + "-first";
@@ -168,7 +168,7 @@ TEST_CASE("not finite: no training starts from such weights") {
         fmt::format(PROGRAM_LM " train --text text --epochs 1 --from {} --out run", folder));
     CAPTURE(lm.err);
     CHECK(lm.code == 2);
-    CHECK(has(lm.err, "model.safetensors: its weights "));
+    CHECK(contains(lm.err, "model.safetensors: its weights "));
     CHECK_FALSE(fs::exists(shell / "run"));
   }
 }

@@ -50,11 +50,11 @@ TEST_CASE(
         p.train, p.long_run, p.short_run));
     CAPTURE(ended.err);
     CHECK(ended.code == 1);
-    CHECK(
-        has(ended.err,
-            "run: the folder of the run was moved or removed while the program was running (its "
-            "lock is no longer there), so nothing more is written. If it was moved, the run can be "
-            "resumed from its new place"));
+    CHECK(contains(
+        ended.err,
+        "run: the folder of the run was moved or removed while the program was running (its "
+        "lock is no longer there), so nothing more is written. If it was moved, the run can be "
+        "resumed from its new place"));
     CHECK_FALSE(fs::exists(shell / "run/lock"));
     CHECK_NOTHROW(training::load_checkpoint(shell / "old/checkpoint.safetensors"));
   }
@@ -72,7 +72,7 @@ TEST_CASE("run folders: a lock that is a link or a pipe is refused, and no file 
           fmt::format("echo mine > mine; {} || exit 9; timeout 60 {}", plant, resume_command(p)));
       CAPTURE(refused.err);
       CHECK(refused.code == 2);
-      CHECK(has(refused.err, "run/lock"));
+      CHECK(contains(refused.err, "run/lock"));
       CHECK(read_all(shell / "mine") == "mine\n");
       fs::remove_all(shell / "run/lock");
     }
@@ -94,7 +94,7 @@ TEST_CASE("run folders: links and pipes in a run from others are not followed") 
                         "timeout 60 {2}",
                         plant, file, resume_command(p)));
         CAPTURE(ended.err);
-        const bool as_said = ended.code == 0 || (ended.code == 2 && has(ended.err, file));
+        const bool as_said = ended.code == 0 || (ended.code == 2 && contains(ended.err, file));
         CHECK(as_said);
         CHECK(read_all(shell / "mine") == "mine\n");
         CHECK(fs::is_regular_file(fs::symlink_status(shell / "mine")));
@@ -111,7 +111,7 @@ TEST_CASE("run folders: pictures are not drawn into a folder behind a link") {
       "ln -s ../mine run/data; " PROGRAM_TRAIN_CIFAR " --limit 64 --epochs 1 --out run");
   CAPTURE(refused.err);
   CHECK(refused.code == 2);
-  CHECK(has(refused.err, "run/data: this is a link"));
+  CHECK(contains(refused.err, "run/data: this is a link"));
   CHECK(shell.run("cat mine/*").out == "mine\n");
 }
 

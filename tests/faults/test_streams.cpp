@@ -33,12 +33,12 @@ TEST_CASE(
                                      std::string(PROGRAM_LM), std::string(PROGRAM_TRAIN_CIFAR)}) {
     const Ended help = shell.run(program + " --help > /dev/full");
     CHECK(help.code == 1);
-    CHECK(has(help.err, "standard output cannot be written: No space left on device"));
+    CHECK(contains(help.err, "standard output cannot be written: No space left on device"));
   }
   const Ended full = shell.run(kNtm + " --out run > /dev/full");
   CHECK(full.code == 1);
-  CHECK(has(full.err, "No space left on device; the program continues without it"));
-  CHECK(has(full.err, "ntm: standard output cannot be written"));
+  CHECK(contains(full.err, "No space left on device; the program continues without it"));
+  CHECK(contains(full.err, "ntm: standard output cannot be written"));
   CHECK(fs::exists(shell / "run/best.safetensors"));
   CHECK(fs::exists(shell / "run/report.html"));
 }
@@ -48,7 +48,8 @@ TEST_CASE("streams: a closed standard output is refused before anything is writt
   for (const std::string& line : {kNtm, kTranslate, kLm, kCifar}) {
     const Ended closed = shell.run(line + " --out run >&-");
     CHECK(closed.code == 1);
-    CHECK(has(closed.err, "standard output is closed; to discard the output, give > /dev/null"));
+    CHECK(
+        contains(closed.err, "standard output is closed; to discard the output, give > /dev/null"));
     CHECK_FALSE(fs::exists(shell / "run"));
   }
   // With the other two closed, their descriptors are not reused for files.
@@ -64,15 +65,16 @@ TEST_CASE(
   const std::string run = PROGRAM_TRANSLATE " run --model model ";
   const Ended folder = shell.run(run + "< /tmp");
   CHECK(folder.code == 1);
-  CHECK(has(folder.err, "translate: standard input is a folder"));
+  CHECK(contains(folder.err, "translate: standard input is a folder"));
   const Ended none = shell.run(run + "<&-");
   CHECK(none.code == 1);
-  CHECK(has(none.err, "translate: standard input is closed"));
+  CHECK(contains(none.err, "translate: standard input is closed"));
   const Ended empty = shell.run(run + "< /dev/null");
   CHECK(empty.code == 0);
   const Ended full = shell.run("echo a dog | " + run + "> /dev/full");
   CHECK(full.code == 1);
-  CHECK(has(full.err, "translate: standard output cannot be written: No space left on device"));
+  CHECK(
+      contains(full.err, "translate: standard output cannot be written: No space left on device"));
   CHECK(shell.run("echo a dog | " + run).code == 0);
 }
 
@@ -82,7 +84,7 @@ TEST_CASE("streams: lm reports generated text that cannot be written") {
   const std::string write = PROGRAM_LM " generate --model model --prompt a --max-tokens 5 ";
   const Ended full = shell.run(write + "> /dev/full");
   CHECK(full.code == 1);
-  CHECK(has(full.err, "lm: standard output cannot be written"));
+  CHECK(contains(full.err, "lm: standard output cannot be written"));
   CHECK(shell.run(write).code == 0);
 }
 
@@ -105,9 +107,9 @@ TEST_CASE("memory: an out-of-memory error gives the size, its purpose, and the f
                                 " train --task copy --hidden 16000 --out run --threads 1");
   CHECK(ended.code == 1);
   CAPTURE(ended.err);
-  CHECK(has(ended.err, "out of memory: 4096000000 bytes asked for, "));
-  CHECK(has(ended.err, "for a tensor f32 (64000, 16000); "));
-  CHECK(has(ended.err, " bytes are free on "));
+  CHECK(contains(ended.err, "out of memory: 4096000000 bytes asked for, "));
+  CHECK(contains(ended.err, "for a tensor f32 (64000, 16000); "));
+  CHECK(contains(ended.err, " bytes are free on "));
 }
 
 TEST_CASE("memory: text of many lines takes little more memory than its bytes") {
@@ -118,7 +120,7 @@ TEST_CASE("memory: text of many lines takes little more memory than its bytes") 
                                 " --context 16 --dry-run --threads 1");
   CAPTURE(ended.err);
   CHECK(ended.code == 2);
-  CHECK(has(ended.err, "there is no text in it"));
+  CHECK(contains(ended.err, "there is no text in it"));
 }
 
 TEST_CASE("signals: a closed terminal saves the run as Ctrl-C does; with nohup it continues") {
@@ -132,7 +134,7 @@ TEST_CASE("signals: a closed terminal saves the run as Ctrl-C does; with nohup i
                     kLong, wait_for("run/checkpoint.safetensors"), signals));
     CAPTURE(signals);
     CHECK(stopped.code == 130);
-    CHECK(has(stopped.err, "to resume: ntm train --resume"));
+    CHECK(contains(stopped.err, "to resume: ntm train --resume"));
     CHECK_FALSE(fs::exists(shell / "run/lock"));
     fs::remove_all(shell / "run");
   }
@@ -169,9 +171,9 @@ TEST_CASE(
   CHECK(read_all(shell / "lock").starts_with(pid + " "));
   const std::string refused = "ntm: run: process " + pid + " is using the run in this folder";
   CHECK(std::count(ended.err.begin(), ended.err.end(), '\n') >= 2);
-  CHECK(has(ended.err, refused));
-  CHECK(has(ended.err.substr(ended.err.find(refused) + 1), refused));
-  CHECK_FALSE(has(read_all(shell / "eval"), "is using the run"));
+  CHECK(contains(ended.err, refused));
+  CHECK(contains(ended.err.substr(ended.err.find(refused) + 1), refused));
+  CHECK_FALSE(contains(read_all(shell / "eval"), "is using the run"));
   CHECK(fs::exists(shell / "run/lock"));  // killed: the file remains, without the lock
   fs::remove(shell / "run/log.jsonl");
   const Ended again = shell.run(PROGRAM_NTM " train --resume run & " + wait_for("run/log.jsonl") +
@@ -185,9 +187,9 @@ TEST_CASE("locks: on a file system without locks the run continues with a warnin
   const Ended ended =
       shell.run("FAULT_HOW=nolock LD_PRELOAD=" FAULT_SHIM " " + kNtm + " --out run");
   CHECK(ended.code == 0);
-  CHECK(has(ended.err,
-            "run: its file system has no locks, so a second run in this folder would "
-            "not be noticed"));
+  CHECK(contains(ended.err,
+                 "run: its file system has no locks, so a second run in this folder would "
+                 "not be noticed"));
 }
 
 // Leaves the folder as a kill before the first checkpoint does: files that describe the run, an
@@ -207,19 +209,19 @@ TEST_CASE("folders: a program overwrites no file of others without being told to
   for (const std::string& line : {kNtm, kTranslate, kCifar}) {
     const Ended refused = shell.run(mine + line + " --out run");
     CHECK(refused.code == 2);
-    CHECK(has(refused.err, "--out run: the folder holds other files, such as data"));
+    CHECK(contains(refused.err, "--out run: the folder holds other files, such as data"));
     CHECK(shell.run("cat run/data/data_batch_1.bin; ls -A run").out == "mine\ndata\n");
     // The same for a file of others with the name of a run's file.
     const Ended named = shell.run("mkdir -p k && echo mine > k/config.json; " + line + " --out k");
     CHECK(named.code == 2);
-    CHECK(has(named.err, "--out k: the folder holds other files, such as config.json"));
+    CHECK(contains(named.err, "--out k: the folder holds other files, such as config.json"));
     CHECK(shell.run("cat k/config.json; ls -A k").out == "mine\nconfig.json\n");
   }
   CHECK(shell.run("mkdir empty && touch empty/.keep; " + kTranslate + "--out empty").code == 0);
   const std::string plot = PROGRAM_TRANSLATE " plot --model empty 'a dog'";
   const Ended page = shell.run("echo mine > attention.html; " + plot);
   CHECK(page.code == 2);
-  CHECK(has(page.err, "attention.html exists and was not written by tern;"));
+  CHECK(contains(page.err, "attention.html exists and was not written by tern;"));
   CHECK(shell.run("cat attention.html").out == "mine\n");
   CHECK(shell.run("rm attention.html; " + plot + " && " + plot).code == 0);
 }
@@ -228,7 +230,7 @@ TEST_CASE("files: a limit on file size is reported like a full disk") {
   const Shell shell;
   const Ended limited = shell.run("(ulimit -f 8; " + kTranslate + "--out run)");
   CHECK(limited.code == 1);
-  CHECK(has(limited.err, "File too large"));
+  CHECK(contains(limited.err, "File too large"));
 }
 
 TEST_CASE(
@@ -242,7 +244,8 @@ TEST_CASE(
     const auto check_anew = [&](const Ended& again) {
       CAPTURE(again.err);
       CHECK(again.code == 0);
-      CHECK(has(again.err, "run: a run ended here before its first checkpoint; it starts again"));
+      CHECK(contains(again.err,
+                     "run: a run ended here before its first checkpoint; it starts again"));
       CHECK(read_all(shell / "run/model.safetensors") == whole);
     };
     make_dead_run(shell);
@@ -255,13 +258,13 @@ TEST_CASE(
     // Some files that describe the start are missing.
     const Ended refused = shell.run(resume);
     CHECK(refused.code == 2);
-    CHECK(has(refused.err, "start it again with --out run"));
+    CHECK(contains(refused.err, "start it again with --out run"));
     check_anew(shell.run(line + " --out run"));
     // Weights without a checkpoint may be somebody's work, so they are not overwritten.
     fs::remove(shell / "run/checkpoint.safetensors");
     const Ended kept = shell.run(line + " --out run");
     CHECK(kept.code == 2);
-    CHECK(has(kept.err, "but no checkpoint to resume from; choose another folder"));
+    CHECK(contains(kept.err, "but no checkpoint to resume from; choose another folder"));
     CHECK(shell.run(resume).code == 2);
     fs::remove_all(shell / "whole");
   }

@@ -9,6 +9,7 @@
 #include "tern/models/gmlp.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/support/model_checks.h"
+#include "tern/tests/support/option_pairs.h"
 
 namespace tern::test_gmlp_forms {
 using models::Gmlp, models::GmlpOptions;
@@ -17,14 +18,8 @@ using test::check_leaves, test::close, test::same;
 
 namespace {
 
-struct Choice {
-  const char* name;
-  std::function<void(GmlpOptions&)> apply;
-};
-
-/// The values of each option, except the default.
-const std::vector<std::vector<Choice>>& options() {
-  static const std::vector<std::vector<Choice>> kOptions = {
+const test::Choices<GmlpOptions>& options() {
+  static const test::Choices<GmlpOptions> kOptions = {
       {{"additive", [](auto& o) { o.gate.gate = Gate::additive; }},
        {"linear", [](auto& o) { o.gate.gate = Gate::linear, o.gate.split = false; }}},
       {{"unsplit", [](auto& o) { o.gate.split = false; }}},
@@ -51,21 +46,12 @@ const std::vector<std::vector<Choice>>& options() {
   return kOptions;
 }
 
-/// fn(name, options) for every value of every option, alone and with every value of every other.
 void for_pairs(const std::function<void(const std::string&, const GmlpOptions&)>& fn) {
   const GmlpOptions tiny{.image = 8, .patch = 4, .dim = 8, .layers = 2, .fc_dim = 6};
-  const auto& all = options();
-  for (size_t i = 0; i < all.size(); ++i)
-    for (const Choice& a : all[i])
-      for (size_t j = i; j < all.size(); ++j)
-        for (const Choice& b : all[j]) {
-          if (i == j && &a != &b) continue;
-          GmlpOptions o = tiny;
-          a.apply(o);
-          b.apply(o);
-          if (!o.stem.empty() && o.image == 9) o.patch = 5;  // the stem leaves 5 pixels
-          fn(std::string(a.name) + " + " + b.name, o);
-        }
+  test::for_pairs(tiny, options(), [&](const std::string& name, GmlpOptions& o) {
+    if (!o.stem.empty() && o.image == 9) o.patch = 5;  // the stem leaves 5 pixels
+    fn(name, o);
+  });
 }
 
 Tensor images(const GmlpOptions& o, int64_t batch, Rng& rng, DType dtype = DType::f32) {

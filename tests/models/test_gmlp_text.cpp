@@ -12,6 +12,7 @@
 #include "tern/models/gmlp_text.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/support/model_checks.h"
+#include "tern/tests/support/option_pairs.h"
 
 namespace tern::test_gmlp_text {
 using models::GmlpLanguageModel, models::GmlpMaskedLanguageModel, models::GmlpTextClassifier;
@@ -32,13 +33,8 @@ GmlpTextOptions tiny() {
           .gate = {.weight_bound = 0.3}};
 }
 
-struct Choice {
-  const char* name;
-  std::function<void(GmlpTextOptions&)> apply;
-};
-
-const std::vector<std::vector<Choice>>& choices() {
-  static const std::vector<std::vector<Choice>> kChoices = {
+const test::Choices<GmlpTextOptions>& choices() {
+  static const test::Choices<GmlpTextOptions> kChoices = {
       {{"additive", [](auto& o) { o.gate.gate = Gate::additive; }},
        {"linear", [](auto& o) { o.gate.gate = Gate::linear, o.gate.split = false; }}},
       {{"unsplit", [](auto& o) { o.gate.split = false; }}},
@@ -56,19 +52,8 @@ const std::vector<std::vector<Choice>>& choices() {
   return kChoices;
 }
 
-/// fn(name, options) for every value of every option, alone and with every value of every other.
 void for_pairs(const std::function<void(const std::string&, const GmlpTextOptions&)>& fn) {
-  const auto& all = choices();
-  for (size_t i = 0; i < all.size(); ++i)
-    for (const Choice& a : all[i])
-      for (size_t j = i; j < all.size(); ++j)
-        for (const Choice& b : all[j]) {
-          if (i == j && &a != &b) continue;
-          GmlpTextOptions o = tiny();
-          a.apply(o);
-          b.apply(o);
-          fn(std::string(a.name) + " + " + b.name, o);
-        }
+  test::for_pairs(tiny(), choices(), fn);
 }
 
 /// The model in f64 and evaluation, with weights so large that every part matters.

@@ -12,17 +12,9 @@
 
 namespace tern::test_resnet_state {
 using models::ResNet, models::ResNetBlockKind, models::ResNetOptions;
-using test::same;
+using test::part, test::same;
 
 namespace {
-
-// The part of a state whose names begin with `prefix`, which is removed.
-NamedTensors part(const SafeTensors& file, const std::string& prefix) {
-  NamedTensors out;
-  for (const auto& [name, t] : file.tensors)
-    if (name.starts_with(prefix)) out.emplace_back(name.substr(prefix.size()), t);
-  return out;
-}
 
 NamedTensors without(NamedTensors state, const std::string& ending) {
   std::erase_if(state, [&](const auto& t) { return t.first.ends_with(ending); });
@@ -61,7 +53,7 @@ TEST_CASE("resnet: torchvision's states give its logits, gradients and statistic
       load_safetensors(std::string(TERN_SOURCE_DIR) + "/tests/reference/resnet/forms.safetensors");
   for (const std::string form : {"basic", "small", "bottleneck"}) {
     CAPTURE(form);
-    const NamedTensors state = part(file, form + "/state.");
+    const NamedTensors state = part(file.tensors, form + "/state.");
     Rng rng(1);
     for (const auto recompute : {nn::Recompute::none, nn::Recompute::full}) {
       ResNetOptions o = models::resnet_options_of(state);
@@ -74,7 +66,7 @@ TEST_CASE("resnet: torchvision's states give its logits, gradients and statistic
       cross_entropy(logits, file.find("labels")).backward();
       for (const auto& p : nn::named_parameters(model))
         CHECK_MESSAGE(close(p.second.grad(), file.find(form + "/grad." + p.first)), p.first);
-      const NamedTensors after = part(file, form + "/after.");
+      const NamedTensors after = part(file.tensors, form + "/after.");
       const NamedTensors buffers = nn::named_buffers(model);
       REQUIRE(buffers.size() == after.size());
       for (const auto& b : buffers)

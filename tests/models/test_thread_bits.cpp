@@ -7,9 +7,9 @@
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/precision.h"
-#include "tern/core/base/threads.h"
 #include "tern/tests/models/small_trainings.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_thread_bits {
 namespace {
@@ -22,9 +22,8 @@ Results on_threads(const test::SmallTraining& training, int steps, VectorLevel l
                    const std::vector<int>& numbers, Results expected = {}) {
   if (level > detail::cpu().level) return expected;
   const VectorLevelScope scope(level);
-  const int before = num_threads();
   for (int threads : numbers) {
-    set_num_threads(threads);
+    const test::Threads several(threads);
     const Results out = training.run(steps);
     if (expected.empty()) expected = out;
     size_t different = 0;
@@ -32,7 +31,6 @@ Results on_threads(const test::SmallTraining& training, int steps, VectorLevel l
     CHECK_MESSAGE(different == 0, training.name, " on ", threads, " threads, ", to_string(level),
                   ", products in ", to_string(matmul_precision()));
   }
-  set_num_threads(before);
   return expected;
 }
 

@@ -4,12 +4,12 @@
 #include <functional>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/decode/decode.h"
 #include "tern/decode/packed_gpt.h"
 #include "tern/models/gpt.h"
 #include "tern/optim/adam.h"
+#include "tern/tests/support/threads.h"
 #include "tern/tests/support/threads_alive.h"
 
 namespace tern::test_thread_counts {
@@ -17,17 +17,15 @@ namespace {
 
 /// Checks, for several numbers of threads, that only the first call of step() starts threads.
 void check_threads(const std::function<void()>& step) {
-  const int before = num_threads();
   for (int threads : {2, 8, 16, 64}) {
     CAPTURE(threads);
-    set_num_threads(threads);
+    const test::Threads scope(threads);
     step();
     const auto first = test::threads_alive();
     CHECK(first.size() >= static_cast<size_t>(threads));
     for (int i = 0; i < 5; ++i) step();
     CHECK(test::threads_alive() == first);
   }
-  set_num_threads(before);
 }
 
 const models::GptOptions kForm = {

@@ -9,9 +9,9 @@
 #include "tern/core/base/bf16_way.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/products.h"
-#include "tern/core/base/threads.h"
 #include "tern/tests/models/small_trainings.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_training_bits {
 namespace {
@@ -25,7 +25,6 @@ void check_same_tensors(const std::vector<Tensor>& first, const std::vector<Tens
 
 TEST_CASE("bf16: a training has the same bits in every implementation and on any threads") {
   const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
-  const int before = num_threads();
   for (const test::SmallTraining& training : test::small_trainings()) {
     const std::vector<Tensor> first = training.run(3);
     for (Bf16Way way : bf16_ways()) {
@@ -35,12 +34,11 @@ TEST_CASE("bf16: a training has the same bits in every implementation and on any
         CAPTURE(to_string(way));
         CAPTURE(threads);
         const Bf16WayScope scope(way);
-        set_num_threads(threads);
+        const test::Threads several(threads);
         check_same_tensors(first, training.run(3));
       }
     }
   }
-  set_num_threads(before);
 }
 
 // Another system's C library may give other bits, such as in the powers of Adam's betas.

@@ -8,17 +8,11 @@
 #include "tern/tests/support/model_checks.h"
 
 namespace tern::test_vit_state {
+using test::part;
+
 using models::Vit, models::VitOptions, models::VitPositions;
 
 namespace {
-
-// The part of a state whose names begin with `prefix`, which is removed.
-NamedTensors part(const SafeTensors& file, const std::string& prefix) {
-  NamedTensors out;
-  for (const auto& [name, t] : file.tensors)
-    if (name.starts_with(prefix)) out.emplace_back(name.substr(prefix.size()), t);
-  return out;
-}
 
 std::string reference(const char* name) {
   return std::string(TERN_SOURCE_DIR) + "/tests/reference/vit/" + name;
@@ -36,7 +30,7 @@ TEST_CASE("vit: states of timm and of slides-vit load and give their logits") {
   const Tensor images = file.find("images");
   for (const char* form : {"average", "registers", "clip", "patches"}) {
     CAPTURE(form);
-    const NamedTensors state = part(file, fmt::format("{}/param.", form));
+    const NamedTensors state = part(file.tensors, fmt::format("{}/param.", form));
     Rng rng(1);
     Vit model(models::vit_options_of(state, 2), rng);
     models::load_vit(model, state);
@@ -50,7 +44,7 @@ TEST_CASE("vit: states of timm and of slides-vit load and give their logits") {
   o.layers = 2;
   Rng rng(1);
   Vit model(o, rng);
-  models::load_vit(model, part(file, "slides/param."));
+  models::load_vit(model, part(file.tensors, "slides/param."));
   nn::set_training(model, false);
   CHECK(test::close(model(images), file.find("slides/output"), 1e-5, 1e-5));
 }

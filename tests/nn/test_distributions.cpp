@@ -3,14 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/distributions.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_distributions {
 namespace {
@@ -22,12 +22,7 @@ using nn::Normal;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-Tensor f64(std::initializer_list<double> v, const Shape& shape) {
-  return tensor(v, shape, DType::f64);
-}
-Tensor f64(std::initializer_list<double> v) { return f64(v, Shape(v.size())); }
+using test::f64, test::kInf;
 
 void check_numbers(const Tensor& got, const Shape& shape, const Doubles& want) {
   CHECK(got.shape() == shape);
@@ -291,17 +286,11 @@ TEST_CASE("distributions: shapes of draws, gradients of rsample only, any number
   Rng one(5), other(5);
   CHECK(n.sample(one, {3}).to_vector<double>() == n.rsample(other, {3}).to_vector<double>());
   CHECK(one == other);
-  const int before = num_threads();
-  std::vector<double> runs[2];
-  for (int k : {0, 1}) {
-    set_num_threads(k == 0 ? 1 : 3);
+  test::check_threads({3}, [&] {
     Rng fresh(6);
-    for (const Tensor& t : {c.sample(fresh, {50000}).to(DType::f64), b.sample(fresh, {50000}),
-                            n.sample(fresh, {50000})})
-      for (double v : t.to_vector<double>()) runs[k].push_back(v);
-  }
-  set_num_threads(before);
-  CHECK(runs[0] == runs[1]);
+    return test::numbers_of(
+        {c.sample(fresh, {50000}), b.sample(fresh, {50000}), n.sample(fresh, {50000})});
+  });
 }
 
 TEST_CASE("distributions: work in a ShapeOnlyScope, where all numbers read as 0") {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/ops.h"
 #include "tern/nn/init.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_init {
 namespace init = tern::nn::init;
@@ -119,8 +119,7 @@ TEST_CASE("init: truncated normal stays inside and keeps its shape") {
 }
 
 TEST_CASE("init: the same weights from a seed on any number of threads") {
-  const auto drawn = [](int threads) {
-    const detail::ThreadCountScope scope(threads);
+  test::check_threads({3, 16}, [] {
     Rng rng(7);
     std::vector<float> all;
     for (auto fill : {+[](const Tensor&w, Rng&r) { init::uniform(w, -1, 1, r); },
@@ -133,9 +132,7 @@ TEST_CASE("init: the same weights from a seed on any number of threads") {
       all.insert(all.end(), values.begin(), values.end());
     }
     return all;
-  };
-  const std::vector<float> one = drawn(1);
-  for (int threads : {3, 16}) CHECK(drawn(threads) == one);
+  });
 }
 
 TEST_CASE("init: orthogonal rows or columns") {

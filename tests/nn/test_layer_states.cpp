@@ -8,6 +8,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_layer_states {
 namespace {
@@ -20,22 +21,15 @@ const SafeTensors& file() {
   return content;
 }
 
-NamedTensors part(const std::string& prefix) {
-  NamedTensors out;
-  for (const auto& [name, t] : file().tensors)
-    if (name.starts_with(prefix)) out.emplace_back(name.substr(prefix.size()), t);
-  return out;
-}
-
 bool close(const Tensor& got, const Tensor& want) {
-  return got.defined() && got.shape() == want.shape() && all_close(got, want, 1e-10, 1e-11);
+  return got.defined() && test::close(got, want, 1e-10, 1e-11);
 }
 
 template <class M>
 void compare_layer(const std::string& name, M layer) {
   CAPTURE(name);
   nn::to(layer, DType::f64);
-  const NamedTensors state = part(name + "/state.");
+  const NamedTensors state = test::part(file().tensors, name + "/state.");
   CHECK(nn::state_dict(layer).size() == state.size());
   REQUIRE_NOTHROW(nn::load_state_dict(layer, state));
   Tensor x = file().find(name + "/input");

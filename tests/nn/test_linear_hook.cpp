@@ -7,32 +7,23 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/models/gpt.h"
 #include "tern/nn/nn.h"
+#include "tern/tests/support/errors.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_linear_hook {
 namespace {
 
 using nn::LinearHook;
 using nn::WeightsInstead;
-using test::same_bits;
+using test::error_of, test::leaf, test::same_bits;
 
 const LinearHook::Fn kDouble = [](const Tensor&, const Tensor& y) { return y * 2; };
 const LinearHook::Fn kKeep = [](const Tensor&, const Tensor&) { return Tensor(); };
 
-Tensor leaf(const Tensor& t) { return t.detach().clone().set_requires_grad(); }
-
 // For f64: a hook splits fused ops, so that the order of sums differs.
 bool close(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() && all_close(a, b, 1e-10, 1e-10);
-}
-
-std::string message(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 nn::Linear linear_layer(Rng& rng) {
@@ -307,7 +298,7 @@ TEST_CASE("linear hook: one object hooks several weights") {
   CHECK(close(two.up(x), up * 2));
   CHECK(close(two.down(x), down * 3));
   CHECK(hooks.calls() == 2);
-  CHECK(message([&] {
+  CHECK(error_of([&] {
           LinearHook twice(two, {{"up.weight", kKeep}, {"up.weight", kKeep}});
         }) == "LinearHook: 'up.weight' and 'up.weight' are the same parameter; give it once");
 }
@@ -333,7 +324,7 @@ TEST_CASE("linear hook: an op that would not call it is an error") {
   for (const char* weight : {"weight_ih_l0", "weight_hh_l0"}) {
     const LinearHook hook(lstm, weight, kDouble);
     CHECK(
-        message([&] { lstm(x); }) ==
+        error_of([&] { lstm(x); }) ==
         fmt::format("rnn_layer: '{}' has a LinearHook, which only linear() calls; use cells, or a "
                     "WeightsInstead",
                     weight));
@@ -342,7 +333,7 @@ TEST_CASE("linear hook: an op that would not call it is an error") {
   const auto refused = [&](const auto& module, const char* weight, const std::string& op,
                            const auto& use) {
     const LinearHook hook(module, weight, kDouble);
-    const std::string text = message([&] { static_cast<void>(use(module)); });
+    const std::string text = error_of([&] { static_cast<void>(use(module)); });
     CAPTURE(text);
     CHECK(text.find(fmt::format("{}: '{}' has a LinearHook, which only linear() calls; use a "
                                 "WeightsInstead",
@@ -363,7 +354,7 @@ TEST_CASE("linear hook: a wrong name or shape is an error that names the weight"
   Rng rng(10);
   const models::Gpt model = small_gpt({.dropout = 0}, nn::Recompute::none, rng);
   const auto make = [&](const std::string& name, LinearHook::Fn fn) {
-    return message([&] { LinearHook hook(model, name, std::move(fn)); });
+    return error_of([&] { LinearHook hook(model, name, std::move(fn)); });
   };
   CHECK(make("transformer.h.0.mlp.c_fc", kKeep).find("LinearHook: there is no parameter") == 0);
   CHECK(make("transformer.h.0.mlp.c_fc.bias", kKeep) ==
@@ -373,7 +364,7 @@ TEST_CASE("linear hook: a wrong name or shape is an error that names the weight"
         "LinearHook: the function is empty; give one to call");
   LinearHook hook(model, "transformer.h.0.mlp.c_fc.weight",
                   [](const Tensor& x, const Tensor&) { return x; });
-  CHECK(message([&] {
+  CHECK(error_of([&] {
           return model(zeros({1, 2}, DType::i64));
         }) ==
         "transformer.h.0.mlp.c_fc: linear: a LinearHook returned f64 (1, 2, 8), but the result "

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
@@ -15,13 +14,9 @@ namespace tern::test_mask {
 namespace {
 
 using nn::Mask;
-using test::Array;
-using test::close;
-using test::for_each_index;
-using test::to_array;
+using test::Array, test::close, test::for_each_index, test::kInf, test::to_array;
 using Sees = std::function<bool(const Dims&)>;  // whether (b, h, t, s) is visible
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 const Shape kScores{2, 3, 4, 5};  // B, H, T, S
 
 struct Case {

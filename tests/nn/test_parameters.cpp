@@ -9,21 +9,13 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
+#include "tern/tests/support/errors.h"
 
 namespace tern::test_parameters {
 
 namespace {
 
-std::string complaint(auto fn) {
-  try {
-    static_cast<void>(fn());
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
-bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+using test::contains, test::error_of;
 
 struct Mlp {
   nn::Linear up, down;
@@ -40,11 +32,11 @@ TEST_CASE("parameters: a result that requires a gradient is refused, since its h
   nn::Linear layer(3, 3, rng);
   const Tensor leaf = ones({3, 3}).set_requires_grad();
   for (const Tensor& h : {layer.weight - ones({3, 3}) * 0.1, leaf}) {
-    std::string text = complaint([&] { layer.weight = h; });
-    CHECK(has(text, "parameter: the tensor of shape (3, 3) requires a gradient"));
-    CHECK(has(text, "detach()"));
-    CHECK(has(complaint([&] { nn::Parameter p(h); }), "requires a gradient"));
-    CHECK(has(complaint([&] { nn::Buffer b(h); }), "requires a gradient"));
+    std::string text = error_of([&] { layer.weight = h; });
+    CHECK(contains(text, "parameter: the tensor of shape (3, 3) requires a gradient"));
+    CHECK(contains(text, "detach()"));
+    CHECK(contains(error_of([&] { nn::Parameter p(h); }), "requires a gradient"));
+    CHECK(contains(error_of([&] { nn::Buffer b(h); }), "requires a gradient"));
   }
   const Tensor next = layer.weight - ones({3, 3});
   layer.weight = next.detach();
@@ -58,9 +50,9 @@ TEST_CASE("parameters: a result that requires a gradient is refused, since its h
   // load_state_dict refuses it, too. Leaves are accepted, such as another module's parameters.
   nn::Linear loaded(3, 3, rng);
   const NamedTensors adapted = {{"weight", next}, {"bias", layer.bias.own()}};
-  const std::string text = complaint([&] { nn::load_state_dict(loaded, adapted); });
-  CHECK(has(text, "load_state_dict: 'weight' is a result that requires a gradient"));
-  CHECK(has(text, "nn::WeightsInstead"));
+  const std::string text = error_of([&] { nn::load_state_dict(loaded, adapted); });
+  CHECK(contains(text, "load_state_dict: 'weight' is a result that requires a gradient"));
+  CHECK(contains(text, "nn::WeightsInstead"));
   nn::load_state_dict(loaded, nn::named_parameters(layer));
   {
     NoGradGuard no_grad;
@@ -83,17 +75,17 @@ TEST_CASE("parameters: using a moved-from parameter is an error that names it") 
   const Mlp b = std::move(a);
   CHECK(b(x).shape() == Shape{2, 2});
   const char* told = "parameter: 'up.weight' of shape (4, 3) was moved away";
-  const std::string used = complaint([&] { return a(x); });  // NOLINT: moved from
-  CHECK(has(used, "parameter: 'up."));                       // the weight or the bias
-  CHECK(has(used, "was moved away"));
-  CHECK(has(complaint([&] { nn::named_parameters(a); }), told));    // NOLINT
-  CHECK(has(complaint([&] { nn::state_dict(a); }), told));          // NOLINT
-  CHECK(has(complaint([&] { Mlp c = a; }), told));                  // NOLINT
-  CHECK(has(complaint([&] { a.up.weight.shape(); }), told));        // NOLINT
-  CHECK(has(complaint([&] { return a.up.weight.grad(); }), told));  // NOLINT
-  CHECK_FALSE(a.up.weight.defined());                               // NOLINT
+  const std::string used = error_of([&] { return a(x); });  // NOLINT: moved from
+  CHECK(contains(used, "parameter: 'up."));                 // the weight or the bias
+  CHECK(contains(used, "was moved away"));
+  CHECK(contains(error_of([&] { nn::named_parameters(a); }), told));    // NOLINT
+  CHECK(contains(error_of([&] { nn::state_dict(a); }), told));          // NOLINT
+  CHECK(contains(error_of([&] { Mlp c = a; }), told));                  // NOLINT
+  CHECK(contains(error_of([&] { a.up.weight.shape(); }), told));        // NOLINT
+  CHECK(contains(error_of([&] { return a.up.weight.grad(); }), told));  // NOLINT
+  CHECK_FALSE(a.up.weight.defined());                                   // NOLINT
   const Mlp e = std::move(unnamed);
-  CHECK(has(complaint([&] { return unnamed(x); }), "parameter: one of shape (4"));  // NOLINT
+  CHECK(contains(error_of([&] { return unnamed(x); }), "parameter: one of shape (4"));  // NOLINT
 
   // It can be assigned again.
   a = e;
@@ -128,9 +120,9 @@ TEST_CASE("tensors: zero_grad clears the gradient of a leaf") {
   sum(x * 3).backward();
   CHECK(x.grad().to_vector<float>() == std::vector<float>{3, 3});
   ones({2}).zero_grad();  // nothing to clear
-  CHECK(complaint([&] { (x * 2).zero_grad(); }) ==
+  CHECK(error_of([&] { (x * 2).zero_grad(); }) ==
         "zero_grad: a result of shape (2,) has no gradient to clear, only leaves do");
-  CHECK(complaint([] { Tensor().zero_grad(); }) != "");
+  CHECK(error_of([] { Tensor().zero_grad(); }) != "");
   Rng rng(1);
   const nn::Linear layer(2, 2, rng);
   sum(layer(x)).backward();

@@ -14,14 +14,16 @@
 #include "tern/models/gpt.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/support/errors.h"
 #include "tern/tests/support/heap_calls.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_weights_instead {
 namespace {
 
 using nn::WeightsInstead;
-using test::same_bits;
+using test::error_of, test::leaf, test::same_bits;
 
 struct Mlp {
   nn::Linear up, down;
@@ -40,19 +42,8 @@ models::GptOptions small_gpt(nn::Recompute recompute = nn::Recompute::none) {
           .recompute = recompute};
 }
 
-Tensor leaf(const Tensor& t) { return t.detach().clone().set_requires_grad(); }
-
-std::string message(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 bool says(const std::function<void()>& fn, const std::string& text) {
-  const std::string got = message(fn);
+  const std::string got = error_of(fn);
   CAPTURE(got);
   const bool found = got.find(text) != std::string::npos;
   CHECK(found);
@@ -431,7 +422,7 @@ struct Own {
 
 TEST_CASE("weights instead: check_module finds a module that ignores them") {
   Rng rng(13);
-  const std::string text = message([&] { nn::check_module(Own(rng), {randn({5, 3}, rng)}); });
+  const std::string text = error_of([&] { nn::check_module(Own(rng), {randn({5, 3}, rng)}); });
   CAPTURE(text);
   CHECK(text.find("1 fault\n  other weights: ") != std::string::npos);
 }

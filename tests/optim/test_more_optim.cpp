@@ -7,22 +7,24 @@
 #include <memory>
 
 #include "tern/core/base/allocator.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/support/errors.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_more_optim {
 
 namespace {
 
+using test::contains, test::error_of, test::leaf;
+
 using Doubles = std::vector<double>;
 using Make = std::function<std::unique_ptr<optim::Optimizer>(const NamedTensors&)>;
-
-Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
 
 template <class Kind>
 Make simple(const typename Kind::Options& options = {}) {
@@ -141,17 +143,6 @@ Doubles all_of(const NamedTensors& tensors) {
   return out;
 }
 
-std::string complaint(auto fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
-bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
-
 /// The result of six steps, inside backward or after it, with averages of the weights.
 struct Trained {
   Doubles weights, averages;
@@ -178,7 +169,7 @@ Trained trained(const Case& c, bool in_backward, bool with_ema) {
     ema.update();
     optim::EmaScope averaged(ema);
     sum(b(a(ones({1, 20})))).backward();
-    CHECK(has(complaint([&] { optimizer->step(); }), "holds averaged weights"));
+    CHECK(contains(error_of([&] { optimizer->step(); }), "holds averaged weights"));
     optimizer->zero_grad();
   }
   return {all_of(p), all_of(ema.averages())};
@@ -222,7 +213,7 @@ TEST_CASE("more optimizers: a saved and loaded state continues exactly") {
       CHECK_MESSAGE(all_of(optimizer->state_dict()) == all_of(other->state_dict()), c.name);
       if (state.empty()) continue;
       state.pop_back();
-      CHECK_MESSAGE(!complaint([&] { other->load_state_dict(state); }).empty(), c.name);
+      CHECK_MESSAGE(!error_of([&] { other->load_state_dict(state); }).empty(), c.name);
     }
 }
 
@@ -241,10 +232,9 @@ TEST_CASE(
 }
 
 TEST_CASE("more optimizers: same bits on any number of threads; strided and empty gradients") {
-  const int before = num_threads();
   for (const Case& c : cases()) {
     auto run = [&](int threads, bool strided) {
-      set_num_threads(threads);
+      const test::Threads scope(threads);
       Rng rng(4);
       NamedTensors p = {{"w", leaf(randn({130, 200}, rng))}, {"b", leaf(zeros({0, 3}))}};
       auto optimizer = c.make(p);
@@ -261,7 +251,6 @@ TEST_CASE("more optimizers: same bits on any number of threads; strided and empt
     CHECK_MESSAGE(one == run(1, true), c.name);
     for (double v : one) REQUIRE(std::isfinite(v));
   }
-  set_num_threads(before);
 }
 
 TEST_CASE("groups: every setting may differ; each group has the state of its rule") {
@@ -282,18 +271,18 @@ TEST_CASE("groups: every setting may differ; each group has the state of its rul
   for (const auto& [name, t] : sgd.state_dict()) names.push_back(name);
   CHECK(names == std::vector<std::string>{"a.step", "b.step", "b.momentum_buffer"});
   using Groups = std::vector<optim::AdamW::Group>;
-  CHECK(has(complaint([&] {
-              optim::AdamW(Groups{{{{"a", a}}, {}}, {{{"b", b}}, {.beta1 = 1}}});
-            }),
-            "AdamW: betas must lie in [0, 1)"));
-  CHECK(has(complaint([&] {
-              optim::AdamW(Groups{{{{"a", a}}, {}}, {{{"b", b}}, {.lr = -1}}});
-            }),
-            "lr and weight decay must not be negative"));
-  CHECK(has(complaint([&] {
-              optim::AdamW(Groups{{{{"a", a}}, {}}, {{{"a", b}}, {}}});
-            }),
-            "two parameters are called 'a'"));
+  CHECK(contains(error_of([&] {
+                   optim::AdamW(Groups{{{{"a", a}}, {}}, {{{"b", b}}, {.beta1 = 1}}});
+                 }),
+                 "AdamW: betas must lie in [0, 1)"));
+  CHECK(contains(error_of([&] {
+                   optim::AdamW(Groups{{{{"a", a}}, {}}, {{{"b", b}}, {.lr = -1}}});
+                 }),
+                 "lr and weight decay must not be negative"));
+  CHECK(contains(error_of([&] {
+                   optim::AdamW(Groups{{{{"a", a}}, {}}, {{{"a", b}}, {}}});
+                 }),
+                 "two parameters are called 'a'"));
 }
 
 TEST_CASE("Adafactor keeps a row and a column; NAdam's product has one element") {
@@ -328,7 +317,7 @@ TEST_CASE("Muon makes the momentum orthogonal, takes only matrices, and steps al
   muon.step();
   Tensor gram = matmul(w.detach(), transpose(w.detach(), 0, 1));
   CHECK(largest_difference(gram, eye(30, -1, DType::f64)) < 1e-9);  // these coefficients converge
-  CHECK(complaint([] {
+  CHECK(error_of([] {
           optim::Muon(NamedTensors{{"bias", leaf(zeros({3}))}});
         }) ==
         "Muon: 'bias' of shape (3,): it is not a matrix (rows, cols); give it to another "
@@ -389,25 +378,26 @@ TEST_CASE("Muon with AdamW equals two separate optimizers, with one state") {
   }
   for (size_t i = 0; i < apart.size(); ++i)
     CHECK(test::same_bits(apart[i].second, together[i].second));
-  CHECK(complaint([&] {
+  CHECK(error_of([&] {
           optim::MuonWithAdamW(std::vector<optim::MuonWithAdamW::Group>{{of.others, muon}});
         }).find("it is not a matrix") != std::string::npos);
-  CHECK(has(complaint([&] {
-              optim::MuonWithAdamW(std::vector<optim::MuonWithAdamW::Group>{
-                  {of.others, optim::AdamWOptions{.state_bits = 8}}});
-            }),
-            "must have 32 bits, it has 8"));
+  CHECK(contains(error_of([&] {
+                   optim::MuonWithAdamW(std::vector<optim::MuonWithAdamW::Group>{
+                       {of.others, optim::AdamWOptions{.state_bits = 8}}});
+                 }),
+                 "must have 32 bits, it has 8"));
 }
 
 TEST_CASE("more optimizers: invalid settings are errors that name them") {
   const NamedTensors p = {{"w", leaf(ones({2, 2}))}};
-  CHECK(has(complaint([&] { optim::Lion(p, {.beta2 = 1}); }), "Lion: betas"));
-  CHECK(has(complaint([&] { optim::NAdam(p, {.momentum_decay = -1}); }), "NAdam: momentum_decay"));
-  CHECK(has(complaint([&] { optim::RAdam(p, {.eps = -1}); }), "RAdam: betas"));
-  CHECK(has(complaint([&] { optim::Lamb(p, {.beta1 = -1}); }), "Lamb: betas"));
-  CHECK(has(complaint([&] { optim::Adafactor(p, {.d = 0}); }), "Adafactor: the bound d"));
-  CHECK(has(complaint([&] { optim::Adafactor(p, {.beta2_decay = .8}); }), "beta2_decay"));
-  CHECK(has(complaint([&] { optim::Muon(p, {.ns_steps = 100}); }), "Muon: ns_steps"));
+  CHECK(contains(error_of([&] { optim::Lion(p, {.beta2 = 1}); }), "Lion: betas"));
+  CHECK(contains(error_of([&] { optim::NAdam(p, {.momentum_decay = -1}); }),
+                 "NAdam: momentum_decay"));
+  CHECK(contains(error_of([&] { optim::RAdam(p, {.eps = -1}); }), "RAdam: betas"));
+  CHECK(contains(error_of([&] { optim::Lamb(p, {.beta1 = -1}); }), "Lamb: betas"));
+  CHECK(contains(error_of([&] { optim::Adafactor(p, {.d = 0}); }), "Adafactor: the bound d"));
+  CHECK(contains(error_of([&] { optim::Adafactor(p, {.beta2_decay = .8}); }), "beta2_decay"));
+  CHECK(contains(error_of([&] { optim::Muon(p, {.ns_steps = 100}); }), "Muon: ns_steps"));
 }
 
 }  // namespace tern::test_more_optim

@@ -4,22 +4,23 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <memory>
 
-#include "tern/core/base/threads.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/support/errors.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_optim {
 
 namespace {
 
-const std::vector<std::string> kNames = {"w", "b", "rare"};
+using test::leaf;
 
-Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
+const std::vector<std::string> kNames = {"w", "b", "rare"};
 
 using Make = std::function<std::unique_ptr<optim::Optimizer>(const NamedTensors&)>;
 
@@ -200,21 +201,16 @@ TEST_CASE("optimizers: a transposed gradient, an empty parameter, an old graph")
 }
 
 TEST_CASE("optimizers, clipping and averaging give the same bits on any number of threads") {
-  int before = num_threads();
-  std::vector<std::vector<float>> results;
-  for (int threads : {1, 3}) {
-    set_num_threads(threads);
+  test::check_threads({3}, [] {
     NamedTensors p = large(100003);
     optim::Ema ema(p, {.decay = 0.9});
-    double norm = optim::clip_grad_norm(p, 1);
+    const double norm = optim::clip_grad_norm(p, 1);
     optim::AdamW(p, {.lr = 0.1}).step();
     ema.update();
-    results.push_back(p[0].second.to_vector<float>());
-    results.push_back(ema.averages()[0].second.to_vector<float>());
-    results.push_back({static_cast<float>(norm)});
-  }
-  set_num_threads(before);
-  for (size_t i = 0; i < 3; ++i) CHECK(results[i] == results[i + 3]);
+    std::vector<double> out = test::numbers_of({p[0].second, ema.averages()[0].second});
+    out.push_back(static_cast<float>(norm));
+    return out;
+  });
 }
 
 TEST_CASE("clip_grad_norm scales all gradients together and returns the norm before") {
@@ -230,8 +226,7 @@ TEST_CASE("clip_grad_norm scales all gradients together and returns the norm bef
   CHECK(optim::clip_grad_norm(p, 6.5) == doctest::Approx(13));
   CHECK(b.grad().item() == doctest::Approx(12 * 6.5 / (13 + 1e-6)));
   reset();
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  CHECK(optim::clip_grad_norm(p, 6, {.p = kInf}) == 12);
+  CHECK(optim::clip_grad_norm(p, 6, {.p = test::kInf}) == 12);
   CHECK(b.grad().item() == doctest::Approx(6));
   CHECK(a.grad().to_vector<double>()[0] == doctest::Approx(1.5));
   CHECK_FALSE(c.grad().defined());
@@ -243,7 +238,7 @@ TEST_CASE("clip_grad_norm scales all gradients together and returns the norm bef
   b.set_grad(tensor({std::nan("")}, {1}));
   CHECK_THROWS_WITH_AS(optim::clip_grad_norm(p, 1),
                        doctest::Contains("the gradient of 'b' is not finite"), Error);
-  CHECK_THROWS_AS(optim::clip_grad_norm(p, 1, {.p = kInf}), Error);
+  CHECK_THROWS_AS(optim::clip_grad_norm(p, 1, {.p = test::kInf}), Error);
   CHECK(std::isnan(optim::clip_grad_norm(p, 1, {.error_if_nonfinite = false})));
   CHECK(optim::clip_grad_norm({{"c", c}}, 1) == 0);
   const std::vector<Tensor> unnamed = {a, b, c};
@@ -258,7 +253,6 @@ TEST_CASE("clip_grad_norm scales all gradients together and returns the norm bef
 }
 
 TEST_CASE("grad_squares: one sum per parameter, which depends only on its gradient") {
-  const double kInf = std::numeric_limits<double>::infinity();
   NamedTensors p = {{"a", leaf(zeros({2, 3}))},
                     {"none", leaf(zeros({4}))},
                     {"turned", leaf(zeros({3, 2}))},
@@ -268,7 +262,7 @@ TEST_CASE("grad_squares: one sum per parameter, which depends only on its gradie
   p[2].second.set_grad(transpose(tensor({1.0, 2.0, 3.0, 0.0, 0.0, -1.0}, {2, 3}), 0, 1));
   p[3].second.set_grad(zeros({0}));
   p[4].second.set_grad(full({2}, 1e200, DType::f64));
-  CHECK(optim::grad_squares(p) == std::vector<double>{24, 0, 15, 0, kInf});
+  CHECK(optim::grad_squares(p) == std::vector<double>{24, 0, 15, 0, test::kInf});
   CHECK(optim::grad_squares({p[2]}) == std::vector<double>{15});
   CHECK(optim::grad_squares({}).empty());
   CHECK(p[0].second.grad().to_vector<float>() == std::vector<float>(6, 2));
@@ -318,22 +312,14 @@ TEST_CASE("check_training_graph names the parameters that differ") {
   optim::check_training_graph(loss, both, sgd);
   loss.backward();
   optim::check_training_graph(loss, both, sgd);
-  auto complaint = [](auto fn) -> std::string {
-    try {
-      fn();
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
-  };
-  CHECK(complaint([&] { optim::check_training_graph(sum(a), both, sgd); }) ==
+  CHECK(test::error_of([&] { optim::check_training_graph(sum(a), both, sgd); }) ==
         "training graph: the loss does not depend on: b");
-  CHECK(complaint([&] { optim::check_training_graph(loss + sum(c), both, sgd); }) ==
+  CHECK(test::error_of([&] { optim::check_training_graph(loss + sum(c), both, sgd); }) ==
         "training graph: the loss depends on leaves that are not parameters of the model: a leaf "
         "of shape (4,)");
-  CHECK(complaint([&] { optim::check_training_graph(loss, both, sgd_a); }) ==
+  CHECK(test::error_of([&] { optim::check_training_graph(loss, both, sgd_a); }) ==
         "training graph: the optimizer lacks: b");
-  CHECK(complaint([&] {
+  CHECK(test::error_of([&] {
           optim::check_training_graph(sum(a), {{"a", a}}, sgd);
         }) == "training graph: only the optimizer has: b");
   b.set_requires_grad(false);  // the loss need not depend on a frozen parameter

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
@@ -117,7 +116,7 @@ TEST_CASE("8 bits: numbers become the nearest value of the table, but positive v
     const std::vector<float> got = round_trip(non_negative, x);
     for (size_t i = 0; i < x.size(); ++i) {
       const double v = x[i];
-      double best = std::numeric_limits<double>::infinity();
+      double best = kInf;
       for (const double c : t)
         if (!non_negative || v == 0 || c > 0) best = std::min(best, std::abs(v - c));
       // Beside rounding, the value is the nearest one.
@@ -257,7 +256,6 @@ TEST_CASE("8 bits: Adam in f64, and an invalid number of bits") {
 /// the largest number; a positive variance never becomes 0. If rounding decides between two values,
 /// the error covers both. A number that overflows becomes unknown.
 void keep_in_8_bits(Number* block, int64_t n, const std::vector<double>& table, bool non_negative) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Number scale;
   bool unsure = false;
   for (int64_t i = 0; i < n; ++i) {
@@ -270,7 +268,7 @@ void keep_in_8_bits(Number* block, int64_t n, const std::vector<double>& table, 
   for (int64_t i = 0; i < n; ++i) {
     Number& x = block[i];
     if (unsure || largest < 1e-36) {
-      x = Number(unsure ? x.value : 0, unsure ? kInfinity : 0);
+      x = Number(unsure ? x.value : 0, unsure ? kInf : 0);
       continue;
     }
     const double a = x.value / largest;

@@ -13,27 +13,18 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/support/errors.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_optim_faults {
 
 namespace {
 
+using test::contains, test::error_of, test::leaf;
+
 using Floats = std::vector<float>;
 
-Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
-
 Floats values(const Tensor& t) { return t.to_vector<float>(); }
-
-std::string complaint(auto fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
-bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 /// Three parameters with gradients; only the state of the second, large one does not fit.
 NamedTensors three() {
@@ -107,8 +98,8 @@ TEST_CASE("optimizers: one parameter that cannot be stepped leaves all of them u
   optim::Sgd optimizer(p, {.lr = 1, .momentum = 0.5});
   for (auto& [name, t] : p) t.set_grad(ones(t.shape()));
   nn::to(layer, DType::f64);
-  CHECK(has(complaint([&] { optimizer.step(); }), "'weight'"));
-  CHECK(has(complaint([&] { optimizer.step(); }), "nn::to"));
+  CHECK(contains(error_of([&] { optimizer.step(); }), "'weight'"));
+  CHECK(contains(error_of([&] { optimizer.step(); }), "nn::to"));
   CHECK(values(first) == Floats{1, 1});
   CHECK(optimizer.state_dict().empty());
 }
@@ -127,14 +118,14 @@ TEST_CASE("optimizers and averages: a model converted since is an error, not a n
   nn::to(layer, DType::f64);
   optimizer.zero_grad();
   sum(layer(ones({2, 3}, DType::f64))).backward();
-  CHECK(has(complaint([&] { optimizer.step(); }), "AdamW: the model no longer uses"));
-  CHECK(has(complaint([&] { ema.update(); }), "Ema: the model no longer uses"));
-  CHECK(has(complaint([&] { optim::EmaScope scope(ema); }), "Ema: the model no longer uses"));
+  CHECK(contains(error_of([&] { optimizer.step(); }), "AdamW: the model no longer uses"));
+  CHECK(contains(error_of([&] { ema.update(); }), "Ema: the model no longer uses"));
+  CHECK(contains(error_of([&] { optim::EmaScope scope(ema); }), "Ema: the model no longer uses"));
   CHECK_NOTHROW(optim::AdamW(nn::named_parameters(layer)).step());
 
   optim::AdamW later(nn::named_parameters(layer));
   layer.weight = nn::Parameter(ones({5, 3}, DType::f64));  // another shape gets new elements
-  CHECK(has(complaint([&] { later.step(); }), "'weight'"));
+  CHECK(contains(error_of([&] { later.step(); }), "'weight'"));
 }
 
 TEST_CASE("optimizers: the first step finds a parameter that `fields` lacks") {
@@ -143,25 +134,26 @@ TEST_CASE("optimizers: the first step finds a parameter that `fields` lacks") {
   auto step = [&](Net& net, auto forward) {
     optim::AdamW optimizer(nn::named_parameters(net));
     sum(square(forward(net))).backward();
-    return complaint([&] { optimizer.step(); });
+    return error_of([&] { optimizer.step(); });
   };
   Net a(rng), b(rng), c(rng), d(rng);
   CHECK(step(a, [&](Net& n) { return n.used(x); }) == "");
   std::string text = step(b, [&](Net& n) { return n.used(x) * n.forgotten; });
-  CHECK(has(text, "a parameter of shape (4,) that belongs to no module"));
-  CHECK(has(text, "`fields`"));
-  CHECK(has(step(c, [&](Net& n) { return n.also[0](n.used(x)); }), "belongs to no module"));
+  CHECK(contains(text, "a parameter of shape (4,) that belongs to no module"));
+  CHECK(contains(text, "`fields`"));
+  CHECK(contains(step(c, [&](Net& n) { return n.also[0](n.used(x)); }), "belongs to no module"));
   Net copy(d);  // a copy's parameter is unknown, too
-  CHECK(has(step(copy, [&](Net& n) { return n.used(x) * n.forgotten; }), "belongs to no module"));
+  CHECK(contains(step(copy, [&](Net& n) { return n.used(x) * n.forgotten; }),
+                 "belongs to no module"));
 
   // Backward may reach the unknown parameter after all steps inside it.
   Net early(rng);
   optim::Sgd inside(nn::named_parameters(early));
-  text = complaint([&] {
+  text = error_of([&] {
     backward(sum(early.used(x * early.forgotten)), {.on_ready = inside.step_in_backward()});
     inside.step();
   });
-  CHECK(has(text, "a parameter of shape (4,) that belongs to no module"));
+  CHECK(contains(text, "a parameter of shape (4,) that belongs to no module"));
 
   // No error if another module or another optimizer lists it, or if it is frozen.
   Net e(rng), f(rng), g(rng);
@@ -176,9 +168,9 @@ TEST_CASE("optimizers: the first step finds a parameter that `fields` lacks") {
   Net late(rng);
   optim::AdamW optimizer(nn::named_parameters(late));
   sum(square(late.used(x) * late.forgotten)).backward();
-  CHECK(has(complaint([&] { optimizer.step(); }), "belongs to no module"));
+  CHECK(contains(error_of([&] { optimizer.step(); }), "belongs to no module"));
   late.forgotten.tensor().set_requires_grad(false);
-  CHECK(complaint([&] { optimizer.step(); }) == "");
+  CHECK(error_of([&] { optimizer.step(); }) == "");
 
   // An input that requires a gradient is not a parameter.
   Net h(rng);
@@ -190,7 +182,7 @@ TEST_CASE("check_training_graph: without a model, names leaves that the optimize
   Tensor a = leaf(ones({2})), b = leaf(ones({3}));
   optim::Sgd sgd(NamedTensors{{"a", a}});
   CHECK_NOTHROW(optim::check_training_graph(sum(a), sgd));
-  CHECK(complaint([&] { optim::check_training_graph(sum(a) + sum(b), sgd); }) ==
+  CHECK(error_of([&] { optim::check_training_graph(sum(a) + sum(b), sgd); }) ==
         "training graph: the loss depends on leaves that are not parameters of the model: a leaf "
         "of shape (3,)");
 }
@@ -201,13 +193,13 @@ TEST_CASE("optimizers: parameters that share elements are refused, disjoint view
     return slice(whole, 0, first, last).detach().set_requires_grad();
   };
   auto both = [&](Tensor p, Tensor q) {
-    return complaint([&] { optim::Sgd(NamedTensors{{"p", p}, {"q", q}}); });
+    return error_of([&] { optim::Sgd(NamedTensors{{"p", p}, {"q", q}}); });
   };
   CHECK(both(view(0, 5), view(5, 10)) == "");
   CHECK(both(view(5, 10), view(0, 5)) == "");
   CHECK(both(view(0, 6), view(5, 10)) ==
         "Sgd: 'p' and 'q' share elements; give the optimizer one of them");
-  CHECK(has(both(view(2, 4), view(0, 10)), "share elements"));
+  CHECK(contains(both(view(2, 4), view(0, 10)), "share elements"));
   CHECK(both(view(0, 10), view(0, 10)) == "Sgd: 'p' and 'q' are the same parameter");
   CHECK(both(view(3, 3), view(0, 10)) == "");  // an empty view shares nothing
   Tensor p = view(0, 5), q = view(5, 10);
@@ -219,7 +211,6 @@ TEST_CASE("optimizers: parameters that share elements are refused, disjoint view
 }
 
 TEST_CASE("check_finite_gradients names the first parameter and the element") {
-  constexpr float kInf = std::numeric_limits<float>::infinity();
   const int64_t n = 100003;  // several pieces; the last one is shorter
   Tensor a = leaf(zeros({n})), b = leaf(zeros({n}, DType::f64)), none = leaf(zeros({3})),
          empty = leaf(zeros({0}));
@@ -236,7 +227,7 @@ TEST_CASE("check_finite_gradients names the first parameter and the element") {
   reset();
   CHECK_FALSE(optim::find_non_finite_gradient(p).has_value());
   CHECK_NOTHROW(optim::check_finite_gradients(p));
-  for (double bad : {double{kInf}, -double{kInf}, std::nan("")})
+  for (double bad : {test::kInf, -test::kInf, test::kNan})
     for (int64_t at : {int64_t{0}, int64_t{16384}, n - 1}) {
       reset();
       put(b, at, bad);
@@ -248,8 +239,8 @@ TEST_CASE("check_finite_gradients names the first parameter and the element") {
       put(a, at, bad);
       CHECK(optim::find_non_finite_gradient(p)->parameter == "layers.0.a");
     }
-  CHECK(has(complaint([&] { optim::check_finite_gradients(p); }),
-            "the gradient of 'layers.0.a' has nan at element 100002"));
+  CHECK(contains(error_of([&] { optim::check_finite_gradients(p); }),
+                 "the gradient of 'layers.0.a' has nan at element 100002"));
   // A transposed gradient is read in row-major order and stays transposed.
   Tensor w = leaf(zeros({2, 3}));
   w.set_grad(transpose(tensor({1, 2, 3, 4, std::nan(""), 6}, {3, 2}).to(DType::f32), 0, 1));
@@ -272,9 +263,10 @@ TEST_CASE("EmaScope: restores the weights when the evaluation throws, even witho
     CHECK(values(w)[99999] == 2);
     CHECK_THROWS_AS(ema.update(), Error);
     w.set_grad(ones({100000}));
-    CHECK(has(complaint([&] { optimizer.step(); }), "'w' holds averaged weights at the moment"));
-    CHECK(has(complaint([&] { optimizer.step_in_backward()(w); }), "averaged weights"));
-    CHECK(has(complaint([&] { optim::EmaScope second(ema); }), "swapped in already"));
+    CHECK(
+        contains(error_of([&] { optimizer.step(); }), "'w' holds averaged weights at the moment"));
+    CHECK(contains(error_of([&] { optimizer.step_in_backward()(w); }), "averaged weights"));
+    CHECK(contains(error_of([&] { optim::EmaScope second(ema); }), "swapped in already"));
     set_memory_cap(1);  // restoring must not allocate
     throw std::runtime_error("evaluation");
   };
@@ -315,13 +307,13 @@ TEST_CASE("EmaScope: writing into the averages is refused, computing with them i
   const auto before = averages();
   {
     optim::EmaScope averaged(ema);
-    CHECK(has(complaint([&] { nn::load_state_dict(m, saved); }),
-              "load_state_dict: the model holds averages at the moment"));
-    CHECK(has(complaint([&] { ema.load_state_dict(ema.state_dict()); }),
-              "holds averages at the moment"));
+    CHECK(contains(error_of([&] { nn::load_state_dict(m, saved); }),
+                   "load_state_dict: the model holds averages at the moment"));
+    CHECK(contains(error_of([&] { ema.load_state_dict(ema.state_dict()); }),
+                   "holds averages at the moment"));
     NoGradGuard guard;
-    CHECK(has(complaint([&] { (void)m.norm(x); }), "holds averages at the moment (EmaScope"));
-    CHECK(has(complaint([&] { fill_(m.norm.running_mean, 3); }), "fill_"));
+    CHECK(contains(error_of([&] { (void)m.norm(x); }), "holds averages at the moment (EmaScope"));
+    CHECK(contains(error_of([&] { fill_(m.norm.running_mean, 3); }), "fill_"));
     nn::EvalScope evaluating(m);
     CHECK(m.norm(x).shape() == x.shape());
     CHECK(averages() == before);
@@ -343,7 +335,7 @@ TEST_CASE("EmaScope: a backward pass into or out of a scope is an error that nam
     Tensor before = sum(next(layer(x)));
     {
       optim::EmaScope averaged(ema);
-      CHECK(has(complaint([&] { before.backward(); }), "an EmaScope (or Ema::swap) has put"));
+      CHECK(contains(error_of([&] { before.backward(); }), "an EmaScope (or Ema::swap) has put"));
     }
     before = sum(next(layer(x)));
     Tensor inside;
@@ -352,14 +344,14 @@ TEST_CASE("EmaScope: a backward pass into or out of a scope is an error that nam
       sum(layer(x)).backward();
       inside = sum(layer(x));
     }
-    CHECK(has(complaint([&] { before.backward(); }), "an EmaScope"));
-    CHECK(has(complaint([&] { inside.backward(); }), "an EmaScope"));
+    CHECK(contains(error_of([&] { before.backward(); }), "an EmaScope"));
+    CHECK(contains(error_of([&] { inside.backward(); }), "an EmaScope"));
     Tensor after = sum(layer(x));
     {
       NoGradGuard guard;
       fill_(layer.weight, 1);
     }
-    CHECK(has(complaint([&] { after.backward(); }), "was written in place after it was saved"));
+    CHECK(contains(error_of([&] { after.backward(); }), "was written in place after it was saved"));
   }
 }
 
@@ -371,11 +363,11 @@ TEST_CASE("optimizers: two of them may not step with the same gradient, unless i
   pass();
   first.step();
   const Floats once = values(w);
-  const std::string text = complaint([&] { second.step(); });
-  CHECK(has(text, "another optimizer (Sgd) has already stepped 'w'"));
-  CHECK(has(text, "zero_grad()"));
+  const std::string text = error_of([&] { second.step(); });
+  CHECK(contains(text, "another optimizer (Sgd) has already stepped 'w'"));
+  CHECK(contains(text, "zero_grad()"));
   CHECK(values(w) == once);
-  CHECK(has(complaint([&] { second.step_in_backward()(w); }), "another optimizer"));
+  CHECK(contains(error_of([&] { second.step_in_backward()(w); }), "another optimizer"));
   // Allowed: a gradient with more added, a new one after clearing, a changed one, a clone.
   const std::vector<std::function<void()>> fresh = {
       pass, [&] { first.zero_grad(), pass(); }, [&] { w.zero_grad(), pass(); },
@@ -397,15 +389,15 @@ TEST_CASE("optimizers: a group without parameters is refused; decay_groups makes
   using Groups = std::vector<optim::MuonWithAdamW::Group>;
   const optim::MuonParameters p = optim::muon_parameters({{"w", w}});  // w is in no list of blocks
   REQUIRE(p.hidden.empty());
-  CHECK(has(complaint([&] {
-              optim::MuonWithAdamW(
-                  Groups{{p.hidden, optim::MuonOptions{}}, {p.others, optim::AdamWOptions{}}});
-            }),
-            "MuonWithAdamW: group 0 of 2 has no parameters"));
-  CHECK(has(complaint([&] {
-              optim::Sgd(std::vector<optim::ParameterGroup>{{{{"w", w}}}, {}});
-            }),
-            "group 1 of 2 has no parameters"));
+  CHECK(contains(error_of([&] {
+                   optim::MuonWithAdamW(
+                       Groups{{p.hidden, optim::MuonOptions{}}, {p.others, optim::AdamWOptions{}}});
+                 }),
+                 "MuonWithAdamW: group 0 of 2 has no parameters"));
+  CHECK(contains(error_of([&] {
+                   optim::Sgd(std::vector<optim::ParameterGroup>{{{{"w", w}}}, {}});
+                 }),
+                 "group 1 of 2 has no parameters"));
   const optim::AdamW decayed(optim::decay_groups({{"w", w}}, 0.1));
   CHECK(decayed.num_groups() == 1);
   CHECK(decayed.weight_decay(0) == 0.1);

@@ -10,10 +10,14 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/support/errors.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_optim_rules {
 
 namespace {
+
+using test::contains, test::error_of, test::leaf;
 
 using Doubles = std::vector<double>;
 
@@ -69,8 +73,6 @@ struct Greedy : Normed {
   std::vector<const char*> state_names() const { return {"a", "b", "c", "d", "e"}; }
 };
 
-Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
-
 /// Lion in plain arithmetic on one number.
 struct LionByHand {
   double w, m = 0;
@@ -111,17 +113,6 @@ Doubles trained(bool in_backward,
   for (auto& [name, t] : optimizer.state_dict())
     for (double v : t.template to_vector<double>()) out.push_back(v);
   return out;
-}
-
-bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
-
-std::string complaint(auto fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 }  // namespace
@@ -195,12 +186,12 @@ TEST_CASE("rules: optional members, whole parameters, and invalid rules") {
             .state_dict()
             .empty());
 
-  CHECK(complaint([&] { optim::OptimizerOf<Lion>(std::vector<Tensor>{w}, {.beta1 = 1}); }) ==
+  CHECK(error_of([&] { optim::OptimizerOf<Lion>(std::vector<Tensor>{w}, {.beta1 = 1}); }) ==
         "Lion: beta1 is 1");
-  CHECK(has(complaint([&] { optim::OptimizerOf<Lion>(std::vector<Tensor>{w}, {.lr = -1}); }),
-            "Lion: lr and weight decay must not be negative"));
-  CHECK(has(complaint([&] { optim::OptimizerOf<Greedy>(std::vector<Tensor>{w}); }),
-            "5 state names; at most 4 are allowed"));
+  CHECK(contains(error_of([&] { optim::OptimizerOf<Lion>(std::vector<Tensor>{w}, {.lr = -1}); }),
+                 "Lion: lr and weight decay must not be negative"));
+  CHECK(contains(error_of([&] { optim::OptimizerOf<Greedy>(std::vector<Tensor>{w}); }),
+                 "5 state names; at most 4 are allowed"));
   CHECK_FALSE(optim::Rule<int>);
 }
 
@@ -245,16 +236,16 @@ TEST_CASE("a step inside backward: functions that need all gradients are errors 
   auto pass = [&] { sum(a * b).backward(); };
   pass();
   ready(a);  // b follows later
-  CHECK(has(complaint([&] { optim::clip_grad_norm(p, 1); }),
-            "clip_grad_norm: Sgd stepped 'a' inside backward"));
-  CHECK(has(complaint([&] { optim::clip_grad_value(p, 1); }), "clip_grad_value: Sgd stepped"));
-  CHECK(has(complaint([&] { optim::check_finite_gradients(p); }),
-            "check_finite_gradients: Sgd stepped 'a'"));
+  CHECK(contains(error_of([&] { optim::clip_grad_norm(p, 1); }),
+                 "clip_grad_norm: Sgd stepped 'a' inside backward"));
+  CHECK(contains(error_of([&] { optim::clip_grad_value(p, 1); }), "clip_grad_value: Sgd stepped"));
+  CHECK(contains(error_of([&] { optim::check_finite_gradients(p); }),
+                 "check_finite_gradients: Sgd stepped 'a'"));
   ready(b);
   std::vector<float> before = a.to_vector<float>();
   pass();  // a second pass of the same step
-  CHECK(has(complaint([&] { ready(a); }), "cannot add the gradients of several passes"));
-  CHECK(has(complaint([&] { optimizer.step(); }), "'a' was stepped inside backward"));
+  CHECK(contains(error_of([&] { ready(a); }), "cannot add the gradients of several passes"));
+  CHECK(contains(error_of([&] { optimizer.step(); }), "'a' was stepped inside backward"));
   CHECK(a.to_vector<float>() == before);
   optimizer.zero_grad();
   pass();

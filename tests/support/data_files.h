@@ -9,7 +9,7 @@
 #include <iterator>
 #include <string>
 
-#include "tern/core/base/error.h"
+#include "tern/tests/support/errors.h"
 
 namespace tern::test {
 
@@ -80,20 +80,5 @@ inline std::string tar_member(const std::string& name, const std::string& bytes,
 }
 
 inline const std::string kTarEnd(1024, '\0');
-
-/// The message of the IoError that f() throws; empty if it throws none.
-template <class F>
-std::string io_error(F f) {
-  try {
-    static_cast<void>(f());
-  } catch (const IoError& e) {
-    return e.what();
-  }
-  return "";
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != text.npos;
-}
 
 }  // namespace tern::test

@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "tern/core/base/threads.h"
-#include "tern/core/ops/ops.h"
-#include "tern/core/tape/autograd.h"
 #include "tern/nn/module.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test {
 
@@ -25,34 +24,11 @@ void check_leaves(const Tensor& loss, const M& model) {
                   p.first);
 }
 
-inline bool close(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-6) {
-  return a.shape() == b.shape() && all_close(a, b, rtol, atol);
-}
-
-/// Equal bit for bit, except that NaN never equals anything.
-inline bool same(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         a.to_vector<double>() == b.to_vector<double>();
-}
-
 /// Replaces every padding token: position t of row b with t >= lengths[b] gets another token of [0,
 /// words).
 inline Tensor repad(const Tensor& tokens, const Tensor& lengths, int64_t words) {
   Tensor behind = le(unsqueeze(lengths, 1), arange(0, tokens.size(1)));
   return where(behind, remainder(tokens + 1, words), tokens);
-}
-
-/// run() returns numbers: they must be the same with 1, 2 and 5 threads.
-template <class Run>
-void check_threads(Run&& run) {
-  const int before = num_threads();
-  set_num_threads(1);
-  const std::vector<float> one = run();
-  for (int threads : {2, 5}) {
-    set_num_threads(threads);
-    CHECK(run() == one);
-  }
-  set_num_threads(before);
 }
 
 /// The numbers of a result, followed by those of every parameter's gradient.

@@ -162,7 +162,7 @@ TEST_CASE("rate finder: a loss that is not finite ends it; an exception leaves a
   const auto poisoned = [&](int64_t at, bool throws) {
     return [&, at, throws](const Points& p) {
       if (++calls == at && throws) throw std::runtime_error("a test");
-      return cross_entropy(t.model(p.x), p.label) + (calls == at ? kNaN : 0.0);
+      return cross_entropy(t.model(p.x), p.label) + (calls == at ? kNan : 0.0);
     };
   };
   const RateFinderOptions options{.lowest = 1e-5, .highest = 1e-2, .steps = 20};
@@ -189,7 +189,7 @@ TEST_CASE("rate finder: invalid options") {
                                                                        {.highest = INFINITY},
                                                                        {.steps = 1},
                                                                        {.smoothing = 1},
-                                                                       {.smoothing = kNaN},
+                                                                       {.smoothing = kNan},
                                                                        {.diverged = 1},
                                                                        {.clip = -1}})
     CHECK_THROWS_AS(found(bowl, wrong), Error);

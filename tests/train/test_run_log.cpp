@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <csignal>
 
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/train/train_fixture.h"
@@ -106,23 +105,11 @@ TEST_CASE("run log: a killed or stopped run has the log of an uninterrupted one"
   REQUIRE(whole.loop.run() == Outcome::finished);
   const std::string expected = timeless(dir / "whole/log.jsonl");
   CHECK(std::count(expected.begin(), expected.end(), '\n') == 6 + 3);
-  struct Killed {};
   for (int64_t batch : {1, 5, 6, 7, 13})
     for (const bool killed : {false, true}) {
       const LoopOptions options{.folder = dir / fmt::format("{}-{}", batch, killed),
                                 .checkpoint_steps = killed ? 2 : 0};
-      {
-        Training t(options);
-        t.before_batch = [&](int64_t number) {
-          if (number != batch) return;
-          if (killed) throw Killed();
-          std::raise(SIGINT);
-        };
-        if (killed)
-          CHECK_THROWS_AS(t.loop.run(), Killed);
-        else
-          t.loop.run();
-      }
+      run_to_batch(options, batch, killed);
       Training again(options);
       REQUIRE(again.loop.resume());
       REQUIRE(again.loop.run() == Outcome::finished);
@@ -134,7 +121,7 @@ TEST_CASE("run log: lines are read back, and an incomplete last line is left out
   TempDir dir;
   const std::vector<EpochRecord> epochs = {
       {.epoch = 1, .metrics = {{"train_loss", 2}}, .speed = 5, .lr = 0.5, .steps = 2},
-      {.epoch = 2, .metrics = {{"train_loss", kNaN}}, .seconds = 3, .steps = 3}};
+      {.epoch = 2, .metrics = {{"train_loss", kNan}}, .seconds = 3, .steps = 3}};
   const std::vector<StepRecord> steps = {
       {1, 0.25, 1, 2}, {2, 0.5, 1, INFINITY}, {3, 1, 1, 1}, {4, 1, 1, 1}};
   const std::vector<std::string> lines = log_lines(epochs, steps, "images");

@@ -14,16 +14,13 @@
 #include "tern/models/transformer.h"
 #include "tern/models/vit.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/support/errors.h"
 #include "tern/tests/support/memory_checks.h"
 #include "tern/tests/support/model_checks.h"
 #include "tern/train/summary.h"
 
 namespace tern::test::test_summary {
 namespace {
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// Trains `model` for two steps of AdamW on one batch. As in the steps of summary(), no variable
 /// holds the outputs during backward.
@@ -324,7 +321,7 @@ TEST_CASE("summary: operations equal those that the kernels count") {
   CHECK(s.cost.forward_flops == forward);
   CHECK(s.cost.backward_flops == tern::detail::counted_flops - start - forward);
   CHECK(s.cost.update_flops == 0);
-  CHECK_FALSE(has(s.costs(), "update"));
+  CHECK_FALSE(contains(s.costs(), "update"));
 }
 
 TEST_CASE("summary: counts operations of the update, and recomputed ones in backward") {
@@ -353,7 +350,7 @@ TEST_CASE("summary: counts operations of the update, and recomputed ones in back
   const int64_t square = 5 * 2 * 32 * 32 * 3 * 32, wide = 5 * 2 * 32 * 32 * (2 * 128 + 32);
   const int64_t qkv = 5 * 2 * 32 * 32 * (2 * 96 + 32);
   CHECK(muon.cost.update_flops == 2 * (square + qkv + 2 * wide));
-  CHECK(has(muon.costs(), ", update 0."));
+  CHECK(contains(muon.costs(), ", update 0."));
   const StepCost again = cost_of(nn::Recompute::full, false).cost;
   CHECK(again.forward_flops == adam.forward_flops);
   CHECK(again.backward_flops > adam.backward_flops);
@@ -363,14 +360,14 @@ TEST_CASE("summary: the tree with outputs, equal layers once") {
   Rng rng(0);
   const Summary s = summary(Mlp(rng), Shape{512, 64});
   const std::string tree = s.tree();
-  CHECK(has(tree, "up          linear  (512, 256)   16,640      0.017"));
-  CHECK(has(tree, "middle              (512, 256)  197,376      0.201"));
-  CHECK(has(tree, "  0-2: 3 x  linear  (512, 256)   65,792      0.067"));
-  CHECK(has(tree, "down        linear  (512, 8)      2,056      0.002"));
-  CHECK(has(tree, "total                           216,072      0.220"));
-  CHECK(has(s.costs(), "a training step: forward 0.220 GFLOP, backward 0.4"));
-  CHECK(has(s.costs(), "peak "));
-  CHECK(has(s.text(), tree));
+  CHECK(contains(tree, "up          linear  (512, 256)   16,640      0.017"));
+  CHECK(contains(tree, "middle              (512, 256)  197,376      0.201"));
+  CHECK(contains(tree, "  0-2: 3 x  linear  (512, 256)   65,792      0.067"));
+  CHECK(contains(tree, "down        linear  (512, 8)      2,056      0.002"));
+  CHECK(contains(tree, "total                           216,072      0.220"));
+  CHECK(contains(s.costs(), "a training step: forward 0.220 GFLOP, backward 0.4"));
+  CHECK(contains(s.costs(), "peak "));
+  CHECK(contains(s.text(), tree));
 }
 
 TEST_CASE("summary: a wrong shape is the model's own error") {

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/ops/ops.h"
 #include "tern/nn/dropout.h"
@@ -11,16 +10,13 @@
 #include "tern/nn/sequential.h"
 #include "tern/optim/adam.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/tensors.h"
 #include "tern/train/checkpoint.h"
 
 namespace tern::training::test_train_checkpoint {
 namespace {
 
-using test::contains;
-using test::io_error;
-using test::read_file;
-using test::TempDir;
-using test::write_file;
+using test::contains, test::io_error, test::read_file, test::TempDir, test::write_file;
 
 // A variable of every type that a checkpoint can hold.
 struct Everything {
@@ -46,7 +42,6 @@ struct Everything {
 };
 
 TEST_CASE("train: a checkpoint restores numbers, texts, lists and generators bit for bit") {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   TempDir dir;
   Everything a, b;
   a.steps = (int64_t{1} << 62) + 1;
@@ -54,7 +49,7 @@ TEST_CASE("train: a checkpoint restores numbers, texts, lists and generators bit
   a.warm = true;
   a.text = "\xc3\xa4\n\"";
   a.ids = {3, -1, int64_t{1} << 60};
-  a.scores = {1e-310, -kInfinity, std::nan("")};
+  a.scores = {1e-310, -test::kInf, std::nan("")};
   a.rng.uniform();
   a.table = arange(0, 6).to(DType::f32).clone();
   a.table = tensor({1, 2, 3, 4, 5, 6}, {2, 3});
@@ -70,7 +65,7 @@ TEST_CASE("train: a checkpoint restores numbers, texts, lists and generators bit
   CHECK(b.ids == a.ids);
   REQUIRE(b.scores.size() == 3);
   CHECK(b.scores[0] == 1e-310);
-  CHECK(b.scores[1] == -kInfinity);
+  CHECK(b.scores[1] == -test::kInf);
   CHECK(std::isnan(b.scores[2]));
   CHECK(b.rng == a.rng);
   CHECK(b.table.to_vector<float>() == a.table.to_vector<float>());

@@ -25,7 +25,7 @@ TEST_CASE("train: a value that is not finite stops a step before weights change,
   for (const double clip : {0.0, 1.0}) {
     Training t({.folder = dir / fmt::format("loss-{}", clip)}, {.clip = clip});
     t.before_batch = [&](int64_t number) {
-      if (number == 8) t.poison = kNaN;
+      if (number == 8) t.poison = kNan;
     };
     const std::string told = diverged([&] { t.loop.run(); });
     CHECK(told.find("in step 3 (epoch 2)") != told.npos);
@@ -50,7 +50,7 @@ TEST_CASE("train: a value that is not finite stops a step before weights change,
     Training w({}, {.clip = clip});
     {
       NoGradGuard no_grad;
-      fill_(w.model.down.bias.tensor(), kNaN);
+      fill_(w.model.down.bias.tensor(), kNan);
     }
     CHECK(diverged([&] {
             w.loop.step();
@@ -89,7 +89,7 @@ const std::vector<Spoiled> kSpoiled = {
 void spoil(Training& t, const Spoiled& spoiled) {
   NoGradGuard no_grad;
   for (const auto& [name, x] : spoiled.where(t))
-    if (spoiled.told.ends_with(" " + name)) fill_(x, kNaN);
+    if (spoiled.told.ends_with(" " + name)) fill_(x, kNan);
 }
 
 TEST_CASE("train: values that are not finite never overwrite good files") {

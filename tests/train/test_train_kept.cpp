@@ -171,7 +171,6 @@ TEST_CASE("keep: a killed run ends with the kept files of an uninterrupted run")
   TempDir dir;
   Keeper whole(dir / "whole");
   REQUIRE(whole.loop.run() == Outcome::finished);
-  struct Killed {};
   for (int64_t epoch = 1; epoch <= 6; ++epoch) {
     CAPTURE(epoch);
     const std::string folder = dir / std::to_string(epoch);

@@ -2,7 +2,6 @@
 // the weight of batches in losses and steps.
 #include <doctest/doctest.h>
 
-#include <csignal>
 #include <filesystem>
 
 #include "tern/core/ops/ops.h"
@@ -21,11 +20,8 @@ TEST_CASE("train: k steps, a checkpoint and the rest equal an uninterrupted loop
   CHECK(whole.loop.history()[0].metrics[0].first == "train_loss");
   for (int before = 0; before < 6; ++before) {
     CAPTURE(before);
-    TempDir dir;
     Training first, second;
-    for (int i = 0; i < before; ++i) first.step();
-    first.loop.checkpoint().save(dir / "c");
-    second.loop.load_state(load_checkpoint(dir / "c"), "c");
+    resume_after(before, first, second);
     for (int i = before; i < 6; ++i) second.step();
     check_same(whole.loop.state(), second.loop.state());
   }
@@ -41,11 +37,8 @@ TEST_CASE("train: a plateau lowers the rate in addition to the schedule, and res
   CHECK(whole.loop.history().size() == 3);
   CHECK(whole.learner.lr() == doctest::Approx(flat.learner.lr() / 4));
   for (int before = 0; before < 8; ++before) {
-    TempDir dir;
     Training first(options, learning), second(options, learning);
-    for (int i = 0; i < before; ++i) first.step();
-    first.loop.checkpoint().save(dir / "c");
-    second.loop.load_state(load_checkpoint(dir / "c"), "c");
+    resume_after(before, first, second);
     for (int i = before; i < 8; ++i) second.step();
     check_same(whole.loop.state(), second.loop.state());
     CHECK(second.learner.lr() == whole.learner.lr());
@@ -57,7 +50,6 @@ TEST_CASE("train: killed and stopped runs end with the files of an uninterrupted
   TempDir dir;
   Training whole({.folder = dir / "whole", .best = {"valid_loss"}});
   REQUIRE(whole.loop.run() == Outcome::finished);
-  struct Killed {};
   for (int64_t batch : {1, 2, 6, 8, 12, 13, 18}) {
     for (const bool killed : {false, true}) {
       CAPTURE(batch);
@@ -65,25 +57,12 @@ TEST_CASE("train: killed and stopped runs end with the files of an uninterrupted
       const LoopOptions options{.folder = dir / fmt::format("{}-{}", batch, killed),
                                 .best = {"valid_loss"},
                                 .checkpoint_steps = killed ? 1 : 0};
-      int64_t steps = 0;
-      {
-        Training t(options);
-        t.before_batch = [&](int64_t number) {
-          if (number != batch) return;
-          if (killed) throw Killed();  // like the end of the process: nothing is saved
-          std::raise(SIGINT);
-        };
-        if (killed) {
-          CHECK_THROWS_AS(t.loop.run(), Killed);
-        } else {
-          // The loop does not check for signals after the last batch.
-          CHECK(t.loop.run() == (batch < 18 ? Outcome::interrupted : Outcome::finished));
-        }
-        steps = t.learner.steps();
-      }
+      const Ended ended = run_to_batch(options, batch, killed);
+      // The loop does not check for signals after the last batch.
+      CHECK(ended.outcome == (killed || batch < 18 ? Outcome::interrupted : Outcome::finished));
       Training again(options);
       REQUIRE(again.loop.resume());
-      CHECK(again.learner.steps() == steps);  // no step is repeated
+      CHECK(again.learner.steps() == ended.steps);  // no step is repeated
       REQUIRE(again.loop.run() == Outcome::finished);
       for (const char* file : {"model.safetensors", "best.safetensors"})
         CHECK(read_file(again.loop.folder().file(file)) ==

@@ -8,12 +8,12 @@
 #include <bit>
 #include <cmath>
 #include <csignal>
-#include <limits>
 #include <regex>
 
 #include "tern/core/ops/ops.h"
 #include "tern/nn/linear.h"
 #include "tern/optim/sgd.h"
+#include "tern/tests/support/tensors.h"
 #include "tern/train/detail/exact_text.h"
 #include "tern/train/detail/loop_state.h"
 #include "tern/train/detail/progress_line.h"
@@ -21,10 +21,10 @@
 
 namespace tern::training::test_train_parts {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+using test::kInf, test::kNan;
 
 TEST_CASE("train: numbers between ranks keep their bits in every locale") {
-  for (double v : {0.0, -0.0, 0.1, -1e300, 5e-324, kNaN, std::numeric_limits<double>::infinity()}) {
+  for (double v : {0.0, -0.0, 0.1, -1e300, 5e-324, kNan, kInf}) {
     const std::string text = detail::exact_text(v);
     CHECK(text.find_first_not_of("0123456789abcdef") == text.npos);  // no decimal point or comma
     const double back = detail::exact_number(text);
@@ -278,7 +278,7 @@ TEST_CASE("train: the state of a loop is restored from text bit for bit") {
   LoopState s{
       .batch = 7, .batches = 9, .progress = 3, .train_seconds = 1e-310, .evaluate_seconds = 0.1};
   s.means.add("loss", 0.1 + 0.2, 3);
-  s.history.push_back({1, {{"train_loss", 1.0 / 3}, {"ppl", INFINITY}, {"bleu", kNaN}}, 4, 5, 6});
+  s.history.push_back({1, {{"train_loss", 1.0 / 3}, {"ppl", INFINITY}, {"bleu", kNan}}, 4, 5, 6});
   const LoopState t = loop_state_from_json(to_json(s));
   CHECK(t.batch == 7);
   CHECK(t.batches == 9);
@@ -312,7 +312,7 @@ TEST_CASE("train: best epochs and log lines") {
   CHECK(best_epoch(h, {"loss"}).epoch == 2);
   CHECK(best_epoch(h, {"acc", true}).epoch == 2);
   CHECK(best_epoch(h, {}).epoch == 3);
-  h.push_back({4, {{"loss", kNaN}}});
+  h.push_back({4, {{"loss", kNan}}});
   CHECK(best_epoch(h, {"loss"}).epoch == 4);
   CHECK_THROWS_WITH_AS(h[0]["los"], doctest::Contains("there are loss, acc"), Error);
   CHECK(log_line(h[3], "images") ==

@@ -87,7 +87,6 @@ TEST_CASE("steps: means are those of the steps since the last evaluation") {
 
 TEST_CASE("steps: a run stopped or killed anywhere ends with the files of an uninterrupted one") {
   TempDir dir;
-  struct Killed {};
   for (const LoopOptions& how : {counted(15, 4), counted(8, 0), counted(5, 3, 4),
                                  LoopOptions{.epochs = 2, .evaluate_steps = 5, .accumulate = 0}}) {
     const auto options = [&](const std::string& name) {
@@ -109,18 +108,7 @@ TEST_CASE("steps: a run stopped or killed anywhere ends with the files of an uni
         CAPTURE(killed);
         LoopOptions broken = options(fmt::format("{}-{}", batch, killed));
         broken.checkpoint_steps = killed ? 1 : 0;
-        {
-          Training t(broken);
-          t.before_batch = [&](int64_t number) {
-            if (number != batch) return;
-            if (killed) throw Killed();
-            std::raise(SIGINT);
-          };
-          if (killed)
-            CHECK_THROWS_AS(t.loop.run(), Killed);
-          else
-            t.loop.run();
-        }
+        run_to_batch(broken, batch, killed);
         Training again(broken);
         REQUIRE(again.loop.resume());
         CHECK(again.loop.checkpoint().notes().empty());

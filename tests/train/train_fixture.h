@@ -4,22 +4,20 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <functional>
-#include <limits>
 #include <optional>
 
-#include "tern/core/ops/ops.h"
-#include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/tensors.h"
 #include "tern/train/train.h"
 
 namespace tern::test {
 
 using namespace tern::training;
-
-inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Dropout and batch norm give it generators and buffers besides weights.
 struct Net {
@@ -112,7 +110,7 @@ struct Training {
               if (give_up) return std::nullopt;
               const Points p{ones({5, 4}), zeros({5}, DType::i64)};
               return Metrics{{"valid_loss", cross_entropy(model(p.x), p.label).item()},
-                             {"none", kNaN},
+                             {"none", kNan},
                              {"rank", metric ? metric() : 0.0}};
             },
             .weight = [](const Points& p) { return static_cast<double>(p.label.size(0)); }};
@@ -122,5 +120,45 @@ struct Training {
     loop.step();
   }
 };
+
+/// Takes steps with `first`; then `second` resumes from its checkpoint.
+template <class T>
+void resume_after(int steps, T& first, T& second) {
+  const TempDir dir;
+  for (int i = 0; i < steps; ++i) first.step();
+  first.loop.checkpoint().save(dir / "c");
+  second.loop.load_state(load_checkpoint(dir / "c"), "c");
+}
+
+struct Killed {};
+
+/// Ends the run that calls this: as if its process ended and nothing were saved, or as by Ctrl-C.
+inline void end_run(bool killed) {
+  if (killed) throw Killed();
+  std::raise(SIGINT);
+}
+
+/// Runs a training that ends itself by end_run(killed).
+template <class T>
+Outcome run_until_ended(T& t, bool killed) {
+  if (!killed) return t.loop.run();
+  CHECK_THROWS_AS(t.loop.run(), Killed);
+  return Outcome::interrupted;
+}
+
+struct Ended {
+  Outcome outcome;
+  int64_t steps;  ///< steps taken
+};
+
+/// A run that end_run(killed) ends in this batch.
+inline Ended run_to_batch(const LoopOptions& options, int64_t batch, bool killed) {
+  Training t(options);
+  t.before_batch = [&](int64_t number) {
+    if (number == batch) end_run(killed);
+  };
+  const Outcome outcome = run_until_ended(t, killed);
+  return {outcome, t.learner.steps()};
+}
 
 }  // namespace tern::test

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <limits>
 #include <regex>
 #include <set>
 
@@ -12,13 +11,14 @@
 #include "tern/apps/common/html.h"
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_attention_view {
 using namespace tern::apps;
 
 namespace {
 
-const float kNan = std::numeric_limits<float>::quiet_NaN();
+using test::kNan;
 
 size_t count(const std::string& text, const std::string& part) {
   size_t n = 0;

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 #include <regex>
 #include <string>
 
@@ -16,6 +15,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/out_of_memory.h"
 #include "tern/core/io/atomic_file.h"
+#include "tern/tests/support/tensors.h"
 #include "tern/train/learner.h"
 
 namespace tern::apps::test_common {
@@ -93,8 +93,7 @@ TEST_CASE("ticks are round and cover the range") {
 }
 
 TEST_CASE("a chart leaves out values that are not finite, and escapes names") {
-  double nan = std::numeric_limits<double>::quiet_NaN();
-  std::string svg = line_chart({{"a<b", {1, 2, 3}, {0.5, nan, 0.7}}}, {.title = "T & U"});
+  std::string svg = line_chart({{"a<b", {1, 2, 3}, {0.5, test::kNan, 0.7}}}, {.title = "T & U"});
   CHECK(svg.find("a&lt;b") != std::string::npos);
   CHECK(svg.find("T &amp; U") != std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);

@@ -2,20 +2,20 @@
 // the loop, the schedule and the recipe.
 #include <doctest/doctest.h>
 
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "tern/apps/common/command_line.h"
 #include "tern/apps/common/training_options.h"
 #include "tern/core/base/error.h"
+#include "tern/tests/support/tensors.h"
 #include "tern/train/loop.h"
 #include "tern/train/optimizer.h"
 
 namespace tern::apps::test_epoch_end {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+using test::kNan;
 
 /// The options that these flags give.
 TrainingOptions parse(std::vector<std::string> words, const std::string& schedule = "plateau") {
@@ -113,7 +113,7 @@ TEST_CASE("epoch end: values that a file may not have, and options that need hel
                                                                    {.plateau_patience = -1},
                                                                    {.plateau_factor = 0},
                                                                    {.plateau_factor = 1},
-                                                                   {.plateau_factor = kNaN}})
+                                                                   {.plateau_factor = kNan}})
     CHECK_THROWS_AS(read(wrong), Error);
   check_held_out({.schedule = "plateau", .epoch_end = {.patience = 2}}, true, "--x");
   check_held_out({.epoch_end = {.keep = 2}}, false, "--x");

@@ -29,12 +29,7 @@ std::string with(const std::string& fine, const char* key, const char* value, Re
                  Unknown* unknown = nullptr) {
   json changed = json::parse(fine);
   changed[key] = json::parse(value);
-  try {
-    read(changed.dump(), unknown);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return test::error_of([&] { read(changed.dump(), unknown); });
 }
 
 struct Row {

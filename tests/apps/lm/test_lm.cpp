@@ -10,20 +10,18 @@
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
 #include "tern/apps/lm/training.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/config_faults.h"
+#include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/threads.h"
 #include "tern/tests/train/run_checks.h"
 
 namespace tern::apps::lm::test_lm {
 namespace {
 
-using test::read_file;
-using test::same_bits;
-using test::TempDir;
-using test::write_file;
+using test::read_file, test::same_bits, test::TempDir, test::write_file;
 
 const std::string kText =
     "the cat sat on the mat. the dog sat on the log.\nthe cat saw the dog, and the dog saw the "
@@ -91,14 +89,8 @@ void check_same_state(const LmTraining& a, const LmTraining& b) {
     CHECK(a.loop.history()[i]["valid_bits_per_byte"] == b.loop.history()[i]["valid_bits_per_byte"]);
 }
 
-LmFlags parse(std::vector<std::string> words) {
-  words.insert(words.begin(), "lm");
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  LmFlags o;
-  const auto argc = static_cast<int>(argv.size());
-  apps::parse(lm_program(o, argc, argv.data()), argc, argv.data());
-  return o;
+LmFlags parse(const std::vector<std::string>& words) {
+  return test::parsed(lm_program, "lm", words);
 }
 
 std::string generated(const LmFlags& flags, const std::string& input = "") {
@@ -164,12 +156,10 @@ TEST_CASE("lm: training gives the same bits with one thread and with two") {
   TempDir dir;
   const Setup setup(busy_config("gpt", some_text(dir)));
   auto one = setup.training(), two = setup.training();
-  const int threads = num_threads();
-  set_num_threads(1);
-  for (int i = 0; i < 3; ++i) step(*one);
-  set_num_threads(2);
-  for (int i = 0; i < 3; ++i) step(*two);
-  set_num_threads(threads);
+  for (const auto& [training, count] : {std::pair{one.get(), 1}, {two.get(), 2}}) {
+    const test::Threads scope(count);
+    for (int i = 0; i < 3; ++i) step(*training);
+  }
   check_same_state(*one, *two);
 }
 

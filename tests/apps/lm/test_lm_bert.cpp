@@ -12,6 +12,7 @@
 #include "tern/apps/lm/training.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
+#include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/train/run_checks.h"
@@ -78,14 +79,8 @@ void step(BertTraining& t) {
   t.loop.step();
 }
 
-LmFlags parse(std::vector<std::string> words) {
-  words.insert(words.begin(), "lm");
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  LmFlags o;
-  const auto argc = static_cast<int>(argv.size());
-  apps::parse(lm_program(o, argc, argv.data()), argc, argv.data());
-  return o;
+LmFlags parse(const std::vector<std::string>& words) {
+  return test::parsed(lm_program, "lm", words);
 }
 
 std::string trained_folder(const TempDir& dir, const TrainConfig& config,

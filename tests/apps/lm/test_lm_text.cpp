@@ -12,13 +12,13 @@
 #include "tern/apps/lm/score.h"
 #include "tern/apps/lm/transformers_config.h"
 #include "tern/core/base/error.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/data/text/unicode.h"
 #include "tern/decode/sampling.h"
 #include "tern/models/gpt.h"
 #include "tern/nn/module.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::apps::lm::test_lm_text {
 namespace {
@@ -223,7 +223,6 @@ TEST_CASE("lm: samples of a prompt are different draws, for any model and number
   const std::vector<std::string> prompts = {"abc", "", "a longer one than the context"};
   std::vector<std::string> repeated;
   for (const std::string& prompt : prompts) repeated.insert(repeated.end(), 13, prompt);
-  const int threads = num_threads();
   const LanguageModel model = small_gpt(300, 16);
   for (const GenerateOptions& way : std::vector<GenerateOptions>{
            {.temperature = 2},
@@ -240,7 +239,7 @@ TEST_CASE("lm: samples of a prompt are different draws, for any model and number
       if (type) packed.pack(*type, /*keep=*/true);
       std::vector<std::string> first;
       for (const int n : {1, 3}) {
-        set_num_threads(n);
+        const test::Threads scope(n);
         std::vector<std::string> texts;
         for (const Generated& g : generate_all(packed, bpe, prompts, o)) {
           texts.push_back(g.text);
@@ -260,7 +259,6 @@ TEST_CASE("lm: samples of a prompt are different draws, for any model and number
       CHECK(generate(packed, bpe, prompts[0], one).text == first[0]);
     }
   }
-  set_num_threads(threads);
 }
 
 /// Generation without a cache: reads everything in its context again for every token.

@@ -15,11 +15,12 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/apps/config_faults.h"
+#include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/threads.h"
 #include "tern/tests/train/run_checks.h"
 #include "tern/train/interrupt.h"
 
@@ -71,13 +72,8 @@ void step(NtmTraining& t) {
   if (t.loop.epoch_trained()) REQUIRE(t.loop.close_epoch());
 }
 
-NtmFlags parse(std::vector<const char*> arguments) {
-  arguments.insert(arguments.begin(), "ntm");
-  NtmFlags o;
-  const auto argc = static_cast<int>(arguments.size());
-  char** const argv = const_cast<char**>(arguments.data());
-  apps::parse(ntm_program(o, argc, argv), argc, argv);
-  return o;
+NtmFlags parse(const std::vector<std::string>& words) {
+  return test::parsed(ntm_program, "ntm", words);
 }
 
 }  // namespace
@@ -118,16 +114,11 @@ TEST_CASE("ntm: a stopped and resumed run equals an unbroken one bit for bit, on
 
 TEST_CASE("ntm: same bits on any number of threads") {
   const NtmConfig c = tiny("copy");
-  const int before = num_threads();
-  std::vector<std::vector<float>> seen;
-  for (int threads : {1, 2}) {
-    set_num_threads(threads);
+  test::check_threads({2}, [&] {
     NtmTraining t(c, {.terminal = false});
     for (int i = 0; i < 4; ++i) step(t);
-    seen.push_back(weights_of(t));
-  }
-  set_num_threads(before);
-  CHECK(seen[0] == seen[1]);
+    return weights_of(t);
+  });
 }
 
 TEST_CASE("ntm: a run resumes only with the configuration that it was started with") {
@@ -245,8 +236,8 @@ TEST_CASE("ntm: flags") {
   const NtmFlags eval = parse({"eval", "--lengths", "10,20,120", "--count", "7"});
   CHECK(eval.lengths == std::vector<int64_t>{10, 20, 120});
   CHECK(eval.model == "runs/ntm-copy");
-  for (const std::vector<const char*>& wrong :
-       std::vector<std::vector<const char*>>{{"train", "--task", "juggle"},
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{"train", "--task", "juggle"},
                                              {"train", "--lr", "0"},
                                              {"train", "--heads", "0"},
                                              {"train", "--heads", "1,2,3"},

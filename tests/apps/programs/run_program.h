@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/core/base/error.h"
+#include "tern/tests/support/errors.h"
 
 namespace tern::test {
 
@@ -132,10 +132,6 @@ inline std::vector<std::string> rows(const std::string& text) {
 /// Counts the characters of UTF-8 text.
 inline int64_t characters(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
-}
-
-inline bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != text.npos;
 }
 
 }  // namespace tern::test

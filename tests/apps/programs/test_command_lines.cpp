@@ -144,7 +144,7 @@ TEST_CASE("programs: the answer to a wrong command line names the mistake and a 
     CHECK(ran.code == c.code);
     CHECK((c.code == 0 ? ran.err : ran.out) == "");
     for (const std::string& words : c.says)
-      CHECK_MESSAGE(has(c.code == 0 ? ran.out : ran.err, words), ran.err);
+      CHECK_MESSAGE(contains(c.code == 0 ? ran.out : ran.err, words), ran.err);
     CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 2);
     CHECK(std::filesystem::is_empty(dir / "pics"));
   }
@@ -172,7 +172,7 @@ TEST_CASE("programs: a number may be written with an exponent") {
   const Ran ran = run_program("ntm", exponents, there);
   const std::string memory = "needs up to";  // the free memory after it changes
   CHECK(ran.err == "");
-  CHECK(has(ran.out, memory));
+  CHECK(contains(ran.out, memory));
   CHECK(ran.out.substr(0, ran.out.find(memory)) == [&](const std::string& out) {
     return out.substr(0, out.find(memory));
   }(run_program("ntm", plain, there).out));
@@ -219,7 +219,7 @@ TEST_CASE("programs: the flags of training commands are in groups") {
       CHECK(next > at);
       at = next;
     }
-    CHECK(has(help.substr(help.find("\nOptimizer:")), "\n  --lr X"));
+    CHECK(contains(help.substr(help.find("\nOptimizer:")), "\n  --lr X"));
   }
 }
 
@@ -274,7 +274,7 @@ TEST_CASE("programs: an error fits the terminal, and is one line in a pipe") {
   const Ran torch = run_program("train_cifar", {"--init", "w.pt", "--limit", "8"},
                                 {.columns = 80, .folder = dir.path()});
   CHECK(torch.code == 2);
-  CHECK(has(torch.out, "this is a PyTorch file"));
+  CHECK(contains(torch.out, "this is a PyTorch file"));
   CHECK(std::regex_search(torch.out, std::regex("\n  python3 -c '[^\n]*' w.pt w.safetensors\n")));
 }
 
@@ -289,8 +289,8 @@ TEST_CASE("programs: completions and manual pages have every flag and command") 
       CAPTURE(command);
       if (!command.empty()) {
         CHECK(completions(program, program + " " + command.substr(0, 2)).count(command) == 1);
-        CHECK(has(zsh, command + "\\:\""));
-        CHECK(has(man, "\n.SS " + program + " " + command + "\n"));
+        CHECK(contains(zsh, command + "\\:\""));
+        CHECK(contains(man, "\n.SS " + program + " " + command + "\n"));
       }
       const std::set<std::string> offered = completions(program, program + " " + command + " --");
       for (const std::string& flag : flags(program, command)) {
@@ -298,7 +298,7 @@ TEST_CASE("programs: completions and manual pages have every flag and command") 
         ++count;
         CHECK(offered.count(flag) == 1);
         CHECK(std::regex_search(zsh, std::regex("'[^']*\\)?" + flag + "(=|\\[)")));
-        CHECK(has(man, "\\fB" + std::regex_replace(flag, std::regex("-"), "\\-") + "\\fR"));
+        CHECK(contains(man, "\\fB" + std::regex_replace(flag, std::regex("-"), "\\-") + "\\fR"));
       }
     }
     CHECK(count >= (program == "tern" ? 2 : 20));
@@ -332,13 +332,13 @@ TEST_CASE(
   CHECK(run_program("lm", {"--print-man"}).out == read_file(share("lm.1")));
   const Ran fish = run_program("lm", {"--print-completion", "fish"});
   CHECK(fish.code == 2);
-  CHECK(has(fish.err, "bash or zsh, not 'fish'"));
+  CHECK(contains(fish.err, "bash or zsh, not 'fish'"));
   const std::string man = read_file(share("translate.1"));
   CHECK(man.starts_with(".TH TRANSLATE 1 \"\" \"tern "));
-  CHECK(has(man, "\n.nh\n"));  // no hyphenation: a hyphenated flag cannot be copied
+  CHECK(contains(man, "\n.nh\n"));  // no hyphenation: a hyphenated flag cannot be copied
   for (const char* section :
        {"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "COMMANDS", "EXIT STATUS"})
-    CHECK(has(man, std::string("\n.SH ") + section + "\n"));
+    CHECK(contains(man, std::string("\n.SH ") + section + "\n"));
   std::istringstream lines(man);  // a line that starts with a dot must be a known request
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with("."))
@@ -354,9 +354,9 @@ TEST_CASE("programs: docs/commands.md is their --help; tools/commands_page.sh wr
   for (const std::string& program : kPrograms)
     for (const std::string& command : commands(program)) {
       const std::string name = command.empty() ? "## " + program : "### " + program + " " + command;
-      CHECK(has(page, "\n" + name + "\n\n```text\n" +
-                          help_of(program, command, {.environment = {{"COLUMNS", "80"}}}) +
-                          "```\n"));
+      CHECK(contains(page, "\n" + name + "\n\n```text\n" +
+                               help_of(program, command, {.environment = {{"COLUMNS", "80"}}}) +
+                               "```\n"));
     }
 }
 

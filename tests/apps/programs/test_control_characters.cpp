@@ -14,7 +14,7 @@ const std::string kEscape = "\x1b[31m", kShown = "\u241b[31m";
 // Whether control sequences are left after removing those of tern's progress bar.
 bool commands(std::string text) {
   for (size_t at; (at = text.find("\r\x1b[K")) != text.npos;) text.erase(at, 4);
-  return has(text, "\x1b") || has(text, "\u009b");
+  return contains(text, "\x1b") || contains(text, "\u009b");
 }
 
 struct Folder {
@@ -44,11 +44,12 @@ TEST_CASE("control characters: in samples of a training, in names of folders, in
     const Ran ran = folder.run("lm", train, columns);
     CAPTURE(ran.out);
     CHECK(ran.code == 0);
-    CHECK(has(ran.out + ran.err, "the " + kShown + "cat \uFFFDsat"));  // the prompt of a sample
-    CHECK(has(ran.out, "run" + kShown));
+    CHECK(
+        contains(ran.out + ran.err, "the " + kShown + "cat \uFFFDsat"));  // the prompt of a sample
+    CHECK(contains(ran.out, "run" + kShown));
     CHECK_FALSE(commands(ran.out + ran.err));
     const std::string page = read_file(folder.dir / out + "/report.html");
-    CHECK(has(page, kShown));
+    CHECK(contains(page, kShown));
     CHECK_FALSE(commands(page));
     std::filesystem::remove_all(folder.dir / out);
   }
@@ -71,7 +72,7 @@ TEST_CASE("control characters: in errors that quote names and lines") {
       const Ran ran = folder.run(program, arguments, columns);
       CAPTURE(ran.out + ran.err);
       CHECK(ran.code != 0);
-      CHECK(has(ran.out + ran.err, kShown));
+      CHECK(contains(ran.out + ran.err, kShown));
       CHECK_FALSE(commands(ran.out + ran.err));
     }
   // A foreign configuration: JSON can contain any character.
@@ -87,7 +88,7 @@ TEST_CASE("control characters: in errors that quote names and lines") {
     const Ran ran = folder.run("ntm", {"eval", "--model", "run"}, columns);
     CAPTURE(ran.out + ran.err);
     CHECK(ran.code == 2);
-    CHECK(has(ran.out + ran.err, kShown + "\uFFFDcopy"));
+    CHECK(contains(ran.out + ran.err, kShown + "\uFFFDcopy"));
     CHECK_FALSE(commands(ran.out + ran.err));
   }
 }
@@ -127,7 +128,7 @@ TEST_CASE("control characters: in a sentence whose attention is drawn") {
   CHECK_FALSE(commands(piped.out + piped.err));
   const Ran shown = folder.run("translate", plot, 80);
   CHECK(shown.code == 0);
-  CHECK(has(shown.out, "a " + kShown + "dog \uFFFDx\n"));
+  CHECK(contains(shown.out, "a " + kShown + "dog \uFFFDx\n"));
 }
 
 }  // namespace tern::test::test_control_characters

@@ -105,8 +105,8 @@ TEST_CASE("programs: a run of another program is refused with that program's nam
         const Ran used = run_program(other.name, in_folder(use, run), there);
         CAPTURE(used.err);
         CHECK(used.code == 2);
-        CHECK(has(used.err, ": this is a run of " + maker.name + ", not of " + other.name + "; " +
-                                maker.name + " --help says how to use it\n"));
+        CHECK(contains(used.err, ": this is a run of " + maker.name + ", not of " + other.name +
+                                     "; " + maker.name + " --help says how to use it\n"));
       }
     }
   }
@@ -116,7 +116,7 @@ TEST_CASE("programs: a run of another program is refused with that program's nam
     write_file(dir / "a lm/run.json", record);
     const Ran used = run_program("ntm", {"eval", "--model", "a lm"}, there);
     CHECK(used.code == 2);
-    CHECK_FALSE(has(used.err, "this is a run of"));
+    CHECK_FALSE(contains(used.err, "this is a run of"));
     CHECK(run_program("lm", {"generate", "--model", "a lm", "--max-tokens", "1"}, there).code == 0);
   }
 }

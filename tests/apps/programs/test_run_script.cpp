@@ -141,33 +141,33 @@ TEST_CASE("run: a copied or moved clone is configured again") {
   const Ran first = clone.run({"ntm", "a"});
   CHECK_MESSAGE(first.code == 0, first.err);
   CHECK(first.out == "ntm runs a\n");
-  CHECK_FALSE(has(first.err, "anew"));
-  CHECK_FALSE(has(clone.run({"ntm"}).err, "anew"));
+  CHECK_FALSE(contains(first.err, "anew"));
+  CHECK_FALSE(contains(clone.run({"ntm"}).err, "anew"));
   const std::string old = clone.root + "/build/CMakeFiles/old";
   fs::create_directories(old);
   write_file(clone.root + "/build/CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL=/else where\n");
   const Ran moved = clone.run({"ntm", "b"});
   CHECK_MESSAGE(moved.code == 0, moved.err);
   CHECK(moved.out == "ntm runs b\n");
-  CHECK(has(moved.err,
-            "build was configured for /else where: this clone was copied or moved; "
-            "configuring anew"));
+  CHECK(contains(moved.err,
+                 "build was configured for /else where: this clone was copied or moved; "
+                 "configuring anew"));
   CHECK_FALSE(fs::exists(old));
 }
 
 TEST_CASE("run: packages are installed only with consent") {
   const std::map<std::string, std::string> missing = {{"MISSING", "zlib1g-dev"}};
   const auto installs = [](const Clone& clone) {
-    return has(clone.calls(), "apt-get -q install -y --no-install-recommends zlib1g-dev\n");
+    return contains(clone.calls(), "apt-get -q install -y --no-install-recommends zlib1g-dev\n");
   };
   {
     const Clone clone;
     const Ran ran = clone.run({"ntm"}, missing);
     CHECK(ran.out == "ntm runs\n");  // they may be present in another form
-    CHECK(has(ran.err,
-              "packages are missing: zlib1g-dev. Without a terminal to ask on, nothing is "
-              "installed; ./run --yes ntm does it, or: apt-get install zlib1g-dev"));
-    CHECK_FALSE(has(clone.calls(), "apt-get"));
+    CHECK(contains(ran.err,
+                   "packages are missing: zlib1g-dev. Without a terminal to ask on, nothing is "
+                   "installed; ./run --yes ntm does it, or: apt-get install zlib1g-dev"));
+    CHECK_FALSE(contains(clone.calls(), "apt-get"));
     CHECK(clone.run({"--yes", "ntm"}, missing).code == 0);
     CHECK(installs(clone));
   }
@@ -179,7 +179,7 @@ TEST_CASE("run: packages are installed only with consent") {
   for (const char* answer : {"n\n", "y\n"}) {
     const Clone clone;
     const Ran ran = clone.run({"ntm"}, missing, answer);
-    CHECK(has(ran.out, "Install them with apt-get? [Y/n]"));
+    CHECK(contains(ran.out, "Install them with apt-get? [Y/n]"));
     CHECK(installs(clone) == (answer[0] == 'y'));
   }
 }
@@ -188,9 +188,9 @@ TEST_CASE("run: an old compiler is reported before anything is built") {
   const Clone clone;
   const Ran old = clone.run({"ntm"}, {{"GXX", "9"}});
   CHECK(old.code == 1);
-  CHECK(has(old.err, "g++ is version 9, and tern needs g++ 12, clang 14 or newer"));
-  CHECK(has(old.err, "CXX=g++-12 ./run ntm"));
-  CHECK_FALSE(has(clone.calls(), "cmake"));
+  CHECK(contains(old.err, "g++ is version 9, and tern needs g++ 12, clang 14 or newer"));
+  CHECK(contains(old.err, "CXX=g++-12 ./run ntm"));
+  CHECK_FALSE(contains(clone.calls(), "cmake"));
   CHECK(clone.run({"ntm"}, {{"GXX", "13.2.0"}}).code == 0);
   CHECK(clone.run({"ntm"}, {{"GXX", "unknown"}}).code == 0);
 }
@@ -201,17 +201,17 @@ TEST_CASE("run: install installs libraries and programs, and prints where") {
   const Ran ran = clone.run({"install", to});
   CHECK_MESSAGE(ran.code == 0, ran.err);
   for (const char* part : {"libraries", "programs"})
-    CHECK(has(clone.calls(), std::string(" --component ") + part + " --prefix " + to + "\n"));
-  CHECK(has(ran.err, "programs in " + to + "/bin: lm ntm tern train_cifar translate"));
-  CHECK(has(ran.err, "export PATH=\"" + to + "/bin:$PATH\""));
+    CHECK(contains(clone.calls(), std::string(" --component ") + part + " --prefix " + to + "\n"));
+  CHECK(contains(ran.err, "programs in " + to + "/bin: lm ntm tern train_cifar translate"));
+  CHECK(contains(ran.err, "export PATH=\"" + to + "/bin:$PATH\""));
   const Ran there =
       clone.run({"install", to},
                 {{"PATH", clone.bin + ":" + to + "/bin:" + std::string(std::getenv("PATH"))}});
   CHECK(there.code == 0);
-  CHECK_FALSE(has(there.err, "export PATH"));
+  CHECK_FALSE(contains(there.err, "export PATH"));
   const Ran empty = clone.run({"install", ""});
   CHECK(empty.code == 2);
-  CHECK(has(empty.err, "install: the name of the folder is empty"));
+  CHECK(contains(empty.err, "install: the name of the folder is empty"));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST_CASE("programs: a stopped run prints a complete command that resumes it") {
     command.erase(command.find('\n'));
     CHECK(command == start.substr(0, start.find(" --")) + " --resume 'it'\\''s mine'");
     const std::string again = stopped(command + " --threads 1", "grep -q 'resumes in' said", dir);
-    CHECK(has(again, to_resume + command + "\n"));
+    CHECK(contains(again, to_resume + command + "\n"));
   }
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("programs: a finished run prints a complete command that uses its weig
     const Ran ran = run_words({"sh", "-c", t.start + " --threads 1 --out \"it's mine\" 2>&1"},
                               with_programs(dir));
     CHECK(ran.code == 0);
-    CHECK_MESSAGE(has(ran.out, "\nto " + t.purpose + ": " + t.use + folder), ran.out);
+    CHECK_MESSAGE(contains(ran.out, "\nto " + t.purpose + ": " + t.use + folder), ran.out);
     if (t.start.starts_with("train_cifar")) continue;  // its command needs pictures
     const Ran used =
         run_words({"sh", "-c", t.use + folder + t.more + " --threads 1"}, with_programs(dir));
@@ -91,8 +91,8 @@ TEST_CASE("programs: a run started by ./run is resumed by ./run") {
       "bash -c 'exec -a \"./run ntm\" ntm train --hidden 6 --slots 9 --width 4 --sequences 1e8 "
       "--every 6 --threads 1 --out it'",
       "test -e it/checkpoint.safetensors", dir);
-  CHECK(has(said, "; to resume: ./run ntm train --resume it\n"));
-  CHECK(has(read_file(dir / "it/run.json"), "\"./run ntm train --hidden 6"));
+  CHECK(contains(said, "; to resume: ./run ntm train --resume it\n"));
+  CHECK(contains(read_file(dir / "it/run.json"), "\"./run ntm train --hidden 6"));
 }
 
 }  // namespace

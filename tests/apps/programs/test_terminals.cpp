@@ -51,7 +51,9 @@ struct Desk {
   }
 };
 
-bool moves_cursor(const std::string& text) { return has(text, "\r") || has(text, "\x1b"); }
+bool moves_cursor(const std::string& text) {
+  return contains(text, "\r") || contains(text, "\x1b");
+}
 
 TEST_CASE("programs: the output of a training fits the terminal") {
   const Desk desk;
@@ -59,14 +61,14 @@ TEST_CASE("programs: the output of a training fits the terminal") {
     const Ran ran = desk.run("lm", with(desk.lm, {"--epochs", "2"}), {.columns = columns});
     CAPTURE(columns);
     CHECK(ran.code == 0);
-    CHECK(has(ran.out, "\nepoch 2/2  train loss"));
+    CHECK(contains(ran.out, "\nepoch 2/2  train loss"));
     for (const std::string& row : rows(ran.out)) {
       CAPTURE(row);
       // A path has no place for a line break.
       const std::string text = row.substr(row.find_first_not_of(' '));
-      CHECK((characters(row) <= columns || !has(text, " ")));
+      CHECK((characters(row) <= columns || !contains(text, " ")));
     }
-    if (columns == 40) CHECK(has(ran.out, "\n         "));
+    if (columns == 40) CHECK(contains(ran.out, "\n         "));
   }
 }
 
@@ -79,7 +81,7 @@ TEST_CASE(
   CHECK(ran.code == 0);
   for (const std::string& row : rows(ran.out))
     if (row.starts_with("epoch 2/3 [") || row.starts_with("epoch 3/3 ["))
-      CHECK_MESSAGE(has(row, ", all 0:"), row);
+      CHECK_MESSAGE(contains(row, ", all 0:"), row);
 }
 
 TEST_CASE("programs: a dumb terminal and a pipe get plain lines") {
@@ -120,24 +122,24 @@ TEST_CASE("programs: a training writes only its results to standard output") {
     CHECK_MESSAGE(std::regex_match(ran.out, std::regex(r.all)), ran.out);
     for (const char* log : {"\nrecipe  ", "\nfolder  ", "\nreport", "\nto "})
       CHECK_MESSAGE(std::regex_search("\n" + ran.err, std::regex(log)), ran.err);
-    CHECK(has(ran.err, r.program == "ntm" ? "4 sequences" : "epoch 1/1"));
+    CHECK(contains(ran.err, r.program == "ntm" ? "4 sequences" : "epoch 1/1"));
   }
   const Ran cifar = desk.run("train_cifar", {"--limit", "8", "--batch", "8", "--epochs", "1",
                                              "--out", "cifar", "--threads", "1"});
   CHECK(cifar.code == 0);
   CHECK(std::regex_match(cifar.out, std::regex("(Top-[1-5] accuracy: [01]\\.[0-9]{4}\n){5}")));
-  CHECK(has(cifar.err, "\nepoch 1/1  train loss"));
-  CHECK(has(cifar.err, "warm-up cut from 100 to 0 steps, because the run has 1\n"));
+  CHECK(contains(cifar.err, "\nepoch 1/1  train loss"));
+  CHECK(contains(cifar.err, "warm-up cut from 100 to 0 steps, because the run has 1\n"));
   const Ran tested = desk.run(
       "train_cifar", {"--eval", "cifar/model.safetensors", "--data", "cifar/data", "--limit", "8"});
   CHECK(tested.out == cifar.out);
-  CHECK(has(tested.err, "on 8 test images"));
+  CHECK(contains(tested.err, "on 8 test images"));
 
   REQUIRE(desk.run("lm", with(desk.lm, {"--epochs", "1", "--out", "lm"})).code == 0);
   const Ran read = desk.run("lm", {"eval", "--model", "lm", "--text", "text"});
   CHECK(
       std::regex_match(read.out, std::regex("[0-9,]+ tokens of [^\n]*\nloss of a token [^\n]*\n")));
-  CHECK(has(read.err, "gpt"));
+  CHECK(contains(read.err, "gpt"));
 }
 
 TEST_CASE("programs: --dry-run prints the time of all steps, and writes nothing") {
@@ -187,7 +189,7 @@ TEST_CASE(
       ran.err);
   // A length that the user chose is not announced.
   const Ran drawn = desk.run("train_cifar", {"--limit", "8", "--batch", "8", "--epochs", "1"});
-  CHECK_FALSE(has(drawn.err, "this training takes"));
+  CHECK_FALSE(contains(drawn.err, "this training takes"));
 }
 
 TEST_CASE("programs: a resumed run prints where it resumes") {
@@ -210,14 +212,14 @@ TEST_CASE("programs: with a damaged checkpoint the weights of the run are still 
     write_file(path, damaged);
     const Ran ran = desk.run("lm", {"train", "--resume", "lm"});
     CHECK(ran.code == 2);
-    CHECK_MESSAGE(has(ran.err, "lm/checkpoint.safetensors: byte 0: "), ran.err);
-    CHECK(has(ran.err,
-              "; the run cannot be resumed without it: the weights of its epochs are left, "
-              "see lm/model.safetensors\n"));
+    CHECK_MESSAGE(contains(ran.err, "lm/checkpoint.safetensors: byte 0: "), ran.err);
+    CHECK(contains(ran.err,
+                   "; the run cannot be resumed without it: the weights of its epochs are left, "
+                   "see lm/model.safetensors\n"));
   }
   fs::remove(desk.dir / "lm/model.safetensors");
-  CHECK(
-      has(desk.run("lm", {"train", "--resume", "lm"}).err, "it: start it again in another folder"));
+  CHECK(contains(desk.run("lm", {"train", "--resume", "lm"}).err,
+                 "it: start it again in another folder"));
 }
 
 TEST_CASE("programs: an error about a run in its first epoch says so, and names no missing file") {
@@ -237,8 +239,8 @@ TEST_CASE("programs: an error about a run in its first epoch says so, and names 
     const Ran ran = desk.run(asked.program, asked.arguments);
     CAPTURE(asked.program);
     CHECK(ran.code == 2);
-    CHECK_MESSAGE(has(ran.err, "young: this run has no weights yet"), ran.err);
-    CHECK(has(ran.err, "--resume young"));
+    CHECK_MESSAGE(contains(ran.err, "young: this run has no weights yet"), ran.err);
+    CHECK(contains(ran.err, "--resume young"));
   }
 }
 
@@ -266,7 +268,7 @@ TEST_CASE("programs: a refused run leaves no folder") {
   }
   const Ran inside = desk.run("ntm", {"train", "--out", "text/inside"});  // a folder inside a file
   CHECK(inside.code == 1);
-  CHECK(has(inside.err, "text/inside"));
+  CHECK(contains(inside.err, "text/inside"));
 }
 
 TEST_CASE("programs: a preset's warm-up is cut to a short run, and a message says so") {
@@ -276,12 +278,13 @@ TEST_CASE("programs: a preset's warm-up is cut to a short run, and a message say
       "1",     "--hold-out", "0",     "--threads", "1", "--epochs", "1", "--bpe", "50"};
   const Ran best = desk.run("translate", with(translate, {"--preset", "multi30k-best"}));
   CHECK_MESSAGE(best.code == 0, best.err);
-  CHECK(has(best.err, "warm-up cut from 2000 to 0 steps, because the run has 1"));
+  CHECK(contains(best.err, "warm-up cut from 2000 to 0 steps, because the run has 1"));
   const Ran base = desk.run("translate", with(translate, {"--preset", "base"}));
   CHECK_MESSAGE(base.code == 0, base.err);
-  CHECK(has(base.err, "the rate only rises: noam's warm-up has 4000 steps, but the run has 1"));
+  CHECK(
+      contains(base.err, "the rate only rises: noam's warm-up has 4000 steps, but the run has 1"));
   const Ran lm = desk.run("lm", with(desk.lm, {"--epochs", "1"}));
-  CHECK(has(lm.err, "warm-up cut from 100 to"));
+  CHECK(contains(lm.err, "warm-up cut from 100 to"));
 }
 
 TEST_CASE("programs: translate run tells a person what to type, and uses colours where wanted") {
@@ -290,25 +293,25 @@ TEST_CASE("programs: translate run tells a person what to type, and uses colours
   const Words run = {"run", "--model", "model"};
   const Ran typed = desk.run("translate", run, {.columns = 60, .typed = "a cat\n\x04"});
   CHECK(typed.code == 0);
-  CHECK(has(typed.out, "type one sentence per line; Ctrl-D ends"));
+  CHECK(contains(typed.out, "type one sentence per line; Ctrl-D ends"));
   const Ran piped =
       run_words({"sh", "-c", "echo a cat | " TERN_BINARY_DIR "/apps/translate run --model model"},
                 {.folder = desk.dir.path()});
   CHECK(piped.code == 0);
-  CHECK_FALSE(has(piped.out + piped.err, "type one sentence"));
+  CHECK_FALSE(contains(piped.out + piped.err, "type one sentence"));
 
   const Words plot = {"plot", "--model", "model", "a cat"};
   auto shown = [&](int columns, std::map<std::string, std::string> environment) {
     return desk.run("translate", plot, {.columns = columns, .environment = std::move(environment)})
         .out;
   };
-  CHECK(has(shown(60, {}), "\x1b[48;5;"));
-  CHECK(has(shown(60, {{"NO_COLOR", ""}}), "\x1b[48;5;"));
+  CHECK(contains(shown(60, {}), "\x1b[48;5;"));
+  CHECK(contains(shown(60, {{"NO_COLOR", ""}}), "\x1b[48;5;"));
   for (const auto& [columns, name, value] :
        {std::tuple(60, "NO_COLOR", "1"), {60, "TERM", "dumb"}, {0, "LANG", "C.UTF-8"}}) {
     const std::string out = shown(columns, {{name, value}});
-    CHECK_FALSE(has(out, "\x1b"));
-    CHECK(has(out, "weight to  [  ] .016  [░░] .14"));
+    CHECK_FALSE(contains(out, "\x1b"));
+    CHECK(contains(out, "weight to  [  ] .016  [░░] .14"));
   }
 }
 
@@ -323,7 +326,7 @@ TEST_CASE("programs: a translation in bf16; two precisions at once are refused")
   CHECK(run({"--attention", "a.html"}).code == 0);
   const Ran both = run({"--int8"});
   CHECK(both.code == 2);
-  CHECK(has(both.out, "--int8 and --precision bf16 each say"));
+  CHECK(contains(both.out, "--int8 and --precision bf16 each say"));
 }
 
 TEST_CASE("programs: an evaluation with --int8 says which of its numbers are still in f32") {
@@ -334,10 +337,10 @@ TEST_CASE("programs: an evaluation with --int8 says which of its numbers are sti
   const Words words = {"eval", "--model", "model", "--source", "source", "--target", "target"};
   const Ran plain = desk.run("translate", words),
             rounded = desk.run("translate", with(words, {"--int8"}));
-  CHECK(has(plain.out, "loss of a token"));
-  CHECK_FALSE(has(plain.out, "f32 weights"));
-  CHECK(has(rounded.err, ", int8"));
-  CHECK(has(rounded.out, "(with f32 weights: --int8 changes only the search)"));
+  CHECK(contains(plain.out, "loss of a token"));
+  CHECK_FALSE(contains(plain.out, "f32 weights"));
+  CHECK(contains(rounded.err, ", int8"));
+  CHECK(contains(rounded.out, "(with f32 weights: --int8 changes only the search)"));
 }
 
 }  // namespace

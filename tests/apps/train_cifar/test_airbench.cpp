@@ -7,14 +7,16 @@
 #include <nlohmann/json.hpp>
 
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/apps/train_cifar/program.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/model_checks.h"
 
 namespace tern::apps::train_cifar::test_airbench {
 namespace {
+
+using test::parse;
 
 const datasets::Cifar10& tiny_data() {
   static const datasets::Cifar10 kData = draw_cifar10(50, 10, 1);
@@ -35,16 +37,6 @@ const models::Airbench& network_of(const CifarTraining& t) {
 void step(CifarTraining& t) {
   t.loop.step();
   if (t.loop.epoch_trained()) REQUIRE(t.loop.close_epoch());
-}
-
-CifarFlags parse(std::vector<std::string> words) {
-  words.insert(words.begin(), "train_cifar");
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  const auto argc = static_cast<int>(argv.size());
-  CifarFlags f;
-  apps::parse(cifar_program(f, argc, argv.data()), argc, argv.data());
-  return f;
 }
 
 }  // namespace

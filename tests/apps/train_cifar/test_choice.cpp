@@ -5,23 +5,15 @@
 #include <filesystem>
 
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/apps/train_cifar/program.h"
+#include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::apps::train_cifar::test_choice {
 namespace {
 
-namespace fs = std::filesystem;
+using test::chosen, test::parse;
 
-CifarFlags parse(std::vector<std::string> words) {
-  words.insert(words.begin(), "train_cifar");
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  const auto argc = static_cast<int>(argv.size());
-  CifarFlags f;
-  apps::parse(cifar_program(f, argc, argv.data()), argc, argv.data());
-  return f;
-}
+namespace fs = std::filesystem;
 
 // Writes pictures of one colour per class, of this height and slightly wider.
 void write_folders(const std::string& dir, int classes, int each, int64_t height) {
@@ -36,13 +28,6 @@ void write_folders(const std::string& dir, int classes, int each, int64_t height
       datasets::save_png(fmt::format("{}/{}.png", folder, i), p);
     }
   }
-}
-
-// The configuration that a run with these flags gets.
-TrainOptions chosen(std::vector<std::string> words) {
-  CifarProgram program(parse(std::move(words)));
-  program.load(nullptr);
-  return program.config;
 }
 
 }  // namespace

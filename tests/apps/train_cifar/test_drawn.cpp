@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/core/base/threads.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_drawn {
 using namespace tern::apps::train_cifar;
@@ -15,12 +15,6 @@ using namespace tern::datasets;
 using namespace tern::test;
 
 namespace {
-
-struct ThreadCount {
-  explicit ThreadCount(int n) : before(num_threads()) { set_num_threads(n); }
-  ~ThreadCount() { set_num_threads(before); }
-  int before;
-};
 
 /// The accuracy of a linear classifier: the class whose mean training picture is nearest.
 double nearest_mean_accuracy(const ImageSet& train, const ImageSet& test) {
@@ -61,7 +55,7 @@ TEST_CASE(
     "drawn: the seed determines the pictures, on any number of threads; classes have equal sizes") {
   const Cifar10 a = draw_cifar10(60, 60, 1);
   {
-    ThreadCount one(1);
+    const Threads one(1);
     CHECK(draw_cifar10(60, 60, 1).train->images == a.train->images);
   }
   CHECK(draw_cifar10(60, 60, 2).train->images != a.train->images);

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/apps/train_cifar/program.h"
+#include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::train_cifar::test_dry_run {
@@ -63,14 +63,8 @@ TEST_CASE("train_cifar dry run: it writes nothing") {
 }
 
 TEST_CASE("train_cifar dry run: flags") {
-  const auto parsed = [](std::vector<const char*> words) {
-    CifarFlags f;
-    char** const argv = const_cast<char**>(words.data());
-    apps::parse(cifar_program(f, 4, argv), 4, argv);
-    return f.train.dry_run;
-  };
-  CHECK(parsed({"train_cifar", "--dry-run", "--batch", "7"}));
-  CHECK_THROWS_AS(parsed({"train_cifar", "--dry-run", "--resume", "runs/x"}), Error);
+  CHECK(test::parse({"--dry-run", "--batch", "7"}).train.dry_run);
+  CHECK_THROWS_AS(test::parse({"--dry-run", "--resume", "runs/x"}), Error);
 }
 
 }  // namespace tern::apps::train_cifar::test_dry_run

@@ -1,22 +1,14 @@
 // train_cifar with --patience, --keep, --schedule plateau, --steps and --eval-steps.
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/apps/train_cifar/program.h"
 #include "tern/core/base/error.h"
 #include "tern/tests/apps/epoch_end_checks.h"
 #include "tern/tests/apps/length_checks.h"
+#include "tern/tests/apps/train_cifar/chosen.h"
 
 namespace tern::apps::train_cifar::test_epoch_end {
 namespace {
 
-CifarFlags parse(std::vector<std::string> words) {
-  words.insert(words.begin(), "train_cifar");
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  const auto argc = static_cast<int>(argv.size());
-  CifarFlags f;
-  apps::parse(cifar_program(f, argc, argv.data()), argc, argv.data());
-  return f;
-}
+using test::parse;
 
 TEST_CASE("train_cifar: a run ends early by its held-out images, keeps epochs, and stays ended") {
   test::TempDir dir;

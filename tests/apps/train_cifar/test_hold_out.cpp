@@ -10,8 +10,8 @@
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/images.h"
-#include "tern/apps/train_cifar/program.h"
 #include "tern/core/base/matmul_backend.h"
+#include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/train/run_log.h"
@@ -212,22 +212,14 @@ TEST_CASE("train_cifar: --hold-out reduces the steps; files of older versions ho
   CHECK(read.hold_out == 0);
   CHECK(total_steps(read, 40) == 4 * 4);
 
-  const auto parsed = [](std::vector<const char*> arguments) {
-    arguments.insert(arguments.begin(), "train_cifar");
-    CifarFlags f;
-    const auto argc = static_cast<int>(arguments.size());
-    char** const argv = const_cast<char**>(arguments.data());
-    apps::parse(cifar_program(f, argc, argv), argc, argv);
-    return f.options.hold_out;
-  };
-  CHECK(parsed({"--hold-out", ".1"}) == 0.1);
-  CHECK(parsed({}) == 0);
-  for (const std::vector<const char*>& wrong :
-       std::vector<std::vector<const char*>>{{"--hold-out", "1"},
+  CHECK(test::parse({"--hold-out", ".1"}).options.hold_out == 0.1);
+  CHECK(test::parse({}).options.hold_out == 0);
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{"--hold-out", "1"},
                                              {"--hold-out", "-0.1"},
                                              {"--resume", "d", "--hold-out", ".1"},
                                              {"--eval", "w", "--data", "x", "--hold-out", ".1"}})
-    CHECK_THROWS_AS(parsed(wrong), Error);
+    CHECK_THROWS_AS(test::parse(wrong), Error);
 }
 
 TEST_CASE("train_cifar: shares are printed with four digits") {

@@ -3,17 +3,20 @@
 #include <fmt/format.h>
 
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/apps/train_cifar/program.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/models/gmlp.h"
 #include "tern/models/vit.h"
 #include "tern/nn/module.h"
 #include "tern/nn/positions.h"
+#include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::apps::train_cifar::test_init {
 namespace {
+
+using test::parse, test::same;
 
 // Writes a file with these tensors and without the name of a model, as timm does.
 std::string write_timm(const std::string& path, const NamedTensors& state) {
@@ -41,20 +44,6 @@ const Tensor& at(const NamedTensors& state, const std::string& name) {
     if (n == name) return t;
   FAIL(name);
   return state.front().second;
-}
-
-bool same(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.to_vector<float>() == b.to_vector<float>();
-}
-
-CifarFlags parse(std::vector<std::string> words) {
-  words.insert(words.begin(), "train_cifar");
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  const auto argc = static_cast<int>(argv.size());
-  CifarFlags f;
-  apps::parse(cifar_program(f, argc, argv.data()), argc, argv.data());
-  return f;
 }
 
 TEST_CASE("train_cifar init: timm's weights, with a head for other classes") {

@@ -9,30 +9,16 @@
 #include <sstream>
 
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/apps/train_cifar/program.h"
+#include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::apps::train_cifar::test_own_pictures {
 namespace {
 
+using test::chosen, test::parse;
+
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
-
-CifarFlags parse(Words words) {
-  words.insert(words.begin(), "train_cifar");
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  const auto argc = static_cast<int>(argv.size());
-  CifarFlags f;
-  apps::parse(cifar_program(f, argc, argv.data()), argc, argv.data());
-  return f;
-}
-
-TrainOptions chosen(Words words) {
-  CifarProgram program(parse(std::move(words)));
-  program.load(nullptr);
-  return program.config;
-}
 
 // Writes n pictures per class, dark on the left and light on the right; each is slightly lighter
 // than the one before.

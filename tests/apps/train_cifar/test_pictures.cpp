@@ -10,6 +10,7 @@
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/apps/train_cifar/images.h"
 #include "tern/apps/train_cifar/program.h"
+#include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/train/run_log.h"
 
@@ -405,26 +406,18 @@ TEST_CASE("train_cifar pictures: runs on CIFAR-100 and MNIST") {
 }
 
 TEST_CASE("train_cifar pictures: flags") {
-  const auto parsed = [](std::vector<const char*> words) {
-    words.insert(words.begin(), "train_cifar");
-    CifarFlags f;
-    const auto argc = static_cast<int>(words.size());
-    char** const argv = const_cast<char**>(words.data());
-    apps::parse(cifar_program(f, argc, argv), argc, argv);
-    return f;
-  };
-  CHECK(parsed({"--data", "x", "--side", "64"}).options.form.side == 64);
-  CHECK(parsed({"--weights", "w", "--predict", "a.png", "b.jpg"}).predict ==
+  using test::parse;
+  CHECK(parse({"--data", "x", "--side", "64"}).options.form.side == 64);
+  CHECK(parse({"--weights", "w", "--predict", "a.png", "b.jpg"}).predict ==
         Words{"a.png", "b.jpg"});
-  CHECK_THROWS_WITH_AS(parsed({"--predict", "a.png"}),
+  CHECK_THROWS_WITH_AS(parse({"--predict", "a.png"}),
                        doctest::Contains("--predict needs --weights"), Error);
-  CHECK_THROWS_WITH_AS(parsed({"--weights", "w"}), doctest::Contains("it is for --predict"), Error);
-  CHECK(parsed({"--data", "x", "--side", "64", "--augment", "strong"}).options.augment == "strong");
-  for (const std::vector<const char*>& wrong :
-       std::vector<std::vector<const char*>>{{"--side", "7"},
-                                             {"--predict", "a", "--weights", "w", "--lr", "1"},
-                                             {"--resume", "d", "--side", "64"}})
-    CHECK_THROWS_AS(parsed(wrong), Error);
+  CHECK_THROWS_WITH_AS(parse({"--weights", "w"}), doctest::Contains("it is for --predict"), Error);
+  CHECK(parse({"--data", "x", "--side", "64", "--augment", "strong"}).options.augment == "strong");
+  for (const Words& wrong : std::vector<Words>{{"--side", "7"},
+                                               {"--predict", "a", "--weights", "w", "--lr", "1"},
+                                               {"--resume", "d", "--side", "64"}})
+    CHECK_THROWS_AS(parse(wrong), Error);
 }
 
 }  // namespace tern::apps::train_cifar

@@ -3,34 +3,20 @@
 
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/apps/train_cifar/program.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
+#include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::apps::train_cifar::test_resnets {
 namespace {
 
+using test::chosen, test::parse;
+
 using models::ResNet, models::ResNetOptions;
 
 const ResNet& resnet_of(const ImageClassifier& model) { return std::get<ResNet>(model.network); }
-
-CifarFlags parse(std::vector<std::string> words) {
-  words.insert(words.begin(), "train_cifar");
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  const auto argc = static_cast<int>(argv.size());
-  CifarFlags f;
-  apps::parse(cifar_program(f, argc, argv.data()), argc, argv.data());
-  return f;
-}
-
-TrainOptions chosen(std::vector<std::string> words) {
-  CifarProgram program(parse(std::move(words)));
-  program.load(nullptr);
-  return program.config;
-}
 
 TrainOptions short_training() {
   TrainOptions o;

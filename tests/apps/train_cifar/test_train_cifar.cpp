@@ -11,18 +11,20 @@
 
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
-#include "tern/apps/train_cifar/program.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/module.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/apps/config_faults.h"
+#include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/threads.h"
 #include "tern/tests/train/run_checks.h"
 
 namespace tern::apps::train_cifar::test_train_cifar {
 namespace {
+
+using test::parse;
 
 namespace fs = std::filesystem;
 
@@ -113,11 +115,9 @@ TEST_CASE("train_cifar: a stopped and resumed run equals an unbroken one bit for
 TEST_CASE("train_cifar: same bits on any number of threads") {
   TrainOptions o = busy_options("gmlp-small");
   CifarTraining a(o, tiny_data(), make_model(o)), b(o, tiny_data(), make_model(o));
-  int before = num_threads();
   for (int i = 0; i < 5; ++i) step(a);
-  set_num_threads(before == 1 ? 2 : 1);
+  const test::Threads other(num_threads() == 1 ? 2 : 1);
   for (int i = 0; i < 5; ++i) step(b);
-  set_num_threads(before);
   test::check_same(a.loop.state(), b.loop.state());
 }
 
@@ -276,15 +276,6 @@ TEST_CASE("train_cifar: options are read back from JSON exactly") {
   CHECK(back.memory_use == MemoryOptions{});
 }
 
-CifarFlags parse(std::vector<const char*> arguments) {
-  arguments.insert(arguments.begin(), "train_cifar");
-  CifarFlags f;
-  const auto argc = static_cast<int>(arguments.size());
-  char** const argv = const_cast<char**>(arguments.data());
-  apps::parse(cifar_program(f, argc, argv), argc, argv);
-  return f;
-}
-
 TEST_CASE("train_cifar: flags") {
   const TrainOptions post = parse({"--data", "x"}).options;
   CHECK(post.model == "gmlp-4m");
@@ -321,8 +312,8 @@ TEST_CASE("train_cifar: flags") {
   CHECK_FALSE(parse({"--resume", "a b"}).train.tensorboard);
   CHECK(parse({"--resume", "a b"}).train.command_line == "train_cifar --resume 'a b'");
   CHECK(parse({"--eval", "w", "--data", "x", "--limit", "9", "--threads", "1"}).options.limit == 9);
-  for (const std::vector<const char*>& wrong :
-       std::vector<std::vector<const char*>>{{"--no-such-flag"},
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{"--no-such-flag"},
                                              {"--eval", "w", "--data", "x", "--epochs", "4"},
                                              {"--eval", "w", "--data", "x", "--out", "y"},
                                              {"--lr", "0"},

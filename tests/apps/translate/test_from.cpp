@@ -6,6 +6,7 @@
 
 #include "tern/apps/translate/program.h"
 #include "tern/core/base/error.h"
+#include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::apps::translate::test_from {
@@ -16,14 +17,8 @@ namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
 TranslateFlags parse(Words words, const Words& more = {}) {
-  words.insert(words.begin(), "translate");
   words.insert(words.end(), more.begin(), more.end());
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  TranslateFlags f;
-  const auto argc = static_cast<int>(argv.size());
-  apps::parse(translate_program(f, argc, argv.data()), argc, argv.data());
-  return f;
+  return test::parsed(translate_program, "translate", std::move(words));
 }
 
 int train_by(const Words& words, const Words& more = {}) {

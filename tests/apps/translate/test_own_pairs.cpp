@@ -6,6 +6,7 @@
 
 #include "tern/apps/translate/program.h"
 #include "tern/core/base/error.h"
+#include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::apps::translate::test_own_pairs {
@@ -17,13 +18,8 @@ using test::write_file;
 using Words = std::vector<std::string>;
 
 TranslateFlags parse(Words words) {
-  words.insert(words.begin(), {"translate", "train"});
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  TranslateFlags f;
-  const auto argc = static_cast<int>(argv.size());
-  apps::parse(translate_program(f, argc, argv.data()), argc, argv.data());
-  return f;
+  words.insert(words.begin(), "train");
+  return test::parsed(translate_program, "translate", std::move(words));
 }
 
 PairFiles pairs_of(

@@ -8,21 +8,20 @@
 #include <sstream>
 
 #include "tern/apps/translate/program.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/config_faults.h"
+#include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/apps/translate/open_text.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/threads.h"
 #include "tern/tests/train/run_checks.h"
 #include "tern/train/optimizer.h"
 
 namespace tern::apps::translate::test_translate {
 namespace {
 
-using test::read_file;
-using test::TempDir;
-using test::write_file;
+using test::read_file, test::TempDir, test::write_file;
 
 // Everything with randomness and everything with a state is on.
 TrainConfig busy_config(const std::string& model) {
@@ -84,14 +83,8 @@ void check_same_state(const TranslationTraining& a, const TranslationTraining& b
   }
 }
 
-TranslateFlags parse(std::vector<std::string> words) {
-  words.insert(words.begin(), "translate");
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  TranslateFlags o;
-  const auto argc = static_cast<int>(argv.size());
-  apps::parse(translate_program(o, argc, argv.data()), argc, argv.data());
-  return o;
+TranslateFlags parse(const std::vector<std::string>& words) {
+  return test::parsed(translate_program, "translate", words);
 }
 
 // The model folder of a run with three short epochs.
@@ -129,12 +122,10 @@ TEST_CASE("translate: training resumes bit for bit, in mid-epoch and at its end"
 TEST_CASE("translate: training gives the same bits with one thread and with two") {
   const Setup setup(busy_config("transformer"));
   auto one = setup.training(), two = setup.training();
-  const int threads = num_threads();
-  set_num_threads(1);
-  for (int i = 0; i < 3; ++i) step(*one);
-  set_num_threads(2);
-  for (int i = 0; i < 3; ++i) step(*two);
-  set_num_threads(threads);
+  for (const auto& [training, count] : {std::pair{one.get(), 1}, {two.get(), 2}}) {
+    const test::Threads scope(count);
+    for (int i = 0; i < 3; ++i) step(*training);
+  }
   check_same_state(*one, *two);
 }
 

@@ -13,10 +13,10 @@
 #include "tern/core/base/cores.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/tools/profile.h"
 #include "tern/tests/support/fake_machine.h"
 #include "tern/tests/support/fresh_process.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_cores {
 namespace {
@@ -102,12 +102,10 @@ TEST_CASE("cores: the CPU quota of control groups of version 1, and of a group i
 }
 
 TEST_CASE("cores: a chosen number of threads is not divided") {
-  const int before = num_threads();
-  set_num_threads(6);
+  const test::Threads six(6);
   share_cores(3);
   CHECK(num_threads() == 6);
   share_cores(1);
-  set_num_threads(before);
   CHECK_THROWS_AS(share_cores(0), Error);
 }
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tern/core/base/loop_listener.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/tools/schedule.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_loop_listener {
 namespace {
@@ -19,20 +19,14 @@ using Parts = std::vector<std::pair<int64_t, int64_t>>;
 
 /// Records every loop and runs its parts, the last part first.
 struct Heard : detail::LoopListener {
-  explicit Heard(int threads) : before(num_threads()) {
-    set_num_threads(threads);
-    detail::loop_listener = this;
-  }
-  ~Heard() override {
-    detail::loop_listener = nullptr;
-    set_num_threads(before);
-  }
+  explicit Heard(int count) : threads(count) { detail::loop_listener = this; }
+  ~Heard() override { detail::loop_listener = nullptr; }
   void run(const detail::Loop& loop) override {
     loops.push_back(loop);
     for (int64_t p = loop.parts(); p-- > 0;) loop.run(p);
   }
   std::vector<detail::Loop> loops;
-  int before;
+  const test::Threads threads;
 };
 
 }  // namespace

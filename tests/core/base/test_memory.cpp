@@ -10,7 +10,6 @@
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/attention.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -18,6 +17,7 @@
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/support/heap_calls.h"
+#include "tern/tests/support/threads.h"
 
 std::atomic<int64_t> tern::test::heap_calls = 0;
 std::atomic<int64_t> tern::test::heap_largest = 0;
@@ -183,12 +183,10 @@ TEST_CASE("memory: attention takes memory in proportion to the tokens") {
     return static_cast<double>(memory_stats().peak - before);
   };
   // One thread, because each has its own scratch memory and short inputs use fewer threads.
-  const int before = num_threads();
-  set_num_threads(1);
+  const test::Threads one(1);
   // 16 times the tokens. The rest of the factor 24 is for rounded block sizes and for partial sums,
   // which only long inputs have. A matrix of all scores would need 256 times the memory.
   CHECK(peak(8192) < 24 * peak(512));
-  set_num_threads(before);
 }
 
 TEST_CASE("memory: freeing a tensor allocates nothing") {

@@ -9,7 +9,6 @@
 #include "tern/core/base/bf16_way.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/attention.h"
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/einsum.h"
@@ -17,6 +16,7 @@
 #include "tern/core/ops/rnn.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_precision {
 namespace {
@@ -104,7 +104,6 @@ TEST_CASE("precision: gradients use the precision of the forward pass") {
 }
 
 TEST_CASE("precision: the same bits by every bf16 way and on any number of threads") {
-  const int before = num_threads();
   for (const Example& e : examples()) {
     CAPTURE(std::string(e.name));
     const Result first = run(e, kBf16, kBf16);
@@ -113,11 +112,10 @@ TEST_CASE("precision: the same bits by every bf16 way and on any number of threa
         CAPTURE(to_string(way));
         CAPTURE(threads);
         const Bf16WayScope scope(way);
-        set_num_threads(threads);
+        const test::Threads several(threads);
         CHECK(same(run(e, kBf16, kBf16), first));
       }
   }
-  set_num_threads(before);
 }
 
 // Rounding an operand to bf16 changes it by at most a relative 2^-9.

@@ -13,17 +13,12 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
+#include "tern/tests/support/threads.h"
 #include "tern/tests/support/threads_alive.h"
 
 namespace tern::test_threads {
 
 namespace {
-struct ThreadCount {
-  explicit ThreadCount(int n) : before(num_threads()) { set_num_threads(n); }
-  ~ThreadCount() { set_num_threads(before); }
-  int before;
-};
-
 /// The number of times that parallel_for visits each of n elements.
 std::vector<int> visits(int64_t n, int64_t grain) {
   std::vector<int> seen(n, 0);
@@ -72,7 +67,7 @@ int wrong_regions(int regions, unsigned seed) {
 
 TEST_CASE("threads: every element and block is visited once") {
   for (int threads : {1, 2, 3, 8}) {
-    ThreadCount count(threads);
+    const test::Threads count(threads);
     for (int64_t n : {0, 1, 2, 7, 63, 64, 65, 129, 1000})
       for (int64_t grain : {0, 1, 5, 64, 100, 5000})
         CHECK(visits(n, grain) == std::vector<int>(n, 1));
@@ -85,7 +80,7 @@ TEST_CASE("threads: every element and block is visited once") {
 }
 
 TEST_CASE("threads: ranges of a coarse loop start at multiples of 64") {
-  ThreadCount count(3);
+  const test::Threads count(3);
   std::atomic<int> ranges{0}, odd{0};
   parallel_for(1000, 64, [&](int64_t begin, int64_t) {
     ++ranges;
@@ -96,7 +91,7 @@ TEST_CASE("threads: ranges of a coarse loop start at multiples of 64") {
 }
 
 TEST_CASE("threads: small loops, loops in loops and serial scopes stay on their thread") {
-  ThreadCount count(4);
+  const test::Threads count(4);
   auto stays = [](int64_t n, int64_t grain) {
     std::atomic<int> calls{0}, elsewhere{0};
     auto self = std::this_thread::get_id();
@@ -122,7 +117,7 @@ TEST_CASE("threads: small loops, loops in loops and serial scopes stay on their 
 
 TEST_CASE("threads: an exception in a body reaches the caller") {
   for (int threads : {1, 4}) {
-    ThreadCount count(threads);
+    const test::Threads count(threads);
     auto thrower = [](int64_t begin, int64_t end) {
       if (begin <= 77 && 77 < end) throw std::out_of_range("77");
     };
@@ -137,7 +132,7 @@ TEST_CASE("threads: an exception in a body reaches the caller") {
 }
 
 TEST_CASE("threads: loops work in threads of the user's own and in a forked child") {
-  ThreadCount count(4);
+  const test::Threads count(4);
   CHECK(visits(100, 1) == std::vector<int>(100, 1));
   std::atomic<int> good{0};
   std::vector<std::thread> own;
@@ -165,7 +160,7 @@ TEST_CASE("threads: loops work in threads of the user's own and in a forked chil
 
 TEST_CASE("threads: no thread starts or ends after the first loop, however many parts follow") {
   for (int threads : {2, 8, 16, 64}) {
-    ThreadCount count(threads);
+    const test::Threads count(threads);
     visits(2, 1);
     const auto first = test::threads_alive();
     CHECK(first.size() >= static_cast<size_t>(threads));
@@ -183,7 +178,7 @@ TEST_CASE("threads: no thread starts or ends after the first loop, however many 
 
 TEST_CASE("threads: loops of random sizes, nested, with exceptions, from several threads") {
   for (int threads : {2, 5}) {
-    ThreadCount count(threads);
+    const test::Threads count(threads);
     std::atomic<int> wrong{0};
     std::vector<std::thread> own;
     for (unsigned seed = 0; seed < 4; ++seed)
@@ -194,7 +189,7 @@ TEST_CASE("threads: loops of random sizes, nested, with exceptions, from several
 }
 
 TEST_CASE("threads: the other threads compute the parts of a thread that is held up") {
-  ThreadCount count(2);
+  const test::Threads count(2);
   // The first block holds up its thread until all other blocks are computed.
   std::atomic<int> computed{0};
   parallel_blocks(100, [&](int64_t b) {

@@ -8,12 +8,15 @@
 
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
+#include "tern/tests/support/errors.h"
 
 namespace fs = std::filesystem;
 namespace tern::test_foreign_file {
 namespace {
 
 using namespace std::string_literals;
+
+using test::contains;
 
 // The error of load_safetensors for a file of these bytes; "" if it accepts them.
 std::string complaint(const std::string& name, const std::string& bytes) {
@@ -31,8 +34,6 @@ std::string complaint(const std::string& name, const std::string& bytes) {
   fs::remove_all(path.parent_path());
   return told;
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 // The first bytes of files written by torch 2, numpy, llama.cpp, h5py and onnx.
 const std::string kZip = "PK\3\4\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\0\x12\0"s;
@@ -57,19 +58,19 @@ TEST_CASE("the error for a foreign file names its format") {
         {"{\"metadata\": {}}", "a JSON file"}}) {
     const std::string told = complaint("w.bin", row.bytes);
     CAPTURE(told);
-    CHECK(has(told, ": this is "));
-    CHECK(has(told, row.name));
-    CHECK(has(told, "tern reads safetensors files"));
+    CHECK(contains(told, ": this is "));
+    CHECK(contains(told, row.name));
+    CHECK(contains(told, "tern reads safetensors files"));
   }
 }
 
 TEST_CASE("the error for files that Python reads gives a command that converts them") {
   const std::string torch = complaint("it's one.pt", kZip + "archive/data.pkl");
-  CHECK(has(torch, "\n  python3 -c '"));
-  CHECK(has(torch, "weights_only=True"));
+  CHECK(contains(torch, "\n  python3 -c '"));
+  CHECK(contains(torch, "weights_only=True"));
   CHECK(torch.ends_with("it'\\''s one.safetensors'"));
-  CHECK(has(complaint("a.npz", kZip + "x.npy"), "numpy.load"));
-  CHECK_FALSE(has(complaint("a.gguf", "GGUF\3\0\0\0\0\0\0\0"s), "python3"));
+  CHECK(contains(complaint("a.npz", kZip + "x.npy"), "numpy.load"));
+  CHECK_FALSE(contains(complaint("a.gguf", "GGUF\3\0\0\0\0\0\0\0"s), "python3"));
 }
 
 TEST_CASE("a safetensors file is not taken for another format because of its length") {
@@ -77,13 +78,13 @@ TEST_CASE("a safetensors file is not taken for another format because of its len
   for (const uint64_t length : {uint64_t{0x04034B50}, uint64_t{0x120708}}) {
     std::string bytes(8, '\0');
     for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(length >> 8 * i);
-    CHECK(has(complaint("x", bytes + "{}"), "truncated"));
+    CHECK(contains(complaint("x", bytes + "{}"), "truncated"));
     bytes += "{}";
     bytes.resize(8 + length, ' ');
     CHECK(complaint("x", bytes) == "");
   }
   for (const std::string& bytes : {""s, "P"s, "\x80"s, "12345678"s, "\0\0\0\0\0\0\0\0"s})
-    CHECK_FALSE(has(complaint("x", bytes), ": this is "));
+    CHECK_FALSE(contains(complaint("x", bytes), ": this is "));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_value.h"
+#include "tern/tests/support/errors.h"
 
 namespace tern::test_json_value {
 namespace {
@@ -16,13 +17,10 @@ using Names = std::vector<std::string>;
 // The text of the error that use(root of the JSON text) throws; "" if it throws none.
 template <class Use>
 std::string complaint(const std::string& text, Use use) {
-  try {
+  return test::error_of([&] {
     const JsonDocument file(text);
     use(file.root());
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  });
 }
 
 }  // namespace

@@ -36,12 +36,7 @@ std::string repeated(const std::string& part, size_t times) {
 }
 
 std::string json_error(const std::string& text, const JsonLimits& limits = {}) {
-  try {
-    parse_json(text, limits);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return test::error_of([&] { parse_json(text, limits); });
 }
 
 /// `part` repeated, then compressed with gzip.

@@ -13,11 +13,14 @@
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
+#include "tern/tests/support/errors.h"
 
 namespace fs = std::filesystem;
 namespace tern::test_safetensors {
 
 namespace {
+
+using test::contains;
 
 // A folder for one test case, removed at its end.
 struct Folder {
@@ -62,10 +65,6 @@ std::string complaint(const Folder& folder, const std::string& bytes) {
     return e.what();
   }
   return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 const std::string kEight(8, 'x');

@@ -11,8 +11,8 @@
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/kernels/conv.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_conv_depthwise {
 namespace {
@@ -217,7 +217,6 @@ TEST_CASE("depthwise convolutions: NaN and infinity reach only windows that hold
 
 TEST_CASE("depthwise convolutions: same bits on any number of threads, AVX2 or AVX-512") {
   Rng rng(6);
-  const int before = num_threads();
   for (const Conv& c :
        {geometry(9, 3, {1, 14, 14}, 3, 1, 1), geometry(2, 5, {1, 90, 77}, 3, 2, 1),
         geometry(40, 2, {1, 4, 4}, 7, 1, 3), geometry(2, 3, {12, 20, 21}, 3, 1, 1)}) {
@@ -227,7 +226,7 @@ TEST_CASE("depthwise convolutions: same bits on any number of threads, AVX2 or A
     for (const VectorLevel level : {VectorLevel::kAvx2, VectorLevel::kAvx512})
       for (const int threads : {1, 2, 3, 7, 16, 64}) {
         const VectorLevelScope scope(level);
-        set_num_threads(threads);
+        const test::Threads several(threads);
         Arrays<float> again = first;
         again.run(c);
         CHECK(again.y == first.y);
@@ -235,7 +234,6 @@ TEST_CASE("depthwise convolutions: same bits on any number of threads, AVX2 or A
         CHECK(again.dw == first.dw);
       }
   }
-  set_num_threads(before);
 }
 
 }  // namespace tern::test_conv_depthwise

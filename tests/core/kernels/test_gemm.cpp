@@ -16,10 +16,10 @@
 #include "tern/core/base/precision.h"
 #include "tern/core/base/products.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/kernels/gemm.h"
 #include "tern/core/kernels/gemm_plan.h"
 #include "tern/core/kernels/gemm_tiles.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::kernels::test_gemm {
 namespace {
@@ -323,23 +323,21 @@ TEST_CASE("gemm: same bits on any number of threads, with panels and with split 
                         product(49, 290, 400),
                         small_batch,
                         long_sum};
-  const int before = num_threads();
   for (const Gemm& g : cases) {
     INFO("m ", g.m, " n ", g.n, " k ", g.k);
     Problem p = make(g);
     std::vector<double> want = naive(p, 1);
     std::vector<float> first = p.c;
-    set_num_threads(1);
+    const test::Threads single(1);
     gemm<float>(g, p.a.data(), p.b.data(), first.data(), 1);
     check_close(first, want, terms_of(g));
     for (int threads : {2, 3, 8, 16, 64}) {
-      set_num_threads(threads);
+      const test::Threads several(threads);
       std::vector<float> c = p.c;
       gemm<float>(g, p.a.data(), p.b.data(), c.data(), 1);
       CHECK(c == first);
     }
   }
-  set_num_threads(before);
   CHECK(plan_gemm(long_sum, false).splits > 1);
   CHECK(plan_gemm(product(3, 5, 300000), false).splits > 1);
 }
@@ -460,16 +458,14 @@ TEST_CASE("gemm: threads together compute the same as one thread") {
   if (products_by_blas()) return;
   const int64_t sizes[][3] = {
       {61, 2200, 1000}, {512, 40, 3700}, {600, 1300, 600}, {520, 70, 700}, {1030, 2100, 1100}};
-  const int before = num_threads();
   for (auto [m, n, k] : sizes)
     for (Side a : {Side::rows, Side::columns_with_gap})
       for (Side b : {Side::rows_with_gap, Side::columns})
         for (int threads : {1, 3}) {
           const VectorLevelScope scope(threads == 1 ? VectorLevel::kAvx2 : VectorLevel::kAvx512);
-          set_num_threads(threads);
+          const test::Threads several(threads);
           check_together(product(m, n, k, a, b));
         }
-  set_num_threads(before);
 }
 
 TEST_CASE("gemm: `done` sees every element of C once, after its last update") {

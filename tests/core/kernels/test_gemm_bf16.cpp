@@ -11,9 +11,9 @@
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/kernels/gemm.h"
 #include "tern/core/kernels/gemm_bf16.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::kernels::test_gemm_bf16 {
 namespace {
@@ -197,16 +197,14 @@ TEST_CASE("bf16 products: many threads, which pack operands in pieces, give the 
     for (MatrixStrides of_b : {MatrixStrides{n, 1}, MatrixStrides{1, k}}) {
       const Gemm g{m, n, k, of_a, of_b, {n, 1}, {}};
       std::vector<float> one(static_cast<size_t>(m * n)), many = one;
-      const int before = num_threads();
-      set_num_threads(1);
+      const test::Threads single(1);
       gemm<float>(g, a.data(), b.data(), one.data());
       for (int threads : {7, 64}) {
-        set_num_threads(threads);
+        const test::Threads several(threads);
         std::fill(many.begin(), many.end(), 0.f);
         gemm<float>(g, a.data(), b.data(), many.data());
         CHECK(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0);
       }
-      set_num_threads(before);
     }
 }
 
@@ -220,12 +218,10 @@ TEST_CASE("bf16 products: an element's bits depend on neither other elements nor
     gemm<float>(g, a.data() + first * k, b.data() + column, c.data());
     return c;
   };
-  const int before = num_threads();
-  set_num_threads(1);
+  const test::Threads single(1);
   const std::vector<float> whole = multiply(0, m, 0, n);
-  set_num_threads(3);
+  const test::Threads three(3);
   const std::vector<float> again = multiply(0, m, 0, n);
-  set_num_threads(before);
   CHECK(std::memcmp(whole.data(), again.data(), whole.size() * sizeof(float)) == 0);
   const int64_t pieces[][4] = {{0, 1, 0, n}, {149, 1, 7, 1}, {33, 20, 50, 33}, {0, m, 129, 1}};
   for (auto [first, rows, column, columns] : pieces) {

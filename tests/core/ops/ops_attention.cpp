@@ -3,25 +3,21 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/attention.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_attention {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::for_each_index, test::kInf, test::OpRow;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 using Sees = std::function<bool(const Dims&)>;  // index (b, h, t, s)
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // Attention by plain loops. q (B,H,T,D), k (B,G,S,D), v (B,G,S,E), bias broadcast to (B,H,T,S).
 struct Naive {
@@ -192,13 +188,12 @@ TEST_CASE("attention: long sentences in f32 agree with f64, same bits on any num
     all.push_back(y.detach());
     return all;
   };
-  const int before = num_threads();
   for (const AttentionMask& mask :
        {AttentionMask{}, AttentionMask{.causal = 700}, AttentionMask{.causal = -9},
         AttentionMask{.lengths = tensor<int64_t>({513}, {1}), .causal = 512}}) {
-    set_num_threads(1);
+    const test::Threads one(1);
     const std::vector<Tensor> exact = run(DType::f64, mask), alone = run(DType::f32, mask);
-    set_num_threads(3);
+    const test::Threads three(3);
     const std::vector<Tensor> together = run(DType::f32, mask);
     for (size_t i = 0; i < exact.size(); ++i) {
       const double largest = max(abs(exact[i])).item();
@@ -207,7 +202,6 @@ TEST_CASE("attention: long sentences in f32 agree with f64, same bits on any num
       CHECK(together[i].to_vector<float>() == alone[i].to_vector<float>());
     }
   }
-  set_num_threads(before);
 }
 
 // The largest score exceeds the others by far: its probability is 1, so scores have gradient 0.
@@ -247,21 +241,16 @@ TEST_CASE("attention: results do not depend on the number of threads") {
   Rng rng(5);
   Tensor q = randn({3, 4, 70, 32}, rng), k = randn({3, 2, 90, 32}, rng);
   Tensor v = randn({3, 2, 90, 32}, rng), dy = randn({3, 4, 70, 32}, rng);
-  auto run = [&](int threads) {
-    set_num_threads(threads);
+  test::check_threads({3}, [&] {
     Rng drop(9);
     Inputs in{q.clone(), k.clone(), v.clone()};
     for (const Tensor& t : in) t.set_requires_grad();
     Tensor y =
         attention(in[0], in[1], in[2], {.mask = {.causal = 20}, .dropout = 0.1, .rng = &drop});
-    std::vector<std::vector<float>> out{y.to_vector<float>()};
-    for (const Tensor& g : grad({y}, in, {.gradients = {dy}})) out.push_back(g.to_vector<float>());
-    return out;
-  };
-  const int before = num_threads();
-  auto one = run(1);
-  CHECK(run(3) == one);
-  set_num_threads(before);
+    std::vector<Tensor> all = grad({y}, in, {.gradients = {dy}});
+    all.push_back(y);
+    return test::numbers_of(all);
+  });
 }
 
 TEST_CASE("attention: a query that sees no key gives zeros and no gradient") {

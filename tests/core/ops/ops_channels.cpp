@@ -7,13 +7,12 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::ops_channels {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::for_each_index, test::OpRow;
 using Arrays = std::vector<Array>;
 using Tensors = std::vector<Tensor>;
 
@@ -80,8 +79,7 @@ TEST_CASE("op table: relu6, hardtanh, hardsigmoid, selu, celu, softsign, the shr
 
 // The expected values and gradients are PyTorch 2's.
 TEST_CASE("activations: at their corners, for NaN and for integers") {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  const Tensor x = tensor({-1., 0., 1., 6., nan}, DType::f64).set_requires_grad();
+  const Tensor x = tensor({-1., 0., 1., 6., test::kNan}, DType::f64).set_requires_grad();
   using Doubles = std::vector<double>;
   auto gradient = [&](const Tensor& y) {
     Doubles g = grad({sum(narrow(y, 0, 0, 4))}, {x})[0].to_vector<double>();

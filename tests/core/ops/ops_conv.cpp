@@ -3,23 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/pooling.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_conv {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
-using test::run_rows;
+using test::Array, test::for_each_index, test::OpRow, test::run_rows;
 
 int64_t output_size(int64_t n, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
   return (n + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
@@ -213,8 +210,7 @@ TEST_CASE("max_pool2d: the first of equal elements gets the gradient, NaN spread
   Tensor x = tensor({1, 1, 1, 1}, {1, 1, 2, 2}).set_requires_grad();
   max_pool2d(x).backward();
   CHECK(x.grad().to_vector<double>() == std::vector<double>{1, 0, 0, 0});
-  double nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(std::isnan(max_pool2d(tensor({5, nan, 7, nan}, {1, 1, 2, 2})).item()));
+  CHECK(std::isnan(max_pool2d(tensor({5, test::kNan, 7, test::kNan}, {1, 1, 2, 2})).item()));
   CHECK(max_pool2d(tensor({-INFINITY, -INFINITY}, {1, 1, 1, 2}), {.kernel = {1, 2}}).item() ==
         -INFINITY);
 }
@@ -228,7 +224,6 @@ TEST_CASE("conv2d: the tokens of a patch embedding are contiguous") {
 
 TEST_CASE("conv2d: same bits on any number of threads") {
   Rng rng(2);
-  const int before = num_threads();
   struct Case {
     Shape x, w;
     Conv2dOptions options;
@@ -239,19 +234,10 @@ TEST_CASE("conv2d: same bits on any number of threads") {
                         {{4, 8, 20, 20}, {8, 4, 3, 3}, {.groups = 2}}};
   for (const Case& c : cases) {
     Tensor x = randn(c.x, rng).set_requires_grad(), w = randn(c.w, rng).set_requires_grad();
-    std::vector<std::vector<float>> results;
-    for (int threads : {1, 2, 4}) {
-      set_num_threads(threads);
-      Tensor y = conv2d(x, w, {}, c.options);
-      std::vector<float> all = y.to_vector<float>();
-      for (const Tensor& t : grad({sum(y * y)}, {x, w}))
-        for (float v : t.to_vector<float>()) all.push_back(v);
-      results.push_back(all);
-    }
-    CHECK(results[1] == results[0]);
-    CHECK(results[2] == results[0]);
+    test::check_threads({2, 4}, [&] {
+      return test::value_and_gradients(conv2d(x, w, {}, c.options), {x, w});
+    });
   }
-  set_num_threads(before);
 }
 
 TEST_CASE("conv2d: large enough for several blocks") {

@@ -2,22 +2,18 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 #include <set>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::ops_copy {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::to_array;
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
+using test::Array, test::for_each_index, test::kInf, test::to_array;
 
 // A view of the elements of x with the given strides.
 Tensor seen(const Tensor& x, const Shape& shape, const Strides& strides, int64_t offset = 0) {

@@ -5,18 +5,16 @@
 #include <map>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/einsum.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_einsum {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
-using test::run_rows;
+using test::Array, test::for_each_index, test::OpRow, test::run_rows;
 
 /// One loop over all indices. `labels` and `output` have one letter per axis: the row writes out
 /// the ellipsis.
@@ -285,19 +283,9 @@ TEST_CASE("einsum: integers, scalars, same bits on any number of threads") {
   Rng rng(3);
   Tensor v = randn({40, 17, 96}, rng).set_requires_grad();
   Tensor w = randn({17, 17}, rng).set_requires_grad();
-  const int before = num_threads();
-  std::vector<std::vector<float>> results;
-  for (int threads : {1, 2, 4}) {
-    set_num_threads(threads);
-    Tensor y = einsum("bnd,mn->bmd", {v, w});
-    std::vector<float> all = y.to_vector<float>();
-    for (const Tensor& t : grad({sum(y * y)}, {v, w}))
-      for (float f : t.to_vector<float>()) all.push_back(f);
-    results.push_back(all);
-  }
-  set_num_threads(before);
-  CHECK(results[1] == results[0]);
-  CHECK(results[2] == results[0]);
+  test::check_threads({2, 4}, [&] {
+    return test::value_and_gradients(einsum("bnd,mn->bmd", {v, w}), {v, w});
+  });
 }
 
 }  // namespace

@@ -2,27 +2,23 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/elementary.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_elementary {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::close, test::f64, test::for_each_index, test::kInf, test::kNan,
+    test::OpRow;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
 using Ints = std::vector<int64_t>;
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 /// A row that compares fn with `naive` of single numbers; arguments broadcast.
 OpRow row(const char* name, std::vector<Shape> shapes, std::function<Tensor(const Args&)> fn,
@@ -76,19 +72,9 @@ double inverse_of_erf(double y) {  // by bisection
   return (low + high) / 2;
 }
 
-Tensor f64(std::initializer_list<double> v) { return tensor(v, Shape(v.size()), DType::f64); }
 Tensor i64(std::initializer_list<int64_t> v) { return tensor(Ints(v), Shape(v.size())); }
 Tensor u8(std::initializer_list<uint8_t> v) {
   return tensor(std::vector<uint8_t>(v), Shape(v.size()));
-}
-
-bool close(const Doubles& got, const Doubles& want, double tolerance = 1e-14) {
-  if (got.size() != want.size()) return false;
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i]))) continue;
-    if (!(std::abs(got[i] - want[i]) <= tolerance * std::abs(want[i]))) return false;
-  }
-  return true;
 }
 
 /// The value of fn(x), then its gradients by each input, with ones as the gradient from above.
@@ -299,15 +285,10 @@ TEST_CASE("elementary: bits") {
 TEST_CASE("elementary: same bits on any number of threads") {
   Rng rng(5);
   Tensor x = randn({300, 401}, rng), y = randn({401}, rng);
-  std::vector<float> first;
-  const int before = num_threads();
-  for (int n : {1, 3}) {
-    set_num_threads(n);
-    Tensor z = atan2(sinh(x), y) + logaddexp(x, y) + erfinv(atan(x) / 2) + lerp(x, y, tan(y));
-    if (first.empty()) first = z.to_vector<float>();
-    CHECK(z.to_vector<float>() == first);
-  }
-  set_num_threads(before);
+  test::check_threads({3}, [&] {
+    return (atan2(sinh(x), y) + logaddexp(x, y) + erfinv(atan(x) / 2) + lerp(x, y, tan(y)))
+        .to_vector<float>();
+  });
 }
 
 }  // namespace

@@ -2,13 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_elementwise_edges {
 namespace {
@@ -16,12 +16,8 @@ namespace {
 using Doubles = std::vector<double>;
 using Ints = std::vector<int64_t>;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using test::f64, test::kInf, test::kNan;
 
-Tensor f64(std::initializer_list<double> v) {
-  return tensor(v, {static_cast<int64_t>(v.size())}, DType::f64);
-}
 Tensor i64(std::initializer_list<int64_t> v) {
   return tensor(std::vector<int64_t>(v), Shape(v.size()));
 }
@@ -242,15 +238,10 @@ TEST_CASE("elementwise: huge shapes that hold one number, empty and 0-dim tensor
 TEST_CASE("elementwise: same bits on any number of threads") {
   Rng rng(4);
   Tensor x = randn({300, 1001}, rng), y = randn({1001}, rng);
-  auto run = [&](int n) {
-    int before = num_threads();
-    set_num_threads(n);
+  test::check_threads({3}, [&] {
     Rng mask(5);
-    Tensor z = dropout(gelu(x) * y + pow(abs(x), y), 0.3, mask);
-    set_num_threads(before);
-    return z.to_vector<float>();
-  };
-  CHECK(run(1) == run(3));
+    return dropout(gelu(x) * y + pow(abs(x), y), 0.3, mask).to_vector<float>();
+  });
 }
 
 TEST_CASE("elementwise: a constant operand does not keep the other alive") {

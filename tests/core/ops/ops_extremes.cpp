@@ -5,33 +5,22 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/residual.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::ops_extremes {
 namespace {
 
 using Doubles = std::vector<double>;
 using Unary = std::function<Tensor(const Tensor&)>;
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using test::close, test::kInf, test::kNan;
 
 Tensor of(const Doubles& v, DType type = DType::f64) { return tensor(v, Shape(v.size())).to(type); }
-
-bool close(const Doubles& got, const Doubles& want, double tolerance) {
-  if (got.size() != want.size()) return false;
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (std::isnan(got[i]) && std::isnan(want[i])) continue;
-    if (got[i] == want[i]) continue;
-    if (!(std::abs(got[i] - want[i]) <= tolerance * std::abs(want[i]))) return false;
-  }
-  return true;
-}
 
 Doubles gradient(const Unary& fn, const Doubles& at, DType type = DType::f64) {
   Tensor x = of(at, type);

@@ -5,16 +5,16 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/fft.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_fft {
 namespace {
 
-using test::Array;
-using test::for_each_index;
+using test::Array, test::for_each_index;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
@@ -124,15 +124,9 @@ TEST_CASE("fft: shapes, ignored elements, frequencies, errors") {
 TEST_CASE("fft: same bits on any number of threads") {
   Rng rng(6);
   Tensor x = randn({301, 210}, rng), p = randn({31, 1009}, rng);
-  std::vector<std::vector<float>> all;
-  const int before = num_threads();
-  for (int n : {1, 3}) {
-    set_num_threads(n);
-    all.push_back((fft::irfft(fft::rfft(x))).to_vector<float>());
-    for (float v : fft::irfft(fft::rfft(p)).to_vector<float>()) all.back().push_back(v);
-  }
-  set_num_threads(before);
-  CHECK(all[0] == all[1]);
+  test::check_threads({3}, [&] {
+    return test::numbers_of({fft::irfft(fft::rfft(x)), fft::irfft(fft::rfft(p))});
+  });
 }
 
 }  // namespace

@@ -7,17 +7,16 @@
 #include <numeric>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_indexing {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::picked;
+using test::Array, test::for_each_index, test::picked;
 using Args = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 using Ints = std::vector<int64_t>;
@@ -333,23 +332,12 @@ TEST_CASE("embedding and gather: same gradient on any number of threads") {
   Tensor words = randint(0, 7, {40, 50}, rng), w = randn({7, 96}, rng).set_requires_grad();
   Tensor dy = randn({40, 50, 96}, rng), source = randn({300, 400}, rng);
   Tensor columns = randint(0, 400, {300, 400}, rng), x = randn({300, 400}, rng).set_requires_grad();
-  int before = num_threads();
-  std::vector<std::vector<float>> results;
-  for (int threads : {1, 2, 5}) {
-    set_num_threads(threads);
-    std::vector<float> all;
-    for (const Tensor& g :
-         {grad({embedding(words, w)}, {w}, {.gradients = {dy}})[0],
-          grad({gather(x, 1, columns)}, {x}, {.gradients = {source}})[0],
-          grad({gather(x, 0, remainder(columns, 300))}, {x}, {.gradients = {source}})[0]}) {
-      std::vector<float> v = g.to_vector<float>();
-      all.insert(all.end(), v.begin(), v.end());
-    }
-    results.push_back(std::move(all));
-  }
-  set_num_threads(before);
-  CHECK(results[0] == results[1]);
-  CHECK(results[0] == results[2]);
+  test::check_threads([&] {
+    return test::numbers_of(
+        {grad({embedding(words, w)}, {w}, {.gradients = {dy}})[0],
+         grad({gather(x, 1, columns)}, {x}, {.gradients = {source}})[0],
+         grad({gather(x, 0, remainder(columns, 300))}, {x}, {.gradients = {source}})[0]});
+  });
 }
 
 }  // namespace

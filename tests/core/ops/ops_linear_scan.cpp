@@ -3,26 +3,23 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/einsum.h"
 #include "tern/core/ops/linear_scan.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_linear_scan {
 namespace {
 
-using test::Array;
-using test::for_each_index;
+using test::Array, test::for_each_index, test::kInf;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 /// h from a, b and, if there is a third array, the initial state.
 Array naive_scan(const Arrays& in, int axis, bool reverse) {
@@ -154,21 +151,11 @@ TEST_CASE("linear_scan: any cut of lines and time agrees with loops in double") 
 }
 
 TEST_CASE("linear_scan: same bits on any number of threads") {
-  const int before = num_threads();
   for (const Sizes& s :
        {Sizes{1, 5000, 1}, Sizes{3, 2100, 40}, Sizes{90, 300, 1}, Sizes{4, 99, 500}})
-    for (bool reverse : {false, true}) {
-      std::vector<std::vector<float>> runs;
-      for (int threads : {1, 3, 8}) {
-        set_num_threads(threads);
-        runs.emplace_back();
-        for (const Tensor& t : scanned(operands(s, DType::f32), reverse))
-          for (float v : t.to_vector<float>()) runs.back().push_back(v);
-      }
-      CHECK(runs[0] == runs[1]);
-      CHECK(runs[0] == runs[2]);
-    }
-  set_num_threads(before);
+    for (bool reverse : {false, true})
+      test::check_threads(
+          {3, 8}, [&] { return test::numbers_of(scanned(operands(s, DType::f32), reverse)); });
 }
 
 // Products of many factors may overflow, cancel or meet infinities where single steps do not.

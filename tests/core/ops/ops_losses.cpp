@@ -3,23 +3,19 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_losses {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::for_each_index, test::kInf, test::OpRow;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 Tensor sample() {
   return tensor({.5, -1.2, 2, .1, 1.5, .3, -.7, .9, -.4, 2.2, .6, -1.1}, {3, 4}, DType::f64);
@@ -294,18 +290,12 @@ TEST_CASE("nll_loss(log_softmax) equals cross_entropy") {
 TEST_CASE("cross_entropy: same bits on any number of threads") {
   Rng rng(8);
   Tensor x = randn({700, 130}, rng).set_requires_grad(), target = randint(0, 130, {700}, rng);
-  auto run = [&] {
+  test::check_threads({3}, [&] {
     Tensor loss = cross_entropy(x, target, {.label_smoothing = .1});
     std::vector<double> out = grad({loss}, {x})[0].to_vector<double>();
     out.push_back(loss.item());
     return out;
-  };
-  const int before = num_threads();
-  set_num_threads(1);
-  std::vector<double> one = run();
-  set_num_threads(3);
-  CHECK(run() == one);
-  set_num_threads(before);
+  });
 }
 
 }  // namespace

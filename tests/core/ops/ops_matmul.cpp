@@ -5,18 +5,16 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/einsum.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_matmul {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
-using test::run_rows;
+using test::Array, test::for_each_index, test::OpRow, test::run_rows;
 
 /// a x b by NumPy's rules, element by element.
 Array naive_matmul(Array a, Array b) {
@@ -162,20 +160,7 @@ TEST_CASE("matmul: same bits on any number of threads") {
   Rng rng(3);
   Tensor a = randn({6, 70, 90}, rng).set_requires_grad();
   Tensor b = randn({90, 110}, rng).set_requires_grad();
-  const int before = num_threads();
-  std::vector<std::vector<float>> results;
-  for (int threads : {1, 2, 4}) {
-    set_num_threads(threads);
-    Tensor c = matmul(a, b);
-    std::vector<Tensor> g = grad({sum(c * c)}, {a, b});
-    std::vector<float> all = c.to_vector<float>();
-    for (const Tensor& t : g)
-      for (float v : t.to_vector<float>()) all.push_back(v);
-    results.push_back(all);
-  }
-  set_num_threads(before);
-  CHECK(results[1] == results[0]);
-  CHECK(results[2] == results[0]);
+  test::check_threads({2, 4}, [&] { return test::value_and_gradients(matmul(a, b), {a, b}); });
 }
 
 double activate(Activation a, double v) {
@@ -260,19 +245,12 @@ TEST_CASE("linear: sizes with several panels, same bits on any number of threads
   Tensor w = uniform({out, in}, -0.1, 0.1, rng).set_requires_grad();
   Tensor b = randn({out}, rng).set_requires_grad();
   Tensor r = randn({2, rows / 2, out}, rng).set_requires_grad();
-  const int before = num_threads();
   for (auto activation : {Activation::none, Activation::gelu, Activation::tanh}) {
-    std::vector<std::vector<float>> results;
-    for (int threads : {1, 2, 4}) {
-      set_num_threads(threads);
-      Tensor y = linear(x, w, b, {activation, r});
-      std::vector<float> all = y.to_vector<float>();
-      for (const Tensor& t : grad({sum(y * y)}, {x, w, b, r}))
-        for (float v : t.to_vector<float>()) all.push_back(v);
-      results.push_back(all);
-    }
-    CHECK(results[1] == results[0]);
-    CHECK(results[2] == results[0]);
+    const auto run = [&] {
+      return test::value_and_gradients(linear(x, w, b, {activation, r}), {x, w, b, r});
+    };
+    test::check_threads({2, 4}, run);
+    const std::vector<double> got = run();
     std::vector<double> xs = x.to_vector<double>(), ws = w.to_vector<double>();
     std::vector<double> bs = b.to_vector<double>(), rs = r.to_vector<double>();
     double worst = 0;
@@ -283,11 +261,10 @@ TEST_CASE("linear: sizes with several panels, same bits on any number of threads
           sum += xs[static_cast<size_t>(i * in + l)] * ws[static_cast<size_t>(j * in + l)];
         size_t at = static_cast<size_t>(i * out + j);
         double want = activate(activation, sum) + rs[at];
-        worst = std::max(worst, std::abs(results[0][at] - want) / (1 + std::abs(want)));
+        worst = std::max(worst, std::abs(got[at] - want) / (1 + std::abs(want)));
       }
     CHECK(worst < 1.3e-6 * std::sqrt(static_cast<double>(in)));
   }
-  set_num_threads(before);
 }
 
 TEST_CASE("linear: errors") {

@@ -3,25 +3,24 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/losses.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_more_losses {
 namespace {
 
-using test::Array;
+using test::Array, test::kInf;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 
 constexpr auto kNone = Reduction::none;
 constexpr auto kSum = Reduction::sum;
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 Tensor hard() { return tensor({1, 1, 0, 1, 1, 1, 0, 0, 1, 1, 0, 1}, {3, 4}, DType::f64); }
 Tensor signs() { return tensor({1, -1, -1}, {3}, DType::i64); }
@@ -293,12 +292,8 @@ TEST_CASE("ctc_loss: samples are independent, also of threads; long inputs stay 
     for (float v : losses.to_vector<float>()) all.push_back(v);
     return all;
   };
-  const int before = num_threads();
-  set_num_threads(1);
   const std::vector<float> together = run(x, targets, inputs, lengths);
-  set_num_threads(3);
-  CHECK(run(x, targets, inputs, lengths) == together);
-  set_num_threads(before);
+  test::check_threads({3}, [&] { return run(x, targets, inputs, lengths); });
   for (int64_t n = 0; n < samples; ++n) {
     Tensor one = narrow(x.detach(), 1, n, 1).clone().set_requires_grad();
     const std::vector<float> alone = run(one, narrow(targets, 0, n, 1), {inputs[n]}, {lengths[n]});

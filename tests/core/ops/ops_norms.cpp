@@ -3,23 +3,19 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_norms {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::for_each_index, test::kInf, test::OpRow;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // Calls body(line) for every line of x along `axis`, then writes the line back.
 void for_each_line(Array& x, int axis, const std::function<void(std::vector<double>&)>& body) {
@@ -269,8 +265,7 @@ TEST_CASE("batch_norm: running statistics and evaluation are PyTorch's") {
 TEST_CASE("batch_norm: with momentum 1, an infinite batch leaves no trace in the statistics") {
   Tensor mean = zeros({2}), var = ones({2});
   const BatchNormOptions options{.training = true, .momentum = 1};
-  const double inf = std::numeric_limits<double>::infinity();
-  static_cast<void>(batch_norm(full({2, 2}, inf), mean, var, {}, {}, options));
+  static_cast<void>(batch_norm(full({2, 2}, kInf), mean, var, {}, {}, options));
   CHECK_FALSE(all(isfinite(mean)).item<bool>());
   static_cast<void>(batch_norm(tensor({1, 2, 3, 6}, {2, 2}), mean, var, {}, {}, options));
   CHECK(mean.to_vector<double>() == std::vector<double>{2, 4});
@@ -305,21 +300,19 @@ TEST_CASE("fused gradients equal those of the composed ops, on any number of thr
     y = batch_norm(y, {}, {}, i[1], i[2], {.training = true});
     return transpose(reshape(y, {70, 131}), 0, 1);
   };
-  const int before = num_threads();
   for (const TensorFunction& fn :
        std::vector<TensorFunction>{[](const Inputs& i) { return layer_norm(i[0], 70, i[1], i[2]); },
                                    [](const Inputs& i) { return rms_norm(i[0], 70, i[1]); },
                                    [](const Inputs& i) { return softmax(i[0], -1); },
                                    [](const Inputs& i) { return log_softmax(i[0], -1); }, batch}) {
-    set_num_threads(1);
+    const test::Threads one(1);
     auto fused = run(fn, false), composed = run(fn, true);
     for (size_t k = 0; k < fused.size(); ++k)
       for (size_t i = 0; i < fused[k].size(); ++i)
         REQUIRE(std::abs(fused[k][i] - composed[k][i]) < 1e-11);
-    set_num_threads(3);
+    const test::Threads three(3);
     CHECK(run(fn, false) == fused);
   }
-  set_num_threads(before);
 }
 
 }  // namespace

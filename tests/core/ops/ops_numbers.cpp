@@ -4,19 +4,18 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::ops_numbers {
 namespace {
 
 using Wide = __int128;
 using Ints = std::vector<int64_t>;
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using test::kInf, test::kNan;
 
 const Ints kBytes = {0, 1, 2, 5, 7, 100, 128, 254, 255};
 const Ints kLongs = {INT64_MIN, -300, -3, -1, 0, 1, 2, 5, 300, int64_t{1} << 62, INT64_MAX};

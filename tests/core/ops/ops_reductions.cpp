@@ -3,24 +3,19 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_reductions {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::for_each_index, test::kInf, test::kNan, test::OpRow;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // A naive reduction over `axes` (all if empty): `of` maps the numbers of each group to its result.
 Array reduced(const Array& x, Dims axes, const std::function<double(std::vector<double>)>& of,
@@ -304,14 +299,8 @@ TEST_CASE("long sums of f32 are accurate, with the same bits on any number of th
     for (double v : sum(transpose(x, 0, 2), {1, 2}).to_vector<double>()) out.push_back(v);
     return out;
   };
-  const int before = num_threads();
-  set_num_threads(1);
-  std::vector<double> one = run();
-  for (int threads : {2, 3, 5}) {
-    set_num_threads(threads);
-    CHECK(run() == one);
-  }
-  set_num_threads(before);
+  test::check_threads({2, 3, 5}, run);
+  const std::vector<double> one = run();
   double want = sum_of(x.to_vector<double>());
   CHECK(std::abs(one[0] - want) <= 1e-7 * want);
   for (size_t i = 1; i < one.size(); ++i) REQUIRE(one[i] > 0);

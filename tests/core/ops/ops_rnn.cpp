@@ -4,19 +4,17 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/additive.h"
 #include "tern/core/ops/rnn.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_rnn {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
-using test::run_rows;
+using test::Array, test::for_each_index, test::OpRow, test::run_rows;
 
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -209,18 +207,9 @@ TEST_CASE("rnn_layer: same bits on any number of threads") {
   Tensor x = randn({7, 37, 20}, rng), w_ih = randn({120, 20}, rng) * 0.2;
   Tensor w_hh = randn({120, 40}, rng) * 0.2;
   w_hh.set_requires_grad();
-  std::vector<std::vector<float>> seen;
-  const int before = num_threads();
-  for (int threads : {1, 2, 5}) {
-    set_num_threads(threads);
-    w_hh.set_grad({});
-    Tensor y = rnn_layer(RnnKind::gru, x, {w_ih, w_hh, {}, {}});
-    sum(y * y).backward();
-    seen.push_back(y.to_vector<float>());
-    seen.push_back(w_hh.grad().to_vector<float>());
-  }
-  set_num_threads(before);
-  for (size_t i = 2; i < seen.size(); ++i) CHECK(seen[i] == seen[i - 2]);
+  test::check_threads([&] {
+    return test::value_and_gradients(rnn_layer(RnnKind::gru, x, {w_ih, w_hh, {}, {}}), {w_hh});
+  });
 }
 
 TEST_CASE("recurrent ops: errors") {

@@ -3,31 +3,24 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/indexing.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_scatter {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::f64, test::for_each_index, test::kNan, test::OpRow;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
 using Ints = std::vector<int64_t>;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 Tensor ints(const Ints& values, const Shape& shape) { return tensor(values, shape); }
-Tensor f64(std::initializer_list<double> v, const Shape& shape) {
-  return tensor(v, shape, DType::f64);
-}
 Doubles numbers(const Tensor& t) { return t.to_vector<double>(); }
 Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
 
@@ -297,15 +290,8 @@ TEST_CASE("nonzero: positions in order, no axes, no elements, long input") {
   CHECK_THROWS_WITH_AS(masked_select(ones({2}), ones({2})), doctest::Contains("u8"), Error);
   Rng rng(3);
   Tensor x = randint(0, 3, {100, 1001}, rng);
-  std::vector<Ints> found;
-  const int before = num_threads();
-  for (int n : {1, 3}) {
-    set_num_threads(n);
-    found.push_back(list(nonzero(x)));
-  }
-  set_num_threads(before);
-  CHECK(found[0] == found[1]);
-  CHECK(sum(ne(x, 0)).item<int64_t>() * 2 == static_cast<int64_t>(found[0].size()));
+  test::check_threads({3}, [&] { return list(nonzero(x)); });
+  CHECK(sum(ne(x, 0)).item<int64_t>() * 2 == nonzero(x).numel());
 }
 
 TEST_CASE("indices: u8 is read as i64; take_along_axis accepts negative ones") {

@@ -10,18 +10,16 @@
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::ops_sorting {
 namespace {
 
-using test::Array;
+using test::Array, test::kInf, test::kNan;
 using Args = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 using Ints = std::vector<int64_t>;
 using Doubles = std::vector<double>;
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 Tensor ints(const Ints& values, const Shape& shape) { return tensor(values, shape); }
 Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }

@@ -11,14 +11,13 @@
 #include "tern/core/ops/pooling.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
-#include "tern/tests/support/model_checks.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_space {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
+using test::Array, test::for_each_index, test::OpRow;
 using Arrays = std::vector<Array>;
 using Tensors = std::vector<Tensor>;
 
@@ -429,19 +428,12 @@ TEST_CASE("ops on space: same bits on any number of threads") {
   };
   for (const Case& c : cases) {
     const Tensor x = randn(c.x, rng).set_requires_grad(), w = randn(c.w, rng).set_requires_grad();
-    test::check_threads([&] {
-      const Tensor y = c.fn(x, w);
-      std::vector<float> all = y.to_vector<float>();
-      for (const Tensor& t : grad({sum(y * y)}, {x, w}))
-        for (float v : t.to_vector<float>()) all.push_back(v);
-      return all;
-    });
+    test::check_threads([&] { return test::value_and_gradients(c.fn(x, w), {x, w}); });
   }
 }
 
 TEST_CASE("pooling: NaN spreads, the first of equal elements gets the gradient") {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  const Tensor x = tensor({1, 1, 0, 1, nan, 5, 1, 7, 2}, {1, 1, 3, 3}, DType::f64);
+  const Tensor x = tensor({1, 1, 0, 1, test::kNan, 5, 1, 7, 2}, {1, 1, 3, 3}, DType::f64);
   CHECK(std::isnan(adaptive_max_pool2d(x, 1).item()));
   const ValuesIndices some = adaptive_max_pool2d_with_indices(slice(x, 2, 0, 2), {2, 1});
   CHECK(some.indices.to_vector<int64_t>() == std::vector<int64_t>{0, 4});

@@ -4,39 +4,29 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/statistics.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::ops_statistics {
 namespace {
 
-using test::Array;
-using test::OpRow;
+using test::Array, test::f64, test::kInf, test::kNan, test::OpRow;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
 using Ints = std::vector<int64_t>;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-Tensor f64(std::initializer_list<double> v) { return tensor(v, Shape(v.size()), DType::f64); }
 Tensor i64(std::initializer_list<int64_t> v) { return tensor(Ints(v), Shape(v.size())); }
 Doubles numbers(const Tensor& t) { return t.to_vector<double>(); }
 Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
 
 bool close(const Doubles& got, const Doubles& want, double tolerance = 1e-14) {
-  if (got.size() != want.size()) return false;
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i]))) continue;
-    if (!(std::abs(got[i] - want[i]) <= tolerance)) return false;
-  }
-  return true;
+  return test::close(got, want, 0, tolerance);
 }
 
 /// The gradient of the sum of fn(x).
@@ -285,14 +275,8 @@ TEST_CASE("cummax, cumprod: NaN, ties, integers, zeros") {
   CHECK(cumprod(scalar(2), -1).item() == 2);
   Rng rng(4);
   Tensor x = randn({3, 700, 130}, rng);
-  std::vector<Doubles> all;
-  const int before = num_threads();
-  for (int n : {1, 3}) {
-    set_num_threads(n);
-    all.push_back(numbers(cumprod(x, 1) + cummax(x, 1).values + cummin(x, 2).values));
-  }
-  set_num_threads(before);
-  CHECK(all[0] == all[1]);
+  test::check_threads(
+      {3}, [&] { return numbers(cumprod(x, 1) + cummax(x, 1).values + cummin(x, 2).values); });
 }
 
 TEST_CASE("unique: order, inverse, counts, slices, NaN, no elements") {

@@ -2,14 +2,13 @@
 // softmax that compose it.
 #include <doctest/doctest.h>
 
-#include <limits>
-
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/attention.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_attention_gradient {
 
@@ -77,24 +76,14 @@ TEST_CASE("attention: gradients of large scores have the same bits on any number
                   randn(shape, rng),
                   randn(shape, rng),
                   {.mask = {.causal = 0}}};
-  const int before = num_threads();
-  set_num_threads(1);
-  const std::vector<Tensor> one = in.gradients(DType::f32, attention);
-  for (int threads : {2, 5}) {
-    set_num_threads(threads);
-    const std::vector<Tensor> several = in.gradients(DType::f32, attention);
-    for (size_t i = 0; i < 3; ++i)
-      CHECK(several[i].to_vector<double>() == one[i].to_vector<double>());
-  }
-  set_num_threads(before);
+  test::check_threads([&] { return test::numbers_of(in.gradients(DType::f32, attention)); });
 }
 
 TEST_CASE("attention: a query that sees no key has a gradient of 0") {
   Rng rng(3);
   const Shape shape{1, 1, 4, 3};
-  const double inf = std::numeric_limits<double>::infinity();
   Tensor bias = zeros({1, 1, 4, 4});
-  fill_(narrow(bias, 2, 1, 1), -inf);  // query 1 sees no key
+  fill_(narrow(bias, 2, 1, 1), -test::kInf);  // query 1 sees no key
   Inputs in{randn(shape, rng),
             randn(shape, rng),
             randn(shape, rng),

@@ -3,24 +3,18 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/additive.h"
 #include "tern/tests/core/ops/fused_table.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_composed_sequences {
 namespace {
 
-using test::fused_row;
-using test::FusedRow;
-using test::Inputs;
-using test::mask_rows;
-using test::run_fused;
-using test::Shapes;
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
+using test::fused_row, test::FusedRow, test::Inputs, test::kInf, test::mask_rows, test::run_fused,
+    test::Shapes;
 
 AttentionMask lengths_mask(int64_t keys) {
   return {.lengths = tensor<int64_t>({keys, keys / 2, 0}, {3})};

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cmath>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,11 +13,12 @@
 #include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/conv.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_conv_products {
 namespace {
@@ -135,22 +135,11 @@ double deviation(const Tensor& a, const Tensor& b) {
   return std::sqrt(mean(square(a.to(DType::f64) - b)).item<double>());
 }
 
-class ThreadsScope {
- public:
-  ThreadsScope() : before_(num_threads()) {}
-  ~ThreadsScope() { set_num_threads(before_); }
-  ThreadsScope(const ThreadsScope&) = delete;
-  ThreadsScope& operator=(const ThreadsScope&) = delete;
-
- private:
-  int before_;
-};
-
 void check_threads(const Example& e, const Inputs& in, const Results& one,
                    std::initializer_list<int> threads) {
   for (int n : threads) {
     CAPTURE(n);
-    set_num_threads(n);
+    const test::Threads scope(n);
     const Results again = run(e, in);
     for (int i = 0; i < 4; ++i) {
       CAPTURE(i);
@@ -163,7 +152,7 @@ void check_threads(const Example& e, const Inputs& in, const Results& one,
 void check_example(const Example& e, Rng& rng, std::initializer_list<int> threads) {
   CAPTURE(e.text());
   const Inputs in(e, rng);
-  set_num_threads(1);
+  const test::Threads single(1);
   const Results one = run(e, in), exact = run(e, in, DType::f64);
   for (int k = 0; k < 4; ++k) {
     CAPTURE(k);
@@ -175,7 +164,6 @@ void check_example(const Example& e, Rng& rng, std::initializer_list<int> thread
 }  // namespace
 
 TEST_CASE("conv: f32 agrees with f64 for any shape, same bits on any number of threads") {
-  const ThreadsScope threads;
   Rng rng(3);
   for (int i = 0; i < 300; ++i) {
     const Example e = i % 4 == 0 ? three_by_three(rng) : any(rng);
@@ -187,7 +175,6 @@ TEST_CASE("conv: f32 agrees with f64 for any shape, same bits on any number of t
 }
 
 TEST_CASE("conv: large convolutions with shared weights, same bits on any number of threads") {
-  const ThreadsScope threads;
   const std::vector<Example> examples{
       {.batch = 5,
        .in = 40,
@@ -272,7 +259,6 @@ TEST_CASE("conv: a gradient is computed by the method of its op") {
 }
 
 TEST_CASE("conv: every bf16 way gives the same bits, those of rounded operands") {
-  const ThreadsScope threads;
   Rng rng(7);
   for (int i = 0; i < 40; ++i) {
     Example e = i % 4 == 0 ? three_by_three(rng) : any(rng);
@@ -281,7 +267,7 @@ TEST_CASE("conv: every bf16 way gives the same bits, those of rounded operands")
     if (e.in == 1) continue;
     const Inputs in(e, rng);
     const MatmulPrecisionScope precision(MatmulPrecision::bf16);
-    set_num_threads(1);
+    const test::Threads single(1);
     const Results one = run(e, in);
     // The expected results are sums in f64 of rounded operands.
     auto rounded = [](const Tensor& t) {
@@ -304,7 +290,7 @@ TEST_CASE("conv: every bf16 way gives the same bits, those of rounded operands")
         if (way == Bf16Way::portable && n > 1) continue;
         CAPTURE(to_string(way));
         const Bf16WayScope scope(way);
-        set_num_threads(n);
+        const test::Threads several(n);
         const Results again = run(e, in);
         for (int k = 0; k < 4; ++k) CHECK(test::same_bits(one.all[k], again.all[k]));
       }
@@ -312,12 +298,11 @@ TEST_CASE("conv: every bf16 way gives the same bits, those of rounded operands")
 }
 
 TEST_CASE("conv: a NaN reaches only the windows that hold it, with both methods") {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
   Rng rng(8);
   const int64_t size = 16, at = 5;
   Tensor x = randn({3, 32, size, size}, rng);
   const Tensor w = randn({32, 32, 3, 3}, rng);
-  x[1][7][at][at] = nan;
+  x[1][7][at][at] = test::kNan;
   for (ConvMethod method : {ConvMethod::direct, ConvMethod::winograd}) {
     const ConvMethodScope scope(method);
     const Tensor y = conv2d(x, w, {}, {.padding = 1});

@@ -3,17 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/ops/fused.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_fused_words {
 namespace {
 
-using test::Array;
-using test::OpRow;
+using test::Array, test::OpRow;
 using Arrays = std::vector<Array>;
 using Inputs = std::vector<Tensor>;
 
@@ -159,12 +158,12 @@ TEST_CASE("op table: fused words, arithmetic") {
 // NaN.
 template <class Formula>
 void same_as(const std::string& name, Formula formula, Tensor (*op)(const Tensor&)) {
-  const double inf = std::numeric_limits<double>::infinity();
+  using test::kInf;
   for (DType type : {DType::f32, DType::f64})
     for (int level = 0; level <= static_cast<int>(detail::cpu().level); ++level) {
       VectorLevelScope scope{static_cast<VectorLevel>(level)};
       INFO(name, ", ", fmt::format("{}", type), ", level ", level);
-      Tensor x = tensor({0, -0.0, 1, -1, 0.5, -0.5, 30, -30, 800, -800, inf, -inf, std::nan("")},
+      Tensor x = tensor({0, -0.0, 1, -1, 0.5, -0.5, 30, -30, 800, -800, kInf, -kInf, std::nan("")},
                         {13}, type);
       x.set_requires_grad();
       Tensor y = fused("edge", formula, x), z = op(x);

@@ -10,15 +10,12 @@
 #include "tern/nn/weights_instead.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_gradient_hook {
 namespace {
 
-using test::same_bits;
-
-Tensor leaf(std::vector<double> values) {
-  return tensor(values, {std::ssize(values)}).set_requires_grad();
-}
+using test::f64, test::leaf, test::same_bits;
 
 std::vector<double> gradient_of(const Tensor& t) { return t.grad().to_vector<double>(); }
 
@@ -33,7 +30,7 @@ TEST_CASE("op table: on_gradient") {
 }
 
 TEST_CASE("on_gradient: is called once with the whole gradient, and its result replaces it") {
-  const Tensor x = leaf({1, 2, 3});
+  const Tensor x = leaf(f64({1, 2, 3}));
   std::vector<std::vector<double>> seen;
   const Tensor y = on_gradient(x * 2, [&](const Tensor& dy) {
     seen.push_back(dy.to_vector<double>());
@@ -46,7 +43,7 @@ TEST_CASE("on_gradient: is called once with the whole gradient, and its result r
 }
 
 TEST_CASE("on_gradient: sees only uses of its result; an undefined result changes nothing") {
-  const Tensor x = leaf({1, 2});
+  const Tensor x = leaf(f64({1, 2}));
   Tensor kept;
   const Tensor y = on_gradient(x, [&](const Tensor& dy) {
     kept = dy;
@@ -58,14 +55,14 @@ TEST_CASE("on_gradient: sees only uses of its result; an undefined result change
 }
 
 TEST_CASE("on_gradient: the other operand of a sum keeps its gradient") {
-  const Tensor a = leaf({1, 2}), b = leaf({3, 4});
+  const Tensor a = leaf(f64({1, 2})), b = leaf(f64({3, 4}));
   backward(sum(a + on_gradient(b, [](const Tensor& dy) { return dy * 0.; })));
   CHECK(gradient_of(a) == std::vector<double>{1, 1});
   CHECK(gradient_of(b) == std::vector<double>{0, 0});
 }
 
 TEST_CASE("on_gradient: is called in every pass, and never without a recorded graph") {
-  const Tensor x = leaf({1, 2});
+  const Tensor x = leaf(f64({1, 2}));
   int calls = 0;
   const auto count = [&](const Tensor& dy) { return ++calls, dy; };
   {
@@ -82,7 +79,7 @@ TEST_CASE("on_gradient: is called in every pass, and never without a recorded gr
 
 TEST_CASE("on_gradient: second derivatives include the function") {
   // y = c x^2 with dy = c replaced by dy^2:  dx = 2 c^2 x, d dx / dx = 2 c^2, d dx / dc = 4 c x.
-  const Tensor x = leaf({1, 2, -3}), c = leaf({0.5, -2, 4});
+  const Tensor x = leaf(f64({1, 2, -3})), c = leaf(f64({0.5, -2, 4}));
   const Tensor y = on_gradient(x * x, [](const Tensor& dy) { return dy * dy; });
   const Tensor dx = grad({sum(c * y)}, {x}, {.create_graph = true})[0];
   CHECK(dx.to_vector<double>() == std::vector<double>{0.5, 16, -96});
@@ -100,7 +97,7 @@ TEST_CASE("on_gradient: second derivatives include the function") {
 }
 
 TEST_CASE("on_gradient: is called once in a checkpoint, although that runs again") {
-  const Tensor x = leaf({1, 2});
+  const Tensor x = leaf(f64({1, 2}));
   int calls = 0;
   const auto fn = [&calls](std::span<const Tensor> in) {
     return on_gradient(in[0] * 3, [&calls](const Tensor& dy) { return ++calls, dy * 5; }) * 2;
@@ -111,7 +108,7 @@ TEST_CASE("on_gradient: is called once in a checkpoint, although that runs again
 }
 
 TEST_CASE("on_gradient: a wrong result of the function is an error") {
-  const Tensor x = leaf({1, 2}), c = x.detach();
+  const Tensor x = leaf(f64({1, 2})), c = x.detach();
   const auto text = [&](std::function<Tensor(const Tensor&)> fn) {
     try {
       backward(sum(on_gradient(x, std::move(fn)) * c));

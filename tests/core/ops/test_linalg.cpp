@@ -7,31 +7,23 @@
 
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/linalg.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_linalg {
 namespace {
 
-using test::Array;
-using test::for_each_index;
+using test::Array, test::f64, test::for_each_index, test::kInf, test::kNan;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 Tensor t_of(const Tensor& a) { return transpose(a, -2, -1); }
-Tensor f64(std::initializer_list<double> v, const Shape& shape) {
-  return tensor(v, shape, DType::f64);
-}
 bool near(const Doubles& got, const Doubles& want, double tolerance) {
-  if (got.size() != want.size()) return false;
-  for (size_t i = 0; i < got.size(); ++i)
-    if (!(std::abs(got[i] - want[i]) <= tolerance * (1 + std::abs(want[i])))) return false;
-  return true;
+  return test::close(got, want, tolerance, tolerance);
 }
 
 const Tensor kTall = f64({1, 2, 3, 4, 5, 7}, {3, 2}), kWide = f64({1, 3, 5, 2, 4, 7}, {2, 3});
@@ -39,9 +31,9 @@ const Tensor kSquare = f64({2, 1, 0, 1, 3, -1, 0.5, -1, 4}, {3, 3});
 const Tensor kDefinite = f64({4, 1, 0.5, 1, 3, -1, 0.5, -1, 2}, {3, 3});
 
 TEST_CASE("linalg: a NaN in one matrix does not affect the inverses of others in the batch") {
-  Tensor pair = stack({full({2, 2}, std::numeric_limits<double>::quiet_NaN(), DType::f64),
-                       eye(2, 2, DType::f64) * 2.0, eye(2, 2, DType::f64)});
-  fill_(pair[2][0][1], std::numeric_limits<double>::quiet_NaN());
+  Tensor pair =
+      stack({full({2, 2}, kNan, DType::f64), eye(2, 2, DType::f64) * 2.0, eye(2, 2, DType::f64)});
+  fill_(pair[2][0][1], kNan);
   const Tensor y = linalg::inv(pair);
   CHECK(all(isnan(y[0])).item<bool>());
   CHECK(all(eq(y[1], eye(2, 2, DType::f64) * 0.5)).item<bool>());
@@ -108,7 +100,7 @@ TEST_CASE("linalg: gradients that do not exist are refused") {
   Tensor x = one.clone().set_requires_grad();  // singular values and eigenvalues have gradients
   backward(sum(linalg::svd(x).s) + sum(linalg::eigvalsh(x)));
   CHECK(near(x.grad().to_vector<double>(), (one * 2).to_vector<double>(), 1e-14));
-  const Tensor bad = f64({1, kInf, 0, std::nan("")}, {2, 2});
+  const Tensor bad = f64({1, kInf, 0, kNan}, {2, 2});
   CHECK_THROWS_WITH_AS(linalg::svd(bad), doctest::Contains("linalg::svd: an element"), Error);
   CHECK_THROWS_WITH_AS(linalg::eigh(bad), doctest::Contains("linalg::eigh: an element"), Error);
   CHECK_THROWS_WITH_AS(linalg::inv(kTall), doctest::Contains("square"), Error);
@@ -278,11 +270,8 @@ TEST_CASE("linalg: gradients have full precision when matmul is in bf16") {
 
 TEST_CASE("linalg: same bits on any number of threads") {
   Rng rng(9);
-  std::vector<Doubles> all;
-  const int before = num_threads();
   Tensor a = randn({6, 90, 90}, rng), big = randn({300, 300}, rng, DType::f64);
-  for (int n : {1, 3}) {
-    set_num_threads(n);
+  test::check_threads({3}, [&] {
     Doubles out;
     for (const Tensor& m : {a, big}) {
       Tensor square = matmul(m, t_of(m)) + eye(m.size(-1), m.size(-1), m.dtype());
@@ -291,10 +280,8 @@ TEST_CASE("linalg: same bits on any number of threads") {
             linalg::eigh(square).eigenvectors, linalg::lstsq(m, m).solution, cdist(m, m)})
         for (double v : y.to_vector<double>()) out.push_back(v);
     }
-    all.push_back(out);
-  }
-  set_num_threads(before);
-  CHECK(all[0] == all[1]);
+    return out;
+  });
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/ops/linalg.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_linalg_reference {
 namespace {
@@ -14,16 +14,10 @@ namespace {
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+using test::f64, test::kInf;
 
-Tensor f64(std::initializer_list<double> v, const Shape& shape) {
-  return tensor(v, shape, DType::f64);
-}
 bool near(const Doubles& got, const Doubles& want, double tolerance) {
-  if (got.size() != want.size()) return false;
-  for (size_t i = 0; i < got.size(); ++i)
-    if (!(std::abs(got[i] - want[i]) <= tolerance * (1 + std::abs(want[i])))) return false;
-  return true;
+  return test::close(got, want, tolerance, tolerance);
 }
 
 struct Reference {

@@ -15,8 +15,6 @@
 namespace tern::test::test_linear_cross_entropy {
 namespace {
 
-Tensor leaf(const Tensor& t) { return t.clone().set_requires_grad(); }
-
 /// A target class per row; every fifth row is ignored.
 Tensor some_classes(int64_t rows, int64_t classes) {
   Tensor t = remainder(arange(0, rows) * 7 + 3, classes);
@@ -135,7 +133,7 @@ TEST_CASE("linear_cross_entropy: several blocks of rows give one loss") {
 }
 
 TEST_CASE("linear_cross_entropy: takes memory for one block, not for all logits") {
-  const detail::ThreadCountScope threads(2);  // each packs half a megabyte
+  const Threads two(2);             // each packs half a megabyte
   const Problem p(1024, 8, 16384);  // logits of 64 MiB; weight and its gradient 512 KiB each
   const int64_t fused = peak_of([&] { p.gradients(p.fused()); });
   CHECK(fused < (24 << 20));
@@ -149,10 +147,9 @@ TEST_CASE("linear_cross_entropy: takes memory for one block, not for all logits"
 TEST_CASE("linear_cross_entropy: same bits on any number of threads") {
   const Problem p(300, 16, 20000);
   check_threads([&] {
-    std::vector<float> out = p.fused().to_vector<float>();
-    for (const Tensor& g : p.gradients(p.fused()))
-      for (const float v : g.to_vector<float>()) out.push_back(v);
-    return out;
+    std::vector<Tensor> all = p.gradients(p.fused());
+    all.push_back(p.fused());
+    return numbers_of(all);
   });
 }
 
@@ -224,7 +221,7 @@ TEST_CASE("linear_cross_entropy: errors name the rule and the values") {
 }
 
 TEST_CASE("cross_entropy: its gradient reuses the memory of logits without other owners") {
-  const detail::ThreadCountScope threads(2);  // each packs half a megabyte
+  const Threads two(2);  // each packs half a megabyte
   Rng rng(2);
   const Tensor x = leaf(randn({512, 4}, rng)), w = leaf(randn({8192, 4}, rng));
   const Tensor target = some_classes(512, 8192);

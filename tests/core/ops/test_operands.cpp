@@ -16,7 +16,6 @@
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/attention.h"
 #include "tern/core/ops/einsum.h"
 #include "tern/core/ops/losses.h"
@@ -24,6 +23,8 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_operands {
 namespace {
@@ -178,7 +179,6 @@ TEST_CASE("operands: those without another owner are rounded, and gradients stay
 }
 
 TEST_CASE("operands: same bits when rounded, by every way and on any number of threads") {
-  const int before = num_threads();
   for (const Example& e : examples()) {
     CAPTURE(e.name);
     const Result first = run(e, true);
@@ -187,15 +187,13 @@ TEST_CASE("operands: same bits when rounded, by every way and on any number of t
         const Bf16WayScope scope(way);
         CAPTURE(to_string(way));
         CAPTURE(threads);
-        set_num_threads(threads);
+        const test::Threads several(threads);
         check_same_result(run(e, false), first);
       }
   }
-  set_num_threads(before);
 }
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr auto kInf = static_cast<float>(test::kInf), kNan = static_cast<float>(test::kNan);
 constexpr float kMax = std::numeric_limits<float>::max();
 constexpr float kTiny = 1e-40f;  // below the smallest normal number
 

@@ -10,10 +10,10 @@
 #include "tern/core/base/precision.h"
 #include "tern/core/base/products.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/kernels/gemm_int8.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/packed_linear.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_packed_linear {
 using kernels::Int8Way;
@@ -144,11 +144,9 @@ TEST_CASE("packed linear, linear, matmul: the order of sums in f32 is the docume
       }
       CHECK(same_bits(run({c.x, c.w, {}, {}}, PackedType::f32, c.x), chain));
       for (const int threads : {1, 5}) {
-        const int before = num_threads();
-        set_num_threads(threads);
+        const test::Threads scope(threads);
         CHECK(same_bits(values(linear(c.x, c.w, {})), vector ? lanes : chain));
         CHECK(same_bits(values(matmul(c.x, transpose(c.w, 0, 1))), vector ? lanes : chain));
-        set_num_threads(before);
       }
       if (!vector || c.rows() * n == 1) continue;
       // If the matrix is contiguous across the results, the sums are in order of k.
@@ -174,10 +172,10 @@ TEST_CASE("packed linear: a row's bits depend on neither other rows nor threads"
   for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8}) {
     const Case c = make(29, 700, 100);
     const auto all = run(c, type, c.x);
-    const int threads = num_threads();
-    set_num_threads(threads == 1 ? 2 : 1);
-    CHECK(same_bits(run(c, type, c.x), all));
-    set_num_threads(threads);
+    {
+      const test::Threads other(num_threads() == 1 ? 2 : 1);
+      CHECK(same_bits(run(c, type, c.x), all));
+    }
     for (const int64_t first : {0, 7, 28}) {
       const auto part = run(c, type, narrow(c.x, 0, first, 1).contiguous());
       CHECK(same_bits(part, {all.begin() + first * 700, all.begin() + (first + 1) * 700}));

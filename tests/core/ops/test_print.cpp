@@ -2,16 +2,15 @@
 // the width of a column.
 #include <doctest/doctest.h>
 
-#include <limits>
 #include <string>
 
 #include "tern/core/ops/ops.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_print {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
+using test::kInf, test::kNan;
 
 std::string text(const Tensor& t) { return to_string(t); }
 

@@ -2,11 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/statistics.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_quantile {
 
@@ -74,19 +74,19 @@ TEST_CASE("quantile of f32: the weight between two elements has all its digits")
 }
 
 TEST_CASE("quantiles at and between infinite elements") {
-  const double inf = std::numeric_limits<double>::infinity();
+  using test::kInf;
   for (DType type : {DType::f32, DType::f64}) {
     auto at = [type](const std::vector<double>& x, double q) {
       return quantile(tensor(x).to(type), q).item();
     };
-    CHECK(at({1, 2, inf}, 1) == inf);
-    CHECK(at({1, 2, inf}, 0.5) == 2);
-    CHECK(at({-inf, 1}, 0) == -inf);
-    CHECK(at({1, inf, inf}, 0.75) == inf);
-    CHECK(at({-inf, -inf, 3}, 0.25) == -inf);
-    CHECK(std::isnan(at({-inf, inf}, 0.5)));
+    CHECK(at({1, 2, kInf}, 1) == kInf);
+    CHECK(at({1, 2, kInf}, 0.5) == 2);
+    CHECK(at({-kInf, 1}, 0) == -kInf);
+    CHECK(at({1, kInf, kInf}, 0.75) == kInf);
+    CHECK(at({-kInf, -kInf, 3}, 0.25) == -kInf);
+    CHECK(std::isnan(at({-kInf, kInf}, 0.5)));
   }
-  Tensor x = tensor({1.0, 2.0, inf}, {3}).set_requires_grad();
+  Tensor x = tensor({1.0, 2.0, kInf}, {3}).set_requires_grad();
   Tensor q = tensor({1.0}, {1}).set_requires_grad();
   const auto g = grad({sum(quantile(x, q))}, {x, q});
   CHECK(g[0].to_vector<double>() == std::vector<double>{0, 0, 1});

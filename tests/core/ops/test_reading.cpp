@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/elementary.h"
@@ -12,6 +11,7 @@
 #include "tern/nn/nn.h"
 #include "tern/optim/adam.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_reading {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Doubles = std::vector<double>;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using test::kNan;
 
 Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
 Doubles numbers(const Tensor& t) { return t.to_vector<double>(); }

@@ -7,19 +7,16 @@
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/residual.h"
 #include "tern/tests/core/ops/fused_table.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_residual {
 namespace {
 
-using test::Array;
-using test::fused_row;
-using test::Inputs;
-using test::Shapes;
+using test::Array, test::fused_row, test::Inputs, test::Shapes;
 using Arrays = std::vector<Array>;
 using Function = std::function<std::vector<Tensor>(const Inputs&, Rng&)>;
 
@@ -148,13 +145,7 @@ TEST_CASE("residual: same bits on any number of threads") {
     const SumAndNorm y = sum_and_layer_norm(in[0], in[1], 96, in[2], in[3], options);
     return {y.sum, add_layer_norm(y.norm, y.sum, 96, in[2], in[3], options)};
   };
-  const int before = num_threads();
-  set_num_threads(1);
-  const auto one = everything(fn, x);
-  set_num_threads(3);
-  const auto three = everything(fn, x);
-  set_num_threads(before);
-  CHECK(one == three);
+  test::check_threads({3}, [&] { return everything(fn, x); });
 }
 
 // Resets the generator in every call, so that all calls draw the same mask.

@@ -11,9 +11,12 @@
 #include "tern/core/ops/padding.h"
 #include "tern/core/ops/pooling.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_space_reference {
 namespace {
+
+using test::close;
 
 /// Reads the numbers of a case in order.
 class Options {
@@ -66,10 +69,6 @@ using Inputs = std::vector<Tensor>;
 /// The op of a file. It maps inputs and options to a result, with positions if the op has them.
 using Call = std::function<ValuesIndices(const Inputs&, Options)>;
 
-bool close(const Tensor& got, const Tensor& want) {
-  return got.shape() == want.shape() && all_close(got, want, 1e-10, 1e-11);
-}
-
 void run_file(const std::string& name, const Call& call) {
   const SafeTensors file = load_safetensors(std::string(TERN_SOURCE_DIR) +
                                             "/tests/reference/layers/" + name + ".safetensors");
@@ -84,12 +83,13 @@ void run_file(const std::string& name, const Call& call) {
     const Inputs x = inputs_of(file.find(id + ".shapes"));
     ValuesIndices got;
     REQUIRE_NOTHROW(got = call(x, Options(options)));
-    CHECK(close(got.values, file.find(id + ".y")));
+    CHECK(close(got.values, file.find(id + ".y"), 1e-10, 1e-11));
     if (const Tensor at = file.find(id + ".indices"); at.defined())
       CHECK(got.indices.to_vector<int64_t>() == at.to_vector<int64_t>());
     const Inputs d = grad({got.values}, x, {.gradients = {wave(got.values.shape(), 9)}});
     for (size_t i = 0; i < d.size(); ++i)
-      CHECK_MESSAGE(close(d[i], file.find(id + ".d" + std::to_string(i))), "gradient ", i);
+      CHECK_MESSAGE(close(d[i], file.find(id + ".d" + std::to_string(i)), 1e-10, 1e-11),
+                    "gradient ", i);
   }
   CHECK(found > 10);
 }

@@ -3,18 +3,18 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/ops/elementary.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_special {
 
 namespace {
 
 using Doubles = std::vector<double>;
-constexpr double kInf = std::numeric_limits<double>::infinity();
+using test::kInf;
 
 /// psi(x) = psi(x + k) - sum of 1 / (x + i) for i < k, with the asymptotic series for psi(x + k).
 long double digamma_by_hand(long double x) {

@@ -9,7 +9,6 @@
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/additive.h"
 #include "tern/core/ops/attention.h"
 #include "tern/core/ops/conv.h"
@@ -20,6 +19,7 @@
 #include "tern/core/ops/rnn.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/threads.h"
 
 namespace tern::test_vector_levels {
 namespace {
@@ -142,7 +142,6 @@ std::vector<Tensor> run(const Example& e) {
 }  // namespace
 
 TEST_CASE("vector levels: same bits of f32 values and gradients on any number of threads") {
-  const int before = num_threads();
   for (const Example& e : examples()) {
     CAPTURE(std::string(e.name));
     const std::vector<Tensor> first = run(e);
@@ -151,12 +150,11 @@ TEST_CASE("vector levels: same bits of f32 values and gradients on any number of
         CAPTURE(to_string(level));
         CAPTURE(threads);
         const VectorLevelScope scope(level);
-        set_num_threads(threads);
+        const test::Threads several(threads);
         const std::vector<Tensor> again = run(e);
         for (size_t i = 0; i < first.size(); ++i) CHECK(test::same_bits(first[i], again[i]));
       }
   }
-  set_num_threads(before);
 }
 
 }  // namespace tern::test_vector_levels

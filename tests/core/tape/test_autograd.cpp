@@ -9,15 +9,12 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_autograd {
 namespace {
 
-Tensor leaf(std::initializer_list<double> values, const Shape& shape) {
-  Tensor t = tensor(values, shape, DType::f64);
-  t.set_requires_grad();
-  return t;
-}
+using test::f64, test::leaf;
 
 std::vector<double> values(const Tensor& t) { return t.to_vector<double>(); }
 using Values = std::vector<double>;
@@ -34,7 +31,7 @@ Tensor cube(const Tensor& x) {
 }
 
 TEST_CASE("backward adds to the leaves' gradients") {
-  Tensor x = leaf({1, 2, 3}, {3}), y = leaf({4, 5, 6}, {3});
+  Tensor x = leaf(f64({1, 2, 3}, {3})), y = leaf(f64({4, 5, 6}, {3}));
   Tensor loss = sum(x * y + x);
   backward(loss);
   CHECK(values(x.grad()) == Values{5, 6, 7});
@@ -46,14 +43,14 @@ TEST_CASE("backward adds to the leaves' gradients") {
 }
 
 TEST_CASE("a gradient flows through every use, and broadcasting is undone") {
-  Tensor x = leaf({3}, {1}), m = leaf({1, 2, 3, 4, 5, 6}, {2, 3});
+  Tensor x = leaf(f64({3}, {1})), m = leaf(f64({1, 2, 3, 4, 5, 6}, {2, 3}));
   backward(sum(x * m * x));
   CHECK(values(x.grad()) == Values{2 * 3 * 21});
   CHECK(values(m.grad()) == Values{9, 9, 9, 9, 9, 9});
 }
 
 TEST_CASE("gradients of leaves do not share memory with each other or the graph") {
-  Tensor a = leaf({1, 2}, {2}), b = leaf({3, 4}, {2});
+  Tensor a = leaf(f64({1, 2}, {2})), b = leaf(f64({3, 4}, {2}));
   backward(sum(a + b));
   NoGradGuard guard;
   fill_(a.grad(), 7);
@@ -61,19 +58,19 @@ TEST_CASE("gradients of leaves do not share memory with each other or the graph"
 }
 
 TEST_CASE("grad gives gradients of leaves and inner tensors, and does not change grad()") {
-  Tensor x = leaf({2}, {});
+  Tensor x = leaf(f64({2}, {}));
   Tensor y = x * x, z = y * y;
   std::vector<Tensor> g = grad({z}, {x, y}, {.retain_graph = true});
   CHECK(g[0].item() == 32);
   CHECK(g[1].item() == 8);
   CHECK_FALSE(x.grad().defined());
-  Tensor other = leaf({1}, {});
+  Tensor other = leaf(f64({1}, {}));
   CHECK_THROWS_WITH_AS(grad({z}, {other}), doctest::Contains("allow_unused"), Error);
   CHECK_FALSE(grad({z}, {other}, {.retain_graph = true, .allow_unused = true})[0].defined());
 }
 
 TEST_CASE("higher derivatives by create_graph") {
-  Tensor x = leaf({2}, {});
+  Tensor x = leaf(f64({2}, {}));
   Tensor y = x * x * x * x;
   for (double want : {32.0, 48.0, 48.0, 24.0}) {
     y = grad({y}, {x}, {.create_graph = true})[0];
@@ -82,7 +79,7 @@ TEST_CASE("higher derivatives by create_graph") {
 }
 
 TEST_CASE("a second backward is refused unless the graph was kept") {
-  Tensor x = leaf({2}, {});
+  Tensor x = leaf(f64({2}, {}));
   Tensor y = x * x;
   backward(y, {.retain_graph = true});
   backward(y);
@@ -91,7 +88,7 @@ TEST_CASE("a second backward is refused unless the graph was kept") {
 }
 
 TEST_CASE("an in-place write to a saved tensor is an error that gives both versions") {
-  Tensor x = leaf({2}, {}), w = tensor({3}, {}, DType::f64);
+  Tensor x = leaf(f64({2}, {})), w = tensor({3}, {}, DType::f64);
   Tensor y = x * w;
   {
     NoGradGuard guard;
@@ -103,7 +100,7 @@ TEST_CASE("an in-place write to a saved tensor is an error that gives both versi
 }
 
 TEST_CASE("set_grad refuses a gradient with a history: a leaf would hold its own graph") {
-  Tensor x = leaf({3}, {});
+  Tensor x = leaf(f64({3}, {}));
   Tensor g = grad({x * x * x}, {x}, {.create_graph = true})[0];
   CHECK_THROWS_WITH_AS(x.set_grad(g), doctest::Contains("detach()"), Error);
   CHECK_THROWS_WITH_AS(x.set_grad(x), doctest::Contains("detach()"), Error);
@@ -112,7 +109,7 @@ TEST_CASE("set_grad refuses a gradient with a history: a leaf would hold its own
 }
 
 TEST_CASE("NoGradGuard stops recording, EnableGradGuard resumes it") {
-  Tensor x = leaf({2}, {});
+  Tensor x = leaf(f64({2}, {}));
   NoGradGuard off;
   CHECK_FALSE((x * x).requires_grad());
   EnableGradGuard on;
@@ -122,7 +119,7 @@ TEST_CASE("NoGradGuard stops recording, EnableGradGuard resumes it") {
 TEST_CASE("backward of a tensor that needs no gradient, or is not a scalar, is an error") {
   Tensor x = tensor({2}, {}, DType::f64);
   CHECK_THROWS_WITH_AS(backward(x * x), doctest::Contains("requires a gradient"), Error);
-  Tensor v = leaf({1, 2}, {2});
+  Tensor v = leaf(f64({1, 2}, {2}));
   CHECK_THROWS_WITH_AS(backward(v * 2), doctest::Contains("(2,)"), Error);
   backward(v * 2, {.gradient = tensor({1, 10}, {2}, DType::f64)});
   CHECK(values(v.grad()) == Values{2, 20});
@@ -131,7 +128,7 @@ TEST_CASE("backward of a tensor that needs no gradient, or is not a scalar, is a
 }
 
 TEST_CASE("detach cuts the graph and shares the elements") {
-  Tensor x = leaf({2}, {});
+  Tensor x = leaf(f64({2}, {}));
   Tensor y = x * 3, d = y.detach();
   CHECK_FALSE(d.requires_grad());
   backward(y * d);
@@ -139,7 +136,7 @@ TEST_CASE("detach cuts the graph and shares the elements") {
 }
 
 TEST_CASE("leaves() lists the leaves that a tensor depends on") {
-  Tensor a = leaf({1}, {}), b = leaf({2}, {}), c = leaf({3}, {});
+  Tensor a = leaf(f64({1}, {})), b = leaf(f64({2}, {})), c = leaf(f64({3}, {}));
   Tensor loss = a * b + a + c.detach();
   std::vector<Tensor> found = leaves(loss);
   REQUIRE(found.size() == 2);
@@ -152,7 +149,7 @@ TEST_CASE("leaves() lists the leaves that a tensor depends on") {
 }
 
 TEST_CASE("a user-defined op has first and second derivatives") {
-  Tensor x = leaf({1.5, -2}, {2});
+  Tensor x = leaf(f64({1.5, -2}, {2}));
   CHECK_NOTHROW(gradcheck([](auto& in) { return cube(in[0]); }, {x}));
   CHECK_NOTHROW(gradgradcheck([](auto& in) { return cube(in[0]); }, {x}));
   auto wrong = [](const std::vector<Tensor>& in) {
@@ -172,7 +169,7 @@ TEST_CASE("a user-defined op has first and second derivatives") {
 }
 
 TEST_CASE("checkpoint: same gradients for inputs, parameters and random numbers") {
-  Tensor x = leaf({1, 2, 3, 4}, {4}), w = leaf({2, 3, 4, 5}, {4});
+  Tensor x = leaf(f64({1, 2, 3, 4}, {4})), w = leaf(f64({2, 3, 4, 5}, {4}));
   Rng rng(7);
   auto segment = [&](std::span<const Tensor> in) { return dropout(tanh(in[0] * w) * w, 0.5, rng); };
   Rng start = rng;
@@ -194,7 +191,7 @@ TEST_CASE("checkpoint: same gradients for inputs, parameters and random numbers"
 }
 
 TEST_CASE("checkpoint: grad() and second derivatives of weights also used outside it") {
-  Tensor x = leaf({1, 2, 3, 4}, {4}), w = leaf({0.2, 0.3, 0.4, 0.5}, {4});
+  Tensor x = leaf(f64({1, 2, 3, 4}, {4})), w = leaf(f64({0.2, 0.3, 0.4, 0.5}, {4}));
   auto segment = [&](std::span<const Tensor> in) { return tanh(in[0] * w) * w; };
   auto gradients = [&](bool recompute, bool create_graph) {
     std::vector<Tensor> in = {x * w};  // w is used before, in and after the segment
@@ -209,7 +206,7 @@ TEST_CASE("checkpoint: grad() and second derivatives of weights also used outsid
 }
 
 TEST_CASE("a chain of a million ops runs backward and is freed without recursion") {
-  Tensor x = leaf({1}, {});
+  Tensor x = leaf(f64({1}, {}));
   int64_t before = memory_stats().live;
   Tensor y = x;
   for (int i = 0; i < 1'000'000; ++i) y = y + 1;

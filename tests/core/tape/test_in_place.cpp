@@ -12,9 +12,12 @@
 #include "tern/core/ops/rnn.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/parameter.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_in_place {
 namespace {
+
+using test::leaf;
 
 struct Write {
   const char* name;
@@ -31,17 +34,15 @@ const std::vector<Write> kWrites = {
     {"mutable_data", [](const Tensor& x) { x.mutable_data<float>()[0] = 5; }},
 };
 
-Tensor leaf(const Shape& shape) { return ones(shape).set_requires_grad(); }
-
 }  // namespace
 
 TEST_CASE("in place: new tensors, copies and tensors without a gradient can be written") {
-  Tensor p = leaf({2, 3});
-  Tensor frozen = leaf({2, 3});
+  Tensor p = leaf(ones({2, 3}));
+  Tensor frozen = leaf(ones({2, 3}));
   Tensor view_of_frozen = frozen[0];
   frozen.set_requires_grad(false);
   view_of_frozen = {};
-  Tensor orphan = leaf({2, 3}).detach();  // the leaf itself is gone
+  Tensor orphan = leaf(ones({2, 3})).detach();  // the leaf itself is gone
   for (const Write& write : kWrites)
     for (const Tensor& x : {zeros({2, 3}), zeros({2, 3})[1], p.clone().detach().clone(),
                             (p * 2).detach(), frozen, orphan, nn::Buffer(zeros({2})).tensor()}) {
@@ -52,7 +53,7 @@ TEST_CASE("in place: new tensors, copies and tensors without a gradient can be w
 }
 
 TEST_CASE("in place: a tensor that requires a gradient, or shares elements with one, is refused") {
-  Tensor p = leaf({2, 3}), h = p * 1;
+  Tensor p = leaf(ones({2, 3})), h = p * 1;
   Tensor unrecorded = [&] {
     NoGradGuard guard;
     return p[0];
@@ -71,7 +72,7 @@ TEST_CASE("in place: a tensor that requires a gradient, or shares elements with 
 }
 
 TEST_CASE("in place: an operand that requires a gradient is refused: its gradient would be lost") {
-  Tensor p = leaf({3}), x = zeros({3});
+  Tensor p = leaf(ones({3})), x = zeros({3});
   const std::vector<std::function<void(const Tensor&)>> writes = {
       [&](const Tensor& y) { copy_(x, y); },
       [&](const Tensor& y) { add_(x, y); },

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -18,6 +17,8 @@
 #include "tern/core/tools/profile.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/errors.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_observer {
 namespace {
@@ -45,16 +46,6 @@ struct Net {
 };
 
 /// The text of the error that fn throws.
-template <class Fn>
-std::string error_of(Fn fn) {
-  try {
-    static_cast<void>(fn());
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 /// Records every op as a line "name module"; ops of the backward pass begin with "~".
 struct Scribe : Observer {
   std::vector<std::string> told;
@@ -253,7 +244,7 @@ TEST_CASE("a trace is JSON that viewers open") {
         step.at("ts").get<double>() + step.at("dur").get<double>() + 1e-3);
 }
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+using test::error_of, test::kNan;
 
 TEST_CASE("the anomaly detector names the first op with a NaN, its inputs and its module") {
   Rng rng(5);

@@ -15,15 +15,12 @@
 #include "tern/nn/module.h"
 #include "tern/optim/adam.h"
 #include "tern/optim/sgd.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_on_ready {
 namespace {
 
-Tensor leaf(const Shape& shape, Rng& rng) {
-  Tensor t = randn(shape, rng);
-  t.set_requires_grad();
-  return t;
-}
+using test::leaf;
 
 /// The calls of on_ready in order, and the gradient of each leaf at that moment.
 struct Ready {
@@ -43,7 +40,7 @@ struct Ready {
 TEST_CASE("on_ready: is called once per leaf, with the final gradient") {
   Rng rng(1);
   // w is used by two products, which add to its gradient in place, b by three sums, x twice in y.
-  Tensor w = leaf({6, 6}, rng), b = leaf({6}, rng), x = leaf({4, 6}, rng);
+  Tensor w = leaf(randn({6, 6}, rng)), b = leaf(randn({6}, rng)), x = leaf(randn({4, 6}, rng));
   auto loss = [&] {
     Tensor h = matmul(x, w) + b;
     Tensor y = tanh(matmul(h, w) + b) * x * x;
@@ -68,7 +65,7 @@ TEST_CASE("on_ready: is called once per leaf, with the final gradient") {
 TEST_CASE("on_ready is called while the rest of backward still has to run") {
   Rng rng(2);
   std::vector<Tensor> w;
-  for (int i = 0; i < 5; ++i) w.push_back(leaf({8, 8}, rng));
+  for (int i = 0; i < 5; ++i) w.push_back(leaf(randn({8, 8}, rng)));
   Tensor h = randn({3, 8}, rng);
   for (const Tensor& layer : w) h = tanh(matmul(h, layer));
   std::vector<bool> first_has_gradient;
@@ -86,7 +83,7 @@ TEST_CASE("on_ready is called while the rest of backward still has to run") {
 
 TEST_CASE("on_ready: writing to a leaf does not change the gradients of others") {
   Rng rng(3);
-  Tensor a = leaf({5, 5}, rng), b = leaf({5, 5}, rng), x = randn({2, 5}, rng);
+  Tensor a = leaf(randn({5, 5}, rng)), b = leaf(randn({5, 5}, rng)), x = randn({2, 5}, rng);
   auto loss = [&] { return sum(tanh(matmul(tanh(matmul(x, a)), b))); };
   backward(loss());
   std::vector<float> da = a.grad().to_vector<float>();
@@ -99,7 +96,7 @@ TEST_CASE("on_ready: writing to a leaf does not change the gradients of others")
 
 TEST_CASE("on_ready: branches without a gradient, leaves without one, views, checkpoints") {
   Rng rng(4);
-  Tensor a = leaf({4}, rng), b = leaf({4}, rng), unused = leaf({4}, rng);
+  Tensor a = leaf(randn({4}, rng)), b = leaf(randn({4}, rng)), unused = leaf(randn({4}, rng));
   // An op that gives its second input no gradient, so the ops before that input never run.
   auto first_only = [](const Tensor& x, const Tensor& y) {
     Op op("first_only", x, y);
@@ -132,7 +129,7 @@ TEST_CASE("on_ready: branches without a gradient, leaves without one, views, che
   CHECK(through.gradients[b.ref().get()] == b.grad().to_vector<float>());
 
   Ready itself;
-  Tensor s = leaf({}, rng);
+  Tensor s = leaf(randn({}, rng));
   backward(s, itself.options());
   CHECK(itself.calls(s) == 1);
   CHECK(itself.gradients[s.ref().get()] == std::vector<float>{1});
@@ -263,7 +260,7 @@ TEST_CASE("a backward pass that fails keeps the gradients of earlier passes") {
 
 TEST_CASE("on_ready: a retained graph runs twice; exceptions leave backward") {
   Rng rng(5);
-  Tensor a = leaf({3}, rng);
+  Tensor a = leaf(randn({3}, rng));
   Tensor loss = sum(a * a);
   Ready ready;
   BackwardOptions options = ready.options();

@@ -9,14 +9,11 @@
 #include "tern/models/gmlp.h"
 #include "tern/models/transformer.h"
 #include "tern/nn/nn.h"
+#include "tern/tests/support/errors.h"
 #include "tern/tests/support/model_checks.h"
 
 namespace tern::test::test_activation_recorder {
 namespace {
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 struct Net {
   nn::Linear up;
@@ -103,9 +100,9 @@ TEST_CASE("activation recorder: records only layers, and stops") {
   for (const char* layer :
        {"/model.patch_embed.proj\n", "/model.blocks.layers.1.sgu.norm\n",
         "/model.blocks.layers.0.channel_proj_U.0\n", "/model.norm\n", "/head\n"})
-    CHECK_MESSAGE(has(all, layer), layer, " in ", all);
-  CHECK_FALSE(has(all, "/model\n"));  // has only the class token
-  CHECK_FALSE(has(all, "sgu\n"));     // its norm has its own entry
+    CHECK_MESSAGE(contains(all, layer), layer, " in ", all);
+  CHECK_FALSE(contains(all, "/model\n"));  // has only the class token
+  CHECK_FALSE(contains(all, "sgu\n"));     // its norm has its own entry
 }
 
 TEST_CASE("first divergence: the layer that was changed, and by how much") {
@@ -128,8 +125,8 @@ TEST_CASE("first divergence: the layer that was changed, and by how much") {
   CHECK(d.first()->second - d.first()->first == doctest::Approx(0.25));
   CHECK(d.compared[0].module == "up");
   CHECK_FALSE(d.compared[0].differs);
-  CHECK(has(d.report(), "first: output of norm (3, 6): largest difference 0.25"));
-  CHECK(has(d.report(), "before it: output of up (3, 6): largest difference 0"));
+  CHECK(contains(d.report(), "first: output of norm (3, 6): largest difference 0.25"));
+  CHECK(contains(d.report(), "before it: output of up (3, 6): largest difference 0"));
   CHECK(first_divergence(a, record(other, x), {.atol = 10}).first() == nullptr);
 }
 
@@ -146,7 +143,7 @@ TEST_CASE("first divergence: only a gradient differs, read from files") {
   const Divergence d =
       first_divergence(load_safetensors(folder + "a"), load_safetensors(folder + "b"));
   REQUIRE(d.first() != nullptr);
-  CHECK(has(d.first()->line(), "gradient of the output of down.0 (3, 6): largest difference"));
+  CHECK(contains(d.first()->line(), "gradient of the output of down.0 (3, 6): largest difference"));
   CHECK(d.first()->relative == doctest::Approx(1. / 3));
   for (const char* file : {"a", "b"}) std::filesystem::remove(folder + file);
 }
@@ -171,7 +168,7 @@ TEST_CASE("first divergence: matching by module, call and joined axes; unmatched
   CHECK_FALSE(d.compared[2].differs);
   CHECK(d.first() == &d.compared[1]);
   CHECK(d.first()->call == 2);
-  CHECK(has(d.first()->line(), "output of up (call 2) (2, 3)"));
+  CHECK(contains(d.first()->line(), "output of up (call 2) (2, 3)"));
   CHECK(d.only_first == std::vector<std::string>{"output of mine"});
   CHECK(d.only_second == std::vector<std::string>{"gradient of theirs"});
   CHECK(d.other_shapes == std::vector<std::string>{"output of flat (2, 3) and (6,)"});
@@ -179,10 +176,8 @@ TEST_CASE("first divergence: matching by module, call and joined axes; unmatched
 
 TEST_CASE("first divergence: NaN against a number; files that are not recordings") {
   auto one = [](double v) { return SafeTensors{{{"output/0/x", full({2}, v)}}, {}}; };
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(first_divergence(one(1), one(nan)).first()->max_abs ==
-        std::numeric_limits<double>::infinity());
-  CHECK(first_divergence(one(nan), one(nan)).first() == nullptr);
+  CHECK(first_divergence(one(1), one(test::kNan)).first()->max_abs == test::kInf);
+  CHECK(first_divergence(one(test::kNan), one(test::kNan)).first() == nullptr);
   const SafeTensors empty{{{"output/0/x", zeros({0, 3})}}, {}};
   CHECK(first_divergence(empty, empty).first() == nullptr);
   for (const char* name : {"up.weight", "output/x/up", "output/1", "outputs/1/up"}) {

@@ -8,22 +8,12 @@
 
 namespace tern::test_pairs {
 using namespace tern::datasets;
-using test::TempDir;
+using test::TempDir, test::io_error;
 using test::write_file;
 
 namespace {
 
 /// The text of the IoError that `read` throws.
-template <class F>
-std::string error_of(F read) {
-  try {
-    read();
-  } catch (const IoError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 }  // namespace
 
 TEST_CASE("lines: ends, byte order mark, gzip") {
@@ -43,27 +33,27 @@ TEST_CASE("lines: read_text keeps line ends; long and invalid texts are errors")
   const std::string text = "one\r\n\ntwo\t\u00e9";
   CHECK(read_text(write_file(dir / "a", "\xEF\xBB\xBF" + text)) == text);
   CHECK(read_text(write_file(dir / "a.gz", test::gzip(text))) == text);
-  CHECK(error_of([&] { read_text(write_file(dir / "e", "")); }) == dir / "e: the file is empty");
-  CHECK(error_of([&] { read_text(write_file(dir / "e", "\xEF\xBB\xBF")); }) ==
+  CHECK(io_error([&] { read_text(write_file(dir / "e", "")); }) == dir / "e: the file is empty");
+  CHECK(io_error([&] { read_text(write_file(dir / "e", "\xEF\xBB\xBF")); }) ==
         dir / "e: the file is empty");
-  CHECK(error_of([&] { read_text(write_file(dir / "b", "abc\xFF")); }).find("b: byte 4 is not") !=
+  CHECK(io_error([&] { read_text(write_file(dir / "b", "abc\xFF")); }).find("b: byte 4 is not") !=
         std::string::npos);
-  CHECK(error_of([&] { read_text(dir / "a", {.max_bytes = 5}); }) != "no error");
-  CHECK(error_of([&] { read_text(dir / "none"); }) != "no error");
+  CHECK(io_error([&] { read_text(dir / "a", {.max_bytes = 5}); }) != "");
+  CHECK(io_error([&] { read_text(dir / "none"); }) != "");
 }
 
 TEST_CASE("lines: empty files, invalid UTF-8 and long lines are clear errors") {
   TempDir dir;
-  CHECK(error_of([&] { read_lines(write_file(dir / "e", "")); }) == dir / "e: the file is empty");
-  CHECK(error_of([&] { read_lines(write_file(dir / "e.gz", test::gzip(""))); }) ==
+  CHECK(io_error([&] { read_lines(write_file(dir / "e", "")); }) == dir / "e: the file is empty");
+  CHECK(io_error([&] { read_lines(write_file(dir / "e.gz", test::gzip(""))); }) ==
         dir / "e.gz: the file is empty");
-  CHECK(error_of([&] {
+  CHECK(io_error([&] {
           read_lines(write_file(dir / "l", "ok\nno \xE9t\xE9\n"));
         }).starts_with(dir / "l: line 2 is not valid UTF-8 (byte 4 of the line)"));
-  CHECK(error_of([&] {
+  CHECK(io_error([&] {
           read_lines(write_file(dir / "b", std::string(3 << 20, 'x')));
         }).starts_with(dir / "b: line 1 is longer than 1048576 bytes"));
-  CHECK(error_of([&] { read_lines(dir / "missing"); }).find("missing") != std::string::npos);
+  CHECK(io_error([&] { read_lines(dir / "missing"); }).find("missing") != std::string::npos);
   std::string cut = test::gzip("some text\n");
   cut.resize(cut.size() - 3);
   CHECK_THROWS_AS(read_lines(write_file(dir / "cut.gz", cut)), IoError);
@@ -84,7 +74,7 @@ TEST_CASE("pairs: read_pairs_tsv ignores further columns") {
   CHECK(two.pairs == std::vector<SentencePair>{{"Va !", "Go."}, {"Cours\u202F!", "Run!"}});
   CHECK(two.report.summary() == "2 of 2 pairs");
 
-  CHECK(error_of([&] {
+  CHECK(io_error([&] {
           read_pairs_tsv(write_file(dir / "q", "a\tb\nno tab\n"));
         }).starts_with(dir / "q: line 2 has no TAB"));
   CHECK_THROWS_AS(read_pairs_tsv(path, {.first = -1}), Error);
@@ -105,7 +95,7 @@ TEST_CASE("pairs: read_pairs counts the pairs that it skips") {
 
   const auto shorter = write_file(dir / "short", "one\n");
   for (int64_t first : {0, 1})
-    CHECK(error_of([&] { read_pairs(de, shorter, {.first = first}); }) ==
+    CHECK(io_error([&] { read_pairs(de, shorter, {.first = first}); }) ==
           "the files are not aligned line by line: " + de + " has 4 lines, " + shorter + " has 1");
 }
 

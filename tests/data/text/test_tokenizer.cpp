@@ -17,7 +17,7 @@
 
 namespace tern::test_tokenizer {
 using namespace tern::datasets;
-using test::TempDir;
+using test::TempDir, test::io_error;
 
 namespace {
 
@@ -78,15 +78,6 @@ std::string random_unicode(Rng& rng) {
     if (c < 0xD800 || c > 0xDFFF) append_utf8(s, static_cast<char32_t>(c));
   }
   return s;
-}
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const IoError& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 }  // namespace
@@ -266,16 +257,16 @@ TEST_CASE("token files: damage is an IoError that names the file") {
       std::string bad = good;
       bad[i] = static_cast<char>(bad[i] ^ 1);
       test::write_file(broken, bad);
-      CHECK(error_of([&] { Tokenizer::load(broken); }).starts_with(broken + ": "));
+      CHECK(io_error([&] { Tokenizer::load(broken); }).starts_with(broken + ": "));
       test::write_file(broken, good.substr(0, i));
-      CHECK(error_of([&] { Tokenizer::load(broken); }).starts_with(broken + ": "));
+      CHECK(io_error([&] { Tokenizer::load(broken); }).starts_with(broken + ": "));
     }
   }
   Vocabulary({"a"}).save(path);
-  CHECK(error_of([&] { Bpe::load(path); }).find("'tern-vocabulary', not 'tern-bpe'") !=
+  CHECK(io_error([&] { Bpe::load(path); }).find("'tern-vocabulary', not 'tern-bpe'") !=
         std::string::npos);
   test::write_file(broken, R"({"format":"tern-bpe","version":2,"crc32":0,"content":{}})");
-  CHECK(error_of([&] { Bpe::load(broken); }).find("version is 2") != std::string::npos);
+  CHECK(io_error([&] { Bpe::load(broken); }).find("version is 2") != std::string::npos);
   test::write_file(broken, std::string(100000, '['));
   CHECK_THROWS_AS(Bpe::load(broken), IoError);
   CHECK_THROWS_AS(Bpe::load(dir / "missing"), IoError);

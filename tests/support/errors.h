@@ -1,0 +1,30 @@
+// The messages of errors, for tests of what they say.
+#pragma once
+
+#include <string>
+
+#include "tern/core/base/error.h"
+
+namespace tern::test {
+
+/// The message of the E that fn() throws; empty if it throws nothing. Other exceptions pass.
+template <class E = Error, class F>
+std::string error_of(F&& fn) {
+  try {
+    static_cast<void>(fn());
+  } catch (const E& e) {
+    return e.what();
+  }
+  return "";
+}
+
+template <class F>
+std::string io_error(F&& fn) {
+  return error_of<IoError>(fn);
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != text.npos;
+}
+
+}  // namespace tern::test

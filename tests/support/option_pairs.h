@@ -1,0 +1,36 @@
+// Options of a model in every pair of values, for tests that hold for any combination.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tern::test {
+
+template <class Options>
+struct Choice {
+  const char* name;
+  std::function<void(Options&)> apply;
+};
+
+/// The values of each option, except the default.
+template <class Options>
+using Choices = std::vector<std::vector<Choice<Options>>>;
+
+/// fn(name, options) for every value of every option, alone and with every value of every other,
+/// where the other options are those of `base`.
+template <class Options, class Fn>
+void for_pairs(const Options& base, const Choices<Options>& all, Fn&& fn) {
+  for (size_t i = 0; i < all.size(); ++i)
+    for (const Choice<Options>& a : all[i])
+      for (size_t j = i; j < all.size(); ++j)
+        for (const Choice<Options>& b : all[j]) {
+          if (i == j && &a != &b) continue;
+          Options o = base;
+          a.apply(o);
+          b.apply(o);
+          fn(std::string(a.name) + " + " + b.name, o);
+        }
+}
+
+}  // namespace tern::test
