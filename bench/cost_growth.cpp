@@ -8,8 +8,8 @@
 #include <cmath>
 #include <memory>
 
-#include "tern/apps/common/command_line.h"
-#include "tern/apps/common/training_options.h"
+#include "tern/apps/common/command_line/command_line.h"
+#include "tern/apps/common/training/training_options.h"
 #include "tern/bench/cases.h"
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/cpu.h"
@@ -17,7 +17,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/core/base/threads.h"
-#include "tern/core/ops/attention.h"
+#include "tern/core/ops/attention/attention.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tools/step_cost.h"
 #include "tern/models/gmlp_text.h"

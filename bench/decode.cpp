@@ -14,9 +14,9 @@
 #include <cstdio>
 #include <fstream>
 
-#include "tern/apps/common/command_line.h"
+#include "tern/apps/common/command_line/command_line.h"
 #include "tern/apps/translate/translator.h"
-#include "tern/data/text/lines.h"
+#include "tern/data/text/lines/lines.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 //   first_divergence torch.safetensors tern.safetensors
 #include <fmt/core.h>
 
-#include "tern/apps/common/command_line.h"
+#include "tern/apps/common/command_line/command_line.h"
 #include "tern/core/tools/recordings.h"
 
 namespace tern::bench {

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tern/apps/common/command_line.h"
-#include "tern/apps/common/training_options.h"
+#include "tern/apps/common/command_line/command_line.h"
+#include "tern/apps/common/training/training_options.h"
 #include "tern/bench/cases.h"
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/cpu.h"

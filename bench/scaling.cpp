@@ -14,7 +14,7 @@
 #include <map>
 #include <thread>
 
-#include "tern/apps/common/command_line.h"
+#include "tern/apps/common/command_line/command_line.h"
 #include "tern/bench/cases.h"
 #include "tern/bench/loop_times.h"
 #include "tern/core/base/threads.h"

@@ -1,5 +1,6 @@
 // GPT-2 and Llama (models/gpt.h) for fast decoding: weights are packed once, in f32, bf16 or as
-// int8 with a scale per output (core/ops/packed_linear.h), and several texts are decoded together.
+// int8 with a scale per output (core/ops/products/packed_linear.h), and several texts are decoded
+// together.
 //
 //   decoding::PackedGpt packed(std::move(model), PackedType::int8);
 //   auto texts = packed.texts();
@@ -18,7 +19,7 @@
 #include <span>
 #include <vector>
 
-#include "tern/core/ops/packed_linear.h"
+#include "tern/core/ops/products/packed_linear.h"
 #include "tern/decode/step_model.h"
 #include "tern/models/gpt.h"
 

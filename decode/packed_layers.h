@@ -1,13 +1,13 @@
-// Layers with packed weights (core/ops/packed_linear.h) for decoding. They work on pointers to rows
-// of f32, without tensors, tape or allocations. The bits of a row do not depend on other rows.
-// Inside of decode only.
+// Layers with packed weights (core/ops/products/packed_linear.h) for decoding. They work on
+// pointers to rows of f32, without tensors, tape or allocations. The bits of a row do not depend on
+// other rows. Inside of decode only.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "tern/core/ops/packed_linear.h"
+#include "tern/core/ops/products/packed_linear.h"
 #include "tern/decode/continuous_batching.h"
 #include "tern/decode/token_scan.h"
 #include "tern/nn/multihead_attention.h"

@@ -1,5 +1,5 @@
 // The Transformer for fast decoding: weights are packed once, in f32, bf16 or as int8 with a scale
-// per output (core/ops/packed_linear.h), and sentences are decoded in slots
+// per output (core/ops/products/packed_linear.h), and sentences are decoded in slots
 // (continuous_batching.h).
 //
 //   decoding::PackedTransformer packed(model, PackedType::int8);
@@ -16,7 +16,7 @@
 
 #include <memory>
 
-#include "tern/core/ops/packed_linear.h"
+#include "tern/core/ops/products/packed_linear.h"
 #include "tern/decode/continuous_batching.h"
 #include "tern/models/transformer.h"
 

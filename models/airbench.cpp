@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "tern/core/base/error.h"
-#include "tern/core/ops/pooling.h"
+#include "tern/core/ops/convolution/pooling.h"
 #include "tern/nn/init.h"
 
 namespace tern::models {

@@ -2,7 +2,7 @@
 // target's embeddings are computed for all steps at once.
 #include "tern/models/bahdanau.h"
 
-#include "tern/core/ops/additive.h"
+#include "tern/core/ops/attention/additive.h"
 
 namespace tern::models {
 namespace {

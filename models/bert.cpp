@@ -2,7 +2,7 @@
 // masks. Files: bert_load.cpp.
 #include "tern/models/bert.h"
 
-#include "tern/core/ops/heads.h"
+#include "tern/core/ops/attention/heads.h"
 #include "tern/core/tape/autograd.h"
 
 namespace tern::models {

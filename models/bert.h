@@ -12,7 +12,7 @@
 //
 //   Rng rng(1);
 //   models::Bert model(models::bert_options("tiny"), rng);
-//   for (datasets::BertBatch& b : loader) {                  // data/text/bert_loader.h
+//   for (datasets::BertBatch& b : loader) {                  // data/text/documents/bert_loader.h
 //     models::BertLoss loss = models::pretraining_loss(
 //         model, {b.tokens, b.segments, nn::Mask::lengths(b.lengths)},
 //         {b.places, b.words, b.next});

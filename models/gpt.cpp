@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "tern/core/ops/attention/heads.h"
 #include "tern/core/ops/fused.h"
-#include "tern/core/ops/heads.h"
 #include "tern/core/tape/op.h"
 
 namespace tern::models {

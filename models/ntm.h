@@ -1,6 +1,6 @@
 // Neural Turing Machine (Graves, Wayne & Danihelka 2014): a recurrent controller with a memory that
 // it addresses by content and by location. B sequences, T steps, C controller units, N locations of
-// width M, R reading and W writing heads. Equations of the memory: core/ops/ntm.h.
+// width M, R reading and W writing heads. Equations of the memory: core/ops/recurrent/ntm.h.
 //
 //   controller  h_t = LSTM([x_t; r_{t-1}]),  or tanh(W [x_t; r_{t-1}] + b), which has no state
 //   heads       a linear layer each of h_t: key | beta | gate | shift | gamma, then erase | add
@@ -18,7 +18,7 @@
 #include <optional>
 #include <vector>
 
-#include "tern/core/ops/ntm.h"
+#include "tern/core/ops/recurrent/ntm.h"
 #include "tern/nn/nn.h"
 
 namespace tern::models {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tern/core/ops/einsum.h"
+#include "tern/core/ops/einsum/einsum.h"
 #include "tern/core/tape/autograd.h"
 
 namespace tern::models {

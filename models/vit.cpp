@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "tern/core/ops/heads.h"
+#include "tern/core/ops/attention/heads.h"
 #include "tern/core/tape/op.h"
 
 namespace tern::models {

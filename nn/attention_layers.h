@@ -9,7 +9,7 @@
 
 #include <utility>
 
-#include "tern/core/ops/additive.h"
+#include "tern/core/ops/attention/additive.h"
 #include "tern/nn/conv.h"
 #include "tern/nn/dropout.h"
 #include "tern/nn/linear.h"

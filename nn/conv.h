@@ -2,7 +2,7 @@
 // convolution's `padding` is filled: zeros, reflect, replicate or circular.
 #pragma once
 
-#include "tern/core/ops/conv.h"
+#include "tern/core/ops/convolution/conv.h"
 #include "tern/nn/linear.h"
 
 namespace tern::nn {

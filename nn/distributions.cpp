@@ -6,8 +6,8 @@
 #include <limits>
 #include <numbers>
 
-#include "tern/core/ops/indexing.h"
-#include "tern/core/ops/statistics.h"
+#include "tern/core/ops/indexing/indexing.h"
+#include "tern/core/ops/statistics/statistics.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 

@@ -2,7 +2,7 @@
 #include "tern/nn/dropout.h"
 
 #include "tern/core/ops/fused.h"
-#include "tern/core/ops/residual.h"
+#include "tern/core/ops/normalisation/residual.h"
 
 namespace tern::nn {
 namespace {

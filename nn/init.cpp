@@ -8,8 +8,8 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
-#include "tern/core/ops/conv.h"
-#include "tern/core/ops/linalg.h"
+#include "tern/core/ops/convolution/conv.h"
+#include "tern/core/ops/linalg/linalg.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 

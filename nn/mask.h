@@ -10,7 +10,7 @@
 
 #include <vector>
 
-#include "tern/core/ops/attention.h"
+#include "tern/core/ops/attention/attention.h"
 #include "tern/core/ops/ops.h"
 
 namespace tern::nn {

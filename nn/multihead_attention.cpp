@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tern/core/ops/heads.h"
+#include "tern/core/ops/attention/heads.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
 #include "tern/core/tape/record.h"

@@ -4,8 +4,8 @@
 #include <initializer_list>
 #include <optional>
 
+#include "tern/core/ops/normalisation/residual.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/ops/residual.h"
 #include "tern/nn/dropout.h"
 #include "tern/nn/linear.h"
 #include "tern/nn/training_mode.h"

@@ -1,9 +1,9 @@
-// Pooling layers, for Sequential. Functions and options are in core/ops/pooling.h:
+// Pooling layers, for Sequential. Functions and options are in core/ops/convolution/pooling.h:
 //   nn::MaxPool2d pool({.kernel = 3, .stride = 2, .padding = 1});
 //   nn::AdaptiveAvgPool2d head(1);   // (B, C, H, W) -> (B, C, 1, 1)
 #pragma once
 
-#include "tern/core/ops/pooling.h"
+#include "tern/core/ops/convolution/pooling.h"
 
 namespace tern::nn {
 namespace detail {

@@ -1,13 +1,13 @@
-// Layers that resize images, for Sequential. Functions and options are in core/ops/interpolate.h,
-// conv.h and padding.h:
+// Layers that resize images, for Sequential. Functions and options are in
+// core/ops/convolution/interpolate.h, conv.h and padding.h:
 //   nn::Upsample up({.scale_factor = 2, .mode = Interpolation::bilinear});
 //   nn::Pad around({1, 1, 1, 1}, PaddingMode::reflect);   // torch.nn.ReflectionPad2d(1)
 #pragma once
 
-#include "tern/core/ops/conv.h"
-#include "tern/core/ops/interpolate.h"
+#include "tern/core/ops/convolution/conv.h"
+#include "tern/core/ops/convolution/interpolate.h"
+#include "tern/core/ops/convolution/padding.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/ops/padding.h"
 #include "tern/nn/pooling.h"
 
 namespace tern::nn {

@@ -1,5 +1,5 @@
 // RNN, GRU and LSTM over layers and directions with padded sequences, and their single-step cells.
-// The loop over time is in core/ops/rnn.h.
+// The loop over time is in core/ops/recurrent/rnn.h.
 #include "tern/nn/rnn.h"
 
 #include <cmath>

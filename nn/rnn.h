@@ -1,5 +1,6 @@
 // Recurrent networks, as torch.nn's RNN, GRU and LSTM (batch_first), and their cells. Equations and
-// gate order: core/ops/rnn.h. B batch, T steps, C inputs, H units, L layers, D directions (1 or 2).
+// gate order: core/ops/recurrent/rnn.h. B batch, T steps, C inputs, H units, L layers, D directions
+// (1 or 2).
 //
 //   nn::Lstm lstm(64, 128, rng, {.layers = 2, .bidirectional = true});
 //   auto [y, state] = lstm(x, {.lengths = lengths});   // x (B,T,64) -> y (B,T,256)
@@ -18,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/core/ops/rnn.h"
+#include "tern/core/ops/recurrent/rnn.h"
 #include "tern/nn/dropout.h"
 #include "tern/nn/linear.h"
 #include "tern/nn/moved_mark.h"

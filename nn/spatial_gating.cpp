@@ -2,8 +2,8 @@
 // attention of aMLP.
 #include "tern/nn/spatial_gating.h"
 
+#include "tern/core/ops/attention/heads.h"
 #include "tern/core/ops/fused.h"
-#include "tern/core/ops/heads.h"
 #include "tern/core/tape/op.h"
 #include "tern/core/tape/substitution.h"
 #include "tern/nn/init.h"

@@ -32,7 +32,8 @@
 // of an arbitrary module. Alternatives:
 // - LinearHook below, for the results of linear() with a weight of a module;
 // - a bias replaced by bias + v, for a vector that is added to every output;
-// - on_gradient (core/ops/gradient_hook.h), for the gradient of a weight or of any tensor;
+// - on_gradient (core/ops/gradients/gradient_hook.h), for the gradient of a weight or of any
+//   tensor;
 // - a struct that wraps and calls a layer, your own or one in an AnyLayer;
 // - ActivationRecorder and Observer (core/tape/op.h), which see all results and change none.
 #pragma once

@@ -6,13 +6,13 @@
 #include <cmath>
 #include <utility>
 
-#include "tern/apps/common/board.h"
+#include "tern/apps/common/pages/board.h"
 #include "tern/apps/lm/fill.h"
 #include "tern/apps/lm/report.h"
 #include "tern/apps/lm/score.h"
 #include "tern/apps/lm/training.h"
 #include "tern/core/base/error.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
 
 namespace tern::apps::lm {
 namespace {

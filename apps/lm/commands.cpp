@@ -8,10 +8,10 @@
 #include <ostream>
 #include <utility>
 
-#include "tern/apps/common/attention.h"
-#include "tern/apps/common/folder.h"
-#include "tern/apps/common/standard_streams.h"
-#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/common/pages/attention.h"
+#include "tern/apps/common/process/standard_streams.h"
+#include "tern/apps/common/training/folder.h"
+#include "tern/apps/common/training/weights_fit.h"
 #include "tern/apps/lm/document_marks.h"
 #include "tern/apps/lm/fill.h"
 #include "tern/apps/lm/folder.h"
@@ -22,8 +22,8 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/data/loading/text_decoder.h"
-#include "tern/data/text/lines.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/lines/lines.h"
+#include "tern/data/text/unicode/unicode.h"
 #include "tern/train/interrupt.h"
 #include "tern/train/progress.h"
 

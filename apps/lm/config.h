@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/training_options.h"
+#include "tern/apps/common/training/training_options.h"
 
 namespace tern::apps::lm {
 
@@ -60,7 +60,7 @@ inline bool is_demo(const TrainConfig& c) { return c.text.empty(); }
 /// The defaults for these stories: about a minute of training on two cores.
 TrainConfig story_defaults(TrainConfig config);
 
-/// Lists the settings of a configuration (apps/common/settings.h).
+/// Lists the settings of a configuration (apps/common/command_line/settings.h).
 void settings(Settings& settings, ModelConfig& config);
 void settings(Settings& settings, TrainConfig& config);
 /// Error if settings contradict each other.

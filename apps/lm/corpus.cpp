@@ -20,9 +20,9 @@
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/base/error.h"
 #include "tern/data/loading/hidden.h"
-#include "tern/data/text/lines.h"
-#include "tern/data/text/text_reader.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/lines/lines.h"
+#include "tern/data/text/lines/text_reader.h"
+#include "tern/data/text/unicode/unicode.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::lm {

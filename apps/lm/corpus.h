@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "tern/apps/lm/config.h"
-#include "tern/data/text/bert_loader.h"
-#include "tern/data/text/byte_bpe.h"
-#include "tern/data/text/window_loader.h"
+#include "tern/data/text/bpe/byte_bpe.h"
+#include "tern/data/text/documents/bert_loader.h"
+#include "tern/data/text/stream/window_loader.h"
 
 namespace tern::apps::lm {
 

@@ -9,12 +9,12 @@
 #include <string_view>
 #include <utility>
 
-#include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/document_marks.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_value.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::lm {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/common/training/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/models/gmlp_text.h"

@@ -5,14 +5,14 @@
 
 #include <filesystem>
 
-#include "tern/apps/common/folder.h"
-#include "tern/apps/common/train_program.h"
-#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/common/training/folder.h"
+#include "tern/apps/common/training/train_program.h"
+#include "tern/apps/common/training/weights_fit.h"
 #include "tern/apps/lm/transformers_config.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/reading.h"
 #include "tern/core/io/safetensors.h"
-#include "tern/data/text/lines.h"
+#include "tern/data/text/lines/lines.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::lm {

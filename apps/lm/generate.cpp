@@ -8,7 +8,7 @@
 #include "tern/apps/lm/corpus.h"
 #include "tern/core/base/error.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
 #include "tern/decode/sampling.h"
 
 namespace tern::apps::lm {

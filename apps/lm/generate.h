@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tern/apps/lm/family.h"
-#include "tern/data/text/byte_bpe.h"
+#include "tern/data/text/bpe/byte_bpe.h"
 
 namespace tern::apps::lm {
 

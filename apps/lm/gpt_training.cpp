@@ -6,7 +6,7 @@
 #include <numbers>
 #include <utility>
 
-#include "tern/apps/common/board.h"
+#include "tern/apps/common/pages/board.h"
 #include "tern/apps/lm/generate.h"
 #include "tern/apps/lm/report.h"
 #include "tern/apps/lm/score.h"

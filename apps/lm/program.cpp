@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/training.h"
 #include "tern/core/base/error.h"

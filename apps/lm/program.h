@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/train_program.h"
+#include "tern/apps/common/training/train_program.h"
 #include "tern/apps/lm/config.h"
 #include "tern/apps/lm/generate.h"
 

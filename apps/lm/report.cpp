@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "tern/apps/common/attention.h"
-#include "tern/apps/common/heatmap.h"
-#include "tern/apps/common/html.h"
+#include "tern/apps/common/pages/attention.h"
+#include "tern/apps/common/pages/heatmap.h"
+#include "tern/apps/common/pages/html.h"
 #include "tern/core/tape/autograd.h"
 
 namespace tern::apps::lm {

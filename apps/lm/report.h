@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/attention.h"
-#include "tern/apps/common/run_page.h"
+#include "tern/apps/common/pages/attention.h"
+#include "tern/apps/common/pages/run_page.h"
 #include "tern/apps/lm/family.h"
 #include "tern/apps/lm/fill.h"
-#include "tern/data/text/byte_bpe.h"
+#include "tern/data/text/bpe/byte_bpe.h"
 
 namespace tern::apps::lm {
 

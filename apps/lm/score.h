@@ -10,7 +10,7 @@
 
 #include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/family.h"
-#include "tern/data/text/bert_loader.h"
+#include "tern/data/text/documents/bert_loader.h"
 #include "tern/dist/world.h"
 #include "tern/models/bert.h"
 #include "tern/train/interrupt.h"

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/run_page.h"
-#include "tern/apps/common/standard_streams.h"
-#include "tern/apps/common/train_program.h"
-#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/common/pages/run_page.h"
+#include "tern/apps/common/process/standard_streams.h"
+#include "tern/apps/common/training/train_program.h"
+#include "tern/apps/common/training/weights_fit.h"
 #include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/core/tape/autograd.h"

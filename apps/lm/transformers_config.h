@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tern/apps/lm/config.h"
-#include "tern/data/text/wordpiece.h"
+#include "tern/data/text/wordpiece/wordpiece.h"
 #include "tern/models/bert.h"
 
 namespace tern::apps::lm {

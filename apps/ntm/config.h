@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/training_options.h"
+#include "tern/apps/common/training/training_options.h"
 #include "tern/core/base/ceil_div.h"
 #include "tern/data/tasks/sequence_tasks.h"
 #include "tern/models/ntm.h"
@@ -45,7 +45,7 @@ struct NtmConfig : TrainingOptions {
   int64_t steps_of(int64_t n) const;
 };
 
-/// Lists the settings (apps/common/settings.h).
+/// Lists the settings (apps/common/command_line/settings.h).
 void settings(Settings& settings, NtmConfig& config);
 /// Error if settings contradict each other.
 void check_config(const NtmConfig& config);

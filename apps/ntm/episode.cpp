@@ -2,7 +2,7 @@
 // pictures.
 #include <fmt/format.h>
 
-#include "tern/apps/common/attention.h"
+#include "tern/apps/common/pages/attention.h"
 #include "tern/apps/ntm/report.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"

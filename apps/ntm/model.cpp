@@ -1,7 +1,7 @@
 // Makes the network of a configuration, and loads the weights of the best epoch.
 #include "tern/apps/ntm/model.h"
 
-#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/common/training/weights_fit.h"
 #include "tern/core/base/rng.h"
 
 namespace tern::apps::ntm {

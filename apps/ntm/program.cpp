@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "tern/apps/common/attention.h"
-#include "tern/apps/common/folder.h"
-#include "tern/apps/common/standard_streams.h"
-#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/common/pages/attention.h"
+#include "tern/apps/common/process/standard_streams.h"
+#include "tern/apps/common/training/folder.h"
+#include "tern/apps/common/training/weights_fit.h"
 #include "tern/apps/ntm/report.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/shape_only.h"

@@ -1,11 +1,12 @@
-// The program ntm: its commands, and its training for the driver (apps/common/train_program.h).
+// The program ntm: its commands, and its training for the driver
+// (apps/common/training/train_program.h).
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/train_program.h"
+#include "tern/apps/common/training/train_program.h"
 #include "tern/apps/ntm/training.h"
 
 namespace tern::apps::ntm {

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "tern/apps/common/attention.h"
-#include "tern/apps/common/chart.h"
-#include "tern/apps/common/heatmap.h"
+#include "tern/apps/common/pages/attention.h"
+#include "tern/apps/common/pages/chart.h"
+#include "tern/apps/common/pages/heatmap.h"
 
 namespace tern::apps::ntm {
 namespace {

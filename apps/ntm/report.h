@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/attention.h"
-#include "tern/apps/common/html.h"
-#include "tern/apps/common/run_page.h"
+#include "tern/apps/common/pages/attention.h"
+#include "tern/apps/common/pages/html.h"
+#include "tern/apps/common/pages/run_page.h"
 #include "tern/apps/ntm/evaluate.h"
 
 namespace tern::apps::ntm {

@@ -7,7 +7,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "tern/apps/common/board.h"
+#include "tern/apps/common/pages/board.h"
 #include "tern/apps/ntm/report.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "tern/apps/common/launch.h"
+#include "tern/apps/common/training/launch.h"
 #include "tern/apps/ntm/evaluate.h"
 #include "tern/optim/optimizer.h"
 #include "tern/train/loop.h"

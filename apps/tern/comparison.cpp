@@ -13,10 +13,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "tern/apps/common/chart.h"
-#include "tern/apps/common/folder.h"
-#include "tern/apps/common/html.h"
-#include "tern/apps/common/run_page.h"
+#include "tern/apps/common/pages/chart.h"
+#include "tern/apps/common/pages/html.h"
+#include "tern/apps/common/pages/run_page.h"
+#include "tern/apps/common/training/folder.h"
 #include "tern/apps/tern/scores.h"
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_text.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/command_line.h"
-#include "tern/apps/common/run_record.h"
+#include "tern/apps/common/command_line/command_line.h"
+#include "tern/apps/common/training/run_record.h"
 #include "tern/train/run_log.h"
 
 namespace tern::apps::program {

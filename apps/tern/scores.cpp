@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "tern/apps/common/html.h"
-#include "tern/apps/common/run_page.h"
+#include "tern/apps/common/pages/html.h"
+#include "tern/apps/common/pages/run_page.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::program {

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/common/training/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/shape_only.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/training_options.h"
+#include "tern/apps/common/training/training_options.h"
 #include "tern/data/images/labelled_pictures.h"
 
 namespace tern::apps::train_cifar {
@@ -41,7 +41,7 @@ struct TrainOptions : TrainingOptions {
 /// Options for reading pictures from folders.
 datasets::FolderReading folder_reading(const TrainOptions& options);
 
-/// Lists the settings (apps/common/settings.h).
+/// Lists the settings (apps/common/command_line/settings.h).
 void settings(Settings& settings, TrainOptions& options);
 /// Error if settings contradict each other.
 void check_config(const TrainOptions& options);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/launch.h"
+#include "tern/apps/common/training/launch.h"
 #include "tern/apps/train_cifar/report.h"
 #include "tern/apps/train_cifar/training.h"
 

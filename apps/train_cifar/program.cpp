@@ -8,10 +8,10 @@
 #include <iostream>
 #include <utility>
 
-#include "tern/apps/common/folder.h"
-#include "tern/apps/common/run_page.h"
-#include "tern/apps/common/standard_streams.h"
-#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/common/pages/run_page.h"
+#include "tern/apps/common/process/standard_streams.h"
+#include "tern/apps/common/training/folder.h"
+#include "tern/apps/common/training/weights_fit.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/reading.h"

@@ -1,5 +1,5 @@
 // The program train_cifar: its flags, and its training for the driver
-// (apps/common/train_program.h).
+// (apps/common/training/train_program.h).
 #pragma once
 
 #include <iosfwd>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tern/apps/common/train_program.h"
+#include "tern/apps/common/training/train_program.h"
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/predict.h"
 

@@ -9,7 +9,7 @@
 #include <functional>
 #include <numeric>
 
-#include "tern/apps/common/heatmap.h"
+#include "tern/apps/common/pages/heatmap.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/html.h"
-#include "tern/apps/common/run_page.h"
+#include "tern/apps/common/pages/html.h"
+#include "tern/apps/common/pages/run_page.h"
 #include "tern/models/heatmaps.h"
 
 namespace tern::apps::train_cifar {

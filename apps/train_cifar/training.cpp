@@ -8,8 +8,8 @@
 #include <cmath>
 #include <utility>
 
-#include "tern/apps/common/board.h"
-#include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/pages/board.h"
+#include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/train_cifar/report.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"

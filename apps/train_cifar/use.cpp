@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <ostream>
 
-#include "tern/apps/common/folder.h"
-#include "tern/apps/common/standard_streams.h"
-#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/common/process/standard_streams.h"
+#include "tern/apps/common/training/folder.h"
+#include "tern/apps/common/training/weights_fit.h"
 #include "tern/apps/train_cifar/program.h"
 #include "tern/core/base/error.h"
 #include "tern/train/progress.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "tern/core/base/error.h"
-#include "tern/core/ops/padding.h"
+#include "tern/core/ops/convolution/padding.h"
 
 namespace tern::apps::train_cifar {
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "tern/apps/translate/training.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
 
 namespace tern::apps::translate {
 namespace {

@@ -8,17 +8,17 @@
 #include <filesystem>
 #include <ostream>
 
-#include "tern/apps/common/html.h"
-#include "tern/apps/common/standard_streams.h"
-#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/common/pages/html.h"
+#include "tern/apps/common/process/standard_streams.h"
+#include "tern/apps/common/training/weights_fit.h"
 #include "tern/apps/translate/input.h"
 #include "tern/apps/translate/program.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/io/safetensors.h"
-#include "tern/data/text/lexicon.h"
-#include "tern/data/text/lines.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/lines/lines.h"
+#include "tern/data/text/pairs/lexicon.h"
+#include "tern/data/text/unicode/unicode.h"
 #include "tern/train/progress.h"
 #include "tern/train/run_lock.h"
 

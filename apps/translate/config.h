@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/training_options.h"
+#include "tern/apps/common/training/training_options.h"
 
 namespace tern::apps::translate {
 
@@ -56,7 +56,7 @@ struct TrainConfig : TrainingOptions {
   }
 };
 
-/// Lists the settings (apps/common/settings.h).
+/// Lists the settings (apps/common/command_line/settings.h).
 void settings(Settings& settings, TrainConfig& config);
 /// Error if settings contradict each other.
 void check_config(const TrainConfig& config);

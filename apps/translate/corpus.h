@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tern/apps/translate/config.h"
-#include "tern/data/text/pair_loader.h"
+#include "tern/data/text/pairs/pair_loader.h"
 
 namespace tern::apps::translate {
 
@@ -18,7 +18,7 @@ struct PairFiles {
 };
 
 /// Reads the files of the configuration, or generates pairs. Holds some out for validation if no
-/// files are given for that. IoError as data/text/pairs.h.
+/// files are given for that. IoError as data/text/pairs/pairs.h.
 PairFiles read_pair_files(const TrainConfig& config);
 
 /// n different pairs of made-up English sentences with their French translations, for trying models

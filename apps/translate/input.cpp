@@ -11,10 +11,10 @@
 #include <cstring>
 #include <utility>
 
-#include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/process/standard_streams.h"
 #include "tern/core/base/error.h"
-#include "tern/data/text/sentences.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
+#include "tern/data/text/words/sentences.h"
 
 namespace tern::apps::translate {
 namespace {

@@ -10,13 +10,13 @@
 
 #include "tern/apps/translate/translator.h"
 #include "tern/data/loading/text_decoder.h"
-#include "tern/data/text/coverage.h"
-#include "tern/data/text/lines.h"
+#include "tern/data/text/lines/lines.h"
+#include "tern/data/text/tokenizer/coverage.h"
 
 namespace tern::apps::translate {
 
 /// Reads lines from standard input or another file descriptor, with the line ends, encodings and
-/// longest line of data/text/lines.h.
+/// longest line of data/text/lines/lines.h.
 class LineReader {
  public:
   explicit LineReader(int file) : file_(file) {}

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tern/apps/translate/config.h"
-#include "tern/data/text/pair_loader.h"
+#include "tern/data/text/pairs/pair_loader.h"
 #include "tern/models/bahdanau.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/transformer.h"

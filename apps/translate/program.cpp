@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <iostream>
 
-#include "tern/apps/common/folder.h"
-#include "tern/apps/common/standard_streams.h"
-#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/common/process/standard_streams.h"
+#include "tern/apps/common/training/folder.h"
+#include "tern/apps/common/training/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/core/base/terminal_text.h"

@@ -1,12 +1,12 @@
 // The program translate: its commands, and its training for the driver
-// (apps/common/train_program.h).
+// (apps/common/training/train_program.h).
 #pragma once
 
 #include <iosfwd>
 #include <memory>
 #include <string>
 
-#include "tern/apps/common/train_program.h"
+#include "tern/apps/common/training/train_program.h"
 #include "tern/apps/translate/choose.h"
 #include "tern/apps/translate/training.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tern/apps/translate/model.h"
-#include "tern/data/text/lexicon.h"
+#include "tern/data/text/pairs/lexicon.h"
 #include "tern/decode/packed_transformer.h"
 #include "tern/decode/step_model.h"
 

@@ -9,8 +9,8 @@
 #include <numeric>
 #include <span>
 
-#include "tern/apps/common/board.h"
-#include "tern/apps/common/html.h"
+#include "tern/apps/common/pages/board.h"
+#include "tern/apps/common/pages/html.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/train/progress.h"

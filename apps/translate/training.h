@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "tern/apps/common/run_page.h"
+#include "tern/apps/common/pages/run_page.h"
 #include "tern/apps/translate/translator.h"
 #include "tern/optim/optimizer.h"
 #include "tern/train/loop.h"

@@ -8,16 +8,16 @@
 #include <filesystem>
 #include <sstream>
 
-#include "tern/apps/common/folder.h"
-#include "tern/apps/common/train_program.h"
-#include "tern/apps/common/weights_fit.h"
+#include "tern/apps/common/training/folder.h"
+#include "tern/apps/common/training/train_program.h"
+#include "tern/apps/common/training/weights_fit.h"
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/reading.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
 #include "tern/dist/shared_work.h"
 
 namespace tern::apps::translate {

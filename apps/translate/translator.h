@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/attention.h"
+#include "tern/apps/common/pages/attention.h"
 #include "tern/apps/translate/corpus.h"
 #include "tern/apps/translate/search.h"
 #include "tern/data/scores/bleu.h"

@@ -1,4 +1,4 @@
-// Checks that text is valid UTF-8. data/text/unicode.h has more functions for Unicode text.
+// Checks that text is valid UTF-8. data/text/unicode/unicode.h has more functions for Unicode text.
 #pragma once
 
 #include <cstddef>

@@ -10,13 +10,13 @@
 
 #include <vector>
 
-#include "tern/core/ops/attention.h"
-#include "tern/core/ops/conv.h"
-#include "tern/core/ops/linear_scan.h"
-#include "tern/core/ops/ntm.h"
+#include "tern/core/ops/attention/attention.h"
+#include "tern/core/ops/convolution/conv.h"
+#include "tern/core/ops/normalisation/residual.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/ops/residual.h"
-#include "tern/core/ops/rnn.h"
+#include "tern/core/ops/recurrent/ntm.h"
+#include "tern/core/ops/recurrent/rnn.h"
+#include "tern/core/ops/scans/linear_scan.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 #include "tern/core/tape/segment.h"

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "tern/core/ops/write.h"
+#include "tern/core/ops/creation/write.h"
 
 namespace tern::detail {
 

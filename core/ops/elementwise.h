@@ -17,7 +17,7 @@
 
 #include <array>
 
-#include "tern/core/kernels/elementwise.h"
+#include "tern/core/kernels/elementwise/elementwise.h"
 #include "tern/core/ops/kernel_inputs.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"

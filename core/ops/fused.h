@@ -40,10 +40,10 @@
 #include <array>
 #include <utility>
 
-#include "tern/core/kernels/elementwise_many.h"
+#include "tern/core/kernels/elementwise/elementwise_many.h"
 #include "tern/core/ops/elementwise.h"
-#include "tern/core/ops/fused_sketch.h"
-#include "tern/core/ops/fused_words.h"
+#include "tern/core/ops/elementwise/fused_sketch.h"
+#include "tern/core/ops/elementwise/fused_words.h"
 
 namespace tern {
 namespace detail::fusion {

@@ -4,8 +4,8 @@
 #include <array>
 #include <span>
 
-#include "tern/core/kernels/elementwise.h"
-#include "tern/core/kernels/elementwise_many.h"
+#include "tern/core/kernels/elementwise/elementwise.h"
+#include "tern/core/kernels/elementwise/elementwise_many.h"
 #include "tern/core/kernels/loops.h"
 #include "tern/core/tape/record.h"
 #include "tern/core/tensor/tensor.h"

@@ -27,10 +27,10 @@
 #include <utility>
 #include <vector>
 
-#include "tern/core/ops/axis_slice.h"
-#include "tern/core/ops/compare.h"
-#include "tern/core/ops/nested_numbers.h"
+#include "tern/core/ops/creation/nested_numbers.h"
+#include "tern/core/ops/elementwise/compare.h"
 #include "tern/core/ops/scalar.h"
+#include "tern/core/ops/shape/axis_slice.h"
 #include "tern/core/tensor/tensor.h"
 
 namespace tern {

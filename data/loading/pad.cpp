@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "tern/core/ops/padding.h"
+#include "tern/core/ops/convolution/padding.h"
 
 namespace tern::datasets::detail {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tern/core/base/error.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
 
 namespace tern::datasets {
 namespace {

@@ -1,6 +1,6 @@
 // Tokenises a sentence for BLEU: by the rules of mteval-v13a, by characters, or by words.
 #include "tern/data/scores/bleu.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
 
 namespace tern::datasets {
 namespace {

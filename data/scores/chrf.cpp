@@ -5,7 +5,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/data/scores/bleu.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
 
 namespace tern::datasets {
 namespace {

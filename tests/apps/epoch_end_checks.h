@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <string>
 
-#include "tern/apps/common/run_record.h"
-#include "tern/apps/common/training_options.h"
+#include "tern/apps/common/training/run_record.h"
+#include "tern/apps/common/training/training_options.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/train/run_folder.h"
 #include "tern/train/run_log.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/training_options.h"
+#include "tern/apps/common/training/training_options.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/train/checkpoint.h"

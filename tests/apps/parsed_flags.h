@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/command_line.h"
+#include "tern/apps/common/command_line/command_line.h"
 
 namespace tern::test {
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/losses.h"
+#include "tern/core/ops/losses/losses.h"
 #include "tern/decode/ctc.h"
 #include "tern/tests/support/tensors.h"
 #include "tern/tests/support/threads.h"

@@ -21,7 +21,7 @@
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/threads.h"
-#include "tern/core/ops/gradient_hook.h"
+#include "tern/core/ops/gradients/gradient_hook.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/dist/gradient_sum.h"

@@ -1,8 +1,8 @@
 // Fuzzes the reader of gzip and plain bytes, and readers of lines, texts and pairs based on it.
 #include "tern/data/loading/gzip.h"
 
-#include "tern/data/text/lines.h"
-#include "tern/data/text/pairs.h"
+#include "tern/data/text/lines/lines.h"
+#include "tern/data/text/pairs/pairs.h"
 #include "tern/tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {

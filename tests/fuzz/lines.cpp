@@ -1,9 +1,9 @@
 // Fuzzes decoding of text and cutting into lines, whole and in pieces, against a naive version.
-#include "tern/data/text/lines.h"
+#include "tern/data/text/lines/lines.h"
 
 #include "tern/data/loading/text_decoder.h"
-#include "tern/data/text/text_reader.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/lines/text_reader.h"
+#include "tern/data/text/unicode/unicode.h"
 #include "tern/tests/fuzz/fuzz.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // Fuzzes the patterns of rearrange, repeat, reduce and einsum.
 #include "tern/core/base/shape_only.h"
-#include "tern/core/ops/einsum.h"
+#include "tern/core/ops/einsum/einsum.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/fuzz/fuzz.h"
 

@@ -1,6 +1,6 @@
 // Fuzzes the reader of tokenizer.json: an accepted tokenizer encodes and decodes any text.
-#include "tern/data/text/pretrained_tokenizer.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/pretrained/pretrained_tokenizer.h"
+#include "tern/data/text/unicode/unicode.h"
 #include "tern/tests/fuzz/fuzz.h"
 
 // The input is a tokenizer.json, then optionally a NUL and a text for it.

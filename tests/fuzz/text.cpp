@@ -1,12 +1,12 @@
 // Fuzzes the text functions: normalisation, words, subwords, graphemes, display width, BLEU.
 #include "tern/data/scores/bleu.h"
-#include "tern/data/text/bpe.h"
-#include "tern/data/text/byte_bpe.h"
-#include "tern/data/text/normalize.h"
-#include "tern/data/text/tokenizer.h"
-#include "tern/data/text/unicode.h"
-#include "tern/data/text/wordpiece.h"
-#include "tern/data/text/words.h"
+#include "tern/data/text/bpe/bpe.h"
+#include "tern/data/text/bpe/byte_bpe.h"
+#include "tern/data/text/tokenizer/tokenizer.h"
+#include "tern/data/text/unicode/unicode.h"
+#include "tern/data/text/wordpiece/wordpiece.h"
+#include "tern/data/text/words/normalize.h"
+#include "tern/data/text/words/words.h"
 #include "tern/tests/fuzz/fuzz.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // Fuzzes the reader of token files (TokenStream), also with repaired checksums.
-#include "tern/data/text/token_stream.h"
+#include "tern/data/text/stream/token_stream.h"
 
 #include <zlib.h>
 

@@ -3,12 +3,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tern/data/text/bpe.h"
-#include "tern/data/text/byte_bpe.h"
-#include "tern/data/text/tokenizer.h"
-#include "tern/data/text/unicode.h"
-#include "tern/data/text/vocabulary.h"
-#include "tern/data/text/wordpiece.h"
+#include "tern/data/text/bpe/bpe.h"
+#include "tern/data/text/bpe/byte_bpe.h"
+#include "tern/data/text/tokenizer/tokenizer.h"
+#include "tern/data/text/tokenizer/vocabulary.h"
+#include "tern/data/text/unicode/unicode.h"
+#include "tern/data/text/wordpiece/wordpiece.h"
 #include "tern/tests/fuzz/fuzz.h"
 
 namespace {

@@ -6,9 +6,9 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/io/safetensors.h"
-#include "tern/core/ops/conv.h"
+#include "tern/core/ops/convolution/conv.h"
+#include "tern/core/ops/convolution/pooling.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/ops/pooling.h"
 #include "tern/models/airbench.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/support/model_checks.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "tern/core/tape/autograd.h"
-#include "tern/data/text/bert_loader.h"
-#include "tern/data/text/lines.h"
+#include "tern/data/text/documents/bert_loader.h"
+#include "tern/data/text/lines/lines.h"
 #include "tern/models/bert.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/support/data_files.h"

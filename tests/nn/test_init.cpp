@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/conv.h"
+#include "tern/core/ops/convolution/conv.h"
 #include "tern/core/ops/ops.h"
 #include "tern/nn/init.h"
 #include "tern/tests/support/threads.h"

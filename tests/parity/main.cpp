@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "tern/apps/common/app.h"
+#include "tern/apps/common/process/app.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tools/activation_recorder.h"

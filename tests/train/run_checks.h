@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <string>
 
-#include "tern/apps/common/html.h"
-#include "tern/apps/common/run_record.h"
+#include "tern/apps/common/pages/html.h"
+#include "tern/apps/common/training/run_record.h"
 #include "tern/tests/train/event_reader.h"
 
 namespace tern::test {

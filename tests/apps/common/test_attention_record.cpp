@@ -1,7 +1,7 @@
 // Attention weights collected as matrices by layer and head, and written as HTML, SVG or PNG.
 #include <doctest/doctest.h>
 
-#include "tern/apps/common/attention.h"
+#include "tern/apps/common/pages/attention.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/support/data_files.h"

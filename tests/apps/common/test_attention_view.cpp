@@ -7,10 +7,10 @@
 #include <regex>
 #include <set>
 
-#include "tern/apps/common/attention.h"
-#include "tern/apps/common/html.h"
+#include "tern/apps/common/pages/attention.h"
+#include "tern/apps/common/pages/html.h"
 #include "tern/core/base/error.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
 #include "tern/tests/support/tensors.h"
 
 namespace tern::test_attention_view {

@@ -6,12 +6,12 @@
 #include <regex>
 #include <string>
 
-#include "tern/apps/common/app.h"
-#include "tern/apps/common/chart.h"
-#include "tern/apps/common/heatmap.h"
-#include "tern/apps/common/html.h"
-#include "tern/apps/common/launch.h"
-#include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/pages/chart.h"
+#include "tern/apps/common/pages/heatmap.h"
+#include "tern/apps/common/pages/html.h"
+#include "tern/apps/common/process/app.h"
+#include "tern/apps/common/process/standard_streams.h"
+#include "tern/apps/common/training/launch.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/out_of_memory.h"
 #include "tern/core/io/atomic_file.h"

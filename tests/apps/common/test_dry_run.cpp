@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
-#include "tern/apps/common/dry_run.h"
+#include "tern/apps/common/training/dry_run.h"
 #include "tern/nn/linear.h"
 #include "tern/tests/support/fake_machine.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/command_line.h"
-#include "tern/apps/common/training_options.h"
+#include "tern/apps/common/command_line/command_line.h"
+#include "tern/apps/common/training/training_options.h"
 #include "tern/core/base/error.h"
 #include "tern/tests/support/tensors.h"
 #include "tern/train/loop.h"

@@ -2,8 +2,8 @@
 // manual pages: groups, examples, line breaks.
 #include <doctest/doctest.h>
 
-#include "tern/apps/common/help.h"
-#include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/command_line/help.h"
+#include "tern/apps/common/process/standard_streams.h"
 #include "tern/core/base/error.h"
 
 namespace tern::apps::test_flags {

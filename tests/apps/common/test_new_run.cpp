@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "tern/apps/common/folder.h"
-#include "tern/apps/common/launch.h"
+#include "tern/apps/common/training/folder.h"
+#include "tern/apps/common/training/launch.h"
 #include "tern/core/base/error.h"
 #include "tern/tests/support/data_files.h"
 

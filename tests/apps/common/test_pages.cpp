@@ -5,13 +5,13 @@
 #include <cmath>
 #include <regex>
 
-#include "tern/apps/common/attention.h"
-#include "tern/apps/common/chart.h"
-#include "tern/apps/common/color.h"
-#include "tern/apps/common/heatmap.h"
-#include "tern/apps/common/html.h"
-#include "tern/apps/common/machine.h"
-#include "tern/apps/common/run_page.h"
+#include "tern/apps/common/pages/attention.h"
+#include "tern/apps/common/pages/chart.h"
+#include "tern/apps/common/pages/color.h"
+#include "tern/apps/common/pages/heatmap.h"
+#include "tern/apps/common/pages/html.h"
+#include "tern/apps/common/pages/run_page.h"
+#include "tern/apps/common/process/machine.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/nn/nn.h"

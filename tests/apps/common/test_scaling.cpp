@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/apps/common/dry_run.h"
+#include "tern/apps/common/training/dry_run.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/nn/linear.h"

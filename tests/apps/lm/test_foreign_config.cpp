@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "tern/apps/common/train_program.h"
+#include "tern/apps/common/training/train_program.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/transformers_config.h"
 #include "tern/core/base/error.h"

@@ -11,7 +11,7 @@
 #include "tern/apps/lm/score.h"
 #include "tern/apps/lm/training.h"
 #include "tern/core/base/rng.h"
-#include "tern/data/text/lines.h"
+#include "tern/data/text/lines/lines.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/train/run_checks.h"

@@ -13,7 +13,7 @@
 #include "tern/apps/lm/transformers_config.h"
 #include "tern/core/base/error.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
 #include "tern/decode/sampling.h"
 #include "tern/models/gpt.h"
 #include "tern/nn/module.h"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "tern/apps/common/html.h"
+#include "tern/apps/common/pages/html.h"
 #include "tern/apps/tern/comparison.h"
 #include "tern/tests/support/data_files.h"
 

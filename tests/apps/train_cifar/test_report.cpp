@@ -6,7 +6,7 @@
 #include <regex>
 #include <set>
 
-#include "tern/apps/common/color.h"
+#include "tern/apps/common/pages/color.h"
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/ops/ops.h"

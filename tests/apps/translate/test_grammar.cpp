@@ -11,7 +11,7 @@
 
 #include "tern/apps/translate/corpus.h"
 #include "tern/core/base/error.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
 
 namespace tern::test_grammar {
 using namespace tern::apps::translate;

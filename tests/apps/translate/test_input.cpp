@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "tern/apps/common/standard_streams.h"
+#include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/translate/input.h"
 #include "tern/core/base/error.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
 #include "tern/tests/apps/translate/open_text.h"
 #include "tern/tests/support/odd_texts.h"
 

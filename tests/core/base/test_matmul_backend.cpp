@@ -13,7 +13,7 @@
 #include "tern/core/base/products.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
-#include "tern/core/ops/einsum.h"
+#include "tern/core/ops/einsum/einsum.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/same_bits.h"

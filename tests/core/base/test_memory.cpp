@@ -10,7 +10,7 @@
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/attention.h"
+#include "tern/core/ops/attention/attention.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/models/gmlp.h"

@@ -11,7 +11,7 @@
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/kernels/conv.h"
+#include "tern/core/kernels/convolution/conv.h"
 #include "tern/tests/support/threads.h"
 
 namespace tern::test_conv_depthwise {

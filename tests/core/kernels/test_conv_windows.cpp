@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "tern/core/kernels/bf16_elements.h"
-#include "tern/core/kernels/conv_windows.h"
+#include "tern/core/kernels/bf16/bf16_elements.h"
+#include "tern/core/kernels/convolution/conv_windows.h"
 
 namespace tern::kernels::test_conv_windows {
 namespace {

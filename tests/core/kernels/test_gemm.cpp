@@ -16,9 +16,9 @@
 #include "tern/core/base/precision.h"
 #include "tern/core/base/products.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/kernels/gemm.h"
-#include "tern/core/kernels/gemm_plan.h"
-#include "tern/core/kernels/gemm_tiles.h"
+#include "tern/core/kernels/products/gemm.h"
+#include "tern/core/kernels/products/gemm_plan.h"
+#include "tern/core/kernels/products/gemm_tiles.h"
 #include "tern/tests/support/threads.h"
 
 namespace tern::kernels::test_gemm {

@@ -11,8 +11,8 @@
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/kernels/gemm.h"
-#include "tern/core/kernels/gemm_bf16.h"
+#include "tern/core/kernels/bf16/gemm_bf16.h"
+#include "tern/core/kernels/products/gemm.h"
 #include "tern/tests/support/threads.h"
 
 namespace tern::kernels::test_gemm_bf16 {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/attention.h"
+#include "tern/core/ops/attention/attention.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/tensors.h"

@@ -6,8 +6,8 @@
 #include <complex>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/complex.h"
-#include "tern/core/ops/fft.h"
+#include "tern/core/ops/fft/complex.h"
+#include "tern/core/ops/fft/fft.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 

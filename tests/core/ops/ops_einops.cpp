@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tern/core/ops/einsum.h"
+#include "tern/core/ops/einsum/einsum.h"
 #include "tern/tests/core/ops/op_table.h"
 
 namespace tern::ops_einops {

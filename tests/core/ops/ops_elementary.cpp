@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/elementary.h"
+#include "tern/core/ops/elementwise/elementary.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/tensors.h"

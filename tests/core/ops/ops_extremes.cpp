@@ -8,8 +8,8 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/composed.h"
+#include "tern/core/ops/normalisation/residual.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/ops/residual.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/tensors.h"
 

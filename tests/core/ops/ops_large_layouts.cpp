@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/attention.h"
-#include "tern/core/ops/conv.h"
-#include "tern/core/ops/einsum.h"
+#include "tern/core/ops/attention/attention.h"
+#include "tern/core/ops/convolution/conv.h"
+#include "tern/core/ops/einsum/einsum.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 

@@ -6,8 +6,8 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"
-#include "tern/core/ops/einsum.h"
-#include "tern/core/ops/linear_scan.h"
+#include "tern/core/ops/einsum/einsum.h"
+#include "tern/core/ops/scans/linear_scan.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/tensors.h"

@@ -6,7 +6,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/io/safetensors.h"
-#include "tern/core/ops/losses.h"
+#include "tern/core/ops/losses/losses.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/tensors.h"

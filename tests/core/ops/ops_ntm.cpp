@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/ntm.h"
+#include "tern/core/ops/recurrent/ntm.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/fused_table.h"
 #include "tern/tests/core/ops/op_table.h"

@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/attention.h"
-#include "tern/core/ops/rnn.h"
+#include "tern/core/ops/attention/attention.h"
+#include "tern/core/ops/recurrent/rnn.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/additive.h"
-#include "tern/core/ops/rnn.h"
+#include "tern/core/ops/attention/additive.h"
+#include "tern/core/ops/recurrent/rnn.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/tensors.h"

@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/conv.h"
-#include "tern/core/ops/interpolate.h"
-#include "tern/core/ops/padding.h"
-#include "tern/core/ops/pooling.h"
+#include "tern/core/ops/convolution/conv.h"
+#include "tern/core/ops/convolution/interpolate.h"
+#include "tern/core/ops/convolution/padding.h"
+#include "tern/core/ops/convolution/pooling.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/tensors.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/statistics.h"
+#include "tern/core/ops/statistics/statistics.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/tensors.h"

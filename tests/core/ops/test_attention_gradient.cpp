@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/attention.h"
+#include "tern/core/ops/attention/attention.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"

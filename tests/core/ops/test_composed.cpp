@@ -7,9 +7,9 @@
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
-#include "tern/core/ops/additive.h"
+#include "tern/core/ops/attention/additive.h"
 #include "tern/core/ops/composed.h"
-#include "tern/core/ops/pooling.h"
+#include "tern/core/ops/convolution/pooling.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/fused_table.h"
 

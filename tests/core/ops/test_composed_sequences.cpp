@@ -6,7 +6,7 @@
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/additive.h"
+#include "tern/core/ops/attention/additive.h"
 #include "tern/tests/core/ops/fused_table.h"
 #include "tern/tests/support/tensors.h"
 

@@ -13,7 +13,7 @@
 #include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/conv.h"
+#include "tern/core/ops/convolution/conv.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/same_bits.h"

@@ -8,7 +8,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/ops/statistics.h"
+#include "tern/core/ops/statistics/statistics.h"
 
 namespace tern::test_counting {
 

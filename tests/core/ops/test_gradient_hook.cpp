@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/gradient_hook.h"
+#include "tern/core/ops/gradients/gradient_hook.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/models/gpt.h"

@@ -7,7 +7,7 @@
 
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/linalg.h"
+#include "tern/core/ops/linalg/linalg.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/tensors.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tern/core/ops/linalg.h"
+#include "tern/core/ops/linalg/linalg.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/tensors.h"
 

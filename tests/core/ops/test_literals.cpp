@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/convolution/padding.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/ops/padding.h"
 #include "tern/core/tape/autograd.h"
 
 namespace tern::test_literals {

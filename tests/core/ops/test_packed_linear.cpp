@@ -10,9 +10,9 @@
 #include "tern/core/base/precision.h"
 #include "tern/core/base/products.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/kernels/gemm_int8.h"
+#include "tern/core/kernels/products/gemm_int8.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/ops/packed_linear.h"
+#include "tern/core/ops/products/packed_linear.h"
 #include "tern/tests/support/threads.h"
 
 namespace tern::test_packed_linear {

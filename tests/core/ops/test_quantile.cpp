@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tern/core/ops/ops.h"
-#include "tern/core/ops/statistics.h"
+#include "tern/core/ops/statistics/statistics.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/tensors.h"
 

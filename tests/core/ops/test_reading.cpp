@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/elementary.h"
+#include "tern/core/ops/elementwise/elementary.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/nn.h"

@@ -1,6 +1,6 @@
-// Residual connections with dropout and norm in one pass (core/ops/residual.h), and dropout inside
-// linear, against the separate ops: the same bits where the operations and their order are the
-// same, the same random numbers, and less kept memory.
+// Residual connections with dropout and norm in one pass (core/ops/normalisation/residual.h), and
+// dropout inside linear, against the separate ops: the same bits where the operations and their
+// order are the same, the same random numbers, and less kept memory.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/composed.h"
-#include "tern/core/ops/residual.h"
+#include "tern/core/ops/normalisation/residual.h"
 #include "tern/tests/core/ops/fused_table.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/threads.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "tern/core/ops/elementary.h"
+#include "tern/core/ops/elementwise/elementary.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 

@@ -9,12 +9,12 @@
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/conv.h"
-#include "tern/core/ops/einsum.h"
-#include "tern/core/ops/interpolate.h"
+#include "tern/core/ops/convolution/conv.h"
+#include "tern/core/ops/convolution/interpolate.h"
+#include "tern/core/ops/convolution/padding.h"
+#include "tern/core/ops/convolution/pooling.h"
+#include "tern/core/ops/einsum/einsum.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/ops/padding.h"
-#include "tern/core/ops/pooling.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/init.h"
 

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "tern/core/io/safetensors.h"
-#include "tern/core/ops/conv.h"
-#include "tern/core/ops/interpolate.h"
-#include "tern/core/ops/padding.h"
-#include "tern/core/ops/pooling.h"
+#include "tern/core/ops/convolution/conv.h"
+#include "tern/core/ops/convolution/interpolate.h"
+#include "tern/core/ops/convolution/padding.h"
+#include "tern/core/ops/convolution/pooling.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/tensors.h"
 

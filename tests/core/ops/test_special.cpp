@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tern/core/ops/elementary.h"
+#include "tern/core/ops/elementwise/elementary.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/tensors.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/indexing.h"
+#include "tern/core/ops/indexing/indexing.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/attention.h"
+#include "tern/core/ops/attention/attention.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/ops/rnn.h"
+#include "tern/core/ops/recurrent/rnn.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/parameter.h"
 #include "tern/tests/support/tensors.h"

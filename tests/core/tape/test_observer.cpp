@@ -8,7 +8,7 @@
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/ops/indexing.h"
+#include "tern/core/ops/indexing/indexing.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"

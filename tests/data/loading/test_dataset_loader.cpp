@@ -16,7 +16,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/data/images/labelled_pictures.h"
 #include "tern/data/loading/dataset_loader.h"
-#include "tern/data/text/pair_loader.h"
+#include "tern/data/text/pairs/pair_loader.h"
 
 namespace tern::test_dataset_loader {
 using namespace tern::datasets;

@@ -11,7 +11,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/data/scores/bleu.h"
-#include "tern/data/text/lines.h"
+#include "tern/data/text/lines/lines.h"
 
 namespace tern::test_bleu {
 using namespace tern::datasets;

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "tern/core/base/error.h"
-#include "tern/data/text/bert_loader.h"
+#include "tern/data/text/documents/bert_loader.h"
 
 namespace tern::test_bert_loader {
 using namespace tern::datasets;

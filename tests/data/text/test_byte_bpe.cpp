@@ -8,8 +8,8 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
-#include "tern/data/text/byte_bpe.h"
-#include "tern/data/text/detail/bpe_table.h"
+#include "tern/data/text/bpe/bpe_table.h"
+#include "tern/data/text/bpe/byte_bpe.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/heap_calls.h"
 

@@ -3,9 +3,9 @@
 #include <doctest/doctest.h>
 
 #include "tern/core/io/safetensors.h"
-#include "tern/data/text/byte_bpe.h"
-#include "tern/data/text/pretrained_tokenizer.h"
-#include "tern/data/text/tokenizer.h"
+#include "tern/data/text/bpe/byte_bpe.h"
+#include "tern/data/text/pretrained/pretrained_tokenizer.h"
+#include "tern/data/text/tokenizer/tokenizer.h"
 #include "tern/tests/support/damaged_json.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/train/detail/loop_state.h"

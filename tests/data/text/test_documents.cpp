@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tern/core/base/error.h"
-#include "tern/data/text/documents.h"
+#include "tern/data/text/documents/documents.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_documents {

@@ -5,7 +5,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
-#include "tern/data/text/lexicon.h"
+#include "tern/data/text/pairs/lexicon.h"
 
 namespace tern::test_lexicon {
 using datasets::EncodedPair;

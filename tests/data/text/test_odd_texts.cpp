@@ -3,10 +3,10 @@
 
 #include "tern/data/loading/csv.h"
 #include "tern/data/loading/text_decoder.h"
-#include "tern/data/text/documents.h"
-#include "tern/data/text/lines.h"
-#include "tern/data/text/pairs.h"
-#include "tern/data/text/text_reader.h"
+#include "tern/data/text/documents/documents.h"
+#include "tern/data/text/lines/lines.h"
+#include "tern/data/text/lines/text_reader.h"
+#include "tern/data/text/pairs/pairs.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/odd_texts.h"
 

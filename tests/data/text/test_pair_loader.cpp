@@ -6,7 +6,7 @@
 #include <set>
 
 #include "tern/core/base/error.h"
-#include "tern/data/text/pair_loader.h"
+#include "tern/data/text/pairs/pair_loader.h"
 
 namespace tern::test_pair_loader {
 using namespace tern::datasets;

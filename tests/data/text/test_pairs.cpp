@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "tern/core/base/error.h"
-#include "tern/data/text/lines.h"
-#include "tern/data/text/pairs.h"
+#include "tern/data/text/lines/lines.h"
+#include "tern/data/text/pairs/pairs.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_pairs {

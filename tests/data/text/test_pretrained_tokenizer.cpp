@@ -6,8 +6,8 @@
 #include <random>
 
 #include "tern/core/base/error.h"
-#include "tern/data/text/detail/pretrained_parts.h"
-#include "tern/data/text/pretrained_tokenizer.h"
+#include "tern/data/text/pretrained/pretrained_parts.h"
+#include "tern/data/text/pretrained/pretrained_tokenizer.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/heap_calls.h"
 

@@ -2,10 +2,10 @@
 // end.
 #include <doctest/doctest.h>
 
-#include "tern/data/text/coverage.h"
-#include "tern/data/text/detail/scripts.h"
-#include "tern/data/text/sentences.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/tokenizer/coverage.h"
+#include "tern/data/text/unicode/unicode.h"
+#include "tern/data/text/words/scripts.h"
+#include "tern/data/text/words/sentences.h"
 
 namespace tern::test_text_coverage {
 

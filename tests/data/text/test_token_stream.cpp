@@ -6,12 +6,12 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
-#include "tern/data/text/byte_bpe.h"
-#include "tern/data/text/lines.h"
-#include "tern/data/text/text_reader.h"
-#include "tern/data/text/token_stream.h"
-#include "tern/data/text/unicode.h"
-#include "tern/data/text/window_loader.h"
+#include "tern/data/text/bpe/byte_bpe.h"
+#include "tern/data/text/lines/lines.h"
+#include "tern/data/text/lines/text_reader.h"
+#include "tern/data/text/stream/token_stream.h"
+#include "tern/data/text/stream/window_loader.h"
+#include "tern/data/text/unicode/unicode.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_token_stream {

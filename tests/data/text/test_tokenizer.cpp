@@ -9,10 +9,10 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
-#include "tern/data/text/bpe.h"
-#include "tern/data/text/tokenizer.h"
-#include "tern/data/text/unicode.h"
-#include "tern/data/text/vocabulary.h"
+#include "tern/data/text/bpe/bpe.h"
+#include "tern/data/text/tokenizer/tokenizer.h"
+#include "tern/data/text/tokenizer/vocabulary.h"
+#include "tern/data/text/unicode/unicode.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_tokenizer {

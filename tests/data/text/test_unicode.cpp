@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "tern/core/base/error.h"
-#include "tern/data/text/normalize.h"
-#include "tern/data/text/unicode.h"
+#include "tern/data/text/unicode/unicode.h"
+#include "tern/data/text/words/normalize.h"
 
 namespace tern::test_unicode {
 using namespace tern::datasets;

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "tern/core/base/error.h"
-#include "tern/data/text/window_loader.h"
+#include "tern/data/text/stream/window_loader.h"
 
 namespace tern::test_window_loader {
 using namespace tern::datasets;

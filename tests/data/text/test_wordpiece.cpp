@@ -8,8 +8,8 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
-#include "tern/data/text/unicode.h"
-#include "tern/data/text/wordpiece.h"
+#include "tern/data/text/unicode/unicode.h"
+#include "tern/data/text/wordpiece/wordpiece.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_wordpiece {

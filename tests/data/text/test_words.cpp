@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "tern/core/base/rng.h"
-#include "tern/data/text/tokenizer.h"
-#include "tern/data/text/unicode.h"
-#include "tern/data/text/words.h"
+#include "tern/data/text/tokenizer/tokenizer.h"
+#include "tern/data/text/unicode/unicode.h"
+#include "tern/data/text/words/words.h"
 
 namespace tern::test_words {
 using namespace tern::datasets;

@@ -1,0 +1,87 @@
+// Checks folders that flags name: whether they exist, which program made them, and whether they
+// hold weights yet.
+#include "tern/apps/common/training/folder.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tern/apps/common/training/run_record.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/terminal_text.h"
+
+namespace tern::apps {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Whether the log has the line of an epoch. The line is written after the epoch's weights.
+bool has_epoch(const std::string& log) {
+  std::error_code error;
+  if (!fs::is_regular_file(log, error)) return false;  // reading a pipe would block
+  std::ifstream in(log);
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("{\"epoch\"")) return true;
+  return false;
+}
+
+// The program that made the run in the folder; empty if its record is missing or damaged.
+std::string program_of(const training::RunFolder& folder) {
+  try {
+    const std::optional<RunRecord> record = load_run_record(folder);
+    return record ? record->program : "";
+  } catch (const IoError&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+void check_folder(const std::string& path, const std::string& name) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  check_io(status.type() != fs::file_type::not_found, "{}: there is no such folder", name);
+  check_io(!error, "{}: {}", name, error.message());
+  check_io(fs::is_directory(status), "{}: this is a file, not a folder", name);
+}
+
+std::string read_small_file(const std::string& path) {
+  constexpr uint64_t kLargest = 1 << 24;
+  std::error_code error;
+  const bool regular = fs::is_regular_file(path, error);
+  check_io(regular, "{}: cannot be read: {}", path, error ? error.message() : "it is not a file");
+  const uint64_t size = fs::file_size(path, error);
+  check_io(!error && size <= kLargest, "{}: it has {} bytes, but such a file has at most {}", path,
+           size, kLargest);
+  std::ifstream in(path, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  check_io(in.good() || in.eof(), "{}: cannot be read", path);
+  return text;
+}
+
+void check_program(const std::string& program, const std::string& flag, const std::string& path) {
+  std::string folder = path;
+  if (path.ends_with(".safetensors")) folder = fs::path(path).parent_path();
+  const std::string made_by = program_of({folder.empty() ? "." : folder});
+  if (made_by.empty() || made_by == program) return;
+  // A program such as train_cifar has no command "train".
+  const std::string train = made_by.starts_with("train") ? made_by : made_by + " train";
+  const std::string remedy =
+      flag == "--resume" ? fmt::format("{} --resume {} continues it", train, shell_word(path))
+                         : fmt::format("{} --help says how to use it", made_by);
+  fail_io(fmt::format("{} {}: this is a run of {}, not of {}; {}", flag, path, made_by, program,
+                      remedy));
+}
+
+void check_first_epoch_over(const std::string& path) {
+  std::error_code error;
+  const training::RunFolder run{fs::path(path).parent_path().string()};
+  const bool begun = fs::exists(run.checkpoint(), error);
+  check_io(fs::exists(path, error) || !begun || has_epoch(run.log()),
+           "{0}: this run has no weights yet: it writes them after each epoch, and its first epoch "
+           "has not ended. Wait, or continue it with --resume {0}",
+           run.path);
+}
+
+}  // namespace tern::apps

@@ -1,0 +1,36 @@
+// Calls the bf16 product of the way in use (base/bf16_way.h), on one thread or on all.
+#include "tern/core/kernels/bf16/gemm_bf16.h"
+
+#include "tern/core/base/bf16_way.h"
+#include "tern/core/kernels/bf16/gemm_bf16_ways.h"
+
+namespace tern::kernels {
+namespace {
+
+void run(const Product<float>& p, const PanelDone* done) {
+#if defined(__x86_64__)
+  switch (bf16_way()) {
+    case Bf16Way::portable:
+      break;
+    case Bf16Way::avx2:
+      return run_avx2(p, done);
+    case Bf16Way::avx512:
+      return run_avx512(p, done);
+    case Bf16Way::avx512_bf16:
+      return run_avx512_bf16(p, done);
+    case Bf16Way::amx:
+      return run_amx(p, done);
+  }
+#endif
+  run_portable(p, done);
+}
+
+}  // namespace
+
+void multiply_bf16(const Product<float>& p) { run(scaled(p), nullptr); }
+
+void multiply_bf16_together(const Product<float>& p, const PanelDone& done) {
+  run(scaled(p), &done);
+}
+
+}  // namespace tern::kernels

@@ -1,0 +1,16 @@
+// Products of f32 matrices whose operands are rounded to bfloat16 while packing:
+// MatmulPrecision::bf16 (base/precision.h defines the result to the bit). Inside of core only.
+#pragma once
+
+#include "tern/core/kernels/products/matrix.h"
+
+namespace tern::kernels {
+
+/// Computes a product on this thread, for m, n, k >= 1. REQUIRES: blas_takes() A and B.
+void multiply_bf16(const Product<float>& p);
+
+/// Computes a product on all threads, which share packed operands. Calls `done` on each panel when
+/// it is complete.
+void multiply_bf16_together(const Product<float>& p, const PanelDone& done);
+
+}  // namespace tern::kernels

@@ -1,0 +1,131 @@
+// Declares the ways to compute bf16 products, each defined in the file that compiles it, and their
+// products with packed operands. Inside of core only.
+#pragma once
+
+#include "tern/core/kernels/bf16/bf16_elements.h"
+#include "tern/core/kernels/bf16/gemm_bf16.h"
+#include "tern/core/kernels/bf16/gemm_bf16_packed.h"
+#include "tern/core/kernels/products/gemm_blocks.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace tern::kernels {
+
+/// Computes the product on all threads, or on this thread if `done` is null.
+template <TileKind K>
+void multiply_blocks(const Product<float>& p, const PanelDone* done) {
+  if (done)
+    multiply_together<K>(p, *done);
+  else
+    multiply_alone<K>(p);
+}
+
+/// Uses a kind of tiles on operands that are packed once. For each tile of rows and strip of
+/// columns it sums over all of k, in the same blocks as the other forms of the product.
+template <TileKind K>
+struct PackedKind {
+  using Packed = typename K::Packed;
+  static constexpr int64_t kParts = kStrip / K::kColumns;  // per strip of 32
+
+  struct Depths {
+    explicit Depths(int64_t places) : k(places), count(ceil_div(places, K::kMaxDepth)) {}
+    int64_t first(int64_t d) const { return K::first_depth(k, count, d); }
+    int64_t places(int64_t d) const { return first(d + 1) - first(d); }
+    int64_t k, count;
+  };
+  struct Tiles {
+    explicit Tiles(int64_t m) : rows(m), count(ceil_div(m, K::kRows)) {}
+    int64_t first(int64_t t) const { return K::first_row(rows, count, t); }
+    int64_t height(int64_t t) const { return first(t + 1) - first(t); }
+    int64_t rows, count;
+  };
+
+  static int64_t padded(int64_t k) { return ceil_div(k, kBf16Group) * kBf16Group; }
+  // A tile with few rows may read beyond them.
+  static int64_t bytes_of_rows(int64_t rows, int64_t k) {
+    return (rows + kLastRows) * padded(k) * static_cast<int64_t>(sizeof(Packed));
+  }
+  static int64_t bytes_of_strips(int64_t n, int64_t k) {
+    return strips_of(n) * kStrip * padded(k) * static_cast<int64_t>(sizeof(Packed));
+  }
+
+  static void pack_rows(const float* x, int64_t rows, int64_t k, void* packed) {
+    const Depths depths(k);
+    const Tiles tiles(rows);
+    for (int64_t t = 0; t < tiles.count; ++t)
+      for (int64_t d = 0; d < depths.count; ++d)
+        K::pack_a(x + tiles.first(t) * k + depths.first(d), k, /*by_rows=*/true, tiles.height(t),
+                  depths.places(d), tile(packed, tiles, t, k) + block(tiles, t, depths, d));
+  }
+
+  static void pack_strips(const float* w, int64_t n, int64_t k, void* packed) {
+    const Depths depths(k);
+    Packed* to = static_cast<Packed*>(packed);
+    std::fill_n(to, strips_of(n) * kStrip * padded(k), Packed{});
+    for (int64_t j = 0; j < n; j += K::kColumns, to += K::kColumns * padded(k))
+      for (int64_t d = 0; d < depths.count; ++d)
+        K::pack_b(w + j * k + depths.first(d), k, /*by_rows=*/false, std::min(K::kColumns, n - j),
+                  depths.places(d), to + depths.first(d) * K::kColumns);
+  }
+
+  static void multiply(const StripRange& range, const void* rows, const void* strips, float* sums,
+                       int64_t stride) {
+    const Depths depths(range.k);
+    const Tiles tiles(range.rows);
+    const int64_t size = K::kColumns * padded(range.k);
+    [[maybe_unused]] const typename K::Scope scope;
+    for (int64_t part = range.first * kParts; part < range.last * kParts; ++part) {
+      const Packed* strip = static_cast<const Packed*>(strips) + part * size;
+      float* column = sums + (part - range.first * kParts) * K::kColumns;
+      for (int64_t t = 0; t < tiles.count; ++t)
+        for (int64_t d = 0; d < depths.count; ++d)
+          K::tile(tiles.height(t), K::kColumns, depths.places(d),
+                  tile(rows, tiles, t, range.k) + block(tiles, t, depths, d),
+                  strip + depths.first(d) * K::kColumns, K::kColumns,
+                  column + tiles.first(t) * stride, stride, d > 0);
+    }
+  }
+
+  static constexpr Bf16Packing packing() {
+    return {bytes_of_rows, bytes_of_strips, pack_rows, pack_strips, multiply};
+  }
+
+ private:
+  static constexpr int64_t kLastRows = 16;
+  template <class Pointer>
+  static auto tile(Pointer* packed, const Tiles& tiles, int64_t t, int64_t k) {
+    using To = std::conditional_t<std::is_const_v<Pointer>, const Packed, Packed>;
+    return static_cast<To*>(packed) + tiles.first(t) * padded(k);
+  }
+  static int64_t block(const Tiles& tiles, int64_t t, const Depths& depths, int64_t d) {
+    return K::size_a(tiles.height(t), depths.first(d));
+  }
+};
+
+/// As multiply_blocks. REQUIRES: beta is 0 or 1.
+void run_portable(const Product<float>& p, const PanelDone* done);
+const Bf16Packing& packing_portable();
+#if defined(__x86_64__)
+/// While in scope, this thread's sums below the smallest normal number become zero, and operands
+/// below it are read as zero.
+struct FlushScope {
+  FlushScope() : before(_mm_getcsr()) { _mm_setcsr(before | 0x8040); }
+  ~FlushScope() { _mm_setcsr(before); }
+  FlushScope(const FlushScope&) = delete;
+  FlushScope& operator=(const FlushScope&) = delete;
+  unsigned before;
+};
+
+void run_avx2(const Product<float>& p, const PanelDone* done);
+void run_avx512(const Product<float>& p, const PanelDone* done);
+void run_avx512_bf16(const Product<float>& p, const PanelDone* done);
+void run_amx(const Product<float>& p, const PanelDone* done);
+const Bf16Packing& packing_avx2();
+const Bf16Packing& packing_avx512();
+const Bf16Packing& packing_avx512_bf16();
+const Bf16Packing& packing_amx();
+#endif
+
+}  // namespace tern::kernels

@@ -1,0 +1,134 @@
+// Strided copies with conversion, in runs. If the two arrays are contiguous along different axes,
+// the copy transposes tiles that fit the first cache.
+#include "tern/core/kernels/creation/copy.h"
+
+#include <cstring>
+#include <optional>
+
+#include "tern/core/base/ceil_div.h"
+#include "tern/core/base/threads.h"
+
+namespace tern::kernels {
+namespace {
+
+template <class To, class From>
+void copy_run(void* to_p, int64_t to_stride, const void* from_p, int64_t from_stride, int64_t n) {
+  To* to = static_cast<To*>(to_p);
+  const From* from = static_cast<const From*>(from_p);
+  if (n <= 0) return;
+  if (from_stride == 0) {
+    To value = convert<To>(*from);
+    if (to_stride == 1) {
+      std::fill_n(to, n, value);
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[i * to_stride] = value;
+    }
+  } else if (to_stride == 1 && from_stride == 1) {
+    if constexpr (std::is_same_v<To, From>) {
+      std::memcpy(to, from, static_cast<size_t>(n) * sizeof(To));
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[i] = convert<To>(from[i]);
+    }
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i * to_stride] = convert<To>(from[i * from_stride]);
+  }
+}
+
+/// Two axes: `to` is contiguous along one and `from` along the other.
+struct Plane {
+  int to_axis, from_axis;
+};
+
+std::optional<Plane> find_plane(const Loops& loops) {
+  constexpr int64_t kWorthwhile = 4;
+  int to_axis = -1, from_axis = -1;
+  for (int a = 0; a < loops.sizes.size(); ++a) {
+    if (loops.sizes[a] < kWorthwhile) continue;
+    if (std::abs(loops.strides[0][a]) == 1) to_axis = a;
+    if (std::abs(loops.strides[1][a]) == 1) from_axis = a;
+  }
+  if (to_axis < 0 || from_axis < 0 || to_axis == from_axis) return {};
+  return Plane{to_axis, from_axis};
+}
+
+constexpr int64_t kEdge = 32;
+
+/// to[r * to_step + c * (+-1)] = from[r * (+-1) + c * from_step] for r < rows, c < cols, both at
+/// most kEdge. Reads along r and writes along c, through a tile in the first cache.
+template <class T>
+void transpose_tile(T* to, int64_t to_row, int64_t to_col, const T* from, int64_t from_row,
+                    int64_t from_col, int64_t rows, int64_t cols) {
+  T tile[kEdge][kEdge + 1];
+  for (int64_t c = 0; c < cols; ++c)
+    for (int64_t r = 0; r < rows; ++r) tile[r][c] = from[c * from_col + r * from_row];
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) to[r * to_row + c * to_col] = tile[r][c];
+}
+
+template <class T>
+void copy_transposed(const Loops& loops, Plane plane, T* to, const T* from) {
+  const int64_t rows = loops.sizes[plane.from_axis], cols = loops.sizes[plane.to_axis];
+  const int64_t bands = ceil_div(rows, kEdge);
+  Loops outer = loops;  // over the other axes
+  outer.sizes[plane.from_axis] = outer.sizes[plane.to_axis] = 1;
+  outer.numel = numel(outer.sizes);
+  const Strides &ts = loops.strides[0], &fs = loops.strides[1];
+  auto band = [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      Dims index;
+      Offsets at = seek(outer, b / bands, index);
+      int64_t r = b % bands * kEdge;
+      T* t = to + at[0] + r * ts[plane.from_axis];
+      const T* f = from + at[1] + r * fs[plane.from_axis];
+      for (int64_t c = 0; c < cols; c += kEdge)
+        transpose_tile(t + c * ts[plane.to_axis], ts[plane.from_axis], ts[plane.to_axis],
+                       f + c * fs[plane.to_axis], fs[plane.from_axis], fs[plane.to_axis],
+                       std::min(kEdge, rows - r), std::min(kEdge, cols - c));
+    }
+  };
+  parallel_for(outer.numel * bands, std::max<int64_t>(1, kGrain / (kEdge * cols)), band);
+}
+
+}  // namespace
+
+RunCopy run_copy(DType to, DType from) {
+  return dispatch(to, [&]<class To>() {
+    return dispatch(from, [&]<class From>() -> RunCopy { return copy_run<To, From>; });
+  });
+}
+
+void copy(const Loops& loops, void* to, DType to_type, const void* from, DType from_type) {
+  if (loops.numel == 0) return;
+  std::optional<Plane> plane;
+  if (to_type == from_type) plane = find_plane(loops);
+  if (plane) {
+    dispatch(to_type, [&]<class T>() {
+      copy_transposed(loops, *plane, static_cast<T*>(to), static_cast<const T*>(from));
+    });
+    return;
+  }
+  RunCopy run = run_copy(to_type, from_type);
+  const int64_t to_size = item_size(to_type), from_size = item_size(from_type);
+  parallel_for(loops.numel, kGrain, [&](int64_t begin, int64_t end) {
+    for_each_run(loops, begin, end, [&](const Offsets& at, int64_t count) {
+      run(static_cast<char*>(to) + at[0] * to_size, loops.inner_stride(0),
+          static_cast<const char*>(from) + at[1] * from_size, loops.inner_stride(1), count);
+    });
+  });
+}
+
+void fill(void* to, DType type, const void* value, int64_t n) {
+  RunCopy run = run_copy(type, type);
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    run(static_cast<char*>(to) + begin * item_size(type), 1, value, 0, end - begin);
+  });
+}
+
+bool any_zero(const void* x, DType type, int64_t n) {
+  return dispatch(type, [&]<class T>() {
+    const T* p = static_cast<const T*>(x);
+    return std::find(p, p + n, T{0}) != p + n;
+  });
+}
+
+}  // namespace tern::kernels

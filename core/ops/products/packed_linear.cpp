@@ -1,0 +1,194 @@
+// Packs weights and rows for the kernels of f32, bf16 and int8 products
+// (kernels/products/gemm_packed.h, gemm_bf16_packed.h, gemm_int8.h) and lets threads share strips
+// of outputs.
+#include "tern/core/ops/products/packed_linear.h"
+
+#include "tern/core/base/threads.h"
+#include "tern/core/kernels/bf16/bf16_elements.h"
+#include "tern/core/kernels/bf16/gemm_bf16_packed.h"
+#include "tern/core/kernels/products/gemm_int8.h"
+#include "tern/core/kernels/products/gemm_packed.h"
+#include "tern/core/ops/elementwise/activations.h"
+#include "tern/core/tape/substitution.h"
+
+namespace tern {
+namespace {
+
+using kernels::kStrip, kernels::strips_of;
+
+void check_weights(const Tensor& w, const Tensor& b, PackedType type) {
+  check(w.ndim() == 2 && w.dtype() == DType::f32,
+        "PackedLinear: needs weights f32 (N, K), got {} {}", w.dtype(), w.shape());
+  check(!b.defined() || (b.dtype() == DType::f32 && b.shape() == Shape{w.size(0)}),
+        "PackedLinear: needs a bias f32 ({},), got {} {}", w.size(0),
+        b.defined() ? b.dtype() : DType::f32, b.defined() ? b.shape() : Shape());
+  check(type != PackedType::int8 || w.size(1) <= kernels::kMaxInt8Inputs,
+        "PackedLinear: an int8 sum over {} inputs may not fit into 32 bits (at most {} inputs do); "
+        "use f32",
+        w.size(1), kernels::kMaxInt8Inputs);
+  detail::check_unhooked("PackedLinear", w, "merge its change into the weights first");
+}
+
+/// y = f(y) for activations that the product does not apply.
+void activate(Activation activation, float* y, int64_t n) {
+  auto run = [=](auto op) {
+    simd([=] {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) y[i] = op.f(y[i]);
+    });
+  };
+  switch (activation) {
+    case Activation::none:
+    case Activation::relu:
+      return;
+    case Activation::gelu:
+      return run(detail::GeluErf{});
+    case Activation::gelu_tanh:
+      return run(detail::GeluTanh{});
+    case Activation::silu:
+      return run(detail::Silu{});
+    case Activation::tanh:
+      return run(detail::Tanh{});
+    case Activation::sigmoid:
+      return run(detail::Sigmoid{});
+  }
+}
+
+}  // namespace
+
+void PackedRows::assign(const float* x, int64_t rows, int64_t k, PackedType type) {
+  x_ = x;
+  rows_ = rows;
+  inputs_ = k;
+  type_ = type;
+  if (type == PackedType::f32) return;
+  if (type == PackedType::bf16) {
+    way_ = bf16_way();
+    const kernels::Bf16Packing& packing = kernels::bf16_packing(way_);
+    packed_.resize(static_cast<size_t>(packing.bytes_of_rows(rows, k)));
+    return packing.pack_rows(x, rows, k, packed_.data());
+  }
+  rounded_.resize(static_cast<size_t>(rows * kernels::int8_inputs(k)));
+  scales_.resize(static_cast<size_t>(rows));
+  begin_.resize(static_cast<size_t>(rows));
+  kernels::quantize_rows(x, rows, k, k, {rounded_.data(), scales_.data(), begin_.data()});
+}
+
+PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, PackedType type,
+                           Shortlists shortlists)
+    : type_(type) {
+  check_weights(weight, bias, type);
+  const Tensor w = weight.detach().contiguous();
+  outputs_ = w.size(0);
+  inputs_ = w.size(1);
+  const int64_t padded = strips_of(outputs_) * kStrip;
+  bias_.assign(static_cast<size_t>(padded), 0.0f);
+  if (bias.defined()) {
+    const Tensor b = bias.detach().contiguous();
+    std::copy_n(b.data<float>(), outputs_, bias_.begin());
+  }
+  if (type == PackedType::f32) {
+    data_ = empty({padded, inputs_});
+    kernels::pack_strips(w.data<float>(), outputs_, inputs_, data_.mutable_data<float>());
+    if (shortlists == Shortlists::yes) rows_ = w;
+    return;
+  }
+  if (type == PackedType::bf16) {
+    way_ = bf16_way();
+    const kernels::Bf16Packing& packing = kernels::bf16_packing(way_);
+    data_ = empty({packing.bytes_of_strips(outputs_, inputs_)}, DType::u8);
+    packing.pack_strips(w.data<float>(), outputs_, inputs_, data_.mutable_data<uint8_t>());
+    if (shortlists == Shortlists::no) return;
+    rows_ = empty({outputs_, inputs_, 2}, DType::u8);
+    kernels::round_to_bf16(w.data<float>(),
+                           reinterpret_cast<kernels::Bf16*>(rows_.mutable_data<uint8_t>()),
+                           w.numel());
+    return;
+  }
+  data_ = empty({padded, kernels::int8_inputs(inputs_)}, DType::u8);
+  scales_.resize(static_cast<size_t>(padded));
+  kernels::pack_int8(w.data<float>(), outputs_, inputs_, data_.mutable_data<uint8_t>(),
+                     scales_.data());
+  if (shortlists == Shortlists::no) return;
+  rows_ = empty({outputs_, kernels::int8_inputs(inputs_)}, DType::u8);
+  kernels::unpack_int8(data_.data<uint8_t>(), outputs_, inputs_, rows_.mutable_data<uint8_t>());
+}
+
+int64_t PackedLinear::bytes() const {
+  const int64_t numbers = std::ssize(bias_) + std::ssize(scales_);
+  return numbers * int64_t{sizeof(float)} +
+         (data_.defined() ? data_.numel() * (type_ == PackedType::f32 ? 4 : 1) : 0) +
+         (type_ != PackedType::f32 && rows_.defined() ? rows_.numel() : 0);
+}
+
+void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float* y,
+                       const PackedLinearOptions& o) const {
+  check(x.type_ == type_ && x.inputs_ == inputs_,
+        "PackedLinear: the rows have {} numbers and the weights {} inputs, or their packed types "
+        "differ",
+        x.inputs_, inputs_);
+  check(type_ != PackedType::bf16 || x.way_ == way_,
+        "PackedLinear: the rows are packed for {}, but the weights for {}", to_string(x.way_),
+        to_string(way_));
+  const kernels::StripRange all{x.rows_, std::min(first + count, outputs_), inputs_, first / kStrip,
+                                strips_of(first + count)};
+  kernels::StripEnd end{bias_.data(), o.activation == Activation::relu, o.residual, count};
+  // Threads share groups of strips; the sums do not depend on the groups.
+  constexpr int64_t kGroup = 8;
+  const int64_t strips = all.last - all.first, groups = ceil_div(strips, kGroup);
+  parallel_blocks(groups, x.rows_ * count * inputs_, [&](int64_t g) {
+    kernels::StripRange part = all;
+    part.first = all.first + g * kGroup;
+    part.last = std::min(all.last, part.first + kGroup);
+    const int64_t column = g * kGroup * kStrip;
+    kernels::StripEnd part_end = end;
+    if (end.residual) part_end.residual += column;
+    if (type_ == PackedType::f32) {
+      kernels::multiply_strips(part, x.x_, inputs_, data_.data<float>(), y + column, count,
+                               part_end);
+    } else if (type_ == PackedType::bf16) {
+      kernels::multiply_bf16_strips(kernels::bf16_packing(way_), part, x.packed_.data(),
+                                    data_.data<uint8_t>(), y + column, count, part_end);
+    } else {
+      // The product only reads x. The const_cast serves a struct that quantize_rows() also fills.
+      const kernels::Int8Rows rows{const_cast<int8_t*>(x.rounded_.data()),
+                                   const_cast<float*>(x.scales_.data()),
+                                   const_cast<int32_t*>(x.begin_.data())};
+      kernels::multiply_int8(kernels::best_int8_way(), part, rows, data_.data<uint8_t>(),
+                             scales_.data(), y + column, count, part_end);
+    }
+  });
+}
+
+void PackedLinear::operator()(const PackedRows& x, float* y, const PackedLinearOptions& o) const {
+  const bool simple = o.activation == Activation::none || o.activation == Activation::relu;
+  check(simple || !o.residual, "PackedLinear: a residual needs the activation none or relu");
+  run(x, 0, outputs_, y, o);
+  if (!simple) activate(o.activation, y, x.rows_ * outputs_);
+}
+
+void PackedLinear::some(const PackedRows& x, int64_t row, const int64_t* list, int64_t count,
+                        float* y) const {
+  check(rows_.defined(),
+        "PackedLinear: some() needs weights that were packed with Shortlists::yes");
+  if (type_ == PackedType::f32)
+    return kernels::multiply_some(x.x_ + row * inputs_, rows_.data<float>(), inputs_, bias_.data(),
+                                  list, count, y);
+  if (type_ == PackedType::bf16)
+    return kernels::multiply_bf16_some(
+        x.x_ + row * inputs_, reinterpret_cast<const kernels::Bf16*>(rows_.data<uint8_t>()),
+        inputs_, bias_.data(), list, count, y);
+  kernels::multiply_int8_some(
+      {x.rounded_.data() + row * kernels::int8_inputs(inputs_), x.scales_[row]},
+      rows_.data<uint8_t>(), inputs_, scales_.data(), bias_.data(), list, count, y);
+}
+
+void PackedLinear::columns(const PackedRows& x, int64_t first, int64_t count, float* y) const {
+  check(first >= 0 && first % kStrip == 0 && count >= 0 && first + count <= outputs_,
+        "PackedLinear: cannot compute outputs {} to {} of {}; they must exist, and the first must "
+        "be a multiple of {}",
+        first, first + count, outputs_, kStrip);
+  run(x, first, count, y, {});
+}
+
+}  // namespace tern

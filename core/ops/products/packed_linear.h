@@ -1,0 +1,100 @@
+// y = f(x W^T + b) + residual for weights that do not change over many products, as in decoding. W
+// is copied once into the order in which products read it, as f32, bf16 or int8. Works on plain
+// memory instead of tensors: no tape, no gradients.
+//
+//   PackedLinear up(weight, bias, PackedType::int8);
+//   PackedRows rows;                          // memory to reuse
+//   rows.assign(x, 64, up.inputs(), PackedType::int8);
+//   up(rows, y, {.activation = Activation::relu});
+//
+// f32: every output is one sum in the order of the inputs, with one fused multiply-add per input.
+// bf16: W and x are rounded and summed as in MatmulPrecision::bf16 (base/precision.h), without
+// cutting long sums. So with `none` and `relu` y has the bits of linear() where linear() does not
+// cut a sum. In f32 this needs at least two rows and two outputs: linear() with one row or one
+// output sums in another order (MatmulBackend::tiles) and rounds differently. On processors with
+// bf16 instructions W takes half the memory. int8: each row of W and of x is rounded to multiples
+// of 1/127 of its largest magnitude (255 steps). Sums are exact, and scaling is the same on every
+// processor (core/kernels/products/gemm_int8.h). In every type, a row of y depends neither on other
+// rows of x nor on the number of threads, to the bit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tern/core/base/bf16_way.h"
+#include "tern/core/ops/ops.h"
+
+namespace tern {
+
+/// The number type of packed weights.
+enum class PackedType { f32, bf16, int8 };
+
+/// Rows of x in the form that packed products read. Reassigning reuses the memory.
+class PackedRows {
+ public:
+  /// x (rows, k), contiguous. f32, and PackedLinear::some() in bf16, read x in place, so x must
+  /// outlive all uses of this object.
+  void assign(const float* x, int64_t rows, int64_t k, PackedType type);
+  int64_t rows() const { return rows_; }
+
+ private:
+  friend class PackedLinear;
+  const float* x_ = nullptr;
+  int64_t rows_ = 0, inputs_ = 0;
+  PackedType type_ = PackedType::f32;
+  Bf16Way way_ = Bf16Way::portable;
+  std::vector<std::byte> packed_;  // for bf16
+  std::vector<int8_t> rounded_;    // for int8
+  std::vector<float> scales_;
+  std::vector<int32_t> begin_;
+};
+
+struct PackedLinearOptions {
+  Activation activation = Activation::none;
+  /// Shape (rows, outputs) as y; may be y itself; added last. Only with `none` and `relu`.
+  const float* residual = nullptr;
+};
+
+/// Whether some() will be called. It needs the weights a second time, row by row.
+enum class Shortlists { no, yes };
+
+class PackedLinear {
+ public:
+  PackedLinear() = default;
+  /// weight f32 (N, K), bias f32 (N) or undefined. Error: other types or shapes; int8 with more
+  /// than 131,072 inputs.
+  PackedLinear(const Tensor& weight, const Tensor& bias, PackedType type,
+               Shortlists shortlists = Shortlists::no);
+
+  int64_t inputs() const { return inputs_; }
+  int64_t outputs() const { return outputs_; }
+  PackedType type() const { return type_; }
+  int64_t bytes() const;  ///< memory held
+
+  /// y (rows, outputs). REQUIRES: x was assigned with this type, with `inputs` numbers per row.
+  void operator()(const PackedRows& x, float* y, const PackedLinearOptions& options = {}) const;
+
+  /// Only the outputs first .. first + count; y (rows, count). `first` is a multiple of 32.
+  void columns(const PackedRows& x, int64_t first, int64_t count, float* y) const;
+
+  /// y[i] = output list[i] of row `row`: faster than all outputs if the list is short. In f32 and
+  /// bf16 it sums in another order than the functions above. REQUIRES: Shortlists::yes; valid
+  /// outputs.
+  void some(const PackedRows& x, int64_t row, const int64_t* list, int64_t count, float* y) const;
+
+ private:
+  void run(const PackedRows& x, int64_t first, int64_t count, float* y,
+           const PackedLinearOptions& options) const;
+
+  int64_t inputs_ = 0, outputs_ = 0;
+  PackedType type_ = PackedType::f32;
+  Bf16Way way_ = Bf16Way::portable;  // the bf16 kernels that it is packed for
+  Tensor data_;                      // strips of 32 outputs
+  Tensor rows_;                      // (N, K) for shortlists: f32, bf16 words as bytes, or
+                                     // rounded numbers + 128
+  std::vector<float> bias_;          // padded to whole strips of 32
+  std::vector<float> scales_;        // for int8
+};
+
+}  // namespace tern

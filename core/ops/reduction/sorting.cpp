@@ -1,0 +1,111 @@
+// Sorting along an axis: sort, topk, argsort, argmax, argmin, max, min.
+#include "tern/core/kernels/reduction/sort.h"
+#include "tern/core/ops/memory.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
+
+namespace tern {
+namespace {
+
+// The first `count` elements in order. values = gather(x, axis, indices); the gradient is gather's.
+ValuesIndices first_in_order(const char* name, const Tensor& x, int64_t count, int64_t axis,
+                             bool descending) {
+  Op op(name, x);
+  int a = normalize_axis(name, axis, x.ndim());
+  int64_t size = x.shape()[a];
+  check(count >= 0 && count <= size, "{}: cannot take {} elements from axis {} of shape {}", name,
+        count, axis, x.shape());
+  Shape shape = x.shape();
+  shape[a] = count;
+  Fresh values(shape, x.dtype()), places(shape, DType::i64);
+  if (values.numel() > 0) {
+    Layout in = erase_axis(x.layout(), a), out = erase_axis(values.layout(), a);
+    int64_t stride = values.layout().strides[a];
+    kernels::sort(x.dtype(), kernels::plan_loops(in.shape, {&in, &out, &out}),
+                  {size, x.strides()[a], stride, stride}, count, descending, bytes(x),
+                  values.ref()->storage->data(), places.data<int64_t>());
+  }
+  Tensor indices = not_differentiable(places);
+  Tensor sorted =
+      op.record(values, [a, shape = x.shape(), index = save(indices)](const Tensor& dy) {
+        return scatter_add(zeros(shape, dy.dtype()), a, index.get(), dy);
+      });
+  return {sorted, indices};
+}
+
+Tensor arg_extreme(const char* name, const Tensor& x, int64_t axis, bool keepdim, bool greatest) {
+  if (x.ndim() == 0) return reshape(arg_extreme(name, reshape(x, {1}), axis, true, greatest), {});
+  Op op(name, x);
+  int a = normalize_axis(name, axis, x.ndim());
+  int64_t size = x.shape()[a];
+  check(size > 0, "{}: axis {} of shape {} has no elements", name, axis, x.shape());
+  Layout lines = erase_axis(x.layout(), a);
+  Fresh y(lines.shape, DType::i64);
+  if (y.numel() > 0)
+    kernels::arg_extreme(x.dtype(), kernels::plan_loops(lines.shape, {&lines, &y.layout()}), size,
+                         x.strides()[a], greatest, bytes(x), y.data<int64_t>());
+  Tensor found = op.not_differentiable(y);
+  return keepdim ? unsqueeze(found, a) : found;
+}
+
+Tensor arg_extreme_or_all(const char* name, const Tensor& x, std::optional<int64_t> axis,
+                          bool keepdim, bool greatest) {
+  if (axis) return arg_extreme(name, x, *axis, keepdim, greatest);
+  Tensor at = arg_extreme(name, reshape(x.detach(), {x.numel()}), 0, false, greatest);
+  return keepdim ? reshape(at, Dims::filled(x.ndim(), 1)) : at;
+}
+
+ValuesIndices extreme(const char* name, const Tensor& x, int64_t axis, bool keepdim,
+                      bool greatest) {
+  const int a = normalize_axis(name, axis, std::max(x.ndim(), 1));
+  const Tensor at = arg_extreme(name, x.detach(), a, true, greatest), values = gather(x, a, at);
+  if (keepdim || x.ndim() == 0) return {values, at};
+  return {squeeze(values, a), squeeze(at, a)};
+}
+
+}  // namespace
+
+ValuesIndices topk(const Tensor& x, int64_t k, int64_t axis, bool largest) {
+  check_defined("topk", x);
+  if (x.ndim() > 0) return first_in_order("topk", x, k, axis, largest);
+  ValuesIndices line = topk(reshape(x, {1}), k, axis, largest);
+  if (k == 0) return line;
+  return {reshape(line.values, {}), reshape(line.indices, {})};
+}
+
+ValuesIndices sort(const Tensor& x, int64_t axis, bool descending) {
+  check_defined("sort", x);
+  if (x.ndim() > 0) {
+    int64_t size = x.shape()[normalize_axis("sort", axis, x.ndim())];
+    return first_in_order("sort", x, size, axis, descending);
+  }
+  ValuesIndices line = sort(reshape(x, {1}), axis, descending);
+  return {reshape(line.values, {}), reshape(line.indices, {})};
+}
+
+Tensor argsort(const Tensor& x, int64_t axis, bool descending) {
+  check_defined("argsort", x);
+  return sort(x.detach(), axis, descending).indices;
+}
+
+Tensor argmax(const Tensor& x, std::optional<int64_t> axis, bool keepdim) {
+  check_defined("argmax", x);
+  return arg_extreme_or_all("argmax", x, axis, keepdim, true);
+}
+
+Tensor argmin(const Tensor& x, std::optional<int64_t> axis, bool keepdim) {
+  check_defined("argmin", x);
+  return arg_extreme_or_all("argmin", x, axis, keepdim, false);
+}
+
+ValuesIndices max(const Tensor& x, int64_t axis, bool keepdim) {
+  check_defined("max", x);
+  return extreme("max", x, axis, keepdim, true);
+}
+
+ValuesIndices min(const Tensor& x, int64_t axis, bool keepdim) {
+  check_defined("min", x);
+  return extreme("min", x, axis, keepdim, false);
+}
+
+}  // namespace tern

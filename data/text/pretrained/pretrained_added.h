@@ -1,0 +1,47 @@
+// The added tokens of tokenizer.json, which are found in a text before it is cut.
+// Inside of data only.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "tern/data/text/pretrained/pretrained_parts.h"
+
+namespace tern::datasets::detail {
+
+class AddedTokens {
+ public:
+  /// Error: an invalid id, an empty token.
+  AddedTokens(const JsonValue& list, const Normalizer& normalize);
+
+  const std::vector<std::pair<std::string, int64_t>>& ids() const { return ids_; }
+  bool is_special(int64_t id) const { return special_.contains(id); }
+
+  /// Finds tokens in the text, and `normalized` tokens in the normalised rest; the longest where
+  /// several begin. In text order, appends their ids to `ids` and calls use(part) for each
+  /// normalised part between them.
+  void cut(std::string_view text, const Normalizer& normalize,
+           const std::function<void(Fragment)>& use, std::vector<int64_t>& ids) const;
+
+ private:
+  struct Token {
+    std::string content;
+    int64_t id;
+    bool single_word, left, right;  // left, right: include the white space there
+  };
+  using Tokens = std::vector<Token>;
+  static void cut_by(const Tokens& tokens, std::string_view text,
+                     const std::function<void(size_t begin, size_t size)>& use,
+                     std::vector<int64_t>& ids);
+  static const Token* find(const Tokens& tokens, std::string_view text, size_t& at);
+
+  std::vector<std::pair<std::string, int64_t>> ids_;
+  std::unordered_set<int64_t> special_;
+  Tokens raw_, normalized_;
+};
+
+}  // namespace tern::datasets::detail

@@ -1,0 +1,134 @@
+// Combines the parts of tokenizer.json (pretrained_*.cpp) to encode and decode.
+#include "tern/data/text/pretrained/pretrained_tokenizer.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "tern/core/base/error.h"
+#include "tern/core/base/reading.h"
+#include "tern/core/io/json_value.h"
+#include "tern/data/text/bpe/bpe_table.h"
+#include "tern/data/text/lines/lines.h"
+#include "tern/data/text/pretrained/pretrained_added.h"
+#include "tern/data/text/pretrained/pretrained_parts.h"
+#include "tern/data/text/tokenizer/limits.h"
+#include "tern/data/text/unicode/unicode.h"
+
+namespace tern::datasets {
+
+struct PretrainedTokenizer::Impl {
+  detail::Normalizer normalize;
+  detail::PreTokenizer cut;
+  detail::PretrainedModel model;
+  detail::Decoder join;
+  detail::PretrainedTemplate around;
+  detail::AddedTokens added;
+  mutable detail::ChunkCache cache;
+
+  explicit Impl(const JsonValue& file)
+      : normalize(detail::read_normalizer(file.find("normalizer"))),
+        cut(detail::read_pre_tokenizer(file.find("pre_tokenizer"))),
+        model(detail::read_model(file.at("model"))),
+        join(detail::read_decoder(file.find("decoder"))),
+        around(detail::read_template(file.find("post_processor"))),
+        added(file.find("added_tokens"), normalize) {
+    const int64_t most =
+        2 * std::ssize(model.tokens) + std::ssize(added.ids()) + detail::kMostHoles;
+    for (const auto& [content, id] : added.ids()) {
+      check(id < most, "the added token '{}' has the id {}; there are {} tokens", content, id,
+            model.tokens.size());
+      if (id >= std::ssize(model.tokens)) model.tokens.resize(static_cast<size_t>(id) + 1);
+      model.tokens[static_cast<size_t>(id)] = content;
+      model.ids[content] = id;
+    }
+    for (const auto* list : {&around.single, &around.pair})
+      for (const detail::TemplatePiece& piece : *list)
+        for (int64_t id : piece.ids) check(has(id), "the post-processor adds the token {}", id);
+  }
+
+  bool has(int64_t id) const {
+    return id >= 0 && id < std::ssize(model.tokens) &&
+           !model.tokens[static_cast<size_t>(id)].empty();
+  }
+
+  std::vector<int64_t> encode(std::string_view text) const {
+    std::vector<int64_t> ids;
+    added.cut(
+        replace_invalid_utf8(text), normalize,
+        [&](detail::Fragment part) {
+          for (const detail::Fragment& f : cut({std::move(part)}))
+            cache.append({f.text}, ids, [&](std::string_view t) { return model.encode(t); });
+        },
+        ids);
+    return ids;
+  }
+
+  Pair put_together(const std::vector<int64_t>& a, const std::vector<int64_t>& b, bool pair,
+                    bool specials) const {
+    using Kind = detail::TemplatePiece::Kind;
+    Pair out;
+    for (const detail::TemplatePiece& piece : pair ? around.pair : around.single) {
+      if (piece.kind == Kind::special && !specials) continue;
+      const std::vector<int64_t>& ids = piece.kind == Kind::special ? piece.ids
+                                        : piece.kind == Kind::first ? a
+                                                                    : b;
+      out.tokens.insert(out.tokens.end(), ids.begin(), ids.end());
+      out.segments.resize(out.tokens.size(), piece.segment);
+    }
+    return out;
+  }
+};
+
+PretrainedTokenizer PretrainedTokenizer::load(const std::string& path) {
+  const std::string text = read_text(path, {.max_bytes = detail::kMostTokenBytes});
+  return reading(path, [&] {
+    const JsonDocument file(text);
+    const JsonValue root = file.root();
+    check(root.is_object() && root.has("model"), "it is not a tokenizer.json: it has no model");
+    const std::string version = root.get("version", "1.0");
+    check(version == "1.0", "its version is {}; only 1.0 is supported", version);
+    root.ignore("truncation padding");
+    auto impl = std::make_shared<const Impl>(root);
+    file.refuse_unread();
+    return PretrainedTokenizer(std::move(impl));
+  });
+}
+
+int64_t PretrainedTokenizer::size() const { return std::ssize(impl_->model.tokens); }
+
+std::optional<std::string> PretrainedTokenizer::token(int64_t id) const {
+  if (!impl_->has(id)) return std::nullopt;
+  return impl_->model.tokens[static_cast<size_t>(id)];
+}
+
+std::optional<int64_t> PretrainedTokenizer::id(std::string_view token) const {
+  const auto found = impl_->model.ids.find(std::string(token));
+  if (found == impl_->model.ids.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<int64_t> PretrainedTokenizer::encode(std::string_view text,
+                                                 const PretrainedEncodeOptions& options) const {
+  return impl_->put_together(impl_->encode(text), {}, false, options.specials).tokens;
+}
+
+PretrainedTokenizer::Pair PretrainedTokenizer::encode_pair(
+    std::string_view first, std::string_view second, const PretrainedEncodeOptions& options) const {
+  return impl_->put_together(impl_->encode(first), impl_->encode(second), true, options.specials);
+}
+
+std::string PretrainedTokenizer::decode(std::span<const int64_t> ids, bool specials) const {
+  std::vector<std::string> tokens;
+  for (int64_t id : ids) {
+    check(impl_->has(id), "PretrainedTokenizer::decode: there is no token {}, there are {}", id,
+          size());
+    if (specials || !impl_->added.is_special(id))
+      tokens.push_back(impl_->model.tokens[static_cast<size_t>(id)]);
+  }
+  std::string text;
+  for (const std::string& piece : impl_->join(std::move(tokens))) text += piece;
+  return text;
+}
+
+}  // namespace tern::datasets

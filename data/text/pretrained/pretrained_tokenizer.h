@@ -1,0 +1,73 @@
+// Tokenizers of published models: tokenizer.json, the file of Hugging Face's `tokenizers` package
+// (https://huggingface.co/docs/tokenizers). Gives the same ids as that package.
+//
+// Supported parts; others are refused by name:
+//   models          WordPiece, BPE (of bytes or characters, with byte_fallback, prefix and suffix,
+//                   ignore_merges; no dropout), Unigram (with byte_fallback)
+//   normalizers     BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend,
+//                   Replace (of a string, or runs of spaces), Precompiled, Sequence
+//   pre-tokenizers  BertPreTokenizer, ByteLevel, Whitespace, WhitespaceSplit, Metaspace,
+//                   Punctuation, Digits, CharDelimiterSplit, Split (by a string, or by the patterns
+//                   of GPT-2, Llama 3 and Qwen 2), Sequence
+//   post-processors TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel, Sequence
+//   decoders        WordPiece, ByteLevel, Metaspace, BPEDecoder, ByteFallback, Fuse, Strip,
+//                   Replace, Sequence
+// Ignores the file's truncation and padding, which belong to the code that makes batches. Unicode
+// tables are utf8proc's (data/text/unicode/unicode.h): characters newer than those, or newer than
+// the package's, may be cut and normalised differently.
+//
+// Memory: a file has at most 256 MiB of text, plain or unpacked from gzip, and 2^23 values of JSON,
+// each of which takes up to a hundred bytes while it loads. Beside its tokens, a Unigram model
+// takes at most 9 bytes per byte of its pieces, of which there may be 16 MiB. A small file can
+// leave up to three million ids unused, 32 bytes each. A text has at most 256 MiB after a
+// normalizer or decoder. WordPiece's max_input_chars_per_word is at most 1000, because the time
+// grows with its third power.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tern::datasets {
+
+struct PretrainedEncodeOptions {
+  bool specials = true;  ///< add the post-processor's tokens: [CLS] text [SEP]
+};
+
+class PretrainedTokenizer {
+ public:
+  /// IoError with the file: it is not a tokenizer.json, contradicts itself, or has an unsupported
+  /// part or an unknown member (by name). Does not apply the file's `truncation` and `padding`;
+  /// transformers applies them only on request.
+  static PretrainedTokenizer load(const std::string& path);
+
+  /// The highest id plus 1.
+  int64_t size() const;
+  /// The token with this id; nothing if there is none.
+  std::optional<std::string> token(int64_t id) const;
+  std::optional<int64_t> id(std::string_view token) const;
+
+  /// Any text; invalid UTF-8 bytes become U+FFFD. Added tokens in the text ("<|endoftext|>") give
+  /// their ids. Thread-safe.
+  std::vector<int64_t> encode(std::string_view text,
+                              const PretrainedEncodeOptions& options = {}) const;
+  /// A pair of texts, joined by the post-processor.
+  struct Pair {
+    std::vector<int64_t> tokens, segments;
+  };
+  Pair encode_pair(std::string_view first, std::string_view second,
+                   const PretrainedEncodeOptions& options = {}) const;
+  /// The decoder's text; special tokens only if `specials`. Error: an unknown id.
+  std::string decode(std::span<const int64_t> ids, bool specials = false) const;
+
+ private:
+  struct Impl;
+  explicit PretrainedTokenizer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace tern::datasets
