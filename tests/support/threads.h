@@ -11,7 +11,7 @@
 namespace tern::test {
 
 /// While in scope, tern uses this number of threads: `const test::Threads two(2);`.
-using Threads = detail::ThreadCountScope;
+using Threads = tern::detail::ThreadCountScope;
 
 /// run() returns numbers, such as a std::vector: they must be the same with one thread and with
 /// each of these counts.

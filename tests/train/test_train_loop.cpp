@@ -57,7 +57,7 @@ TEST_CASE("train: killed and stopped runs end with the files of an uninterrupted
       const LoopOptions options{.folder = dir / fmt::format("{}-{}", batch, killed),
                                 .best = {"valid_loss"},
                                 .checkpoint_steps = killed ? 1 : 0};
-      const Ended ended = run_to_batch(options, batch, killed);
+      const EndedRun ended = run_to_batch(options, batch, killed);
       // The loop does not check for signals after the last batch.
       CHECK(ended.outcome == (killed || batch < 18 ? Outcome::interrupted : Outcome::finished));
       Training again(options);

@@ -146,13 +146,13 @@ Outcome run_until_ended(T& t, bool killed) {
   return Outcome::interrupted;
 }
 
-struct Ended {
+struct EndedRun {
   Outcome outcome;
   int64_t steps;  ///< steps taken
 };
 
 /// A run that end_run(killed) ends in this batch.
-inline Ended run_to_batch(const LoopOptions& options, int64_t batch, bool killed) {
+inline EndedRun run_to_batch(const LoopOptions& options, int64_t batch, bool killed) {
   Training t(options);
   t.before_batch = [&](int64_t number) {
     if (number == batch) end_run(killed);

@@ -23,6 +23,8 @@
 namespace tern::test_observer {
 namespace {
 
+using test::error_of, test::kNan;
+
 struct Block {
   nn::Linear up, down;
   explicit Block(Rng& rng) : up(8, 16, rng), down(16, 8, rng) {}
@@ -243,8 +245,6 @@ TEST_CASE("a trace is JSON that viewers open") {
   CHECK(op.at("ts").get<double>() + op.at("dur").get<double>() <=
         step.at("ts").get<double>() + step.at("dur").get<double>() + 1e-3);
 }
-
-using test::error_of, test::kNan;
 
 TEST_CASE("the anomaly detector names the first op with a NaN, its inputs and its module") {
   Rng rng(5);
