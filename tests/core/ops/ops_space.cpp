@@ -485,7 +485,7 @@ TEST_CASE("ops on space: errors name the op, the rule and a way out") {
        [&] { return conv_transpose2d(x, w, {}, {.groups = 3}); });
   says("conv_transpose2d: the bias must be (4,)",
        [&] { return conv_transpose2d(x, w, zeros({2}), {.groups = 2}); });
-  says("conv_transpose2d: padding 9 leaves nothing",
+  says("conv_transpose2d: padding 9 leaves no output",
        [&] { return conv_transpose2d(x, w, {}, {.padding = 9}); });
   says("conv3d: needs x (batch, in, depth, height, width)", [&] { return conv3d(x, w); });
   says("reflect takes at most 4 on each side of an axis of 5", [&] {
