@@ -1,5 +1,5 @@
 // The allocator of tensors: cache, cap and statistics, and the memory that training steps, layer
-// norm and attention take. This file also replaces the program's operator new, to count its calls.
+// norm and attention take.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,32 +18,6 @@
 #include "tern/optim/optim.h"
 #include "tern/tests/support/heap_calls.h"
 #include "tern/tests/support/threads.h"
-
-std::atomic<int64_t> tern::test::heap_calls = 0;
-std::atomic<int64_t> tern::test::heap_largest = 0;
-
-namespace {
-thread_local bool heap_is_empty = false;
-}
-
-// The program's heap, which has no memory while heap_is_empty is set. All variants are replaced: a
-// sanitizer has a nothrow new of its own (std::stable_sort calls it), whose memory free() refuses.
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  tern::test::heap_calls.fetch_add(1, std::memory_order_relaxed);
-  int64_t most = tern::test::heap_largest;
-  const auto size = static_cast<int64_t>(bytes);
-  while (size > most && !tern::test::heap_largest.compare_exchange_weak(most, size)) {
-  }
-  return heap_is_empty ? nullptr : std::malloc(std::max<std::size_t>(bytes, 1));
-}
-void* operator new(std::size_t bytes) {
-  void* p = operator new(bytes, std::nothrow);
-  if (!p) throw std::bad_alloc();
-  return p;
-}
-void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace tern::test_memory {
 namespace {
@@ -193,9 +167,9 @@ TEST_CASE("memory: freeing a tensor allocates nothing") {
   trim_memory();
   Tensor t = empty({123457});  // a size that no other test uses
   const MemoryStats before = memory_stats();
-  heap_is_empty = true;
+  test::heap_is_empty = true;
   t = {};
-  heap_is_empty = false;
+  test::heap_is_empty = false;
   CHECK(memory_stats().live < before.live);
   CHECK(memory_stats().cached - before.cached == before.live - memory_stats().live);
 }
