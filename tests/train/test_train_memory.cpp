@@ -16,8 +16,10 @@ LearnerOptions in_backward(bool on) {
 /// A layer large enough to show in the memory statistics, and its optimizer.
 struct Wide {
   Rng rng{1};
-  nn::Linear layer{512, 512, rng};
-  optim::AdamW optimizer{nn::named_parameters(layer)};
+  nn::Linear layer;
+  optim::AdamW optimizer;
+
+  Wide() : layer(512, 512, rng), optimizer(nn::named_parameters(layer)) {}
 };
 
 }  // namespace
