@@ -125,7 +125,8 @@ TEST_CASE("positions: on a grid") {
   Tensor grid = reshape(got, {3, 4, 8});
   CHECK(same(part, reshape(narrow(narrow(grid, 0, 1, 2), 1, 1, 3), {6, 8})));
   check_refused([] { return sincos_2d_positions(3, 4, 6); }, "6 channels are not a multiple of 4");
-  check_refused([] { return sincos_2d_positions(-3, 4, 8); }, "sincos_2d_positions: -3 x 4");
+  check_refused([] { return sincos_2d_positions(-3, 4, 8); },
+                "sincos_2d_positions: sizes must not be negative, got -3 x 4");
   check_refused([] { return sincos_2d_positions(3, 4, 8, {.base = -1}); }, "the base is -1");
 }
 

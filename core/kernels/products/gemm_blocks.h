@@ -227,18 +227,15 @@ struct Blocks : Product<float> {
     const int64_t row0 = conv->row + first(d) + places.first, count = places.second - places.first;
     const int64_t column = begin * K::kColumns;
     if (count <= 0) return;  // a shorter block of k has fewer parts
-    const bool in_words = K::kWords != WordOrder::none && conv->windows->quads();
+    const WordOrder words = conv->windows->quads() ? K::kWords : WordOrder::none;
     Windows::Part part(*conv->windows, row0, count, conv->column + column,
-                       std::min(n, end * K::kColumns) - column,
-                       in_words ? K::kWords : WordOrder::none);
+                       std::min(n, end * K::kColumns) - column, words);
     to += places.first * K::kColumns;
     for (int64_t s = begin; s < end; ++s, to += room_b()) {
       part.choose(conv->column + s * K::kColumns, width(s));
-      if (in_words) {
+      if (words != WordOrder::none) {
         part.copy_words(reinterpret_cast<float*>(to), K::kColumns);
-        continue;
-      }
-      if constexpr (K::kReadsB) {
+      } else if constexpr (K::kReadsB) {
         part.copy(row0, count, to, K::kColumns);
       } else {
         for (int64_t i = 0; i < count; i += K::kGroup) {
@@ -272,10 +269,7 @@ struct Blocks : Product<float> {
         for (int64_t i = 0; i < count; ++i) {
           const Piece piece = pieces[i];
           float *in_tile = tile + r * K::kColumns, *in_c = to + r * ldc + piece.at;
-          if (step == 1)
-            for (int64_t j = piece.begin; j < piece.end; ++j) move(in_tile[j], in_c[j]);
-          else
-            for (int64_t j = piece.begin; j < piece.end; ++j) move(in_tile[j], in_c[j * step]);
+          for (int64_t j = piece.begin; j < piece.end; ++j) move(in_tile[j], in_c[j * step]);
         }
     };
     if (add) each([](float& t, const float& y) { t = y; });

@@ -136,7 +136,7 @@ TEST_CASE("npy: damage is an IoError with file and byte, and takes no memory") {
   CHECK(empty("4294967296, 0").empty());
   for (const char* shape : {"4294967296, 4294967296, 0", "0, 4294967296, 4294967296",
                             "4294967296, 0, 4294967296", "4611686018427387904, 0"})
-    CHECK_MESSAGE(contains(empty(shape), "x.npy: an array ("), shape);
+    CHECK_MESSAGE(contains(empty(shape), "x.npy: an array of shape ("), shape);
   CHECK(contains(damage(path, "short", false), "too short"));
   CHECK(contains(damage(path, "not a npy file", false), "is not an npy file"));
   CHECK(
