@@ -143,7 +143,7 @@ TEST_CASE("search: a shortlist is refused without a transformer or a lexicon") {
                        doctest::Contains("there is no lexicon"), Error);
   CHECK_THROWS_WITH_AS(
       Search(make_model("transformer"), {.shortlist = 2, .lexicon = lexicon_of(51)}),
-      doctest::Contains("vocabularies of 51 and 51, the model of 50 and 50"), Error);
+      doctest::Contains("vocabularies of 51 and 51, but the model has 50 and 50"), Error);
 }
 
 TEST_CASE("translate shortlist: learns from files and writes into the model's folder") {
