@@ -63,7 +63,8 @@ struct ColumnMaxima {
 #pragma omp simd
       for (Index i = 0; i < kBlock; ++i) {
         const T v = from[i], old = l[i];
-        const bool wins = (i < inside) & (is_first | better(v, old));
+        const bool larger = better(v, old), is_column = i < inside;
+        const bool wins = is_column & (is_first | larger);
         l[i] = wins ? v : old;
         b[i] = wins ? begin + i : b[i];
       }
@@ -94,7 +95,9 @@ struct WindowMaxima {
     for (int64_t i = 0; i < count; ++i) {
       const T v = from[i * stride], old = l[i];
       const Index p = at[i * stride], last = b[i];
-      const bool wins = (p >= 0) & ((last < 0) | better(v, old) | (equal(v, old) & (p < last)));
+      const bool larger = better(v, old), same = equal(v, old);
+      const bool is_column = p >= 0, is_first = last < 0, is_earlier = p < last;
+      const bool wins = is_column & (is_first | larger | (same & is_earlier));
       l[i] = wins ? v : old;
       b[i] = wins ? p : last;
     }
