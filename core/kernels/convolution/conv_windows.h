@@ -32,8 +32,8 @@ class Windows {
   Windows(const Conv& c, Order order, Factor x, int64_t first_channel)
       : c_(c), order_(order), x_(x), first_channel_(first_channel) {}
 
-  /// The number of rows of Order::planes and Order::quads: there the last four channels may be
-  /// filled up with zeros.
+  /// The number of rows of Order::planes and Order::quads. In Order::quads, zeros fill up the last
+  /// four channels.
   int64_t features() const { return (quads() ? 4 * quads_of(c_) : c_.in_group()) * c_.taps(); }
   static int64_t quads_of(const Conv& c) { return ceil_div(c.in_group(), 4); }
   bool quads() const { return order_ == Order::quads; }
