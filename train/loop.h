@@ -164,7 +164,7 @@ struct LoopOptions {
   bool tensorboard = false;
   bool terminal = true;        ///< false: nothing is printed
   std::FILE* output = stdout;  ///< use stderr if standard output carries a result
-  BarOptions bar = {};
+  BarOptions bar = BarOptions();  // g++ 12 warns of "= {}" where LoopOptions is a temporary
   /// The unit of Task::weight, for the log; empty: bar.unit, or "samples" without Task::weight.
   std::string weight_unit = {};
   /// The start of the line printed for a closed epoch; default: title and metrics. Speed, learning
