@@ -19,13 +19,13 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
+    {FileKind::torch_zip, "a PyTorch file", "PK\3\4", 0, "/data.pkl"},
     {FileKind::npz, "a NumPy npz file", "PK\3\4", 0, ".npy"},
-    {FileKind::torch_zip, "a PyTorch file", "PK\3\4", 0, ".pkl"},
     {FileKind::zip, "a zip archive", "PK\3\4"},
-    {FileKind::pickle, "a PyTorch file or another Python pickle", "\x80\2"},
-    {FileKind::pickle, "a PyTorch file or another Python pickle", "\x80\3"},
-    {FileKind::pickle, "a PyTorch file or another Python pickle", "\x80\4"},
-    {FileKind::pickle, "a PyTorch file or another Python pickle", "\x80\5"},
+    {FileKind::pickle, "a PyTorch file of before version 1.6 or another Python pickle", "\x80\2"},
+    {FileKind::pickle, "a PyTorch file of before version 1.6 or another Python pickle", "\x80\3"},
+    {FileKind::pickle, "a PyTorch file of before version 1.6 or another Python pickle", "\x80\4"},
+    {FileKind::pickle, "a PyTorch file of before version 1.6 or another Python pickle", "\x80\5"},
     {FileKind::gguf, "a llama.cpp GGUF file", "GGUF?\0\0\0"sv},
     {FileKind::hdf5, "an HDF5 file (Keras writes such files)", "\x89HDF\r\n\x1a\n"},
     {FileKind::npy, "a NumPy npy file (one array without a name)", "\x93NUMPY"},

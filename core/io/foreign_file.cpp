@@ -20,6 +20,10 @@ constexpr const char* kFromTorch =
     "if isinstance(d.get(k), dict)), d); "
     "save_file({k: v.clone().contiguous() for k, v in d.items() if torch.is_tensor(v)}, "
     "sys.argv[2])";
+constexpr const char* kFromTorchScript =
+    "import sys, torch; from safetensors.torch import save_file; "
+    "d = torch.jit.load(sys.argv[1], map_location=\"cpu\").state_dict(); "
+    "save_file({k: v.clone().contiguous() for k, v in d.items()}, sys.argv[2])";
 constexpr const char* kFromNumpy =
     "import sys, numpy; from safetensors.numpy import save_file; "
     "save_file(dict(numpy.load(sys.argv[1])), sys.argv[2])";
@@ -33,11 +37,17 @@ struct Remedy {
 
 constexpr Remedy kRemedies[] = {
     {.kind = FileKind::npz, .python = kFromNumpy},
-    {.kind = FileKind::torch_zip, .python = kFromTorch},
     {.kind = FileKind::pickle, .python = kFromTorch},
+    {.kind = FileKind::gguf, .words = " (GgufFile reads it)"},
     {.kind = FileKind::gzip, .words = " (unpack it first)"},
     {.kind = FileKind::git_lfs, .words = " (`git lfs pull` fetches the file)"},
 };
+
+std::string conversion(const char* python, const std::string& path, const std::string& to) {
+  const std::string safe = std::filesystem::path(path).replace_extension(".safetensors").string();
+  return fmt::format(". To convert it:\n  python3 -c '{}' {} {}", python, shell_word(path),
+                     shell_word(to.empty() ? safe : to));
+}
 
 Remedy remedy_for(FileKind kind) {
   for (const Remedy& r : kRemedies)
@@ -52,14 +62,15 @@ std::string describe_foreign_file(const std::string& path, std::string_view byte
   if (bytes.size() > 8 && bytes[8] == '{') return "";  // safetensors: the header after its length
   const FileKind kind = file_kind(bytes);
   if (kind == FileKind::unknown) return "";
+  if (kind == FileKind::torch_zip) return "this is a PyTorch file, which load_tensors() reads";
   const Remedy remedy = remedy_for(kind);
-  const std::string what =
-      fmt::format("this is {}{}; tern reads safetensors files", name(kind), remedy.words);
-  if (!*remedy.python) return what;
-  return fmt::format(
-      "{}. To convert it:\n  python3 -c '{}' {} {}", what, remedy.python, shell_word(path),
-      shell_word(to.empty() ? std::filesystem::path(path).replace_extension(".safetensors").string()
-                            : to));
+  const std::string what = fmt::format("this is {}{}; tern reads safetensors and PyTorch files",
+                                       name(kind), remedy.words);
+  return *remedy.python ? what + conversion(remedy.python, path, to) : what;
+}
+
+std::string convert_torch_script(const std::string& path) {
+  return conversion(kFromTorchScript, path, "");
 }
 
 }  // namespace tern::detail

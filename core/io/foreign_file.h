@@ -1,4 +1,4 @@
-// Error texts for files of other formats where safetensors are expected. Inside of core only.
+// Error texts for files of other formats where weights are expected. Inside of core only.
 #pragma once
 
 #include <string>
@@ -11,5 +11,9 @@ namespace tern::detail {
 /// is the file that the command writes; by default `path` with the ending .safetensors.
 std::string describe_foreign_file(const std::string& path, std::string_view first_bytes,
                                   const std::string& to = "");
+
+/// ". To convert it: ...": the command that writes the weights of a TorchScript archive as
+/// safetensors.
+std::string convert_torch_script(const std::string& path);
 
 }  // namespace tern::detail

@@ -3,6 +3,8 @@
 #include "tern/core/io/json_text.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -84,6 +86,19 @@ nlohmann::json parse_json(std::string_view text, const JsonLimits& limits) {
   } catch (const json::exception& e) {  // a number over the largest f64
     fail(fmt::format("not JSON: {}", after(e.what(), "] ")));
   }
+}
+
+std::string read_json_text(const std::string& path, int64_t most) {
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);  // an error for a pipe
+  check_io(!error, "{}: {}", path, error.message());
+  check_io(size <= static_cast<uintmax_t>(most), "{}: {} bytes are too many; the limit is {}", path,
+           size, most);
+  std::ifstream in(path, std::ios::binary);
+  std::string text(size, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(size));
+  check_io(in.gcount() == static_cast<std::streamsize>(size), "{}: it cannot be read", path);
+  return text;
 }
 
 std::string detail::json_fault(std::string_view text, size_t byte, std::string_view what) {

@@ -19,6 +19,9 @@ struct JsonLimits {
 /// exceeded, line and column if the text is not JSON, and the name if a member occurs twice.
 nlohmann::json parse_json(std::string_view text, const JsonLimits& limits = {});
 
+/// The text of a file. IoError: it cannot be read, or has more than `most` bytes.
+std::string read_json_text(const std::string& path, int64_t most);
+
 namespace detail {
 
 /// Line, column and fault of a text that is not JSON. `byte` (from 1 on) and `what` come from

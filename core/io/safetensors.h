@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +35,26 @@ struct SafeTensorsLimits {
 /// file also the other files of weights in its folder. F16 and BF16 become f32; BOOL becomes u8;
 /// I8, I16, I32, U16 and U32 become i64, which takes up to eight times their size.
 SafeTensors load_safetensors(const std::string& path, const SafeTensorsLimits& limits = {});
+
+/// A file, or the shards of one, that is open: its tensors are read when they are asked for. Checks
+/// and errors as in load_safetensors(). load() may run on several threads.
+class SafeTensorsFile {
+ public:
+  explicit SafeTensorsFile(const std::string& path, const SafeTensorsLimits& limits = {});
+  SafeTensorsFile(SafeTensorsFile&&) noexcept;
+  SafeTensorsFile& operator=(SafeTensorsFile&&) noexcept;
+  ~SafeTensorsFile();
+
+  /// In the order of the file.
+  std::vector<std::string> names() const;
+  std::map<std::string, std::string> metadata() const;
+  /// IoError if there is no tensor of this name.
+  Tensor load(std::string_view name) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 /// The number of bytes that load_safetensors() would read: the size of the file, or of all its
 /// shards. IoError if a file is missing.

@@ -1,4 +1,5 @@
-// Reads the index of sharded safetensors, and lists the files of weights beside a missing one.
+// Reads weights in several files with an index, and lists the files of weights beside a missing
+// one.
 #include "tern/core/io/safetensors_shards.h"
 
 #include <fmt/format.h>
@@ -6,6 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "tern/core/base/error.h"
@@ -20,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uintmax_t kLargestIndex = 1 << 26;  // bytes; a model of 100,000 tensors needs 2^23
+constexpr int64_t kLargestIndex = 1 << 26;  // bytes; a model of 100,000 tensors needs 2^23
 
 std::string first_bytes(const fs::path& path, size_t count) {
   std::ifstream in(path, std::ios::binary);
@@ -43,27 +46,59 @@ bool may_hold_weights(const fs::path& path) {
 std::string shard_index(const std::string& path) { return path + ".index.json"; }
 
 bool is_sharded(const std::string& path) {
-  std::error_code error;  // load_safetensors() reports a folder that cannot be read
+  std::error_code error;  // the reader of a single file reports a folder that cannot be read
   return !fs::exists(path, error) && !error && fs::exists(shard_index(path), error);
 }
 
 std::map<std::string, std::string> read_shard_index(const std::string& index) {
-  std::error_code error;
-  const uintmax_t size = fs::file_size(index, error);
-  check_io(!error && size <= kLargestIndex, "{}: {}", index,
-           error ? error.message() : fmt::format("{} bytes are too many for an index", size));
   return reading(index, [&] {
-    const JsonDocument file(first_bytes(index, size));
+    const JsonDocument file(read_json_text(index, kLargestIndex));
     std::map<std::string, std::string> files;
     for (const auto& [tensor, shard] : file.root().at("weight_map").members()) {
       const std::string& name = shard.text();
-      if (!name.ends_with(".safetensors") || name.find('/') != name.npos)
-        shard.fail(fmt::format("'{}' is not a safetensors file in this folder", name));
+      if (!(name.ends_with(".safetensors") || name.ends_with(".bin")) ||
+          name.find('/') != name.npos)
+        shard.fail(fmt::format("'{}' is not a .safetensors or .bin file in this folder", name));
       files.emplace(tensor, (fs::path(index).parent_path() / name).string());
     }
     check(!files.empty(), "its weight_map is empty");
     return files;
   });
+}
+
+void open_shards(const std::string& index, int64_t most, const OpenShard& open) {
+  std::map<std::string, std::string> places = read_shard_index(index);
+  std::set<std::string> files;
+  for (const auto& [name, file] : places) files.insert(file);
+  for (const std::string& file : files) {
+    const std::vector<std::string> names = open(file, most);
+    most -= std::ssize(names);
+    for (const std::string& name : names) {
+      const auto place = places.find(name);
+      check_io(place != places.end() && place->second == file,
+               "{}: it holds the tensor '{:.80}', but {} does not place it there", file, name,
+               index);
+      places.erase(place);
+    }
+  }
+  check_io(places.empty(), "{}: {} has no tensor '{:.80}'", index,
+           places.empty() ? "" : places.begin()->second,
+           places.empty() ? "" : places.begin()->first);
+}
+
+SafeTensors load_shards(const std::string& index, int64_t most, const LoadShard& load) {
+  SafeTensors out;
+  open_shards(index, most, [&](const std::string& file, int64_t left) {
+    SafeTensors part = load(file, left);
+    std::vector<std::string> names;
+    for (auto& [name, tensor] : part.tensors) {
+      names.push_back(name);
+      out.tensors.emplace_back(name, std::move(tensor));
+    }
+    out.metadata.merge(part.metadata);
+    return names;
+  });
+  return out;
 }
 
 std::string describe_other_weights(const std::string& missing) {

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tern/core/base/reserved.h"
+#include "tern/core/base/shape_only.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
@@ -114,13 +116,20 @@ bool as_large(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.ref()->storage->bytes() == b.ref()->storage->bytes();
 }
 
-// Copies the elements, or with `take` swaps them, if only these two tensors hold them.
+// Copies the elements, or with `take` swaps them, if only these two tensors hold them. A target
+// without memory (ShapeOnlyScope) gets the memory of a copy.
 void put(const Tensor& to, const Tensor& from, bool take) {
   const bool own = take && from.ref().use_count() == 1;
-  if (own && as_large(to, from) && whole(to) && whole(from))
-    to.ref()->storage->exchange(*from.ref()->storage);
-  else
+  detail::Storage& target = *to.ref()->storage;
+  if (own && as_large(to, from) && whole(to) && whole(from)) {
+    target.exchange(*from.ref()->storage);
+  } else if (!detail::reserving && detail::is_reserved(target.data()) && whole(to)) {
+    const Tensor copy = empty(to.shape(), to.dtype());
+    copy_(copy, from);
+    target.exchange(*copy.ref()->storage);
+  } else {
     copy_(to, from);
+  }
 }
 
 }  // namespace

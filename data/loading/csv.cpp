@@ -12,12 +12,12 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "tern/core/base/printable.h"
 #include "tern/core/base/utf8.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/io/state.h"
 #include "tern/core/ops/ops.h"
 #include "tern/data/loading/detail/csv_hint.h"
-#include "tern/data/loading/detail/printable.h"
 #include "tern/data/loading/text_decoder.h"
 
 namespace tern::datasets {
@@ -34,7 +34,7 @@ char separator_of(char given, const std::string& path, char decimal = '.') {
 // Shortens text for messages and makes it safe for terminals.
 std::string shown(std::string_view text) {
   constexpr size_t kMost = 40;
-  const std::string out = detail::printable(std::string(text.substr(0, kMost)));
+  const std::string out = printable(std::string(text.substr(0, kMost)));
   return text.size() > kMost ? out + "..." : out;
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <set>
 
+#include "tern/core/io/element_types.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/record.h"
 #include "tern/data/loading/detail/npy_header.h"
@@ -89,7 +90,8 @@ void read_elements(const Source& source, const NpyHeader& h, const Fresh& out) {
   const int64_t n = out.numel();
   switch (h.type) {
     case NpyType::f2:
-      return read_as<uint16_t>(source, h.swapped, out.data<float>(), n, detail::half_to_float);
+      return read_as<uint16_t>(source, h.swapped, out.data<float>(), n,
+                               tern::detail::half_to_float);
     case NpyType::f4:
       return read_as<float>(source, h.swapped, out.data<float>(), n);
     case NpyType::f8:
@@ -174,7 +176,7 @@ struct Written {
 }  // namespace
 
 Tensor load_npy(const std::string& path) {
-  const detail::RandomFile file(path);
+  const RandomFile file(path);
   int64_t at = 0;
   return read_array({file.size(),
                      [&](void* to, int64_t count) {
@@ -194,13 +196,13 @@ void save_npy(const std::string& path, const Tensor& x, const NpyOptions& option
 
 NamedTensors load_npz(const std::string& path, const NpzLimits& limits) {
   check(limits.ratio >= 1, "load_npz: the ratio is {}; at least 1", limits.ratio);
-  const detail::RandomFile file(path);
+  const RandomFile file(path);
   const int64_t ratio = std::min(limits.ratio, kMaxNpz / std::max<int64_t>(file.size(), 1) + 1);
   const int64_t most = std::clamp(ratio * file.size(), kSmallNpz, kMaxNpz);
   NamedTensors out;
   std::set<std::string> names;
   int64_t total = 0;
-  for (const detail::ZipEntry& e : detail::read_zip_directory(file)) {
+  for (const ZipEntry& e : read_zip_directory(file)) {
     if (!e.name.ends_with(".npy"))
       file.fail(e.header, fmt::format("\"{}\" is not an npy file", e.name));
     if (!names.insert(e.name).second)

@@ -1,5 +1,4 @@
-// Parses the Python literals in the header of an npy file, writes such a header, and converts
-// half-precision floats.
+// Parses the Python literals in the header of an npy file, and writes such a header.
 #include "tern/data/loading/detail/npy_header.h"
 
 #include <bit>
@@ -7,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "tern/data/loading/detail/printable.h"
+#include "tern/core/base/printable.h"
 
 namespace tern::datasets::detail {
 namespace {
@@ -178,17 +177,6 @@ std::string make_npy_header(DType type, const Shape& shape, bool fortran_order) 
   header +=
       {'\x01', '\x00', static_cast<char>(text.size() & 0xff), static_cast<char>(text.size() >> 8)};
   return header + text;
-}
-
-float half_to_float(uint16_t h) {
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
-  uint32_t exponent = (h >> 10) & 0x1f, mantissa = h & 0x3ff;
-  if (exponent == 0) {  // zero or subnormal: mantissa * 2^-24
-    const float value = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign ? -value : value;
-  }
-  exponent = exponent == 31 ? 255 : exponent + 127 - 15;
-  return std::bit_cast<float>(sign | exponent << 23 | mantissa << 13);
 }
 
 }  // namespace tern::datasets::detail

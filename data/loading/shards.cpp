@@ -6,15 +6,13 @@
 #include <charconv>
 #include <set>
 
+#include "tern/core/base/printable.h"
 #include "tern/core/ops/ops.h"
-#include "tern/data/loading/detail/printable.h"
 #include "tern/data/loading/hidden.h"
 #include "tern/data/loading/tar.h"
 
 namespace tern::datasets {
 namespace {
-
-using detail::printable;
 
 constexpr size_t kMaxNames = 1'000'000;
 constexpr size_t kMaxNameBytes = 1 << 26;

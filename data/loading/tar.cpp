@@ -8,12 +8,10 @@
 #include <string_view>
 
 #include "tern/core/base/error.h"
-#include "tern/data/loading/detail/printable.h"
+#include "tern/core/base/printable.h"
 
 namespace tern::datasets {
 namespace {
-
-using detail::printable;
 
 constexpr int64_t kBlock = 512;
 constexpr int64_t kMaxText = 1 << 20;  // limit of a long name or a pax header; real ones: < 10 kB

@@ -28,6 +28,4 @@ NpyHeader parse_npy_header(const std::string& text,
 /// Includes the magic bytes of version 1; a multiple of 64 bytes.
 std::string make_npy_header(DType type, const Shape& shape, bool fortran_order);
 
-float half_to_float(uint16_t half);
-
 }  // namespace tern::datasets::detail

@@ -43,13 +43,13 @@ TEST_CASE("the error for a foreign file names its format") {
     std::string bytes, name;
   };
   for (const Row& row :
-       {Row{kZip + "archive/data.pklFB", "a PyTorch file;"},
-        {"\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\2M\xe9\3."s, "a PyTorch file or"},
-        {"\x80\5\x95\x0b\0\0\0\0\0\0\0}"s, "a PyTorch file or"},
+       {Row{kZip + "archive/data.pklFB", "a PyTorch file, which load_tensors() reads"},
+        {"\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\2M\xe9\3."s, "a PyTorch file of before"},
+        {"\x80\5\x95\x0b\0\0\0\0\0\0\0}"s, "a PyTorch file of before"},
         {"PK\3\4-\0\0\0\0\0\0\0!\0n\x99\xb2(\xff\xff\xff\xff\5\0\x14\0a.npy\1\0"s,
          "a NumPy npz file"},
         {kZip + "notes.txt", "a zip archive;"},
-        {"GGUF\3\0\0\0\x23\1\0\0\0\0\0\0"s, "a llama.cpp GGUF file"},
+        {"GGUF\3\0\0\0\x23\1\0\0\0\0\0\0"s, "a llama.cpp GGUF file (GgufFile reads it)"},
         {"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0"s, "an HDF5 file"},
         {"\x93NUMPY\1\0v\0{'descr'"s, "a NumPy npy file"},
         {"\x08\x07\x12\x07pytorch\x1a\x05"s, "an ONNX file"},
@@ -60,12 +60,13 @@ TEST_CASE("the error for a foreign file names its format") {
     CAPTURE(told);
     CHECK(contains(told, ": this is "));
     CHECK(contains(told, row.name));
-    CHECK(contains(told, "tern reads safetensors files"));
+    CHECK((contains(told, "tern reads safetensors and PyTorch files") ||
+           contains(told, "load_tensors() reads")));
   }
 }
 
 TEST_CASE("the error for files that Python reads gives a command that converts them") {
-  const std::string torch = complaint("it's one.pt", kZip + "archive/data.pkl");
+  const std::string torch = complaint("it's one.pt", "\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19."s);
   CHECK(contains(torch, "\n  python3 -c '"));
   CHECK(contains(torch, "weights_only=True"));
   CHECK(torch.ends_with("it'\\''s one.safetensors'"));

@@ -57,6 +57,23 @@ TEST_CASE("safetensors: shards with an index are read like one file") {
   CHECK_THROWS_AS(safetensors_bytes(dir / "none"), IoError);
 }
 
+TEST_CASE("safetensors: an open file reads single tensors, also out of shards") {
+  const TempDir dir;
+  const std::string path = write_shards(dir);
+  SafeTensorsFile file(path);
+  CHECK(file.names() == std::vector<std::string>{"a", "b", "c"});
+  CHECK(file.metadata().at("format") == "pt");
+  CHECK(test::same_bits(file.load("c"), full({4}, 7.0)));
+  CHECK(test::same_bits(file.load("a"), arange(0, 6)));
+  CHECK(contains(io_error([&] { static_cast<void>(file.load("d")); }), "there is no tensor 'd'"));
+  const SafeTensorsFile moved = std::move(file);
+  CHECK(test::same_bits(moved.load("b"), ones({2, 3})));
+  // The file became shorter after its header was checked.
+  std::filesystem::resize_file(dir / kFirst, std::filesystem::file_size(dir / kFirst) - 1);
+  CHECK_THROWS_AS(static_cast<void>(moved.load("b")), IoError);
+  CHECK_THROWS_AS(SafeTensorsFile{path}, IoError);
+}
+
 TEST_CASE("safetensors: an index and its shards must agree on every tensor") {
   const TempDir dir;
   const std::string path = write_shards(dir), index = dir / "model.safetensors.index.json";
@@ -72,8 +89,8 @@ TEST_CASE("safetensors: an index and its shards must agree on every tensor") {
   CHECK(contains(with("c", kFirst), kFirst + " has no tensor 'c'"));
   CHECK(contains(with("a", kSecond), kFirst + ": it holds the tensor 'a', but"));
   CHECK(contains(with("a", "../" + kFirst),
-                 "weight_map.a: '../" + kFirst + "' is not a safetensors"));
-  CHECK(contains(with("a", "model.bin"), "is not a safetensors file in this folder"));
+                 "weight_map.a: '../" + kFirst + "' is not a .safetensors"));
+  CHECK(contains(with("a", "model.gguf"), "is not a .safetensors or .bin file in this folder"));
   CHECK(contains(with("a", 7), "weight_map.a: expected a string, got 7"));
   std::filesystem::remove(dir / kSecond);
   CHECK(contains(said_of(path), kSecond + ": No such file or directory"));
@@ -91,9 +108,9 @@ TEST_CASE("safetensors: the error for missing weights lists the weights beside t
   CHECK(said_of(path).ends_with("model.safetensors: No such file or directory"));
   write_file(dir / "config.json", "{}");
   CHECK(said_of(path).ends_with("model.safetensors: No such file or directory"));
-  write_file(dir / "pytorch_model.bin", "PK\3\4 archive/data.pkl");
+  write_file(dir / "pytorch_model.bin", "\x80\2\x8a\n");
   const std::string torch = said_of(path);
-  CHECK(contains(torch, "; beside it: pytorch_model.bin: this is a PyTorch file"));
+  CHECK(contains(torch, "; beside it: pytorch_model.bin: this is a PyTorch file of before"));
   CHECK(contains(torch, "python3 -c"));
   CHECK(torch.ends_with(path));  // the command writes the missing file
   write_file(dir / "model.gguf", "GGUF");

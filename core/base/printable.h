@@ -1,9 +1,9 @@
-// Makes names and fields of files printable in messages. Inside of data only.
+// Makes names and fields of files printable in messages. Inside of tern only.
 #pragma once
 
 #include <string>
 
-namespace tern::datasets::detail {
+namespace tern {
 
 /// Replaces control characters, which a terminal might obey, by '?'.
 inline std::string printable(std::string text) {
@@ -12,4 +12,4 @@ inline std::string printable(std::string text) {
   return text;
 }
 
-}  // namespace tern::datasets::detail
+}  // namespace tern

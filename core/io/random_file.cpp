@@ -1,4 +1,6 @@
 // RandomFile: reads at any position of a regular file with pread.
+#include "tern/core/io/random_file.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,9 +10,8 @@
 #include <cstring>
 
 #include "tern/core/base/error.h"
-#include "tern/data/loading/detail/zip.h"
 
-namespace tern::datasets::detail {
+namespace tern {
 
 RandomFile::RandomFile(std::string path)
     : RandomFile(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), path) {}
@@ -26,6 +27,10 @@ RandomFile::RandomFile(int fd, std::string path) : path_(std::move(path)), fd_(f
 }
 
 RandomFile::~RandomFile() { ::close(fd_); }
+
+void RandomFile::fail(const std::string& what) const {
+  fail_io(fmt::format("{}: {}", path_, what));
+}
 
 void RandomFile::fail(int64_t at, const std::string& what) const {
   fail_io(fmt::format("{}: {} (at byte {})", path_, what, at));
@@ -45,4 +50,10 @@ void RandomFile::read(int64_t at, void* to, int64_t count) const {
   }
 }
 
-}  // namespace tern::datasets::detail
+std::string RandomFile::first_bytes(int64_t most) const {
+  std::string bytes(static_cast<size_t>(std::min(size_, most)), '\0');
+  read(0, bytes.data(), std::ssize(bytes));
+  return bytes;
+}
+
+}  // namespace tern
