@@ -1,11 +1,11 @@
-// Reads safetensors files one by one, checks names, shapes and types against the first file, and
+// Reads files of weights one by one, checks names, shapes and types against the first file, and
 // sums in f64.
 #include "tern/nn/average_weights.h"
 
 #include <unordered_map>
 #include <utility>
 
-#include "tern/core/io/safetensors.h"
+#include "tern/core/io/tensor_file.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
@@ -16,7 +16,7 @@ namespace {
 std::vector<Tensor> tensors_like(const NamedTensors& like, const std::vector<DType>& types,
                                  const std::string& first, const std::string& path) {
   std::unordered_map<std::string, Tensor> given;
-  for (auto& [name, t] : load_safetensors(path).tensors) given.emplace(name, std::move(t));
+  for (auto& [name, t] : load_tensors(path).tensors) given.emplace(name, std::move(t));
   std::vector<Tensor> out;
   for (size_t i = 0; i < like.size(); ++i) {
     const auto& [name, t] = like[i];
@@ -40,7 +40,7 @@ std::vector<Tensor> tensors_like(const NamedTensors& like, const std::vector<DTy
 NamedTensors average_weights(const std::vector<std::string>& files) {
   check(!files.empty(), "average_weights: there are no files to average");
   NoGradGuard no_grad;
-  NamedTensors mean = load_safetensors(files[0]).tensors;
+  NamedTensors mean = load_tensors(files[0]).tensors;
   std::vector<DType> types;
   for (auto& [name, t] : mean) {
     types.push_back(t.dtype());

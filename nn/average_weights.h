@@ -4,7 +4,7 @@
 //   nn::load_state_dict(net, nn::average_weights({"weights-8.safetensors", "weights-9.safetensors",
 //                                                 "weights-10.safetensors"}));
 //
-// Reads safetensors files of any model, also PyTorch's. optim::Ema averages during training.
+// Reads files of any model, of tern or PyTorch (load_tensors). optim::Ema averages during training.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 namespace tern::nn {
 
 /// The tensors of the first file, each the mean over all files. Floating tensors are summed in f64
-/// and get back the type that load_safetensors() gives them. Integers (a BatchNorm's count of
+/// and get back the type that load_tensors() gives them. Integers (a BatchNorm's count of
 /// batches) come from the last file. Memory holds the sums and one file at a time. Error if `files`
 /// is empty. IoError if a file has other names, shapes or types than the first; it names both files
 /// and the difference.

@@ -39,9 +39,11 @@ Mask Mask::keys(const Tensor& visible) {
   return allowed(unsqueeze(unsqueeze(visible, 1), 1));
 }
 
-Mask Mask::causal(int64_t offset) {
+Mask Mask::causal(int64_t offset, int64_t window) {
+  check(window >= 0, "Mask: the window is {}; it must not be negative", window);
   Mask m;
   m.parts_.causal = offset;
+  if (window > 0) m.parts_.from = offset - window + 1;
   return m;
 }
 
@@ -70,6 +72,7 @@ Mask Mask::operator&(const Mask& other) const {
   m.parts_.causal = a.causal && b.causal ? std::min(a.causal, b.causal)
                     : a.causal           ? a.causal
                                          : b.causal;
+  m.parts_.from = std::max(a.from, b.from);  // none is smaller than any
   return m;
 }
 

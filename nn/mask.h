@@ -28,8 +28,9 @@ class Mask {
   /// ignored keys: convert it by Mask::keys(logical_not(key_padding_mask)).
   static Mask keys(const Tensor& visible);
   /// Query t sees keys 0 ... t + offset. offset is the number of keys before the first query's own
-  /// key, as in a cache.
-  static Mask causal(int64_t offset = 0);
+  /// key, as in a cache. With a window above 0 it sees only the last `window` of these keys (a
+  /// sliding window).
+  static Mask causal(int64_t offset = 0, int64_t window = 0);
   /// u8, not 0: visible. Broadcasts to (B, H, T, S): (T, S), (H, T, S), (B, 1, T, S), ...
   static Mask allowed(const Tensor& pairs);
   /// Added to the scores, in their type, differentiable; broadcasts to (B, H, T, S). -inf hides a

@@ -7,6 +7,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/io/safetensors.h"
+#include "tern/core/io/tensor_file.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
@@ -163,7 +164,7 @@ void save_weights(const Slots& walked, const std::string& path,
 
 LoadStateReport load_weights(const Slots& walked, const std::string& path,
                              const LoadStateOptions& options) {
-  SafeTensors file = load_safetensors(path);
+  SafeTensors file = load_tensors(path);
   LoadStateOptions taking = options;
   taking.take = true;
   try {

@@ -295,8 +295,8 @@ void save_weights(const std::string& path, const M& m,
   detail::save_weights(detail::walk(m), path, metadata);
 }
 
-/// Loads a safetensors file, also PyTorch's, into the model. If it does not fit, an IoError lists
-/// all differences and the model does not change.
+/// Loads a file of weights into the model: safetensors, or a state dict of PyTorch (load_tensors).
+/// If it does not fit, an IoError lists all differences and the model does not change.
 template <class M>
 LoadStateReport load_weights(const std::string& path, M& m, const LoadStateOptions& options = {}) {
   return detail::load_weights(detail::walk(m), path, options);

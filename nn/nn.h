@@ -31,4 +31,5 @@
 #include "tern/nn/spatial_gating.h"
 #include "tern/nn/training_mode.h"
 #include "tern/nn/transformer.h"
+#include "tern/nn/unfilled.h"
 #include "tern/nn/weights_instead.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numbers>
 
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
@@ -53,6 +54,16 @@ Tensor resize_matrix(int64_t from, int64_t to) {
 /// base^(-i / n) for i = 0 ... n - 1.
 Tensor frequencies(int64_t n, double base) {
   return exp(steps(n) * (-std::log(base) / static_cast<double>(n)));
+}
+
+/// The angles of one token's step.
+Tensor scaled(const Tensor& angles, const RopeScaling& s) {
+  if (s.kind == RopeScaling::Kind::none) return angles;
+  if (s.kind == RopeScaling::Kind::linear) return angles / s.factor;
+  const Tensor turns = angles * (static_cast<double>(s.original_context) / (2 * std::numbers::pi));
+  const Tensor fast =
+      clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0, 1);
+  return angles * (fast + (1 - fast) / s.factor);
 }
 
 }  // namespace
@@ -153,13 +164,36 @@ Tensor LearnedPositions::operator()(const Tensor& x, int64_t offset) const {
   return x + narrow(weight, 0, offset, x.size(-2));
 }
 
+void check_rope_scaling(const char* op, const RopeScaling& s) {
+  const bool llama3 = s.kind == RopeScaling::Kind::llama3;
+  check(s.kind == RopeScaling::Kind::none || (s.factor > 0 && std::isfinite(s.factor)),
+        "{}: the factor of scaled rotary positions is {}; it must be positive", op, s.factor);
+  check(!llama3 || (s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor &&
+                    std::isfinite(s.high_freq_factor) && s.original_context > 0),
+        "{}: scaled rotary positions with low_freq_factor {}, high_freq_factor {} and an original "
+        "context of {}; these must be positive, and the first the smaller one",
+        op, s.low_freq_factor, s.high_freq_factor, s.original_context);
+}
+
 Tensor rotary(const Tensor& x, const RotaryOptions& o) {
   check(x.ndim() >= 2 && x.size(-1) % 2 == 0,
         "rotary: needs (..., T, D) with an even D, the shape is {}", x.shape());
+  check(o.channels >= 0 && o.channels % 2 == 0 && o.channels <= x.size(-1),
+        "rotary: the first {} of {} channels cannot be turned; give an even number", o.channels,
+        x.size(-1));
+  if (o.channels > 0 && o.channels < x.size(-1)) {
+    RotaryOptions whole = o;
+    whole.channels = 0;
+    return cat({rotary(narrow(x, -1, 0, o.channels), whole),
+                narrow(x, -1, o.channels, x.size(-1) - o.channels)},
+               -1);
+  }
+  check_rope_scaling("rotary", o.scaling);
   check(is_float(x.dtype()), "rotary: needs floating numbers, got {}", x.dtype());
   check_base("rotary", o.base);
   const int64_t half = x.size(-1) / 2;
-  Tensor angle = unsqueeze(steps(x.size(-2), o.offset), 1) * frequencies(half, o.base);
+  Tensor angle =
+      unsqueeze(steps(x.size(-2), o.offset), 1) * scaled(frequencies(half, o.base), o.scaling);
   Tensor c = cos(angle).to(x.dtype()), s = sin(angle).to(x.dtype());  // (T, D/2)
   const bool halves = o.pairs == RotaryPairs::halves;
   Tensor a = halves ? narrow(x, -1, 0, half) : slice(x, -1, 0, {}, 2);

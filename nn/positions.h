@@ -58,13 +58,33 @@ enum class RotaryPairs {
   neighbours,  ///< channels 2i and 2i + 1, as in the paper
   halves,      ///< channels i and i + D/2, as in GPT-NeoX and Llama
 };
+/// Slower rotations, for texts that are longer than those of the first training.
+struct RopeScaling {
+  enum class Kind {
+    none,
+    linear,  ///< all angles are divided by `factor` (Chen et al. 2023)
+    llama3,  ///< Llama 3.1: angles of slow pairs are divided, those of fast pairs are not
+  };
+  Kind kind = Kind::none;
+  double factor = 1;
+  /// llama3: a pair is slow if it turns at most low_freq_factor times in the original context, and
+  /// fast if it turns at least high_freq_factor times. Between these the divisor changes smoothly.
+  double low_freq_factor = 1, high_freq_factor = 4;
+  int64_t original_context = 8192;  ///< llama3
+};
+/// Error that names the value that cannot be.
+void check_rope_scaling(const char* op, const RopeScaling& scaling);
+
 struct RotaryOptions {
   int64_t offset = 0;
   double base = 1e4;
   RotaryPairs pairs = RotaryPairs::neighbours;
+  int64_t channels = 0;  ///< rotates only the first `channels`, an even number; 0: all
+  RopeScaling scaling = {};
 };
 /// Rotary encoding (Su et al. 2021) of queries or keys x (..., T, D), D even: rotates pair i of
-/// token t by the angle t base^(-2i / D), so that products depend only on distances.
+/// token t by the angle t base^(-2i / D), so that products depend only on distances. With
+/// `channels`, D in this formula is their number.
 Tensor rotary(const Tensor& x, const RotaryOptions& options = {});
 
 /// Attention with linear biases (Press, Smith & Lewis 2022): head h adds -slope_h |distance| to its

@@ -5,6 +5,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/torch_archive.h"
 
 namespace tern::test::test_average_weights {
 namespace {
@@ -37,6 +38,9 @@ TEST_CASE("average_weights: means of floats in their own type; counts from the l
   CHECK(mean[0].second.to_vector<double>() == Doubles{static_cast<float>(1. / 3), 1.25});
   CHECK(mean[1].second.to_vector<double>() == Doubles{(0.0 + 0.1 + 0.2) / 3});
   CHECK(mean[2].second.item<int64_t>() == 2);
+  files[0] = torch::save(dir / "0.pt", load_safetensors(files[0]).tensors);
+  CHECK(nn::average_weights(files)[0].second.to_vector<double>() ==
+        mean[0].second.to_vector<double>());
   CHECK(nn::average_weights({files[1]})[2].second.to_vector<double>() == w[1]);
 
   Rng rng(1);

@@ -49,6 +49,11 @@ std::vector<Case> cases() {
   for (int64_t offset : {0, 2, -2})
     out.push_back({"causal " + std::to_string(offset), Mask::causal(offset),
                    [=](const Dims& i) { return i[3] <= i[2] + offset; }});
+  for (const auto& [offset, window] : {std::pair(0, 1), {1, 2}, {-1, 3}, {3, 9}})
+    out.push_back({"window " + std::to_string(window), Mask::causal(offset, window),
+                   [o = offset, w = window](const Dims& i) {
+                     return i[3] <= i[2] + o && i[3] > i[2] + o - w;
+                   }});
   Tensor padding = random_pairs({2, 5}, rng);
   out.push_back({"key padding", Mask::keys(padding), [a = to_array(padding)](const Dims& i) {
                    return a.at({i[0], i[3]}) != 0;
@@ -125,6 +130,21 @@ TEST_CASE("mask: the offset of causal counts the keys of a cache") {
                      narrow(whole, 2, before, 6 - before)));
 }
 
+TEST_CASE("mask: windows have gradients, and scales that are not positive") {
+  Rng rng(5);
+  std::vector<Tensor> in;
+  for (int i = 0; i < 3; ++i)
+    in.push_back(randn({1, 2, 6, 4}, rng, DType::f64).set_requires_grad());
+  for (const double scale : {0.6, -0.6, 0.0}) {
+    const AttentionOptions options{.mask = Mask::causal(0, 3).parts(), .scale = scale};
+    auto run = [&](const std::vector<Tensor>& x) { return attention(x[0], x[1], x[2], options); };
+    CHECK_NOTHROW(gradcheck(run, in));
+    CHECK_NOTHROW(gradgradcheck(run, in));
+    const Tensor p = Mask::causal(0, 3).softmax(matmul(in[0], transpose(in[1], 2, 3)) * scale);
+    CHECK(close(run(in), matmul(p, in[2]), 1e-12, 1e-14));
+  }
+}
+
 TEST_CASE("mask: gradients of scores and biases") {
   Rng rng(3);
   Tensor hidden = tensor({0, -kInf, 0, 0, 0}, {5}, DType::f64);
@@ -172,6 +192,7 @@ TEST_CASE("mask: factories refuse wrong tensors") {
   };
   refuses([] { Mask::lengths(tensor({1, 2}, {2})); }, "lengths are i64 (B) or (B, T), got f32");
   refuses([] { Mask::lengths(zeros({1, 1, 1}, DType::i64)); }, "got i64 (1, 1, 1)");
+  refuses([] { Mask::causal(0, -1); }, "the window is -1");
   refuses([] { Mask::keys(ones({5}, DType::u8)); }, "(B, S), got (5,)");
   refuses([] { Mask::keys(ones({2, 5})); }, "u8");
   refuses([] { Mask::allowed(ones({4, 5})); }, "u8 (0 = hidden), got f32");

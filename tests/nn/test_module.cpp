@@ -314,6 +314,27 @@ TEST_CASE("module: weights survive saving and loading") {
   std::filesystem::remove_all(folder);
 }
 
+struct TorchNet {
+  nn::Conv2d conv;
+  nn::BatchNorm2d norm;
+  nn::Linear linear;
+  static void fields(auto& m, auto&& visit) {
+    visit("0", m.conv);
+    visit("1", m.norm);
+    visit("2", m.linear);
+  }
+};
+
+TEST_CASE("module: weights of a PyTorch file") {
+  Rng rng(1);
+  TorchNet net{{1, 2, 3, rng}, nn::BatchNorm2d(2), {2, 3, rng}};
+  nn::load_weights(TERN_SOURCE_DIR "/tests/reference/torch/module_2.pt", net);
+  CHECK(values(net.linear.weight) == std::vector<float>{-3, -2, -1, 0, 1, 2});
+  CHECK(values(net.norm.running_var) == std::vector<float>{-3, -2});
+  CHECK_THROWS_WITH_AS(nn::load_weights(TERN_SOURCE_DIR "/tests/reference/torch/tied.pt", net),
+                       doctest::Contains("tied.pt"), IoError);
+}
+
 TEST_CASE("state: the nearest name") {
   CHECK(nearest_name("up.wieght", {"down.bias", "up.weight"}) == "up.weight");
   CHECK(nearest_name("entirely.different", {"a", "b"}) == "");

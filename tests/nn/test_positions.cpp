@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <numbers>
 #include <sstream>
 
 #include "tern/core/base/rng.h"
@@ -235,6 +236,51 @@ TEST_CASE("positions: rotary turns pairs; products depend only on distances") {
   check_refused([] { return rotary(zeros({4})); }, "the shape is (4,)");
   check_refused([] { return rotary(zeros({2, 4}, DType::i64)); }, "rotary: needs floating numbers");
   check_refused([] { return rotary(zeros({2, 4}), {.base = 0}); }, "the base is 0");
+}
+
+TEST_CASE("positions: rotary of some channels, with scaled angles") {
+  Rng rng(3);
+  const Tensor x = randn({2, 7, 10}, rng, DType::f64);
+  const Array in = test::to_array(x);
+  using Kind = RopeScaling::Kind;
+  // Three pairs: with base 100 they turn once in 6.3, 29 and 135 tokens.
+  const RopeScaling linear{.kind = Kind::linear, .factor = 3};
+  const RopeScaling llama3{.kind = Kind::llama3,
+                           .factor = 8,
+                           .low_freq_factor = 1,
+                           .high_freq_factor = 4,
+                           .original_context = 60};
+  auto want = [&](const std::vector<double>& angles) {
+    return table(x.shape(), [&](const Dims& i) {
+      if (i[2] >= 6) return in.at(i);
+      const int64_t pair = i[2] % 3;
+      const double angle = static_cast<double>(i[1] + 5) * angles[static_cast<size_t>(pair)];
+      const double u = in.at({i[0], i[1], pair}), v = in.at({i[0], i[1], pair + 3});
+      return i[2] >= 3 ? u * std::sin(angle) + v * std::cos(angle)
+                       : u * std::cos(angle) - v * std::sin(angle);
+    });
+  };
+  auto got = [&](const RopeScaling& scaling) {
+    return rotary(x, {.offset = 5,
+                      .base = 100,
+                      .pairs = RotaryPairs::halves,
+                      .channels = 6,
+                      .scaling = scaling});
+  };
+  const double second = std::pow(100, -1 / 3.0), third = std::pow(100, -2 / 3.0);
+  CHECK(near(got({}), want({1, second, third})));
+  CHECK(near(got(linear), want({1 / 3.0, second / 3, third / 3})));
+  // In 60 tokens the pairs turn 9.5, 2.06 and 0.44 times: fast, between, slow.
+  const double share = (60 * second / (2 * std::numbers::pi) - 1) / 3;
+  CHECK(share == doctest::Approx(0.352).epsilon(0.01));
+  CHECK(near(got(llama3), want({1, second * (share + (1 - share) / 8), third / 8})));
+  check_refused([&] { return rotary(x, {.channels = 5}); }, "the first 5 of 10 channels");
+  check_refused([&] { return rotary(x, {.channels = 12}); }, "the first 12 of 10 channels");
+  check_refused([&] { return rotary(x, {.scaling = {.kind = Kind::linear, .factor = -1}}); },
+                "the factor of scaled rotary positions is -1");
+  check_refused(
+      [&] { return rotary(x, {.scaling = {.kind = Kind::llama3, .original_context = 0}}); },
+      "original context of 0");
 }
 
 TEST_CASE("positions: alibi") {

@@ -38,7 +38,7 @@ struct AttentionSizes {
 };
 
 /// Query t of example b and head h sees key s if s < lengths[b, t], and s <= t + offset if causal,
-/// and allowed[b, h, t, s] is not 0, and the score is above -inf.
+/// and s >= t + from if windowed, and allowed[b, h, t, s] is not 0, and the score is above -inf.
 template <class T>
 struct AttentionInputs {
   AttentionSizes size;
@@ -47,6 +47,8 @@ struct AttentionInputs {
   Heads<const int64_t> lengths = {};  ///< (batch, any, query, any), in [0, keys]
   bool causal = false;
   int64_t offset = 0;
+  bool windowed = false;
+  int64_t from = 0;
   Heads<const uint8_t> allowed = {};  ///< column stride 1
   Heads<const T> bias = {};           ///< column stride 1
   DropMask dropout = {};  ///< of probabilities; which word decides depends only on the sizes

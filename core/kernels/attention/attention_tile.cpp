@@ -115,6 +115,12 @@ T add_masks(const AttentionInputs<T>& in, const Tile& tile, const TilePanels<T>&
 #pragma omp simd
         for (int64_t j = 0; j < n; ++j) row[j] = allowed[j] ? row[j] * scale : kNone<T>;
       });
+      scale = 1;
+    }
+    if (in.windowed) {
+      const int64_t first = std::clamp<int64_t>(t + in.from, 0, n);
+      std::fill(row, row + first, kNone<T>);
+      for (int64_t j = first; j < n && !waits; ++j) row[j] *= scale;
     }
   }
   return waits ? in.scale : T(1);
@@ -153,7 +159,7 @@ T scores(const AttentionInputs<T>& in, const SharedFactor<T>& keys, const Tiling
   const Matrix<T> q{in.q.at(tile.b, tile.h, tile.first), {in.q.row, in.q.col}};
   keys.multiply(
       {.m = tile.rows, .n = tile.keys, .k = in.size.dim, .a = q, .c = panels.p, .ldc = tiling.ld});
-  if (!in.bias.data && !in.allowed.data) return in.scale;
+  if (!in.bias.data && !in.allowed.data && !in.windowed) return in.scale;
   return add_masks(in, tile, panels, tiling.ld);
 }
 

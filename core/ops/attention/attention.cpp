@@ -106,6 +106,8 @@ struct Operands {
             .lengths = read<int64_t>(lengths),
             .causal = call.mask.causal.has_value(),
             .offset = call.mask.causal.value_or(0),
+            .windowed = call.mask.from.has_value(),
+            .from = call.mask.from.value_or(0),
             .allowed = read<uint8_t>(allowed),
             .bias = read<T>(bias),
             .dropout = detail::mask_of(call.dropout, call.key)};

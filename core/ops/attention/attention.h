@@ -19,6 +19,8 @@ struct AttentionMask {
   /// Query t sees keys 0 ... t + causal. 0 if queries and keys are the same tokens; the number of
   /// earlier tokens if the keys come from a cache.
   std::optional<int64_t> causal = {};
+  /// Query t sees keys t + from and later. With `causal` it makes a window.
+  std::optional<int64_t> from = {};
   /// u8, broadcasts to (B, H, T, S). 0 hides a key.
   Tensor allowed = {};
   /// Floating, broadcasts to (B, H, T, S), differentiable. Added to the scaled scores; -inf hides.

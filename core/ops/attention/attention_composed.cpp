@@ -105,6 +105,8 @@ Tensor seen_keys(const AttentionMask& mask, const Shape& scores) {
   }
   if (mask.causal)
     join(le(arange(0, keys), reshape(arange(*mask.causal, *mask.causal + queries), {queries, 1})));
+  if (mask.from)
+    join(ge(arange(0, keys), reshape(arange(*mask.from, *mask.from + queries), {queries, 1})));
   if (mask.bias.defined()) join(ne(mask.bias.detach(), -detail::kInf));
   return seen;
 }

@@ -1,32 +1,31 @@
-// Packs weights and rows for the kernels of f32, bf16 and int8 products
-// (kernels/products/gemm_packed.h, gemm_bf16_packed.h, gemm_int8.h) and lets threads share strips
-// of outputs.
+// Packs weights and rows for the kernels of f32, bf16, int8 and int4 products (gemm_packed.h,
+// gemm_bf16_packed.h, gemm_quantized.h) and lets threads share strips of outputs.
 #include "tern/core/ops/products/packed_linear.h"
 
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/bf16/bf16_elements.h"
 #include "tern/core/kernels/bf16/gemm_bf16_packed.h"
-#include "tern/core/kernels/products/gemm_int8.h"
 #include "tern/core/kernels/products/gemm_packed.h"
+#include "tern/core/kernels/products/gemm_quantized.h"
 #include "tern/core/ops/elementwise/activations.h"
 #include "tern/core/tape/substitution.h"
 
 namespace tern {
 namespace {
 
-using kernels::kStrip, kernels::strips_of;
+using kernels::kStrip, kernels::strips_of, kernels::QuantizedInputs, kernels::QuantizedWeights;
 
-void check_weights(const Tensor& w, const Tensor& b, PackedType type) {
+void check_weights(const Tensor& w, const Tensor& b) {
   check(w.ndim() == 2 && w.dtype() == DType::f32,
         "PackedLinear: needs weights f32 (N, K), got {} {}", w.dtype(), w.shape());
   check(!b.defined() || (b.dtype() == DType::f32 && b.shape() == Shape{w.size(0)}),
         "PackedLinear: needs a bias f32 ({},), got {} {}", w.size(0),
         b.defined() ? b.dtype() : DType::f32, b.defined() ? b.shape() : Shape());
-  check(type != PackedType::int8 || w.size(1) <= kernels::kMaxInt8Inputs,
-        "PackedLinear: an int8 sum over {} inputs may not fit into 32 bits (at most {} inputs do); "
-        "use f32",
-        w.size(1), kernels::kMaxInt8Inputs);
   detail::check_unhooked("PackedLinear", w, "merge its change into the weights first");
+}
+
+kernels::QuantizedForm form_of(PackedType type) {
+  return type == PackedType::int8 ? kernels::QuantizedForm::int8 : kernels::QuantizedForm::int4;
 }
 
 /// y = f(y) for activations that the product does not apply.
@@ -68,16 +67,15 @@ void PackedRows::assign(const float* x, int64_t rows, int64_t k, PackedType type
     packed_.resize(static_cast<size_t>(packing.bytes_of_rows(rows, k)));
     return packing.pack_rows(x, rows, k, packed_.data());
   }
-  rounded_.resize(static_cast<size_t>(rows * kernels::int8_inputs(k)));
-  scales_.resize(static_cast<size_t>(rows));
-  begin_.resize(static_cast<size_t>(rows));
-  kernels::quantize_rows(x, rows, k, k, {rounded_.data(), scales_.data(), begin_.data()});
+  packed_.resize(static_cast<size_t>(rows * kernels::quantized_blocks(k)) *
+                 sizeof(QuantizedInputs));
+  kernels::quantize_rows(x, rows, k, reinterpret_cast<QuantizedInputs*>(packed_.data()));
 }
 
 PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, PackedType type,
                            Shortlists shortlists)
     : type_(type) {
-  check_weights(weight, bias, type);
+  check_weights(weight, bias);
   const Tensor w = weight.detach().contiguous();
   outputs_ = w.size(0);
   inputs_ = w.size(1);
@@ -105,17 +103,25 @@ PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, PackedType 
                            w.numel());
     return;
   }
-  data_ = empty({padded, kernels::int8_inputs(inputs_)}, DType::u8);
-  scales_.resize(static_cast<size_t>(padded));
-  kernels::pack_int8(w.data<float>(), outputs_, inputs_, data_.mutable_data<uint8_t>(),
-                     scales_.data());
+  const int64_t bytes = kernels::quantized_strip_bytes(form_of(type), inputs_);
+  data_ = empty({strips_of(outputs_), bytes}, DType::u8);
+  units_.resize(static_cast<size_t>(padded));
+  const float* from = w.data<float>();
+  uint8_t* to = data_.mutable_data<uint8_t>();
+  parallel_blocks(strips_of(outputs_), w.numel() * 10, [&](int64_t s) {
+    kernels::pack_quantized(form_of(type), from, outputs_, inputs_, s, to + s * bytes,
+                            &units_[s * kStrip]);
+  });
   if (shortlists == Shortlists::no) return;
-  rows_ = empty({outputs_, kernels::int8_inputs(inputs_)}, DType::u8);
-  kernels::unpack_int8(data_.data<uint8_t>(), outputs_, inputs_, rows_.mutable_data<uint8_t>());
+  const int64_t blocks = kernels::quantized_blocks(inputs_);
+  rows_ = empty({outputs_, blocks * int64_t{sizeof(QuantizedWeights)}}, DType::u8);
+  auto* rows = reinterpret_cast<QuantizedWeights*>(rows_.mutable_data<uint8_t>());
+  for (int64_t j = 0; j < outputs_; ++j)
+    kernels::quantize_weights(form_of(type), from + j * inputs_, inputs_, rows + j * blocks);
 }
 
 int64_t PackedLinear::bytes() const {
-  const int64_t numbers = std::ssize(bias_) + std::ssize(scales_);
+  const int64_t numbers = std::ssize(bias_) + std::ssize(units_);
   return numbers * int64_t{sizeof(float)} +
          (data_.defined() ? data_.numel() * (type_ == PackedType::f32 ? 4 : 1) : 0) +
          (type_ != PackedType::f32 && rows_.defined() ? rows_.numel() : 0);
@@ -123,7 +129,9 @@ int64_t PackedLinear::bytes() const {
 
 void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float* y,
                        const PackedLinearOptions& o) const {
-  check(x.type_ == type_ && x.inputs_ == inputs_,
+  // int8 and int4 read the same rows.
+  auto rows_of = [](PackedType t) { return t == PackedType::int4 ? PackedType::int8 : t; };
+  check(rows_of(x.type_) == rows_of(type_) && x.inputs_ == inputs_,
         "PackedLinear: the rows have {} numbers and the weights {} inputs, or their packed types "
         "differ",
         x.inputs_, inputs_);
@@ -150,12 +158,10 @@ void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float*
       kernels::multiply_bf16_strips(kernels::bf16_packing(way_), part, x.packed_.data(),
                                     data_.data<uint8_t>(), y + column, count, part_end);
     } else {
-      // The product only reads x. The const_cast serves a struct that quantize_rows() also fills.
-      const kernels::Int8Rows rows{const_cast<int8_t*>(x.rounded_.data()),
-                                   const_cast<float*>(x.scales_.data()),
-                                   const_cast<int32_t*>(x.begin_.data())};
-      kernels::multiply_int8(kernels::best_int8_way(), part, rows, data_.data<uint8_t>(),
-                             scales_.data(), y + column, count, part_end);
+      kernels::multiply_quantized(form_of(type_), kernels::best_quantized_way(), part,
+                                  reinterpret_cast<const QuantizedInputs*>(x.packed_.data()),
+                                  data_.data<uint8_t>(), units_.data(), y + column, count,
+                                  part_end);
     }
   });
 }
@@ -178,9 +184,11 @@ void PackedLinear::some(const PackedRows& x, int64_t row, const int64_t* list, i
     return kernels::multiply_bf16_some(
         x.x_ + row * inputs_, reinterpret_cast<const kernels::Bf16*>(rows_.data<uint8_t>()),
         inputs_, bias_.data(), list, count, y);
-  kernels::multiply_int8_some(
-      {x.rounded_.data() + row * kernels::int8_inputs(inputs_), x.scales_[row]},
-      rows_.data<uint8_t>(), inputs_, scales_.data(), bias_.data(), list, count, y);
+  const auto* blocks = reinterpret_cast<const QuantizedInputs*>(x.packed_.data());
+  kernels::multiply_quantized_some(form_of(type_),
+                                   blocks + row * kernels::quantized_blocks(inputs_),
+                                   reinterpret_cast<const QuantizedWeights*>(rows_.data<uint8_t>()),
+                                   inputs_, units_.data(), bias_.data(), list, count, y);
 }
 
 void PackedLinear::columns(const PackedRows& x, int64_t first, int64_t count, float* y) const {

@@ -1,6 +1,6 @@
 // y = f(x W^T + b) + residual for weights that do not change over many products, as in decoding. W
-// is copied once into the order in which products read it, as f32, bf16 or int8. Works on plain
-// memory instead of tensors: no tape, no gradients.
+// is copied once into the order in which products read it, as f32, bf16, int8 or int4. Works on
+// plain memory instead of tensors: no tape, no gradients.
 //
 //   PackedLinear up(weight, bias, PackedType::int8);
 //   PackedRows rows;                          // memory to reuse
@@ -12,10 +12,13 @@
 // cutting long sums. So with `none` and `relu` y has the bits of linear() where linear() does not
 // cut a sum. In f32 this needs at least two rows and two outputs: linear() with one row or one
 // output sums in another order (MatmulBackend::tiles) and rounds differently. On processors with
-// bf16 instructions W takes half the memory. int8: each row of W and of x is rounded to multiples
-// of 1/127 of its largest magnitude (255 steps). Sums are exact, and scaling is the same on every
-// processor (core/kernels/products/gemm_int8.h). In every type, a row of y depends neither on other
-// rows of x nor on the number of threads, to the bit.
+// bf16 instructions W takes half the memory. int8: each 32 inputs of a row of W or x are rounded to
+// multiples of 1/127 of their largest magnitude (255 steps), and W takes 8.5 bits per weight. int4:
+// x is as in int8; each 32 weights are rounded to 16 levels from their smallest to their largest,
+// as in GGUF's Q4_1, and W takes 5 bits per weight. Sums over 32 inputs are exact, and scaling is
+// the same on every processor (core/kernels/products/gemm_quantized.h). A row of x with NaN or an
+// infinity gives NaN. In every type, a row of y depends neither on other rows of x nor on the
+// number of threads, to the bit.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +31,7 @@
 namespace tern {
 
 /// The number type of packed weights.
-enum class PackedType { f32, bf16, int8 };
+enum class PackedType { f32, bf16, int8, int4 };
 
 /// Rows of x in the form that packed products read. Reassigning reuses the memory.
 class PackedRows {
@@ -44,10 +47,7 @@ class PackedRows {
   int64_t rows_ = 0, inputs_ = 0;
   PackedType type_ = PackedType::f32;
   Bf16Way way_ = Bf16Way::portable;
-  std::vector<std::byte> packed_;  // for bf16
-  std::vector<int8_t> rounded_;    // for int8
-  std::vector<float> scales_;
-  std::vector<int32_t> begin_;
+  std::vector<std::byte> packed_;  // except for f32
 };
 
 struct PackedLinearOptions {
@@ -62,8 +62,7 @@ enum class Shortlists { no, yes };
 class PackedLinear {
  public:
   PackedLinear() = default;
-  /// weight f32 (N, K), bias f32 (N) or undefined. Error: other types or shapes; int8 with more
-  /// than 131,072 inputs.
+  /// weight f32 (N, K), bias f32 (N) or undefined. Error: other types or shapes.
   PackedLinear(const Tensor& weight, const Tensor& bias, PackedType type,
                Shortlists shortlists = Shortlists::no);
 
@@ -72,7 +71,8 @@ class PackedLinear {
   PackedType type() const { return type_; }
   int64_t bytes() const;  ///< memory held
 
-  /// y (rows, outputs). REQUIRES: x was assigned with this type, with `inputs` numbers per row.
+  /// y (rows, outputs). REQUIRES: x was assigned with this type, or int8 for int4, with `inputs`
+  /// numbers per row.
   void operator()(const PackedRows& x, float* y, const PackedLinearOptions& options = {}) const;
 
   /// Only the outputs first .. first + count; y (rows, count). `first` is a multiple of 32.
@@ -91,10 +91,10 @@ class PackedLinear {
   PackedType type_ = PackedType::f32;
   Bf16Way way_ = Bf16Way::portable;  // the bf16 kernels that it is packed for
   Tensor data_;                      // strips of 32 outputs
-  Tensor rows_;                      // (N, K) for shortlists: f32, bf16 words as bytes, or
-                                     // rounded numbers + 128
+  Tensor rows_;                      // (N, K) for shortlists: f32, or bf16 words or rounded
+                                     // blocks as bytes
   std::vector<float> bias_;          // padded to whole strips of 32
-  std::vector<float> scales_;        // for int8
+  std::vector<float> units_;         // for int8 and int4
 };
 
 }  // namespace tern

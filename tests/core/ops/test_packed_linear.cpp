@@ -1,5 +1,5 @@
-// PackedLinear, products with packed weights in f32, bf16 and int8: against linear and the
-// definition of int8, same bits by every way, and rows independent of each other.
+// PackedLinear, products with packed weights in f32, bf16, int8 and int4: against linear and the
+// definitions of int8 and int4, same bits by every way, and rows independent of each other.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -10,13 +10,13 @@
 #include "tern/core/base/precision.h"
 #include "tern/core/base/products.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/kernels/products/gemm_int8.h"
+#include "tern/core/kernels/products/gemm_quantized.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/products/packed_linear.h"
 #include "tern/tests/support/threads.h"
 
 namespace tern::test_packed_linear {
-using kernels::Int8Way;
+using kernels::QuantizedForm, kernels::QuantizedWay;
 
 namespace {
 
@@ -50,25 +50,92 @@ std::vector<float> run(const Case& c, PackedType type, const Tensor& x,
   return y;
 }
 
-/// The rounding step of a row of k numbers: its largest size divided by 127.
-float step_of(const float* x, int64_t k) {
-  float largest = 0;
-  for (int64_t i = 0; i < k; ++i) largest = std::max(largest, std::abs(x[i]));
-  return largest / 127;
+/// The smallest f16 with 11 significant bits that is not below x > 0; exponents do not matter here.
+float half_above(float x) {
+  int exponent;
+  const double fraction = std::frexp(x, &exponent);
+  return static_cast<float>(std::ldexp(std::ceil(fraction * 2048), exponent - 11));
 }
 
-/// The int8 product by its definition: integer sums in 64 bits, then the scales and the bias.
+/// The nearest number with 11 significant bits; ties to even.
+float half(float x) {
+  int exponent;
+  const double fraction = std::frexp(x, &exponent);
+  return static_cast<float>(std::ldexp(std::nearbyint(fraction * 2048), exponent - 11));
+}
+
+float largest(const float* x, int64_t k) {
+  float found = 0;
+  for (int64_t i = 0; i < k; ++i) found = std::max(found, std::abs(x[i]));
+  return found;
+}
+
+/// The int8 product by its definition: integer sums of each 32 inputs in 64 bits, then the scales,
+/// block by block, and the bias.
 std::vector<float> naive_int8(const Case& c) {
   std::vector<float> y;
   for (int64_t r = 0; r < c.rows(); ++r)
     for (int64_t j = 0; j < c.outputs(); ++j) {
-      const float* x = c.x.data<float>() + r * c.inputs();
-      const float* w = c.w.data<float>() + j * c.inputs();
-      const float sx = step_of(x, c.inputs()), sw = step_of(w, c.inputs());
-      const float ix = 127 / (step_of(x, c.inputs()) * 127), iw = 127 / (sw * 127);
-      int64_t sum = 0;
-      for (int64_t i = 0; i < c.inputs(); ++i) sum += std::lrint(x[i] * ix) * std::lrint(w[i] * iw);
-      y.push_back(static_cast<float>(sum) * sx * sw + c.b.data<float>()[j]);
+      float total = 0;
+      for (int64_t first = 0; first < c.inputs(); first += 32) {
+        const int64_t k = std::min<int64_t>(32, c.inputs() - first);
+        const float* x = c.x.data<float>() + r * c.inputs() + first;
+        const float* w = c.w.data<float>() + j * c.inputs() + first;
+        const float sx = largest(x, k) / 127, sw = half_above(largest(w, k) / 127);
+        int64_t sum = 0;
+        for (int64_t i = 0; i < k; ++i)
+          sum += std::lrint(x[i] * (127 / largest(x, k))) * std::lrint(w[i] / sw);
+        total = std::fma(static_cast<float>(sum), sx * sw, total);
+      }
+      y.push_back(total + c.b.data<float>()[j]);
+    }
+  return y;
+}
+
+/// One block of int4 weights with w = scale q + min, and its squared error.
+struct Four {
+  float scale, min;
+  std::vector<int64_t> q;
+  double error = 0;
+
+  Four(const std::vector<float>& w, float step, float low) : scale(half(step)), min(half(low)) {
+    for (const float v : w) {
+      const float exact = scale == 0 ? 0 : (v - min) / scale;
+      q.push_back(std::lrint(std::clamp(exact, 0.0f, 15.0f)));
+      error += std::pow(v - (scale * static_cast<float>(q.back()) + min), 2);
+    }
+  }
+};
+
+/// The int4 product by its definition. Fits from the smallest to the largest weight, and with 0 in
+/// the middle as Q4_0; the better one is taken.
+std::vector<float> naive_int4(const Case& c) {
+  std::vector<float> y;
+  for (int64_t r = 0; r < c.rows(); ++r)
+    for (int64_t j = 0; j < c.outputs(); ++j) {
+      float total = 0;
+      for (int64_t first = 0; first < c.inputs(); first += 32) {
+        const int64_t k = std::min<int64_t>(32, c.inputs() - first);
+        const float* x = c.x.data<float>() + r * c.inputs() + first;
+        const float* row = c.w.data<float>() + j * c.inputs() + first;
+        std::vector<float> w(32, row[k - 1]);
+        std::copy_n(row, k, w.begin());
+        const float low = *std::min_element(w.begin(), w.end());
+        const float high = *std::max_element(w.begin(), w.end());
+        const float far = -low > high ? low : high;
+        const Four a(w, (high - low) / 15, low), b(w, far / -8, far);
+        const Four& best = b.error < a.error ? b : a;
+        const float sx = largest(x, k) / 127;
+        int64_t sum = 0, x_sum = 0;
+        for (int64_t i = 0; i < k; ++i) {
+          const int64_t q = std::lrint(x[i] * (127 / largest(x, k)));
+          sum += q * best.q[static_cast<size_t>(i)];
+          x_sum += q;
+        }
+        total = std::fma(static_cast<float>(sum), sx * best.scale, total);
+        total = std::fma(best.min, sx * static_cast<float>(x_sum), total);
+      }
+      y.push_back(total + c.b.data<float>()[j]);
     }
   return y;
 }
@@ -169,7 +236,8 @@ TEST_CASE("packed linear: every activation") {
 }
 
 TEST_CASE("packed linear: a row's bits depend on neither other rows nor threads") {
-  for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8}) {
+  for (const PackedType type :
+       {PackedType::f32, PackedType::bf16, PackedType::int8, PackedType::int4}) {
     const Case c = make(29, 700, 100);
     const auto all = run(c, type, c.x);
     {
@@ -184,7 +252,8 @@ TEST_CASE("packed linear: a row's bits depend on neither other rows nor threads"
 }
 
 TEST_CASE("packed linear: columns() and shortlists give outputs of the whole product") {
-  for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8}) {
+  for (const PackedType type :
+       {PackedType::f32, PackedType::bf16, PackedType::int8, PackedType::int4}) {
     const Case c = make(4, 140, 37);
     const PackedLinear linear(c.w, c.b, type, Shortlists::yes);
     PackedRows rows;
@@ -200,7 +269,7 @@ TEST_CASE("packed linear: columns() and shortlists give outputs of the whole pro
     linear.some(rows, 2, list.data(), std::ssize(list), some.data());
     for (size_t i = 0; i < list.size(); ++i) {
       const float expected = all[static_cast<size_t>(2 * 140 + list[i])];
-      if (type == PackedType::int8)
+      if (type == PackedType::int8 || type == PackedType::int4)
         CHECK(some[i] == expected);
       else
         CHECK(some[i] == doctest::Approx(expected).epsilon(1e-5));
@@ -273,7 +342,8 @@ TEST_CASE("packed linear: bf16 shortlists have the same bits at every level, tin
 
 TEST_CASE("packed linear: the residual may be the output") {
   const Case c = make(5, 300, 64);
-  for (const PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8}) {
+  for (const PackedType type :
+       {PackedType::f32, PackedType::bf16, PackedType::int8, PackedType::int4}) {
     const auto expected = run(c, type, c.x, {.residual = c.residual.data<float>()});
     const PackedLinear linear(c.w, c.b, type);
     PackedRows rows;
@@ -284,63 +354,161 @@ TEST_CASE("packed linear: the residual may be the output") {
   }
 }
 
-TEST_CASE("int8: every way gives the bits of the definition") {
-  for (const auto& s : kSizes) {
-    const Case c = make(s[0], s[1], s[2]);
-    CHECK(same_bits(run(c, PackedType::int8, c.x), naive_int8(c)));
-    const int64_t stride = kernels::int8_inputs(s[2]);
-    std::vector<uint8_t> packed(
-        static_cast<size_t>(kernels::strips_of(s[1]) * kernels::kStrip * stride));
-    std::vector<float> scales(static_cast<size_t>(kernels::strips_of(s[1]) * kernels::kStrip));
-    kernels::pack_int8(c.w.data<float>(), s[1], s[2], packed.data(), scales.data());
-    std::vector<int8_t> q(static_cast<size_t>(s[0] * stride));
-    std::vector<float> x_scales(static_cast<size_t>(s[0])), bias(scales.size());
-    std::vector<int32_t> begin(static_cast<size_t>(s[0]));
-    std::copy_n(c.b.data<float>(), s[1], bias.begin());
-    const kernels::Int8Rows x{q.data(), x_scales.data(), begin.data()};
-    kernels::quantize_rows(c.x.data<float>(), s[0], s[2], s[2], x);
-    const kernels::StripRange range{s[0], s[1], s[2], 0, kernels::strips_of(s[1])};
-    std::vector<float> first;
-    for (const bool relu : {false, true}) {
-      first.clear();
-      for (const Int8Way way :
-           {Int8Way::kPlain, Int8Way::kAvx2, Int8Way::kAvxVnni, Int8Way::kAvx512Vnni}) {
-        if (!kernels::int8_way_available(way)) continue;
-        std::vector<float> y(static_cast<size_t>(s[0] * s[1]));
-        kernels::multiply_int8(way, range, x, packed.data(), scales.data(), y.data(), s[1],
-                               {bias.data(), relu, c.residual.data<float>(), s[1]});
-        if (first.empty()) first = y;
-        CHECK(same_bits(y, first));
-      }
+/// Numbers with outliers, large and small, and weights around 2^exponent.
+Case make_uneven(int64_t rows, int64_t n, int64_t k, int exponent) {
+  Case c = make(rows, n, k);
+  for (int64_t i = 0; i < rows * k; i += 41) c.x.mutable_data<float>()[i] *= i % 3 ? 1000 : 1e-9f;
+  for (int64_t i = 0; i < n * k; ++i) {
+    float& w = c.w.mutable_data<float>()[i];
+    w = std::ldexp(w, exponent);
+    if (i % 37 == 0) w *= 50;
+  }
+  return c;
+}
+
+/// Every way against the expected y without ReLU and residual.
+void check_ways(QuantizedForm form, const Case& c, const std::vector<float>& expected) {
+  const int64_t rows = c.rows(), n = c.outputs(), k = c.inputs();
+  const int64_t blocks = kernels::quantized_blocks(k), strips = kernels::strips_of(n);
+  const int64_t bytes = kernels::quantized_strip_bytes(form, k);
+  std::vector<uint8_t> packed(static_cast<size_t>(strips * bytes));
+  std::vector<float> units(static_cast<size_t>(strips * kernels::kStrip)), bias(units.size());
+  for (int64_t i = 0; i < strips; ++i)
+    kernels::pack_quantized(form, c.w.data<float>(), n, k, i, packed.data() + i * bytes,
+                            units.data() + i * kernels::kStrip);
+  std::copy_n(c.b.data<float>(), n, bias.begin());
+  std::vector<kernels::QuantizedInputs> x(static_cast<size_t>(rows * blocks));
+  kernels::quantize_rows(c.x.data<float>(), rows, k, x.data());
+  const kernels::StripRange range{rows, n, k, 0, strips};
+  for (const bool relu : {false, true})
+    for (const QuantizedWay way : {QuantizedWay::kPlain, QuantizedWay::kAvx2,
+                                   QuantizedWay::kAvxVnni, QuantizedWay::kAvx512Vnni}) {
+      if (!kernels::quantized_way_available(way)) continue;
+      CAPTURE(static_cast<int>(way));
+      std::vector<float> y(expected.size()), ended = expected;
+      for (size_t i = 0; i < ended.size(); ++i)
+        ended[i] = (relu && ended[i] < 0 ? 0 : ended[i]) + c.residual.data<float>()[i];
+      kernels::multiply_quantized(form, way, range, x.data(), packed.data(), units.data(), y.data(),
+                                  n, {bias.data(), relu, c.residual.data<float>(), n});
+      CHECK(same_bits(y, ended));
+    }
+}
+
+TEST_CASE("int8, int4: every way gives the bits of the definition") {
+  for (const auto& s : kSizes)
+    for (const int exponent : {0, -60, 60}) {
+      const Case c = make_uneven(s[0], s[1], s[2], exponent);
+      const auto eight = naive_int8(c), four = naive_int4(c);
+      CHECK(same_bits(run(c, PackedType::int8, c.x), eight));
+      CHECK(same_bits(run(c, PackedType::int4, c.x), four));
+      check_ways(QuantizedForm::int8, c, eight);
+      check_ways(QuantizedForm::int4, c, four);
+    }
+}
+
+TEST_CASE("int8, int4: scaling and rounding give the same bits at every level") {
+  const Case c = make_uneven(9, 70, 50, 0);
+  for (const PackedType type : {PackedType::int8, PackedType::int4}) {
+    const auto expected = run(c, type, c.x);
+    for (const VectorLevel level : {VectorLevel::kBaseline, VectorLevel::kAvx2}) {
+      const VectorLevelScope scope(level);
+      CHECK(same_bits(run(c, type, c.x), expected));
     }
   }
 }
 
-TEST_CASE("int8: scaling and rounding give the same bits at every level") {
-  const Case c = make(9, 70, 50);
-  const auto expected = run(c, PackedType::int8, c.x);
-  for (const VectorLevel level : {VectorLevel::kBaseline, VectorLevel::kAvx2}) {
-    const VectorLevelScope scope(level);
-    CHECK(same_bits(run(c, PackedType::int8, c.x), expected));
+TEST_CASE("int8: an outlier costs precision only among its 32 inputs") {
+  // One input is 1e6 times as large as the others, but its weights are 0.
+  Case c = make(1, 50, 96);
+  c.b = zeros({50});
+  c.x.mutable_data<float>()[40] = 1e6f;
+  for (int64_t j = 0; j < 50; ++j)
+    for (int64_t i = 32; i < 64; ++i) c.w.mutable_data<float>()[j * 96 + i] = 0;
+  const auto y = run(c, PackedType::int8, c.x);
+  for (int64_t j = 0; j < 50; ++j) {
+    double exact = 0, bound = 1e-6;
+    for (int64_t i = 0; i < 96; ++i) {
+      const double x = c.x.data<float>()[i], w = c.w.data<float>()[j * 96 + i];
+      exact += x * w;
+      if (i / 32 == 1) continue;
+      // Half a step for each factor; a step is at most 4 / 127.
+      bound += (std::abs(x) + std::abs(w)) * 2 / 127 + 4.0 / 127 / 127;
+    }
+    CHECK(std::abs(y[static_cast<size_t>(j)] - exact) < bound);
   }
 }
 
-TEST_CASE("int8: largest sums, rows of zeros, NaN") {
-  const int64_t k = kernels::kMaxInt8Inputs;
-  Case c{full({1, k}, 2.0), full({2, k}, -3.0), zeros({2}), {}};
-  const auto y = run(c, PackedType::int8, c.x);
-  CHECK(y[0] == doctest::Approx(-6.0 * static_cast<double>(k)).epsilon(1e-6));
-  c = {zeros({2, 8}), zeros({3, 8}), full({3}, 4.0), {}};
-  for (const float v : run(c, PackedType::int8, c.x)) CHECK(v == 4);
-  c = make(3, 33, 12);
-  c.x.mutable_data<float>()[14] = NAN;
-  const auto bad = run(c, PackedType::int8, c.x);
-  CHECK(std::isfinite(bad[0]));
-  CHECK(!std::isfinite(bad[33]));
-  CHECK_THROWS_WITH_AS(PackedLinear(zeros({1, k + 1}), {}, PackedType::int8),
-                       doctest::Contains("use f32"), Error);
+TEST_CASE("int8: weights that are f16 scales times integers stay exact") {
+  // As in GGUF's Q8_0. x is one of the inputs, so y is one of the weights.
+  const int64_t k = 70;
+  for (const float scale : {0.00147247314453125f, 1.0f, 31104.0f, 5.9604644775390625e-8f}) {
+    Rng rng(3);
+    Case c{zeros({k, k}), empty({33, k}), zeros({33}), {}};
+    for (int64_t i = 0; i < 33 * k; ++i)  // each 32 inputs hold 127
+      c.w.mutable_data<float>()[i] =
+          scale * static_cast<float>(i % k % 32 == 5 ? 127 : std::lrint(rng.uniform(-127, 127)));
+    for (int64_t i = 0; i < k; ++i) c.x.mutable_data<float>()[i * k + i] = 127;
+    const auto y = run(c, PackedType::int8, c.x);
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t j = 0; j < 33; ++j)
+        CHECK(y[static_cast<size_t>(i * 33 + j)] == 127 * c.w.data<float>()[j * k + i]);
+  }
+}
+
+TEST_CASE("int8, int4: largest sums, zeros, tiny numbers, no inputs, NaN") {
+  for (const PackedType type : {PackedType::int8, PackedType::int4}) {
+    constexpr int64_t k = 200000;
+    Case c{full({1, k}, 2.0), full({2, k}, -3.0), zeros({2}), {}};
+    const auto y = run(c, type, c.x);
+    CHECK(y[0] == doctest::Approx(-6.0 * k).epsilon(2e-3));  // f16 scales: 1/2048
+    c = {zeros({2, 8}), zeros({3, 8}), full({3}, 4.0), {}};
+    for (const float v : run(c, type, c.x)) CHECK(v == 4);
+    c = {full({2, 8}, 1e-40), full({3, 8}, 1e-40), full({3}, 4.0), {}};
+    for (const float v : run(c, type, c.x)) CHECK(v == 4);
+    c = {zeros({2, 0}), zeros({3, 0}), full({3}, 4.0), {}};
+    for (const float v : run(c, type, c.x)) CHECK(v == 4);
+    c = make(0, 3, 8);
+    CHECK(run(c, type, c.x).empty());
+    for (const float bad : {NAN, INFINITY, -INFINITY}) {
+      c = make(3, 40, 70);
+      c.x.mutable_data<float>()[75] = bad;   // row 1
+      c.w.mutable_data<float>()[145] = bad;  // output 2
+      const auto found = run(c, type, c.x);
+      for (int64_t i = 0; i < 3 * 40; ++i) {
+        CAPTURE(i);
+        CHECK(std::isnan(found[static_cast<size_t>(i)]) == (i / 40 == 1 || i % 40 == 2));
+      }
+    }
+  }
   CHECK_THROWS_WITH_AS(PackedLinear(zeros({4}), {}, PackedType::f32),
                        doctest::Contains("needs weights f32 (N, K)"), Error);
+}
+
+TEST_CASE("int8, int4: 8.5 and 5 bits per weight") {
+  const Case c = make(1, 64, 96);
+  // and one bias and one unit of 4 bytes for each output
+  CHECK(PackedLinear(c.w, c.b, PackedType::int8).bytes() == 64 * 96 * 17 / 16 + 64 * 8);
+  CHECK(PackedLinear(c.w, c.b, PackedType::int4).bytes() == 64 * 96 * 5 / 8 + 64 * 8);
+}
+
+TEST_CASE("int4: weights of Q4_0 and Q4_1 stay exact") {
+  const int64_t k = 70;
+  for (const float scale : {0.00147247314453125f, 1.0f, -0.01715087890625f, 5.9604644775390625e-8f})
+    for (const float min : {0.0f, -9.5f, 3.0f}) {  // in scales; 0: Q4_0
+      Rng rng(3);
+      Case c{zeros({k, k}), empty({33, k}), zeros({33}), {}};
+      for (int64_t i = 0; i < 33 * k; ++i) {
+        const int64_t at = i % k % 32;  // each 32 inputs hold 0 and, in Q4_1, 15
+        const auto q = static_cast<float>(at == 1 ? 0 : at == 5 && min != 0 ? 15 : rng.below(15));
+        c.w.mutable_data<float>()[i] =
+            min == 0 ? scale * (q - 8) : std::abs(scale) * q + half(std::abs(scale) * min);
+      }
+      for (int64_t i = 0; i < k; ++i) c.x.mutable_data<float>()[i * k + i] = 127;
+      const auto y = run(c, PackedType::int4, c.x);
+      for (int64_t i = 0; i < k; ++i)
+        for (int64_t j = 0; j < 33; ++j)
+          CHECK(y[static_cast<size_t>(i * 33 + j)] == 127 * c.w.data<float>()[j * k + i]);
+    }
 }
 
 }  // namespace tern::test_packed_linear
