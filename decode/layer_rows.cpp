@@ -33,15 +33,28 @@ float* LayerRows::project(const PackedLinear& linear, const PackedRows& input) {
   return y;
 }
 
-void LayerRows::add_context(const PackedLinear& linear) {
-  linear(packed(context_.data(), linear.inputs()), x_.data(), {.residual = x_.data()});
+void LayerRows::add(const PackedLinear& linear, const PackedRows& input,
+                    const PackedNorm* post_norm) {
+  if (!post_norm) return linear(input, x_.data(), {.residual = x_.data()});
+  float* y = grown(sum_, dim_);
+  linear(input, y);
+  (*post_norm)(y, count_, y);
+  simd([=, x = x_.data(), n = count_ * dim_] {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) x[i] += y[i];
+  });
 }
 
-void LayerRows::add_ffn(const PackedFfn& ffn, const float* input) {
+void LayerRows::add_context(const PackedLinear& linear, const PackedNorm* post_norm) {
+  add(linear, packed(context_.data(), linear.inputs()), post_norm);
+}
+
+void LayerRows::add_ffn(const PackedFfn& ffn, const float* input, const PackedNorm* post_norm) {
   float* y = grown(wide_, ffn.linear1.outputs());
-  ffn.linear1(packed(input, dim_), y, {.activation = ffn.activation});
-  if (ffn.gated) multiply_by_gate(y, count_, ffn.linear2.inputs());
-  ffn.linear2(packed(y, ffn.linear2.inputs()), x_.data(), {.residual = x_.data()});
+  ffn.linear1(packed(input, dim_), y,
+              {.activation = ffn.gated ? Activation::none : ffn.activation});
+  if (ffn.gated) multiply_by_gate(y, count_, ffn.linear2.inputs(), ffn.activation);
+  add(ffn.linear2, packed(y, ffn.linear2.inputs()), post_norm);
 }
 
 int32_t CellPool::take() {

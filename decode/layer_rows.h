@@ -35,6 +35,14 @@ class LayerRows {
     f(norm_first ? h_.data() : x_.data());
     if (!norm_first) normalise(norm);
   }
+  /// x = x + f(norm1(x)) + g(norm2(x)), as sublayer().
+  template <class F, class G>
+  void parallel_sublayers(const PackedNorm& norm1, const PackedNorm& norm2, F&& f, G&& g) {
+    norm1(x_.data(), count_, grown(h_, dim_));
+    norm2(x_.data(), count_, grown(other_h_, dim_));
+    f(h_.data());
+    g(other_h_.data());
+  }
   /// x = norm(x)
   void normalise(const PackedNorm& norm) { norm(x_.data(), count_, x_.data()); }
   /// linear(input) (rows, outputs), valid until the next product.
@@ -44,10 +52,10 @@ class LayerRows {
   }
   /// A buffer for the heads side by side (rows, width).
   float* context(int64_t width) { return grown(context_, width); }
-  /// x = x + linear(context)
-  void add_context(const PackedLinear& linear);
-  /// x = x + ffn(input)
-  void add_ffn(const PackedFfn& ffn, const float* input);
+  /// x = x + linear(context), or x + post_norm(linear(context)) if there is a norm.
+  void add_context(const PackedLinear& linear, const PackedNorm* post_norm = nullptr);
+  /// x = x + ffn(input), or x + post_norm(ffn(input)).
+  void add_ffn(const PackedFfn& ffn, const float* input, const PackedNorm* post_norm = nullptr);
 
   /// The input (rows, width) in the layout that products read; without arguments x itself.
   const PackedRows& packed(const float* input, int64_t width);
@@ -59,9 +67,13 @@ class LayerRows {
     return v.data();
   }
 
+  void add(const PackedLinear& linear, const PackedRows& input, const PackedNorm* post_norm);
+
   int64_t dim_, count_ = 0;
   PackedType type_;
   std::vector<float> x_, h_;    // (rows, D): the rows, and their norm
+  std::vector<float> other_h_;  // for parallel sublayers
+  std::vector<float> sum_;      // (rows, D), of a sublayer before its norm
   std::vector<float> wide_;     // (rows, the widest layer)
   std::vector<float> context_;  // (rows, H D)
   PackedRows packed_;

@@ -2,9 +2,12 @@
 #include "tern/decode/packed_gpt.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "tern/core/base/allocator.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/decode/packed_gpt_texts.h"
+#include "tern/nn/unfilled.h"
 
 namespace tern::decoding {
 namespace {
@@ -27,6 +30,11 @@ PackedNorm packed(const models::GptNormLayer& norm) {
   return std::visit([](const auto& n) { return PackedNorm(n); }, norm);
 }
 
+Activation activation_of(models::GptFfn ffn) {
+  if (ffn == models::GptFfn::gelu_erf) return Activation::gelu;
+  return ffn == models::GptFfn::swiglu ? Activation::silu : Activation::gelu_tanh;
+}
+
 PackedGptLayer packed(const models::GptBlock& b, PackedType type) {
   const models::GptAttention& a = b.attention;
   std::vector<const GptLinear*> in, hidden;
@@ -34,12 +42,23 @@ PackedGptLayer packed(const models::GptBlock& b, PackedType type) {
     if (*part) in.push_back(&**part);
   if (b.mlp.gate) hidden.push_back(&*b.mlp.gate);
   hidden.push_back(&b.mlp.up);
-  const bool gated = b.mlp.gate.has_value();
-  return {packed(b.norm1),
-          packed(b.norm2),
-          {a.counts, packed(in, type), packed({&a.out}, type)},
-          {packed(hidden, type), packed({&b.mlp.down}, type),
-           gated ? Activation::none : Activation::gelu_tanh, gated}};
+  PackedGptLayer layer{packed(b.norm1),
+                       packed(b.norm2),
+                       {a.counts, packed(in, type), packed({&a.out}, type)},
+                       {packed(hidden, type), packed({&b.mlp.down}, type),
+                        activation_of(b.mlp.kind), b.mlp.gate.has_value()},
+                       {},
+                       {},
+                       {},
+                       {},
+                       !a.turn        ? -1
+                       : a.window > 0 ? 1
+                                      : 0,
+                       a.window};
+  if (a.q_norm) layer.q_norm = PackedNorm(*a.q_norm), layer.k_norm = PackedNorm(*a.k_norm);
+  if (b.post_norm1) layer.post_norm1 = packed(*b.post_norm1);
+  if (b.post_norm2) layer.post_norm2 = packed(*b.post_norm2);
+  return layer;
 }
 
 const models::Gpt& checked(const models::Gpt& model) {
@@ -50,27 +69,24 @@ const models::Gpt& checked(const models::Gpt& model) {
   return model;
 }
 
-/// The cosines and sines by which nn::rotary turns a head's pairs: the images of (1, 0).
-Tensor turns_of(const models::GptOptions& o) {
-  const int64_t half = o.dim / o.heads / 2;
-  return nn::rotary(cat({ones({o.context, half}), zeros({o.context, half})}, 1),
-                    {.base = o.rope_base, .pairs = nn::RotaryPairs::halves});
-}
-
 }  // namespace
 
-PackedGpt::Weights::Weights(const models::Gpt& m, PackedType t, models::Gpt* taken)
+PackedGpt::Weights::Weights(const models::Gpt& m, PackedType t, models::Gpt* taken,
+                            const std::function<void(int64_t)>& fill)
     : type(t),
       options(checked(m).options),
       table(m.body.embed.tensor().detach().contiguous()),
       positions(m.body.positions.defined() ? m.body.positions.tensor().detach().contiguous()
                                            : zeros({1, options.dim})),
       norm(packed(m.body.norm)),
-      head(options.tie_head ? table : m.head.tensor().detach(), Tensor(), t) {
-  if (options.positions == models::GptPositions::rotary) turns = turns_of(options);
+      head(options.tie_head ? table : m.head.tensor().detach(), Tensor(),
+           t == PackedType::int4 ? PackedType::int8 : t) {
+  for (const models::GptBlock& block : m.body.blocks)
+    if (block.attention.turn) turns[block.attention.window > 0 ? 1 : 0] = *block.attention.turn;
   if (taken) const nn::Parameter gone = std::move(taken->head);
   // Packs from the last block to the first, so that packed blocks can be popped.
   for (size_t i = m.body.blocks.size(); i-- > 0;) {
+    fill(static_cast<int64_t>(i));
     layers.push_back(packed(m.body.blocks[i], t));
     if (taken) taken->body.blocks.pop_back();
   }
@@ -84,6 +100,21 @@ PackedGpt::PackedGpt(const models::Gpt& model, PackedType type) {
 PackedGpt::PackedGpt(models::Gpt&& model, PackedType type) {
   NoGradGuard no_grad;
   weights_ = std::make_unique<Weights>(model, type, &model);
+  trim_memory();
+}
+PackedGpt::PackedGpt(const models::GptOptions& options, PackedType type, const ReadLayer& read) {
+  NoGradGuard no_grad;
+  Rng rng(0);
+  {
+    models::Gpt model = nn::unfilled([&] { return models::Gpt(options, rng); });
+    std::vector<models::GptBlock> blocks = std::exchange(model.body.blocks, {});
+    models::load_gpt_state(read(-1), model);
+    model.body.blocks = std::move(blocks);
+    weights_ = std::make_unique<Weights>(model, type, &model, [&](int64_t layer) {
+      models::load_gpt_layer(read(layer), model, layer);
+    });
+  }
+  trim_memory();
 }
 PackedGpt::~PackedGpt() = default;
 PackedGpt::PackedGpt(PackedGpt&&) noexcept = default;

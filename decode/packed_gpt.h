@@ -1,6 +1,6 @@
-// GPT-2 and Llama (models/gpt.h) for fast decoding: weights are packed once, in f32, bf16 or as
-// int8 with a scale per output (core/ops/products/packed_linear.h), and several texts are decoded
-// together.
+// The models of models/gpt.h (GPT-2, Llama and later families) for fast decoding: weights are
+// packed once, in f32, bf16, int8 or int4 (core/ops/products/packed_linear.h), and several texts
+// are decoded together. int4 keeps the head in int8, as GGUF files of 4 bits do.
 //
 //   decoding::PackedGpt packed(std::move(model), PackedType::int8);
 //   auto texts = packed.texts();
@@ -15,6 +15,7 @@
 // changes of other weights are not seen.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -30,8 +31,22 @@ class PackedGpt {
   /// The model must be f32. There is no dropout.
   PackedGpt(const models::Gpt& model, PackedType type);
   /// Takes the model and frees each block's weights as soon as they are packed, so that memory
-  /// never holds both copies of the whole model.
+  /// never holds both copies of the whole model. Returns what it freed to the system
+  /// (trim_memory()).
   PackedGpt(models::Gpt&& model, PackedType type);
+  /// Makes the model of the tensors that `read` returns (names: models::load_gpt_state). read(-1)
+  /// gives those outside of the layers, read(i) those of layer i (models::gpt_layer_of). A layer is
+  /// read right before it is packed, so memory holds the packed weights and one layer.
+  ///
+  ///   const SafeTensorsFile file("model.safetensors");
+  ///   PackedGpt packed(options, PackedType::int8, [&](int64_t layer) {
+  ///     NamedTensors out;
+  ///     for (const std::string& name : file.names())
+  ///       if (models::gpt_layer_of(name) == layer) out.emplace_back(name, file.load(name));
+  ///     return out;
+  ///   });
+  using ReadLayer = std::function<NamedTensors(int64_t layer)>;
+  PackedGpt(const models::GptOptions& options, PackedType type, const ReadLayer& read);
   ~PackedGpt();
   PackedGpt(PackedGpt&&) noexcept;
   PackedGpt& operator=(PackedGpt&&) noexcept;

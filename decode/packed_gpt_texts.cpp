@@ -14,6 +14,9 @@ namespace {
 constexpr int64_t kRows = 256;   // tokens read together
 constexpr int64_t kHeads = 256;  // groups of queries' heads, attended to together
 
+/// Null if there is no norm.
+const PackedNorm* address(const std::optional<PackedNorm>& norm) { return norm ? &*norm : nullptr; }
+
 }  // namespace
 
 PackedGptTexts::PackedGptTexts(const PackedGpt::Weights& weights)
@@ -117,22 +120,44 @@ void PackedGptTexts::run() {
   const PackedGpt::Weights& w = weights_;
   layers_.resize(std::ssize(rows_));
   if (rows_.empty()) return;
+  int64_t tokens = 0;
+  for (const Row& row : rows_) tokens = std::max(tokens, row.position + 1);
+  reserve_turns(tokens);
   const int64_t stride = w.positions.size(0) == 1 ? 0 : w.options.dim;
   for (int64_t r = 0; r < layers_.count(); ++r)
-    layers_.embed("PackedGpt", r, w.table, rows_[r].token, 1,
+    layers_.embed("PackedGpt", r, w.table, rows_[r].token,
+                  static_cast<float>(w.options.embed_scale),
                   w.positions.data<float>() + rows_[r].position * stride);
   for (int64_t l = 0; l < std::ssize(w.layers); ++l) {
     const PackedGptLayer& layer = w.layers[static_cast<size_t>(l)];
-    layers_.sublayer(layer.norm1, true, [&](const float* x) { attend(layer, l, x); });
-    layers_.sublayer(layer.norm2, true, [&](const float* x) { layers_.add_ffn(layer.ffn, x); });
+    auto attention = [&](const float* x) { attend(layer, l, x); };
+    auto ffn = [&](const float* x) { layers_.add_ffn(layer.ffn, x, address(layer.post_norm2)); };
+    if (w.options.parallel) {
+      layers_.parallel_sublayers(layer.norm1, layer.norm2, attention, ffn);
+    } else {
+      layers_.sublayer(layer.norm1, true, attention);
+      layers_.sublayer(layer.norm2, true, ffn);
+    }
   }
   layers_.normalise(w.norm);
 }
 
-void PackedGptTexts::turn(float* heads, int64_t count, int64_t position) const {
-  const int64_t dim = weights_.turns.size(1), half = dim / 2;
-  simd([=, c = weights_.turns.data<float>() + position * dim] {
-    for (float* a = heads; a < heads + count * dim; a += dim) {
+// Computes the cosines and sines by which nn::rotary turns a head's pairs, the images of (1, 0).
+void PackedGptTexts::reserve_turns(int64_t tokens) {
+  for (size_t i = 0; i < turns_.size(); ++i) {
+    const int64_t half = weights_.turns[i].channels / 2;
+    if (half == 0 || (turns_[i].defined() && turns_[i].size(0) >= tokens)) continue;
+    const int64_t count = std::min(2 * tokens, weights_.options.context);
+    turns_[i] = nn::rotary(cat({ones({count, half}), zeros({count, half})}, 1), weights_.turns[i]);
+  }
+}
+
+void PackedGptTexts::turn(const PackedGptLayer& layer, float* heads, int64_t count,
+                          int64_t position) const {
+  const Tensor& turns = turns_[static_cast<size_t>(layer.turn)];
+  const int64_t head_dim = layer.attention.dim, dim = turns.size(1), half = dim / 2;
+  simd([=, c = turns.data<float>() + position * dim] {
+    for (float* a = heads; a < heads + count * head_dim; a += head_dim) {
       float* b = a + half;
 #pragma omp simd
       for (int64_t i = 0; i < half; ++i) {
@@ -149,14 +174,22 @@ void PackedGptTexts::attend(const PackedGptLayer& layer, int64_t l, const float*
   const int64_t width = a.in.outputs(), queries = a.queries(), groups = a.counts.kv_heads;
   float* wide = layers_.project(a.in, input);
   float* context = layers_.context(queries);
+  // The number of the last keys that a row sees.
+  auto seen = [window = layer.window](const Row& row) {
+    return window > 0 ? std::min(window, row.position + 1) : row.position + 1;
+  };
   int64_t longest = 0, keys = 0;
   for (int64_t r = 0; r < layers_.count(); ++r) {
     const Row& row = rows_[r];
     float* own = wide + r * width;
-    if (weights_.turns.defined()) turn(own, a.counts.heads + groups, row.position);
+    if (layer.q_norm) {
+      (*layer.q_norm)(own, a.counts.heads, own);
+      (*layer.k_norm)(own + queries, groups, own + queries);
+    }
+    if (layer.turn >= 0) turn(layer, own, a.counts.heads + groups, row.position);
     std::copy_n(own + queries, 2 * a.keys(), pool_.at(l, texts_[row.text].cells[row.position]));
-    longest = std::max(longest, row.position + 1);
-    keys += row.position + 1;
+    longest = std::max(longest, seen(row));
+    keys += seen(row);
   }
   const int64_t room = QueryAttention::room(longest), all = layers_.count() * groups;
   grow(scores_, std::min(all, kHeads) * room);
@@ -165,13 +198,15 @@ void PackedGptTexts::attend(const PackedGptLayer& layer, int64_t l, const float*
     parallel_blocks(count, 2 * keys * queries * count / all, [&](int64_t i) {
       const int64_t r = (first + i) / groups, group = (first + i) % groups;
       const Row& row = rows_[r];
-      const std::span<const float* const> known(texts_[row.text].keys);
-      QueryAttention{wide + r * width, known.first(static_cast<size_t>(row.position + 1)),
+      const int64_t count = seen(row);
+      const float* const* known = texts_[row.text].keys.data() + row.position + 1 - count;
+      QueryAttention{wide + r * width,
+                     {known, static_cast<size_t>(count)},
                      l * pool_.layer_stride(),
                      context + r * queries}(a, group, group + 1, scores_.data() + i * room);
     });
   }
-  layers_.add_context(a.out);
+  layers_.add_context(a.out, address(layer.post_norm1));
 }
 
 }  // namespace tern::decoding

@@ -1,6 +1,8 @@
 // The weights of a PackedGpt, and the texts that it continues. Inside of decode only.
 #pragma once
 
+#include <array>
+#include <optional>
 #include <vector>
 
 #include "tern/decode/layer_rows.h"
@@ -12,20 +14,26 @@ struct PackedGptLayer {
   PackedNorm norm1, norm2;
   PackedAttention attention;
   PackedFfn ffn;
+  std::optional<PackedNorm> q_norm, k_norm, post_norm1, post_norm2;
+  int turn;        ///< which rotary positions; -1: none
+  int64_t window;  ///< tokens that a token sees; 0: all
 };
 
 struct PackedGpt::Weights {
   PackedType type;
   models::GptOptions options;
-  Tensor table;      ///< f32 (V, D), the model's own table, contiguous
-  Tensor positions;  ///< (context, D), or a row of zeros for all
-  Tensor turns;      ///< rotary: (context, head), the cosines of a head's pairs, then the sines
+  Tensor table;                            ///< f32 (V, D), the model's own table, contiguous
+  Tensor positions;                        ///< (context, D), or a row of zeros for all
+  std::array<nn::RotaryOptions, 2> turns;  ///< of layers that see all, and of those with a window
   std::vector<PackedGptLayer> layers;
   PackedNorm norm;
   PackedLinear head;
 
-  /// `taken`: the model if its weights may be freed, else null.
-  Weights(const models::Gpt& model, PackedType type, models::Gpt* taken);
+  /// `taken`: the model if its weights may be freed, else null. `fill(i)` is called before layer i
+  /// is packed.
+  Weights(
+      const models::Gpt& model, PackedType type, models::Gpt* taken,
+      const std::function<void(int64_t)>& fill = [](int64_t) {});
 };
 
 class PackedGptTexts final : public TextStepper {
@@ -56,7 +64,8 @@ class PackedGptTexts final : public TextStepper {
   void push_all(size_t text, std::span<const int64_t> tokens);
   void run();
   void attend(const PackedGptLayer& layer, int64_t l, const float* input);
-  void turn(float* heads, int64_t count, int64_t position) const;
+  void reserve_turns(int64_t tokens);
+  void turn(const PackedGptLayer& layer, float* heads, int64_t count, int64_t position) const;
 
   const PackedGpt::Weights& weights_;
   CellPool pool_;
@@ -64,6 +73,8 @@ class PackedGptTexts final : public TextStepper {
   std::vector<Text> texts_;
   std::vector<Row> rows_;
   LayerRows layers_;
+  // (tokens, channels) for the positions so far: the cosines of a head's pairs, then the sines.
+  std::array<Tensor, 2> turns_;
   std::vector<float> scores_;
 };
 

@@ -169,15 +169,21 @@ PackedAttention::PackedAttention(HeadCounts heads, PackedLinear project, PackedL
       counts(heads),
       dim(in.outputs() / (counts.heads + 2 * counts.kv_heads)) {}
 
-void multiply_by_gate(float* y, int64_t rows, int64_t n) {
-  simd([=] {
-    for (int64_t r = 0; r < rows; ++r) {
-      const float* row = y + 2 * r * n;
-      float* to = y + r * n;  // never overwrites numbers that are still to be read
+void multiply_by_gate(float* y, int64_t rows, int64_t n, Activation f) {
+  auto run = [=](auto function) {
+    simd([=] {
+      for (int64_t r = 0; r < rows; ++r) {
+        const float* row = y + 2 * r * n;
+        float* to = y + r * n;  // never overwrites numbers that are still to be read
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) to[i] = row[i] * formula::sigmoid(row[i]) * row[n + i];
-    }
-  });
+        for (int64_t i = 0; i < n; ++i) to[i] = function(row[i]) * row[n + i];
+      }
+    });
+  };
+  if (f == Activation::silu)
+    run([](float x) __attribute__((always_inline)) { return x * formula::sigmoid(x); });
+  else
+    run([](float x) __attribute__((always_inline)) { return formula::gelu_tanh(x); });
 }
 
 void QueryAttention::operator()(const PackedAttention& a, int64_t first, int64_t last,

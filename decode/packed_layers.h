@@ -49,7 +49,8 @@ struct PackedAttention {
   int64_t bytes() const { return in.bytes() + memory.bytes() + out.bytes(); }
 };
 
-/// W2 f(W1 x), or gated, as SwiGLU is: W2 (f(Wg x) * (W1 x)) with Wg and W1 below each other.
+/// W2 f(W1 x), or gated: W2 (f(Wg x) * (W1 x)) with Wg and W1 below each other and f silu or
+/// gelu_tanh.
 struct PackedFfn {
   PackedLinear linear1, linear2;
   Activation activation;
@@ -57,8 +58,8 @@ struct PackedFfn {
 
   int64_t bytes() const { return linear1.bytes() + linear2.bytes(); }
 };
-/// y (rows, 2 n) -> (rows, n) in place: silu of the first n numbers of a row times the others.
-void multiply_by_gate(float* y, int64_t rows, int64_t n);
+/// y (rows, 2 n) -> (rows, n) in place: f of the first n numbers of a row times the others.
+void multiply_by_gate(float* y, int64_t rows, int64_t n, Activation f);
 
 /// One query's attention: out = softmax(q k^T / sqrt(D)) v over the keys at the addresses `keys`,
 /// each G D channels followed by G D of its value.

@@ -1,6 +1,5 @@
-// The Transformer for fast decoding: weights are packed once, in f32, bf16 or as int8 with a scale
-// per output (core/ops/products/packed_linear.h), and sentences are decoded in slots
-// (continuous_batching.h).
+// The Transformer for fast decoding: weights are packed once, in f32, bf16 or int8
+// (core/ops/products/packed_linear.h), and sentences are decoded in slots (continuous_batching.h).
 //
 //   decoding::PackedTransformer packed(model, PackedType::int8);
 //   auto found = decoding::decode_all([&] { return packed.decoder(); }, sources, options);

@@ -2,6 +2,8 @@
 // masks. Files: bert_load.cpp.
 #include "tern/models/bert.h"
 
+#include <cmath>
+
 #include "tern/core/ops/attention/heads.h"
 #include "tern/core/tape/autograd.h"
 
@@ -12,10 +14,14 @@ constexpr double kInitialStd = 0.02;
 
 /// Returns the options if a model can be made of them.
 const BertOptions& checked(const BertOptions& o) {
-  check(
-      o.vocab > 0 && o.dim > 0 && o.ffn > 0 && o.layers >= 0 && o.positions > 0 && o.segments > 0,
-      "Bert: vocab {}, dim {}, ffn {}, layers {}, positions {}, segments {}; all must be positive",
-      o.vocab, o.dim, o.ffn, o.layers, o.positions, o.segments);
+  check(o.vocab > 0 && o.dim > 0 && o.ffn > 0 && o.layers >= 0 && o.positions > 0,
+        "Bert: vocab {}, dim {}, ffn {}, layers {}, positions {}; all must be positive", o.vocab,
+        o.dim, o.ffn, o.layers, o.positions);
+  check(o.segments >= 0 && o.position_offset >= 0 && o.embedding_dim >= 0,
+        "Bert: segments {}, position_offset {}, embedding_dim {}; none may be negative", o.segments,
+        o.position_offset, o.embedding_dim);
+  check(o.relative_buckets == 0 || (o.relative_buckets >= 4 && o.relative_buckets % 4 == 0),
+        "Bert: relative_buckets must be a multiple of 4, got {}", o.relative_buckets);
   detail::check_heads("Bert", o.dim, o.heads);
   check(o.classes >= 0,
         "Bert: the number of classes must not be negative, got {}; 0 means no classifier",
@@ -23,9 +29,16 @@ const BertOptions& checked(const BertOptions& o) {
   return o;
 }
 
-bool has_pooler(const BertOptions& o) { return o.next_sentence || o.classes > 0; }
+bool has_pooler(const BertOptions& o) {
+  return o.next_sentence || (o.classes > 0 && !o.classes_of_tokens);
+}
 
-nn::LayerNorm norm_of(const BertOptions& o) { return nn::LayerNorm(o.dim, {.eps = o.eps}); }
+/// Channels of the tables.
+int64_t width(const BertOptions& o) { return o.embedding_dim ? o.embedding_dim : o.dim; }
+
+nn::LayerNorm norm_of(const BertOptions& o, int64_t dim) {
+  return nn::LayerNorm(dim, {.eps = o.eps});
+}
 
 void initialise(const Bert& model, Rng& rng) {
   for (const auto& [name, p] : nn::named_parameters(model)) {
@@ -37,14 +50,17 @@ void initialise(const Bert& model, Rng& rng) {
     zero_(select(model.bert.embeddings.word_embeddings.weight, 0, model.options.pad));
 }
 
-void check_input(const BertInput& input, int64_t positions) {
+void check_input(const BertInput& input, const BertEmbeddings& embeddings) {
   const Tensor &tokens = input.tokens, &segments = input.segments;
+  const int64_t positions = embeddings.positions();
   check(tokens.defined() && tokens.ndim() == 2 && tokens.dtype() == DType::i64,
         "Bert: tokens are i64 (B, T), got {} {}", tokens.defined() ? tokens.dtype() : DType::i64,
         tokens.defined() ? tokens.shape() : Shape());
   check(tokens.size(1) >= 1 && tokens.size(1) <= positions,
         "Bert: {} tokens, but a sequence has 1 to {}; cut it into pieces", tokens.size(1),
         positions);
+  check(!segments.defined() || embeddings.token_type_embeddings,
+        "Bert: the model has no segments, but some are given");
   check(
       !segments.defined() || (segments.dtype() == DType::i64 && segments.shape() == tokens.shape()),
       "Bert: segments must be i64 {}, like the tokens, got {} {}", tokens.shape(),
@@ -86,27 +102,33 @@ int64_t bert_weights(const BertOptions& options) {
   auto matrix = [](int64_t in, int64_t out) { return in * out + out; };
   const int64_t norm = 2 * o.dim;
   const int64_t layer = 4 * matrix(o.dim, o.dim) + matrix(o.dim, o.ffn) + matrix(o.ffn, o.dim);
-  int64_t n = (o.vocab + o.positions + o.segments) * o.dim + norm + o.layers * (layer + 2 * norm);
+  const int64_t e = width(o);
+  int64_t n = (o.vocab + o.position_offset + o.positions + o.segments) * e + 2 * e +
+              o.relative_buckets * o.heads + o.layers * (layer + 2 * norm);
+  if (e != o.dim) n += matrix(e, o.dim);
   if (has_pooler(o)) n += matrix(o.dim, o.dim);
-  if (o.masked_lm) n += matrix(o.dim, o.dim) + norm + o.vocab;
+  if (o.masked_lm) n += matrix(o.dim, e) + 2 * e + o.vocab;
   if (o.next_sentence) n += matrix(o.dim, 2);
   if (o.classes > 0) n += matrix(o.dim, o.classes);
   return n;
 }
 
 BertEmbeddings::BertEmbeddings(const BertOptions& o, Rng& rng)
-    : word_embeddings(o.vocab, o.dim, rng,
+    : word_embeddings(o.vocab, width(o), rng,
                       {.padding_idx = o.pad < 0 ? std::nullopt : std::optional(o.pad)}),
-      position_embeddings(o.positions, o.dim, rng),
-      token_type_embeddings(o.segments, o.dim, rng),
-      norm(norm_of(o)),
+      position_embeddings(o.position_offset + o.positions, width(o), rng),
+      token_type_embeddings(o.segments ? std::optional<nn::Embedding>({o.segments, width(o), rng})
+                                       : std::nullopt),
+      position_offset(o.position_offset),
+      norm(norm_of(o, width(o))),
       dropout(o.dropout, rng) {}
 
 Tensor BertEmbeddings::operator()(const Tensor& tokens, const Tensor& segments) const {
-  Tensor segment = segments.defined() ? token_type_embeddings(segments)
-                                      : narrow(token_type_embeddings.weight, 0, 0, 1);
-  Tensor position = narrow(position_embeddings.weight, 0, 0, tokens.size(1));
-  return dropout(norm(word_embeddings(tokens) + segment + position));
+  Tensor x = word_embeddings(tokens);
+  if (token_type_embeddings)
+    x = x + (segments.defined() ? (*token_type_embeddings)(segments)
+                                : narrow(token_type_embeddings->weight, 0, 0, 1));
+  return dropout(norm(x + narrow(position_embeddings.weight, 0, position_offset, tokens.size(1))));
 }
 
 BertSelfAttention::BertSelfAttention(const BertOptions& o, Rng& rng)
@@ -135,7 +157,7 @@ Tensor BertSelfAttention::operator()(const Tensor& x, const nn::Mask& mask, Tens
 }
 
 BertAddNorm::BertAddNorm(int64_t in, const BertOptions& o, Rng& rng)
-    : dense(in, o.dim, rng), norm(norm_of(o)), dropout(o.dropout, rng) {}
+    : dense(in, o.dim, rng), norm(norm_of(o, o.dim)), dropout(o.dropout, rng) {}
 
 Tensor BertAddNorm::operator()(const Tensor& h, const Tensor& x) const {
   if (!dropout.training || dropout.p == 0) return norm(dense(h, {.residual = x}));
@@ -154,38 +176,64 @@ Tensor BertLayer::operator()(const Tensor& x, const nn::Mask& mask, Tensor* weig
   return output(intermediate(y, {.activation = activation}), y);
 }
 
-BertModel::BertModel(const BertOptions& o, Rng& rng) : embeddings(o, rng), recompute(o.recompute) {
+BertModel::BertModel(const BertOptions& o, Rng& rng)
+    : embeddings(o, rng), pooler_activation(o.pooler_activation), recompute(o.recompute) {
+  if (width(o) != o.dim) projection.emplace(width(o), o.dim, rng);
   layers.reserve(static_cast<size_t>(o.layers));
   for (int64_t i = 0; i < o.layers; ++i) layers.emplace_back(o, rng);
+  if (o.relative_buckets > 0) relative_attention.emplace(o.relative_buckets, o.heads, rng);
   if (has_pooler(o)) pooler.emplace(o.dim, o.dim, rng);
 }
 
 Tensor BertModel::operator()(const BertInput& input, std::vector<Tensor>* attention) const {
-  check_input(input, embeddings.position_embeddings.weight.size(0));
+  check_input(input, embeddings);
   Tensor x = embeddings(input.tokens, input.segments);
+  if (projection) x = (*projection)(x);
+  std::vector<Tensor> inputs = {x};  // of a layer, with the bias: both get gradients
+  if (relative_attention) inputs.push_back(position_bias(input.tokens.size(1)));
   if (attention) attention->assign(layers.size(), {});
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (attention) {
-      x = layers[i](x, input.mask, &(*attention)[i]);
-      continue;
-    }
-    auto layer = [&layer = layers[i], mask = input.mask](std::span<const Tensor> in) {
-      return layer(in[0], mask);
+    Tensor* weights = attention ? &(*attention)[i] : nullptr;
+    auto layer = [&layer = layers[i], mask = input.mask, weights](std::span<const Tensor> in) {
+      return layer(in[0], in.size() == 1 ? mask : mask & nn::Mask::bias(in[1]), weights);
     };
-    x = nn::recomputed(recompute, {x}, layer);
+    inputs[0] = x;
+    x = weights ? layer(inputs) : nn::recomputed(recompute, inputs, layer);
   }
   return x;
+}
+
+// As T5 (Raffel et al. 2020): half of the buckets for keys behind the query. Of each half, one half
+// counts distances, and the other grows with the logarithm up to a distance of 128.
+Tensor BertModel::position_bias(int64_t tokens) const {
+  constexpr float kFarthest = 128;
+  const int64_t half = relative_attention->weight.size(0) / 2, exact = half / 2;
+  std::vector<int64_t> bucket(static_cast<size_t>(2 * tokens - 1));  // by query - key + tokens - 1
+  for (int64_t i = 0; i < std::ssize(bucket); ++i) {
+    const int64_t distance = std::abs(i - tokens + 1);
+    const float far =
+        std::log(static_cast<float>(std::max(distance, exact)) / static_cast<float>(exact)) /
+        std::log(kFarthest / static_cast<float>(exact));
+    const auto steps = static_cast<int64_t>(far * static_cast<float>(half - exact));
+    bucket[i] = (i < tokens - 1 ? half : 0) +
+                (distance < exact ? distance : std::min(exact + steps, half - 1));
+  }
+  std::vector<int64_t> index;
+  for (int64_t query = 0; query < tokens; ++query)
+    for (int64_t key = 0; key < tokens; ++key) index.push_back(bucket[query - key + tokens - 1]);
+  const Tensor bias = (*relative_attention)(tensor(index, {tokens, tokens}));  // (T, T, H)
+  return unsqueeze(permute(bias, {2, 0, 1}), 0);
 }
 
 Tensor BertModel::pooled(const Tensor& hidden) const {
   check(pooler.has_value(),
         "Bert: the model has no pooler, because it was made without next_sentence and classes");
-  return (*pooler)(select(hidden, 1, 0), {.activation = Activation::tanh});
+  return (*pooler)(select(hidden, 1, 0), {.activation = pooler_activation});
 }
 
 BertPredictions::BertPredictions(const BertOptions& o, Rng& rng)
-    : transform(o.dim, o.dim, rng),
-      norm(norm_of(o)),
+    : transform(o.dim, width(o), rng),
+      norm(norm_of(o, width(o))),
       bias(zeros({o.vocab})),
       activation(o.activation) {}
 
@@ -218,10 +266,9 @@ Tensor Bert::words(const Tensor& hidden) const {
 Bert::Output Bert::heads(const Tensor& hidden) const {
   Output y;
   if (predictions) y.words = words(hidden);
-  if (!bert.pooler) return y;
-  const Tensor pooled = bert.pooled(hidden);
+  const Tensor pooled = bert.pooler ? bert.pooled(hidden) : Tensor();
   if (seq_relationship) y.next = (*seq_relationship)(pooled);
-  if (classifier) y.classes = (*classifier)(dropout(pooled));
+  if (classifier) y.classes = (*classifier)(dropout(options.classes_of_tokens ? hidden : pooled));
   return y;
 }
 

@@ -20,6 +20,9 @@
 //
 // The options choose the heads. For fine-tuning set .masked_lm = .next_sentence = false and
 // .classes = n.
+//
+// Options make the model RoBERTa, DistilBERT, ELECTRA or MPNet as well: load_bert() sets them for
+// the files of those models. Vectors of texts: sentence.h.
 #pragma once
 
 #include <optional>
@@ -35,9 +38,12 @@ namespace tern::models {
 struct BertOptions {
   int64_t vocab = 30522;
   int64_t dim = 768, layers = 12, heads = 12, ffn = 3072;
-  int64_t positions = 512;  ///< length of the longest input
-  int64_t segments = 2;
-  double dropout = 0.1;  ///< on the embeddings and on the outputs of sublayers
+  int64_t positions = 512;       ///< length of the longest input
+  int64_t segments = 2;          ///< 0: none, as in DistilBERT and MPNet
+  int64_t position_offset = 0;   ///< rows of the table before position 0; in RoBERTa pad + 1
+  int64_t embedding_dim = 0;     ///< channels of the tables, as in ELECTRA; 0: dim
+  int64_t relative_buckets = 0;  ///< biases of attention by distance, as in MPNet (32); 0: none
+  double dropout = 0.1;          ///< on the embeddings and on the outputs of sublayers
   double attention_dropout = 0.1;
   std::optional<double> classifier_dropout = {};  ///< default: that of the layers
   Activation activation = Activation::gelu;
@@ -45,7 +51,9 @@ struct BertOptions {
   int64_t pad = 0;        ///< this input word gets no gradient; -1: none
   bool masked_lm = true;  ///< the head for masked words
   bool next_sentence = true;
-  int64_t classes = 0;                            ///< of the classifier; 0: no classifier
+  int64_t classes = 0;             ///< of the classifier; 0: no classifier
+  bool classes_of_tokens = false;  ///< classifies every token, from its hidden state
+  Activation pooler_activation = Activation::tanh;
   nn::Recompute recompute = nn::Recompute::none;  ///< of the layers
 };
 
@@ -62,16 +70,21 @@ int64_t bert_weights(const BertOptions& options);
 struct BertInput {
   Tensor tokens;         ///< i64 (B, T), T <= options.positions
   Tensor segments = {};  ///< i64 (B, T); undefined: all 0
-  nn::Mask mask = {};    ///< Mask::lengths (B) or Mask::keys (B, T); default: no padding
+  /// Mask::lengths (B) or Mask::keys (B, T); default: no padding. Token t of a row has position t:
+  /// padding stands behind the text.
+  nn::Mask mask = {};
 };
 
 struct BertEmbeddings {
-  nn::Embedding word_embeddings, position_embeddings, token_type_embeddings;
+  nn::Embedding word_embeddings, position_embeddings;
+  std::optional<nn::Embedding> token_type_embeddings;
+  int64_t position_offset;
   nn::LayerNorm norm;
   nn::Dropout dropout;
 
   BertEmbeddings(const BertOptions& options, Rng& rng);
-  Tensor operator()(const Tensor& tokens, const Tensor& segments) const;  ///< -> (B, T, D)
+  Tensor operator()(const Tensor& tokens, const Tensor& segments) const;  ///< -> (B, T, E)
+  int64_t positions() const { return position_embeddings.weight.size(0) - position_offset; }
   static void fields(auto& m, auto&& visit) {
     visit("word_embeddings", m.word_embeddings);
     visit("position_embeddings", m.position_embeddings);
@@ -133,7 +146,10 @@ struct BertLayer {
 struct BertModel {
   BertEmbeddings embeddings;
   std::vector<BertLayer> layers;
-  std::optional<nn::Linear> pooler;  ///< only if a head needs it
+  std::optional<nn::Linear> projection;             ///< (D, E), if E differs from D
+  std::optional<nn::Embedding> relative_attention;  ///< (relative_buckets, H)
+  std::optional<nn::Linear> pooler;                 ///< only if a head needs it
+  Activation pooler_activation;
   nn::Recompute recompute;
 
   BertModel(const BertOptions& options, Rng& rng);
@@ -143,9 +159,14 @@ struct BertModel {
   Tensor pooled(const Tensor& hidden) const;
   static void fields(auto& m, auto&& visit) {
     visit("embeddings", m.embeddings);
+    visit("embeddings_project", m.projection);
     visit("encoder.layer", m.layers);
+    visit("encoder.relative_attention_bias", m.relative_attention);
     visit("pooler.dense", m.pooler);
   }
+
+ private:
+  Tensor position_bias(int64_t tokens) const;
 };
 
 /// The head for masked words, apart from the embedding table.
@@ -184,7 +205,7 @@ struct Bert {
   struct Output {
     Tensor words;    ///< (B, T, V)
     Tensor next;     ///< (B, 2)
-    Tensor classes;  ///< (B, classes)
+    Tensor classes;  ///< (B, classes), or (B, T, classes) of tokens
   };
   Output operator()(const BertInput& input) const { return heads(bert(input)); }
   /// The same from the hidden states (B, T, D) of `bert`.
@@ -242,16 +263,35 @@ std::vector<BertFilled> fill_mask(const Bert& model, std::span<const int64_t> to
 
 // ---- Files of transformers ---------------------------------------------------------------------
 
-/// Loads a model from a file of BertForPreTraining, BertForMaskedLM, BertForSequenceClassification
-/// or BertModel. Sizes and heads come from the file, all else from `rest`. The file does not
-/// contain the number of attention heads: rest.heads = 0 means D / 64, as in all published models.
-/// IoError: not such a file.
-Bert load_bert(const std::string& path, Rng& rng, const BertOptions& rest = {.heads = 0});
+/// What load_bert() found and did not use.
+struct BertFileReport {
+  std::vector<std::string> unused;   ///< weights of heads that the model does not have
+  std::vector<std::string> unknown;  ///< members of config.json that tern does not know
+};
 
-/// Loads weights into an existing model. Accepts the names above and those of older files (gamma,
-/// beta, position_ids; without "bert."). Weights of heads that the model lacks are ignored and
-/// reported as unexpected. All else as nn::load_weights. IoError also if the decoder is not the
-/// embedding table.
+/// Loads a model from a file of transformers' BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT,
+/// ELECTRA or MPNet: the model alone, or with the heads of ...ForPreTraining (BERT), ForMaskedLM,
+/// ForSequenceClassification or ForTokenClassification.
+///
+/// Sizes and heads come from the file. The weights do not show the number of attention heads, the
+/// activation, eps, the padding and the offset of positions: if rest.heads is 0, they and the
+/// dropout come from config.json in the file's folder. Otherwise they come from `rest`, and must
+/// agree with a config.json that is there.
+///
+/// IoError: not such a file; another head; no config.json, and no rest.heads; a config.json that
+/// does not fit the weights, or has members that tern does not know and there is no `report` to
+/// list them.
+Bert load_bert(const std::string& path, Rng& rng, const BertOptions& rest = {.heads = 0},
+               BertFileReport* report = nullptr);
+
+/// The same without heads, from a file with any heads.
+Bert load_bert_encoder(const std::string& path, Rng& rng, const BertOptions& rest = {.heads = 0},
+                       BertFileReport* report = nullptr);
+
+/// Loads weights into an existing model. Accepts the names above, those of the models that
+/// load_bert() takes, and those of older files (gamma, beta, position_ids; without "bert.").
+/// Weights of heads that the model lacks are ignored and reported as unexpected. All else as
+/// nn::load_weights. IoError also if the decoder is not the embedding table.
 LoadStateReport load_bert_weights(const std::string& path, Bert& model,
                                   const LoadStateOptions& options = {});
 

@@ -1,25 +1,32 @@
-// Loads files of transformers' BERT models: maps old names to current ones and infers sizes from
-// shapes.
+// Loads files of transformers' encoders: maps names of other models and older names to BERT's, and
+// infers sizes from shapes.
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <charconv>
+#include <filesystem>
+#include <initializer_list>
 #include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "tern/core/base/reading.h"
-#include "tern/core/io/safetensors.h"
-#include "tern/models/bert.h"
+#include "tern/core/io/json_text.h"
+#include "tern/core/io/tensor_file.h"
+#include "tern/models/bert_config.h"
 
 namespace tern::models {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr const char* kWords = "bert.embeddings.word_embeddings.weight";
 constexpr const char* kDecoder = "cls.predictions.decoder.weight";
+constexpr const char* kProjection = "bert.embeddings_project.weight";
 constexpr const char* kBias = "cls.predictions.bias";
 constexpr const char* kDecoderBias = "cls.predictions.decoder.bias";
-constexpr int64_t kHeadChannels = 64;  // per head, in every published model
+constexpr int64_t kLargestConfig = 1 << 24;  // bytes
 
 const Tensor* find(const NamedTensors& state, const std::string& name) {
   for (const auto& [n, t] : state)
@@ -32,32 +39,100 @@ bool has_prefix(const NamedTensors& state, std::string_view prefix) {
                      [&](const auto& entry) { return entry.first.starts_with(prefix); });
 }
 
-/// The name as in current files; empty if it is not a weight.
-std::string name_of_today(std::string name, bool without_prefix) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOldEnds = {
-      {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}}};
-  for (const auto& [old, today] : kOldEnds)
-    if (name.ends_with(old)) name.replace(name.size() - old.size(), old.size(), today);
+struct Renaming {
+  std::string_view theirs, ours;
+};
+// Beginnings of names. A classifier of two layers is a pooler with a classifier.
+constexpr Renaming kBeginnings[] = {
+    // the models
+    {"roberta.", "bert."},  // also XLM-RoBERTa and CamemBERT
+    {"distilbert.", "bert."},
+    {"electra.", "bert."},
+    {"mpnet.", "bert."},
+    // RoBERTa and MPNet
+    {"lm_head.dense.", "cls.predictions.transform.dense."},
+    {"lm_head.layer_norm.", "cls.predictions.transform.LayerNorm."},
+    {"lm_head.decoder.", "cls.predictions.decoder."},
+    {"lm_head.bias", "cls.predictions.bias"},
+    {"classifier.dense.", "bert.pooler.dense."},  // also ELECTRA
+    {"classifier.out_proj.", "classifier."},
+    // DistilBERT
+    {"vocab_transform.", "cls.predictions.transform.dense."},
+    {"vocab_layer_norm.", "cls.predictions.transform.LayerNorm."},
+    {"vocab_projector.weight", "cls.predictions.decoder.weight"},
+    {"vocab_projector.bias", "cls.predictions.bias"},
+    {"pre_classifier.", "bert.pooler.dense."},
+    // ELECTRA's generator
+    {"generator_predictions.dense.", "cls.predictions.transform.dense."},
+    {"generator_predictions.LayerNorm.", "cls.predictions.transform.LayerNorm."},
+    {"generator_lm_head.weight", "cls.predictions.decoder.weight"},
+    {"generator_lm_head.bias", "cls.predictions.bias"},
+};
+// Parts of a layer's names.
+constexpr Renaming kParts[] = {
+    // DistilBERT
+    {".transformer.layer.", ".encoder.layer."},
+    {".attention.q_lin.", ".attention.self.query."},
+    {".attention.k_lin.", ".attention.self.key."},
+    {".attention.v_lin.", ".attention.self.value."},
+    {".attention.out_lin.", ".attention.output.dense."},
+    {".sa_layer_norm.", ".attention.output.LayerNorm."},
+    {".ffn.lin1.", ".intermediate.dense."},
+    {".ffn.lin2.", ".output.dense."},
+    {".output_layer_norm.", ".output.LayerNorm."},
+    // MPNet
+    {".attention.attn.q.", ".attention.self.query."},
+    {".attention.attn.k.", ".attention.self.key."},
+    {".attention.attn.v.", ".attention.self.value."},
+    {".attention.attn.o.", ".attention.output.dense."},
+    {".attention.LayerNorm.", ".attention.output.LayerNorm."},
+    // the first BERTs
+    {".LayerNorm.gamma", ".LayerNorm.weight"},
+    {".LayerNorm.beta", ".LayerNorm.bias"},
+};
+
+/// BERT's name of today; empty if it is not a weight.
+std::string own_name(std::string name, bool without_prefix) {
   if (name.ends_with("embeddings.position_ids") || name.ends_with("embeddings.token_type_ids"))
     return "";
-  return without_prefix ? "bert." + name : name;
+  if (without_prefix) name.insert(0, "bert.");
+  for (const auto& [theirs, ours] : kBeginnings)
+    if (name.starts_with(theirs)) {
+      name.replace(0, theirs.size(), ours);
+      break;
+    }
+  for (const auto& [theirs, ours] : kParts)
+    if (const size_t at = name.find(theirs); at != name.npos) name.replace(at, theirs.size(), ours);
+  return name;
 }
 
 bool same_elements(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() && all(eq(a, b)).item<int>() == 1;
 }
 
-/// The file's weights with current names.
-NamedTensors read_state(const std::string& path) {
-  const SafeTensors file = load_safetensors(path);
-  const bool without_prefix =
-      !has_prefix(file.tensors, "bert.") && has_prefix(file.tensors, "embeddings.");
-  NamedTensors state;
-  for (const auto& [name, t] : file.tensors)
-    if (std::string today = name_of_today(name, without_prefix); !today.empty())
-      state.emplace_back(std::move(today), t);
+/// A file's weights with BERT's names, and what the file's own names say.
+struct State {
+  NamedTensors tensors;
+  bool offset = false;  // a model whose positions have an offset
+  Activation pooler = Activation::tanh;
+};
+
+State read_state(const std::string& path) {
+  const SafeTensors file = load_tensors(path);
+  auto has = [&](std::string_view prefix) { return has_prefix(file.tensors, prefix); };
+  const bool without_prefix = has("embeddings."), two_layers = has("classifier.dense.");
+  State state;
+  state.offset = has("roberta.") || has("mpnet.");
+  if (has("pre_classifier.")) state.pooler = Activation::relu;
+  if (has("electra.") && two_layers) state.pooler = Activation::gelu;
+  for (const auto& [name, t] : file.tensors) {
+    // Older files have a pooler beside such a classifier, which nothing uses.
+    if (two_layers && name.find(".pooler.") != name.npos) continue;
+    if (std::string own = own_name(name, without_prefix); !own.empty())
+      state.tensors.emplace_back(std::move(own), t);
+  }
   for (const auto& [own, tied] : {std::pair(kDecoder, kWords), {kDecoderBias, kBias}}) {
-    const Tensor *a = find(state, own), *b = find(state, tied);
+    const Tensor *a = find(state.tensors, own), *b = find(state.tensors, tied);
     check_io(
         !a || !b || same_elements(*a, *b),
         "{}: {} differs from {}; a separate decoder (tie_word_embeddings = false) is not supported",
@@ -97,30 +172,100 @@ void check_size(const std::string& path, const NamedTensors& state, const BertOp
   double held = 0;
   for (const auto& [name, t] : state) held += static_cast<double>(t.numel());
   const auto dim = static_cast<double>(o.dim), ffn = static_cast<double>(o.ffn);
-  const double squares = 4 * static_cast<double>(o.layers) + (o.next_sentence || o.classes > 0) +
-                         static_cast<double>(o.masked_lm);
-  const double least = squares * dim * dim + 2 * static_cast<double>(o.layers) * dim * ffn;
+  const auto width = o.embedding_dim ? static_cast<double>(o.embedding_dim) : dim;
+  const bool pooler = o.next_sentence || (o.classes > 0 && !o.classes_of_tokens);
+  const double least = static_cast<double>(o.layers) * (4 * dim + 2 * ffn) * dim +
+                       pooler * dim * dim + o.masked_lm * width * dim;
   check_io(held >= least, "{}: {:.0f} weights are too few for {} layers of {} channels", path, held,
            o.layers, o.dim);
 }
 
-BertOptions options_of(const std::string& path, const NamedTensors& state, BertOptions o) {
+/// Sizes and heads on top, from names and shapes. Positions: all rows of the table.
+BertOptions sizes_of(const std::string& path, const State& file, BertOptions o) {
+  const NamedTensors& state = file.tensors;
+  auto rows = [&](const char* name) {
+    return find(state, name) ? matrix(path, state, name).first : 0;
+  };
   std::tie(o.vocab, o.dim) = matrix(path, state, find(state, kWords) ? kWords : kDecoder);
+  o.embedding_dim = 0;
+  if (find(state, kProjection)) std::tie(o.dim, o.embedding_dim) = matrix(path, state, kProjection);
   o.positions = matrix(path, state, "bert.embeddings.position_embeddings.weight").first;
-  o.segments = matrix(path, state, "bert.embeddings.token_type_embeddings.weight").first;
+  o.segments = rows("bert.embeddings.token_type_embeddings.weight");
+  o.relative_buckets = rows("bert.encoder.relative_attention_bias.weight");
   o.layers = count_layers(state);
   if (o.layers > 0)
     o.ffn = matrix(path, state, "bert.encoder.layer.0.intermediate.dense.weight").first;
   o.masked_lm = has_prefix(state, "cls.predictions.");
   o.next_sentence = has_prefix(state, "cls.seq_relationship.");
   o.classes = has_prefix(state, "classifier.") ? matrix(path, state, "classifier.weight").first : 0;
+  if (o.classes > 0 && !has_prefix(state, "bert.pooler.")) o.classes_of_tokens = true;
+  o.pooler_activation = file.pooler;
   check_size(path, state, o);
-  if (o.heads == 0) {
-    check_io(o.dim % kHeadChannels == 0,
-             "{}: {} channels cannot be split into heads of {}; give the number of heads", path,
-             o.dim, kHeadChannels);
-    o.heads = o.dim / kHeadChannels;
+  return o;
+}
+
+/// Error unless both have the same value of these members.
+void must_agree(const char* who, const BertOptions& config, const BertOptions& o,
+                std::initializer_list<std::pair<const char*, int64_t BertOptions::*>> members) {
+  for (const auto& [name, member] : members)
+    check(config.*member == o.*member, "{} is {}, but {} {}", name, config.*member, who, o.*member);
+}
+
+/// `o`, with what the weights do not show from `config`, or compared with it.
+BertOptions completed(BertOptions o, const BertOptions& config) {
+  using O = BertOptions;
+  check(config.dim % config.heads == 0, "{} channels cannot be split into {} attention heads",
+        config.dim, config.heads);
+  must_agree("the weights have", config, o,
+             {{"vocab", &O::vocab},
+              {"dim", &O::dim},
+              {"layers", &O::layers},
+              {"ffn", &O::ffn},
+              {"segments", &O::segments},
+              {"embedding_dim", &O::embedding_dim},
+              {"relative_buckets", &O::relative_buckets}});
+  const int64_t rows = config.position_offset + config.positions;
+  check(rows == o.positions, "there are {} positions, but the weights have {}", rows, o.positions);
+  if (o.heads != 0) {
+    must_agree("the options say", config, o,
+               {{"heads", &O::heads}, {"pad", &O::pad}, {"position_offset", &O::position_offset}});
+    check(config.eps == o.eps, "eps is {}, but the options say {}", config.eps, o.eps);
+    check(config.activation == o.activation, "its activation is not that of the options");
+    return o;
   }
+  o.heads = config.heads;
+  o.activation = config.activation;
+  o.eps = config.eps;
+  o.pad = config.pad;
+  o.position_offset = config.position_offset;
+  o.dropout = config.dropout;
+  o.attention_dropout = config.attention_dropout;
+  o.classes_of_tokens = o.classes_of_tokens || config.classes_of_tokens;
+  return o;
+}
+
+/// The options of the model in this file, as load_bert() says.
+BertOptions options_of(const std::string& path, const State& file, const BertOptions& rest,
+                       BertFileReport& report, bool unknown_allowed) {
+  BertOptions o = sizes_of(path, file, rest);
+  const std::string config = (fs::path(path).parent_path() / "config.json").string();
+  if (std::error_code error; fs::exists(config, error))
+    o = reading(config, [&] {
+      const std::string text = read_json_text(config, kLargestConfig);
+      return completed(o,
+                       bert_options_from_json(text, unknown_allowed ? &report.unknown : nullptr));
+    });
+  check_io(o.heads != 0,
+           "{}: there is no config.json beside it, which says how many attention heads the model "
+           "has; copy it there, or give the option .heads",
+           path);
+  check_io(o.position_offset > 0 || !file.offset,
+           "{}: there is no config.json beside it, and the positions of such a model do not begin "
+           "at 0; give the options .pad (usually 1), .position_offset (1 above pad) and .eps",
+           path);
+  check_io(o.position_offset < o.positions, "{}: {} positions are too few for an offset of {}",
+           path, o.positions, o.position_offset);
+  o.positions -= o.position_offset;
   if (o.pad >= o.vocab) o.pad = -1;
   return o;
 }
@@ -156,18 +301,55 @@ LoadStateReport load_into(const std::string& path, NamedTensors state, Bert& mod
   return report;
 }
 
+/// Takes the weights of heads that no Bert has out of `state`.
+std::vector<std::string> take_other_heads(NamedTensors& state) {
+  std::vector<std::string> names;
+  std::erase_if(state, [&](const auto& entry) {
+    const std::string& name = entry.first;
+    const bool ours =
+        name.starts_with("bert.") || name.starts_with("cls.") || name.starts_with("classifier.");
+    if (!ours) names.push_back(name);
+    return !ours;
+  });
+  return names;
+}
+
+Bert load(const std::string& path, Rng& rng, const BertOptions& rest, BertFileReport* report,
+          bool heads) {
+  State file = read_state(path);
+  BertFileReport found;
+  BertOptions o = options_of(path, file, rest, found, report != nullptr);
+  found.unused = take_other_heads(file.tensors);
+  if (!heads) {
+    o.masked_lm = o.next_sentence = false;
+    o.classes = 0;
+  } else if (!found.unused.empty()) {
+    fail_io(fmt::format(
+        "{}: Bert has no head for {} (of {} such weights); load_bert_encoder() loads the model "
+        "without heads",
+        path, found.unused[0], found.unused.size()));
+  }
+  Bert model(o, rng);
+  for (std::string& name : load_into(path, std::move(file.tensors), model, {}).unexpected)
+    found.unused.push_back(std::move(name));
+  if (report) *report = std::move(found);
+  return model;
+}
+
 }  // namespace
 
-Bert load_bert(const std::string& path, Rng& rng, const BertOptions& rest) {
-  NamedTensors state = read_state(path);
-  Bert model(options_of(path, state, rest), rng);
-  load_into(path, std::move(state), model, {});
-  return model;
+Bert load_bert(const std::string& path, Rng& rng, const BertOptions& rest, BertFileReport* report) {
+  return load(path, rng, rest, report, /*heads=*/true);
+}
+
+Bert load_bert_encoder(const std::string& path, Rng& rng, const BertOptions& rest,
+                       BertFileReport* report) {
+  return load(path, rng, rest, report, /*heads=*/false);
 }
 
 LoadStateReport load_bert_weights(const std::string& path, Bert& model,
                                   const LoadStateOptions& options) {
-  return load_into(path, read_state(path), model, options);
+  return load_into(path, read_state(path).tensors, model, options);
 }
 
 }  // namespace tern::models

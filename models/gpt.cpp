@@ -1,5 +1,5 @@
 // GPT-2 and Llama as one model with options: layers, losses, and steps with a cache of keys and
-// values. Sizes by name and files: gpt_files.cpp.
+// values. Configurations by name: gpt_options.cpp. Files: gpt_files.cpp.
 #include "tern/models/gpt.h"
 
 #include <cmath>
@@ -22,9 +22,19 @@ double residual_std(const GptOptions& o) {
 }
 
 int64_t ffn_dim(const GptOptions& o) { return o.ffn_dim ? o.ffn_dim : 4 * o.dim; }
+bool gated(GptFfn ffn) { return ffn == GptFfn::swiglu || ffn == GptFfn::geglu; }
 
 HeadCounts head_counts(const GptOptions& o) {
   return detail::counted_heads("Gpt", o.heads, o.kv_heads);
+}
+
+/// Whether a layer has a part, for a list that is empty if all have it.
+bool has(const std::vector<bool>& layers, int64_t layer) {
+  return layers.empty() || layers[static_cast<size_t>(layer)];
+}
+
+int64_t turned_channels(const GptOptions& o) {
+  return static_cast<int64_t>(static_cast<double>(o.head_channels()) * o.rotary_share);
 }
 
 nn::Parameter normal(const Shape& shape, double std, Rng& rng) {
@@ -42,19 +52,23 @@ Tensor normalise(const GptNormLayer& norm, const Tensor& x) {
   return std::visit([&](const auto& layer) { return layer(x); }, norm);
 }
 
-/// Returns the options if a model can be made of them.
 const GptOptions& checked(const GptOptions& o) {
-  check(o.vocab > 0 && o.context > 0 && o.layers >= 0 && o.ffn_dim >= 0,
-        "Gpt: vocab {}, context {}, layers {}, ffn_dim {}; the first two must be positive, the "
-        "others not negative",
-        o.vocab, o.context, o.layers, o.ffn_dim);
-  detail::check_heads("Gpt", o.dim, o.heads);
-  head_counts(o);
-  check(o.positions == GptPositions::learned || o.dim / o.heads % 2 == 0,
-        "Gpt: rotary positions need an even number of channels per head, got {}", o.dim / o.heads);
-  for (double p : {o.dropout, o.embed_dropout.value_or(0), o.attention_dropout.value_or(0)})
-    check(p >= 0 && p < 1, "Gpt: dropout must be in [0, 1), it is {}", p);
+  static_cast<void>(gpt_weights(o));  // refuses sizes that cannot be
   return o;
+}
+
+void check_rotary(const GptOptions& o) {
+  check(o.rope_base > 0 && o.window_rope_base >= 0,
+        "Gpt: rope_base is {}, window_rope_base {}; the first must be above 0, the other not below",
+        o.rope_base, o.window_rope_base);
+  nn::check_rope_scaling("Gpt", o.rope_scaling);
+  check(o.rotary_share > 0 && o.rotary_share <= 1, "Gpt: rotary_share must be in (0, 1], it is {}",
+        o.rotary_share);
+  const int64_t turned = turned_channels(o);
+  check(o.head_channels() % 2 == 0 && turned % 2 == 0 && turned > 0,
+        "Gpt: rotary positions need an even number of channels per head, got {}, of which {} are "
+        "turned",
+        o.head_channels(), turned);
 }
 
 void check_tokens(const Tensor& tokens) {
@@ -64,10 +78,30 @@ void check_tokens(const Tensor& tokens) {
 
 }  // namespace
 
-GptLinear::GptLinear(const GptOptions& o, int64_t in, int64_t out, double std, Rng& rng)
-    : transposed(is_gpt2(o)) {
+void check_options(const GptOptions& o) {
+  check(o.vocab > 0 && o.context > 0 && o.layers >= 0 && o.ffn_dim >= 0 && o.head_dim >= 0 &&
+            o.window >= 0,
+        "Gpt: vocab {}, context {}, layers {}, ffn_dim {}, head_dim {}, window {}; the first two "
+        "must be positive, the others not negative",
+        o.vocab, o.context, o.layers, o.ffn_dim, o.head_dim, o.window);
+  if (o.head_dim == 0) detail::check_heads("Gpt", o.dim, o.heads);
+  check(o.dim > 0, "Gpt: dim is {}; it must be positive", o.dim);
+  head_counts(o);
+  if (o.positions == GptPositions::rotary) check_rotary(o);
+  for (const auto* layers : {&o.rotary_layers, &o.window_layers})
+    check(layers->empty() || std::ssize(*layers) == o.layers,
+          "Gpt: {} has {} entries for {} layers",
+          layers == &o.rotary_layers ? "rotary_layers" : "window_layers", layers->size(), o.layers);
+  check(std::isfinite(o.embed_scale), "Gpt: embed_scale is {}", o.embed_scale);
+  for (double p : {o.dropout, o.embed_dropout.value_or(0), o.attention_dropout.value_or(0)})
+    check(p >= 0 && p < 1, "Gpt: dropout must be in [0, 1), it is {}", p);
+}
+
+GptLinear::GptLinear(GptNames names, int64_t in, int64_t out, nn::Bias with_bias, double std,
+                     Rng& rng)
+    : transposed(names == GptNames::gpt2) {
   weight = normal(transposed ? Shape{in, out} : Shape{out, in}, std, rng);
-  if (o.bias == nn::Bias::yes) bias = nn::Parameter(zeros({out}));
+  if (with_bias == nn::Bias::yes) bias = nn::Parameter(zeros({out}));
 }
 
 Tensor GptLinear::operator()(const Tensor& x, const LinearOptions& options) const {
@@ -76,53 +110,67 @@ Tensor GptLinear::operator()(const Tensor& x, const LinearOptions& options) cons
   return linear(x, transpose(weight, 0, 1), bias, options);
 }
 
-GptAttention::GptAttention(const GptOptions& o, Rng& source)
+GptAttention::GptAttention(const GptOptions& o, int64_t layer, Rng& source)
     : names(o.names),
-      positions(o.positions),
-      rope_base(o.rope_base),
       counts(head_counts(o)),
-      out(o, o.dim, o.dim, residual_std(o), source),
+      window(has(o.window_layers, layer) ? o.window : 0),
+      out(o.names, o.heads * o.head_channels(), o.dim, o.out_bias.value_or(o.bias), residual_std(o),
+          source),
       dropout(o.attention_dropout.value_or(o.dropout)),
       rng(source.split()) {
-  const int64_t kv = counts.kv_heads * (o.dim / o.heads);
+  const int64_t head = o.head_channels(), q = counts.heads * head, kv = counts.kv_heads * head;
+  const nn::Bias bias = o.qkv_bias.value_or(o.bias);
   if (is_gpt2(o)) {
-    c_attn.emplace(o, o.dim, o.dim + 2 * kv, kStd, source);
-    return;
+    c_attn.emplace(o.names, o.dim, q + 2 * kv, bias, kStd, source);
+  } else {
+    q_proj.emplace(o.names, o.dim, q, bias, kStd, source);
+    k_proj.emplace(o.names, o.dim, kv, bias, kStd, source);
+    v_proj.emplace(o.names, o.dim, kv, bias, kStd, source);
   }
-  q_proj.emplace(o, o.dim, o.dim, kStd, source);
-  k_proj.emplace(o, o.dim, kv, kStd, source);
-  v_proj.emplace(o, o.dim, kv, kStd, source);
+  if (o.qk_norm)
+    for (auto* norm : {&q_norm, &k_norm}) norm->emplace(Shape{head}, nn::NormOptions{.eps = o.eps});
+  if (o.positions == GptPositions::rotary && has(o.rotary_layers, layer))
+    turn = {.base = o.rope_base,
+            .pairs = nn::RotaryPairs::halves,
+            .channels = turned_channels(o),
+            .scaling = o.rope_scaling};
+  if (turn && window > 0 && o.window_rope_base > 0)
+    turn->base = o.window_rope_base, turn->scaling = {};
 }
 
 AttentionOptions GptAttention::options(int64_t before) const {
-  return {.mask = nn::Mask::causal(before).parts(),
+  return {.mask = nn::Mask::causal(before, window).parts(),
           .scale = {},
           .dropout = training ? dropout : 0,
           .rng = &rng};
 }
 
+std::array<Tensor, 3> GptAttention::project(const Tensor& x) const {
+  if (!c_attn) return {(*q_proj)(x), (*k_proj)(x), (*v_proj)(x)};
+  const Tensor qkv = (*c_attn)(x);
+  const int64_t head = qkv.size(2) / (counts.heads + 2 * counts.kv_heads);
+  const int64_t q = counts.heads * head, kv = counts.kv_heads * head;
+  const std::vector<Tensor> parts = split(qkv, std::vector<int64_t>{q, kv, kv}, -1);
+  return {parts[0], parts[1], parts[2]};
+}
+
 Tensor GptAttention::operator()(const Tensor& x, nn::KeyValueCache* cache, Tensor* weights) const {
+  if (c_attn && !cache && !weights && !turn && !q_norm)
+    return self_attention((*c_attn)(x), counts, options(0));
   const int64_t before = cache ? cache->length() : 0;
-  Tensor q, k, v;
-  if (c_attn) {
-    const Tensor qkv = (*c_attn)(x);
-    if (!cache && !weights && positions == GptPositions::learned)
-      return self_attention(qkv, counts, options(0));
-    const int64_t dim = x.size(2), kv = (qkv.size(2) - dim) / 2;
-    std::vector<Tensor> parts = split(qkv, std::vector<int64_t>{dim, kv, kv}, -1);
-    q = parts[0], k = parts[1], v = parts[2];
-  } else {
-    q = (*q_proj)(x), k = (*k_proj)(x), v = (*v_proj)(x);
-  }
-  using detail::split_heads;
-  q = split_heads(q, counts.heads);
-  k = split_heads(k, counts.kv_heads);
-  v = split_heads(v, counts.kv_heads);
-  if (positions == GptPositions::rotary) {
-    const nn::RotaryOptions turn{
-        .offset = before, .base = rope_base, .pairs = nn::RotaryPairs::halves};
-    q = nn::rotary(q, turn);
-    k = nn::rotary(k, turn);
+  auto [q, k, v] = project(x);
+  auto split = [](const Tensor& t, int64_t heads, const std::optional<nn::RmsNorm>& norm) {
+    const Tensor each = unflatten(t, -1, {heads, -1});
+    return transpose(norm ? (*norm)(each) : each, 1, 2);
+  };
+  q = split(q, counts.heads, q_norm);
+  k = split(k, counts.kv_heads, k_norm);
+  v = split(v, counts.kv_heads, {});
+  if (turn) {
+    nn::RotaryOptions now = *turn;
+    now.offset = before;
+    q = nn::rotary(q, now);
+    k = nn::rotary(k, now);
   }
   if (cache) {
     cache->append(k, v);
@@ -141,28 +189,36 @@ Tensor GptAttention::operator()(const Tensor& x, nn::KeyValueCache* cache, Tenso
 
 GptMlp::GptMlp(const GptOptions& o, Rng& rng)
     : names(o.names),
-      up(o, o.dim, ffn_dim(o), kStd, rng),
-      down(o, ffn_dim(o), o.dim, residual_std(o), rng) {
-  if (o.ffn == GptFfn::swiglu) gate.emplace(o, o.dim, ffn_dim(o), kStd, rng);
+      kind(o.ffn),
+      up(o.names, o.dim, ffn_dim(o), o.bias, kStd, rng),
+      down(o.names, ffn_dim(o), o.dim, o.bias, residual_std(o), rng) {
+  if (gated(kind)) gate.emplace(o.names, o.dim, ffn_dim(o), o.bias, kStd, rng);
 }
 
 Tensor GptMlp::operator()(const Tensor& x) const {
-  if (!gate) return up(x, {.activation = Activation::gelu_tanh});
+  if (kind == GptFfn::gelu) return up(x, {.activation = Activation::gelu_tanh});
+  if (kind == GptFfn::gelu_erf) return up(x, {.activation = Activation::gelu});
   const Tensor g = (*gate)(x), u = up(x);
+  if (kind == GptFfn::geglu) return gelu(g, Gelu::tanh) * u;
   return fused(
       "swiglu", [](auto a, auto b) { return silu(a) * b; }, g, u);
 }
 
-GptBlock::GptBlock(const GptOptions& o, Rng& rng)
+GptBlock::GptBlock(const GptOptions& o, int64_t layer, Rng& rng)
     : names(o.names),
       norm1(norm_of(o)),
       norm2(norm_of(o)),
-      attention(o, rng),
+      attention(o, layer, rng),
       mlp(o, rng),
-      dropout(o.dropout, rng) {}
+      dropout(o.dropout, rng),
+      parallel(o.parallel) {
+  if (o.post_norms) post_norm1 = norm_of(o), post_norm2 = norm_of(o);
+}
 
-// x + dropout(matrix h)
-Tensor GptBlock::add(const Tensor& x, const GptLinear& matrix, const Tensor& h) const {
+// x + dropout(norm(matrix h))
+Tensor GptBlock::add(const Tensor& x, const GptLinear& matrix, const Tensor& h,
+                     const std::optional<GptNormLayer>& post_norm) const {
+  if (post_norm) return x + dropout(normalise(*post_norm, matrix(h)));
   return matrix(h, {.residual = x, .dropout = dropout.rate(), .rng = &dropout.rng});
 }
 
@@ -170,13 +226,15 @@ Tensor GptBlock::operator()(const Tensor& x, nn::KeyValueCache* cache, Tensor* w
   const Tensor attended = attention(normalise(norm1, x), cache, weights);
   // Computes the sum together with its norm, or in the product if there is no dropout.
   SumAndNorm y;
-  if (dropout.rate() > 0)
+  if (parallel)
+    y.sum = add(x, attention.out, attended, post_norm1), y.norm = normalise(norm2, x);
+  else if (dropout.rate() > 0 && !post_norm1)
     y = std::visit(
         [&](const auto& norm) { return norm.with_sum(attention.out(attended), x, dropout); },
         norm2);
   else
-    y.sum = add(x, attention.out, attended), y.norm = normalise(norm2, y.sum);
-  return add(y.sum, mlp.down, mlp(y.norm));
+    y.sum = add(x, attention.out, attended, post_norm1), y.norm = normalise(norm2, y.sum);
+  return add(y.sum, mlp.down, mlp(y.norm), post_norm2);
 }
 
 GptState GptState::select_rows(const Tensor& rows) const {
@@ -191,7 +249,7 @@ GptBody::GptBody(const GptOptions& o, Rng& rng)
       dropout(o.embed_dropout.value_or(o.dropout), rng),
       norm(norm_of(o)) {
   if (o.positions == GptPositions::learned) positions = normal({o.context, o.dim}, kStd, rng);
-  for (int64_t i = 0; i < o.layers; ++i) blocks.emplace_back(o, rng);
+  for (int64_t i = 0; i < o.layers; ++i) blocks.emplace_back(o, i, rng);
 }
 
 Gpt::Gpt(const GptOptions& o, Rng& rng) : options(checked(o)), body(o, rng) {
@@ -205,6 +263,7 @@ Tensor Gpt::run(const Tensor& tokens, GptState* state, std::vector<Tensor>* weig
         "larger .context",
         count, before, options.context);
   Tensor x = embedding(tokens, body.embed);
+  if (options.embed_scale != 1) x = x * options.embed_scale;
   if (body.positions.defined()) x = x + narrow(body.positions, 0, before, count);
   x = body.dropout(x);
   if (weights) weights->resize(body.blocks.size());

@@ -1,6 +1,6 @@
 // Causal language models: GPT-2 ("Language Models are Unsupervised Multitask Learners", Radford et
-// al. 2019), and with other options Llama ("LLaMA", Touvron et al. 2023). B texts, T tokens, D
-// channels, V words.
+// al. 2019), and with other options Llama ("LLaMA", Touvron et al. 2023) and the families after it.
+// B texts, T tokens, D channels, V words.
 //
 //   x = dropout(embed(tokens) + positions)
 //   x = x + dropout(attention(norm(x)));  x = x + dropout(ffn(norm(x)))      L times, causal
@@ -15,7 +15,20 @@
 // | biases | everywhere | nowhere |
 // | head | the embedding table | its own matrix, or the table |
 //
-// Each part is an option of its own. Names and matrix layout are those of transformers:
+// Each part is an option of its own. Other families are Llama's form with other options:
+//
+// | family | options |
+// |---|---|
+// | Llama 3.1, 3.2 | rope_scaling llama3 |
+// | Mistral | window |
+// | Qwen 2, 2.5 | qkv_bias; window in the layers of window_layers |
+// | Qwen 3 | qk_norm, head_dim |
+// | SmolLM 3 | rotary_layers: three of four layers turn |
+// | Phi-3 | window, rotary_share |
+// | Gemma 3 | geglu, post_norms, embed_scale, qk_norm, head_dim, window, window_rope_base |
+// | GPT-NeoX, Pythia | norm layer, ffn gelu_erf, bias, parallel, rotary_share 0.25 |
+//
+// Names and matrix layout are those of transformers:
 // GPT2LMHeadModel's (transformer.h.0.attn.c_attn.weight, whose Conv1D stores (in, out)) or
 // LlamaForCausalLM's (model.layers.0.self_attn.q_proj.weight). Parts that the original lacks get
 // names of ours: model.embed_positions, mlp.c_gate.
@@ -28,8 +41,10 @@
 // Packed weights are several times as fast: decode/packed_gpt.h.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -41,13 +56,17 @@ namespace tern::models {
 enum class GptNames { gpt2, llama };
 enum class GptPositions { learned, rotary };
 enum class GptNorm { layer, rms };
-enum class GptFfn { gelu, swiglu };
+/// W2 f(W1 x) with f the tanh form of GELU or its exact form (erf); or gated,
+/// W2 (f(Wg x) * (W1 x)), with f SiLU or GELU (tanh).
+enum class GptFfn { gelu, gelu_erf, swiglu, geglu };
+using nn::RopeScaling;
 
 struct GptOptions {
   int64_t vocab = 50257;
   int64_t context = 1024;  ///< largest number of tokens
   int64_t dim = 768, layers = 12, heads = 12;
   int64_t kv_heads = 0;                                              ///< 0: same as heads
+  int64_t head_dim = 0;                                              ///< 0: dim / heads
   int64_t ffn_dim = 0;                                               ///< 0: four times dim
   double dropout = 0.1;                                              ///< on outputs of sublayers
   std::optional<double> embed_dropout = {}, attention_dropout = {};  ///< default: dropout
@@ -55,15 +74,34 @@ struct GptOptions {
   GptPositions positions = GptPositions::learned;
   GptNorm norm = GptNorm::layer;
   GptFfn ffn = GptFfn::gelu;
-  nn::Bias bias = nn::Bias::yes;  ///< of matrices and of LayerNorm
-  bool tie_head = true;           ///< the head is the embedding table
-  double eps = 1e-5;              ///< of the norms
+  nn::Bias bias = nn::Bias::yes;          ///< of matrices and of LayerNorm
+  std::optional<nn::Bias> qkv_bias = {};  ///< of queries, keys and values; default: bias
+  std::optional<nn::Bias> out_bias = {};  ///< of the attention's last matrix; default: bias
+  bool tie_head = true;                   ///< the head is the embedding table
+  double eps = 1e-5;                      ///< of the norms
+  bool qk_norm = false;                   ///< RMSNorm of each head's queries and keys
+  bool parallel = false;                  ///< x + attention(norm1(x)) + ffn(norm2(x))
+  bool post_norms = false;                ///< x + norm(attention(norm1(x))), also for the ffn
+  double embed_scale = 1;                 ///< factor of the embedding's rows
   double rope_base = 1e4;
+  RopeScaling rope_scaling = {};
+  double rotary_share = 1;               ///< share of a head's channels that are turned
+  std::vector<bool> rotary_layers = {};  ///< whether layer i turns; empty: all do
+  int64_t window = 0;                    ///< tokens that a token sees, with itself; 0: all
+  std::vector<bool> window_layers = {};  ///< whether layer i has the window; empty: all
+  double window_rope_base = 0;           ///< of layers with the window, unscaled; 0: as others
   nn::Recompute recompute = nn::Recompute::none;  ///< of the blocks
+
+  int64_t head_channels() const { return head_dim ? head_dim : dim / heads; }
 };
 
-/// Sizes by name: gpt2 (124,439,808 weights), gpt2-medium, gpt2-large, gpt2-xl; in Llama's form
-/// smollm-135m, tinyllama-1.1b, llama-7b.
+/// Error, with the values, if no model can be made of the options.
+void check_options(const GptOptions& options);
+
+/// Published models by name: gpt2 (124,439,808 weights), gpt2-medium, gpt2-large, gpt2-xl; with
+/// Llama's names smollm-135m, smollm2-135m, tinyllama-1.1b, llama-7b, llama-3.2-1b, qwen2.5-0.5b,
+/// qwen3-0.6b, mistral-7b (v0.1), gemma-3-270m, pythia-160m. Models of one size may differ in what
+/// weights do not show: smollm-135m and smollm2-135m in rope_base.
 GptOptions gpt_options(const std::string& name);
 std::vector<std::string> gpt_names();
 /// GptOptions() in Llama's form: its names, rotary positions, RMSNorm with eps 1e-6, SwiGLU, no
@@ -78,7 +116,7 @@ struct GptLinear {
   bool transposed;
 
   /// The weight starts in N(0, std^2), the bias at 0.
-  GptLinear(const GptOptions& options, int64_t in, int64_t out, double std, Rng& rng);
+  GptLinear(GptNames names, int64_t in, int64_t out, nn::Bias bias, double std, Rng& rng);
   Tensor operator()(const Tensor& x, const LinearOptions& options = {}) const;
   static void fields(auto& m, auto&& visit) {
     visit("weight", m.weight);
@@ -90,36 +128,42 @@ using GptNormLayer = std::variant<nn::LayerNorm, nn::RmsNorm>;
 
 struct GptAttention {
   GptNames names;
-  GptPositions positions;
-  double rope_base;
   HeadCounts counts;
+  int64_t window;                                   ///< 0: all tokens
+  std::optional<nn::RotaryOptions> turn;            ///< rotary positions
   std::optional<GptLinear> c_attn;                  ///< GPT-2: q, k and v in one
   std::optional<GptLinear> q_proj, k_proj, v_proj;  ///< Llama
+  std::optional<nn::RmsNorm> q_norm, k_norm;        ///< of one head
   GptLinear out;
   double dropout;
   nn::TrainingMode training = true;
   mutable Rng rng;  // drawing does not count as a change of the layer
 
-  GptAttention(const GptOptions& options, Rng& rng);
-  /// x (B, T, D) -> the heads side by side (B, T, D), before the matrix `out`. With a cache, x are
-  /// the next tokens, which are added to it. `weights`, if given, receives (B, H, T, S).
+  GptAttention(const GptOptions& options, int64_t layer, Rng& rng);
+  /// x (B, T, D) -> the heads side by side, before the matrix `out`. With a cache, x are the next
+  /// tokens, which are added to it. `weights`, if given, receives (B, H, T, S).
   Tensor operator()(const Tensor& x, nn::KeyValueCache* cache, Tensor* weights) const;
   static void fields(auto& m, auto&& visit) {
     visit("c_attn", m.c_attn);
     visit("q_proj", m.q_proj);
     visit("k_proj", m.k_proj);
     visit("v_proj", m.v_proj);
+    visit("q_norm", m.q_norm);
+    visit("k_norm", m.k_norm);
     visit(m.names == GptNames::gpt2 ? "c_proj" : "o_proj", m.out);
     visit("training", m.training);
     visit("rng", m.rng);
   }
 
  private:
+  /// The channels of q, k and v on the last axis.
+  std::array<Tensor, 3> project(const Tensor& x) const;
   AttentionOptions options(int64_t before) const;
 };
 
 struct GptMlp {
   GptNames names;
+  GptFfn kind;
   std::optional<GptLinear> gate;
   GptLinear up, down;
 
@@ -137,24 +181,33 @@ struct GptMlp {
 struct GptBlock {
   GptNames names;
   GptNormLayer norm1, norm2;
+  std::optional<GptNormLayer> post_norm1, post_norm2;
   GptAttention attention;
   GptMlp mlp;
   nn::Dropout dropout;
+  bool parallel;
 
-  GptBlock(const GptOptions& options, Rng& rng);
+  GptBlock(const GptOptions& options, int64_t layer, Rng& rng);
   Tensor operator()(const Tensor& x, nn::KeyValueCache* cache = nullptr,
                     Tensor* weights = nullptr) const;
   static void fields(auto& m, auto&& visit) {
     const bool gpt2 = m.names == GptNames::gpt2;
     visit(gpt2 ? "ln_1" : "input_layernorm", m.norm1);
     visit(gpt2 ? "attn" : "self_attn", m.attention);
-    visit(gpt2 ? "ln_2" : "post_attention_layernorm", m.norm2);
+    // In Gemma the name of Llama's second norm is that of the norm behind the attention.
+    visit(gpt2 ? "ln_1_post" : "post_attention_layernorm", m.post_norm1);
+    visit(gpt2           ? "ln_2"
+          : m.post_norm1 ? "pre_feedforward_layernorm"
+                         : "post_attention_layernorm",
+          m.norm2);
+    visit(gpt2 ? "ln_2_post" : "post_feedforward_layernorm", m.post_norm2);
     visit("mlp", m.mlp);
     visit("dropout", m.dropout);
   }
 
  private:
-  Tensor add(const Tensor& x, const GptLinear& matrix, const Tensor& h) const;
+  Tensor add(const Tensor& x, const GptLinear& matrix, const Tensor& h,
+             const std::optional<GptNormLayer>& post_norm) const;
 };
 
 /// The state of decoding; a value.
@@ -227,9 +280,29 @@ struct Gpt {
   Tensor logits(const Tensor& x) const;
 };
 
-/// Loads a file of transformers. Names may lack "transformer." or "model."; a tied head may be
-/// missing; buffers of old files (attn.bias, attn.masked_bias, rotary_emb.inv_freq) are skipped. If
-/// the file does not fit, an IoError lists all differences and the model does not change.
+/// Loads tensors with transformers' names (safetensors, GGUF, PyTorch), and takes those that have
+/// no other owner. Names may lack "transformer." or "model."; a tied head may be missing; buffers
+/// of old files (attn.bias, attn.masked_bias, rotary_emb.inv_freq) are skipped. A model with
+/// Llama's names also takes Phi-3's, which stack q, k and v, and gate and up, and GPT-NeoX's, which
+/// interleave q, k and v. If the state does not fit, an Error lists all differences, and the model
+/// does not change.
+///
+/// Weights say nothing of rope_base, rope_scaling, rotary_share, window, eps, embed_scale, heads of
+/// the same total width or the activation. With others than those of the training the model loads
+/// and gives worse texts: take them from the config.json beside the file.
+void load_gpt_state(NamedTensors state, Gpt& model);
+/// Adds 1 to the weights of norms, in place. Gemma's safetensors need it: they store these weights
+/// minus 1. GGUF files do not.
+void add_one_to_norms(NamedTensors& state);
+/// A model in evaluation mode with the weights of `state`. Neither draws random weights nor takes
+/// memory for them beside those of the state (nn/unfilled.h).
+Gpt gpt_from(const GptOptions& options, NamedTensors state);
+/// The number of the layer that a tensor of a file belongs to, by its name: 3 for
+/// "model.layers.3.mlp.up_proj.weight"; -1 for those outside of the layers.
+int64_t gpt_layer_of(std::string_view name);
+/// load_gpt_state() of one layer's tensors.
+void load_gpt_layer(NamedTensors state, Gpt& model, int64_t layer);
+/// load_gpt_state() of a safetensors file. IoError, which names the file.
 void load_gpt_weights(const std::string& path, Gpt& model);
 
 }  // namespace tern::models

@@ -1,73 +1,106 @@
-// Named configurations of GPT-2 and Llama, their numbers of weights, and loading of transformers'
-// files.
+// Loading of weights with transformers' names: old buffers, tied heads, and the names and stacked
+// matrices of Phi-3 and GPT-NeoX.
 #include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <string_view>
 
 #include "tern/core/base/reading.h"
-#include "tern/core/io/safetensors.h"
+#include "tern/core/io/tensor_file.h"
 #include "tern/models/gpt.h"
+#include "tern/nn/unfilled.h"
 
 namespace tern::models {
 namespace {
 
-GptOptions smollm() {
-  GptOptions o = llama_form({.vocab = 49152,
-                             .context = 2048,
-                             .dim = 576,
-                             .layers = 30,
-                             .heads = 9,
-                             .kv_heads = 3,
-                             .ffn_dim = 1536});
-  o.tie_head = true;
-  o.eps = 1e-5;
-  return o;
-}
-
-GptOptions tinyllama() {
-  GptOptions o = llama_form({.vocab = 32000,
-                             .context = 2048,
-                             .dim = 2048,
-                             .layers = 22,
-                             .heads = 32,
-                             .kv_heads = 4,
-                             .ffn_dim = 5632});
-  o.eps = 1e-5;
-  return o;
-}
-
-using Configurations = std::vector<std::pair<std::string, GptOptions>>;
-
-const Configurations& known_gpts() {
-  static const Configurations kConfigurations = {
-      {"gpt2", {}},
-      {"gpt2-medium", {.dim = 1024, .layers = 24, .heads = 16}},
-      {"gpt2-large", {.dim = 1280, .layers = 36, .heads = 20}},
-      {"gpt2-xl", {.dim = 1600, .layers = 48, .heads = 25}},
-      {"smollm-135m", smollm()},
-      {"tinyllama-1.1b", tinyllama()},
-      {"llama-7b", llama_form({.vocab = 32000,
-                               .context = 2048,
-                               .dim = 4096,
-                               .layers = 32,
-                               .heads = 32,
-                               .ffn_dim = 11008})},
-  };
-  return kConfigurations;
-}
-
 /// Fixed tables that old versions of transformers saved too.
 bool is_old_buffer(const std::string& name, const Tensor& t) {
-  const bool mask = name.ends_with(".attn.bias") && t.ndim() == 4;
-  return mask || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+  const bool attention =
+      name.find(".attn.") != std::string::npos || name.find(".attention.") != std::string::npos;
+  const bool mask = attention && name.ends_with(".bias") && t.ndim() == 4;
+  return mask || (attention && name.ends_with(".masked_bias")) ||
+         name.ends_with(".rotary_emb.inv_freq");
 }
 
-/// The file's weights with the model's names.
-NamedTensors named_as(const GptOptions& o, const SafeTensors& file) {
-  const std::string prefix = o.names == GptNames::gpt2 ? "transformer." : "model.";
+/// Replaces the first `from` in the name.
+bool replace(std::string& name, std::string_view from, std::string_view to) {
+  const size_t at = name.find(from);
+  if (at == std::string::npos) return false;
+  name.replace(at, from.size(), to);
+  return true;
+}
+
+/// A name of GPT-NeoX, or of its layers, as Llama's.
+std::string from_neox(std::string name) {
+  replace(name, "gpt_neox.", "");
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"embed_in.", "embed_tokens."},           {"embed_out.", "lm_head."},
+      {"final_layer_norm.", "norm."},           {".attention.dense.", ".self_attn.o_proj."},
+      {".mlp.dense_h_to_4h.", ".mlp.up_proj."}, {".mlp.dense_4h_to_h.", ".mlp.down_proj."},
+  };
+  for (const auto& [from, to] : kNames)
+    if (replace(name, from, to)) break;
+  return name;
+}
+
+/// Several layers in one matrix or bias: their names in place of `joint`, and how many rows each
+/// has. The rows lie below each other, or for each head the rows of all layers follow each other.
+struct Stack {
+  std::string_view joint;
+  std::vector<std::string_view> parts;
+  std::vector<int64_t> rows;
+  int64_t heads = 1;
+};
+
+/// Appends the layers of a stack to `out`, in memory of their own. False if the name or the shape
+/// is another one.
+bool unstack(const Stack& s, const std::string& name, const Tensor& t, NamedTensors& out) {
+  const int64_t all = std::accumulate(s.rows.begin(), s.rows.end(), int64_t{0});
+  if (name.find(s.joint) == std::string::npos || t.ndim() < 1 || t.size(0) != all) return false;
+  const Tensor heads = unflatten(t, 0, {s.heads, -1});
+  int64_t first = 0;
+  for (size_t i = 0; i < s.parts.size(); ++i) {
+    std::string part = name;
+    replace(part, s.joint, s.parts[i]);
+    const int64_t rows = s.rows[i] / s.heads;
+    out.emplace_back(part, flatten(narrow(heads, 1, first, rows), 0, 1).clone());
+    first += rows;
+  }
+  return true;
+}
+
+/// Phi-3's and GPT-NeoX's stacks.
+std::vector<Stack> stacks_of(const GptOptions& o) {
+  const int64_t q = o.heads * o.head_channels();
+  const int64_t kv = (o.kv_heads ? o.kv_heads : o.heads) * o.head_channels();
+  const int64_t ffn = o.ffn_dim ? o.ffn_dim : 4 * o.dim;
+  return {{".qkv_proj.", {".q_proj.", ".k_proj.", ".v_proj."}, {q, kv, kv}},
+          {".gate_up_proj.", {".gate_proj.", ".up_proj."}, {ffn, ffn}},
+          {".attention.query_key_value.",
+           {".self_attn.q_proj.", ".self_attn.k_proj.", ".self_attn.v_proj."},
+           {q, q, q},
+           o.heads}};
+}
+
+/// The state with the model's names.
+NamedTensors named_as(const GptOptions& o, NamedTensors state) {
+  const bool gpt2 = o.names == GptNames::gpt2;
+  const std::string prefix = gpt2 ? "transformer." : "model.";
+  const bool neox = !gpt2 && std::ranges::any_of(state, [](const auto& entry) {
+    return entry.first.find(".attention.query_key_value.") != std::string::npos ||
+           entry.first.find("embed_in.") != std::string::npos;
+  });
+  const std::vector<Stack> stacks = gpt2 ? std::vector<Stack>{} : stacks_of(o);
   NamedTensors out;
-  for (const auto& [name, t] : file.tensors) {
+  for (auto& [name, taken] : state) {
+    const Tensor t = std::move(taken);  // a stack is freed as soon as it is split
     if (is_old_buffer(name, t)) continue;
-    const bool whole = name.starts_with(prefix) || name.starts_with("lm_head.");
-    out.emplace_back(whole ? name : prefix + name, t);
+    const std::string today = neox ? from_neox(name) : name;
+    const bool whole = today.starts_with(prefix) || today.starts_with("lm_head.");
+    const std::string full = whole ? today : prefix + today;
+    const bool stacked =
+        std::ranges::any_of(stacks, [&](const Stack& s) { return unstack(s, full, t, out); });
+    if (!stacked) out.emplace_back(full, t);
   }
   return out;
 }
@@ -90,52 +123,50 @@ void drop_tied_head(const GptOptions& o, NamedTensors& state) {
 
 }  // namespace
 
-GptOptions gpt_options(const std::string& name) {
-  std::string known;
-  for (const auto& [n, options] : known_gpts()) {
-    if (n == name) return options;
-    known += (known.empty() ? "" : ", ") + n;
+void load_gpt_state(NamedTensors state, Gpt& model) {
+  NamedTensors named = named_as(model.options, std::move(state));
+  if (model.options.tie_head) drop_tied_head(model.options, named);
+  nn::load_state_dict(model, named, {.take = true});
+}
+
+int64_t gpt_layer_of(std::string_view name) {
+  for (const std::string_view list : {"layers.", "h."}) {
+    size_t at = name.find(list);
+    if (at == name.npos || (at > 0 && name[at - 1] != '.')) continue;
+    at += list.size();
+    int64_t layer = -1;
+    const auto [end, error] = std::from_chars(name.data() + at, name.data() + name.size(), layer);
+    if (error == std::errc() && end != name.data() + name.size() && *end == '.' && layer >= 0)
+      return layer;
   }
-  fail(fmt::format("gpt: no configuration '{}'; there are {}", name, known));
+  return -1;
 }
 
-std::vector<std::string> gpt_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, options] : known_gpts()) names.push_back(name);
-  return names;
+void load_gpt_layer(NamedTensors state, Gpt& model, int64_t layer) {
+  const bool gpt2 = model.options.names == GptNames::gpt2;
+  const std::string prefix = fmt::format("{}.{}.", gpt2 ? "transformer.h" : "model.layers", layer);
+  NamedTensors named = named_as(model.options, std::move(state));
+  for (auto& [name, t] : named)
+    if (name.starts_with(prefix)) name.erase(0, prefix.size());
+  nn::load_state_dict(model.body.blocks.at(static_cast<size_t>(layer)), named, {.take = true});
 }
 
-GptOptions llama_form(GptOptions o) {
-  o.names = GptNames::llama;
-  o.positions = GptPositions::rotary;
-  o.norm = GptNorm::rms;
-  o.ffn = GptFfn::swiglu;
-  o.bias = nn::Bias::no;
-  o.tie_head = false;
-  o.dropout = 0;
-  o.eps = 1e-6;
-  return o;
+void add_one_to_norms(NamedTensors& state) {
+  for (auto& [name, t] : state)
+    if (name.ends_with("norm.weight")) t = t + 1;
 }
 
-int64_t gpt_weights(const GptOptions& o) {
-  const int64_t dim = o.dim, ffn = o.ffn_dim ? o.ffn_dim : 4 * dim;
-  const int64_t kv = (o.kv_heads ? o.kv_heads : o.heads) * (dim / o.heads);
-  const int64_t biased = o.bias == nn::Bias::yes, gated = o.ffn == GptFfn::swiglu;
-  auto matrix = [&](int64_t in, int64_t out) { return (in + biased) * out; };
-  const int64_t norm = o.norm == GptNorm::rms ? dim : (1 + biased) * dim;
-  const int64_t attention = matrix(dim, dim + 2 * kv) + matrix(dim, dim);
-  const int64_t mlp = (1 + gated) * matrix(dim, ffn) + matrix(ffn, dim);
-  const int64_t tables =
-      o.vocab + (o.tie_head ? 0 : o.vocab) + (o.positions == GptPositions::learned ? o.context : 0);
-  return tables * dim + o.layers * (2 * norm + attention + mlp) + norm;
+Gpt gpt_from(const GptOptions& options, NamedTensors state) {
+  Rng rng(0);
+  Gpt model = nn::unfilled([&] { return Gpt(options, rng); });
+  load_gpt_state(std::move(state), model);
+  nn::set_training(model, false);
+  return model;
 }
 
 void load_gpt_weights(const std::string& path, Gpt& model) {
-  NamedTensors state = named_as(model.options, load_safetensors(path));
-  reading(path, [&] {
-    if (model.options.tie_head) drop_tied_head(model.options, state);
-    nn::load_state_dict(model, state, {.take = true});
-  });
+  SafeTensors file = load_tensors(path);
+  reading(path, [&] { load_gpt_state(std::move(file.tensors), model); });
 }
 
 }  // namespace tern::models

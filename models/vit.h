@@ -83,8 +83,10 @@ int64_t vit_weights(const VitOptions& options);
 
 /// The options inferred from the shapes of a state (timm's names), for a model that uses all its
 /// weights. Shapes do not tell `heads`; 0 means 64 channels per head, or 80 to 104 as in timm's
-/// larger models. Assumes learned positions, a square image, and pooling by token 0 unless there is
-/// a fc_norm or no class token. IoError that names a missing weight, or one that no ViT has.
+/// larger models. Assumes learned positions, a square image, pooling by token 0 unless there is a
+/// fc_norm or no class token, and timm's eps: 1e-6, or 1e-5 with norm_pre. CLIP's models with
+/// "quickgelu" in their names look the same, but have an activation that Vit does not have. IoError
+/// that names a missing weight, or one that no ViT has.
 VitOptions vit_options_of(const NamedTensors& state, int64_t heads = 0);
 
 struct VitAttention {

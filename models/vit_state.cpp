@@ -58,6 +58,7 @@ VitOptions vit_options_of(const NamedTensors& tensors, int64_t heads) {
   o.registers = registers.defined() ? registers.size(1) : 0;
   read_positions(state, o);
   o.norm_pre = state.find("norm_pre.weight").defined();
+  if (o.norm_pre) o.eps = 1e-5;  // CLIP's; timm's other models have 1e-6
   const bool pooled = state.find("fc_norm.weight").defined();
   o.pooling = pooled || !o.class_token ? VitPooling::average : VitPooling::token;
   o.final_norm = pooled                                ? VitFinalNorm::pooled

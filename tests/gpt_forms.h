@@ -8,6 +8,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/models/gpt.h"
+#include "tern/tests/support/option_pairs.h"
 
 namespace tern::test {
 
@@ -23,6 +24,57 @@ inline models::GptOptions small_llama() {
   o.kv_heads = 2;
   o.ffn_dim = 20;
   return o;
+}
+
+/// What families after GPT-2 and Llama brought.
+inline Choices<models::GptOptions> later_options() {
+  using models::GptOptions, models::RopeScaling;
+  const nn::Bias yes = nn::Bias::yes, no = nn::Bias::no;
+  auto flip = [=](nn::Bias b) { return b == yes ? no : yes; };
+  auto rotary = [](GptOptions& o) { o.positions = models::GptPositions::rotary; };
+  return {
+      {{"head dim", [](GptOptions& o) { o.head_dim = 10; }}},
+      {{"qkv bias", [=](GptOptions& o) { o.qkv_bias = flip(o.bias); }}},
+      {{"out bias", [=](GptOptions& o) { o.out_bias = flip(o.bias); }}},
+      {{"erf", [](GptOptions& o) { o.ffn = models::GptFfn::gelu_erf; }},
+       {"geglu", [](GptOptions& o) { o.ffn = models::GptFfn::geglu; }}},
+      {{"qk norm", [](GptOptions& o) { o.qk_norm = true; }}},
+      {{"post norms", [](GptOptions& o) { o.post_norms = true; }}},
+      {{"embed scale", [](GptOptions& o) { o.embed_scale = 1.7; }}},
+      {{"parallel", [](GptOptions& o) { o.parallel = true; }}},
+      {{"llama3",
+        [=](GptOptions& o) {
+          rotary(o);
+          o.rope_base = 30;
+          o.rope_scaling = {.kind = RopeScaling::Kind::llama3,
+                            .factor = 3,
+                            .high_freq_factor = 2,
+                            .original_context = 5};
+        }},
+       {"linear",
+        [=](GptOptions& o) {
+          rotary(o);
+          o.rope_scaling = {.kind = RopeScaling::Kind::linear, .factor = 2.5};
+        }}},
+      {{"rotary share", [=](GptOptions& o) { rotary(o), o.head_dim = 10, o.rotary_share = 0.45; }}},
+      {{"rotary layers",
+        [=](GptOptions& o) {
+          rotary(o), o.rotary_layers = {false, true};
+        }}},
+      {{"window", [](GptOptions& o) { o.window = 4; }},
+       {"window of a layer",
+        [](GptOptions& o) {
+          o.window = 3;
+          o.window_layers = {false, true};
+        }},
+       {"window with a base",
+        [=](GptOptions& o) {
+          rotary(o);
+          o.window = 5;
+          o.window_layers = {true, false};
+          o.window_rope_base = 7;
+        }}},
+  };
 }
 
 /// GPT-2 and Llama, and each of them with one part changed at a time.
@@ -46,12 +98,14 @@ inline std::vector<std::pair<std::string, models::GptOptions>> forms() {
     add("bias", [&](models::GptOptions& o) { o.bias = gpt2 ? nn::Bias::no : nn::Bias::yes; });
     add("head", [&](models::GptOptions& o) { o.tie_head = !o.tie_head; });
     add("kv heads", [&](models::GptOptions& o) { o.kv_heads = gpt2 ? 1 : 0; });
+    for (const auto& each : later_options())
+      for (const Choice<models::GptOptions>& choice : each) add(choice.name, choice.apply);
   }
   return out;
 }
 
-/// A model in f64 and evaluation mode with larger weights, so that outputs depend clearly on
-/// inputs.
+/// A model in f64 and evaluation mode with larger matrices, and norms and biases other than 1 and
+/// 0, so that outputs depend clearly on inputs and on every weight.
 inline models::Gpt sharp(const models::GptOptions& options, uint64_t seed = 1) {
   Rng rng(seed);
   models::Gpt model(options, rng);
@@ -59,8 +113,7 @@ inline models::Gpt sharp(const models::GptOptions& options, uint64_t seed = 1) {
   nn::set_training(model, false);
   NoGradGuard guard;
   for (const auto& [name, p] : nn::named_parameters(model))
-    if (p.ndim() > 1)
-      for (int64_t i = 0; i < p.numel(); ++i) p.mutable_data<double>()[i] *= 15;
+    copy_(p, p.ndim() > 1 ? p * 15 : p + randn(p.shape(), rng, DType::f64) * 0.3);
   return model;
 }
 

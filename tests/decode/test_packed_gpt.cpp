@@ -21,7 +21,8 @@ using test::kContext, test::kWords, test::same;
 
 namespace {
 
-constexpr PackedType kTypes[] = {PackedType::f32, PackedType::bf16, PackedType::int8};
+constexpr PackedType kTypes[] = {PackedType::f32, PackedType::bf16, PackedType::int8,
+                                 PackedType::int4};
 
 /// All forms, one with heads of 16 channels (a full vector), and one without layers.
 std::vector<std::pair<std::string, models::GptOptions>> all_forms() {
@@ -93,6 +94,10 @@ TEST_CASE("packed gpt: logits match the model's, in every form and type") {
     CHECK(bf16 > 0x1p-14);  // they are rounded
     CHECK(int8 < errors / 254);
     CHECK(int8 > 0x1p-14);
+    // 16 levels of weights. A step is a fifteenth of the range of 32 weights.
+    const double int4 = distance(PackedGpt(m.single, PackedType::int4)(tokens), exact);
+    CHECK(int4 < errors / 30);
+    if (m.single.options.layers > 0) CHECK(int4 > int8);  // the head has 8 bits
   }
 }
 

@@ -33,9 +33,9 @@ BertOptions tiny() {
           .attention_dropout = 0};
 }
 
-/// Forms with both heads, one of them, a classifier, and other sizes.
+/// Forms with both heads, one of them, a classifier, other sizes, and parts of other encoders.
 std::vector<BertOptions> forms() {
-  std::vector<BertOptions> out(6, tiny());
+  std::vector<BertOptions> out(8, tiny());
   out[1].next_sentence = false;
   out[2].masked_lm = false;
   out[3].masked_lm = out[3].next_sentence = false;
@@ -46,6 +46,10 @@ std::vector<BertOptions> forms() {
   out[5].heads = 1;
   out[5].pad = -1;
   out[5].segments = 3;
+  out[6].position_offset = 2;
+  out[6].embedding_dim = 8;
+  out[6].pooler_activation = Activation::gelu;
+  out[7].relative_buckets = 8;
   return out;
 }
 

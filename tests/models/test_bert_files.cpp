@@ -9,6 +9,7 @@
 #include "tern/models/bert.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/model_checks.h"
+#include "tern/tests/support/torch_archive.h"
 
 namespace tern::test_bert_files {
 namespace {
@@ -104,6 +105,13 @@ TEST_CASE("bert files: older names, and files that repeat the decoder") {
                        IoError);
 }
 
+TEST_CASE("bert files: PyTorch's form") {
+  test::TempDir dir;
+  const std::string path = test::torch::save(dir / "pytorch_model.bin",
+                                             load_safetensors(reference("pretraining")).tensors);
+  check_answers(read(path), "pretraining");
+}
+
 TEST_CASE("bert files: saved files load again, also into f64") {
   test::TempDir dir;
   const Bert model = read(reference("pretraining"));
@@ -161,7 +169,7 @@ TEST_CASE("bert files: files that do not fit are errors that name the file") {
     CHECK_THROWS_WITH_AS(load_bert(path, rng, rest), doctest::Contains(text), IoError);
   };
   const std::string whole = reference("pretraining");
-  refused(whole, "give the number of heads", 0);
+  refused(whole, "there is no config.json beside it", 0);
   auto without = [&](const std::string& part) {
     return renamed(whole, dir / "without.safetensors", [&](const std::string& name) {
       return name.find(part) == name.npos ? name : std::string();

@@ -13,7 +13,9 @@
 #include "tern/models/gpt.h"
 #include "tern/nn/check_module.h"
 #include "tern/tests/gpt_forms.h"
+#include "tern/tests/support/data_files.h"
 #include "tern/tests/support/model_checks.h"
+#include "tern/tests/support/torch_archive.h"
 
 namespace tern::test_gpt {
 using models::Gpt, models::GptOptions;
@@ -68,7 +70,15 @@ TEST_CASE("Gpt: numbers of weights") {
   CHECK(models::gpt_weights(models::gpt_options("tinyllama-1.1b")) == 1'100'048'384);
   CHECK(models::gpt_weights(models::gpt_options("llama-7b")) == 6'738'415'616);
   CHECK_THROWS_WITH_AS(models::gpt_options("gpt3"), doctest::Contains("smollm-135m"), Error);
-  CHECK(models::gpt_names().size() == 7);
+  // As the publishers count them.
+  CHECK(models::gpt_weights(models::gpt_options("smollm2-135m")) == 134'515'008);
+  CHECK(models::gpt_weights(models::gpt_options("llama-3.2-1b")) == 1'235'814'400);
+  CHECK(models::gpt_weights(models::gpt_options("qwen2.5-0.5b")) == 494'032'768);
+  CHECK(models::gpt_weights(models::gpt_options("qwen3-0.6b")) == 596'049'920);
+  CHECK(models::gpt_weights(models::gpt_options("mistral-7b")) == 7'241'732'096);
+  CHECK(models::gpt_weights(models::gpt_options("pythia-160m")) == 162'322'944);
+  CHECK(models::gpt_weights(models::gpt_options("gemma-3-270m")) == 268'098'176);
+  CHECK(models::gpt_names().size() == 14);
   for (const std::string& name : models::gpt_names()) {
     CAPTURE(name);
     ShapeOnlyScope no_memory;
@@ -267,6 +277,15 @@ TEST_CASE("Gpt: files with and without prefix, with and without the tied head, o
     CHECK_THROWS_WITH_AS(models::load_gpt_weights(other, model),
                          doctest::Contains(".tie_head = false"), IoError);
   }
+  const test::TempDir dir;
+  Rng any(0);
+  Gpt of_torch(reference_options("gpt2"), any);
+  nn::set_training(of_torch, false);
+  models::load_gpt_weights(
+      test::torch::save(dir / "pytorch_model.bin",
+                        load_safetensors(reference("gpt2") + "/model.safetensors").tensors),
+      of_torch);
+  CHECK(same(of_torch(tokens), loaded("gpt2")(tokens)));
   const std::string cut = rewritten("llama", [](auto& tensors) {
     for (auto& [key, t] : tensors) key = key.starts_with("model.") ? key.substr(6) : key;
     tensors.emplace_back("layers.0.self_attn.rotary_emb.inv_freq", zeros({2}));

@@ -5,6 +5,7 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/core/io/safetensors.h"
+#include "tern/core/io/tensor_file.h"
 #include "tern/models/resnet.h"
 #include "tern/tests/models/resnet_forms.h"
 #include "tern/tests/support/data_files.h"
@@ -27,7 +28,7 @@ bool close(const Tensor& got, const Tensor& want) {
 
 ResNet evaluated(const std::string& path) {
   Rng rng(0);
-  const NamedTensors state = load_safetensors(path).tensors;
+  const NamedTensors state = load_tensors(path).tensors;
   models::ResNet model(models::resnet_options_of(state), rng);
   nn::load_state_dict(model, state);
   nn::set_training(model, false);
