@@ -162,8 +162,8 @@ struct LoopOptions {
   /// Writes event files for TensorBoard: the log's numbers, and histograms of weights and gradients
   /// at the end of each epoch. A resumed run whose folder has event files writes them in any case.
   bool tensorboard = false;
-  bool terminal = true;        ///< false: nothing is printed
-  std::FILE* output = stdout;  ///< use stderr if standard output carries a result
+  bool terminal = true;           ///< false: nothing is printed
+  std::FILE* output = stdout;     ///< use stderr if standard output carries a result
   BarOptions bar = BarOptions();  // g++ 12 warns of "= {}" where LoopOptions is a temporary
   /// The unit of Task::weight, for the log; empty: bar.unit, or "samples" without Task::weight.
   std::string weight_unit = {};

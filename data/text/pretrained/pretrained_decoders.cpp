@@ -215,6 +215,28 @@ Decoder read_decoder(const JsonValue& part) {
   };
 }
 
+TokenBytes read_token_bytes(const JsonValue& decoder) {
+  bool byte_level = false, fallback = false;
+  std::vector<std::pair<std::string, std::string>> marks;
+  for_each_part(decoder, "decoders", [&](const JsonValue& p) {
+    const std::string type = type_of(p);
+    byte_level = byte_level || type == "ByteLevel";
+    fallback = fallback || type == "ByteFallback";
+    if (type == "Metaspace") marks.emplace_back(p.at("replacement").text(), " ");
+    if (type == "BPEDecoder") marks.emplace_back(p.get("suffix", "</w>"), " ");
+    if (type == "Replace")
+      marks.emplace_back(p.at("pattern").get("String", ""), p.at("content").text());
+  });
+  return [=](const std::string& token) {
+    if (byte_level) return unspelt(token).value_or(token);
+    if (fallback)
+      if (const std::optional<char> byte = byte_of(token)) return std::string(1, *byte);
+    std::string text = token;
+    for (const auto& [mark, by] : marks) text = replaced(std::move(text), mark, by);
+    return text;
+  };
+}
+
 PretrainedTemplate read_template(const JsonValue& part) {
   using Kind = TemplatePiece::Kind;
   std::optional<PretrainedTemplate> out;

@@ -32,6 +32,8 @@ Normalizer read_normalizer(const JsonValue& part);
 
 using PreTokenizer = std::function<std::vector<Fragment>(std::vector<Fragment>)>;
 PreTokenizer read_pre_tokenizer(const JsonValue& part);
+/// PretrainedTokenizer::cuts_at_lines() for this normalizer and pre-tokenizer.
+bool cuts_at_lines(const JsonValue& normalizer, const JsonValue& pre_tokenizer);
 
 /// Characters that match \w in regular expressions: letters, marks, digits, letter numbers,
 /// connectors, (non-)joiners and circled letters.
@@ -40,6 +42,9 @@ bool is_regex_word(char32_t c);
 /// Converts tokens to the pieces of text that are then joined.
 using Decoder = std::function<std::vector<std::string>(std::vector<std::string>)>;
 Decoder read_decoder(const JsonValue& part);
+/// PretrainedTokenizer::bytes() for a token of a model with this decoder.
+using TokenBytes = std::function<std::string(const std::string& token)>;
+TokenBytes read_token_bytes(const JsonValue& decoder);
 
 /// A match of a pattern: literal text, or one of the known regular expressions.
 struct Match {

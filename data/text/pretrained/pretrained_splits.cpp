@@ -193,12 +193,18 @@ constexpr std::string_view kLinesFront =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
 constexpr std::string_view kLinesBack = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+/// The chunks by the pattern of a byte-level BPE; empty for another pattern.
+Matcher chunk_pattern(const std::string& regex) {
+  if (regex == kGpt2) return chunks(byte_bpe_chunks);
+  for (const auto& [digits, most] : {std::pair(R"(\p{N}{1,3})", 3), {R"(\p{N})", 1}})
+    if (regex == std::string(kLinesFront) + digits + std::string(kLinesBack))
+      return chunks([most = most](std::string_view t) { return line_bpe_chunks(t, most); });
+  return {};
+}
+
 Matcher split_pattern(const JsonValue& pattern) {
   const std::string text = pattern.get("Regex", "");
-  if (text == kGpt2) return chunks(byte_bpe_chunks);
-  for (const auto& [digits, most] : {std::pair(R"(\p{N}{1,3})", 3), {R"(\p{N})", 1}})
-    if (text == std::string(kLinesFront) + digits + std::string(kLinesBack))
-      return chunks([most = most](std::string_view t) { return line_bpe_chunks(t, most); });
+  if (Matcher found = chunk_pattern(text)) return found;
   if (text == R"(\s+)" || text == R"(\d+)") {  // runs
     const Matcher one = characters(text == R"(\s+)" ? Test(is_white_space) : Test([](char32_t c) {
       return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_ND;
@@ -254,6 +260,24 @@ PreTokenizer read_pre_tokenizer(const JsonValue& part) {
   for_each_part(part, "pretokenizers",
                 [&](const JsonValue& p) { all = after(all, one_pre_tokenizer(p)); });
   return all;
+}
+
+// Each pattern of a byte-level BPE begins a new chunk after a line end that no white space follows.
+// NFC joins no character with a line end.
+bool cuts_at_lines(const JsonValue& normalizer, const JsonValue& pre_tokenizer) {
+  bool cuts = true, bytes = false;
+  for_each_part(normalizer, "normalizers",
+                [&](const JsonValue& p) { cuts = cuts && type_of(p) == "NFC"; });
+  for_each_part(pre_tokenizer, "pretokenizers", [&](const JsonValue& p) {
+    const std::string type = type_of(p);
+    if (type == "ByteLevel")
+      bytes = true, cuts = cuts && !p.get("add_prefix_space", true);
+    else if (type == "Split")
+      cuts = cuts && chunk_pattern(p.at("pattern").get("Regex", "")) != nullptr;
+    else
+      cuts = cuts && type == "Digits";
+  });
+  return cuts && bytes;
 }
 
 }  // namespace tern::datasets::detail

@@ -2,11 +2,13 @@
 #include "tern/data/text/pretrained/pretrained_tokenizer.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <unordered_set>
 #include <utility>
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/reading.h"
+#include "tern/core/io/json_text.h"
 #include "tern/core/io/json_value.h"
 #include "tern/data/text/bpe/bpe_table.h"
 #include "tern/data/text/lines/lines.h"
@@ -18,21 +20,27 @@
 namespace tern::datasets {
 
 struct PretrainedTokenizer::Impl {
+  std::string source;  // the file
   detail::Normalizer normalize;
   detail::PreTokenizer cut;
   detail::PretrainedModel model;
   detail::Decoder join;
   detail::PretrainedTemplate around;
   detail::AddedTokens added;
+  detail::TokenBytes bytes;
+  bool cuts_at_lines;
   mutable detail::ChunkCache cache;
 
-  explicit Impl(const JsonValue& file)
-      : normalize(detail::read_normalizer(file.find("normalizer"))),
+  Impl(std::string text, const JsonValue& file)
+      : source(std::move(text)),
+        normalize(detail::read_normalizer(file.find("normalizer"))),
         cut(detail::read_pre_tokenizer(file.find("pre_tokenizer"))),
         model(detail::read_model(file.at("model"))),
         join(detail::read_decoder(file.find("decoder"))),
         around(detail::read_template(file.find("post_processor"))),
-        added(file.find("added_tokens"), normalize) {
+        added(file.find("added_tokens"), normalize),
+        bytes(detail::read_token_bytes(file.find("decoder"))),
+        cuts_at_lines(detail::cuts_at_lines(file.find("normalizer"), file.find("pre_tokenizer"))) {
     const int64_t most =
         2 * std::ssize(model.tokens) + std::ssize(added.ids()) + detail::kMostHoles;
     for (const auto& [content, id] : added.ids()) {
@@ -50,6 +58,12 @@ struct PretrainedTokenizer::Impl {
   bool has(int64_t id) const {
     return id >= 0 && id < std::ssize(model.tokens) &&
            !model.tokens[static_cast<size_t>(id)].empty();
+  }
+
+  const std::string& token(const char* function, int64_t id) const {
+    check(has(id), "PretrainedTokenizer::{}: there is no token {}, there are {}", function, id,
+          model.tokens.size());
+    return model.tokens[static_cast<size_t>(id)];
   }
 
   std::vector<int64_t> encode(std::string_view text) const {
@@ -81,19 +95,52 @@ struct PretrainedTokenizer::Impl {
 };
 
 PretrainedTokenizer PretrainedTokenizer::load(const std::string& path) {
-  const std::string text = read_text(path, {.max_bytes = detail::kMostTokenBytes});
-  return reading(path, [&] {
-    const JsonDocument file(text);
-    const JsonValue root = file.root();
-    check(root.is_object() && root.has("model"), "it is not a tokenizer.json: it has no model");
-    const std::string version = root.get("version", "1.0");
-    check(version == "1.0", "its version is {}; only 1.0 is supported", version);
-    root.ignore("truncation padding");
-    auto impl = std::make_shared<const Impl>(root);
-    file.refuse_unread();
-    return PretrainedTokenizer(std::move(impl));
-  });
+  std::string text = read_text(path, {.max_bytes = detail::kMostTokenBytes});
+  return reading(path, [&] { return parse(std::move(text)); });
 }
+
+PretrainedTokenizer PretrainedTokenizer::parse(std::string text) {
+  const JsonDocument file(text);
+  const JsonValue root = file.root();
+  check(root.is_object() && root.has("model"), "it is not a tokenizer.json: it has no model");
+  const std::string version = root.get("version", "1.0");
+  check(version == "1.0", "its version is {}; only 1.0 is supported", version);
+  root.ignore("truncation padding");
+  auto impl = std::make_shared<const Impl>(std::move(text), root);
+  file.refuse_unread();
+  return PretrainedTokenizer(std::move(impl));
+}
+
+PretrainedTokenizer PretrainedTokenizer::load_byte_bpe(const std::string& vocab_path,
+                                                       const std::string& merges_path,
+                                                       const std::vector<std::string>& added) {
+  using nlohmann::json;
+  const json vocab = reading(vocab_path, [&] {
+    return parse_json(read_text(vocab_path, {.max_bytes = detail::kMostTokenBytes}));
+  });
+  const json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}};
+  json file = {{"version", "1.0"},
+               {"normalizer", nullptr},
+               {"pre_tokenizer", bytes},
+               {"post_processor", nullptr},
+               {"decoder", bytes},
+               {"added_tokens", json::array()},
+               {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", json::array()}}}};
+  for (const std::string& token : added)
+    if (const auto id = vocab.find(token); id != vocab.end())
+      file["added_tokens"].push_back({{"id", *id},
+                                      {"content", token},
+                                      {"special", true},
+                                      {"normalized", false},
+                                      {"single_word", false},
+                                      {"lstrip", false},
+                                      {"rstrip", false}});
+  for (const std::string& line : read_lines(merges_path))
+    if (!line.empty() && !line.starts_with("#version")) file["model"]["merges"].push_back(line);
+  return reading(vocab_path + " and " + merges_path, [&] { return parse(file.dump()); });
+}
+
+const std::string& PretrainedTokenizer::source() const { return impl_->source; }
 
 int64_t PretrainedTokenizer::size() const { return std::ssize(impl_->model.tokens); }
 
@@ -120,15 +167,28 @@ PretrainedTokenizer::Pair PretrainedTokenizer::encode_pair(
 
 std::string PretrainedTokenizer::decode(std::span<const int64_t> ids, bool specials) const {
   std::vector<std::string> tokens;
-  for (int64_t id : ids) {
-    check(impl_->has(id), "PretrainedTokenizer::decode: there is no token {}, there are {}", id,
-          size());
-    if (specials || !impl_->added.is_special(id))
-      tokens.push_back(impl_->model.tokens[static_cast<size_t>(id)]);
-  }
+  for (int64_t id : ids)
+    if (const std::string& token = impl_->token("decode", id);
+        specials || !impl_->added.is_special(id))
+      tokens.push_back(token);
   std::string text;
   for (const std::string& piece : impl_->join(std::move(tokens))) text += piece;
   return text;
 }
+
+std::string PretrainedTokenizer::bytes(int64_t id) const {
+  return impl_->bytes(impl_->token("bytes", id));
+}
+
+std::vector<int64_t> PretrainedTokenizer::front() const {
+  std::vector<int64_t> out;
+  for (const detail::TemplatePiece& piece : impl_->around.single) {
+    if (piece.kind != detail::TemplatePiece::Kind::special) break;
+    out.insert(out.end(), piece.ids.begin(), piece.ids.end());
+  }
+  return out;
+}
+
+bool PretrainedTokenizer::cuts_at_lines() const { return impl_->cuts_at_lines; }
 
 }  // namespace tern::datasets

@@ -44,7 +44,16 @@ class PretrainedTokenizer {
   /// part or an unknown member (by name). Does not apply the file's `truncation` and `padding`;
   /// transformers applies them only on request.
   static PretrainedTokenizer load(const std::string& path);
+  /// The same for the text of such a file. Errors do not name a file.
+  static PretrainedTokenizer parse(std::string text);
+  /// A byte-level BPE in the files of GPT-2. Bytes without a token are left out of texts, as
+  /// transformers does. `added`: tokens that are found in texts ("<|endoftext|>").
+  static PretrainedTokenizer load_byte_bpe(const std::string& vocab_path,
+                                           const std::string& merges_path,
+                                           const std::vector<std::string>& added);
 
+  /// The text of tokenizer.json.
+  const std::string& source() const;
   /// The highest id plus 1.
   int64_t size() const;
   /// The token with this id; nothing if there is none.
@@ -63,6 +72,14 @@ class PretrainedTokenizer {
                    const PretrainedEncodeOptions& options = {}) const;
   /// The decoder's text; special tokens only if `specials`. Error: an unknown id.
   std::string decode(std::span<const int64_t> ids, bool specials = false) const;
+  /// What a token adds to a text that is written token by token: the bytes of a byte-level token or
+  /// of <0xE9>; else its text, with spaces for the marks of words. Error: an unknown id.
+  std::string bytes(int64_t id) const;
+  /// The tokens that the post-processor puts before a text, such as <s>.
+  std::vector<int64_t> front() const;
+  /// Whether a text may be cut after a line end that no white space follows: the ids of the parts
+  /// are those of the whole text, unless an added token spans the cut.
+  bool cuts_at_lines() const;
 
  private:
   struct Impl;

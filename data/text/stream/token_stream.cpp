@@ -17,7 +17,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/atomic_file.h"
-#include "tern/data/loading/detail/zip.h"
+#include "tern/core/io/random_file.h"
 
 namespace tern::datasets {
 namespace {
@@ -216,7 +216,7 @@ bool is_file_at(int fd, const std::string& path) {
          a.st_ino == b.st_ino;
 }
 
-void copy_file(const detail::RandomFile& from, const std::string& path) {
+void copy_file(const RandomFile& from, const std::string& path) {
   AtomicFile to(path);
   std::vector<char> buffer(size_t{1} << 20);
   for (int64_t at = 0; at < from.size(); at += std::ssize(buffer)) {
@@ -231,7 +231,7 @@ void copy_file(const detail::RandomFile& from, const std::string& path) {
 
 void TokenStream::keep(const std::string& path) const {
   check(pages_ != nullptr, "TokenStream::keep: the ids are in memory, not in a file");
-  const detail::RandomFile& file = pages_->file();
+  const RandomFile& file = pages_->file();
   if (is_file_at(file.descriptor(), path)) return;
   // TokenWriter::finish() has synced the bytes to the disk, so only the name is missing.
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_write(path, "cannot be replaced");

@@ -1,0 +1,138 @@
+// One interface for the tokenizers of language models: reads and writes their files, encodes in
+// pieces, and decodes token by token.
+#include "tern/data/text/tokenizer/language_tokenizer.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "tern/core/base/error.h"
+#include "tern/core/base/reading.h"
+#include "tern/core/io/json_value.h"
+#include "tern/core/io/safetensors.h"
+#include "tern/data/text/lines/lines.h"
+
+namespace tern::datasets {
+namespace {
+
+/// The place behind the last line end of the text that is followed by a character other than white
+/// space; 0 if there is none.
+size_t last_line(std::string_view text) {
+  for (size_t at = text.rfind('\n'); at != text.npos && at > 0; at = text.rfind('\n', at - 1)) {
+    // Only ASCII counts as a beginning: a character of several bytes may be white space.
+    const char next = at + 1 < text.size() ? text[at + 1] : ' ';
+    if (next > ' ' && next < 0x7F) return at + 1;
+  }
+  return 0;
+}
+
+/// The added tokens of vocab.json's neighbours: special_tokens_map.json or tokenizer_config.json
+/// name them; <|endoftext|> is GPT-2's.
+std::vector<std::string> added_tokens(const std::string& folder) {
+  std::vector<std::string> out = {kEndOfText};
+  const std::string path = folder + "/tokenizer_config.json";
+  if (!std::filesystem::exists(path)) return out;
+  const std::string text = read_text(path, {.max_bytes = 1 << 24});
+  reading(path, [&] {
+    const JsonDocument file(text);
+    const JsonValue tokens = file.root().find("added_tokens_decoder");
+    if (tokens.is_null()) return;
+    for (const JsonMember& m : tokens.members())
+      if (const std::string content = m.value.at("content").text(); content != kEndOfText)
+        out.push_back(content);
+  });
+  return out;
+}
+
+}  // namespace
+
+LanguageTokenizer::LanguageTokenizer(ByteBpe tokenizer) : tokenizer_(std::move(tokenizer)) {
+  boundary_ = id(kEndOfText);
+  if (boundary_) ends_ = {*boundary_};
+}
+
+LanguageTokenizer::LanguageTokenizer(PretrainedTokenizer tokenizer)
+    : tokenizer_(std::move(tokenizer)) {
+  const std::vector<int64_t> front = std::get<PretrainedTokenizer>(tokenizer_).front();
+  const std::optional<int64_t> end = id(kEndOfText);
+  boundary_ = front.empty() ? end : front.front();
+  if (end) ends_ = {*end};
+}
+
+LanguageTokenizer LanguageTokenizer::load(const std::string& folder) {
+  const std::string whole = folder + "/tokenizer.json", vocab = folder + "/vocab.json";
+  if (std::filesystem::exists(whole)) return PretrainedTokenizer::load(whole);
+  check_io(std::filesystem::exists(vocab),
+           "{}: it has no tokenizer: neither tokenizer.json, nor vocab.json and merges.txt",
+           folder);
+  return PretrainedTokenizer::load_byte_bpe(vocab, folder + "/merges.txt", added_tokens(folder));
+}
+
+void LanguageTokenizer::save(const std::string& folder) const {
+  const std::string whole = folder + "/tokenizer.json";
+  if (const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_))
+    return write_file_atomically(whole, published->source());
+  const ByteBpe& learned = std::get<ByteBpe>(tokenizer_);
+  const std::string vocab = folder + "/vocab.json", merges = folder + "/merges.txt";
+  learned.save(vocab, merges);
+  write_file_atomically(
+      whole, PretrainedTokenizer::load_byte_bpe(vocab, merges, learned.specials()).source());
+}
+
+int64_t LanguageTokenizer::size() const {
+  return std::visit([](const auto& t) { return t.size(); }, tokenizer_);
+}
+
+bool LanguageTokenizer::has(int64_t id) const {
+  if (const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_))
+    return published->token(id).has_value();
+  return std::get<ByteBpe>(tokenizer_).has(id);
+}
+
+std::optional<int64_t> LanguageTokenizer::id(std::string_view token) const {
+  return std::visit([&](const auto& t) { return t.id(token); }, tokenizer_);
+}
+
+bool LanguageTokenizer::is_end(int64_t id) const {
+  return std::find(ends_.begin(), ends_.end(), id) != ends_.end();
+}
+
+void LanguageTokenizer::set_ends(std::vector<int64_t> ids) {
+  for (const int64_t id : ids)
+    check(has(id), "the end token {} is not in the vocabulary of {}", id, size());
+  ends_ = std::move(ids);
+}
+
+std::vector<int64_t> LanguageTokenizer::encode(std::string_view text) const {
+  if (const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_))
+    return published->encode(text, {.specials = false});
+  return std::get<ByteBpe>(tokenizer_).encode(text);
+}
+
+std::vector<int64_t> LanguageTokenizer::encode_prompt(std::string_view text) const {
+  std::vector<int64_t> ids;
+  if (const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_))
+    ids = published->front();
+  const std::vector<int64_t> rest = encode(text);
+  ids.insert(ids.end(), rest.begin(), rest.end());
+  return ids;
+}
+
+size_t LanguageTokenizer::encode_beginning(std::string_view text, std::vector<int64_t>& ids) const {
+  const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_);
+  if (!published) return std::get<ByteBpe>(tokenizer_).encode_beginning(text, ids);
+  const size_t end = published->cuts_at_lines() ? last_line(text) : 0;
+  const std::vector<int64_t> more = encode(text.substr(0, end));
+  ids.insert(ids.end(), more.begin(), more.end());
+  return end;
+}
+
+std::string LanguageTokenizer::decode(std::span<const int64_t> ids) const {
+  const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_);
+  if (!published) return std::get<ByteBpe>(tokenizer_).decode(ids);
+  std::string text;
+  for (const int64_t id : ids) text += published->bytes(id);
+  return text;
+}
+
+}  // namespace tern::datasets

@@ -1,0 +1,325 @@
+// Reads and writes config.json of causal language models, and refuses every option that would
+// change results.
+#include "tern/pretrained/gpt_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "tern/core/base/error.h"
+#include "tern/core/io/json_value.h"
+#include "tern/models/config_json.h"
+
+namespace tern::pretrained {
+namespace {
+
+using models::GptOptions, models::RopeScaling;
+using nlohmann::json;
+using namespace models::config_json;
+
+/// Calls visit(member, value, default of transformers) for members that have another name in tern.
+void gpt2_members(auto& o, auto&& visit) {
+  visit("vocab_size", o.vocab, 50257);
+  visit("n_positions", o.context, 1024);
+  visit("n_embd", o.dim, 768);
+  visit("n_layer", o.layers, 12);
+  visit("n_head", o.heads, 12);
+  visit("resid_pdrop", o.dropout, 0.1);
+  visit("layer_norm_epsilon", o.eps, 1e-5);
+  visit("tie_word_embeddings", o.tie_head, true);
+}
+
+/// The same for models that have Llama's form, with the defaults of one of them.
+struct LlamaDefaults {
+  const char* family;
+  int64_t vocab, context, dim, layers, heads, kv_heads, ffn;
+  double eps = 1e-6;
+  bool qkv_bias = false, qk_norm = false;
+  int64_t head_dim = 0, window = 0;
+};
+constexpr LlamaDefaults kLlama[] = {
+    {"llama", 32000, 2048, 4096, 32, 32, 0, 11008},
+    {"mistral", 32000, 131072, 4096, 32, 32, 8, 14336, 1e-6, false, false, 0, 4096},
+    {"phi3", 32064, 4096, 3072, 32, 32, 0, 8192, 1e-5},
+    {"qwen2", 151936, 32768, 4096, 32, 32, 32, 22016, 1e-6, true, false, 0, 4096},
+    {"qwen3", 151936, 32768, 4096, 32, 32, 32, 22016, 1e-6, false, true, 128, 4096},
+    {"smollm3", 128256, 32768, 2048, 36, 16, 4, 11008},
+};
+
+void llama_members(auto& o, const LlamaDefaults& d, auto&& visit) {
+  visit("vocab_size", o.vocab, d.vocab);
+  visit("max_position_embeddings", o.context, d.context);
+  visit("hidden_size", o.dim, d.dim);
+  visit("num_hidden_layers", o.layers, d.layers);
+  visit("num_attention_heads", o.heads, d.heads);
+  visit("num_key_value_heads", o.kv_heads, d.kv_heads);
+  visit("intermediate_size", o.ffn_dim, d.ffn);
+  visit("attention_dropout", o.dropout, 0.0);
+  visit("rms_norm_eps", o.eps, d.eps);
+  visit("tie_word_embeddings", o.tie_head, false);
+}
+
+nn::Bias bias_of(bool yes) { return yes ? nn::Bias::yes : nn::Bias::no; }
+
+GptOptions from_gpt2(const JsonValue& j) {
+  // n_ctx is the old name of n_positions; transformers does not read it.
+  j.ignore(
+      "attn_pdrop embd_pdrop is_decoder n_ctx summary_activation summary_first_dropout "
+      "summary_proj_to_labels summary_type summary_use_proj");
+  only(j, "scale_attn_weights", true);
+  only(j, "scale_attn_by_inverse_layer_idx", false);
+  if (j.get("activation_function", "") != "gelu_pytorch_tanh")
+    only(j, "activation_function", "gelu_new");
+  GptOptions o;
+  gpt2_members(o, member_reader(j));
+  o.ffn_dim = j.get("n_inner", int64_t{0});
+  return o;
+}
+
+/// Scaled rotary positions. Until 2024 the member rope_type was called type.
+RopeScaling scaling_of(const JsonValue& rope) {
+  const std::string type = rope.get("rope_type", rope.get("type", "default"));
+  if (rope.has("rope_type")) rope.ignore("type");
+  RopeScaling s;
+  if (type == "default") return s;
+  const JsonValue named = rope.has("rope_type") ? rope.find("rope_type") : rope.find("type");
+  if (type != "linear" && type != "llama3")
+    named.fail(fmt::format("it is \"{}\"; default, linear and llama3 are known", type));
+  s.kind = type == "linear" ? RopeScaling::Kind::linear : RopeScaling::Kind::llama3;
+  s.factor = rope.at("factor").number();
+  if (s.kind == RopeScaling::Kind::linear) return s;
+  s.low_freq_factor = rope.at("low_freq_factor").number();
+  s.high_freq_factor = rope.at("high_freq_factor").number();
+  s.original_context = rope.at("original_max_position_embeddings").integer(1);
+  return s;
+}
+
+/// transformers 5 writes rope_parameters, earlier versions rope_theta and rope_scaling.
+void read_rope(const JsonValue& j, const char* base, const char* share, GptOptions& o) {
+  o.rope_base = j.get(base, 1e4);
+  o.rotary_share = j.get(share, o.rotary_share);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const JsonValue rope = j.find(key);
+    if (rope.is_null()) continue;
+    o.rope_scaling = scaling_of(rope);
+    o.rotary_share = rope.get("partial_rotary_factor", o.rotary_share);
+    o.rope_base = rope.get("rope_theta", o.rope_base);
+  }
+}
+
+/// Whether a layer attends only to a window.
+bool is_windowed(const JsonValue& type) {
+  const std::string& text = type.text();
+  if (text != "full_attention" && text != "sliding_attention") type.fail(text + " is not known");
+  return text == "sliding_attention";
+}
+
+/// Sliding windows of all layers; in a Qwen only of the layers from max_window_layers on.
+void read_window(const JsonValue& j, const LlamaDefaults& d, GptOptions& o) {
+  const bool qwen = std::string_view(d.family).starts_with("qwen");
+  const JsonValue given = j.find("sliding_window");
+  // Qwens have the member, but use it only on request, as SmolLM3. A null means no window.
+  const bool used = j.get("use_sliding_window", !qwen && d.family != std::string_view("smollm3"));
+  const int64_t size =
+      given.is_null() ? (j.has("sliding_window") ? 0 : d.window) : given.integer(1);
+  const int64_t first = j.get("max_window_layers", qwen ? int64_t{28} : int64_t{0});
+  const JsonValue types = j.find("layer_types");
+  if (!used || size == 0 || size >= o.context) {
+    if (!types.is_null())
+      for (const JsonValue& type : types.elements())
+        if (is_windowed(type) && size < o.context) type.fail("there is no window");
+    return;
+  }
+  o.window = size;
+  for (int64_t layer = 0; layer < o.layers; ++layer)
+    o.window_layers.push_back(types.is_null() ? layer >= first
+                                              : is_windowed(types.at(static_cast<size_t>(layer))));
+}
+
+/// Layers without rotary positions: the members with 0 of a list; by default every fourth layer.
+void read_unturned_layers(const JsonValue& j, GptOptions& o) {
+  const JsonValue turned = j.find("no_rope_layers");
+  const int64_t interval = j.get("no_rope_layer_interval", int64_t{4});
+  check(interval > 0, "no_rope_layer_interval is {}", interval);
+  for (int64_t layer = 0; layer < o.layers; ++layer)
+    o.rotary_layers.push_back(turned.is_null()
+                                  ? (layer + 1) % interval != 0
+                                  : turned.at(static_cast<size_t>(layer)).integer(0, 1) == 1);
+}
+
+GptOptions from_llama(const JsonValue& j, const LlamaDefaults& d) {
+  GptOptions o = models::llama_form();
+  llama_members(o, d, member_reader(j));
+  if (j.get("hidden_act", "") != "swish") only(j, "hidden_act", "silu");
+  o.bias = bias_of(j.get("mlp_bias", false));
+  const bool attention = j.get("attention_bias", false);
+  o.qkv_bias = bias_of(attention || d.qkv_bias);
+  o.out_bias = bias_of(attention);
+  o.qk_norm = d.qk_norm;
+  o.head_dim = j.get("head_dim", d.head_dim);
+  if (o.heads > 0 && o.head_dim == o.dim / o.heads) o.head_dim = 0;
+  if (d.family == std::string_view("phi3")) {
+    o.embed_dropout = j.get("embd_pdrop", 0.0);
+    o.attention_dropout = std::exchange(o.dropout, j.get("resid_pdrop", 0.0));
+    j.ignore("original_max_position_embeddings");  // only scaled positions use it
+  }
+  if (d.family == std::string_view("smollm3")) read_unturned_layers(j, o);
+  read_rope(j, "rope_theta", "partial_rotary_factor", o);
+  read_window(j, d, o);
+  return o;
+}
+
+GptOptions from_neox(const JsonValue& j) {
+  GptOptions o = models::llama_form();
+  o.norm = models::GptNorm::layer;
+  o.vocab = j.get("vocab_size", int64_t{50432});
+  o.context = j.get("max_position_embeddings", int64_t{2048});
+  o.dim = j.get("hidden_size", int64_t{6144});
+  o.layers = j.get("num_hidden_layers", int64_t{44});
+  o.heads = j.get("num_attention_heads", int64_t{64});
+  o.ffn_dim = j.get("intermediate_size", int64_t{24576});
+  o.dropout = j.get("hidden_dropout", 0.0);
+  o.attention_dropout = j.get("attention_dropout", 0.0);
+  o.eps = j.get("layer_norm_eps", 1e-5);
+  o.tie_head = j.get("tie_word_embeddings", false);
+  o.parallel = j.get("use_parallel_residual", true);
+  const std::string act = j.get("hidden_act", "gelu");
+  const bool tanh = act == "gelu_new" || act == "gelu_pytorch_tanh" || act == "gelu_fast";
+  if (!tanh) only(j, "hidden_act", "gelu");
+  o.ffn = tanh ? models::GptFfn::gelu : models::GptFfn::gelu_erf;
+  o.bias = nn::Bias::yes;
+  o.qkv_bias = o.out_bias = bias_of(j.get("attention_bias", true));
+  j.ignore("is_decoder");
+  o.rotary_share = 0.25;
+  read_rope(j, "rotary_emb_base", "rotary_pct", o);
+  return o;
+}
+
+const LlamaDefaults* find_llama(const std::string& family) {
+  for (const LlamaDefaults& d : kLlama)
+    if (family == d.family) return &d;
+  return nullptr;
+}
+
+json to_gpt2(const GptOptions& o) {
+  json j = {{"architectures", {"GPT2LMHeadModel"}},
+            {"model_type", "gpt2"},
+            {"activation_function", "gelu_new"},
+            {"n_inner", o.ffn_dim ? json(o.ffn_dim) : json()},
+            {"embd_pdrop", o.embed_dropout.value_or(o.dropout)},
+            {"attn_pdrop", o.attention_dropout.value_or(o.dropout)}};
+  gpt2_members(o, member_writer(j));
+  return j;
+}
+
+json rope_of(const GptOptions& o) {
+  json rope = {{"rope_type", "default"}, {"rope_theta", o.rope_base}};
+  const RopeScaling& s = o.rope_scaling;
+  if (s.kind == RopeScaling::Kind::none) return rope;
+  rope["factor"] = s.factor;
+  rope["rope_type"] = s.kind == RopeScaling::Kind::linear ? "linear" : "llama3";
+  if (s.kind == RopeScaling::Kind::linear) return rope;
+  rope["low_freq_factor"] = s.low_freq_factor;
+  rope["high_freq_factor"] = s.high_freq_factor;
+  rope["original_max_position_embeddings"] = s.original_context;
+  return rope;
+}
+
+/// The model of transformers with these options; nothing if there is none.
+std::optional<std::pair<std::string, std::string>> llama_kind(const GptOptions& o) {
+  const nn::Bias qkv = o.qkv_bias.value_or(o.bias), out = o.out_bias.value_or(o.bias);
+  if (o.parallel || !o.rotary_layers.empty() || o.rotary_share != 1 ||
+      o.norm != models::GptNorm::rms || o.ffn != models::GptFfn::swiglu ||
+      o.positions != models::GptPositions::rotary)
+    return std::nullopt;
+  const bool every = std::ranges::count(o.window_layers, false) == 0;
+  if (o.qk_norm) return std::pair("qwen3", "Qwen3ForCausalLM");
+  if (qkv != out) return std::pair("qwen2", "Qwen2ForCausalLM");
+  if (o.window == 0) return std::pair("llama", "LlamaForCausalLM");
+  if (every && qkv == nn::Bias::no && o.bias == nn::Bias::no)
+    return std::pair("mistral", "MistralForCausalLM");
+  return std::nullopt;
+}
+
+json to_llama(const GptOptions& o, const std::pair<std::string, std::string>& kind) {
+  const auto& [family, architecture] = kind;
+  json j = {{"architectures", {architecture}},
+            {"model_type", family},
+            {"hidden_act", "silu"},
+            {"rope_theta", o.rope_base},
+            {"rope_parameters", rope_of(o)}};
+  llama_members(o, *find_llama(family), member_writer(j));
+  j["intermediate_size"] = o.ffn_dim ? o.ffn_dim : 4 * o.dim;
+  if (o.kv_heads == 0) j["num_key_value_heads"] = o.heads;
+  if (o.head_dim || family == "qwen3") j["head_dim"] = o.head_dim ? o.head_dim : o.dim / o.heads;
+  if (o.rope_scaling.kind != RopeScaling::Kind::none) j["rope_scaling"] = rope_of(o);
+  if (family == "llama") j["mlp_bias"] = o.bias == nn::Bias::yes;
+  if (family == "llama" || family == "qwen3")
+    j["attention_bias"] = o.out_bias.value_or(o.bias) == nn::Bias::yes;
+  if (o.window == 0) return j;
+  j["sliding_window"] = o.window;
+  if (family == "mistral") return j;
+  j["use_sliding_window"] = true;
+  j["layer_types"] = json::array();
+  for (int64_t i = 0; i < o.layers; ++i)
+    j["layer_types"].push_back(o.window_layers.empty() || o.window_layers[i] ? "sliding_attention"
+                                                                             : "full_attention");
+  return j;
+}
+
+}  // namespace
+
+std::vector<int64_t> end_tokens(const std::string& text) {
+  const JsonDocument file(text);
+  const JsonValue end = file.root().find("eos_token_id");
+  if (end.is_null()) return {};
+  return end.is_list() ? end.integers() : std::vector<int64_t>{end.integer()};
+}
+
+std::string model_type(const std::string& text) {
+  return JsonDocument(text).root().get("model_type", "none");
+}
+
+GptConfig read_gpt_config(const std::string& text) {
+  const JsonDocument file(text);
+  const JsonValue j = file.root();
+  GptConfig c;
+  c.family = j.get("model_type", "none");
+  c.ends = end_tokens(text);
+  ignore_harmless(j);
+  if (c.family == "gpt2")
+    c.options = from_gpt2(j);
+  else if (c.family == "gpt_neox")
+    c.options = from_neox(j);
+  else if (const LlamaDefaults* d = find_llama(c.family))
+    c.options = from_llama(j, *d);
+  else
+    fail(fmt::format(
+        "model_type is {}; gpt2, gpt_neox, llama, mistral, phi3, qwen2, qwen3 and smollm3 are "
+        "known",
+        c.family));
+  models::check_options(c.options);
+  c.unknown = file.refuse_unread_inside();
+  return c;
+}
+
+std::optional<std::string> write_gpt_config(const GptOptions& o, std::optional<int64_t> end) {
+  json j;
+  // In transformers, GPT-2 has the same number of heads for keys as for queries.
+  if (o.names == models::GptNames::gpt2) {
+    const bool same = o.kv_heads == 0 || o.kv_heads == o.heads;
+    if (!same || o.positions != models::GptPositions::learned) return std::nullopt;
+    j = to_gpt2(o);
+  } else if (const auto kind = llama_kind(o)) {
+    j = to_llama(o, *kind);
+  } else {
+    return std::nullopt;
+  }
+  j["dtype"] = "float32";
+  if (end) j["bos_token_id"] = j["eos_token_id"] = *end;
+  return j.dump(2) + "\n";
+}
+
+}  // namespace tern::pretrained

@@ -1,0 +1,44 @@
+// config.json of transformers' causal language models, from and to models::GptOptions.
+//
+// Known model_type: gpt2, gpt_neox, llama, mistral, phi3, qwen2, qwen3, smollm3. Every member is
+// used, or ignored because it changes no result, or refused by name if tern's model has no such
+// option.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tern/models/gpt.h"
+
+namespace tern::pretrained {
+
+/// The texts that conversations need (chat_template.h); empty if the model has none.
+struct ChatTexts {
+  std::string jinja = {};            ///< the chat template
+  std::string begin = {}, end = {};  ///< bos_token and eos_token, which templates use
+};
+
+struct GptConfig {
+  models::GptOptions options;
+  std::string family;                ///< model_type
+  std::vector<int64_t> ends;         ///< eos_token_id: the tokens that end a text
+  std::vector<std::string> unknown;  ///< members that tern does not know: they may change results
+};
+
+/// Error: not such a config.json, another model, or an option that tern does not have. Members of
+/// inner objects that tern does not know are an error, too.
+GptConfig read_gpt_config(const std::string& json);
+
+/// The member eos_token_id of config.json or generation_config.json: a number, a list, or nothing.
+std::vector<int64_t> end_tokens(const std::string& json);
+/// The member model_type; "none" if it is missing. Error: the text is not JSON.
+std::string model_type(const std::string& json);
+
+/// The text of config.json for a model of these options, with `end` as eos_token_id and
+/// bos_token_id; nothing if no model of transformers has them.
+std::optional<std::string> write_gpt_config(const models::GptOptions& options,
+                                            std::optional<int64_t> end);
+
+}  // namespace tern::pretrained

@@ -1,0 +1,179 @@
+// Opens the folders of published causal language models, and loads their weights.
+#include "tern/pretrained/pretrained_gpt.h"
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <utility>
+
+#include "tern/core/base/error.h"
+#include "tern/core/base/reading.h"
+#include "tern/core/io/file_kind.h"
+#include "tern/core/io/json_value.h"
+#include "tern/core/io/tensor_file.h"
+#include "tern/data/text/lines/lines.h"
+#include "tern/nn/unfilled.h"
+#include "tern/pretrained/gguf_model.h"
+#include "tern/pretrained/gguf_tokenizer.h"
+
+namespace tern::pretrained {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMostConfig = 1 << 24;  // bytes of a JSON file beside the weights
+
+std::string read_config(const std::string& path) {
+  return datasets::read_text(path, {.max_bytes = kMostConfig});
+}
+
+/// Calls use(root) for the JSON object in a file, if the file exists.
+template <class Use>
+void with_json(const std::string& path, Use use) {
+  if (!fs::exists(path)) return;
+  const std::string text = read_config(path);
+  reading(path, [&] { use(JsonDocument(text).root()); });
+}
+
+/// A special token of tokenizer_config.json: a text, or an object with the text.
+std::string token_text(const JsonValue& token) {
+  if (token.is_null()) return "";
+  return token.is_object() ? token.at("content").text() : token.text();
+}
+
+/// The template for conversations: a text, or a list of named ones, of which "default" is taken.
+std::string template_text(const JsonValue& given) {
+  if (given.is_null()) return "";
+  if (!given.is_list()) return given.text();
+  for (const JsonValue& one : given.elements())
+    if (one.at("name").text() == "default") return one.at("template").text();
+  return "";
+}
+
+void read_special_tokens(const std::string& folder, GptFiles& files) {
+  with_json(folder + "/tokenizer_config.json", [&](const JsonValue& j) {
+    files.chat = {template_text(j.find("chat_template")), token_text(j.find("bos_token")),
+                  token_text(j.find("eos_token"))};
+  });
+  // Newer versions of transformers write the template into a file of its own.
+  const std::string path = folder + "/chat_template.jinja";
+  if (fs::exists(path)) files.chat.jinja = read_config(path);
+}
+
+/// The end tokens of generation_config.json replace those of config.json, as in transformers.
+/// Without either, the tokenizer's eos_token is the end.
+void set_ends(const std::string& folder, GptFiles& files) {
+  const std::string path = folder + "/generation_config.json";
+  if (fs::exists(path))
+    if (auto ends = reading(path, [&] { return end_tokens(read_config(path)); }); !ends.empty())
+      files.config.ends = std::move(ends);
+  if (files.config.ends.empty())
+    if (const auto end = files.tokenizer.id(files.chat.end)) files.config.ends = {*end};
+  if (!files.config.ends.empty()) files.tokenizer.set_ends(files.config.ends);
+}
+
+}  // namespace
+
+bool is_gguf(const std::string& path) {
+  if (!fs::is_regular_file(path)) return false;
+  std::ifstream file(path, std::ios::binary);
+  std::string first(kFirstBytes, '\0');
+  file.read(first.data(), kFirstBytes);
+  first.resize(static_cast<size_t>(file.gcount()));
+  return file_kind(first) == FileKind::gguf;
+}
+
+namespace {
+
+/// A table may be larger than the vocabulary: some are padded to a round number.
+void check_table(const std::string& path, const GptFiles& files) {
+  check_io(files.tokenizer.size() <= files.config.options.vocab,
+           "{}: the tokenizer has {} tokens, but the model knows {}", path, files.tokenizer.size(),
+           files.config.options.vocab);
+}
+
+GptFiles open_gguf(const std::string& path) {
+  const GgufFile file(path);
+  return reading(path, [&] {
+    const std::string config = gguf_config(file);
+    GptFiles files{.config_json = config,
+                   .config = read_gpt_config(config),
+                   .tokenizer = datasets::PretrainedTokenizer::parse(gguf_tokenizer(file)),
+                   .chat = gguf_chat(file)};
+    check_table(path, files);
+    if (!files.config.ends.empty()) files.tokenizer.set_ends(files.config.ends);
+    return files;
+  });
+}
+
+}  // namespace
+
+GptFiles open_gpt(const std::string& path) {
+  if (is_gguf(path)) return open_gguf(path);
+  const std::string config = path + "/config.json";
+  check_io(fs::exists(config), "{}: it has no config.json; is it the folder of a model?", path);
+  return open_gpt(path, read_config(config));
+}
+
+GptFiles open_gpt(const std::string& path, const std::string& config_json) {
+  GptFiles files{
+      .config_json = config_json,
+      .config = reading(path + "/config.json", [&] { return read_gpt_config(config_json); }),
+      .tokenizer = datasets::LanguageTokenizer::load(path),
+      .chat = {}};
+  check_table(path, files);
+  read_special_tokens(path, files);
+  reading(path, [&] { set_ends(path, files); });
+  return files;
+}
+
+std::string weights_path(const std::string& path) {
+  return is_gguf(path) ? path : find_weights(path);
+}
+
+void load_weights(const std::string& weights_path, models::Gpt& model) {
+  if (!is_gguf(weights_path)) return models::load_gpt_weights(weights_path, model);
+  reading(weights_path,
+          [&] { models::load_gpt_state(load_gguf_weights(GgufFile(weights_path)), model); });
+}
+
+std::function<NamedTensors(int64_t layer)> read_by_layer(const std::string& path) {
+  if (is_gguf(path)) {
+    const auto file = std::make_shared<const GgufFile>(path);
+    return [file](int64_t layer) {
+      NamedTensors out;
+      for (const GgufTensor& t : file->tensors())
+        if (const std::string name = gguf_weight_name(*file, t.name);
+            !name.empty() && models::gpt_layer_of(name) == layer)
+          out.emplace_back(name, load_gguf_weight(*file, t.name));
+      return out;
+    };
+  }
+  if (path.ends_with(".safetensors") && !is_torch_file(path)) {
+    const auto file = std::make_shared<const SafeTensorsFile>(path);
+    return [file](int64_t layer) {
+      NamedTensors out;
+      for (const std::string& name : file->names())
+        if (models::gpt_layer_of(name) == layer) out.emplace_back(name, file->load(name));
+      return out;
+    };
+  }
+  const auto all = std::make_shared<const SafeTensors>(load_tensors(path));
+  return [all](int64_t layer) {
+    NamedTensors out;
+    for (const auto& [name, t] : all->tensors)
+      if (models::gpt_layer_of(name) == layer) out.emplace_back(name, t);
+    return out;
+  };
+}
+
+models::Gpt load_gpt(const std::string& path, const GptFiles& files) {
+  Rng rng(0);
+  models::Gpt model = nn::unfilled(
+      [&] { return reading(path, [&] { return models::Gpt(files.config.options, rng); }); });
+  load_weights(weights_path(path), model);
+  nn::set_training(model, false);
+  return model;
+}
+
+}  // namespace tern::pretrained

@@ -1,0 +1,56 @@
+// Published causal language models: a folder as transformers writes it, or a GGUF file.
+//
+//   const pretrained::GptFiles files = pretrained::open_gpt("SmolLM2-135M-Instruct");
+//   models::Gpt model = pretrained::load_gpt("SmolLM2-135M-Instruct", files);   // to train, or
+//   decoding::PackedGpt packed(files.config.options, PackedType::int8,          // to write texts
+//       pretrained::read_by_layer(pretrained::weights_path("SmolLM2-135M-Instruct")));
+//   std::vector<int64_t> prompt = files.tokenizer.encode_prompt("The capital of France is");
+//
+// Of a folder it reads config.json (gpt_config.h), generation_config.json (the end tokens),
+// tokenizer.json (or vocab.json and merges.txt), tokenizer_config.json and chat_template.jinja
+// (special tokens and the chat template), and the weights: model.safetensors or its shards, or
+// pytorch_model.bin. A GGUF file holds all of these. Names of weights that differ from the model's
+// are changed while they are loaded (models/gpt.h).
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tern/data/text/tokenizer/language_tokenizer.h"
+#include "tern/models/gpt.h"
+#include "tern/pretrained/gpt_config.h"
+
+namespace tern::pretrained {
+
+/// Everything but the weights.
+struct GptFiles {
+  std::string config_json;  ///< the text of config.json, or the same facts of a GGUF file
+  GptConfig config;
+  datasets::LanguageTokenizer tokenizer;  ///< with the model's end tokens
+  ChatTexts chat;
+};
+
+/// Whether the path is a GGUF file.
+bool is_gguf(const std::string& path);
+
+/// Reads everything but the weights. IoError with the file: it is missing or damaged, or has an
+/// option that tern does not have.
+GptFiles open_gpt(const std::string& path);
+/// The same for a folder whose config.json has this text.
+GptFiles open_gpt(const std::string& folder, const std::string& config_json);
+
+/// The path of the folder's weights, or of the GGUF file.
+std::string weights_path(const std::string& path);
+
+/// Loads the file of weights. IoError if they do not fit; then the model does not change.
+void load_weights(const std::string& weights_path, models::Gpt& model);
+
+/// Reads the weights of one layer from the file, or with -1 those outside of the layers, under the
+/// model's names: for decoding::PackedGpt, whose memory then never holds the whole model unpacked.
+/// IoError if the file is missing or damaged. Files of PyTorch stay in memory as a whole.
+std::function<NamedTensors(int64_t layer)> read_by_layer(const std::string& weights_path);
+
+/// The model in evaluation mode. Memory holds its weights once.
+models::Gpt load_gpt(const std::string& path, const GptFiles& files);
+
+}  // namespace tern::pretrained

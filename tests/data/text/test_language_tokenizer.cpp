@@ -1,0 +1,139 @@
+// The tokenizer of a language model: learned and published ones through one interface, texts in
+// pieces, bytes of tokens, files.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "tern/core/base/error.h"
+#include "tern/data/text/tokenizer/language_tokenizer.h"
+#include "tern/tests/support/data_files.h"
+#include "tern/tests/support/errors.h"
+
+namespace tern::test_language_tokenizer {
+using namespace tern::datasets;
+using nlohmann::json;
+using Ids = std::vector<int64_t>;
+
+namespace {
+
+const std::string kFolder = std::string(TERN_SOURCE_DIR) + "/tests/reference/pretrained/";
+
+LanguageTokenizer published(const std::string& name) {
+  return PretrainedTokenizer::load(kFolder + name + ".json");
+}
+
+/// The texts of the reference cases, which are odd ones.
+std::vector<std::string> odd_texts(const std::string& name) {
+  std::vector<std::string> out;
+  for (const json& c : json::parse(test::read_file(kFolder + "cases.json")).at(name))
+    out.push_back(c.at("text"));
+  return out;
+}
+
+/// The ids of a text that comes in pieces of random sizes.
+Ids in_pieces(const LanguageTokenizer& tokenizer, const std::string& text, std::mt19937& rng) {
+  Ids ids;
+  std::string rest;
+  for (size_t at = 0; at < text.size();) {
+    const size_t size = std::uniform_int_distribution<size_t>(1, 40)(rng);
+    rest += text.substr(at, size);
+    at += size;
+    rest.erase(0, tokenizer.encode_beginning(rest, ids));
+  }
+  const Ids last = tokenizer.encode(rest);
+  ids.insert(ids.end(), last.begin(), last.end());
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("language tokenizer: the ids of a text in pieces are those of the whole text") {
+  std::mt19937 rng(1);
+  for (const char* name : {"gpt2", "llama3"}) {
+    CAPTURE(name);
+    const LanguageTokenizer t = published(name);
+    std::string text;
+    for (const std::string& odd : odd_texts(name)) text += odd + "\n";
+    for (const char* lines : {"a\n\nb\n c\n\td\n!e\n\r\nf\r\ng\n/h\n'll\n1\n"}) text += lines;
+    const Ids whole = t.encode(text);
+    for (int i = 0; i < 20; ++i) CHECK(in_pieces(t, text, rng) == whole);
+    Ids ids;
+    CHECK(t.encode_beginning("one\ntwo", ids) == 4);
+    CHECK(t.encode_beginning("one\n two\n", ids) == 0);  // more white space could follow
+  }
+  for (const char* name : {"llama2", "roberta", "clip", "bert"}) {  // they depend on the whole text
+    Ids ids;
+    CHECK(published(name).encode_beginning("one\ntwo\nthree", ids) == 0);
+    CHECK(ids.empty());
+  }
+}
+
+TEST_CASE("language tokenizer: tokens decode one by one to the bytes of the text") {
+  for (const auto& row :
+       {std::pair<const char*, const char*>{"gpt2", ""}, {"llama3", ""}, {"llama2", " "}}) {
+    const char *const name = row.first, *const front = row.second;
+    CAPTURE(name);
+    const LanguageTokenizer t = published(name);
+    for (const char* text : {"one two", "caf\u00e9 \u65e5\u672c \U0001F642\n\n\tx  y"}) {
+      const Ids ids = t.encode(text);
+      CHECK(t.decode(ids) == front + std::string(text));
+      std::string one_by_one;
+      for (const int64_t id : ids) one_by_one += t.decode(std::span(&id, 1));
+      CHECK(one_by_one == front + std::string(text));
+    }
+  }
+  CHECK(published("gpt2").decode(Ids{*published("gpt2").id("<|end|>")}) == "<|end|>");
+  CHECK_THROWS_WITH_AS(published("gpt2").decode(Ids{1 << 20}), doctest::Contains("no token"),
+                       Error);
+}
+
+TEST_CASE("language tokenizer: boundary and ends") {
+  const LanguageTokenizer llama = published("llama3");
+  REQUIRE(llama.boundary().has_value());
+  CHECK(llama.encode_prompt("a").front() == *llama.boundary());
+  CHECK(llama.encode_prompt("a").size() == llama.encode("a").size() + 1);
+  const LanguageTokenizer plain = published("gpt2");
+  CHECK_FALSE(plain.boundary().has_value());
+  CHECK(plain.encode_prompt("a") == plain.encode("a"));
+  LanguageTokenizer bytes = ByteBpe::learn(std::vector<std::string>{}, {.size = 257});
+  CHECK(bytes.boundary() == 256);
+  CHECK(bytes.is_end(256));
+  CHECK_FALSE(bytes.is_end(65));
+  bytes.set_ends({65, 66});
+  CHECK(bytes.is_end(66));
+  CHECK_FALSE(bytes.is_end(256));
+  CHECK_THROWS_WITH_AS(bytes.set_ends({300}), doctest::Contains("300"), Error);
+}
+
+TEST_CASE("language tokenizer: the files of a learned one give the same ids") {
+  const test::TempDir dir;
+  std::vector<std::string> texts = odd_texts("gpt2");
+  const ByteBpe learned = ByteBpe::learn(texts, {.size = 400});
+  LanguageTokenizer(learned).save(dir.path());
+  for (const char* name : {"vocab.json", "merges.txt", "tokenizer.json"})
+    CHECK(std::filesystem::exists(dir / name));
+  const LanguageTokenizer whole = LanguageTokenizer::load(dir.path());
+  std::filesystem::remove(dir / "tokenizer.json");
+  const LanguageTokenizer parts = LanguageTokenizer::load(dir.path());
+  for (const LanguageTokenizer& t : {whole, parts}) {
+    CHECK(t.size() == learned.size());
+    CHECK(t.boundary() == learned.id(kEndOfText));
+    for (const std::string& text : texts) {
+      CAPTURE(text);
+      CHECK(t.encode(text) == learned.encode(text));
+    }
+    // Only a published tokenizer finds its special tokens in a text.
+    CHECK(t.encode(kEndOfText) == Ids{*learned.id(kEndOfText)});
+    CHECK(learned.encode(kEndOfText).size() > 1);
+  }
+  whole.save(dir.path());
+  CHECK(LanguageTokenizer::load(dir.path()).encode("one two") == learned.encode("one two"));
+  std::filesystem::remove(dir / "tokenizer.json");
+  std::filesystem::remove(dir / "vocab.json");
+  CHECK(test::contains(test::io_error([&] { LanguageTokenizer::load(dir.path()); }),
+                       "it has no tokenizer"));
+}
+
+}  // namespace tern::test_language_tokenizer

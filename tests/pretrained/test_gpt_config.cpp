@@ -1,0 +1,243 @@
+// config.json of causal language models: every member is used, or harmless, or reported as unknown,
+// or refused; and what tern writes is what it reads.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tern/core/base/error.h"
+#include "tern/pretrained/gpt_config.h"
+#include "tern/tests/support/damaged_json.h"
+#include "tern/tests/support/data_files.h"
+#include "tern/tests/support/errors.h"
+
+namespace tern::test_gpt_config {
+using models::GptOptions;
+using nlohmann::json;
+using pretrained::read_gpt_config, pretrained::write_gpt_config;
+using test::contains;
+using Names = std::vector<std::string>;
+
+namespace {
+
+const std::string kLlama = R"({"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 318})";
+const std::string kGpt2 = R"({"model_type": "gpt2", "n_embd": 32, "n_head": 4, "n_layer": 2})";
+
+/// The configuration with one changed or added member.
+std::string with(const std::string& fine, const char* key, const char* value) {
+  json changed = json::parse(fine);
+  changed[key] = json::parse(value);
+  return changed.dump();
+}
+
+struct Row {
+  const char *key, *value, *said;  // said: the error, "" for a member that is accepted
+};
+
+void check_rows(const std::string& fine, const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    CAPTURE(row.key);
+    CAPTURE(row.value);
+    Names unknown;
+    const std::string said =
+        test::error_of([&] { unknown = read_gpt_config(with(fine, row.key, row.value)).unknown; });
+    CAPTURE(said);
+    CHECK(said.empty() == std::string(row.said).empty());
+    CHECK(contains(said, row.said));
+    CHECK(unknown.empty());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("config.json of a Llama: members that change results are used or refused by name") {
+  check_rows(
+      kLlama,
+      {{"rope_scaling", R"({"type": "dynamic", "factor": 2.0})", "rope_scaling.type: it is \"dyn"},
+       {"rope_scaling", R"({"rope_type": "yarn", "factor": 8.0})", "rope_scaling.rope_type"},
+       {"rope_scaling", R"({"rope_type": "llama3", "factor": 8.0})", "low_freq_factor"},
+       {"rope_scaling", R"({"type": "linear"})", "rope_scaling: it has no factor"},
+       {"rope_scaling", R"({"factor": 4.0})", "it has rope_scaling.factor, which tern does not"},
+       {"rope_scaling", R"({"rope_type": "default", "mscale": 1})", "rope_scaling.mscale"},
+       {"rope_scaling", "7", "rope_scaling: expected an object, got 7"},
+       {"rope_parameters", R"({"rope_type": "yarn"})", "rope_parameters.rope_type: it is"},
+       {"partial_rotary_factor", "0", "rotary"},
+       {"head_dim", "-4", "head"},
+       {"hidden_act", "\"gelu\"", "hidden_act: it is \"gelu\"; only \"silu\" is known"},
+       {"layer_types", R"(["full_attention", "sliding_attention"])", "layer_types[1]: there is no"},
+       {"layer_types", R"(["full_attention", "linear_attention"])", "linear_attention is not"},
+       {"quantization_config", R"({"bits": 4})", "quantization_config: it is {\"bits\":4}"},
+       {"pruned_heads", R"({"0": [1]})", "pruned_heads: it is"},
+       {"is_encoder_decoder", "true", "is_encoder_decoder: it is true"},
+       {"add_cross_attention", "true", "add_cross_attention: it is true"},
+       {"num_attention_heads", "0", "heads"},
+       {"model_type", "\"mamba\"", "model_type is mamba; gpt2"},
+       {"rope_scaling", "null", ""},
+       {"rope_scaling", R"({"type": "default"})", ""},
+       {"rope_parameters", R"({"rope_type": "default", "rope_theta": 500000.0})", ""},
+       {"head_dim", "8", ""},
+       {"hidden_act", "\"swish\"", ""},
+       {"sliding_window", "null", ""},
+       {"layer_types", R"(["full_attention", "full_attention"])", ""},
+       {"pruned_heads", "{}", ""},
+       {"pretraining_tp", "2", ""},  // only the order of computation
+       {"is_llama_config", "true", ""},
+       {"tie_word_embeddings", "true", ""}});
+}
+
+TEST_CASE("config.json of a GPT-2: members that change results are used or refused by name") {
+  check_rows(kGpt2, {{"activation_function", "\"relu\"", "activation_function: it is"},
+                     {"scale_attn_weights", "false", "scale_attn_weights: it is false"},
+                     {"scale_attn_by_inverse_layer_idx", "true", "layer_idx: it is true"},
+                     {"n_embd", "\"x\"", "n_embd: \"x\" is not an integer"},
+                     {"n_embd", "0", "0"},
+                     {"n_positions", "1e77", "n_positions"},
+                     {"activation_function", "\"gelu_pytorch_tanh\"", ""},
+                     {"reorder_and_upcast_attn", "true", ""},
+                     {"n_ctx", "1024", ""}});
+}
+
+TEST_CASE("config.json: values reach the options") {
+  const auto options = [](const char* key, const char* value) {
+    return read_gpt_config(with(kLlama, key, value)).options;
+  };
+  const GptOptions plain = read_gpt_config(kLlama).options;
+  CHECK(plain.kv_heads == 2);
+  CHECK(plain.ffn_dim == 64);
+  CHECK(plain.context == 2048);
+  CHECK(plain.rope_base == 1e4);
+  CHECK(plain.eps == 1e-6);
+  CHECK_FALSE(plain.tie_head);
+  CHECK(plain.bias == nn::Bias::no);
+  CHECK(options("tie_word_embeddings", "true").tie_head);
+  CHECK(options("head_dim", "16").head_dim == 16);
+  CHECK(options("head_dim", "8").head_dim == 0);  // the default
+  CHECK(options("rope_theta", "5e5").rope_base == 5e5);
+  CHECK(options("rope_parameters", R"({"rope_theta": 7.0})").rope_base == 7);
+  CHECK(options("partial_rotary_factor", "0.5").rotary_share == 0.5);
+  CHECK(options("mlp_bias", "true").bias == nn::Bias::yes);
+  CHECK(options("attention_bias", "true").qkv_bias == nn::Bias::yes);
+  CHECK(options("attention_bias", "true").out_bias == nn::Bias::yes);
+  CHECK(options("attention_bias", "true").bias == nn::Bias::no);
+  const GptOptions linear = options("rope_scaling", R"({"type": "linear", "factor": 4})");
+  CHECK(linear.rope_scaling.kind == models::RopeScaling::Kind::linear);
+  CHECK(linear.rope_scaling.factor == 4);
+  const GptOptions llama3 = options("rope_scaling", R"({"rope_type": "llama3", "factor": 32,
+      "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192})");
+  CHECK(llama3.rope_scaling.kind == models::RopeScaling::Kind::llama3);
+  CHECK(llama3.rope_scaling.factor == 32);
+  CHECK(llama3.rope_scaling.original_context == 8192);
+}
+
+TEST_CASE("config.json: families differ where transformers' models do") {
+  const auto family = [](const char* name, const char* key = "dtype",
+                         const char* value = "\"float32\"") {
+    return read_gpt_config(with(with(kLlama, "model_type", name), key, value)).options;
+  };
+  const GptOptions qwen2 = family("\"qwen2\"");
+  CHECK(qwen2.qkv_bias == nn::Bias::yes);
+  CHECK(qwen2.out_bias == nn::Bias::no);
+  CHECK(qwen2.window == 0);  // it has a window, but does not use it
+  const GptOptions windows =
+      read_gpt_config(
+          with(with(with(with(kLlama, "model_type", "\"qwen2\""), "use_sliding_window", "true"),
+                    "max_window_layers", "1"),
+               "sliding_window", "16"))
+          .options;
+  CHECK(windows.window == 16);
+  CHECK(windows.window_layers == std::vector<bool>{false, true});
+  const GptOptions qwen3 = family("\"qwen3\"");
+  CHECK(qwen3.qk_norm);
+  CHECK(qwen3.head_dim == 128);
+  CHECK(qwen3.qkv_bias == nn::Bias::no);
+  const GptOptions mistral = family("\"mistral\"");
+  CHECK(mistral.window == 4096);
+  CHECK(family("\"mistral\"", "sliding_window", "null").window == 0);
+  CHECK(family("\"mistral\"", "sliding_window", "64").window == 64);
+  CHECK(family("\"mistral\"", "sliding_window", "131072").window == 0);  // the whole context
+  CHECK(family("\"smollm3\"", "no_rope_layers", "[1, 0]").rotary_layers ==
+        std::vector<bool>{true, false});
+  CHECK(family("\"phi3\"", "resid_pdrop", "0.5").dropout == 0.5);
+  const GptOptions neox = family("\"gpt_neox\"", "rotary_pct", "0.5");
+  CHECK(neox.parallel);
+  CHECK(neox.ffn == models::GptFfn::gelu_erf);
+  CHECK(neox.norm == models::GptNorm::layer);
+  CHECK(neox.rotary_share == 0.5);
+}
+
+TEST_CASE("config.json: the end tokens are one or several") {
+  using Ids = std::vector<int64_t>;
+  CHECK(read_gpt_config(kLlama).ends.empty());
+  CHECK(read_gpt_config(with(kLlama, "eos_token_id", "2")).ends == Ids{2});
+  CHECK(read_gpt_config(with(kLlama, "eos_token_id", "[5, 7]")).ends == Ids{5, 7});
+  CHECK(pretrained::end_tokens(R"({"eos_token_id": [1], "temperature": 0.6})") == Ids{1});
+}
+
+TEST_CASE("config.json: unknown members are named") {
+  CHECK(read_gpt_config(with(kLlama, "embd_scale", "2.0")).unknown == Names{"embd_scale"});
+  CHECK(read_gpt_config(with(kGpt2, "parallel_residual", "true")).unknown ==
+        Names{"parallel_residual"});
+  const std::string folder = std::string(TERN_SOURCE_DIR) + "/tests/reference/gpt/";
+  for (const std::string name : {"gpt2", "llama", "llama_tied"})  // transformers wrote them
+    CHECK(read_gpt_config(test::read_file(folder + name + "/config.json")).unknown.empty());
+}
+
+TEST_CASE("config.json: what is written is read again") {
+  GptOptions base = models::llama_form({.vocab = 300,
+                                        .context = 64,
+                                        .dim = 32,
+                                        .layers = 2,
+                                        .heads = 4,
+                                        .kv_heads = 2,
+                                        .ffn_dim = 48});
+  const auto changed = [&](auto change) {
+    GptOptions o = base;
+    change(o);
+    return o;
+  };
+  const std::vector<GptOptions> all = {
+      {.vocab = 300, .context = 64, .dim = 32, .layers = 2, .heads = 4, .ffn_dim = 48},
+      base,
+      changed([](GptOptions& o) { o.tie_head = true, o.rope_base = 5e5; }),
+      changed([](GptOptions& o) { o.qkv_bias = o.out_bias = nn::Bias::yes; }),
+      changed([](GptOptions& o) { o.qkv_bias = nn::Bias::yes, o.out_bias = nn::Bias::no; }),
+      changed([](GptOptions& o) { o.qk_norm = true, o.head_dim = 16; }),
+      changed([](GptOptions& o) { o.window = 16; }),
+      changed([](GptOptions& o) {
+        o.rope_scaling = {.kind = models::RopeScaling::Kind::llama3, .factor = 8};
+      })};
+  for (const GptOptions& o : all) {
+    const auto text = write_gpt_config(o, 3);
+    REQUIRE(text.has_value());
+    CAPTURE(*text);
+    const pretrained::GptConfig c = read_gpt_config(*text);
+    CHECK(c.unknown.empty());
+    CHECK(c.ends == std::vector<int64_t>{3});
+    const GptOptions& r = c.options;
+    const auto facts = [](const GptOptions& x) {
+      return std::tuple(x.vocab, x.context, x.dim, x.layers, x.heads, x.head_channels(), x.ffn_dim,
+                        x.dropout, x.names, x.positions, x.norm, x.ffn, x.bias,
+                        x.qkv_bias.value_or(x.bias), x.out_bias.value_or(x.bias), x.tie_head, x.eps,
+                        x.qk_norm, x.rope_base, x.rope_scaling.kind, x.rope_scaling.factor,
+                        x.window);
+    };
+    CHECK((facts(r) == facts(o)));
+    CHECK((r.kv_heads ? r.kv_heads : r.heads) == (o.kv_heads ? o.kv_heads : o.heads));
+  }
+  CHECK_FALSE(write_gpt_config({.heads = 4, .kv_heads = 2}, {}));
+  CHECK_FALSE(write_gpt_config(changed([](GptOptions& o) { o.parallel = true; }), {}));
+}
+
+TEST_CASE("config.json: errors about damaged files are in tern's words") {
+  const auto read = [](const std::string& text) { read_gpt_config(text); };
+  test::check_damaged(kLlama, "", 50, read);
+  test::check_damaged(
+      R"({"model_type": "mistral", "hidden_size": 32, "num_attention_heads": 4, "sliding_window": 9,
+          "num_key_value_heads": 2,
+          "num_hidden_layers": 1, "rope_parameters": {"rope_type": "linear", "rope_theta": 1e4,
+          "factor": 2}, "layer_types": ["sliding_attention"]})",
+      "", 50, read);
+  test::check_damaged(kGpt2, "", 40, read);
+}
+
+}  // namespace tern::test_gpt_config
