@@ -1,4 +1,4 @@
-// The commands generate, complete, fill and eval of lm.
+// The commands generate, chat, complete, fill, embed and eval of lm.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,7 +12,9 @@
 #include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/common/training/folder.h"
 #include "tern/apps/common/training/weights_fit.h"
+#include "tern/apps/lm/chat.h"
 #include "tern/apps/lm/document_marks.h"
+#include "tern/apps/lm/embed.h"
 #include "tern/apps/lm/fill.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
@@ -21,6 +23,9 @@
 #include "tern/apps/lm/training.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
+#include "tern/core/base/reading.h"
+#include "tern/core/io/atomic_file.h"
+#include "tern/data/loading/npy.h"
 #include "tern/data/loading/text_decoder.h"
 #include "tern/data/text/lines/lines.h"
 #include "tern/data/text/unicode/unicode.h"
@@ -94,6 +99,23 @@ class StreamLines {
   bool after_return_ = false;
 };
 
+/// The lines of standard input, and of files.
+std::vector<std::string> lines_of(std::istream& in) {
+  std::vector<std::string> out;
+  StreamLines lines(in);
+  for (std::string line; lines.next(line);) out.push_back(datasets::replace_invalid_utf8(line));
+  check_standard_input();
+  check_io(!out.empty(), "standard input is empty");
+  return out;
+}
+
+std::vector<std::string> lines_of(const std::vector<std::string>& files) {
+  std::vector<std::string> out;
+  for (const std::string& file : files)
+    for (std::string& line : datasets::read_lines(file)) out.push_back(std::move(line));
+  return out;
+}
+
 /// The mark between documents in texts like the model's training texts.
 std::string mark_of(const std::string& folder) {
   std::error_code error;
@@ -101,12 +123,16 @@ std::string mark_of(const std::string& folder) {
   return std::filesystem::exists(files.config(), error) ? load_config(files).documents : kEndOfText;
 }
 
-/// Packs the model's weights. `keep`: the original weights are still needed.
-void pack(LanguageModel& model, const LmFlags& f, bool keep) {
-  if (!f.int8) return model.pack_if_possible(keep);
-  check(model.can_pack(), "--int8 works only with a gpt or a llama, but the model is a {}",
-        model.config().model);
-  model.pack(PackedType::int8, keep);
+/// The model, with packed weights if it can be packed and `keep` is false: then the original
+/// weights are not needed.
+LoadedModel load(const LmFlags& f, bool keep) {
+  const PackedType type = f.int8 ? PackedType::int8 : f.int4 ? PackedType::int4 : packed_type();
+  LoadedModel m = keep ? load_folder(f.model) : load_folder_packed(f.model, type);
+  check((!f.int8 && !f.int4) || m.model.can_pack() || m.model.is_packed(),
+        "{} works only with a gpt or a llama, but the model is a {}", f.int8 ? "--int8" : "--int4",
+        m.model.config().model);
+  if (keep && m.model.can_pack()) m.model.pack(type, keep);
+  return m;
 }
 
 int evaluate_bert(const LmFlags& f) {
@@ -160,13 +186,12 @@ std::vector<std::string> beginnings(const LmFlags& f, std::vector<std::string> p
 
 int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
   if (!f.attention.empty()) check_attention_path(f.attention);
-  LoadedModel m = load_folder(f.model);
+  LoadedModel m = load(f, /*keep=*/!f.attention.empty());
   check(f.attention.empty() || m.model.has_attention(),
         "--attention: a {} has no attention to show", m.model.config().model);
   const std::vector<std::string> prompts = prompts_of(f, in);
   const int64_t count = std::ssize(prompts) * f.generate.samples;
   check(f.attention.empty() || count == 1, "--attention shows one text, and there are {}", count);
-  pack(m.model, f, /*keep=*/!f.attention.empty());
   training::InterruptScope signals;
   int64_t shown = -1;
   auto begin_up_to = [&](int64_t text) {
@@ -208,37 +233,70 @@ int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
   return interrupted ? training::kExitInterrupted : 0;
 }
 
-int complete_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
-  LoadedModel m = load_folder(f.model);
-  pack(m.model, f, /*keep=*/false);
-  GenerateOptions options = f.generate;
-  if (options.stop.empty()) options.stop = {"\n"};
-  Chat chat(m.model, m.tokenizer, options);
-  if (!f.prompt_file.empty()) chat.begin_with(prompt_of_file(f.prompt_file));
+namespace {
+
+/// Reads lines and shows the answer to each. `greeting` is for a user at a terminal; `forgot` says
+/// what to tell when the context is full, once.
+int answer_lines(std::istream& in, std::ostream& out, const char* greeting,
+                 const std::function<Generated(
+                     const std::string&, const std::function<bool(std::string_view)>&)>& answer,
+                 const std::function<std::string()>& forgot) {
   const bool typed = isatty(STDIN_FILENO) != 0;
-  if (typed)
-    training::say(
-        "lm: type a line, and the model completes it; Ctrl-C ends a completion, Ctrl-D ends",
-        stderr);
+  if (typed) training::say(greeting, stderr);
   bool told = false;
   StreamLines lines(in);
   for (std::string line; lines.next(line);) {
     const training::InterruptScope signals;
-    const Generated answer =
-        chat.answer(datasets::replace_invalid_utf8(line), [&](std::string_view piece) {
+    const Generated text =
+        answer(datasets::replace_invalid_utf8(line), [&](std::string_view piece) {
           out << for_standard_output(piece) << std::flush;
           return out.good() && !training::interrupted();
         });
     out << '\n';
     check_written(out);
-    if (answer.interrupted && !typed) return training::kExitInterrupted;
-    if (chat.forgot() && !std::exchange(told, true))
-      complain(fmt::format(
-          "lm: the text has filled the model's context of {} tokens; it forgets the oldest ones",
-          m.model.config().context));
+    if (text.interrupted && !typed) return training::kExitInterrupted;
+    if (const std::string what = forgot(); !what.empty() && !std::exchange(told, true))
+      complain(what);
   }
   check_standard_input();
   return 0;
+}
+
+}  // namespace
+
+int complete_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
+  LoadedModel m = load(f, /*keep=*/false);
+  GenerateOptions options = f.generate;
+  if (options.stop.empty()) options.stop = {"\n"};
+  Chat chat(m.model, m.tokenizer, options);
+  if (!f.prompt_file.empty()) chat.begin_with(prompt_of_file(f.prompt_file));
+  return answer_lines(
+      in, out, "lm: type a line, and the model completes it; Ctrl-C ends a completion, Ctrl-D ends",
+      [&](const std::string& line, const auto& show) { return chat.answer(line, show); },
+      [&] {
+        if (!chat.forgot()) return std::string();
+        return fmt::format(
+            "lm: the text has filled the model's context of {} tokens; it forgets the oldest ones",
+            m.model.config().context);
+      });
+}
+
+int chat_in_turns(const LmFlags& f, std::istream& in, std::ostream& out) {
+  LoadedModel m = load(f, /*keep=*/false);
+  const pretrained::ChatTemplate format = reading(f.model, [&] {
+    return chat_template_of(m, f.chat_template == kAsModel ? "" : f.chat_template);
+  });
+  Conversation conversation(m, format, f.system, f.generate);
+  return answer_lines(
+      in, out, "lm: type a line, and the model answers; Ctrl-C ends an answer, Ctrl-D ends",
+      [&](const std::string& line, const auto& show) { return conversation.answer(line, show); },
+      [&] {
+        if (!conversation.forgot()) return std::string();
+        return fmt::format(
+            "lm: the conversation does not fit into the model's context of {} tokens; the model "
+            "forgets the oldest turns",
+            m.model.config().context);
+      });
 }
 
 int fill_gaps(const LmFlags& f, std::ostream& out) {
@@ -252,21 +310,60 @@ int fill_gaps(const LmFlags& f, std::ostream& out) {
   return 0;
 }
 
+int embed_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
+  constexpr size_t kAtOnce = 1 << 13;  // lines, which are sorted by length
+  Embedder embedder = load_embedder(f.model);
+  if (f.pooling != kAsModel) embedder.recipe.pooling = models::pooling_named(f.pooling);
+  if (f.normalise != kAsModel) embedder.recipe.normalise = f.normalise == "yes";
+  const std::vector<std::string> texts = f.text.empty() ? lines_of(in) : lines_of(f.text);
+  std::optional<AtomicFile> file;
+  if (f.out.ends_with(".jsonl")) file.emplace(f.out);
+  const training::InterruptScope signals;
+  std::vector<Tensor> kept;
+  double seconds = 0;
+  {
+    training::Progress bar("embedding", "texts", std::ssize(texts), 0, stderr);
+    for (size_t i = 0; i < texts.size(); i += kAtOnce) {
+      const std::span part = std::span(texts).subspan(i, std::min(kAtOnce, texts.size() - i));
+      const Tensor vectors = embed_texts(embedder, part, [&](int64_t done) {
+        bar.update(static_cast<int64_t>(i) + done);
+        return !training::interrupted();
+      });
+      if (!vectors.defined()) return training::kExitInterrupted;
+      check_finite_result(ModelFiles{f.model}.weights(), "vector", sum(abs(vectors)).item());
+      if (f.out.ends_with(".npy"))
+        kept.push_back(vectors);
+      else if (file)
+        file->write(json_lines(vectors));
+      else
+        out << json_lines(vectors) << std::flush;
+    }
+    seconds = bar.seconds();
+  }
+  if (file) file->commit();
+  if (!kept.empty()) datasets::save_npy(f.out, cat(kept, 0));
+  check_written(out);
+  complain(fmt::format("lm: {} texts, {:.0f} texts/s", training::grouped(std::ssize(texts)),
+                       static_cast<double>(texts.size()) / seconds));
+  return 0;
+}
+
 int evaluate_model(const LmFlags& f) {
   check_first_epoch_over(ModelFiles{f.model}.weights());
   if (is_bert_folder(f.model)) {
-    check(!f.int8, "--int8 works only with a gpt or a llama, but the model is a {}", kBert);
+    check(!f.int8 && !f.int4, "{} works only with a gpt or a llama, but the model is a {}",
+          f.int8 ? "--int8" : "--int4", kBert);
     return evaluate_bert(f);
   }
-  LoadedModel m = load_folder(f.model);
+  // In f32, large products are as fast without packing, and have the same bits as in training.
+  const bool packed = f.int8 || f.int4 || matmul_precision() == MatmulPrecision::bf16;
+  const LoadedModel m = packed ? load(f, /*keep=*/false) : load_folder(f.model);
   const EncodedTexts encoded = encode_texts(read_files(f.text), m.tokenizer, mark_of(f.model));
   check(encoded.tokens > 0, "--text: there is no token to predict");
   const int64_t context = m.model.config().context;
   const int64_t stride = f.stride ? f.stride : std::max<int64_t>(1, context / 2);
   check(stride <= context, "--stride {} is above the model's context of {}", stride, context);
   training::say(GptKind::describe(m.model), stderr);
-  // In f32, large products are as fast without packing, and have the same bits as in training.
-  if (f.int8 || matmul_precision() == MatmulPrecision::bf16) pack(m.model, f, /*keep=*/false);
   training::InterruptScope signals;
   std::optional<Score> found;
   double speed = 0;

@@ -65,7 +65,10 @@ void add_data(Settings& s, TrainConfig& c) {
          "folder of a tokenizer to use: vocab.json and merges.txt, for bert vocab.txt")
       .only_if(c.from.empty(), "a model brings its own");
   s.text("from", c.from, "DIR",
-         "folder of a trained model to start from, with its tokenizer and sizes; it is only read");
+         fmt::format("folder of a trained model, or GGUF file, to start from, with its tokenizer, "
+                     "sizes and dropout; it is only read. The learning rate is then {:g}, and "
+                     "windows have --context tokens, at most {} unless it is given",
+                     kFineTuneRate, kFineTuneWindow));
 }
 
 }  // namespace
@@ -77,7 +80,8 @@ void settings(Settings& s, ModelConfig& m) {
   s.group(Group::model);
   s.word("model", m.model, names, "what to train");
   s.number("vocab", m.vocab, {1, 1 << 24}, "").flag("");
-  s.number("context", m.context, {2, 1 << 24}, "context length in tokens");
+  s.number("context", m.context, {2, 1 << 24},
+           "context length in tokens; with --from, tokens of a training window");
   s.number("layers", m.layers, {1, 1000}, "number of blocks");
   s.number("dim", m.dim, {1, 1 << 16}, "width of the model");
   s.number("heads", m.heads, {1, 1 << 16}, "heads of attention")
@@ -96,16 +100,17 @@ void settings(Settings& s, ModelConfig& m) {
   s.toggle("bias", m.bias, "").flag("");
   s.number("eps", m.eps, {0, 1, true, true}, "").flag("");
   s.number("rope_base", m.rope_base, {1, 1e12, true, true}, "").flag("");
+  s.text("published", m.published, "", "").flag("").came_later();
 }
 
 void settings(Settings& s, TrainConfig& c) {
   const bool bert = c.model.model == kBert;
   add_data(s, c);
   s.inside("model", [&] { settings(s, c.model); });
-  for (const char* key :
-       {"pairs", "model.model", "model.context", "model.layers", "model.dim", "model.heads",
-        "model.kv_heads", "model.ffn", "model.attention_dim", "model.tie"})
+  for (const char* key : {"pairs", "model.model", "model.layers", "model.dim", "model.heads",
+                          "model.kv_heads", "model.ffn", "model.attention_dim", "model.tie"})
     s.find(key)->only_if(c.from.empty(), "the model of --from has its sizes");
+  s.find("model.context")->only_if(c.from.empty() || !bert, "the model of --from has its sizes");
   s.group(Group::training);
   s.number("epochs", c.epochs, kCount, "passes over the text; with --parts, parts of a pass")
       .says(true, "{} epoch{}", c.epochs, c.epochs == 1 ? "" : "s");
@@ -114,7 +119,8 @@ void settings(Settings& s, TrainConfig& c) {
       .says(c.parts > 1, "{} per pass", c.parts);
   s.number("batch", c.batch, kCount, "windows of --context tokens in a batch")
       .says(true, "batches of {} {} of {} tokens{}", c.batch, bert ? "sequences" : "windows",
-            c.model.context, bert ? " at most" : "");
+            c.window_tokens(), bert ? " at most" : "");
+  s.number("window", c.window, {0, 1 << 24}, "").flag("").came_later();
   add_training_settings(s, c, {.optimizers = training::optimizer_names(), .noam = true});
   counted_otherwise(s, c.length, {}, {"parts"});
 }

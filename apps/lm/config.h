@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "tern/apps/common/training/training_options.h"
+#include "tern/data/text/tokenizer/language_tokenizer.h"
 
 namespace tern::apps::lm {
 
 /// The model that fills gaps. All others, which continue texts, are in family.h.
 inline constexpr const char* kBert = "bert";
 
-/// The token that ends a document, and its text in other programs.
-inline constexpr const char* kEndOfText = "<|endoftext|>";
+using datasets::kEndOfText;
 
 /// Sizes of a model. A family (family.h) ignores sizes that it does not have.
 struct ModelConfig {
@@ -30,6 +30,9 @@ struct ModelConfig {
   bool bias = true;   ///< matrices and norms have biases
   double eps = 1e-5;  ///< of the norms
   double rope_base = 1e4;
+  /// The config.json of a published model, which has more options than there are sizes here. Of the
+  /// sizes then only context and dropout count; the others repeat what it says.
+  std::string published = {};
   std::string recompute = "none";  ///< nn::Recompute; files have it in TrainConfig::memory_use
 };
 
@@ -46,6 +49,9 @@ struct TrainConfig : TrainingOptions {
   ModelConfig model;
   int64_t parts = 1;  ///< epochs per pass over the text
   int64_t batch = 16;
+  int64_t window = 0;  ///< tokens of a training window; 0: the model's context
+
+  int64_t window_tokens() const { return window ? window : model.context; }
 
   TrainConfig() {
     warmup = 100;
@@ -53,6 +59,10 @@ struct TrainConfig : TrainingOptions {
     weight_decay = 0.1;
   }
 };
+
+/// Fine-tuning (--from): the usual learning rate, and the longest window unless --context gives it.
+inline constexpr double kFineTuneRate = 5e-5;
+inline constexpr int64_t kFineTuneWindow = 1024;
 
 /// Whether the text is the stories of grammar.h, because no files were given.
 inline bool is_demo(const TrainConfig& c) { return c.text.empty(); }

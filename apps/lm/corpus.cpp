@@ -316,7 +316,7 @@ std::vector<std::string> texts_to_learn_from(const std::vector<TextPart>& parts)
   return texts;
 }
 
-datasets::ByteBpe make_tokenizer(const TrainConfig& c, const Texts& texts) {
+datasets::LanguageTokenizer make_tokenizer(const TrainConfig& c, const Texts& texts) {
   if (!c.from.empty()) return load_tokenizer(ModelFiles{c.from});
   if (!c.tokenizer.empty()) return load_tokenizer(ModelFiles{c.tokenizer});
   return datasets::ByteBpe::learn(cut_documents(texts_to_learn_from(texts.train), texts.mark),
@@ -327,7 +327,7 @@ datasets::Loader<datasets::WindowBatch> training_batches(const TrainConfig& c,
                                                          const Corpus& corpus) {
   return datasets::window_loader(
       corpus.train.ids,
-      {.batch = c.batch, .window = c.model.context, .parts = c.parts, .seed = c.seed});
+      {.batch = c.batch, .window = c.window_tokens(), .parts = c.parts, .seed = c.seed});
 }
 
 std::string documents_text(const TrainConfig& c, int64_t documents, int64_t marks, bool has_token) {

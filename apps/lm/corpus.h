@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "tern/apps/lm/config.h"
-#include "tern/data/text/bpe/byte_bpe.h"
 #include "tern/data/text/documents/bert_loader.h"
 #include "tern/data/text/stream/window_loader.h"
+#include "tern/data/text/tokenizer/language_tokenizer.h"
 
 namespace tern::apps::lm {
 
@@ -91,7 +91,7 @@ std::vector<std::string> texts_to_learn_from(const std::vector<TextPart>& parts)
 
 /// The tokenizer in the folder of --from or --tokenizer, or one learned from the training texts
 /// (texts_to_learn_from).
-datasets::ByteBpe make_tokenizer(const TrainConfig& config, const Texts& texts);
+datasets::LanguageTokenizer make_tokenizer(const TrainConfig& config, const Texts& texts);
 
 /// Texts as ids, one after the other, with <|endoftext|> before each document if the tokenizer has
 /// it. Within a text this token is predicted too, because it ends the previous document.
@@ -103,16 +103,17 @@ struct EncodedTexts {
   int64_t documents = 0;
   int64_t marks = 0;  ///< marks between documents of a text; their bytes count
 };
-EncodedTexts encode_texts(const std::vector<std::string>& texts, const datasets::ByteBpe& tokenizer,
+EncodedTexts encode_texts(const std::vector<std::string>& texts,
+                          const datasets::LanguageTokenizer& tokenizer,
                           const std::string& mark = kEndOfText);
 
 /// Calls visit(line) for each line of the documents, without its line end. Cuts lines at 64 KiB.
-void for_each_line(const EncodedTexts& texts, const datasets::ByteBpe& tokenizer,
+void for_each_line(const EncodedTexts& texts, const datasets::LanguageTokenizer& tokenizer,
                    const std::function<void(const std::string&)>& visit);
 
 /// Tokenised texts. The ids are in a file, so that memory does not grow with the texts.
 struct Corpus {
-  datasets::ByteBpe tokenizer;
+  datasets::LanguageTokenizer tokenizer;
   EncodedTexts train, valid;
   double bytes_per_token = 1;       ///< of the training text
   std::string checksum;             ///< of all ids, so that a run resumes with the same data
@@ -120,12 +121,12 @@ struct Corpus {
 };
 /// Writes the ids to an unnamed file near `folder`. Reads the texts in pieces, but gives the ids of
 /// whole texts.
-Corpus encode_corpus(const Texts& texts, const datasets::ByteBpe& tokenizer,
+Corpus encode_corpus(const Texts& texts, const datasets::LanguageTokenizer& tokenizer,
                      const std::string& folder = ".");
 /// The corpus in the file at `path`, where a run keeps it; empty if the file is missing. IoError:
 /// the file is damaged or from another tokenizer, or the texts have changed since.
 std::optional<Corpus> open_corpus(const TrainConfig& config, const std::string& path,
-                                  const datasets::ByteBpe& tokenizer);
+                                  const datasets::LanguageTokenizer& tokenizer);
 /// Training batches with the configuration's sizes and seed.
 datasets::Loader<datasets::WindowBatch> training_batches(const TrainConfig& config,
                                                          const Corpus& corpus);

@@ -29,10 +29,10 @@ constexpr int64_t kLongestWord = 4 << 20;  // bytes
 /// empty.
 class PieceEncoder {
  public:
-  PieceEncoder(const datasets::ByteBpe& tokenizer, const std::string& mark, Sink sink)
+  PieceEncoder(const datasets::LanguageTokenizer& tokenizer, const std::string& mark, Sink sink)
       : tokenizer_(tokenizer),
         sink_(std::move(sink)),
-        end_(tokenizer.id(kEndOfText)),
+        end_(tokenizer.boundary()),
         marks_(
             mark, [this](std::string_view text) { add_text(text); },
             [this](int64_t bytes) { end_document(bytes); }) {}
@@ -93,7 +93,7 @@ class PieceEncoder {
     ++size_;
     sink_(std::span(&*end_, 1));
   }
-  /// Puts <|endoftext|> in front. Without that token, the first token is not predicted, so it does
+  /// Puts the boundary in front. Without that token, the first token is not predicted, so it does
   /// not count.
   void begin_text() {
     ++encoded_.documents;
@@ -105,7 +105,7 @@ class PieceEncoder {
     --encoded_.tokens;
   }
 
-  const datasets::ByteBpe& tokenizer_;
+  const datasets::LanguageTokenizer& tokenizer_;
   Sink sink_;
   std::optional<int64_t> end_;
   std::string rest_;  // the end of the text so far, whose ids depend on the text that follows
@@ -117,9 +117,9 @@ class PieceEncoder {
   MarkFinder marks_;
 };
 
-EncodedTexts encode_parts(const std::vector<TextPart>& parts, const datasets::ByteBpe& tokenizer,
-                          const std::string& mark, const Sink& sink,
-                          const std::function<void(int64_t)>& progress) {
+EncodedTexts encode_parts(const std::vector<TextPart>& parts,
+                          const datasets::LanguageTokenizer& tokenizer, const std::string& mark,
+                          const Sink& sink, const std::function<void(int64_t)>& progress) {
   PieceEncoder encoder(tokenizer, mark, sink);
   for (const TextPart& part : parts) {
     part.read([&](std::string_view piece) {
@@ -134,7 +134,7 @@ EncodedTexts encode_parts(const std::vector<TextPart>& parts, const datasets::By
 }
 
 /// A checksum that distinguishes tokenizers.
-int64_t crc_of(const datasets::ByteBpe& tokenizer) {
+int64_t crc_of(const datasets::LanguageTokenizer& tokenizer) {
   uLong crc = 0;
   for (int64_t id = 0; id < tokenizer.size(); ++id) {
     const std::string token = tokenizer.has(id) ? tokenizer.decode(std::span(&id, 1)) : "";
@@ -213,8 +213,8 @@ void set_streams(Corpus& corpus) {
 
 }  // namespace
 
-EncodedTexts encode_texts(const std::vector<std::string>& texts, const datasets::ByteBpe& tokenizer,
-                          const std::string& mark) {
+EncodedTexts encode_texts(const std::vector<std::string>& texts,
+                          const datasets::LanguageTokenizer& tokenizer, const std::string& mark) {
   std::vector<int64_t> ids;
   PieceEncoder encoder(tokenizer, mark, [&](std::span<const int64_t> more) {
     ids.insert(ids.end(), more.begin(), more.end());
@@ -228,11 +228,11 @@ EncodedTexts encode_texts(const std::vector<std::string>& texts, const datasets:
   return encoded;
 }
 
-void for_each_line(const EncodedTexts& texts, const datasets::ByteBpe& tokenizer,
+void for_each_line(const EncodedTexts& texts, const datasets::LanguageTokenizer& tokenizer,
                    const std::function<void(const std::string&)>& visit) {
   constexpr size_t kShown = 64 << 10;
   constexpr int64_t kAtOnce = 1 << 16;
-  const std::optional<int64_t> mark = tokenizer.id(kEndOfText);
+  const std::optional<int64_t> mark = tokenizer.boundary();
   std::string line;
   auto end_line = [&] {
     if (line.ends_with('\r')) line.pop_back();
@@ -252,7 +252,7 @@ void for_each_line(const EncodedTexts& texts, const datasets::ByteBpe& tokenizer
       const std::vector<int64_t> ids = texts.ids.read(at, std::min(kAtOnce, end - at));
       at += std::ssize(ids);
       std::span<const int64_t> rest = ids;
-      while (mark) {  // <|endoftext|> ends documents
+      while (mark) {  // ends documents
         const auto found =
             static_cast<size_t>(std::find(rest.begin(), rest.end(), *mark) - rest.begin());
         if (found == rest.size()) break;
@@ -266,7 +266,7 @@ void for_each_line(const EncodedTexts& texts, const datasets::ByteBpe& tokenizer
   }
 }
 
-Corpus encode_corpus(const Texts& texts, const datasets::ByteBpe& tokenizer,
+Corpus encode_corpus(const Texts& texts, const datasets::LanguageTokenizer& tokenizer,
                      const std::string& folder) {
   int64_t all = 0, done = 0;
   for (const std::vector<TextPart>* parts : {&texts.train, &texts.valid})
@@ -297,7 +297,7 @@ Corpus encode_corpus(const Texts& texts, const datasets::ByteBpe& tokenizer,
 }
 
 std::optional<Corpus> open_corpus(const TrainConfig& c, const std::string& path,
-                                  const datasets::ByteBpe& tokenizer) {
+                                  const datasets::LanguageTokenizer& tokenizer) {
   if (!std::filesystem::exists(path)) return std::nullopt;
   Corpus corpus;
   corpus.tokenizer = tokenizer;

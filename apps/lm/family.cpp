@@ -10,32 +10,18 @@
 #include "tern/apps/common/training/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
+#include "tern/core/base/reading.h"
 #include "tern/models/gmlp_text.h"
+#include "tern/nn/unfilled.h"
 
 namespace tern::apps::lm {
 namespace {
 
-models::GptOptions gpt(const ModelConfig& c) {
-  models::GptOptions o = c.model == "llama" ? models::llama_form() : models::GptOptions{};
-  o.vocab = c.vocab;
-  o.context = c.context;
-  o.dim = c.dim;
-  o.layers = c.layers;
-  o.heads = c.heads;
-  o.kv_heads = c.kv_heads;
-  o.ffn_dim = c.ffn;
-  o.dropout = c.dropout;
-  o.tie_head = c.tie;
-  o.bias = c.bias ? nn::Bias::yes : nn::Bias::no;
-  o.eps = c.eps;
-  o.rope_base = c.rope_base;
-  o.recompute = nn::recompute_named(c.recompute);
-  return o;
+int64_t gpt_weights(const ModelConfig& c) { return models::gpt_weights(gpt_options(c)); }
+
+LanguageModel make_gpt(const ModelConfig& c, Rng& rng) {
+  return {c, models::Gpt(gpt_options(c), rng)};
 }
-
-int64_t gpt_weights(const ModelConfig& c) { return models::gpt_weights(gpt(c)); }
-
-LanguageModel make_gpt(const ModelConfig& c, Rng& rng) { return {c, models::Gpt(gpt(c), rng)}; }
 
 models::GmlpTextOptions gmlp(const ModelConfig& c) {
   return {.vocab = c.vocab,
@@ -103,6 +89,49 @@ bool has_size(const std::string& name, const std::string& flag) {
   });
 }
 
+models::GptOptions gpt_options(const ModelConfig& c) {
+  models::GptOptions o;
+  if (c.published.empty()) {
+    o = c.model == "llama" ? models::llama_form() : models::GptOptions{};
+    o.vocab = c.vocab;
+    o.dim = c.dim;
+    o.layers = c.layers;
+    o.heads = c.heads;
+    o.kv_heads = c.kv_heads;
+    o.ffn_dim = c.ffn;
+    o.tie_head = c.tie;
+    o.bias = c.bias ? nn::Bias::yes : nn::Bias::no;
+    o.eps = c.eps;
+    o.rope_base = c.rope_base;
+  } else {
+    o = pretrained::read_gpt_config(c.published).options;
+  }
+  if (c.published.empty() || c.dropout != o.dropout) {
+    o.dropout = c.dropout;
+    o.embed_dropout = o.attention_dropout = {};
+  }
+  o.context = c.context;
+  o.recompute = nn::recompute_named(c.recompute);
+  return o;
+}
+
+ModelConfig sizes_of(const pretrained::GptFiles& files) {
+  const models::GptOptions& o = files.config.options;
+  ModelConfig c;
+  c.model = o.names == models::GptNames::gpt2 ? "gpt" : "llama";
+  c.vocab = o.vocab;
+  c.context = o.context;
+  c.dim = o.dim;
+  c.layers = o.layers;
+  c.heads = o.heads;
+  c.kv_heads = o.kv_heads;
+  c.ffn = o.ffn_dim;
+  c.dropout = o.dropout;
+  c.tie = o.tie_head;
+  c.published = files.config_json;
+  return c;
+}
+
 LanguageModel make_model(const ModelConfig& config, uint64_t seed) {
   Rng rng(seed);
   return find_family(config.model).make(config, rng);
@@ -114,21 +143,56 @@ LanguageModel make_model(const TrainConfig& config) {
   return make_model(sizes, config.seed);
 }
 
-LanguageModel load_model(const ModelConfig& config, const std::string& path) {
-  const int64_t bytes = safetensors_bytes(path);
+namespace {
+
+/// IoError if the configuration has a size out of bounds, or more weights than the file can hold.
+void check_holds(const ModelConfig& config, const std::string& path) {
   check_sizes(config);
   const int64_t weights = find_family(config.model).weights(config);
+  if (pretrained::is_gguf(path)) return;
+  const int64_t bytes = safetensors_bytes(path);
   check_io(weights <= bytes / 2,
            "{}: a {} of these sizes has {} weights, more than {} bytes can hold", path,
            config.model, weights, bytes);
-  LanguageModel model = make_model(config, 0);
+}
+
+}  // namespace
+
+LanguageModel load_model(const ModelConfig& config, const std::string& path) {
+  check_holds(config, path);
+  LanguageModel model = nn::unfilled([&] { return make_model(config, 0); });
   model.load(path);
   check_finite_weights(path, nn::named_parameters(model));
   nn::set_training(model, false);
   return model;
 }
 
+LanguageModel load_packed(const ModelConfig& config, const std::string& path, PackedType type) {
+  check_holds(config, path);
+  const auto read = pretrained::read_by_layer(path);
+  return reading(path, [&] {
+    return LanguageModel(config, decoding::PackedGpt(gpt_options(config), type, [&](int64_t layer) {
+                           NamedTensors weights = read(layer);
+                           check_finite_weights(path, weights);
+                           return weights;
+                         }));
+  });
+}
+
+PackedType packed_type() {
+  return matmul_precision() == MatmulPrecision::bf16 ? PackedType::bf16 : PackedType::f32;
+}
+
 namespace {
+
+/// A module without weights.
+struct Nothing {
+  static void fields(auto&, auto&&) {}
+};
+Nothing& nothing() {
+  static Nothing none;
+  return none;
+}
 
 /// Steps texts without a cache: the model reads the whole text again for each new token.
 class WholeTexts final : public decoding::TextStepper {
@@ -164,6 +228,17 @@ class WholeTexts final : public decoding::TextStepper {
 
 }  // namespace
 
+LanguageModel::LanguageModel(const ModelConfig& config, decoding::PackedGpt packed)
+    : config_(config),
+      module_(nothing()),
+      packed_(std::make_shared<decoding::PackedGpt>(std::move(packed))) {
+  forward_ = [weights = packed_](const Tensor& tokens) { return (*weights)(tokens); };
+  loss_ = [weights = packed_](const Tensor& tokens, const Tensor& labels) {
+    return cross_entropy(flatten((*weights)(tokens), 0, 1), flatten(labels));
+  };
+  load_ = [](const std::string& path) { fail(path + ": packed weights cannot be replaced"); };
+}
+
 std::unique_ptr<decoding::TextStepper> LanguageModel::texts() const {
   if (packed_) return packed_->texts();
   return std::make_unique<WholeTexts>(*this);
@@ -175,8 +250,7 @@ void LanguageModel::pack(PackedType type, bool keep) {
 }
 
 void LanguageModel::pack_if_possible(bool keep) {
-  const bool bf16 = matmul_precision() == MatmulPrecision::bf16;
-  if (can_pack()) pack(bf16 ? PackedType::bf16 : PackedType::f32, keep);
+  if (can_pack()) pack(packed_type(), keep);
 }
 
 }  // namespace tern::apps::lm

@@ -14,6 +14,7 @@
 #include "tern/models/gpt.h"
 #include "tern/models/heatmaps.h"
 #include "tern/nn/module_ref.h"
+#include "tern/pretrained/pretrained_gpt.h"
 
 namespace tern::apps::lm {
 
@@ -28,6 +29,9 @@ class LanguageModel {
   template <class M>
   LanguageModel(const ModelConfig& config, M model)
       : LanguageModel(config, std::make_shared<M>(std::move(model))) {}
+
+  /// A model that has only packed weights.
+  LanguageModel(const ModelConfig& config, decoding::PackedGpt packed);
 
   const ModelConfig& config() const { return config_; }
   Tensor operator()(const Tensor& tokens) const { return forward_(tokens); }
@@ -87,10 +91,22 @@ const Family& find_family(const std::string& name);
 /// Whether models of that name, including bert, have the size that this flag sets.
 bool has_size(const std::string& name, const std::string& flag);
 
+/// The options of a gpt or llama.
+models::GptOptions gpt_options(const ModelConfig& config);
+/// The sizes of a published model.
+ModelConfig sizes_of(const pretrained::GptFiles& files);
+
 /// A model with random weights from `seed`.
 LanguageModel make_model(const ModelConfig& config, uint64_t seed);
 /// The same with the configuration's sizes, recomputation and seed.
 LanguageModel make_model(const TrainConfig& config);
+
+/// A gpt or llama with packed weights, of which memory never holds more than one layer unpacked.
+/// IoError as load_model().
+LanguageModel load_packed(const ModelConfig& config, const std::string& weights_path,
+                          PackedType type);
+/// The type that weights are packed with for the current precision of products.
+PackedType packed_type();
 
 /// A model with the weights of a file, in evaluation mode. IoError if they do not fit. If the file
 /// is too short for the sizes, it is refused before anything is allocated.
@@ -107,8 +123,8 @@ LanguageModel::LanguageModel(const ModelConfig& config, std::shared_ptr<M> model
           return cross_entropy(flatten((*model)(tokens), 0, 1), flatten(labels));
       }),
       load_([model](const std::string& path) {
-        if constexpr (requires { models::load_gpt_weights(path, *model); })
-          models::load_gpt_weights(path, *model);
+        if constexpr (requires { pretrained::load_weights(path, *model); })
+          pretrained::load_weights(path, *model);
         else
           nn::load_weights(path, *model);
       }),

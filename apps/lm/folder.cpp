@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "tern/apps/common/training/folder.h"
 #include "tern/apps/common/training/train_program.h"
@@ -13,28 +14,43 @@
 #include "tern/core/base/reading.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/data/text/lines/lines.h"
+#include "tern/models/bert_config.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::lm {
-namespace {
 
-/// Calls parse(text of the file, unknown). Prints a message about members that tern does not know.
-template <class Parse>
-auto parsed(const std::string& path, Parse parse) {
-  const std::string text = datasets::read_text(path, {.max_bytes = 1 << 24});
-  Unknown unknown;
-  auto result = reading(path, [&] { return parse(text, &unknown); });
+void say_unknown(const std::string& path, const Unknown& unknown) {
   if (!unknown.empty())
     training::say(fmt::format("{}: tern does not know {}; if {} what the model computes, the "
                               "results are wrong",
                               path, fmt::join(unknown, ", "),
                               unknown.size() == 1 ? "it changes" : "they change"),
                   stderr);
+}
+
+namespace {
+
+/// Calls parse(text of the file, unknown).
+template <class Parse>
+auto parsed(const std::string& path, Parse parse) {
+  const std::string text = datasets::read_text(path, {.max_bytes = 1 << 24});
+  Unknown unknown;
+  auto result = reading(path, [&] { return parse(text, &unknown); });
+  say_unknown(path, unknown);
   return result;
+}
+
+pretrained::GptFiles open_published(const ModelFiles& files) {
+  pretrained::GptFiles published = pretrained::open_gpt(files.folder);
+  say_unknown(pretrained::is_gguf(files.folder) ? files.folder : files.foreign_config(),
+              published.config.unknown);
+  check_sizes(sizes_of(published));
+  return published;
 }
 
 /// Whether the folder has lm.json. Error if it has neither lm.json nor config.json.
 bool is_ours(const ModelFiles& files) {
+  if (pretrained::is_gguf(files.folder)) return false;
   check_folder(files.folder, files.folder);
   if (std::filesystem::exists(files.config())) return true;
   check_io(std::filesystem::exists(files.foreign_config()),
@@ -44,11 +60,34 @@ bool is_ours(const ModelFiles& files) {
   return false;
 }
 
-/// IoError if the vocabulary is larger than the embedding table. The table may be larger: some are
-/// padded to a round number.
+/// IoError if the vocabulary is larger than the embedding table.
 void check_known(const std::string& path, int64_t tokens, const char* what, int64_t known) {
   check_io(tokens <= known, "{}: there are {} {}, but the model knows {}", path, tokens, what,
            known);
+}
+
+/// config.json, if transformers has the family, and what AutoTokenizer needs beside tokenizer.json.
+void save_own_config(const ModelFiles& files, const ModelConfig& sizes,
+                     const datasets::LanguageTokenizer& tokenizer) {
+  const bool gpt = sizes.model == "gpt" || sizes.model == "llama";
+  const auto config =
+      gpt ? pretrained::write_gpt_config(gpt_options(sizes), tokenizer.boundary()) : std::nullopt;
+  if (!config) return;
+  write_file_atomically(files.foreign_config(), *config);
+  nlohmann::json j = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                      {"model_max_length", sizes.context}};
+  if (tokenizer.boundary()) j["bos_token"] = j["eos_token"] = kEndOfText;
+  write_file_atomically(files.tokenizer_config(), j.dump(2) + "\n");
+}
+
+/// The files beside the weights of the published model that a run starts from.
+void copy_published(const TrainConfig& config, const std::string& folder) {
+  namespace fs = std::filesystem;
+  write_file_atomically(folder + "/config.json", config.model.published);
+  for (const std::string name : {"generation_config.json", "tokenizer_config.json",
+                                 "special_tokens_map.json", "chat_template.jinja"})
+    if (const std::string path = config.from + "/" + name; fs::exists(path))
+      write_file_atomically(folder + "/" + name, datasets::read_text(path, {.max_bytes = 1 << 24}));
 }
 
 }  // namespace
@@ -70,12 +109,11 @@ models::BertOptions bert_sizes(const TrainConfig& c, int64_t pad) {
 }
 
 void save_description(const ModelFiles& files, const TrainConfig& config, const Corpus& corpus) {
-  const datasets::ByteBpe& tokenizer = corpus.tokenizer;
   std::filesystem::remove(files.config());
-  tokenizer.save(files.vocabulary(), files.merges());
+  corpus.tokenizer.save(files.folder);
   corpus.file.keep(files.tokens());
-  if (const auto foreign = sizes_to_transformers(config.model, tokenizer.id(kEndOfText)))
-    write_file_atomically(files.foreign_config(), *foreign);
+  if (config.model.published.empty()) return save_own_config(files, config.model, corpus.tokenizer);
+  copy_published(config, files.folder);
 }
 
 void save_description(const ModelFiles& files, const TrainConfig& c, const BertCorpus& corpus) {
@@ -85,7 +123,7 @@ void save_description(const ModelFiles& files, const TrainConfig& c, const BertC
   write_file_atomically(files.tokenizer_config(),
                         pieces_to_transformers(pieces.options(), c.model.context));
   write_file_atomically(files.foreign_config(),
-                        bert_to_transformers(bert_sizes(c, pieces.pad_id())));
+                        models::bert_options_to_json(bert_sizes(c, pieces.pad_id())));
 }
 
 TrainConfig load_config(const ModelFiles& files) {
@@ -94,8 +132,12 @@ TrainConfig load_config(const ModelFiles& files) {
   return c;
 }
 
-datasets::ByteBpe load_tokenizer(const ModelFiles& files) {
-  return datasets::ByteBpe::load(files.vocabulary(), files.merges());
+datasets::LanguageTokenizer load_tokenizer(const ModelFiles& files) {
+  if (pretrained::is_gguf(files.folder)) return open_published(files).tokenizer;
+  // A tokenizer that lm learned never finds its special tokens in a text.
+  if (std::filesystem::exists(files.config()) && load_config(files).model.published.empty())
+    return datasets::ByteBpe::load(files.vocabulary(), files.merges());
+  return datasets::LanguageTokenizer::load(files.folder);
 }
 
 datasets::WordPiece load_pieces(const ModelFiles& files) {
@@ -106,40 +148,66 @@ datasets::WordPiece load_pieces(const ModelFiles& files) {
 }
 
 ModelConfig load_sizes(const ModelFiles& files) {
-  return is_ours(files) ? load_config(files).model
-                        : parsed(files.foreign_config(), sizes_from_transformers);
+  return is_ours(files) ? load_config(files).model : sizes_of(open_published(files));
 }
 
 bool is_bert_folder(const std::string& folder) {
   const ModelFiles files{folder};
+  if (pretrained::is_gguf(folder)) return false;
   return kBert == (is_ours(files)
                        ? load_config(files).model.model
                        : parsed(files.foreign_config(), [](const std::string& text, Unknown*) {
-                           return transformers_model(text);
+                           return pretrained::model_type(text);
                          }));
 }
 
-LoadedModel load_folder(const std::string& folder) {
+namespace {
+
+/// `load` makes the model from sizes and the file of weights.
+template <class Load>
+LoadedModel load_language_model(const std::string& folder, Load load) {
   const ModelFiles files{folder};
-  check_first_epoch_over(files.weights());
-  const ModelConfig sizes = load_sizes(files);
+  if (std::filesystem::is_directory(folder)) check_first_epoch_over(files.weights());
+  if (!is_ours(files)) {
+    pretrained::GptFiles published = open_published(files);
+    return {std::move(published.tokenizer),
+            load(sizes_of(published), pretrained::weights_path(folder)), std::move(published.chat)};
+  }
+  const ModelConfig sizes = load_config(files).model;
   check_io(sizes.model != kBert, "{}: a {} does not continue texts; it fills gaps: lm fill", folder,
            sizes.model);
-  datasets::ByteBpe tokenizer = load_tokenizer(files);
+  if (!sizes.published.empty()) {
+    pretrained::GptFiles published = pretrained::open_gpt(folder, sizes.published);
+    return {std::move(published.tokenizer), load(sizes, files.weights()),
+            std::move(published.chat)};
+  }
+  datasets::LanguageTokenizer tokenizer = load_tokenizer(files);
   check_known(files.vocabulary(), tokenizer.size(), "tokens", sizes.vocab);
-  return {std::move(tokenizer), load_model(sizes, files.weights())};
+  return {std::move(tokenizer), load(sizes, files.weights())};
+}
+
+}  // namespace
+
+LoadedModel load_folder(const std::string& folder) {
+  return load_language_model(folder, load_model);
+}
+
+LoadedModel load_folder_packed(const std::string& folder, PackedType type) {
+  return load_language_model(folder, [&](const ModelConfig& sizes, const std::string& weights) {
+    const bool can_pack = sizes.model == "gpt" || sizes.model == "llama";
+    return can_pack ? load_packed(sizes, weights, type) : load_model(sizes, weights);
+  });
 }
 
 LoadedBert load_bert_folder(const std::string& folder) {
   const ModelFiles files{folder};
   check_first_epoch_over(files.weights());
   check_io(is_bert_folder(folder), "{}: this is not a BERT; lm fill needs one", folder);
-  const models::BertOptions rest = parsed(files.foreign_config(), bert_from_transformers);
   datasets::WordPiece pieces = load_pieces(files);
-  models::Bert model = reading(files.foreign_config(), [&] {  // error: heads must divide channels
-    Rng rng(0);
-    return models::load_bert(files.weights(), rng, rest);
-  });
+  Rng rng(0);
+  models::BertFileReport report;
+  models::Bert model = models::load_bert(files.weights(), rng, {.heads = 0}, &report);
+  say_unknown(files.foreign_config(), report.unknown);
   check_finite_weights(files.weights(), nn::named_parameters(model));
   check_known(files.pieces(), pieces.size(), "pieces", model.options.vocab);
   nn::set_training(model, false);

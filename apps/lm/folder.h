@@ -2,21 +2,24 @@
 // BERT vocab.txt and tokenizer_config.json) and config.json have the formats of transformers, which
 // can load the folder. lm.json has lm's own configuration. tokens.bin has the ids of the text; a
 // resumed run reads them instead of the text, and makes the file anew if it was removed. (A BERT
-// has no tokens.bin.) lm also reads folders of transformers' GPT2LMHeadModel, LlamaForCausalLM,
-// BertForPreTraining and BertForMaskedLM.
+// has no tokens.bin.) lm also reads published models: pretrained/pretrained_gpt.h, and folders of
+// transformers' BertForPreTraining and BertForMaskedLM, with model.safetensors or
+// pytorch_model.bin.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/family.h"
+#include "tern/core/io/tensor_file.h"
 #include "tern/models/bert.h"
 
 namespace tern::apps::lm {
 
 struct ModelFiles {
   std::string folder;
-  std::string weights() const { return folder + "/model.safetensors"; }
+  std::string weights() const { return find_weights(folder); }
   std::string config() const { return folder + "/lm.json"; }
   std::string foreign_config() const { return folder + "/config.json"; }
   std::string vocabulary() const { return folder + "/vocab.json"; }
@@ -36,7 +39,7 @@ void save_description(const ModelFiles& files, const TrainConfig& config, const 
 
 /// Reads lm.json. IoError if it is missing or damaged.
 TrainConfig load_config(const ModelFiles& files);
-datasets::ByteBpe load_tokenizer(const ModelFiles& files);
+datasets::LanguageTokenizer load_tokenizer(const ModelFiles& files);
 /// Reads vocab.txt. tokenizer_config.json says whether it is cased; without that file it is lower
 /// case.
 datasets::WordPiece load_pieces(const ModelFiles& files);
@@ -44,17 +47,22 @@ datasets::WordPiece load_pieces(const ModelFiles& files);
 ModelConfig load_sizes(const ModelFiles& files);
 
 struct LoadedModel {
-  datasets::ByteBpe tokenizer;
+  datasets::LanguageTokenizer tokenizer;
   LanguageModel model;  ///< in evaluation mode
+  pretrained::ChatTexts chat = {};
 };
 struct LoadedBert {
   datasets::WordPiece pieces;
   models::Bert model;  ///< in evaluation mode
 };
-/// Load a model folder. IoError names the part that is missing or does not fit, or says that the
-/// folder holds the other kind of model.
+/// Load a model folder; the first one also a GGUF file. IoError names the part that is missing or
+/// does not fit, or says that the folder holds the other kind of model.
 LoadedModel load_folder(const std::string& folder);
+/// The same with packed weights, if the model can be packed (LanguageModel::can_pack).
+LoadedModel load_folder_packed(const std::string& folder, PackedType type);
 LoadedBert load_bert_folder(const std::string& folder);
+/// Prints a message about members of a file that tern does not know, if there are any.
+void say_unknown(const std::string& path, const std::vector<std::string>& unknown);
 /// Whether lm.json or config.json describes a bert. IoError if neither is there.
 bool is_bert_folder(const std::string& folder);
 

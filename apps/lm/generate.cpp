@@ -116,11 +116,10 @@ class Writer final : public decoding::Stepper {
 /// Collects the generated texts, and shows them in order.
 class Shown {
  public:
-  Shown(std::vector<Generated> texts, const datasets::ByteBpe& tokenizer,
+  Shown(std::vector<Generated> texts, const datasets::LanguageTokenizer& tokenizer,
         const GenerateOptions& options, const TextStream& stream,
         const std::function<bool(int64_t, std::string_view)>& show)
       : tokenizer_(tokenizer),
-        end_(tokenizer.id(kEndOfText)),
         most_(options.max_tokens),
         show_(show),
         texts_(std::move(texts)),
@@ -130,7 +129,7 @@ class Shown {
 
   /// Adds a token to a text. Returns false at the end of the text.
   bool add(int64_t text, int64_t token) {
-    const bool end = token == end_;
+    const bool end = tokenizer_.is_end(token);
     if (!end) {
       ++texts_[text].tokens;
       put(text, streams_[text].add(tokenizer_.decode(std::span(&token, 1))));
@@ -163,8 +162,7 @@ class Shown {
     throw Interrupted();
   }
 
-  const datasets::ByteBpe& tokenizer_;
-  std::optional<int64_t> end_;
+  const datasets::LanguageTokenizer& tokenizer_;
   int64_t most_;
   const std::function<bool(int64_t, std::string_view)>& show_;
   std::vector<Generated> texts_;
@@ -175,24 +173,25 @@ class Shown {
 };
 
 /// Ids of the model that the tokenizer does not have.
-std::vector<int64_t> unknown_ids(const LanguageModel& model, const datasets::ByteBpe& tokenizer) {
+std::vector<int64_t> unknown_ids(const LanguageModel& model,
+                                 const datasets::LanguageTokenizer& tokenizer) {
   std::vector<int64_t> out;
   for (int64_t id = 0; id < model.config().vocab; ++id)
     if (!tokenizer.has(id)) out.push_back(id);
   return out;
 }
 
-/// The tokens, or <|endoftext|> if there are none.
-std::vector<int64_t> or_end(std::vector<int64_t> tokens, const datasets::ByteBpe& tokenizer) {
+/// The tokens, or the boundary of documents if there are none.
+std::vector<int64_t> or_boundary(std::vector<int64_t> tokens,
+                                 const datasets::LanguageTokenizer& tokenizer) {
   if (!tokens.empty()) return tokens;
-  const std::optional<int64_t> end = tokenizer.id(kEndOfText);
-  check(end.has_value(), "the prompt is empty, and the tokenizer has no {} to begin with",
-        kEndOfText);
-  return {*end};
+  check(tokenizer.boundary().has_value(),
+        "the prompt is empty, and the tokenizer has no token to begin with");
+  return {*tokenizer.boundary()};
 }
 
 decoding::SampleOptions sample_options(const LanguageModel& model,
-                                       const datasets::ByteBpe& tokenizer,
+                                       const datasets::LanguageTokenizer& tokenizer,
                                        const GenerateOptions& o) {
   return {.temperature = o.temperature,
           .top_k = o.top_k,
@@ -200,7 +199,6 @@ decoding::SampleOptions sample_options(const LanguageModel& model,
           .min_p = o.min_p,
           .repetition_penalty = o.repetition_penalty,
           .repetition_window = o.repetition_window,
-          .end = tokenizer.id(kEndOfText).value_or(-1),
           .max_length = o.max_tokens,
           .forbid = unknown_ids(model, tokenizer)};
 }
@@ -252,7 +250,7 @@ std::string TextStream::finish() {
   return take_text(true);
 }
 
-Generated generate(const LanguageModel& model, const datasets::ByteBpe& tokenizer,
+Generated generate(const LanguageModel& model, const datasets::LanguageTokenizer& tokenizer,
                    const std::string& prompt, const GenerateOptions& o,
                    const std::function<bool(std::string_view)>& show) {
   std::function<bool(int64_t, std::string_view)> one;
@@ -261,7 +259,7 @@ Generated generate(const LanguageModel& model, const datasets::ByteBpe& tokenize
 }
 
 std::vector<Generated> generate_all(
-    const LanguageModel& model, const datasets::ByteBpe& tokenizer,
+    const LanguageModel& model, const datasets::LanguageTokenizer& tokenizer,
     std::span<const std::string> prompts, const GenerateOptions& o,
     const std::function<bool(int64_t text, std::string_view)>& show) {
   // Twice as many slots give a fifth more tokens per second, but take twice the memory.
@@ -271,7 +269,7 @@ std::vector<Generated> generate_all(
   std::vector<int64_t> begin;
   std::vector<Generated> texts;
   for (const std::string& prompt : prompts) {
-    std::vector<int64_t> tokens = or_end(tokenizer.encode(prompt), tokenizer);
+    std::vector<int64_t> tokens = or_boundary(tokenizer.encode_prompt(prompt), tokenizer);
     const int64_t last = tokens.back(), unread = std::ssize(tokens) - model.config().context;
     tokens.pop_back();
     known.insert(known.end(), static_cast<size_t>(o.samples), tokens);
@@ -295,60 +293,82 @@ std::vector<Generated> generate_all(
 }
 
 struct Chat::State {
-  State(const LanguageModel& model, const datasets::ByteBpe& t, const GenerateOptions& o)
-      : tokenizer(t),
-        options(o),
-        sampling(sample_options(model, t, o)),
-        rng(o.seed),
-        writer(model, std::vector<std::vector<int64_t>>(1)) {
-    NoGradGuard no_grad;
-    writer.begin(std::vector<int64_t>{0});
+  State(const LanguageModel& m, const datasets::LanguageTokenizer& t, const GenerateOptions& o)
+      : model(m), tokenizer(t), options(o), sampling(sample_options(m, t, o)), rng(o.seed) {
+    begin_anew();
   }
+  void begin_anew() {
+    NoGradGuard no_grad;
+    writer.emplace(model, std::vector<std::vector<int64_t>>(1));
+    writer->begin(std::vector<int64_t>{0});
+  }
+  /// Reads the tokens, the last of which is the first step's, and continues them.
+  Generated write(std::vector<int64_t> tokens, TextStream stream,
+                  const std::function<bool(std::string_view)>& show);
 
-  const datasets::ByteBpe& tokenizer;
+  const LanguageModel& model;
+  const datasets::LanguageTokenizer tokenizer;  // a copy: a ByteBpe would become a temporary
   GenerateOptions options;
   decoding::SampleOptions sampling;
   Rng rng;
-  Writer writer;
+  std::optional<Writer> writer;
   std::vector<int64_t> unread;  // the last tokens of the text, which the model has not read yet
   bool cut_off = false;         // whether the last answer was cut off
 };
 
-Chat::Chat(const LanguageModel& model, const datasets::ByteBpe& tokenizer, const GenerateOptions& o)
+Chat::Chat(const LanguageModel& model, const datasets::LanguageTokenizer& tokenizer,
+           const GenerateOptions& o)
     : state_(std::make_unique<State>(model, tokenizer, o)) {}
 Chat::~Chat() = default;
 
-bool Chat::forgot() const { return state_->writer.forgot(); }
+bool Chat::forgot() const { return state_->writer->forgot(); }
 
 void Chat::begin_with(const std::string& text) {
   const std::vector<int64_t> tokens = state_->tokenizer.encode(text);
   state_->unread.insert(state_->unread.end(), tokens.begin(), tokens.end());
 }
 
-Generated Chat::answer(const std::string& line, const std::function<bool(std::string_view)>& show) {
+Generated Chat::State::write(std::vector<int64_t> tokens, TextStream stream,
+                             const std::function<bool(std::string_view)>& show) {
   NoGradGuard no_grad;
-  State& s = *state_;
-  begin_with((s.cut_off ? "\n" : "") + line);
-  std::vector<int64_t> tokens = or_end(std::exchange(s.unread, {}), s.tokenizer);
-  s.sampling.begin = tokens.back();
+  sampling.begin = tokens.back();
   tokens.pop_back();
-  s.writer.extend(tokens);
-  if (s.options.repetition_penalty != 1) s.sampling.prompts = {s.writer.known(0)};
+  writer->extend(tokens);
+  if (options.repetition_penalty != 1) sampling.prompts = {writer->known(0)};
   std::function<bool(int64_t, std::string_view)> one;
   if (show) one = [&](int64_t, std::string_view piece) { return show(piece); };
-  Shown shown(std::vector<Generated>(1), s.tokenizer, s.options,
-              TextStream(s.options.stop, /*skip=*/true), one);
-  s.sampling.on_token = [&](int64_t, int64_t token) {
-    s.unread = {token};
+  Shown shown(std::vector<Generated>(1), tokenizer, options, stream, one);
+  sampling.on_token = [&](int64_t, int64_t token) {
+    unread = {token};
     return shown.add(0, token);
   };
   try {
-    decoding::sample(s.writer, s.sampling, s.rng);
+    decoding::sample(*writer, sampling, rng);
   } catch (const Interrupted&) {
   }
-  Generated answer = std::move(shown.texts()[0]);
+  return std::move(shown.texts()[0]);
+}
+
+Generated Chat::answer(const std::string& line, const std::function<bool(std::string_view)>& show) {
+  State& s = *state_;
+  begin_with((s.cut_off ? "\n" : "") + line);
+  Generated answer = s.write(or_boundary(std::exchange(s.unread, {}), s.tokenizer),
+                             TextStream(s.options.stop, /*skip=*/true), show);
   s.cut_off = answer.limited || answer.interrupted;
   return answer;
+}
+
+Generated Chat::reply(std::vector<int64_t> text,
+                      const std::function<bool(std::string_view)>& show) {
+  State& s = *state_;
+  check(!text.empty() && std::ssize(text) <= s.model.config().context,
+        "the text has {} tokens; the model takes 1 to {}", text.size(), s.model.config().context);
+  const std::vector<int64_t>& known = s.writer->known(0);
+  const bool goes_on = known.size() < text.size() &&
+                       std::equal(known.begin(), known.end(), text.begin()) && !forgot();
+  if (!goes_on) s.begin_anew();
+  text.erase(text.begin(), text.begin() + std::ssize(s.writer->known(0)));
+  return s.write(std::move(text), TextStream(s.options.stop), show);
 }
 
 }  // namespace tern::apps::lm

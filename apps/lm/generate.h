@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tern/apps/lm/family.h"
-#include "tern/data/text/bpe/byte_bpe.h"
+#include "tern/data/text/tokenizer/language_tokenizer.h"
 
 namespace tern::apps::lm {
 
@@ -59,11 +59,12 @@ struct Generated {
   bool interrupted = false;  ///< `show` returned false
 };
 
-/// Continues the prompt, or <|endoftext|> if the prompt is empty. That token also ends the text.
+/// Continues the prompt, or the tokenizer's boundary() if the prompt is empty. Its end tokens end
+/// the text.
 /// `show` gets the text while it is written, in pieces of valid UTF-8; returning false stops. When
 /// a text fills the model's context, it is continued from its last half. REQUIRES: the model is in
-/// evaluation mode. Error: the prompt is empty and the tokenizer has no <|endoftext|>.
-Generated generate(const LanguageModel& model, const datasets::ByteBpe& tokenizer,
+/// evaluation mode. Error: the prompt is empty and the tokenizer has no boundary().
+Generated generate(const LanguageModel& model, const datasets::LanguageTokenizer& tokenizer,
                    const std::string& prompt, const GenerateOptions& options,
                    const std::function<bool(std::string_view)>& show = {});
 
@@ -72,7 +73,7 @@ Generated generate(const LanguageModel& model, const datasets::ByteBpe& tokenize
 /// one after the other. Text i draws from random stream i of the seed. `show` gets the texts in
 /// order; when it returns false, the result is what was written so far.
 std::vector<Generated> generate_all(
-    const LanguageModel& model, const datasets::ByteBpe& tokenizer,
+    const LanguageModel& model, const datasets::LanguageTokenizer& tokenizer,
     std::span<const std::string> prompts, const GenerateOptions& options,
     const std::function<bool(int64_t text, std::string_view)>& show = {});
 
@@ -81,8 +82,8 @@ std::vector<Generated> generate_all(
 /// reads the last half of the context again, or all of the new line if that is longer.
 class Chat {
  public:
-  /// REQUIRES: model and tokenizer outlive this object; the model is in evaluation mode.
-  Chat(const LanguageModel& model, const datasets::ByteBpe& tokenizer,
+  /// REQUIRES: the model outlives this object and is in evaluation mode.
+  Chat(const LanguageModel& model, const datasets::LanguageTokenizer& tokenizer,
        const GenerateOptions& options);
   ~Chat();
   /// Puts text in front of the first line.
@@ -91,6 +92,11 @@ class Chat {
   /// stay in the text, also a stop. After an answer that was cut off, the next line begins with a
   /// line end. A stop before any other text is skipped: the model may end the user's line first.
   Generated answer(const std::string& line, const std::function<bool(std::string_view)>& show = {});
+  /// Continues a text of these tokens, which replaces the text so far. The model reads only what
+  /// follows the beginning that both have, if that is all of the text so far. Error: no tokens, or
+  /// more than the context.
+  Generated reply(std::vector<int64_t> text,
+                  const std::function<bool(std::string_view)>& show = {});
   /// Whether tokens have left the context.
   bool forgot() const;
 

@@ -47,7 +47,7 @@ std::vector<std::string> prompts(const Corpus& corpus) {
 
 /// The corpus of the run in a folder. If its file is missing, it is made anew, without a name.
 Corpus resumed_corpus(const TrainConfig& c, const ModelFiles& files) {
-  const datasets::ByteBpe tokenizer = load_tokenizer(files);
+  const datasets::LanguageTokenizer tokenizer = load_tokenizer(files);
   if (std::optional<Corpus> kept = open_corpus(c, files.tokens(), tokenizer)) return *kept;
   return encode_corpus(read_texts(c), tokenizer, files.folder);
 }
@@ -69,12 +69,8 @@ bool GptKind::encode(TrainConfig& c, const std::string& resumed, const std::stri
   ModelConfig& m = c.model;
   if (resumed.empty()) {
     const Texts texts = read_texts(c);
-    const datasets::ByteBpe tokenizer = make_tokenizer(c, texts);
-    if (!c.from.empty()) {
-      const double dropout = m.dropout;
-      m = load_sizes({c.from});
-      m.dropout = dropout;
-    } else {
+    const datasets::LanguageTokenizer tokenizer = make_tokenizer(c, texts);
+    if (c.from.empty()) {
       m.vocab = tokenizer.size();
       if (m.ffn == 0) m.ffn = find_family(m.model).ffn(m.dim);
     }
@@ -85,11 +81,11 @@ bool GptKind::encode(TrainConfig& c, const std::string& resumed, const std::stri
     corpus = resumed_corpus(c, {resumed});
   }
   const int64_t tokens = corpus.train.ids.size();
-  check(tokens > m.context,
+  const int64_t window = c.window_tokens();
+  check(tokens > window,
         "--text has {} tokens for training, too few for a window of {} (--context) and one more; "
         "give more text{}",
-        tokens, m.context,
-        c.from.empty() && tokens > 2 ? fmt::format(" or --context {}", tokens - 1) : "");
+        tokens, window, tokens > 2 ? fmt::format(" or --context {}", tokens - 1) : "");
   return corpus.valid.tokens > 0;
 }
 
@@ -108,8 +104,9 @@ std::optional<training::Metrics> GptKind::validate(const LmTraining& t) {
   Score score;
   if (t.corpus.valid.tokens > 0) {
     training::Progress bar = validation_bar(t.loop, "tokens", t.corpus.valid.tokens);
-    const auto found = score_texts(t.model, t.corpus.valid, {.batch = t.config.batch},
-                                   until_interrupted(bar), t.loop.world());
+    const auto found =
+        score_texts(t.model, t.corpus.valid, {.window = t.config.window, .batch = t.config.batch},
+                    until_interrupted(bar), t.loop.world());
     if (!found) return std::nullopt;
     score = *found;
     check_validation(t.loop, score.nats, score.loss());
@@ -151,7 +148,7 @@ std::string GptKind::data_text(const Corpus& corpus) {
 
 std::string GptKind::documents(const TrainConfig& c, const Corpus& corpus) {
   return documents_text(c, c.documents_found, corpus.train.marks + corpus.valid.marks,
-                        corpus.tokenizer.id(kEndOfText).has_value());
+                        corpus.tokenizer.boundary().has_value());
 }
 
 Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const training::Loop& loop,
@@ -165,7 +162,7 @@ Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const trainin
   if (!report.samples.empty()) {
     const std::string text = report.samples[0].prompt + report.samples[0].text;
     report.attention = explain(m.model, m.tokenizer, text);
-    std::vector<int64_t> ids = m.tokenizer.encode(text);
+    std::vector<int64_t> ids = m.tokenizer.encode_prompt(text);
     ids.resize(std::min(ids.size(), static_cast<size_t>(m.model.config().context)));
     const Tensor tokens = tensor(ids, {1, std::ssize(ids)});
     report.before = first_model<GptKind>(c, corpus).heatmaps(tokens);
@@ -184,7 +181,7 @@ Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const trainin
 std::string GptKind::describe(const LanguageModel& model) {
   const ModelConfig& m = model.config();
   std::string s = fmt::format("{}, {} weights: {} layers of {} channels", m.model,
-                              training::grouped(nn::num_parameters(model)), m.layers, m.dim);
+                              training::grouped(find_family(m.model).weights(m)), m.layers, m.dim);
   if (has_size(m.model, "--heads")) s += fmt::format(", {} heads", m.heads);
   if (m.kv_heads > 0 && m.kv_heads != m.heads) s += fmt::format(" ({} of keys)", m.kv_heads);
   if (m.attention_dim > 0) s += fmt::format(", tiny attention of {}", m.attention_dim);

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <utility>
 
 #include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/training.h"
 #include "tern/core/base/error.h"
+#include "tern/models/sentence.h"
+#include "tern/pretrained/chat_template.h"
 
 namespace tern::apps::lm {
 namespace {
@@ -23,14 +26,18 @@ void add_model(Settings& s, LmFlags& f, const char* about) {
   add_computing(s, f.config.precision, f.config.matmul, f.train.threads);
 }
 
-void add_int8(Settings& s, LmFlags& f) {
+void add_rounding(Settings& s, LmFlags& f) {
   s.toggle("int8", f.int8,
            "round the weights of a gpt or llama to 8 bits: a quarter of the memory, and faster");
+  s.toggle(
+      "int4", f.int4,
+      "round them to 4 bits: a sixth of the memory, and faster, but less exact; weights of GGUF's "
+      "Q4_0 and Q4_1 stay as they are");
 }
 
 void add_generator(Settings& s, LmFlags& f) {
-  add_model(s, f, "folder of a trained model, or of a GPT-2 or Llama from transformers");
-  add_int8(s, f);
+  add_model(s, f, "folder of a trained model or of one from transformers, or a GGUF file");
+  add_rounding(s, f);
 }
 
 void add_sampling(Settings& s, GenerateOptions& g, const char* stop) {
@@ -90,6 +97,16 @@ void add_complete_settings(Settings& s, LmFlags& f) {
                "several times");
 }
 
+void add_chat_settings(Settings& s, LmFlags& f) {
+  add_generator(s, f);
+  s.text("system", f.system, "TEXT", "what the model shall know or be, before the conversation");
+  std::vector<std::string> formats = pretrained::ChatTemplate::names();
+  formats.insert(formats.begin(), kAsModel);
+  s.word("template", f.chat_template, formats,
+         "format of a conversation; as-model: the model's own");
+  add_sampling(s, f.generate, "end an answer before this text; may be given several times");
+}
+
 void add_fill_settings(Settings& s, LmFlags& f) {
   add_model(s, f, "folder of a trained bert, or of a BERT from transformers");
   s.text("gaps", f.gaps, "TEXT", "text with gaps, such as \"the [MASK] sat\"")
@@ -101,14 +118,38 @@ void add_fill_settings(Settings& s, LmFlags& f) {
 }
 
 void add_eval_settings(Settings& s, LmFlags& f) {
-  add_model(s, f, "folder of a trained model, or of a GPT-2, Llama or BERT from transformers");
-  add_int8(s, f);
+  add_model(s, f, "folder of a trained model or of one from transformers, or a GGUF file");
+  add_rounding(s, f);
   s.texts("text", f.text, "FILE...", "files of text, plain or .gz").must_be_given();
   s.number("stride", f.stride, kAnyCount,
            "tokens from one window to the next; 0: half of the model's context");
 }
 
-void check_train(TrainConfig& c, const Given& given) {
+void add_embed_settings(Settings& s, LmFlags& f) {
+  add_model(
+      s, f,
+      "folder of sentence-transformers or of an encoder of transformers (BERT, MiniLM, RoBERTa, "
+      "DistilBERT, ELECTRA, MPNet), or of a trained bert");
+  s.texts("text", f.text, "FILE...",
+          "files with a text in each line, plain or .gz; without them: standard input");
+  std::vector<std::string> poolings = models::pooling_names();
+  poolings.insert(poolings.begin(), kAsModel);
+  s.word("pooling", f.pooling, poolings,
+         "which of the tokens' states make the vector; as-model: what the folder says, or mean");
+  s.word("normalise", f.normalise, {kAsModel, "yes", "no"},
+         "scale vectors to length 1; as-model: what the folder says, or yes");
+  s.text("out", f.out, "FILE.npy|.jsonl",
+         "write the vectors to this file instead of standard output; .npy is one array of f32");
+}
+
+void check_embed(const LmFlags& f) {
+  check(f.out.empty() || f.out.ends_with(".npy") || f.out.ends_with(".jsonl"),
+        "--out {}: the name must end in .npy or .jsonl", f.out);
+}
+
+void check_train(LmFlags& f, const Given& given) {
+  TrainConfig& c = f.config;
+  f.given = given_keys(settings_of(c), given);
   if (is_demo(c)) {
     const TrainConfig stories = story_defaults(c);
     auto unless_given = [&](const char* flag, auto& value, auto story_value) {
@@ -128,8 +169,10 @@ void check_train(TrainConfig& c, const Given& given) {
 }
 
 void check_packed(const LmFlags& f) {
-  check(!f.int8 || f.config.precision == "f32",
-        "--int8 and --precision bf16 each say what weights are rounded to: choose one");
+  check(!f.int8 || !f.int4, "--int8 and --int4 each say what weights are rounded to: choose one");
+  check((!f.int8 && !f.int4) || f.config.precision == "f32",
+        "{} and --precision bf16 each say what weights are rounded to: choose one",
+        f.int8 ? "--int8" : "--int4");
 }
 
 /// The number of prompts that are read from standard input.
@@ -145,6 +188,37 @@ void check_generate(const LmFlags& f) {
   for (const std::string& stop : f.generate.stop) check(!stop.empty(), "--stop: the text is empty");
 }
 
+Command chat_command(LmFlags& f) {
+  return {.name = "chat",
+          .about =
+              "Talks with a model that was trained for it: each line of standard input is a "
+              "turn of a conversation, which the model answers and remembers.",
+          .settings = [&f](Settings& s) { add_chat_settings(s, f); },
+          .check = [&f](const Given&) { check_generate(f); },
+          .run = [&f] { return chat_in_turns(f, standard_input(), std::cout); },
+          .examples =
+              "lm chat --model SmolLM2-135M-Instruct\n"
+              "lm chat --model model.gguf --system \"Be brief.\" --temperature 0",
+          .bare = kBareInput};
+}
+
+Command embed_command(LmFlags& f) {
+  auto run = [&f] {
+    return embed_lines(f, f.text.empty() ? standard_input() : std::cin, std::cout);
+  };
+  return {.name = "embed",
+          .about =
+              "Computes a vector for each line, as sentence-transformers does: texts of similar "
+              "meaning have similar vectors. A line of output is a list of JSON.",
+          .settings = [&f](Settings& s) { add_embed_settings(s, f); },
+          .check = [&f](const Given&) { check_embed(f); },
+          .run = run,
+          .examples =
+              "lm embed --model all-MiniLM-L6-v2 --text sentences.txt --out vectors.npy\n"
+              "lm embed --model all-MiniLM-L6-v2 < sentences.txt",
+          .bare = "--text"};
+}
+
 }  // namespace
 
 Program lm_program(LmFlags& f, int argc, char** argv) {
@@ -153,16 +227,15 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
   for (const Family& family : families())
     if (family.name == model) family.defaults(f.config.model);
   if (model == kBert) f.config.model.eps = 1e-12;
-  Command train =
-      train_command(f.train, f.config,
-                    {.name = "train",
-                     .about = "Trains a model in a new folder, or resumes a run.",
-                     .settings = [&f](Settings& s) { settings(s, f.config); },
-                     .check = [&f](const Given& given) { check_train(f.config, given); }});
+  Command train = train_command(f.train, f.config,
+                                {.name = "train",
+                                 .about = "Trains a model in a new folder, or resumes a run.",
+                                 .settings = [&f](Settings& s) { settings(s, f.config); },
+                                 .check = [&f](const Given& given) { check_train(f, given); }});
   train.examples =
       "lm train --text book.txt --out runs/book\n"
       "lm train --resume runs/book\n"
-      "lm train --from gpt2 --text book.txt --lr 1e-4 --epochs 2";
+      "lm train --from SmolLM2-135M --text book.txt --context 512 --epochs 2";
   train.bare = "--text";
   train.run = [&f] { return train_lm(f); };
   Command generate{
@@ -179,7 +252,7 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
   Command lines{.name = "complete",
                 .about =
                     "Completes each line of standard input as a text would go on, and remembers "
-                    "the lines before. It holds no dialogue.",
+                    "the lines before. To talk with a model, use lm chat.",
                 .settings = [&f](Settings& s) { add_complete_settings(s, f); },
                 .check = [&f](const Given&) { check_generate(f); },
                 .run = [&f] { return complete_lines(f, standard_input(), std::cout); },
@@ -199,8 +272,24 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
                .run = [&f] { return evaluate_model(f); },
                .examples = "lm eval --model runs/book --text other.txt",
                .bare = "--text"};
-  return {"lm", kAbout, {train, generate, lines, fill, eval}};
+  return {"lm", kAbout, {train, generate, chat_command(f), lines, fill, embed_command(f), eval}};
 }
+
+namespace {
+
+/// Takes sizes and dropout from the model that --from names, unless flags gave them, and the rate
+/// and window of fine-tuning.
+void take_from(const LmFlags& f, TrainConfig& c) {
+  const auto given = [&](const char* key) { return std::ranges::count(f.given, key) > 0; };
+  const ModelConfig asked = std::exchange(c.model, load_sizes({c.from}));
+  if (given("model.dropout")) c.model.dropout = asked.dropout;
+  if (!given("lr")) c.lr = kFineTuneRate;
+  c.window = given("model.context") ? asked.context : std::min(c.model.context, kFineTuneWindow);
+  check(c.window <= c.model.context, "--context {} is above the model's context of {}", c.window,
+        c.model.context);
+}
+
+}  // namespace
 
 int train_lm(const LmFlags& f) {
   TrainConfig c = f.config;
@@ -209,7 +298,10 @@ int train_lm(const LmFlags& f) {
     for (std::string* path : {&c.tokenizer, &c.from}) make_absolute(*path);
     for (std::vector<std::string>* list : {&c.text, &c.valid})
       for (std::string& path : *list) make_absolute(path);
-    if (!c.from.empty() && is_bert_folder(c.from)) c.model.model = kBert;
+    if (!c.from.empty() && is_bert_folder(c.from))
+      c.model.model = kBert;
+    else if (!c.from.empty())
+      take_from(f, c);
   } else if (std::filesystem::exists(resumed.config())) {
     c.model.model = load_config(resumed).model.model;
   }

@@ -53,10 +53,10 @@ AttentionSentence self_attention(const std::string& text, const std::vector<Tens
   return s;
 }
 
-AttentionSentence explain(const LanguageModel& model, const datasets::ByteBpe& tokenizer,
+AttentionSentence explain(const LanguageModel& model, const datasets::LanguageTokenizer& tokenizer,
                           const std::string& text) {
   NoGradGuard no_grad;
-  std::vector<int64_t> ids = tokenizer.encode(text);
+  std::vector<int64_t> ids = tokenizer.encode_prompt(text);
   ids.resize(std::min({ids.size(), kMostShown, static_cast<size_t>(model.config().context)}));
   std::vector<std::string> tokens;
   for (int64_t id : ids) tokens.push_back(tokenizer.decode(std::span(&id, 1)));

@@ -8,7 +8,7 @@
 #include "tern/apps/common/pages/run_page.h"
 #include "tern/apps/lm/family.h"
 #include "tern/apps/lm/fill.h"
-#include "tern/data/text/bpe/byte_bpe.h"
+#include "tern/data/text/tokenizer/language_tokenizer.h"
 
 namespace tern::apps::lm {
 
@@ -29,7 +29,7 @@ AttentionSentence self_attention(const std::string& text, const std::vector<Tens
                                  const std::vector<std::string>& tokens);
 /// The attention of each token of the text; only of the beginning if the text is long. For a BERT
 /// the text has [CLS] and [SEP]. No groups if the model has no attention.
-AttentionSentence explain(const LanguageModel& model, const datasets::ByteBpe& tokenizer,
+AttentionSentence explain(const LanguageModel& model, const datasets::LanguageTokenizer& tokenizer,
                           const std::string& text);
 AttentionSentence explain(const LoadedBert& bert, const std::string& text);
 

@@ -46,7 +46,7 @@ template <class K>
 typename K::Model first_model(const TrainConfig& c, const typename K::Corpus& corpus) {
   typename K::Model model = K::draw(c, corpus);
   if (c.from.empty()) return model;
-  const std::string path = ModelFiles{c.from}.weights();
+  const std::string path = pretrained::weights_path(c.from);
   K::load(path, model);
   check_finite_weights(path, nn::named_parameters(model));
   return model;
@@ -135,7 +135,7 @@ class KindProgram final : public TrainingProgram {
   }
   training::Loop& make_loop(training::LoopOptions options, bool resumed) override {
     options.bar.evaluation = static_cast<double>(K::valid_tokens(corpus)) /
-                             static_cast<double>(3 * config.batch * config.model.context);
+                             static_cast<double>(3 * config.batch * config.window_tokens());
     training = std::make_unique<Training<K>>(
         config, corpus, resumed ? K::draw(config, corpus) : first_model<K>(config, corpus),
         std::move(options));

@@ -9,6 +9,7 @@
 #include "tern/apps/common/training/weights_fit.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/shape_only.h"
+#include "tern/core/io/tensor_file.h"
 
 namespace tern::apps::train_cifar {
 namespace {
@@ -106,7 +107,7 @@ void fit(models::ResNetOptions& options, const PictureForm& form) {
 
 // Reads the weights of a model. IoError for a checkpoint, and for weights that are not finite.
 SafeTensors read_weights(const std::string& path) {
-  SafeTensors file = load_safetensors(path);
+  SafeTensors file = load_tensors(path);
   check_io(!file.metadata.contains("checksum"),
            "{}: this is the checkpoint of a run, not a model's weights; these are in "
            "model.safetensors beside it",

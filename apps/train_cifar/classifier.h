@@ -56,7 +56,7 @@ const ClassifierEntry& find_classifier(const std::string& name);
 /// model in the table with the same names and shapes, apart from the number of classes. IoError if
 /// there is none.
 std::string model_of_weights(const std::string& path);
-/// Loads a safetensors file into the model. IoError if it does not fit.
+/// Loads a file of weights (load_tensors) into the model. IoError if it does not fit.
 void load_weights_of(const std::string& path, ImageClassifier& model);
 /// The same at the start of a training, with weights of tern or timm. If the file's head has
 /// another number of classes, the model keeps its own head, and the result says so; otherwise the

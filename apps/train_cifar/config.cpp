@@ -111,8 +111,8 @@ void settings(Settings& s, TrainOptions& o) {
       "pictures", [&] { add_form(s, o); }, true);
   s.group(Group::model);
   s.text("init", o.init, "DIR|FILE",
-         "weights to start from: tern's, or timm's or torchvision's of a model here; a head for "
-         "other classes is left out")
+         "weights to start from: tern's, or timm's or torchvision's of a model here (safetensors, "
+         ".pt); a head for other classes is left out")
       .says(!o.init.empty(), "weights from {}", o.init);
 }
 

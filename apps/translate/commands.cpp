@@ -42,7 +42,7 @@ std::string search_text(const SearchOptions& s) {
       s.beam > 1 ? fmt::format("beam {}, alpha {:g}", s.beam, s.alpha) : std::string("greedy");
   const bool bf16 = matmul_precision() == MatmulPrecision::bf16;
   const std::string list = s.shortlist > 0 ? fmt::format(", shortlist {}", s.shortlist) : "";
-  return how + (s.int8 ? ", int8" : bf16 ? ", bf16" : "") + list;
+  return how + (s.int8 ? ", int8" : s.int4 ? ", int4" : bf16 ? ", bf16" : "") + list;
 }
 
 // Search options for writing texts: scores are computed only for n-best lists, which show them.
@@ -145,9 +145,11 @@ int evaluate_model(const TranslateFlags& f) {
   if (!pairs.pairs->empty()) {
     const double loss = *token_loss(t.model, pairs);
     check_finite_result(training::RunFolder{f.model}.weights(), "loss of a token", loss);
-    training::say(
-        fmt::format("loss of a token {:.4f}, perplexity {:.3f}{}", loss, std::exp(loss),
-                    f.search.int8 ? " (with f32 weights: --int8 changes only the search)" : ""));
+    training::say(fmt::format("loss of a token {:.4f}, perplexity {:.3f}{}", loss, std::exp(loss),
+                              f.search.int8 ? " (with f32 weights: --int8 changes only the search)"
+                              : f.search.int4
+                                  ? " (with f32 weights: --int4 changes only the search)"
+                                  : ""));
   }
   std::vector<std::string> translations;
   double seconds = 0;

@@ -81,6 +81,8 @@ void add_search(Settings& s, SearchOptions& o) {
   s.toggle("unknown", o.unknown,
            "allow <unk> in translations; without this flag the next best word replaces it");
   s.toggle("int8", o.int8, "translate with 8-bit weights and products; for transformers");
+  s.toggle("int4", o.int4,
+           "translate with 4-bit weights: less memory, less exact; for transformers");
 }
 
 void add_shortlist(Settings& s, SearchOptions& o) {

@@ -46,7 +46,9 @@ void Search::pack(auto&& transformer) {
   const PackedType rounded =
       matmul_precision() == MatmulPrecision::bf16 ? PackedType::bf16 : PackedType::f32;
   packed_.emplace(std::forward<decltype(transformer)>(transformer),
-                  options_.int8 ? PackedType::int8 : rounded,
+                  options_.int8   ? PackedType::int8
+                  : options_.int4 ? PackedType::int4
+                                  : rounded,
                   options_.shortlist > 0 ? Shortlists::yes : Shortlists::no);
 }
 
@@ -67,10 +69,14 @@ Search::Search(TranslationModel&& model, const SearchOptions& options)
 void Search::check_options() const {
   const ModelConfig& m = model_.config();
   const bool transformer = std::holds_alternative<models::Transformer>(model_.model_);
-  check(!options_.int8 || transformer, "--int8 works only with a transformer, but the model is {}",
+  const char* flag = options_.int8 ? "--int8" : "--int4";
+  const bool rounded = options_.int8 || options_.int4;
+  check(!options_.int8 || !options_.int4,
+        "--int8 and --int4 each say what weights are rounded to: choose one");
+  check(!rounded || transformer, "{} works only with a transformer, but the model is {}", flag,
         m.model);
-  check(!options_.int8 || matmul_precision() == MatmulPrecision::f32,
-        "--int8 and --precision bf16 each say what weights are rounded to: choose one");
+  check(!rounded || matmul_precision() == MatmulPrecision::f32,
+        "{} and --precision bf16 each say what weights are rounded to: choose one", flag);
   if (options_.shortlist == 0) return;
   check(transformer, "--shortlist works only with a transformer, but the model is {}", m.model);
   check(options_.lexicon != nullptr, "--shortlist: there is no lexicon");

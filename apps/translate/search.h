@@ -20,6 +20,7 @@ struct SearchOptions {
   int64_t n_best = 1;
   bool unknown = false;  ///< allow <unk> in translations
   bool int8 = false;     ///< transformer: 8-bit weights and products
+  bool int4 = false;     ///< transformer: 4-bit weights
   /// Transformer: consider only the N best translations of each source token in the lexicon; 0: all
   /// words.
   int64_t shortlist = 0;
@@ -32,12 +33,12 @@ struct SearchOptions {
 using TranslationProgress = std::function<bool(int64_t done)>;
 
 /// Translates with a model's present weights. The constructor packs the weights of a transformer,
-/// as int8 or in the matmul_precision() of its thread.
+/// as int8, int4 or in the matmul_precision() of its thread.
 class Search {
  public:
-  /// REQUIRES: the model outlives this object and is in evaluation mode. Error: int8 or a shortlist
-  /// for a model that is no transformer, int8 with bf16, a shortlist without a lexicon for the
-  /// model's vocabularies.
+  /// REQUIRES: the model outlives this object and is in evaluation mode. Error: int8, int4 or a
+  /// shortlist for a model that is no transformer, two of int8, int4 and bf16, a shortlist without
+  /// a lexicon for the model's vocabularies.
   Search(const TranslationModel& model, const SearchOptions& options);
   /// Takes ownership of the model, and frees the weights of a transformer while packing them.
   Search(TranslationModel&& model, const SearchOptions& options);

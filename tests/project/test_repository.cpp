@@ -43,10 +43,13 @@ const Rooms kMayInclude = {
       "core/tape", "core/ops", "core/io", "core/tools"}},
     {"models", {"nn", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"decode", {"models", "nn", "core/base", "core/tensor", "core/tape", "core/ops"}},
+    {"pretrained",
+     {"models", "nn", "data/loading", "data/text", "core/base", "core/tensor", "core/tape",
+      "core/ops", "core/io"}},
     {"apps",
-     {"train", "dist", "decode", "models", "nn", "optim", "data/loading", "data/images",
-      "data/text", "data/scores", "data/tasks", "core/base", "core/tensor", "core/tape", "core/ops",
-      "core/io", "core/tools"}},
+     {"train", "dist", "pretrained", "decode", "models", "nn", "optim", "data/loading",
+      "data/images", "data/text", "data/scores", "data/tasks", "core/base", "core/tensor",
+      "core/tape", "core/ops", "core/io", "core/tools"}},
 };
 
 /// What the library of each folder links, besides the libraries of the folders that it may include.
@@ -56,8 +59,9 @@ const Rooms kMayLink = {
     {"optim", {}},
     {"data", {"ZLIB", "utf8proc", "PNG", "JPEG", "nlohmann_json"}},
     {"train", {"nlohmann_json", "ZLIB"}},
-    {"models", {}},
+    {"models", {"nlohmann_json"}},
     {"decode", {}},
+    {"pretrained", {"nlohmann_json"}},
     {"dist", {"MPI"}},
     {"apps", {"nlohmann_json", "PNG"}},
 };
@@ -204,7 +208,8 @@ bool is_internal(const std::vector<std::string>& lines) {
 /// Names of our files ("core/ops/ops.h") in a text that do not exist: the files have moved.
 Findings moved_files(const std::vector<std::string>& lines) {
   static const std::regex kFile(
-      "(^|[^a-z0-9_./-])((core|nn|optim|data|train|models|decode|dist|apps|tests|bench|docs|cmake)"
+      "(^|[^a-z0-9_./-])((core|nn|optim|data|train|models|decode|pretrained|dist|apps|tests|bench|"
+      "docs|cmake)"
       "/[a-z0-9_/]+\\.(h|cpp|cmake|md))");
   Findings findings;
   for (const std::string& line : lines)

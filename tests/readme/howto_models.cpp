@@ -131,9 +131,13 @@ Tensor quantile_loss(const Tensor& predicted, const Tensor& target, double q) {
   return mean(maximum(q * d, (q - 1) * d));
 }
 
+void load_averages(Deep& model, const std::string& path) {
+  nn::load_state_dict(model, load_torch(path, {.member = "model_ema"}).tensors);
+}
+
 void load_without_head(Deep& model, const std::string& path) {
   NamedTensors found;
-  for (const auto& [name, weight] : load_safetensors(path).tensors)
+  for (const auto& [name, weight] : load_tensors(path).tensors)
     if (!name.starts_with("head.")) found.emplace_back(name, weight);
   nn::load_state_dict(model, found, {.strict = false});  // the head stays as it was made
 }

@@ -72,6 +72,7 @@ constexpr Synonym kSynonyms[] = {
     {"workers num-workers dataloader-num-workers", "--threads"},
     {"bf16 fp16 half amp mixed-precision dtype autocast", "--precision"},
     {"quantize quantization load-in-8bit quant", "--int8"},
+    {"load-in-4bit", "--int4"},
     {"wandb report-to tb", "--tensorboard"},
     {"max-new-tokens n-predict n max-tokens num-tokens length max-len", "--max-tokens"},
     {"temp t", "--temperature"},
@@ -103,7 +104,6 @@ constexpr Synonym kCommands[] = {
     {"mask unmask fill-mask", "fill"},
     {"compare comparison diff", "report"},
     {"interactive", "complete run"},
-    {"chat", "complete", "lm completes lines and holds no dialogue"},
 };
 
 /// Synonyms of the values of flags.

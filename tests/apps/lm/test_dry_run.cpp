@@ -50,7 +50,7 @@ TEST_CASE("lm dry run: every family takes the predicted memory") {
       c.accumulate = accumulate;
       c.ema = ema;
       if (model == "gmlp" && ema > 0) c.model.attention_dim = 16;
-      const datasets::ByteBpe tokenizer = make_tokenizer(c, texts);
+      const datasets::LanguageTokenizer tokenizer = make_tokenizer(c, texts);
       c.model.vocab = tokenizer.size();
       GptProgram program(c);
       program.corpus = encode_corpus(texts, tokenizer);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
 #include "tern/core/base/error.h"
 #include "tern/tests/support/data_files.h"
@@ -45,6 +46,68 @@ TEST_CASE("lm: the folder of --from stays unchanged, cannot be --out, and is nam
     CHECK(test::contains(test::read_file(dir / "tuned/report.html"),
                          "starts from the weights of " + (dir / "base")));
   }
+}
+
+TEST_CASE(
+    "lm: a published model is tuned on windows of --context, with its dropout and a low rate") {
+  test::TempDir dir;
+  std::string text;
+  for (int i = 0; i < 30; ++i) text += "The cat sat on the mat.\nIt saw the dog.\n\n";
+  LmFlags o;
+  o.config.text = {test::write_file(dir / "text", text)};
+  o.config.vocab_size = 280;
+  o.config.model.model = "llama";
+  o.config.model.tie = o.config.model.bias = false;
+  o.config.model.context = 24;
+  o.config.model.layers = 1;
+  o.config.model.dim = 16;
+  o.config.model.dropout = 0.25;
+  o.config.epochs = 1;
+  o.config.warmup = 0;
+  o.train.out = dir / "base";
+  REQUIRE(train_lm(o) == 0);
+  std::filesystem::remove(dir / "base/lm.json");  // now it is a folder as transformers writes it
+
+  LmFlags tune = o;
+  tune.config.from = dir / "base";
+  tune.config.model = {};
+  tune.config.model.context = 8;
+  tune.given = {"model.context"};
+  tune.train.out = dir / "tuned";
+  REQUIRE(train_lm(tune) == 0);
+  const TrainConfig tuned = load_config({dir / "tuned"});
+  CHECK(tuned.window == 8);
+  CHECK(tuned.model.context == 24);
+  CHECK(tuned.model.dropout == 0.25);
+  CHECK(tuned.lr == kFineTuneRate);
+  for (const char* name : {"tokenizer.json", "config.json", "tokenizer_config.json"}) {
+    CAPTURE(name);
+    CHECK(test::read_file(dir / ("tuned/" + std::string(name))) ==
+          test::read_file(dir / ("base/" + std::string(name))));
+  }
+  const LoadedModel loaded = load_folder(dir / "tuned");
+  CHECK(loaded.model.config().context == 24);
+  CHECK(loaded.tokenizer.is_end(*loaded.tokenizer.id(kEndOfText)));
+
+  LmFlags resumed;
+  resumed.train.resume = dir / "tuned";
+  CHECK(train_lm(resumed) == 0);  // finished
+
+  tune.given = {"lr", "model.dropout"};
+  tune.config.lr = 1e-3;
+  tune.config.model.dropout = 0.5;
+  tune.train.out = dir / "other";
+  REQUIRE(train_lm(tune) == 0);
+  const TrainConfig other = load_config({dir / "other"});
+  CHECK(other.lr == 1e-3);
+  CHECK(other.model.dropout == 0.5);
+  CHECK(other.window == 24);  // the context of the model, which is below kFineTuneWindow
+
+  tune.given = {"model.context"};
+  tune.config.model.context = 25;
+  tune.train.out = dir / "wide";
+  CHECK_THROWS_WITH_AS(train_lm(tune), doctest::Contains("--context 25 is above the model's"),
+                       Error);
 }
 
 }  // namespace

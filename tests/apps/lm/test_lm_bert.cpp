@@ -15,6 +15,7 @@
 #include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/torch_archive.h"
 #include "tern/tests/train/run_checks.h"
 
 namespace tern::apps::lm::test_lm_bert {
@@ -277,7 +278,14 @@ TEST_CASE("lm bert: a folder written by transformers") {
   std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
   for (int i = 5; i < 53; ++i) vocabulary += fmt::format("w{}\n", i);
   write_file(dir / "vocab.txt", vocabulary);
-  write_file(dir / "config.json", R"({"model_type": "bert", "num_attention_heads": 3})");
+  const nlohmann::json config = {{"model_type", "bert"},
+                                 {"num_attention_heads", 3},
+                                 {"vocab_size", 53},
+                                 {"hidden_size", 12},
+                                 {"num_hidden_layers", 2},
+                                 {"intermediate_size", 20},
+                                 {"max_position_embeddings", 11}};
+  write_file(dir / "config.json", config.dump());
   const LoadedBert bert = load_bert_folder(dir.path());
   const SafeTensors want = load_safetensors(from + ".answers.safetensors");
   const auto y = bert.model(
@@ -290,6 +298,9 @@ TEST_CASE("lm bert: a folder written by transformers") {
     write_file(dir / "config.json", config);
     CHECK_THROWS_WITH_AS(load_bert_folder(dir.path()), doctest::Contains(text), IoError);
   };
+  std::filesystem::remove(dir / "model.safetensors");
+  test::torch::save(dir / "pytorch_model.bin", load_safetensors(from + ".safetensors").tensors);
+  CHECK(filled(dir.path(), "W7 [MASK]").starts_with("[UNK] "));
   refused(R"({"model_type": "bert", "hidden_act": "softsign"})", "softsign");
   refused(R"({"model_type": "bert", "num_attention_heads": 5})", "heads");
   refused(R"({"model_type": "bert", "num_attention_heads": -1})", "heads");

@@ -125,7 +125,7 @@ TEST_CASE("lm corpus: a folder read in pieces trains as whole texts in memory do
   const Naive naive(c, texts);
   const Texts read = read_texts(c);
   CHECK(whole_texts(read.train) == naive.train);
-  const datasets::ByteBpe bpe = make_tokenizer(c, read);
+  const datasets::LanguageTokenizer bpe = make_tokenizer(c, read);
   c.model.vocab = bpe.size();
   const Corpus corpus = encode_corpus(read, bpe, dir.path());
   check_same(corpus.train, naive.corpus.train);

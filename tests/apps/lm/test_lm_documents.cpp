@@ -116,7 +116,7 @@ TEST_CASE("lm documents: one token separates them; no learned token has letters 
     TrainConfig c = small_config(write_file(dir / "stories.txt", text));
     c.documents = mark;
     const lm::Texts read = read_texts(c);
-    const datasets::ByteBpe bpe = make_tokenizer(c, read);
+    const datasets::LanguageTokenizer bpe = make_tokenizer(c, read);
     const int64_t end = *bpe.id(kEndOfText);
     for (int64_t id = 0; id < bpe.size(); ++id)
       if (id != end) CHECK(!contains(bpe.decode(std::span(&id, 1)), mark.substr(0, 2)));

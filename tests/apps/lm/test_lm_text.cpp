@@ -10,13 +10,13 @@
 #include "tern/apps/lm/grammar.h"
 #include "tern/apps/lm/report.h"
 #include "tern/apps/lm/score.h"
-#include "tern/apps/lm/transformers_config.h"
 #include "tern/core/base/error.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/data/text/unicode/unicode.h"
 #include "tern/decode/sampling.h"
 #include "tern/models/gpt.h"
 #include "tern/nn/module.h"
+#include "tern/tests/apps/lm/known_models.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/threads.h"
 
@@ -25,48 +25,6 @@ namespace {
 
 using test::TempDir;
 using Ids = std::vector<int64_t>;
-
-/// p(next | last) from a table, without a cache. Records the longest input.
-struct Table {
-  nn::Parameter table;  // logits (V, V)
-  int64_t* longest = nullptr;
-
-  Tensor operator()(const Tensor& tokens) const {
-    if (longest) *longest = std::max(*longest, tokens.size(1));
-    return embedding(tokens, table);
-  }
-  models::Heatmaps heatmaps(const Tensor& tokens) const {
-    return {"Matrices", "Rows & columns.", {{"Layer 1", ones({2, tokens.size(1), 3})}}};
-  }
-  static void fields(auto& m, auto&& visit) { visit("table", m.table); }
-};
-
-/// Predicts the next byte: a, b, c, ...; `end` after z.
-LanguageModel alphabet(const datasets::ByteBpe& bpe, int64_t context, int64_t* longest = nullptr) {
-  std::vector<float> logits(static_cast<size_t>(bpe.size() * bpe.size()), -9);
-  auto set = [&](const std::string& from, const std::string& to) {
-    logits[static_cast<size_t>(*bpe.id(from) * bpe.size() + *bpe.id(to))] = 9;
-  };
-  for (char c = 'a'; c < 'z'; ++c) set(std::string(1, c), std::string(1, static_cast<char>(c + 1)));
-  set("z", kEndOfText);
-  set(kEndOfText, "a");
-  Table model{nn::Parameter(tensor(logits, {bpe.size(), bpe.size()})), longest};
-  return {{.vocab = bpe.size(), .context = context}, std::move(model)};
-}
-
-datasets::ByteBpe bytes() {
-  return datasets::ByteBpe::learn(std::vector<std::string>{}, {.size = 257});
-}
-
-LanguageModel small_gpt(int64_t vocab, int64_t context) {
-  ModelConfig c{.vocab = vocab, .context = context, .layers = 2, .dim = 16, .heads = 2};
-  LanguageModel model = make_model(c, 1);
-  nn::set_training(model, false);
-  NoGradGuard guard;
-  for (const Tensor& p : nn::parameters(model))
-    for (int64_t i = 0; i < p.numel() && p.ndim() > 1; ++i) p.mutable_data<float>()[i] *= 10;
-  return model;
-}
 
 }  // namespace
 
@@ -461,7 +419,7 @@ TEST_CASE("lm: texts are read, divided into training and validation, and encoded
     CHECK(texts.train[i].whole() + texts.valid[i].whole() == test::read_file(c.text[i]));
   CHECK(texts.valid[0].whole().starts_with("line"));
   CHECK(texts.valid[1].size() == 4);
-  const datasets::ByteBpe bpe = make_tokenizer(c, texts);
+  const datasets::LanguageTokenizer bpe = make_tokenizer(c, texts);
   CHECK(bpe.size() <= 300);
   const Corpus corpus = encode_corpus(texts, bpe);
   CHECK(bpe.decode(corpus.train.ids.read(0, corpus.train.ids.size())) ==
@@ -508,41 +466,6 @@ TEST_CASE("lm: generated stories are consistent, and a seed reproduces them") {
     CHECK((*it)[1] != (*it)[4]);
   }
   CHECK(found > 50);
-}
-
-TEST_CASE("lm: sizes are read from and written for transformers") {
-  const std::string folder = std::string(TERN_SOURCE_DIR) + "/tests/reference/gpt/";
-  for (const std::string name : {"gpt2", "llama", "llama_tied"}) {
-    const ModelConfig c = sizes_from_transformers(test::read_file(folder + name + "/config.json"));
-    CHECK(c.vocab == 61);
-    CHECK(c.context == 32);
-    CHECK(c.layers == 3);
-    CHECK(c.tie == (name != "llama"));
-    CHECK(c.rope_base == (name == "llama_tied" ? 500 : 1e4));
-    const LanguageModel model = load_model(c, folder + name + "/model.safetensors");
-    CHECK(nn::num_parameters(model) == find_family(c.model).weights(c));
-    ModelConfig again = sizes_from_transformers(*sizes_to_transformers(c, 3));
-    CHECK(again.model == c.model);
-    CHECK(again.ffn == c.ffn);
-    CHECK(again.kv_heads == c.kv_heads);
-    CHECK(again.eps == c.eps);
-    CHECK(again.rope_base == c.rope_base);
-    CHECK(again.tie == c.tie);
-  }
-  CHECK_FALSE(sizes_to_transformers({.model = "gpt", .heads = 4, .kv_heads = 2}, {}));
-  for (const char* wrong :
-       {"{", "[]", "{}", R"({"model_type": "bert"})", R"({"model_type": "gpt2", "n_layer": "x"})",
-        R"({"model_type": "gpt2", "n_embd": 0})", R"({"model_type": "gpt2", "n_embd": 768.5})",
-        R"({"model_type": "gpt2", "n_positions": 1e77})",
-        R"({"model_type": "gpt2", "activation_function": "relu"})",
-        R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})",
-        R"({"model_type": "llama", "rope_scaling": {"rope_type": "llama3"}})",
-        R"({"model_type": "llama", "head_dim": 7})",
-        R"({"model_type": "llama", "attention_bias": true})",
-        R"({"model_type": "llama", "num_attention_heads": 0})"}) {
-    CAPTURE(wrong);
-    CHECK_THROWS_AS(sizes_from_transformers(wrong), Error);
-  }
 }
 
 TEST_CASE("lm: every family has the number of weights it reports; the report describes the model") {

@@ -12,6 +12,7 @@
 #include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/tensors.h"
+#include "tern/tests/support/torch_archive.h"
 
 namespace tern::apps::train_cifar::test_init {
 namespace {
@@ -56,6 +57,7 @@ TEST_CASE("train_cifar init: timm's weights, with a head for other classes") {
     CHECK(at(timm, "head.weight").size(0) == 1000);
     const std::string path = write_timm(dir / model, timm);
     CHECK(model_of_weights(path) == model);
+    CHECK(model_of_weights(test::torch::save(dir / "model.pt", timm)) == model);
     TrainOptions o = starting_from(path, model, {.side = 224, .classes = 3});
     Rng rng(o.seed);
     ImageClassifier fresh = find_classifier(model).make(0, rng, nn::Recompute::none, o.form);

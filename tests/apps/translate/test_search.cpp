@@ -51,13 +51,19 @@ TEST_CASE("search: bf16 and int8 of a transformer are close to its f32") {
   }
 }
 
-TEST_CASE("search: int8 is refused for models without it, and beside bf16") {
+TEST_CASE("search: int8 and int4 are refused for models without it, and beside bf16") {
   for (const char* other : {"bahdanau", "seq2seq"})
     CHECK_THROWS_WITH_AS(Search(make_model(other), {.int8 = true}),
                          doctest::Contains("works only with a transformer"), Error);
+  CHECK_THROWS_WITH_AS(Search(make_model("seq2seq"), {.int4 = true}),
+                       doctest::Contains("--int4 works only with a transformer"), Error);
+  CHECK_THROWS_WITH_AS(Search(make_model("transformer"), {.int8 = true, .int4 = true}),
+                       doctest::Contains("--int8 and --int4"), Error);
   const MatmulPrecisionScope scope(MatmulPrecision::bf16);
   CHECK_THROWS_WITH_AS(Search(make_model("transformer"), {.int8 = true}),
                        doctest::Contains("--int8 and --precision bf16"), Error);
+  CHECK_THROWS_WITH_AS(Search(make_model("transformer"), {.int4 = true}),
+                       doctest::Contains("--int4 and --precision bf16"), Error);
 }
 
 TEST_CASE("search: a search that takes over the model gives the same translations in less memory") {

@@ -1,0 +1,53 @@
+// Vectors of texts by an encoder: a folder of transformers or of sentence-transformers (MiniLM, e5,
+// bge, gte, mpnet, ...), or of `lm train --model bert`.
+//
+// sentence-transformers' own files in the folder say what it does with the states: modules.json,
+// PATH/config.json of its Pooling, sentence_bert_config.json (the length of texts),
+// config_sentence_transformers.json (a text in front of every text). Without modules.json the
+// vector is the mean of the states, of length 1.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tern/models/sentence.h"
+
+namespace tern::apps::lm {
+
+/// What a folder says of its vectors.
+struct EmbedRecipe {
+  models::Pooling pooling = models::Pooling::mean;
+  bool normalise = true;
+  std::optional<int64_t> max_tokens = {};  ///< of a text, with special tokens
+  std::string prompt = {};                 ///< in front of every text
+  bool found = false;                      ///< there is a modules.json
+};
+/// IoError with the file: it is damaged, or asks for something that tern does not do, such as a
+/// layer behind the pooling.
+EmbedRecipe read_recipe(const std::string& folder);
+
+/// A text's ids with special tokens, at most `max_tokens`: the end of the text is left out.
+using Encoder = std::function<std::vector<int64_t>(const std::string& text)>;
+/// From tokenizer.json, or else from vocab.txt (WordPiece). IoError: neither is there, or its
+/// vocabulary is larger than `known`.
+Encoder load_encoder(const std::string& folder, int64_t max_tokens, int64_t known);
+
+struct Embedder {
+  EmbedRecipe recipe;
+  Encoder encode;
+  models::Bert model;  ///< in evaluation mode
+};
+/// IoError names the part that is missing or does not fit. Prints what it does not use.
+Embedder load_embedder(const std::string& folder);
+
+/// A vector for each text, (number of texts, D). Undefined if `progress` ended it.
+Tensor embed_texts(const Embedder& embedder, std::span<const std::string> texts,
+                   const std::function<bool(int64_t)>& progress = {});
+
+/// Each row as a line of JSON, a list of numbers that read back as the same floats.
+std::string json_lines(const Tensor& vectors);
+
+}  // namespace tern::apps::lm
