@@ -137,32 +137,37 @@ void load_weights(const std::string& weights_path, models::Gpt& model) {
           [&] { models::load_gpt_state(load_gguf_weights(GgufFile(weights_path)), model); });
 }
 
-std::function<NamedTensors(int64_t layer)> read_by_layer(const std::string& path) {
+std::function<NamedTensors(int64_t layer)> read_by_layer(const std::string& path, int64_t layers) {
+  // The number of the layer of a name; -1 for a name that belongs to none of the model's.
+  const auto layer_of = [layers](const std::string& name) {
+    const int64_t layer = models::gpt_layer_of(name);
+    return layer < layers ? layer : -1;
+  };
   if (is_gguf(path)) {
     const auto file = std::make_shared<const GgufFile>(path);
-    return [file](int64_t layer) {
+    return [file, layer_of](int64_t layer) {
       NamedTensors out;
       for (const GgufTensor& t : file->tensors())
         if (const std::string name = gguf_weight_name(*file, t.name);
-            !name.empty() && models::gpt_layer_of(name) == layer)
+            !name.empty() && layer_of(name) == layer)
           out.emplace_back(name, load_gguf_weight(*file, t.name));
       return out;
     };
   }
   if (path.ends_with(".safetensors") && !is_torch_file(path)) {
     const auto file = std::make_shared<const SafeTensorsFile>(path);
-    return [file](int64_t layer) {
+    return [file, layer_of](int64_t layer) {
       NamedTensors out;
       for (const std::string& name : file->names())
-        if (models::gpt_layer_of(name) == layer) out.emplace_back(name, file->load(name));
+        if (layer_of(name) == layer) out.emplace_back(name, file->load(name));
       return out;
     };
   }
   const auto all = std::make_shared<const SafeTensors>(load_tensors(path));
-  return [all](int64_t layer) {
+  return [all, layer_of](int64_t layer) {
     NamedTensors out;
     for (const auto& [name, t] : all->tensors)
-      if (models::gpt_layer_of(name) == layer) out.emplace_back(name, t);
+      if (layer_of(name) == layer) out.emplace_back(name, t);
     return out;
   };
 }

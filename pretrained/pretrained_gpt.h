@@ -3,7 +3,8 @@
 //   const pretrained::GptFiles files = pretrained::open_gpt("SmolLM2-135M-Instruct");
 //   models::Gpt model = pretrained::load_gpt("SmolLM2-135M-Instruct", files);   // to train, or
 //   decoding::PackedGpt packed(files.config.options, PackedType::int8,          // to write texts
-//       pretrained::read_by_layer(pretrained::weights_path("SmolLM2-135M-Instruct")));
+//       pretrained::read_by_layer(pretrained::weights_path("SmolLM2-135M-Instruct"),
+//                                 files.config.options.layers));
 //   std::vector<int64_t> prompt = files.tokenizer.encode_prompt("The capital of France is");
 //
 // Of a folder it reads config.json (gpt_config.h), generation_config.json (the end tokens),
@@ -45,10 +46,12 @@ std::string weights_path(const std::string& path);
 /// Loads the file of weights. IoError if they do not fit; then the model does not change.
 void load_weights(const std::string& weights_path, models::Gpt& model);
 
-/// Reads the weights of one layer from the file, or with -1 those outside of the layers, under the
-/// model's names: for decoding::PackedGpt, whose memory then never holds the whole model unpacked.
-/// IoError if the file is missing or damaged. Files of PyTorch stay in memory as a whole.
-std::function<NamedTensors(int64_t layer)> read_by_layer(const std::string& weights_path);
+/// Reads the weights of one of `layers` layers from the file, or with -1 all others, so that layers
+/// that the model does not have are an error there. Names are the model's. For decoding::PackedGpt,
+/// whose memory then never holds the whole model unpacked. IoError if the file is missing or
+/// damaged. Files of PyTorch stay in memory as a whole.
+std::function<NamedTensors(int64_t layer)> read_by_layer(const std::string& weights_path,
+                                                         int64_t layers);
 
 /// The model in evaluation mode. Memory holds its weights once.
 models::Gpt load_gpt(const std::string& path, const GptFiles& files);

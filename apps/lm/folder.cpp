@@ -84,6 +84,15 @@ void save_own_config(const ModelFiles& files, const ModelConfig& sizes,
 void copy_published(const TrainConfig& config, const std::string& folder) {
   namespace fs = std::filesystem;
   write_file_atomically(folder + "/config.json", config.model.published);
+  if (pretrained::is_gguf(config.from)) {  // one file instead of those
+    const pretrained::ChatTexts chat = pretrained::open_gpt(config.from).chat;
+    nlohmann::json j = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
+    for (const auto& [key, text] : {std::pair("chat_template", chat.jinja),
+                                    {"bos_token", chat.begin},
+                                    {"eos_token", chat.end}})
+      if (!text.empty()) j[key] = text;
+    return write_file_atomically(folder + "/tokenizer_config.json", j.dump(2) + "\n");
+  }
   for (const std::string name : {"generation_config.json", "tokenizer_config.json",
                                  "special_tokens_map.json", "chat_template.jinja"})
     if (const std::string path = config.from + "/" + name; fs::exists(path))

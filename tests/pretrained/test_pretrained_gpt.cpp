@@ -2,6 +2,7 @@
 // file.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -133,6 +134,18 @@ TEST_CASE("pretrained: errors name the file") {
   CHECK_FALSE(pretrained::is_gguf(f.dir / "model.safetensors"));
 }
 
+TEST_CASE("pretrained: layers that the model does not have are among the other weights") {
+  const Folder f;  // one layer
+  const std::string weights = pretrained::weights_path(f.path());
+  const auto has_layer = [](const NamedTensors& tensors) {
+    return std::ranges::any_of(
+        tensors, [](const auto& entry) { return models::gpt_layer_of(entry.first) >= 0; });
+  };
+  CHECK_FALSE(has_layer(pretrained::read_by_layer(weights, 1)(-1)));
+  CHECK(has_layer(pretrained::read_by_layer(weights, 1)(0)));
+  CHECK(has_layer(pretrained::read_by_layer(weights, 0)(-1)));
+}
+
 TEST_CASE("pretrained: models of today's families give transformers' logits from their folders") {
   namespace fs = std::filesystem;
   NoGradGuard no_grad;
@@ -157,7 +170,8 @@ TEST_CASE("pretrained: models of today's families give transformers' logits from
     const SafeTensors answers = load_safetensors(folder + "/answers.safetensors");
     CHECK(test::close(model(answers.find("prompt")), answers.find("logits"), 1e-4, 1e-4));
     // A layer at a time gives the same weights.
-    const auto read = pretrained::read_by_layer(pretrained::weights_path(folder));
+    const auto read =
+        pretrained::read_by_layer(pretrained::weights_path(folder), config.options.layers);
     NamedTensors parts;
     for (int64_t layer = -1; layer < config.options.layers; ++layer)
       for (auto& part : read(layer)) parts.push_back(std::move(part));
