@@ -64,7 +64,7 @@ void add_data(Settings& s, TrainConfig& c) {
   s.text("tokenizer", c.tokenizer, "DIR",
          "folder of a tokenizer to use: vocab.json and merges.txt, for bert vocab.txt")
       .only_if(c.from.empty(), "a model brings its own");
-  s.text("from", c.from, "DIR",
+  s.text("from", c.from, "DIR|FILE",
          fmt::format("folder of a trained model, or GGUF file, to start from, with its tokenizer, "
                      "sizes and dropout; it is only read. The learning rate is then {:g}, and "
                      "windows have --context tokens, at most {} unless it is given",

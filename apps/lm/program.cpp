@@ -17,12 +17,13 @@ namespace tern::apps::lm {
 namespace {
 
 constexpr const char* kAbout =
-    "Trains language models on text, continues texts with them, and fills the gaps of a text.\n"
+    "Trains language models on text, continues texts and talks with them, fills the gaps of a "
+    "text, and computes vectors of texts.\n"
     "Without a command or files it trains a small GPT for about a minute on generated stories, and "
     "continues some of them. `lm COMMAND --help` lists the flags of a command.";
 
-void add_model(Settings& s, LmFlags& f, const char* about) {
-  s.text("model", f.model, "DIR", about).must_be_given();
+void add_model(Settings& s, LmFlags& f, const char* about, const char* type = "DIR") {
+  s.text("model", f.model, type, about).must_be_given();
   add_computing(s, f.config.precision, f.config.matmul, f.train.threads);
 }
 
@@ -36,7 +37,8 @@ void add_rounding(Settings& s, LmFlags& f) {
 }
 
 void add_generator(Settings& s, LmFlags& f) {
-  add_model(s, f, "folder of a trained model or of one from transformers, or a GGUF file");
+  add_model(s, f, "folder of a trained model or of one from transformers, or a GGUF file",
+            "DIR|FILE");
   add_rounding(s, f);
 }
 
@@ -118,7 +120,8 @@ void add_fill_settings(Settings& s, LmFlags& f) {
 }
 
 void add_eval_settings(Settings& s, LmFlags& f) {
-  add_model(s, f, "folder of a trained model or of one from transformers, or a GGUF file");
+  add_model(s, f, "folder of a trained model or of one from transformers, or a GGUF file",
+            "DIR|FILE");
   add_rounding(s, f);
   s.texts("text", f.text, "FILE...", "files of text, plain or .gz").must_be_given();
   s.number("stride", f.stride, kAnyCount,

@@ -190,10 +190,14 @@ Facts more_facts(const TrainingOptions& o) {
   return {{"", "starts from the weights of " + o.from}};
 }
 
-// Error if --from is no folder, or the same as --out: the model to start from stays unchanged.
-void check_from(const std::string& from, const std::string& out) {
+// Error if --from is no folder, unless the program takes files too, or the same as --out: the model
+// to start from stays unchanged.
+void check_from(TrainingProgram& program, const std::string& out) {
+  const std::string from = program.options().from;
   if (from.empty()) return;
-  check_folder(from, "--from " + from);
+  const bool file =
+      rows_of(program).find("from")->type == "DIR|FILE" && std::filesystem::is_regular_file(from);
+  if (!file) check_folder(from, "--from " + from);
   std::error_code error;
   check(!std::filesystem::equivalent(from, out, error),
         "--out {}: this is the folder of --from, which must not change; choose another", out);
@@ -263,7 +267,7 @@ training::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& 
   LockedFolder folder;
   dist::take_time(world, "loading the data on rank 0", [&] {
     if (!world.first()) return;
-    check_from(from, flags.out);
+    check_from(program, flags.out);
     if (!flags.out.empty()) check_new_folder(flags.out);
     load_new(program, flags, more);
     if (flags.dry_run) return;
