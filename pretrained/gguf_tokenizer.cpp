@@ -197,7 +197,7 @@ json byte_level_bpe(const GgufFile& file, const Vocabulary& vocabulary) {
   return {{"normalizer", pre.nfc ? json{{"type", "NFC"}} : json()},
           {"pre_tokenizer", pre_tokenizer_of(pre.cut)},
           {"post_processor", around_by_flags(file, vocabulary, pre.begins)},
-          {"decoder", {{"type", "ByteLevel"}}},
+          {"decoder", pre_tokenizer_of(Cut::gpt2)},  // ByteLevel with all members, for transformers
           {"model",
            {{"type", "BPE"},
             {"ignore_merges", pre.ignore_merges},

@@ -191,7 +191,11 @@ TEST_CASE("gguf model: tokenizers give the ids of the original ones") {
   for (const auto& kind : cases.items()) {
     const std::string& name = kind.key();
     CAPTURE(name);
-    const auto tokenizer = tokenizer_of(GgufFile(kReference + "tokenizer_" + name + ".gguf"));
+    const GgufFile file(kReference + "tokenizer_" + name + ".gguf");
+    const auto tokenizer = tokenizer_of(file);
+    // The tokenizers package reads a ByteLevel only with all its members.
+    const json decoder = json::parse(pretrained::gguf_tokenizer(file)).at("decoder");
+    CHECK((decoder.at("type") != "ByteLevel" || decoder.contains("trim_offsets")));
     for (const json& row : kind.value()) {
       CAPTURE(row);
       CHECK(tokenizer.encode(row[0].get<std::string>()) == row[1].get<std::vector<int64_t>>());
