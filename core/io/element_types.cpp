@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tern/core/base/ceil_div.h"
+#include "tern/core/base/half.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/tape/record.h"
 

@@ -1,7 +1,6 @@
 // Types of elements in files of weights, and reading them into tensors. Inside of tern only.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -29,14 +28,5 @@ const ElementType* element_type_of(DType dtype);
 /// Reads a tensor whose elements begin at byte `at`. REQUIRES: the file's size was compared with
 /// the shape, and the number of elements is a multiple of type.elements.
 Tensor read_tensor(const RandomFile& file, int64_t at, const Shape& shape, const ElementType& type);
-
-/// An f16 as f32. Without branches, so that loops become vector code.
-inline float half_to_float(uint16_t half) {
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16, rest = half & 0x7fff;
-  const auto subnormal = std::bit_cast<uint32_t>(static_cast<float>(rest) * 0x1p-24f);
-  const uint32_t bias = rest >= 0x7c00 ? 255 - 31 : 127 - 15;  // infinity and NaN stay such
-  const uint32_t normal = (rest << 13) + (bias << 23);
-  return std::bit_cast<float>(sign | (rest < 0x400 ? subnormal : normal));
-}
 
 }  // namespace tern::detail

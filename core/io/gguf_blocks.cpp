@@ -7,6 +7,8 @@
 
 #include <cstring>
 
+#include "tern/core/base/half.h"
+
 namespace tern::detail {
 namespace {
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <set>
 
-#include "tern/core/io/element_types.h"
+#include "tern/core/base/half.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/record.h"
 #include "tern/data/loading/detail/npy_header.h"
@@ -90,8 +90,7 @@ void read_elements(const Source& source, const NpyHeader& h, const Fresh& out) {
   const int64_t n = out.numel();
   switch (h.type) {
     case NpyType::f2:
-      return read_as<uint16_t>(source, h.swapped, out.data<float>(), n,
-                               tern::detail::half_to_float);
+      return read_as<uint16_t>(source, h.swapped, out.data<float>(), n, half_to_float);
     case NpyType::f4:
       return read_as<float>(source, h.swapped, out.data<float>(), n);
     case NpyType::f8:

@@ -5,8 +5,8 @@
 #include <iterator>
 
 #include "tern/core/base/cpu.h"
+#include "tern/core/base/half.h"
 #include "tern/core/base/simd.h"
-#include "tern/core/kernels/half.h"
 #include "tern/core/kernels/products/tile_table.h"
 
 #if defined(__x86_64__)

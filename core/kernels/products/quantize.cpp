@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "tern/core/base/half.h"
 #include "tern/core/base/simd.h"
-#include "tern/core/kernels/half.h"
 #include "tern/core/kernels/products/gemm_quantized.h"
 
 namespace tern::kernels {

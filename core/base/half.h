@@ -1,17 +1,18 @@
 // Numbers of 16 bits with 11 significant bits (f16, IEEE binary16). Without branches, so that loops
-// become vector code. Inside of core only.
+// become vector code. Inside of tern only.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
-namespace tern::kernels {
+namespace tern {
 
-/// A finite f16 as f32.
+/// An f16 as f32.
 [[gnu::always_inline]] inline float half_to_float(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16, rest = half & 0x7fff;
   const auto subnormal = std::bit_cast<uint32_t>(static_cast<float>(rest) * 0x1p-24f);
-  const uint32_t normal = (rest << 13) + ((127 - 15) << 23);
+  const uint32_t bias = rest >= 0x7c00 ? 255 - 31 : 127 - 15;  // infinity and NaN stay such
+  const uint32_t normal = (rest << 13) + (bias << 23);
   return std::bit_cast<float>(sign | (rest < 0x400 ? subnormal : normal));
 }
 
@@ -26,4 +27,4 @@ namespace tern::kernels {
   return static_cast<uint16_t>(sign | (rest < 0x38800000 ? subnormal : normal));
 }
 
-}  // namespace tern::kernels
+}  // namespace tern
