@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -61,6 +62,32 @@ Message event_at(int64_t step) {
   return m;
 }
 
+// The name of the folder's last event file as readers sort them, as text; empty without one.
+std::string last_event_file(const std::string& folder) {
+  std::string last;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (std::string name = entry.path().filename().string(); name.starts_with(kPrefix))
+      last = std::max(last, std::move(name));
+  return last;
+}
+
+// The name of a new event file that readers sort behind those of the folder. Two files of one
+// second differ in the process number, which as text may sort first: then the name says a later
+// second.
+std::string next_event_file(const std::string& folder, const std::string& suffix) {
+  static std::atomic<int> number{0};  // for writers of this process in the same second
+  const std::string process =
+      fmt::format("{}.{}.{:04}{}", host_name(), ::getpid(), number++, suffix);
+  const std::string last = last_event_file(folder);
+  int64_t last_second = -1;
+  if (!last.empty())
+    std::from_chars(last.data() + kPrefix.size(), last.data() + last.size(), last_second);
+  for (auto second = static_cast<int64_t>(wall_time());; second = last_second + 1) {
+    std::string name = fmt::format("{}{:010}.{}", kPrefix, second, process);
+    if (name > last || second > last_second) return name;
+  }
+}
+
 datasets::Picture to_picture(const std::string& tag, const Tensor& image) {
   const bool gray = image.ndim() == 2;
   check((gray || (image.ndim() == 3 && (image.size(0) == 1 || image.size(0) == 3))) &&
@@ -90,9 +117,7 @@ datasets::Picture to_picture(const std::string& tag, const Tensor& image) {
 EventWriter::EventWriter(const std::string& folder, const EventWriterOptions& options)
     : options_(options), flushed_(steady_seconds()) {
   RunFolder{folder}.make();
-  static std::atomic<int> number{0};  // for writers of the same second; readers sort names as text
-  path_ = fmt::format("{}/{}{:010.0f}.{}.{}.{:04}{}", folder, kPrefix, std::floor(wall_time()),
-                      host_name(), ::getpid(), number++, options.suffix);
+  path_ = folder + "/" + next_event_file(folder, options.suffix);
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) tern::detail::fail_write(path_, "cannot be made");
   constexpr std::string_view kVersion = "brain.Event:2";

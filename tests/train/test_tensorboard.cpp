@@ -234,6 +234,16 @@ TEST_CASE("tensorboard: a writer with purge_step hides earlier records from that
   CHECK(shown_events(dir.path()).at(3).scalar() == 40);
 }
 
+TEST_CASE("tensorboard: a new file sorts behind those of its folder, even of a clock ahead") {
+  TempDir dir;
+  // "~" sorts behind every name of a host, as a higher process number does.
+  write_file(dir / "events.out.tfevents.9000000000.~.9.0000", "");
+  const EventWriter first(dir.path());
+  CHECK(event_files(dir.path()).back() == first.path());
+  const EventWriter second(dir.path());  // in the second of the first
+  CHECK(event_files(dir.path()).back() == second.path());
+}
+
 TEST_CASE("tensorboard: a loop writes scalars, weights and gradients; a resumed one continues") {
   TempDir dir;
   const LoopOptions whole_options{.folder = dir / "whole", .tensorboard = true};
