@@ -24,6 +24,8 @@
 namespace tern::training {
 namespace {
 
+using Message = tern::detail::ProtobufMessage;
+
 constexpr size_t kMostBuffered = 1 << 16;
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 

@@ -1,4 +1,4 @@
-// Encodes protocol buffers, wraps them into records with CRC-32C, and makes histograms.
+// Wraps messages into records with CRC-32C, and makes histograms.
 #include "tern/train/detail/event_records.h"
 
 #include <algorithm>
@@ -7,6 +7,9 @@
 #include <limits>
 
 namespace tern::training {
+
+using tern::detail::append_little_endian;
+
 namespace {
 
 constexpr std::array<uint32_t, 256> crc_table() {
@@ -18,11 +21,6 @@ constexpr std::array<uint32_t, 256> crc_table() {
     table[i] = crc;
   }
   return table;
-}
-
-template <class T>
-void append_little_endian(std::string& out, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
 }
 
 // TensorFlow's bucket limits: 1e-12, 1.1e-12, ... below 1e20, the largest double; 0; and the same
@@ -87,46 +85,6 @@ std::string event_record(std::string_view data) {
   out += data;
   append_little_endian(out, masked_crc32c(data));
   return out;
-}
-
-void Message::varint(uint64_t value) {
-  for (; value > 0x7F; value >>= 7) bytes_ += static_cast<char>((value & 0x7F) | 0x80);
-  bytes_ += static_cast<char>(value);
-}
-
-void Message::tag(int field, int wire_type) {
-  varint(static_cast<uint64_t>(field) << 3 | static_cast<uint64_t>(wire_type));
-}
-
-Message& Message::add_int(int field, int64_t value) {
-  tag(field, 0);
-  varint(static_cast<uint64_t>(value));
-  return *this;
-}
-
-Message& Message::add_double(int field, double value) {
-  tag(field, 1);
-  append_little_endian(bytes_, std::bit_cast<uint64_t>(value));
-  return *this;
-}
-
-Message& Message::add_float(int field, float value) {
-  tag(field, 5);
-  append_little_endian(bytes_, std::bit_cast<uint32_t>(value));
-  return *this;
-}
-
-Message& Message::add_bytes(int field, std::string_view bytes) {
-  tag(field, 2);
-  varint(bytes.size());
-  bytes_ += bytes;
-  return *this;
-}
-
-Message& Message::add_packed(int field, const std::vector<double>& values) {
-  std::string bytes;
-  for (const double v : values) append_little_endian(bytes, std::bit_cast<uint64_t>(v));
-  return add_bytes(field, bytes);
 }
 
 Histogram make_histogram(const std::vector<double>& values, int bins) {

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tern/core/io/protobuf.h"
+
 namespace tern::training {
 
 /// CRC-32C (Castagnoli, RFC 3720) of the bytes.
@@ -21,23 +23,6 @@ uint32_t masked_crc32c(std::string_view bytes);
 
 /// A record: the length (u64), its CRC, the data, their CRC, all little-endian.
 std::string event_record(std::string_view data);
-
-/// Builds a message of protocol buffers field by field.
-class Message {
- public:
-  Message& add_int(int field, int64_t value);
-  Message& add_double(int field, double value);
-  Message& add_float(int field, float value);
-  Message& add_bytes(int field, std::string_view bytes);
-  Message& add_message(int field, const Message& m) { return add_bytes(field, m.bytes_); }
-  Message& add_packed(int field, const std::vector<double>& values);
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  void tag(int field, int wire_type);
-  void varint(uint64_t value);
-  std::string bytes_;
-};
 
 /// The content of a HistogramProto: the number of values in each bucket, and their moments.
 struct Histogram {
