@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tern/core/ops/attention/heads.h"
+#include "tern/core/ops/composed_scope.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
 #include "tern/core/tape/record.h"
@@ -69,7 +70,8 @@ void KeyValueCache::append(const Tensor& k, const Tensor& v) {
           "KeyValueCache: cannot append {} {} to {} {}", k.dtype(), k.shape(), keys_.dtype(),
           keys().shape());
   const int64_t n = k.size(2);
-  if (recording({k, v, keys_, values_})) {  // gradients must flow back through the steps
+  // Gradients must flow back through the steps, and observers must see them.
+  if (recording({k, v, keys_, values_}) || tern::detail::composing()) {
     keys_ = keys_.defined() ? cat({keys(), k}, 2) : k;
     values_ = values_.defined() ? cat({values(), v}, 2) : v;
     length_ += n;

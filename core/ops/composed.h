@@ -5,12 +5,14 @@
 //   Convolutions, dropout and linear scans are linear in each argument, so their gradients are the
 //   same ops again. Softmax (with its logarithm) has a gradient in terms of its result, so that the
 //   input need not be kept. Only tests use their composed definitions.
+// - Observers that need each step, such as the export to ONNX: ComposedScope (composed_scope.h).
 // - Tests: tests/core/ops/test_composed*.cpp compare the two, one row per op.
 #pragma once
 
 #include <vector>
 
 #include "tern/core/ops/attention/attention.h"
+#include "tern/core/ops/composed_scope.h"
 #include "tern/core/ops/convolution/conv.h"
 #include "tern/core/ops/normalisation/residual.h"
 #include "tern/core/ops/ops.h"

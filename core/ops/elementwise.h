@@ -93,6 +93,7 @@ template <class Formula>
 Tensor unary(const Tensor& x, const Formula& formula) {
   Op op(Formula::kName, x);
   check_defined(Formula::kName, x);
+  if constexpr (requires { formula.note(op); }) formula.note(op);
   Fresh y(x.shape(), TakesIntegers<Formula> ? x.dtype() : float_of(x.dtype()));
   auto forward = [&]<class T>() {
     auto f = [formula](T v) { return formula.f(v); };

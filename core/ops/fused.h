@@ -41,6 +41,7 @@
 #include <utility>
 
 #include "tern/core/kernels/elementwise/elementwise_many.h"
+#include "tern/core/ops/composed_scope.h"
 #include "tern/core/ops/elementwise.h"
 #include "tern/core/ops/elementwise/fused_sketch.h"
 #include "tern/core/ops/elementwise/fused_words.h"
@@ -231,6 +232,16 @@ class Vjp {
 
 }  // namespace detail::fusion
 
+namespace composed {
+
+/// The same formula by the ops of ops.h, one after the other.
+template <class F, std::same_as<Tensor>... Tensors>
+Tensor fused(const char*, const F& formula, const Tensors&... x) {
+  return formula(detail::fusion::Term<Tensor, 0>{x, {}}...).value;
+}
+
+}  // namespace composed
+
 /// Computes formula(x...) in one pass over memory; see above.
 template <class F, std::same_as<Tensor>... Tensors>
 Tensor fused(const char* name, const F& formula, const Tensors&... x) {
@@ -238,6 +249,7 @@ Tensor fused(const char* name, const F& formula, const Tensors&... x) {
   static_assert(kInputs >= 1 && kInputs <= kernels::kMaxMany, "fused: takes 1 to 8 tensors");
   Op op(name, x...);
   check_defined(name, x...);
+  if (detail::composing()) return composed::fused(name, formula, x...);
   const std::array<const Tensor*, kInputs> inputs{&x...};
   Shape shape = inputs[0]->shape();
   DType type = inputs[0]->dtype();
@@ -253,13 +265,4 @@ Tensor fused(const char* name, const F& formula, const Tensors&... x) {
   return op.record(y, std::move(vjp));
 }
 
-namespace composed {
-
-/// The same formula by the ops of ops.h, one after the other.
-template <class F, std::same_as<Tensor>... Tensors>
-Tensor fused(const char*, const F& formula, const Tensors&... x) {
-  return formula(detail::fusion::Term<Tensor, 0>{x, {}}...).value;
-}
-
-}  // namespace composed
 }  // namespace tern

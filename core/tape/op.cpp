@@ -93,6 +93,11 @@ void OpScope::tell_begin() {
   });
 }
 
+void OpScope::tell_note(const char* name, const Note& value) {
+  if (told_newest_ == 0) return;
+  tell(told_newest_, told_oldest_, [&](Observer& o, uint64_t) { o.noted(*this, name, value); });
+}
+
 void OpScope::tell_made(const Tensor& result, int index) {
   if (!node_ && result.defined()) pass_module_on(result);
   if (told_newest_ == 0) return;

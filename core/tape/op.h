@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <variant>
 
 #include "tern/core/base/error.h"
 #include "tern/core/tensor/tensor.h"
@@ -23,6 +25,10 @@
 namespace tern {
 
 enum class Pass { forward, backward };
+
+/// A property of an op beside its inputs: a whole number, a number, axes, or a tensor that is not an
+/// input because it gets no gradient (indices, masks).
+using Note = std::variant<int64_t, double, Dims, const Tensor*>;
 
 /// Whether an observer watches this thread's ops.
 bool observed();
@@ -53,6 +59,20 @@ class OpScope : private detail::ErrorPlace {
   std::string module() const;
   /// The enclosing scope; null for the outermost.
   const OpScope* outer() const { return outer_; }
+  /// For the op itself: tells the observers how it was called, before its result:
+  /// op.note("axis", axis, "mask", mask). Values that come again under a name continue a list.
+  /// "result" is a tensor that other ops made for this op. Without observers it costs one test.
+  template <class T, class... More>
+  void note(const char* name, const T& value, const More&... more) {
+    if (!observed()) return;
+    if constexpr (std::is_same_v<T, Tensor>)
+      tell_note(name, &value);
+    else if constexpr (std::is_integral_v<T>)
+      tell_note(name, static_cast<int64_t>(value));
+    else
+      tell_note(name, value);
+    if constexpr (sizeof...(more) > 0) note(more...);
+  }
 
  protected:
   /// `node`: the node whose VJP runs; null for an op. `to_leaves`: gradients go to the leaves'
@@ -78,6 +98,7 @@ class OpScope : private detail::ErrorPlace {
   template <class Fn>
   void tell(uint64_t newest, uint64_t oldest, Fn fn);
   void tell_begin();
+  void tell_note(const char* name, const Note& value);
   void tell_made(const Tensor& result, int index);
   void pass_module_on(const Tensor& result) const;
   std::string where() const override;  // its own module only
@@ -124,6 +145,10 @@ class Observer {
   virtual ~Observer() = default;
   /// Called before the op's kernel runs. May throw.
   virtual void begin(const OpScope&) {}
+  /// Called for each property that the op tells (OpScope::note), before its result. A tensor is
+  /// valid only during the call, and may be undefined. May throw.
+  virtual void noted(const OpScope&, [[maybe_unused]] const char* name,
+                     [[maybe_unused]] const Note& value) {}
   /// Called for each result. `result` is a tensor of an op (index 0, 1, ... if it has several), or
   /// a VJP's gradient of input `index`. If the VJP added that gradient in place to the gathered
   /// gradient of the input, `result` is the sum. May throw.

@@ -46,6 +46,7 @@ Tensor additive_scores(const Tensor& q_in, const Tensor& k_in, const Tensor& w_i
         "additive_scores: types differ: queries {}, keys {}, w {}; convert with .to()",
         q_in.dtype(), k_in.dtype(), w_in.dtype());
   detail::check_unhooked("additive_scores", w_in, "use a WeightsInstead");
+  if (detail::composing()) return composed::additive_scores(q_in, k_in, w_in);
   Tensor q = q_in.contiguous(), k = k_in.contiguous(), w = w_in.contiguous();
   Fresh y({q.size(0), q.size(1), k.size(1)}, q.dtype());
   dispatch_float(q.dtype(), "additive_scores", [&]<class T>() {

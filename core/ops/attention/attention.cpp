@@ -218,6 +218,10 @@ Tensor attend(const AttentionCall& call) {
   for (const Operand& x : call.inputs) inputs.push_back(x.tensor());
   inputs.push_back(call.mask.bias);
   Op op("attention", inputs);
+  if (detail::composing()) {
+    const Tensor context = detail::composed_attention(call).context;
+    return call.packed() ? join_heads(context) : context;
+  }
   const bool record_it = op.recording();
   std::optional<Fresh> kept;
   if (record_it) {
@@ -333,7 +337,7 @@ Attended attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& 
   Op op("attention", q, k, v, options.mask.bias);
   AttentionCall call = call_on(q, k, v, options);
   // A node has one output. If gradients are recorded, public ops compute both.
-  if (op.recording()) return detail::composed_attention(call);
+  if (op.recording() || detail::composing()) return detail::composed_attention(call);
   std::optional<Fresh> weights(std::in_place, call.scores(), q.dtype());
   Tensor context = op.not_differentiable(forward(call, weights, {}));
   return {context, op.not_differentiable(*weights)};

@@ -4,10 +4,24 @@
 
 #include <memory>
 
+#include "tern/core/ops/composed_scope.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/record.h"
 
 namespace tern::detail {
+namespace {
+
+// (in, out): a row times this matrix is the mapped row.
+Tensor matrix_of(const kernels::AxisMap& map, DType dtype) {
+  const int64_t out = map.out();
+  std::vector<double> matrix(static_cast<size_t>(map.in * out));
+  for (int64_t i = 0; i < out; ++i)
+    for (int64_t k = map.starts[i]; k < map.starts[i + 1]; ++k)
+      matrix[map.index[k] * out + i] += map.weight[k];
+  return tensor(matrix, {map.in, out}).to(dtype);
+}
+
+}  // namespace
 
 Tensor map_axis(const char* name, const Tensor& x, int axis, int64_t out,
                 const std::function<kernels::AxisMap()>& make) {
@@ -16,6 +30,8 @@ Tensor map_axis(const char* name, const Tensor& x, int axis, int64_t out,
   shape[axis] = out;
   if (x.numel() == 0) return reshape(x, shape);
   if (out == 0) return narrow(x, axis, 0, 0);
+  if (composing())
+    return transpose(matmul(transpose(x, axis, -1), matrix_of(make(), x.dtype())), axis, -1);
   Fresh y(shape, x.dtype());
   Tensor from = x.detach().contiguous();
   auto map = std::make_shared<const kernels::AxisMap>(make());

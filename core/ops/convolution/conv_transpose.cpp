@@ -74,7 +74,7 @@ Tensor any_transpose(const char* name, const Tensor& x, const Tensor& w, const T
     c.kernel[at] = w.size(static_cast<int64_t>(i) + 2);
     c.size[at] = output_size(name, c, at, output_padding[at]);
   }
-  const bool patches = detail::are_patches(c) && c.groups == 1;
+  const bool patches = detail::are_patches(c) && c.groups == 1 && !detail::composing();
   Tensor y = patches ? transpose_patches(c, x, w) : detail::conv_input_grad(c, x, w);
   if (!b.defined()) return y;
   Shape by_channel = Dims::filled(kAxes + 1, 1);

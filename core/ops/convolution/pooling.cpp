@@ -76,7 +76,10 @@ ValuesIndices max_pool(const Tensor& x, const MaxPoolOptions<Size>& o) {
   dispatch_float(x.dtype(), name, [&]<class T>() {
     kernels::max_pool_positions(c, xc.data<T>(), positions.data<int64_t>());
   });
-  return elements_at(x, positions, c.output_shape());
+  ValuesIndices y = elements_at(x, positions, c.output_shape());
+  op.note("kernel", c.space(c.kernel), "stride", c.space(c.stride), "padding", c.space(c.padding),
+          "dilation", c.space(c.dilation), "ceil_mode", o.ceil_mode, "result", y.values);
+  return y;
 }
 
 /// The number of elements of window i along an axis that the mean counts.
@@ -169,7 +172,9 @@ ValuesIndices adaptive_max(const Tensor& x, const OutputSize<n>& size) {
       kernels::adaptive_max_positions(p, x.size(0) * x.size(1), xc.data<T>(),
                                       positions.data<int64_t>());
     });
-  return elements_at(x, positions, shape);
+  ValuesIndices y = elements_at(x, positions, shape);
+  op.note("sizes", Shape(shape.begin() + 2, shape.end()), "result", y.values);
+  return y;
 }
 
 // The mean of a box is the mean of the means along each axis.

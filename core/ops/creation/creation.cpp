@@ -103,6 +103,7 @@ Tensor empty(const Shape& shape, DType dtype) {
 
 Tensor full(const Shape& shape, Scalar value, DType dtype) {
   Op op("full");
+  op.note("value", value.value);
   Fresh y(shape, dtype);
   kernels::fill(y.ref()->storage->data(), dtype, detail::element("full", value, dtype).data(),
                 y.numel());
@@ -157,6 +158,7 @@ Tensor arange(Scalar start, Scalar end, Scalar step, DType dtype) {
     }
   const bool whole = start.is_integer && end.is_integer && step.is_integer;
   check(step.value != 0, "arange: the step must not be 0");
+  if (whole) op.note("start", start.integer, "end", end.integer, "step", step.integer);
   Fresh y(Shape{whole ? count(start.integer, end.integer, step.integer)
                       : count(start.value, end.value, step.value)},
           dtype);

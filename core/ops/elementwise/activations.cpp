@@ -16,6 +16,7 @@ struct LeakyRelu {
   static constexpr const char* kName = "leaky_relu";
   static constexpr Keep kKeep = Keep::input;
   double slope;
+  void note(Op& op) const { op.note("slope", slope); }
   template <class T>
   T f(T x) const {
     return x > T(0) ? x : static_cast<T>(slope) * x;
@@ -30,6 +31,7 @@ struct Elu {
   static constexpr const char* kName = "elu";
   static constexpr Keep kKeep = Keep::input;
   double alpha;
+  void note(Op& op) const { op.note("alpha", alpha); }
   template <class T>
   T f(T x) const {
     return x > T(0) ? x : static_cast<T>(alpha) * expm1(x);
@@ -93,6 +95,7 @@ struct Hardsigmoid {
 struct ScaledElu {
   static constexpr Keep kKeep = Keep::input;
   double scale, alpha, width;
+  void note(Op& op) const { op.note("scale", scale, "alpha", alpha, "width", width); }
   template <class T>
   T f(T x) const {
     const T below = static_cast<T>(alpha) * expm1(x * static_cast<T>(1 / width));

@@ -47,6 +47,7 @@ struct Relu {
 struct GeluErf {
   static constexpr const char* kName = "gelu";
   static constexpr Keep kKeep = Keep::input;
+  void note(Op& op) const { op.note("tanh", false); }
   template <class T>
   [[gnu::always_inline]] T f(T x) const {
     return formula::gelu(x);
@@ -66,6 +67,7 @@ struct GeluErf {
 struct GeluTanh {
   static constexpr const char* kName = "gelu";
   static constexpr Keep kKeep = Keep::input;
+  void note(Op& op) const { op.note("tanh", true); }
   template <class T>
   [[gnu::always_inline]] T f(T x) const {
     return formula::gelu_tanh(x);

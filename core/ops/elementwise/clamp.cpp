@@ -43,6 +43,7 @@ struct Clamp {
   static constexpr bool kIntegers = true;
   static constexpr Keep kKeep = Keep::input;
   Bound low, high;
+  void note(Op& op) const { op.note("low", low.value, "high", high.value); }
   template <class T>
   T f(T x) const {
     T lo = low.as<T>(), hi = high.as<T>();

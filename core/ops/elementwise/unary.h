@@ -105,6 +105,7 @@ struct FixedPower {
   static constexpr const char* kName = "pow";
   static constexpr Keep kKeep = Keep::input;
   double p;
+  void note(Op& op) const { op.note("exponent", p); }
   template <class T>
   [[gnu::always_inline]] T f(T x) const {
     return formula::pow(x, static_cast<T>(p));

@@ -30,6 +30,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   Op op("where", a, b);
   check_defined("where", condition, a, b);
   check_mask("where", condition);
+  op.note("condition", condition);
   DType type = detail::promote("where", a.dtype(), b.dtype());
   Shape shape = broadcast_shapes("where", a.shape(), b.shape());
   Fresh y(broadcast_shapes("where", condition.shape(), shape), type);

@@ -36,6 +36,7 @@ Tensor add_at(const Access& access, const Shape& shape, const Tensor& index, con
 // x[..., index, ...]. Backward adds to the accumulated gradient of x in place, if allowed.
 Tensor read_at(const Access& access, const Tensor& x, const Tensor& index) {
   Op op(access.name, x);
+  op.note("axis", access.axis, "index", index);
   Fresh y(index.shape(), x.dtype());
   Layout from = x.layout();
   int64_t stride = from.strides[access.axis];
@@ -110,10 +111,13 @@ Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index) {
   int a = normalize_axis("index_select", axis, x.ndim());
   check(index.ndim() <= 1, "index_select: the index has shape {}, but must be one list; use gather",
         index.shape());
+  Op op("index_select", x);
   Tensor list = with_axes(checked_index("index_select", index, x.shape()[a]));
   Shape shape = x.shape();
   shape[a] = index.numel();
-  return read_at({"index_select", a}, x, spread(list, a, shape));
+  Tensor y = read_at({"index_select", a}, x, spread(list, a, shape));
+  op.note("axis", a, "index", list, "result", y);
+  return y;
 }
 
 Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& given, const Tensor& source) {
@@ -156,7 +160,9 @@ Tensor embedding(const Tensor& index, const Tensor& weight, const EmbeddingOptio
   Access access{"embedding", 0, padding};
   Shape shape = index.shape();
   shape.push_back(size);
-  return reshape(read_at(access, weight, spread(list, 0, {index.numel(), size})), shape);
+  Tensor y = reshape(read_at(access, weight, spread(list, 0, {index.numel(), size})), shape);
+  op.note("axis", 0, "index", index, "result", y);
+  return y;
 }
 
 }  // namespace tern

@@ -126,9 +126,12 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
           "batch_norm: evaluation needs running_mean and running_var; give both, or set .training "
           "= true");
     Tensor scale = w * rsqrt(running_var + options.eps);
-    return fused(
+    Tensor y = fused(
         "batch_norm", [](auto x, auto scale, auto shift) { return x * scale + shift; }, x,
         by_channel(scale, x), by_channel(b - running_mean * scale, x));
+    op.note("scale", w, "shift", b, "mean", running_mean, "variance", running_var, "eps",
+            options.eps, "result", y);
+    return y;
   }
   check(Sizes(x).batch * Sizes(x).rest != 1,
         "batch_norm: training needs more than one value per channel, got {}", x.shape());

@@ -62,6 +62,7 @@ detail::NormResult forward(const Norm& norm, const Tensor& x, const detail::Norm
 Tensor normalise(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   Op op(norm.name, x, weight, bias);
   check_norm(norm, x, weight, bias);
+  op.note("axes", norm.shape.size(), "eps", norm.eps);
   // Rows at a constant distance, such as half of the channels, are read in place.
   const Tensor c = row_stride(x.layout(), norm.shape.size()) ? x : x.contiguous();
   const detail::NormWeights w = weights_of(norm, x.dtype(), weight, bias);
@@ -177,6 +178,7 @@ Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight, con
 
 Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight, double eps) {
   check_defined("rms_norm", x);
+  if (detail::composing()) return composed::rms_norm(x, shape, weight, eps);
   return normalise({"rms_norm", false, shape, eps}, x, weight, {});
 }
 

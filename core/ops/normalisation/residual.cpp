@@ -91,7 +91,7 @@ Tensor norm_by_op(const Norm& norm, const Tensor& x, const Tensor& weight, const
 
 /// The rare cases that single ops compute: everything is dropped, or x is expanded.
 bool by_ops(const Norm& norm, const Tensor& x, const Tensor& residual, const AddNormOptions& o) {
-  return o.dropout == 1 || stretches(norm.name, x, residual);
+  return o.dropout == 1 || stretches(norm.name, x, residual) || detail::composing();
 }
 
 SumAndNorm both_by_ops(const Norm& norm, const Tensor& x, const Tensor& residual,

@@ -49,6 +49,7 @@ Tensor gradient(Consumed dy, const Tensor& y) {
 template <Form kForm>
 Tensor along_last(const char* name, const Tensor& x, const Tensor& mask) {
   Op op(name, x);
+  op.note("mask", mask);
   Tensor c = x.contiguous();
   Fresh y(c.shape(), c.dtype());
   const int64_t n = c.size(-1), rows = c.numel() / std::max<int64_t>(n, 1);

@@ -264,6 +264,7 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, const LinearOpt
   detail::check_dropout("linear", options.dropout, options.rng);
   if (const auto hooks = detail::hooks_of(w); !hooks.empty())
     return hooked(x, w, b, options, hooks);
+  if (detail::composing()) return composed::linear(x, w, b, options);
   if (options.dropout == 1) {  // drops everything
     Tensor y = dropout(linear(x, w, b, {.activation = options.activation}), 1, *options.rng);
     return residual.defined() ? y + residual : y;

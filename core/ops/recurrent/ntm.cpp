@@ -120,6 +120,7 @@ Tensor ntm_step(const Tensor& heads_in, const Tensor& state_in, const NtmMemory&
   check(heads_in.dtype() == state_in.dtype(),
         "ntm_step: the parameters are {}, the state {}; convert one with .to()", heads_in.dtype(),
         state_in.dtype());
+  if (detail::composing()) return composed::ntm_step(heads_in, state_in, memory);
   Tensor heads = heads_in.contiguous(), state = state_in.contiguous();
   Fresh next(state.shape(), state.dtype());
   dispatch_float(state.dtype(), "ntm_step", [&]<class T>() {

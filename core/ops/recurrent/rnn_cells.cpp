@@ -82,6 +82,7 @@ Tensor lstm_cell(const Tensor& gates_in, const Tensor& c_in) {
   Op op("lstm_cell", gates_in, c_in);
   check_defined("lstm_cell", gates_in, c_in);
   check_cell("lstm_cell", "the gates", gates_in, 4, c_in);
+  if (detail::composing()) return composed::lstm_cell(gates_in, c_in);
   Tensor gates = gates_in.contiguous(), c = c_in.contiguous();
   Fresh y({2, c.size(0), c.size(1)}, c.dtype());
   dispatch_float(c.dtype(), "lstm_cell", [&]<class T>() {
@@ -101,6 +102,7 @@ Tensor gru_cell(const Tensor& of_x_in, const Tensor& of_h_in, const Tensor& h_in
   check_defined("gru_cell", of_x_in, of_h_in, h_in);
   check_cell("gru_cell", "the input's part", of_x_in, 3, h_in);
   check_cell("gru_cell", "the state's part", of_h_in, 3, h_in);
+  if (detail::composing()) return composed::gru_cell(of_x_in, of_h_in, h_in);
   Tensor of_x = of_x_in.contiguous(), of_h = of_h_in.contiguous(), h = h_in.contiguous();
   Fresh y(h.shape(), h.dtype());
   dispatch_float(h.dtype(), "gru_cell", [&]<class T>() {

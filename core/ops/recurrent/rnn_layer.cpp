@@ -299,6 +299,7 @@ Tensor rnn_layer(RnnKind kind, const Tensor& input, const RnnWeights& weights,
   const Layer l = check_layer(kind, input, weights, options);
   for (const Tensor* w : {&weights.w_ih, &weights.w_hh})
     detail::check_unhooked("rnn_layer", *w, "use cells, or a WeightsInstead");
+  if (detail::composing()) return composed::rnn_layer(kind, input, weights, options);
   const bool lstm = kind == RnnKind::lstm;
   auto or_zeros = [&](const Tensor& t) {
     return t.defined() ? t.contiguous() : zeros({l.batch, l.hidden}, input.dtype());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tern/core/ops/ops.h"
+#include "tern/core/tape/record.h"
 
 namespace tern::detail {
 
@@ -15,6 +16,8 @@ struct Reduced {
 
   /// Reshapes a tensor of shape `out` to `kept`.
   Tensor broadcastable(const Tensor& t) const { return reshape(t, kept); }
+  /// Tells observers the axes.
+  void note(Op& op, bool keepdim) const { op.note("axes", axes, "keepdim", keepdim); }
 };
 
 /// An axis in [0, max(ndim, 1)): a zero-dimensional tensor counts as having one axis.

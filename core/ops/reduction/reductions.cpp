@@ -79,6 +79,7 @@ Tensor best(const char* name, const Tensor& x, const Dims& axes, bool keepdim) {
   Op op(name, x);
   check_defined(name, x);
   Reduced r(name, x, axes, keepdim);
+  r.note(op, keepdim);
   check(r.count > 0, "{}: no elements to choose from: axes {} of shape {}", name, r.axes,
         x.shape());
   Fresh y = best_over<kEnd>(x, r.axes, r.out);
@@ -94,6 +95,7 @@ Tensor sum(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("sum", x);
   check_defined("sum", x);
   Reduced r("sum", x, axes, keepdim);
+  r.note(op, keepdim);
   return op.record(sum_over(x, r.axes, r.out, 1), [r, shape = x.shape()](const Tensor& dy) {
     return expand(r.broadcastable(dy), shape);
   });
@@ -111,6 +113,7 @@ Tensor mean(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("mean", x);
   check_defined("mean", x);
   Reduced r("mean", x, axes, keepdim);
+  r.note(op, keepdim);
   check(is_float(x.dtype()), "mean: needs a floating tensor, got {}; convert with .to(DType::f32)",
         x.dtype());
   const int64_t n = std::max<int64_t>(r.count, 1);  // the gradient is empty if count is 0

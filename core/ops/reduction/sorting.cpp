@@ -39,6 +39,7 @@ Tensor arg_extreme(const char* name, const Tensor& x, int64_t axis, bool keepdim
   int a = normalize_axis(name, axis, x.ndim());
   int64_t size = x.shape()[a];
   check(size > 0, "{}: axis {} of shape {} has no elements", name, axis, x.shape());
+  op.note("axis", a);
   Layout lines = erase_axis(x.layout(), a);
   Fresh y(lines.shape, DType::i64);
   if (y.numel() > 0)

@@ -150,6 +150,8 @@ Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
   Op op("norm", x);
   check_defined("norm", x);
   Reduced r("norm", x, axes, keepdim);
+  r.note(op, keepdim);
+  op.note("p", p);
   check(is_float(x.dtype()), "norm: needs a floating tensor, got {}; convert with .to(DType::f32)",
         x.dtype());
   check(r.count > 0 || p >= 0, "norm: p = {} needs at least one element: axes {} of shape {}", p,
@@ -166,6 +168,7 @@ Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
   if (!is_float(x.dtype())) return logsumexp(x.to(DType::f32), axes, keepdim);
   Op op("logsumexp", x);
   Reduced r("logsumexp", x, axes, keepdim);
+  r.note(op, keepdim);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Fresh y = [&] {
     NoGradGuard guard;
@@ -184,6 +187,7 @@ Tensor cumsum(const Tensor& x, int64_t axis) {
   Op op("cumsum", x);
   check_defined("cumsum", x);
   const int a = detail::reduced_axis("cumsum", axis, x);
+  op.note("axis", a);
   Tensor c = x.contiguous();
   Fresh y(x.shape(), is_float(x.dtype()) ? x.dtype() : DType::i64);
   if (y.numel() > 0) {

@@ -106,6 +106,7 @@ Tensor linear_scan(const Tensor& a_in, const Tensor& b_in, int64_t axis,
     check(broadcasts_to(o.initial.shape(), of_state),
           "linear_scan: the initial state {} does not broadcast to {}, a step of {}",
           o.initial.shape(), of_state, shape);
+  if (detail::composing()) return composed::linear_scan(a_in, b_in, axis, o);
   const Tensor initial = o.initial.defined() ? spread_whole(o.initial, of_state) : Tensor();
   Fresh h(shape, a.dtype());
   if (h.numel() > 0)

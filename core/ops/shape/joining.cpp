@@ -98,6 +98,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
   Shape shape = xs.front().shape();
   check(!shape.empty(), "cat: tensors without axes cannot be joined; use stack");
   int a = normalize_axis("cat", axis, shape.size());
+  op.note("axis", a);
   shape[a] = 0;
   std::vector<int64_t> starts;
   for (const Tensor& x : xs) {
@@ -129,6 +130,7 @@ Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
     check(xs[i].shape() == shape, "stack: tensor {} has shape {}, the first has {}", i,
           xs[i].shape(), shape);
   int a = normalize_axis("stack", axis, shape.size() + 1);
+  op.note("axis", a);
   shape.insert(a, static_cast<int64_t>(xs.size()));
   auto part = [a](const Tensor& whole, size_t i) {
     return select(whole, a, static_cast<int64_t>(i));
@@ -158,6 +160,7 @@ Tensor pad(const Tensor& x, const Dims& pads, Scalar value) {
   }
   for (int64_t size : shape)
     check(size >= 0, "pad: {} removes more elements than shape {} has", pads, x.shape());
+  op.note("pads", pads, "value", value.value);
   Tensor filling = expand(detail::stored_scalar("pad", value, x.dtype()), shape);
   Fresh y = filled(clone(filling), [&](const Tensor& out) {
     Tensor to = out, from = x;

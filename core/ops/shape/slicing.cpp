@@ -18,6 +18,9 @@ struct Range {
   int axis;
   int64_t start, length, step;
   Layout operator()(const Layout& whole) const { return slice(whole, axis, start, length, step); }
+  void note(Op& op, bool drops = false) const {
+    op.note("axis", axis, "start", start, "length", length, "step", step, "drops", drops);
+  }
 };
 
 struct Item {
@@ -27,6 +30,7 @@ struct Item {
   Layout operator()(const Layout& whole) const {
     return erase_axis(slice(whole, axis, index, 1, 1), axis);
   }
+  void note(Op& op) const { Range{axis, index, 1, 1}.note(op, true); }
 };
 
 /// Ranges and indices of several axes at once.
@@ -41,6 +45,9 @@ struct Block {
       if (dropped[i]) part = erase_axis(part, ranges[i].axis);
     }
     return part;
+  }
+  void note(Op& op) const {
+    for (size_t i = 0; i < ranges.size(); ++i) ranges[i].note(op, dropped[i]);
   }
 };
 
@@ -89,6 +96,7 @@ Tensor place(const Tensor& dy, const Shape& shape, const Part& part) {
 template <class Part>
 Tensor take(const Tensor& x, const Part& part) {
   Op op(Part::kName, x);
+  if constexpr (requires { part.note(op); }) part.note(op);
   return op.record(Fresh::view(x, part(x.layout())),
                    [shape = x.shape(), part](const Tensor& dy, const Wants& wants) -> Tensor {
                      Tensor sum = wants.accumulator(0);

@@ -71,6 +71,7 @@ Tensor permute(const Tensor& x, const Dims& axes) {
     inverse[a] = order.size();
     order.push_back(a);
   }
+  op.note("axes", order);
   return op.record(Fresh::view(x, permute(x.layout(), order)),
                    [inverse](const Tensor& dy) { return permute(dy, inverse); });
 }
@@ -79,6 +80,7 @@ Tensor transpose(const Tensor& x, int64_t a, int64_t b) {
   Op op("transpose", x);
   check_defined("transpose", x);
   int i = wrap_axis("transpose", a, x), j = wrap_axis("transpose", b, x);
+  op.note("axes", Dims{i, j});
   Layout layout = x.layout();
   std::swap(layout.shape[i], layout.shape[j]);
   std::swap(layout.strides[i], layout.strides[j]);
@@ -153,6 +155,7 @@ Tensor flip(const Tensor& x, const Dims& axes) {
   Op op("flip", x);
   check_defined("flip", x);
   Dims flipped = normalize_axes("flip", axes, x.ndim());
+  op.note("axes", flipped);
   Layout layout = x.layout();
   for (int64_t axis : flipped) {
     int a = static_cast<int>(axis);
