@@ -120,6 +120,7 @@
 #include "tern/models/transformer.h"
 #include "tern/models/vit.h"
 #include "tern/nn/nn.h"
+#include "tern/onnx/onnx.h"
 #include "tern/optim/optim.h"
 #include "tern/pretrained/chat_template.h"
 #include "tern/pretrained/conversation.h"

@@ -17,7 +17,7 @@ install(TARGETS ${libraries} tern_data tern_vector_code tern
         EXPORT ternTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES tern.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tern)
 # Headers that are not for users say so in their first lines: "Inside of core only."
-file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} core/*.h nn/*.h optim/*.h
+file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} core/*.h nn/*.h onnx/*.h optim/*.h
      data/*.h train/*.h models/*.h decode/*.h pretrained/*.h dist/*.h)
 foreach(header ${headers})
   file(STRINGS ${header} internal REGEX "^// .*Inside of [a-z]+ only" LIMIT_COUNT 1)

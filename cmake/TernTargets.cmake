@@ -9,7 +9,7 @@ endif()
 # `#include "tern/core/tensor/tensor.h"` everywhere: <build>/include/tern/<folder> links to each folder.
 set(TERN_INCLUDE ${CMAKE_CURRENT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${TERN_INCLUDE}/tern)
-foreach(entry core nn optim data train models decode pretrained dist apps tests bench tern.h)
+foreach(entry core nn onnx optim data train models decode pretrained dist apps tests bench tern.h)
   file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/${entry} ${TERN_INCLUDE}/tern/${entry} SYMBOLIC)
 endforeach()
 

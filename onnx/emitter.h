@@ -1,0 +1,106 @@
+// Writes a trace as a model of ONNX. Inside of onnx only.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tern/core/io/protobuf.h"
+#include "tern/onnx/forms.h"
+#include "tern/onnx/onnx.h"
+#include "tern/onnx/trace.h"
+
+namespace tern::onnx {
+
+/// An attribute of a node.
+struct Attribute {
+  const char* name;
+  std::variant<int64_t, double, std::string, std::vector<int64_t>> value;
+};
+
+/// Collects nodes and initializers. A form (forms.h) reads the call from it and gives the result's
+/// name. Names of tensors in ONNX are strings here.
+class Emitter {
+ public:
+  Emitter(const Trace& trace, const OnnxOptions& options);
+  /// The file: one part behind the other.
+  std::pair<detail::ProtobufMessage, detail::ProtobufMessage> model();
+
+  // ---- The call that a form writes. Errors name it.
+  const char* onnx() const { return form_->onnx; }
+  int inputs() const { return static_cast<int>(call_->inputs.size()); }
+  bool has(int input) const { return input < inputs() && call_->inputs[input] >= 0; }
+  const Value& input(int i) const { return value(call_->inputs[i]); }
+  const Value& result() const { return value(call_->results[0]); }
+  bool says(const char* property) const { return call_->properties.contains(property); }
+  const std::vector<Size>& sizes(const char* property) const { return find(property).whole; }
+  std::vector<int64_t> numbers(const char* property) const;  ///< sizes that are always the same
+  int64_t number(const char* property) const;
+  double real(const char* property) const;
+  bool has_tensor(const char* property) const { return find(property).tensors.at(0) >= 0; }
+  std::string tensor(const char* property) { return name(find(property).tensors.at(0)); }
+  std::string bool_tensor(const char* property) { return bool_name(find(property).tensors.at(0)); }
+  std::string in(int i) { return name(call_->inputs[i]); }
+  std::string in(int i, DType type);  ///< converted
+  std::string bool_in(int i) { return bool_name(call_->inputs[i]); }
+  void give(const std::string& name) { names_[call_->results[0]] = name; }
+  /// A result of truth values, which is u8 in tern.
+  void give_bool(const std::string& name) { bools_[call_->results[0]] = name; }
+  void negate() { give_bool(node("Not", {bools_.at(call_->results[0])})); }
+  [[noreturn]] void refuse(const std::string& why) const;
+
+  // ---- Nodes and constants.
+  std::string node(const char* op, const std::vector<std::string>& inputs,
+                   const std::vector<Attribute>& attributes = {});
+  std::string cast(const std::string& x, int type);
+  std::string ints(const std::vector<int64_t>& values);  ///< i64 (n)
+  std::string number(double value, DType type);          ///< shape ()
+  std::string number(double value) { return number(value, result().dtype); }
+  std::string size(const Size& size);                 ///< i64 (1)
+  std::string shape(const std::vector<Size>& sizes);  ///< i64 (n)
+  std::string reshaped(const std::string& x, const std::vector<Size>& from,
+                       const std::vector<Size>& to);
+
+ private:
+  /// A size that differs between examples, and where it is found.
+  struct Symbol {
+    std::string name;
+    Size size;
+    std::string input;
+    int axis;
+  };
+  /// factor * first * second + offset; second may be missing (-1).
+  struct Formula {
+    int first, second;
+    int64_t factor, offset;
+  };
+
+  const Value& value(int id) const { return trace_.values[static_cast<size_t>(id)]; }
+  const Property& find(const char* property) const;
+  std::string name(int value);
+  std::string bool_name(int value);
+  void find_symbols();
+  std::vector<Formula> formulas(const Size& size) const;
+  std::string text(const Formula& formula) const;
+  std::string constant(const Tensor& t, std::string name = "");
+  void emit(const Call& call);
+  detail::ProtobufMessage info(const std::string& name, const Value& v) const;
+
+  const Trace& trace_;
+  const OnnxOptions& options_;
+  const Call* call_ = nullptr;
+  const Form* form_ = nullptr;
+  std::vector<Symbol> symbols_;
+  std::map<int, std::string> names_, bools_;  // of values
+  std::map<std::string, std::string> made_;   // names of nodes and constants that may be shared
+  std::map<std::string, int> counts_;
+  std::vector<std::string> nodes_, initializers_;
+};
+
+/// ONNX's number of a type.
+int type_number(DType type);
+constexpr int kBool = 9;
+
+}  // namespace tern::onnx

@@ -1,0 +1,386 @@
+// The table of forms: how each op of tern is written in ONNX. To add an op, add a row. An op says
+// what its inputs do not say by OpScope::note(), and the form reads that by name.
+#include "tern/onnx/forms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tern/onnx/emitter.h"
+
+namespace tern::onnx {
+namespace {
+
+using Ints = std::vector<int64_t>;
+using Names = std::vector<std::string>;
+
+constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+
+// ---- Forms of many ops -------------------------------------------------------------------------
+
+/// The op of ONNX with the same inputs, in the result's type.
+void direct(Emitter& e) {
+  Names in;
+  for (int i = 0; i < e.inputs(); ++i) in.push_back(e.in(i, e.result().dtype));
+  e.give(e.node(e.onnx(), in));
+}
+
+void compare(Emitter& e) {
+  const DType a = e.input(0).dtype, b = e.input(1).dtype;
+  const DType type = a == b || is_float(a) ? a : is_float(b) ? b : DType::i64;
+  e.give_bool(e.node(e.onnx(), {e.in(0, type), e.in(1, type)}));
+}
+
+void logic(Emitter& e) {
+  Names in;
+  for (int i = 0; i < e.inputs(); ++i) in.push_back(e.bool_in(i));
+  e.give_bool(e.node(e.onnx(), in));
+}
+
+void test(Emitter& e) { e.give_bool(e.node(e.onnx(), {e.in(0)})); }
+
+/// Reductions whose axes are an attribute in opset 17: all but ReduceSum.
+void reduce(Emitter& e) {
+  const Ints axes = e.numbers("axes");
+  if (axes.empty()) return e.give(e.in(0));
+  e.give(e.node(e.onnx(), {e.in(0)}, {{"axes", axes}, {"keepdims", e.number("keepdim")}}));
+}
+
+// ---- Elementwise -------------------------------------------------------------------------------
+
+void gelu(Emitter& e) {
+  const std::string x = e.in(0), one = e.number(1), half = e.number(0.5);
+  std::string inner;
+  if (e.number("tanh")) {
+    const std::string cube = e.node("Mul", {e.node("Mul", {x, x}), x});
+    const std::string sum = e.node("Add", {x, e.node("Mul", {cube, e.number(0.044715)})});
+    inner = e.node("Tanh", {e.node("Mul", {sum, e.number(0.79788456080286535588)})});
+  } else {
+    inner = e.node("Erf", {e.node("Div", {x, e.number(std::sqrt(2.0))})});
+  }
+  e.give(e.node("Mul", {e.node("Mul", {x, e.node("Add", {inner, one})}), half}));
+}
+
+void clip(Emitter& e) {
+  const std::string x = e.in(0);
+  const double low = e.real("low"), high = e.real("high");
+  e.give(e.node("Clip",
+                {x, std::isinf(low) ? "" : e.number(low), std::isinf(high) ? "" : e.number(high)}));
+}
+
+void where(Emitter& e) {
+  const DType type = e.result().dtype;
+  e.give(e.node("Where", {e.bool_tensor("condition"), e.in(0, type), e.in(1, type)}));
+}
+
+// ---- Shapes ------------------------------------------------------------------------------------
+
+void reshape(Emitter& e) { e.give(e.reshaped(e.in(0), e.input(0).shape, e.result().shape)); }
+
+void permute(Emitter& e) { e.give(e.node("Transpose", {e.in(0)}, {{"perm", e.numbers("axes")}})); }
+
+void transpose(Emitter& e) {
+  Ints order;
+  for (int i = 0; i < static_cast<int>(e.input(0).shape.size()); ++i) order.push_back(i);
+  const Ints axes = e.numbers("axes");
+  std::swap(order[static_cast<size_t>(axes[0])], order[static_cast<size_t>(axes[1])]);
+  e.give(e.node("Transpose", {e.in(0)}, {{"perm", order}}));
+}
+
+void expand(Emitter& e) { e.give(e.node("Expand", {e.in(0), e.shape(e.result().shape)})); }
+
+void slice(Emitter& e) {
+  const Ints axes = e.numbers("axis"), steps = e.numbers("step"), drops = e.numbers("drops");
+  const std::vector<Size>&starts = e.sizes("start"), &lengths = e.sizes("length");
+  std::vector<Size> ends;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Size& whole = e.input(0).shape[static_cast<size_t>(axes[i])];
+    Size end = starts[i];
+    for (size_t run = 0; run < end.size(); ++run)
+      end[run] += (lengths[i][run] - 1) * steps[i] + (steps[i] > 0 ? 1 : -1);
+    if (std::any_of(end.begin(), end.end(), [](int64_t n) { return n < 0; }))
+      end = Size(end.size(), -kEnd);  // backwards to the first element
+    else if (end == whole)
+      end = Size(end.size(), kEnd);
+    ends.push_back(end);
+  }
+  std::string y =
+      e.node("Slice", {e.in(0), e.shape(starts), e.shape(ends), e.ints(axes), e.ints(steps)});
+  Ints dropped;
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (drops[i]) dropped.push_back(axes[i]);
+  e.give(dropped.empty() ? y : e.node("Squeeze", {y, e.ints(dropped)}));
+}
+
+void flip(Emitter& e) {
+  const Ints axes = e.numbers("axes"), back(axes.size(), -1), first(axes.size(), -kEnd);
+  e.give(e.node("Slice", {e.in(0), e.ints(back), e.ints(first), e.ints(axes), e.ints(back)}));
+}
+
+void cat(Emitter& e) {
+  Names in;
+  for (int i = 0; i < e.inputs(); ++i) {
+    const std::vector<Size>& shape = e.input(i).shape;
+    const bool nothing = shape.size() == 1 && shape[0] == Size(shape[0].size(), 0);
+    if (!nothing) in.push_back(e.in(i, e.result().dtype));
+  }
+  e.give(e.node("Concat", in, {{"axis", e.number("axis")}}));
+}
+
+void stack(Emitter& e) {
+  Names in;
+  const std::string axis = e.ints(e.numbers("axis"));
+  for (int i = 0; i < e.inputs(); ++i)
+    in.push_back(e.node("Unsqueeze", {e.in(i, e.result().dtype), axis}));
+  e.give(e.node("Concat", in, {{"axis", e.number("axis")}}));
+}
+
+void pad(Emitter& e) {
+  const Ints pairs = e.numbers("pads");  // (before, after) of the last axis, then of the others
+  const size_t axes = e.input(0).shape.size();
+  Ints pads(2 * axes, 0);
+  for (size_t i = 0; i < pairs.size(); ++i) pads[(i % 2 ? 2 * axes : axes) - 1 - i / 2] = pairs[i];
+  e.give(e.node("Pad", {e.in(0), e.ints(pads), e.number(e.real("value"))}));
+}
+
+// ---- Creation and indexing ---------------------------------------------------------------------
+
+void full(Emitter& e) {
+  e.give(e.node("Expand", {e.number(e.real("value")), e.shape(e.result().shape)}));
+}
+
+void arange(Emitter& e) {
+  auto scalar = [&](const char* property) {
+    return e.node("Squeeze", {e.size(e.sizes(property).at(0)), e.ints({0})});
+  };
+  const std::string y = e.node("Range", {scalar("start"), scalar("end"), scalar("step")});
+  const DType type = e.result().dtype;
+  e.give(type == DType::i64 ? y : e.cast(y, type_number(type)));
+}
+
+void cast(Emitter& e) { e.give(e.in(0, e.result().dtype)); }
+
+void gather(Emitter& e) {
+  e.give(e.node(e.onnx(), {e.in(0), e.cast(e.tensor("index"), type_number(DType::i64))},
+                {{"axis", e.number("axis")}}));
+}
+
+void one_extreme(Emitter& e) {
+  e.give(e.node(e.onnx(), {e.in(0)}, {{"axis", e.number("axis")}, {"keepdims", int64_t{0}}}));
+}
+
+// ---- Reductions --------------------------------------------------------------------------------
+
+void sum(Emitter& e) {
+  const Ints axes = e.numbers("axes");
+  const std::string x = e.in(0, e.result().dtype);
+  if (axes.empty()) return e.give(x);
+  e.give(e.node("ReduceSum", {x, e.ints(axes)}, {{"keepdims", e.number("keepdim")}}));
+}
+
+void norm(Emitter& e) {
+  const double p = e.real("p");
+  if (p != 1 && p != 2) e.refuse(fmt::format("only p = 1 and 2 can be exported, not {}", p));
+  e.give(e.node(p == 1 ? "ReduceL1" : "ReduceL2", {e.in(0)},
+                {{"axes", e.numbers("axes")}, {"keepdims", e.number("keepdim")}}));
+}
+
+void cumsum(Emitter& e) {
+  const std::string axis = e.node("Squeeze", {e.ints(e.numbers("axis")), e.ints({0})});
+  e.give(e.node("CumSum", {e.in(0, e.result().dtype), axis}));
+}
+
+// ---- Normalisation -----------------------------------------------------------------------------
+
+/// The mask hides elements: softmax of -inf there, and then 0 (-inf for the logarithm), since a row
+/// without an element would give NaN.
+void softmax(Emitter& e) {
+  const bool masked = e.has_tensor("mask"), logarithm = std::string_view(e.onnx()) == "LogSoftmax";
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const std::string mask = masked ? e.bool_tensor("mask") : "";
+  std::string x = e.in(0);
+  if (masked) x = e.node("Where", {mask, x, e.number(-kInf)});
+  x = e.node(e.onnx(), {x}, {{"axis", int64_t{-1}}});
+  if (masked) x = e.node("Where", {mask, x, e.number(logarithm ? -kInf : 0)});
+  e.give(x);
+}
+
+void layer_norm(Emitter& e) {
+  const int64_t axes = e.number("axes");
+  const std::vector<Size>& shape = e.input(0).shape;
+  Names in = {e.in(0), ""};
+  if (e.has(1)) {
+    in[1] = e.in(1);
+  } else {
+    const std::vector<Size> last(shape.end() - axes, shape.end());
+    in[1] = e.node("Expand", {e.number(1), e.shape(last)});
+  }
+  if (e.has(2)) in.push_back(e.in(2));
+  e.give(e.node("LayerNormalization", in, {{"axis", -axes}, {"epsilon", e.real("eps")}}));
+}
+
+void batch_norm(Emitter& e) {
+  e.give(e.node(
+      "BatchNormalization",
+      {e.in(0), e.tensor("scale"), e.tensor("shift"), e.tensor("mean"), e.tensor("variance")},
+      {{"epsilon", e.real("eps")}}));
+}
+
+// ---- Convolutions ------------------------------------------------------------------------------
+
+std::vector<Attribute> windows(Emitter& e) {
+  const Ints padding = e.numbers("padding");
+  Ints both = padding;
+  both.insert(both.end(), padding.begin(), padding.end());
+  return {{"strides", e.numbers("stride")}, {"pads", both}, {"dilations", e.numbers("dilation")}};
+}
+
+void conv(Emitter& e) {
+  std::vector<Attribute> attributes = windows(e);
+  attributes.push_back({"group", e.number("groups")});
+  Names in = {e.in(0), e.in(1)};
+  if (e.has(2)) in.push_back(e.in(2));
+  e.give(e.node("Conv", in, attributes));
+}
+
+void conv_transpose(Emitter& e) {
+  const Ints stride = e.numbers("stride"), padding = e.numbers("padding"),
+             dilation = e.numbers("dilation"), kernel = e.numbers("kernel");
+  Ints added;  // output_padding, the same for all sizes
+  for (size_t i = 0; i < stride.size(); ++i) {
+    const int64_t in = e.input(0).shape[i + 2][0], out = e.result().shape[i + 2][0];
+    added.push_back(out - (in - 1) * stride[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) -
+                    1);
+  }
+  std::vector<Attribute> attributes = windows(e);
+  attributes.push_back({"group", e.number("groups")});
+  attributes.push_back({"output_padding", added});
+  e.give(e.node("ConvTranspose", {e.in(0), e.in(1)}, attributes));
+}
+
+void max_pool(Emitter& e) {
+  std::vector<Attribute> attributes = windows(e);
+  attributes.push_back({"kernel_shape", e.numbers("kernel")});
+  attributes.push_back({"ceil_mode", e.number("ceil_mode")});
+  e.give(e.node("MaxPool", {e.in(0)}, attributes));
+}
+
+void adaptive_max_pool(Emitter& e) {
+  const Ints sizes = e.numbers("sizes");
+  if (sizes != Ints(sizes.size(), 1))
+    e.refuse(fmt::format("only the size 1 can be exported, not {}", fmt::join(sizes, ", ")));
+  e.give(e.node("GlobalMaxPool", {e.in(0)}));
+}
+
+// ---- The table ---------------------------------------------------------------------------------
+
+/// An op of ONNX with attributes that are numbers.
+template <class... Pairs>
+std::string with(Emitter& e, const char* op, Pairs... attributes) {
+  return e.node(op, {e.in(0, e.result().dtype)}, {attributes...});
+}
+using A = Attribute;
+
+std::string sigmoid(Emitter& e, const std::string& x) { return e.node("Sigmoid", {x}); }
+std::string times(Emitter& e, const std::string& x, const std::string& y) {
+  return e.node("Mul", {x, y});
+}
+
+// clang-format off
+const Form kForms[] = {
+    // arithmetic
+    {"add", direct, "Add"}, {"sub", direct, "Sub"}, {"mul", direct, "Mul"}, {"div", direct, "Div"},
+    {"neg", direct, "Neg"}, {"abs", direct, "Abs"}, {"sign", direct, "Sign"},
+    {"minimum", direct, "Min"}, {"maximum", direct, "Max"}, {"matmul", direct, "MatMul"},
+    {"square", [](Emitter& e) { e.give(times(e, e.in(0), e.in(0))); }},
+    {"pow", [](Emitter& e) {
+       if (e.inputs() == 2) return direct(e);
+       e.give(e.node("Pow", {e.in(0), e.number(e.real("exponent"))}));
+     }},
+    // functions of one number
+    {"exp", direct, "Exp"}, {"log", direct, "Log"}, {"sqrt", direct, "Sqrt"},
+    {"sin", direct, "Sin"}, {"cos", direct, "Cos"}, {"tan", direct, "Tan"}, {"erf", direct, "Erf"},
+    {"tanh", direct, "Tanh"}, {"floor", direct, "Floor"}, {"ceil", direct, "Ceil"},
+    {"round", direct, "Round"}, {"reciprocal", direct, "Reciprocal"},
+    {"rsqrt", [](Emitter& e) { e.give(e.node("Reciprocal", {with(e, "Sqrt")})); }},
+    {"clamp", clip}, {"hardtanh", clip}, {"relu6", clip},
+    // activations
+    {"relu", direct, "Relu"}, {"sigmoid", direct, "Sigmoid"}, {"softplus", direct, "Softplus"},
+    {"softsign", direct, "Softsign"}, {"hardswish", direct, "HardSwish"}, {"gelu", gelu},
+    {"prelu", direct, "PRelu"},
+    {"silu", [](Emitter& e) { e.give(times(e, e.in(0), sigmoid(e, e.in(0)))); }},
+    {"glu", [](Emitter& e) { e.give(times(e, e.in(0), sigmoid(e, e.in(1)))); }},
+    {"mish", [](Emitter& e) {
+       e.give(times(e, e.in(0), e.node("Tanh", {e.node("Softplus", {e.in(0)})})));
+     }},
+    {"log_sigmoid", [](Emitter& e) {
+       e.give(e.node("Neg", {e.node("Softplus", {e.node("Neg", {e.in(0)})})}));
+     }},
+    {"leaky_relu", [](Emitter& e) { e.give(with(e, "LeakyRelu", A{"alpha", e.real("slope")})); }},
+    {"elu", [](Emitter& e) { e.give(with(e, "Elu", A{"alpha", e.real("alpha")})); }},
+    {"celu", [](Emitter& e) { e.give(with(e, "Celu", A{"alpha", e.real("alpha")})); }},
+    {"selu", [](Emitter& e) {
+       e.give(with(e, "Selu", A{"alpha", e.real("alpha")}, A{"gamma", e.real("scale")}));
+     }},
+    {"hardsigmoid", [](Emitter& e) {
+       e.give(with(e, "HardSigmoid", A{"alpha", 1.0 / 6}, A{"beta", 0.5}));
+     }},
+    // comparisons and logic
+    {"eq", compare, "Equal"}, {"lt", compare, "Less"}, {"le", compare, "LessOrEqual"},
+    {"gt", compare, "Greater"}, {"ge", compare, "GreaterOrEqual"},
+    {"ne", [](Emitter& e) {
+       compare(e);
+       e.negate();
+     }, "Equal"},
+    {"logical_and", logic, "And"}, {"logical_or", logic, "Or"}, {"logical_xor", logic, "Xor"},
+    {"logical_not", logic, "Not"}, {"isnan", test, "IsNaN"}, {"isinf", test, "IsInf"},
+    {"truth", [](Emitter& e) { e.give_bool(e.bool_in(0)); }},
+    {"where", where},
+    // shapes
+    {"view", reshape}, {"reshape", reshape}, {"squeeze", reshape}, {"unsqueeze", reshape},
+    {"permute", permute}, {"transpose", transpose}, {"expand", expand}, {"slice", slice},
+    {"select", slice}, {"flip", flip}, {"cat", cat}, {"stack", stack}, {"pad", pad},
+    {"clone", nullptr}, {"cast", cast},
+    // new tensors; those without a form only if they are the same in all examples
+    {"full", full}, {"arange", arange}, {"tensor", nullptr}, {"scalar", nullptr},
+    {"linspace", nullptr}, {"eye", nullptr}, {"diagonal", nullptr}, {"unfold", nullptr},
+    {"floor_divide", nullptr}, {"remainder", nullptr},
+    // indexing
+    {"embedding", gather, "Gather"}, {"index_select", gather, "Gather"},
+    {"gather", gather, "GatherElements"},
+    {"argmax", one_extreme, "ArgMax"}, {"argmin", one_extreme, "ArgMin"},
+    // reductions
+    {"sum", sum}, {"mean", reduce, "ReduceMean"}, {"max", reduce, "ReduceMax"},
+    {"min", reduce, "ReduceMin"}, {"amax", reduce, "ReduceMax"}, {"amin", reduce, "ReduceMin"},
+    {"logsumexp", reduce, "ReduceLogSumExp"}, {"norm", norm}, {"cumsum", cumsum},
+    // normalisation
+    {"softmax", softmax, "Softmax"}, {"log_softmax", softmax, "LogSoftmax"},
+    {"layer_norm", layer_norm}, {"group_norm", layer_norm}, {"batch_norm", batch_norm},
+    // windows
+    {"conv1d", conv}, {"conv2d", conv}, {"conv3d", conv}, {"conv1d_input_grad", conv_transpose},
+    {"conv2d_input_grad", conv_transpose}, {"conv3d_input_grad", conv_transpose},
+    {"max_pool1d", max_pool}, {"max_pool2d", max_pool}, {"max_pool3d", max_pool},
+    {"adaptive_max_pool1d", adaptive_max_pool}, {"adaptive_max_pool2d", adaptive_max_pool},
+    {"adaptive_max_pool3d", adaptive_max_pool},
+};
+// clang-format on
+
+}  // namespace
+
+bool Form::is_copy() const { return op == "clone"; }
+
+const Form* find_form(std::string_view op) {
+  const Form* found =
+      std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& f) { return f.op == op; });
+  return found == std::end(kForms) ? nullptr : found;
+}
+
+bool same_form(std::string_view a, std::string_view b) {
+  const Form *f = find_form(a), *g = find_form(b);
+  if (!f || !g || !f->write || !g->write) return a == b;
+  return f->write == g->write && std::string_view(f->onnx) == g->onnx;
+}
+
+}  // namespace tern::onnx

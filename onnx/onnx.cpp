@@ -1,0 +1,103 @@
+// The export: checks the examples, records a run of each, and writes the file.
+#include "tern/onnx/onnx.h"
+
+#include <algorithm>
+#include <set>
+
+#include "tern/core/io/atomic_file.h"
+#include "tern/onnx/emitter.h"
+#include "tern/onnx/trace.h"
+
+namespace tern {
+namespace {
+
+void check_examples(const std::vector<OnnxTensors>& examples) {
+  check(examples.size() >= 2,
+        "export_onnx: needs at least two examples, got {}; sizes that differ between them may have "
+        "any value in the file",
+        examples.size());
+  const OnnxTensors& first = examples[0];
+  for (const OnnxTensors& example : examples) {
+    check(example.size() == first.size(), "export_onnx: one example has {} inputs, another {}",
+          first.size(), example.size());
+    for (size_t i = 0; i < example.size(); ++i)
+      check(example[i].defined() && example[i].ndim() == first[i].ndim() &&
+                example[i].dtype() == first[i].dtype(),
+            "export_onnx: input {} must have the same type and number of axes in all examples", i);
+  }
+}
+
+/// Error if an input has one value everywhere: then a tensor that the model computes from it outside
+/// of ops would be the same in all examples, and pass for a constant.
+void check_varied(const std::vector<OnnxTensors>& examples, const std::vector<std::string>& names) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    std::set<double> seen;
+    for (const OnnxTensors& example : examples)
+      for (double v : example[i].to_vector<double>())
+        if (seen.size() < 2) seen.insert(v);
+    check(seen.size() != 1,
+          "export_onnx: {} is {} everywhere in all examples; give examples with different "
+          "elements, so that what depends on them can be told from a constant",
+          names[i], *seen.begin());
+  }
+}
+
+std::vector<std::string> input_names(const OnnxOptions& options, size_t count) {
+  check(options.inputs.size() <= count, "export_onnx: {} names for {} inputs",
+        options.inputs.size(), count);
+  std::vector<std::string> names = options.inputs;
+  while (names.size() < count)
+    names.push_back(count == 1 ? "input" : fmt::format("input_{}", names.size()));
+  return names;
+}
+
+void check_names(const std::vector<std::string>& inputs, const OnnxOptions& options,
+                 const NamedTensors& state) {
+  std::set<std::string> taken;
+  for (const auto& [name, t] : state) taken.insert(name);
+  auto take = [&](const std::string& name) {
+    check(!name.empty() && taken.insert(name).second,
+          "export_onnx: the name '{}' is empty or is used twice (inputs, outputs and weights need "
+          "different names)",
+          name);
+  };
+  for (const std::string& name : inputs) take(name);
+  for (const std::string& name : options.outputs) take(name);
+}
+
+void check_size(const onnx::Trace& trace) {
+  constexpr int64_t kMost = (int64_t{1} << 31) - 1;  // of a message of protocol buffers
+  int64_t bytes = 0;
+  for (const onnx::Value& v : trace.values)
+    if (v.origin == onnx::Value::Origin::state || v.origin == onnx::Value::Origin::constant)
+      bytes += v.tensor.numel() * item_size(v.dtype);
+  check(bytes < kMost,
+        "export_onnx: the weights take {} bytes, but an ONNX file holds less than {}", bytes,
+        kMost);
+}
+
+}  // namespace
+
+void export_onnx(const std::string& path, const std::function<OnnxTensors(const OnnxTensors&)>& fn,
+                 const NamedTensors& state, const std::vector<OnnxTensors>& examples,
+                 const OnnxOptions& options) {
+  check_examples(examples);
+  const std::vector<std::string> names = input_names(options, examples[0].size());
+  check_varied(examples, names);
+  check_names(names, options, state);
+  std::vector<onnx::Trace> traces;
+  for (const OnnxTensors& example : examples)
+    traces.push_back(onnx::pruned(onnx::record(fn, example, names, state)));
+  const onnx::Trace trace = onnx::merged(traces);
+  traces.clear();
+  check(options.outputs.size() <= trace.outputs.size(), "export_onnx: {} names for {} outputs",
+        options.outputs.size(), trace.outputs.size());
+  check_size(trace);
+  const auto [head, graph] = onnx::Emitter(trace, options).model();
+  AtomicFile file(path);
+  file.write(head.bytes());
+  file.write(graph.bytes());
+  file.commit();
+}
+
+}  // namespace tern

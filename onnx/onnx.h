@@ -1,0 +1,90 @@
+// Writes a model as an ONNX file, for onnxruntime and other programs that read ONNX.
+//
+//   Rng rng(1);
+//   models::Vit model(models::vit_options("vit-4m"), rng);
+//   nn::load_weights("model.safetensors", model);
+//   export_onnx("model.onnx", model, {{randn({2, 3, 32, 32}, rng)}, {randn({3, 3, 32, 32}, rng)}},
+//               {.inputs = {"images"}, .outputs = {"logits"}});
+//
+// The model runs once for each example, in evaluation mode, and an observer records its ops. The
+// file holds these ops in ONNX (opset 17, which onnxruntime reads since version 1.12 of 2022), and
+// the weights under their names in state_dict().
+//
+// Sizes. A size of an input that differs between the examples may have any value in the file: it
+// has a name there, N for the first one and T for the second. A size that is the same in all
+// examples is fixed. Give at least two examples. Let their sizes grow apart, as (2, 11) and (3, 7):
+// if a size inside the model could be computed from the named sizes in two ways, the export asks
+// for other examples, or for a third one.
+//
+// What cannot be exported is an Error that names the op and its module, and no file is written:
+// - an op that the export does not know, or that writes in place,
+// - a tensor that depends on the inputs or on their sizes, but that no op made of them, such as
+//   one made from to_vector(). It is found because it differs between the examples. So give
+//   examples whose elements differ; an input with one value everywhere is an Error.
+// - a model that runs other ops for one example than for another.
+// One thing cannot be seen: a choice by the values of an input (`if`) that falls out the same way
+// in all examples. Only the ops of the chosen way are in the file.
+//
+// Recurrent layers over sequences are unrolled, so that their length must be fixed. Types are f32,
+// f64, i64 and u8. Functions that onnxruntime has only for f32 (erf, softplus) make an f64 model
+// unusable there. A file holds less than 2 GiB.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tern/core/io/state.h"
+#include "tern/core/tensor/tensor.h"
+#include "tern/nn/eval_scope.h"
+#include "tern/nn/module.h"
+
+namespace tern {
+
+struct OnnxOptions {
+  /// Names of the inputs and outputs. Default: "input" and "output", with _0, _1, ... if several.
+  std::vector<std::string> inputs = {}, outputs = {};
+  /// Names of the sizes that differ between examples, in the order in which they first appear in
+  /// the inputs. Default: N, T, then size_2, ...
+  std::vector<std::string> sizes = {};
+  /// Properties of the model that its users may read, such as the names of classes.
+  std::map<std::string, std::string> metadata = {};
+};
+
+/// The inputs of one call, and its outputs.
+using OnnxTensors = std::vector<Tensor>;
+
+/// Writes `fn` to `path`. `state`: tensors with their names in the file; others that do not depend
+/// on the inputs become constants without a name. `fn` runs without gradients.
+void export_onnx(const std::string& path, const std::function<OnnxTensors(const OnnxTensors&)>& fn,
+                 const NamedTensors& state, const std::vector<OnnxTensors>& examples,
+                 const OnnxOptions& options = {});
+
+/// Writes a model that is called as fn(inputs) and returns OnnxTensors: a model with several inputs
+/// or outputs, or one part of it.
+template <class M, class Fn>
+requires std::is_invocable_r_v<OnnxTensors, const Fn&, const OnnxTensors&>
+void export_onnx(const std::string& path, const M& model, const Fn& fn,
+                 const std::vector<OnnxTensors>& examples, const OnnxOptions& options = {}) {
+  const nn::EvalScope evaluating(model);
+  export_onnx(path, std::function<OnnxTensors(const OnnxTensors&)>(fn), nn::state_dict(model),
+              examples, options);
+}
+
+/// Writes a model that maps one tensor to one.
+template <class M>
+requires std::is_invocable_r_v<Tensor, const M&, const Tensor&>
+void export_onnx(const std::string& path, const M& model, const std::vector<OnnxTensors>& examples,
+                 const OnnxOptions& options = {}) {
+  auto fn = [&](const OnnxTensors& x) {
+    check(x.size() == 1,
+          "export_onnx: the model takes one tensor, but an example has {}; give a "
+          "function of all inputs",
+          x.size());
+    return OnnxTensors{model(x[0])};
+  };
+  export_onnx(path, model, fn, examples, options);
+}
+
+}  // namespace tern

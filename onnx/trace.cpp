@@ -1,0 +1,170 @@
+// Drops the calls that no output needs, and joins the traces of several runs into one.
+#include "tern/onnx/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tern/onnx/forms.h"
+
+namespace tern::onnx {
+namespace {
+
+using Origin = Value::Origin;
+
+/// Calls fn(value) for every operand of a call, in a fixed order. `fn` may change it.
+template <class AnyCall, class Fn>
+void for_operands(AnyCall& call, Fn fn) {
+  for (auto& id : call.inputs)
+    if (id >= 0) fn(id);
+  for (auto& [name, property] : call.properties)
+    for (auto& id : property.tensors)
+      if (id >= 0) fn(id);
+}
+
+bool unwritten(const Value& v) { return v.version == v.tensor.ref()->storage->version(); }
+
+bool same_elements(const Value& a, const Value& b) {
+  if (a.tensor.shape() != b.tensor.shape() || !unwritten(a) || !unwritten(b)) return false;
+  const Tensor x = a.tensor.contiguous(), y = b.tensor.contiguous();
+  return dispatch(a.dtype, [&]<class T>() {
+    return x.numel() == 0 ||
+           std::memcmp(x.data<T>(), y.data<T>(), sizeof(T) * static_cast<size_t>(x.numel())) == 0;
+  });
+}
+
+[[noreturn]] void fail_differ(size_t at, const std::string& a, const std::string& b) {
+  fail(
+      fmt::format("export_onnx: the examples run different ops: op {} is {} in the first, but {} "
+                  "in another; the model chooses by the sizes or values of its inputs. Give "
+                  "examples that take the same way",
+                  at, a, b));
+}
+
+void check_same(const Call& a, const Call& b, size_t at) {
+  bool same = same_form(a.op, b.op) && a.inputs == b.inputs && a.results == b.results &&
+              a.properties.size() == b.properties.size();
+  for (auto x = a.properties.begin(), y = b.properties.begin(); same && x != a.properties.end();
+       ++x, ++y)
+    same = x->first == y->first && x->second.tensors == y->second.tensors &&
+           x->second.whole.size() == y->second.whole.size() && x->second.real == y->second.real;
+  if (!same) fail_differ(at, a.place(), b.place());
+}
+
+/// Softmax broadcasts its mask in ONNX, so that the mask need not be expanded.
+void skip_expands(Trace& trace) {
+  std::vector<const Call*> maker(trace.values.size());
+  for (const Call& call : trace.calls)
+    for (int id : call.results) maker[static_cast<size_t>(id)] = &call;
+  for (Call& call : trace.calls) {
+    const auto mask = call.properties.find("mask");
+    if (mask == call.properties.end()) continue;
+    for (int& id : mask->second.tensors)
+      while (id >= 0 && maker[static_cast<size_t>(id)] &&
+             maker[static_cast<size_t>(id)]->op == "expand")
+        id = maker[static_cast<size_t>(id)]->inputs[0];
+  }
+}
+
+void append(std::vector<Size>& to, const std::vector<Size>& from) {
+  for (size_t i = 0; i < to.size(); ++i) to[i].insert(to[i].end(), from[i].begin(), from[i].end());
+}
+
+}  // namespace
+
+std::string Call::place() const {
+  return module.empty() ? op : fmt::format("{} in module {}", op, module);
+}
+
+Trace pruned(const Trace& trace) {
+  std::vector<bool> needed(trace.values.size());
+  for (int id : trace.outputs) needed[static_cast<size_t>(id)] = true;
+  std::vector<const Call*> calls;
+  for (auto call = trace.calls.rbegin(); call != trace.calls.rend(); ++call) {
+    auto is_needed = [&](int id) { return needed[static_cast<size_t>(id)]; };
+    if (std::none_of(call->results.begin(), call->results.end(), is_needed)) continue;
+    // What is a constant now needs no call. A call makes all of its results or none of them so.
+    if (trace.values[static_cast<size_t>(call->results[0])].origin == Origin::constant) continue;
+    for_operands(*call, [&](int id) { needed[static_cast<size_t>(id)] = true; });
+    calls.push_back(&*call);
+  }
+  std::reverse(calls.begin(), calls.end());
+
+  Trace out;
+  std::vector<int> numbers(trace.values.size(), -1);
+  auto renumber = [&](int& id, const std::string& user) {
+    int& number = numbers[static_cast<size_t>(id)];
+    if (number < 0) {
+      const Value& v = trace.values[static_cast<size_t>(id)];
+      check(v.origin != Origin::unknown,
+            "export_onnx: a tensor of shape {} in {} {}, so that it cannot be written as ops of "
+            "the inputs",
+            v.tensor.shape(), user, v.name);
+      number = static_cast<int>(out.values.size());
+      out.values.push_back(v);
+    }
+    id = number;
+  };
+  for (int id : trace.inputs) {
+    renumber(id, "the inputs");
+    out.inputs.push_back(id);
+  }
+  for (const Call* call : calls) {
+    Call& c = out.calls.emplace_back(*call);
+    for_operands(c, [&](int& id) { renumber(id, c.place()); });
+    for (int& id : c.results) renumber(id, c.place());
+  }
+  for (int id : trace.outputs) {
+    renumber(id, "the outputs");
+    out.outputs.push_back(id);
+  }
+  return out;
+}
+
+Trace merged(const std::vector<Trace>& traces) {
+  Trace all = traces.front();
+  std::vector<bool> equal(all.values.size(), true);  // elements are the same in all runs
+  for (size_t run = 1; run < traces.size(); ++run) {
+    const Trace& other = traces[run];
+    for (size_t i = 0; i < std::min(all.calls.size(), other.calls.size()); ++i) {
+      check_same(all.calls[i], other.calls[i], i);
+      for (auto& [name, property] : all.calls[i].properties)
+        append(property.whole, other.calls[i].properties.at(name).whole);
+    }
+    if (all.calls.size() != other.calls.size() || all.outputs != other.outputs ||
+        all.values.size() != other.values.size())
+      fail_differ(std::min(all.calls.size(), other.calls.size()), "its end", "not");
+    for (size_t i = 0; i < all.values.size(); ++i) {
+      Value& v = all.values[i];
+      const Value& w = other.values[i];
+      check(v.shape.size() == w.shape.size() && v.dtype == w.dtype && v.origin == w.origin &&
+                (v.origin == Origin::unknown || v.name == w.name),
+            "export_onnx: value {} is {} {} in one example, and {} {} in another", v.name, v.dtype,
+            v.tensor.shape(), w.dtype, w.tensor.shape());
+      append(v.shape, w.shape);
+      if (v.origin == Origin::constant || v.origin == Origin::result)
+        equal[i] = equal[i] && same_elements(v, w);
+      if (v.origin == Origin::constant && !equal[i]) {
+        v.origin = Origin::unknown;
+        v.name = "differs between the examples, although no op made it of the inputs";
+      }
+    }
+  }
+  for (const Call& call : all.calls) {
+    const Form* form = find_form(call.op);
+    bool fixed = form != nullptr;
+    for_operands(call, [&](int id) {
+      const Origin origin = all.values[static_cast<size_t>(id)].origin;
+      // Weights keep their names: ops on them stay ops if they have a form.
+      fixed &= origin == Origin::constant || (origin == Origin::state && !form->write);
+    });
+    for (int id : call.results) fixed &= equal[static_cast<size_t>(id)];
+    if (fixed)
+      for (int id : call.results) all.values[static_cast<size_t>(id)].origin = Origin::constant;
+  }
+  skip_expands(all);
+  return pruned(all);
+}
+
+}  // namespace tern::onnx

@@ -1,0 +1,496 @@
+// The export to ONNX: the file's structure, names, types and symbolic sizes, for single ops and for
+// models, and what it refuses. What the files compute: tests/onnxruntime.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "tern/core/base/rng.h"
+#include "tern/core/ops/attention/attention.h"
+#include "tern/core/ops/convolution/conv.h"
+#include "tern/core/ops/convolution/interpolate.h"
+#include "tern/core/ops/convolution/pooling.h"
+#include "tern/core/ops/elementwise/elementary.h"
+#include "tern/core/ops/ops.h"
+#include "tern/core/ops/scans/linear_scan.h"
+#include "tern/core/tape/record.h"
+#include "tern/models/airbench.h"
+#include "tern/models/bert.h"
+#include "tern/models/gmlp.h"
+#include "tern/models/gpt.h"
+#include "tern/models/resnet.h"
+#include "tern/models/vit.h"
+#include "tern/onnx/onnx.h"
+#include "tern/tests/onnx/onnx_reader.h"
+#include "tern/tests/support/errors.h"
+#include "tern/tests/support/tensors.h"
+
+namespace tern::test_onnx {
+namespace {
+
+using test::contains, test::error_of, test::OnnxFile, test::OnnxTensor, test::TempDir;
+using Texts = std::vector<std::string>;
+using Ints = std::vector<int64_t>;
+using Fn = std::function<Tensor(const OnnxTensors&)>;
+
+constexpr uint64_t kFloat = 1, kInt64 = 7;
+
+/// Examples of inputs (N, 3, 4) with N = 2 and 3.
+std::vector<OnnxTensors> cubes() {
+  Rng rng(1);
+  return {{randn({2, 3, 4}, rng)}, {randn({3, 3, 4}, rng)}};
+}
+
+/// Token ids (N, T).
+std::vector<OnnxTensors> texts(int64_t vocab) {
+  Rng rng(1);
+  return {{randint(0, vocab, {2, 11}, rng)}, {randint(0, vocab, {3, 7}, rng)}};
+}
+
+OnnxFile exported(const Fn& fn, const std::vector<OnnxTensors>& examples = cubes(),
+                  const NamedTensors& state = {}, const OnnxOptions& options = {}) {
+  const TempDir dir;
+  export_onnx(
+      dir / "model.onnx", [&](const OnnxTensors& x) { return OnnxTensors{fn(x)}; }, state, examples,
+      options);
+  return OnnxFile(dir / "model.onnx");
+}
+
+template <class M>
+OnnxFile exported_model(const M& model, const std::vector<OnnxTensors>& examples,
+                        const OnnxOptions& options = {}) {
+  const TempDir dir;
+  export_onnx(dir / "model.onnx", model, examples, options);
+  return OnnxFile(dir / "model.onnx");
+}
+
+std::string refused(const Fn& fn, const std::vector<OnnxTensors>& examples = cubes(),
+                    const NamedTensors& state = {}, const OnnxOptions& options = {}) {
+  return error_of([&] { return exported(fn, examples, state, options).nodes.size(); });
+}
+
+struct Mlp {
+  nn::Linear up, down;
+  nn::Dropout dropout;
+  explicit Mlp(Rng& rng) : up(4, 8, rng), down(8, 2, rng), dropout(0.5, rng) {}
+  Tensor operator()(const Tensor& x) const {
+    return down(dropout(up(x, {.activation = Activation::relu})));
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("up", m.up), visit("down", m.down), visit("dropout", m.dropout);
+  }
+};
+
+TEST_CASE("onnx: a model's file has its ops, its weights by name, and its sizes") {
+  Rng rng(1);
+  const Mlp model(rng);
+  const OnnxFile file = exported_model(
+      model, {{randn({2, 4}, rng)}, {randn({3, 4}, rng)}},
+      {.inputs = {"x"}, .outputs = {"y"}, .sizes = {"batch"}, .metadata = {{"classes", "[]"}}});
+  CHECK(file.ops() == Texts{"Transpose", "MatMul", "Add", "Relu", "Transpose", "MatMul", "Add"});
+  CHECK(model.dropout.training);  // as before
+  REQUIRE(file.inputs.size() == 1);
+  CHECK(file.inputs[0].name == "x");
+  CHECK(file.inputs[0].type == kFloat);
+  CHECK(file.inputs[0].shape == Texts{"batch", "4"});
+  CHECK(file.outputs[0].name == "y");
+  CHECK(file.outputs[0].type == kFloat);
+  CHECK(file.outputs[0].shape == Texts{"batch", "2"});
+  CHECK(file.metadata == std::map<std::string, std::string>{{"classes", "[]"}});
+  REQUIRE(file.tensors.size() == 4);
+  const OnnxTensor& weight = file.tensors.at("up.weight");
+  CHECK(weight.type == kFloat);
+  CHECK(weight.shape == Ints{8, 4});
+  CHECK(weight.values<float>() == model.up.weight.tensor().to_vector<float>());
+  CHECK(file.nodes[0].inputs == Texts{"up.weight"});
+  CHECK(file.nodes[0].integers("perm") == Ints{1, 0});
+  CHECK(file.nodes[0].name == "up/Transpose_0");
+}
+
+/// A row: what an op becomes.
+struct Row {
+  std::string name;
+  Fn fn;
+  Texts ops;
+  std::vector<OnnxTensors> examples = cubes();
+};
+
+void check_rows(const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const OnnxFile file = exported(row.fn, row.examples);
+    CHECK(file.ops() == row.ops);
+  }
+}
+
+TEST_CASE("onnx: elementwise ops") {
+  auto of = [](Tensor (*fn)(const Tensor&)) {
+    return [fn](const OnnxTensors& x) { return fn(x[0]); };
+  };
+  check_rows({
+      {"add", [](auto& x) { return x[0] + 2; }, {"Add"}},
+      {"sub", [](auto& x) { return 1 - x[0]; }, {"Sub"}},
+      {"div", [](auto& x) { return x[0] / x[0]; }, {"Div"}},
+      {"neg", [](auto& x) { return -x[0]; }, {"Neg"}},
+      {"square", of(square), {"Mul"}},
+      {"pow", [](auto& x) { return pow(x[0], 3); }, {"Pow"}},
+      {"pow of tensors", [](auto& x) { return pow(x[0], x[0]); }, {"Pow"}},
+      {"minimum", [](auto& x) { return minimum(x[0], 0); }, {"Min"}},
+      {"maximum", [](auto& x) { return maximum(x[0], 0); }, {"Max"}},
+      {"exp", of(exp), {"Exp"}},
+      {"log", of(log), {"Log"}},
+      {"sqrt", of(sqrt), {"Sqrt"}},
+      {"rsqrt", of(rsqrt), {"Sqrt", "Reciprocal"}},
+      {"relu", of(relu), {"Relu"}},
+      {"sigmoid", of(sigmoid), {"Sigmoid"}},
+      {"tanh", of(tanh), {"Tanh"}},
+      {"silu", of(silu), {"Sigmoid", "Mul"}},
+      {"softplus", of(softplus), {"Softplus"}},
+      {"hardswish", of(hardswish), {"HardSwish"}},
+      {"hardsigmoid", of(hardsigmoid), {"HardSigmoid"}},
+      {"relu6", of(relu6), {"Clip"}},
+      {"selu", of(selu), {"Selu"}},
+      {"gelu", [](auto& x) { return gelu(x[0]); }, {"Div", "Erf", "Add", "Mul", "Mul"}},
+      {"gelu, tanh",
+       [](auto& x) { return gelu(x[0], Gelu::tanh); },
+       {"Mul", "Mul", "Mul", "Add", "Mul", "Tanh", "Add", "Mul", "Mul"}},
+      {"glu", [](auto& x) { return glu(x[0]); }, {"Slice", "Slice", "Sigmoid", "Mul"}},
+      {"clamp", [](auto& x) { return clamp(x[0], {}, 2); }, {"Clip"}},
+      {"cast", [](auto& x) { return x[0].to(DType::i64); }, {"Cast"}},
+      {"types", [](auto& x) { return x[0] * ones({4}, DType::i64); }, {"Mul"}},
+      {"where", [](auto& x) { return where(gt(x[0], 0), x[0], 1); }, {"Greater", "Where"}},
+      {"ne", [](auto& x) { return where(ne(x[0], 0), x[0], 1); }, {"Equal", "Not", "Where"}},
+      {"logic",
+       [](auto& x) { return logical_and(gt(x[0], 0), lt(x[0], 1)); },
+       {"Greater", "Less", "And", "Cast"}},
+  });
+  const OnnxFile leaky = exported([](auto& x) { return leaky_relu(x[0], 0.25); });
+  CHECK(leaky.node("LeakyRelu").real("alpha") == 0.25F);
+  const OnnxFile elu_file = exported([](auto& x) { return elu(x[0], 0.5); });
+  CHECK(elu_file.node("Elu").real("alpha") == 0.5F);
+  const OnnxFile clip = exported([](auto& x) { return clamp(x[0], -1, {}); });
+  REQUIRE(clip.node("Clip").inputs.size() == 3);
+  CHECK(clip.tensors.at(clip.node("Clip").inputs[1]).values<float>() == std::vector<float>{-1});
+  CHECK(clip.node("Clip").inputs[2].empty());
+}
+
+TEST_CASE("onnx: shapes") {
+  check_rows({
+      {"reshape",
+       [](auto& x) {
+         return reshape(x[0], {-1, 12});
+       },
+       {"Reshape"}},
+      {"transpose", [](auto& x) { return transpose(x[0], 1, 2); }, {"Transpose"}},
+      {"copy", [](auto& x) { return transpose(x[0], 1, 2).contiguous(); }, {"Transpose"}},
+      {"detach", [](auto& x) { return x[0].detach().clone() * 2; }, {"Mul"}},
+      {"expand",
+       [](auto& x) {
+         return expand(unsqueeze(x[0], 1), {-1, 5, -1, -1});
+       },
+       {"Reshape", "Shape", "Concat", "Expand"}},
+      {"select", [](auto& x) { return select(x[0], 1, -1); }, {"Slice", "Squeeze"}},
+      {"flip", [](auto& x) { return flip(x[0], 1); }, {"Slice"}},
+      {"several",
+       [](auto& x) {
+         return slice(x[0], {{}, {1, 3}, 2});
+       },
+       {"Slice", "Squeeze"}},
+      {"cat",
+       [](auto& x) {
+         return cat({x[0], x[0]}, 2);
+       },
+       {"Concat"}},
+      {"stack",
+       [](auto& x) {
+         return stack({x[0], x[0]}, 1);
+       },
+       {"Unsqueeze", "Unsqueeze", "Concat"}},
+      {"pad",
+       [](auto& x) {
+         return pad(x[0], {1, 2});
+       },
+       {"Pad"}},
+      {"a weight's view",
+       [](auto& x) { return x[0] + narrow(arange(0, 8, 1, DType::f32), 0, 0, 4); },
+       {"Add"}},
+  });
+  const OnnxFile both =
+      exported([](auto& x) { return slice(flatten(transpose(x[0], 0, 1), 0, 1), 0, 1, {}, 2); });
+  CHECK(both.node("Reshape").inputs.size() == 2);
+  const OnnxTensor& shape = both.tensors.at(both.node("Reshape").inputs[1]);
+  CHECK(shape.type == kInt64);
+  CHECK(shape.values<int64_t>() == Ints{-1, 4});
+  const OnnxFile pads = exported([](auto& x) { return pad(x[0], {1, 2, 3, 4}); });
+  CHECK(pads.tensors.at(pads.node("Pad").inputs[1]).values<int64_t>() == Ints{0, 3, 1, 0, 4, 2});
+}
+
+TEST_CASE("onnx: reductions, norms, indexing") {
+  check_rows({
+      {"sum",
+       [](auto& x) {
+         return sum(x[0], {1, 2});
+       },
+       {"ReduceSum"}},
+      {"mean", [](auto& x) { return mean(x[0], -1, true); }, {"ReduceMean"}},
+      {"amax", [](auto& x) { return amax(x[0], 1); }, {"ReduceMax"}},
+      {"argmax", [](auto& x) { return argmax(x[0], 1); }, {"ArgMax"}},
+      {"max",
+       [](auto& x) { return max(x[0], 1).values; },
+       {"ArgMax", "Reshape", "Cast", "GatherElements", "Reshape"}},
+      {"norm", [](auto& x) { return norm(x[0], 2, 1); }, {"ReduceL2"}},
+      {"logsumexp", [](auto& x) { return logsumexp(x[0], 1); }, {"ReduceLogSumExp"}},
+      {"cumsum", [](auto& x) { return cumsum(x[0], 1); }, {"Squeeze", "CumSum"}},
+      {"softmax", [](auto& x) { return softmax(x[0], -1); }, {"Softmax"}},
+      {"log_softmax",
+       [](auto& x) { return log_softmax(x[0], 1); },
+       {"Transpose", "LogSoftmax", "Transpose"}},
+      {"masked softmax",
+       [](auto& x) { return softmax(x[0], -1, gt(x[0], 0)); },
+       {"Greater", "Where", "Softmax", "Where"}},
+      {"layer_norm", [](auto& x) { return layer_norm(x[0], 4); }, {"Expand", "LayerNormalization"}},
+      {"rms_norm",
+       [](auto& x) { return rms_norm(x[0], 4); },
+       {"Mul", "ReduceMean", "Add", "Sqrt", "Reciprocal", "Mul"}},
+      {"embedding",
+       [](auto& x) {
+         return embedding(x[0], reshape(arange(0, 24, 1, DType::f32), {8, 3}));
+       },
+       {"Cast", "Gather"},
+       texts(8)},
+  });
+  const OnnxFile norm = exported([](auto& x) { return layer_norm(x[0], {3, 4}, {}, {}, 0.25); });
+  CHECK(norm.node("LayerNormalization").integer("axis") == -2);
+  CHECK(norm.node("LayerNormalization").real("epsilon") == 0.25F);
+  const OnnxFile mean_file = exported([](auto& x) { return mean(x[0], {0, 2}, true); });
+  CHECK(mean_file.node("ReduceMean").integers("axes") == Ints{0, 2});
+  CHECK(mean_file.node("ReduceMean").integer("keepdims") == 1);
+}
+
+TEST_CASE("onnx: windows") {
+  Rng rng(2);
+  const Tensor w = randn({6, 2, 3, 2}, rng), b = randn({6}, rng),
+               patches = randn({5, 4, 2, 2}, rng);
+  const std::vector<OnnxTensors> pictures = {{randn({2, 4, 6, 8}, rng)},
+                                             {randn({3, 4, 6, 8}, rng)}};
+  const Conv2dOptions options{.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}, .groups = 2};
+  const OnnxFile conv = exported([&](auto& x) { return conv2d(x[0], w, b, options); }, pictures);
+  const test::OnnxNode& n = conv.node("Conv");
+  CHECK(n.inputs.size() == 3);
+  CHECK(n.integers("strides") == Ints{2, 1});
+  CHECK(n.integers("pads") == Ints{1, 0, 1, 0});
+  CHECK(n.integers("dilations") == Ints{1, 2});
+  CHECK(n.integer("group") == 2);
+  CHECK(conv.outputs[0].shape == Texts{"N", "6", "3", "6"});
+  check_rows({
+      {"patches",
+       [&](auto& x) { return conv2d(x[0], patches, {}, {.stride = 2}); },
+       {"Conv"},
+       pictures},
+      {"max_pool", [](auto& x) { return max_pool2d(x[0]); }, {"MaxPool"}, pictures},
+      {"avg_pool",
+       [](auto& x) { return avg_pool2d(x[0], {.kernel = 2}); },
+       {"Conv", "Div"},
+       pictures},
+      {"adaptive",
+       [](auto& x) { return adaptive_max_pool2d(x[0], 1); },
+       {"GlobalMaxPool"},
+       pictures},
+      {"adaptive mean",
+       [](auto& x) { return adaptive_avg_pool2d(x[0], 1); },
+       {"ReduceMean"},
+       pictures},
+      {"resized",
+       [](auto& x) {
+         return interpolate(x[0], {.size = {{12, 8}}});
+       },
+       {"Transpose", "MatMul", "Transpose"},
+       pictures},
+  });
+  const Tensor wide = randn({4, 3, 3, 3}, rng);
+  const OnnxFile up = exported(
+      [&](auto& x) {
+        return conv_transpose2d(x[0], wide, {}, {.stride = 2, .padding = 1, .output_padding = 1});
+      },
+      pictures);
+  CHECK(up.node("ConvTranspose").integers("output_padding") == Ints{1, 1});
+}
+
+/// The output's sizes, as the file names them.
+Texts shape_of(const Fn& fn, const std::vector<OnnxTensors>& examples) {
+  return exported(fn, examples).outputs[0].shape;
+}
+
+TEST_CASE("onnx: sizes that differ between the examples have names") {
+  const std::vector<OnnxTensors> t = texts(9);
+  CHECK(shape_of([](auto& x) { return x[0] + 1; }, t) == Texts{"N", "T"});
+  CHECK(shape_of([](auto& x) { return flatten(x[0]); }, t) == Texts{"N*T"});
+  CHECK(shape_of([](auto& x) { return cat({x[0], x[0]}, 1); }, t) == Texts{"N", "2*T"});
+  CHECK(shape_of([](auto& x) { return pad(x[0], {1, 0}); }, t) == Texts{"N", "T+1"});
+  CHECK(shape_of([](auto& x) { return slice(x[0], 1, 0, -2); }, t) == Texts{"N", "T-2"});
+  CHECK(shape_of([](auto& x) { return arange(0, x[0].size(1)); }, t) == Texts{"T"});
+  // Reshapes leave one size open and copy others; more are computed.
+  const OnnxFile split = exported([](auto& x) { return unflatten(x[0], 0, {x[0].size(0), 1}); }, t);
+  CHECK(split.ops() == Texts{"Reshape"});
+  const OnnxFile swapped = exported(
+      [](auto& x) {
+        return reshape(x[0], {x[0].size(1), x[0].size(0)});
+      },
+      t);
+  CHECK(swapped.ops() == Texts{"Shape", "Concat", "Reshape"});
+  CHECK(swapped.node("Shape").integer("start") == 1);
+  CHECK(swapped.node("Shape").integer("end") == 2);
+  const OnnxFile full_file = exported(
+      [](auto& x) {
+        return x[0] * full({x[0].size(0) * x[0].size(1) * 2, 1, 1}, 3);
+      },
+      t);
+  CHECK(full_file.ops() ==
+        Texts{"Shape", "Shape", "Mul", "Mul", "Concat", "Expand", "Cast", "Mul"});
+}
+
+TEST_CASE("onnx: an ambiguous size is refused, and a third example helps") {
+  Rng rng(1);
+  auto with = [&](Ints sizes) {  // of N and T
+    return OnnxTensors{randn({sizes[0], sizes[1]}, rng)};
+  };
+  const Fn twice = [](auto& x) { return full({2 * x[0].size(0)}, 1) * sum(x[0]); };
+  const std::string error = refused(twice, {with({2, 5}), with({3, 7})});
+  CHECK_MESSAGE(contains(error, "4, 6"), error);
+  CHECK_MESSAGE(contains(error, "2*N or T-1"), error);
+  CHECK(exported(twice, {with({2, 5}), with({3, 7}), with({4, 6})}).outputs[0].shape ==
+        Texts{"2*N"});
+  CHECK(exported(twice, {with({2, 7}), with({3, 5})}).outputs[0].shape == Texts{"2*N"});
+}
+
+TEST_CASE("onnx: what cannot be exported is refused with op and module") {
+  Rng rng(1);
+  const nn::Linear linear(4, 4, rng);
+  const NamedTensors state = nn::state_dict(linear, "up");
+  std::string error =
+      refused([&](auto& x) { return sort(linear(x[0]), -1).values; }, cubes(), state);
+  CHECK_MESSAGE(contains(error, "sort in module up: the export does not know this op"), error);
+  error = refused([](auto& x) { return unfold(x[0], 2, 2, 1); });
+  CHECK_MESSAGE(contains(error, "unfold: the export can only write this op where"), error);
+  error = refused(
+      [](auto& x) { return x[0] * tensor(x[0].template to_vector<float>(), x[0].shape()); });
+  CHECK_MESSAGE(contains(error, "(2, 3, 4) in mul differs between the examples"), error);
+  error = refused([](auto& x) { return x[0] * sum(x[0]).item(); });
+  CHECK_MESSAGE(contains(error, "in mul differs between the examples"), error);
+  error = refused([](auto& x) { return x[0] * (1.0 / x[0].size(0)); });
+  CHECK_MESSAGE(contains(error, "in mul differs between the examples"), error);
+  error = refused([](auto& x) {
+    const Tensor y = x[0] * 2;
+    y += 1;
+    return y * 3;
+  });
+  CHECK_MESSAGE(contains(error, "in mul was written in place"), error);
+  error = refused([](auto& x) {
+    return not_differentiable(Fresh::view(x[0], slice(x[0].layout(), 2, 0, 2, 1))) * 3;
+  });
+  CHECK_MESSAGE(contains(error, "in mul is a view that no op made"), error);
+  error = refused([](auto& x) { return x[0].size(0) == 2 ? exp(x[0]) : log(x[0]); });
+  CHECK_MESSAGE(contains(error, "op 0 is exp in the first, but log in another"), error);
+  error = refused([](auto& x) { return x[0].size(0) == 2 ? x[0] * 2 : x[0] * 2 * 2; });
+  CHECK_MESSAGE(contains(error, "run different ops"), error);
+  // Ops that no output needs are no matter.
+  CHECK(exported([](auto& x) {
+          static_cast<void>(sort(x[0], -1));
+          return x[0] * 2;
+        }).ops() == Texts{"Mul"});
+}
+
+TEST_CASE("onnx: arguments are checked, and an old file stays") {
+  Rng rng(1);
+  const Fn twice = [](auto& x) { return x[0] * 2; };
+  const Tensor a = randn({2, 3}, rng), b = randn({3, 3}, rng);
+  CHECK(contains(refused(twice, {{a}}), "at least two examples, got 1"));
+  CHECK(contains(refused(twice, {{a}, {b, b}}), "one example has 1 inputs, another 2"));
+  CHECK(contains(refused(twice, {{a}, {b.to(DType::f64)}}), "the same type"));
+  CHECK(contains(refused(twice, {{ones({2, 3})}, {ones({3, 3})}}), "input is 1 everywhere"));
+  CHECK(contains(refused(twice, {{a}, {b}}, {{"w", b}}, {.inputs = {"w"}}),
+                 "'w' is empty or is used"));
+  CHECK(contains(refused(twice, {{a}, {b}}, {}, {.inputs = {"x", "z"}}), "2 names for 1 inputs"));
+  CHECK(contains(refused(twice, {{a}, {b}}, {}, {.outputs = {"x", "z"}}), "2 names for 1 outputs"));
+  CHECK(contains(refused(twice, {{a}, {b}}, {}, {.sizes = {"N", "C"}}), "only 1"));
+  const Tensor large = expand(ones({1}), {int64_t{1} << 30});
+  CHECK(contains(refused([&](auto& x) { return x[0] + narrow(large, 0, 0, 3); }, {{a}, {b}},
+                         {{"large", large}}),
+                 "but an ONNX file holds less than 2147483647"));
+  const TempDir dir;
+  const std::string path = test::write_file(dir / "model.onnx", "old");
+  auto fn = [](const OnnxTensors& x) { return OnnxTensors{sort(x[0], -1).values}; };
+  CHECK_THROWS_AS(export_onnx(path, fn, NamedTensors(), {{a}, {b}}), Error);
+  CHECK(test::read_file(path) == "old");
+  CHECK_THROWS_AS(export_onnx(dir / "none/model.onnx",
+                              [](const OnnxTensors& x) { return OnnxTensors{x[0] * 2}; },
+                              NamedTensors(), {{a}, {b}}),
+                  WriteError);
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path())) files += entry.exists();
+  CHECK(files == 1);
+}
+
+/// The names of parameters and buffers that are in the file, against those of the model.
+template <class M>
+void check_weights(const M& model, const OnnxFile& file, const std::set<std::string>& unused = {}) {
+  for (const auto& [name, t] : nn::state_dict(model)) {
+    if (nn::is_batch_count(name) || unused.contains(name)) continue;
+    CAPTURE(name);
+    REQUIRE(file.tensors.contains(name));
+    CHECK(file.tensors.at(name).values<float>() == t.template to_vector<float>());
+  }
+}
+
+TEST_CASE("onnx: models of pictures") {
+  Rng rng(1);
+  const std::vector<OnnxTensors> pictures = {{randn({2, 3, 32, 32}, rng)},
+                                             {randn({3, 3, 32, 32}, rng)}};
+  auto check_model = [&](const auto& model) {
+    const OnnxFile file = exported_model(model, pictures);
+    CHECK(file.outputs[0].shape == Texts{"N", "10"});
+    check_weights(model, file);
+  };
+  check_model(models::Gmlp({.patch = 8, .dim = 16, .layers = 2, .fc_dim = 0}, rng));
+  check_model(models::Vit(
+      {.image = 32, .patch = 8, .dim = 12, .layers = 2, .heads = 3, .classes = 10}, rng));
+  check_model(models::ResNet({.layers = {1, 1}, .classes = 10, .width = 4}, rng));
+  check_model(models::Airbench({.widths = {8, 8}}, rng));
+}
+
+TEST_CASE("onnx: models of text") {
+  Rng rng(1);
+  const models::GptOptions small{.vocab = 20, .context = 32, .dim = 16, .layers = 2, .heads = 2};
+  for (const models::GptOptions& o : {small, models::llama_form(small)}) {
+    const models::Gpt gpt(o, rng);
+    const OnnxFile file = exported_model(gpt, texts(20), {.inputs = {"tokens"}});
+    CHECK(file.inputs[0].type == kInt64);
+    CHECK(file.inputs[0].shape == Texts{"N", "T"});
+    CHECK(file.outputs[0].shape == Texts{"N", "T", "20"});
+    check_weights(gpt, file);
+  }
+  const models::Bert bert({.vocab = 20,
+                           .dim = 16,
+                           .layers = 1,
+                           .heads = 2,
+                           .ffn = 16,
+                           .positions = 32,
+                           .next_sentence = false},
+                          rng);
+  const TempDir dir;
+  std::vector<OnnxTensors> examples = texts(20);
+  examples[0].push_back(tensor({4, 11}));
+  examples[1].push_back(tensor({7, 1, 3}));
+  export_onnx(dir / "bert.onnx", bert,
+              [&](const OnnxTensors& x) {
+                return OnnxTensors{
+                    bert.words(bert.bert({.tokens = x[0], .mask = nn::Mask::lengths(x[1])}))};
+              },
+              examples, {.inputs = {"tokens", "lengths"}, .outputs = {"words"}});
+  const OnnxFile file(dir / "bert.onnx");
+  CHECK(file.inputs[1].shape == Texts{"N"});
+  CHECK(file.outputs[0].shape == Texts{"N", "T", "20"});
+  check_weights(bert, file);
+}
+
+}  // namespace
+}  // namespace tern::test_onnx
