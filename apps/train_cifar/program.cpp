@@ -55,6 +55,12 @@ void check_predict(const CifarFlags& f, const Given& given) {
   check(!f.weights.empty(), "--predict needs --weights, the folder of a run or a file of weights");
 }
 
+void check_export(const CifarFlags& f, const Given& given) {
+  given.check_beside("--export-onnx", {"--weights", "--threads"}, "nothing is trained");
+  check(!f.weights.empty(),
+        "--export-onnx needs --weights, the folder of a run or a file of weights");
+}
+
 void add_settings(Settings& s, CifarFlags& f) {
   settings(s, f.options);
   s.group(Group::run);
@@ -74,9 +80,15 @@ void add_settings(Settings& s, CifarFlags& f) {
   s.number("top", f.top, kCount, "so many likeliest classes of each picture of --predict")
       .not_in_files()
       .only_if(predicts, "it is for --predict");
-  s.text("weights", f.weights, "DIR|FILE", "for --predict: the folder of a run, or its weights")
+  s.text(
+       "export_onnx", f.export_onnx, "FILE.onnx",
+       "only write the model of --weights for onnxruntime: f32 pictures (N, channels, side, side) "
+       "with values in [0, 1], not normalised, to logits; N is any number")
+      .not_in_files();
+  s.text("weights", f.weights, "DIR|FILE",
+         "for --predict and --export-onnx: the folder of a run, or its weights")
       .not_in_files()
-      .only_if(predicts, "it is for --predict");
+      .only_if(predicts || !f.export_onnx.empty(), "it is for --predict and --export-onnx");
 }
 
 // Completes the flags of a new run.
@@ -107,6 +119,7 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
     f.model_given = given("--model");
     if (given("--tta")) f.tta = f.options.tta;
     if (!f.predict.empty()) return check_predict(f, given);
+    if (!f.export_onnx.empty()) return check_export(f, given);
     if (f.eval.empty()) return check_training(given);
     given.check_beside("--eval",
                        {"--data", "--model", "--tta", "--threads", "--limit", "--skip-damaged",
@@ -117,10 +130,12 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
       "train_cifar --data cifar-10-binary.tar.gz --out runs/cifar\n"
       "train_cifar --resume runs/cifar\n"
       "train_cifar --predict cat.png --weights runs/cifar\n"
-      "train_cifar --predict photos --weights runs/cifar --format csv > classes.csv";
+      "train_cifar --predict photos --weights runs/cifar --format csv > classes.csv\n"
+      "train_cifar --export-onnx cifar.onnx --weights runs/cifar";
   command.bare = "--data";
   command.run = [&f] {
     if (!f.predict.empty()) return classify_pictures(f, std::cout);
+    if (!f.export_onnx.empty()) return export_classifier(f);
     return f.eval.empty() ? train_classifier(f) : evaluate_weights(f);
   };
   return {"train_cifar", kAbout, {command}, other_defaults()};

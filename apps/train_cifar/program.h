@@ -19,12 +19,13 @@ namespace tern::apps::train_cifar {
 struct CifarFlags {
   TrainOptions options;
   TrainFlags train;
-  std::string eval;                     ///< weights to test instead of training
-  std::vector<std::string> predict;     ///< pictures to classify, and folders of pictures
-  std::string format = "text";          ///< of the predictions
-  int64_t top = 3;                      ///< number of classes per prediction
-  std::string weights;                  ///< for `predict`: a run's folder, or a file in it
-  bool model_given = false;             ///< --model
+  std::string eval;                  ///< weights to test instead of training
+  std::vector<std::string> predict;  ///< pictures to classify, and folders of pictures
+  std::string format = "text";       ///< of the predictions
+  int64_t top = 3;                   ///< number of classes per prediction
+  std::string export_onnx;           ///< file for the model in ONNX
+  std::string weights;       ///< for `predict` and `export_onnx`: a run's folder, or a file in it
+  bool model_given = false;  ///< --model
   std::optional<std::string> tta = {};  ///< --tta, if it was given
   /// For a new run: the settings that the user gave; the data choose the others. Empty: nothing is
   /// chosen.
@@ -110,5 +111,8 @@ int evaluate_weights(const CifarFlags& flags);
 /// Writes the most likely classes of each picture in flags.predict. Returns 2 if some cannot be
 /// read, unless they may be skipped.
 int classify_pictures(const CifarFlags& flags, std::ostream& out);
+/// Writes the model as flags.export_onnx. The file normalises its pictures itself, and has the
+/// names of the classes as its property "classes", a JSON list.
+int export_classifier(const CifarFlags& flags);
 
 }  // namespace tern::apps::train_cifar

@@ -1,8 +1,10 @@
-// Uses trained models: tests them (--eval) and classifies pictures (--predict).
+// Uses trained models: tests them (--eval), classifies pictures (--predict), and writes them for
+// other programs (--export-onnx).
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "tern/apps/common/process/standard_streams.h"
@@ -10,6 +12,8 @@
 #include "tern/apps/common/training/weights_fit.h"
 #include "tern/apps/train_cifar/program.h"
 #include "tern/core/base/error.h"
+#include "tern/core/ops/ops.h"
+#include "tern/onnx/onnx.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::train_cifar {
@@ -25,6 +29,15 @@ ImageClassifier trained_model(const std::string& weights, const std::string& nam
   ImageClassifier model = entry.make(entry.dropout, rng, nn::Recompute::none, form);
   load_weights_of(weights, model);
   return model;
+}
+
+// The configuration of the run that --weights names.
+TrainOptions run_beside(const CifarFlags& f, const std::string& weights) {
+  const std::optional<TrainOptions> run = config_beside(weights);
+  check_io(run.has_value(),
+           "--weights {}: there is no config.json beside {}; is this a run of train_cifar?",
+           f.weights, weights);
+  return *run;
 }
 
 // Whether `data` is the path of the run's own data.
@@ -103,11 +116,8 @@ int evaluate_weights(const CifarFlags& f) {
 
 int classify_pictures(const CifarFlags& f, std::ostream& out) {
   const std::string weights = weights_at("--weights", f.weights);
-  const std::optional<TrainOptions> run = config_beside(weights);
-  check_io(run.has_value(),
-           "--weights {}: there is no config.json beside {}; is this a run of train_cifar?",
-           f.weights, weights);
-  const ImageClassifier model = trained_model(weights, run->model, run->form);
+  const TrainOptions run = run_beside(f, weights);
+  const ImageClassifier model = trained_model(weights, run.model, run.form);
   nn::EvalScope evaluating(model);
   std::vector<std::string> remarks;
   const std::vector<std::string> files = pictures_to_guess(f.predict, remarks);
@@ -120,10 +130,10 @@ int classify_pictures(const CifarFlags& f, std::ostream& out) {
     const std::vector<std::string> some(
         files.begin() + static_cast<std::ptrdiff_t>(i),
         files.begin() + static_cast<std::ptrdiff_t>(std::min(i + kAtOnce, files.size())));
-    for (const Guesses& g : guess(some, model, run->class_names,
+    for (const Guesses& g : guess(some, model, run.class_names,
                                   {.top = f.top,
-                                  .upright = run->exif_rotation,
-                                  .views = views_named(f.tta.value_or(run->tta))})) {
+                                  .upright = run.exif_rotation,
+                                  .views = views_named(f.tta.value_or(run.tta))})) {
       if (g.error.empty()) {
         out << for_standard_output(guess_line(g, f.format));
         continue;
@@ -137,6 +147,32 @@ int classify_pictures(const CifarFlags& f, std::ostream& out) {
   if (damaged == 0) return 0;
   complain(fmt::format("train_cifar: {} of {} pictures could not be read", damaged, files.size()));
   return f.options.skip_damaged && !missing && damaged < files.size() ? 0 : 2;
+}
+
+int export_classifier(const CifarFlags& f) {
+  const std::string weights = weights_at("--weights", f.weights);
+  const TrainOptions run = run_beside(f, weights);
+  const ImageClassifier model = trained_model(weights, run.model, run.form);
+  const PictureForm& form = run.form;
+  auto by_channel = [&](const auto& values) {
+    return reshape(tensor(std::vector<float>(values.begin(), values.begin() + form.channels)),
+                   {form.channels, 1, 1});
+  };
+  const Tensor mean = by_channel(form.normalization.mean), std = by_channel(form.normalization.std);
+  auto fn = [&](const OnnxTensors& x) { return OnnxTensors{model((x[0] - mean) / std)}; };
+  Rng rng(0);
+  std::vector<OnnxTensors> examples;
+  for (const int64_t n : {2, 3})
+    examples.push_back({uniform({n, form.channels, form.side, form.side}, 0, 1, rng)});
+  export_onnx(f.export_onnx, model, fn, examples,
+              {.inputs = {"images"},
+               .outputs = {"logits"},
+               .metadata = {{"classes", nlohmann::json(run.class_names).dump()}}});
+  training::say(
+      fmt::format("{} of {} as {}: pictures (N, {}, {}, {}) in [0, 1] to {} logits", run.model,
+                  weights, f.export_onnx, form.channels, form.side, form.side, form.classes),
+      stderr);
+  return 0;
 }
 
 }  // namespace tern::apps::train_cifar
