@@ -30,6 +30,7 @@ const Rooms kMayInclude = {
     {"core/io", {"core/base", "core/tensor", "core/tape", "core/ops"}},
     {"core/tools", {"core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"nn", {"core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
+    {"onnx", {"nn", "core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"optim", {"core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"data/loading", {"core/base", "core/tensor", "core/tape", "core/ops", "core/io"}},
     {"data/images",
@@ -47,7 +48,7 @@ const Rooms kMayInclude = {
      {"models", "nn", "data/loading", "data/text", "core/base", "core/tensor", "core/tape",
       "core/ops", "core/io"}},
     {"apps",
-     {"train", "dist", "pretrained", "decode", "models", "nn", "optim", "data/loading",
+     {"train", "dist", "pretrained", "decode", "models", "onnx", "nn", "optim", "data/loading",
       "data/images", "data/text", "data/scores", "data/tasks", "core/base", "core/tensor",
       "core/tape", "core/ops", "core/io", "core/tools"}},
 };
@@ -56,6 +57,7 @@ const Rooms kMayInclude = {
 const Rooms kMayLink = {
     {"core", {"fmt", "OpenMP", "CBLAS", "KissFFT", "utf8proc", "dl", "nlohmann_json"}},
     {"nn", {}},
+    {"onnx", {}},
     {"optim", {}},
     {"data", {"ZLIB", "utf8proc", "PNG", "JPEG", "nlohmann_json"}},
     {"train", {"nlohmann_json", "ZLIB"}},

@@ -160,6 +160,21 @@ struct LowRank {  // W + b a in the place of the matrix W called `name`
   static void fields(auto& m, auto&& visit) { visit("a", m.a), visit("b", m.b); }
 };
 
+void write_onnx(const Deep& model, Rng& rng) {
+  const Tensor two = randn({2, 16}, rng), five = randn({5, 16}, rng);
+  export_onnx("deep.onnx", model, {{two}, {five}}, {.inputs = {"x"}, .outputs = {"logits"}});
+}
+
+void write_both(const Deep& model, Rng& rng) {
+  auto fn = [&](const OnnxTensors& x) {
+    const Tensor y = model(x[0] + x[1]);
+    return OnnxTensors{y, softmax(y, -1)};
+  };
+  const OnnxTensors two = {randn({2, 16}, rng), randn({2, 16}, rng)};
+  const OnnxTensors five = {randn({5, 16}, rng), randn({5, 16}, rng)};
+  export_onnx("both.onnx", model, fn, {two, five}, {.outputs = {"logits", "shares"}});
+}
+
 std::string where_the_time_goes(const Deep& model, const Tensor& x, const Tensor& label) {
   Profile profile;
   cross_entropy(model(x), label).backward();
@@ -282,6 +297,15 @@ void check_files() {
   check(same(weight, s.model.blocks[1].up.weight), "the model does not");
 }
 
+void check_export() {
+  Setup s;
+  write_onnx(s.model, s.rng);
+  write_both(s.model, s.rng);
+  const auto weights = nn::num_parameters(s.model) * 4;
+  for (const char* file : {"deep.onnx", "both.onnx"})
+    check(static_cast<int64_t>(std::filesystem::file_size(file)) > weights, "{}: weights", file);
+}
+
 void check_tools() {
   Setup s;
   check(where_the_time_goes(s.model, s.x, s.label).find("blocks.0.up") != std::string::npos,
@@ -306,5 +330,6 @@ int main() {
   check_looking_inside();
   check_gradients();
   check_files();
+  check_export();
   check_tools();
 }
