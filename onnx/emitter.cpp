@@ -271,6 +271,12 @@ std::string Emitter::size(const Size& size) {
   return made = out;
 }
 
+std::string Emitter::scalar(const char* property) {
+  const Size& s = sizes(property).at(0);
+  if (is_fixed(s)) return number(static_cast<double>(s[0]), DType::i64);
+  return node("Squeeze", {size(s), ints({0})});
+}
+
 std::string Emitter::shape(const std::vector<Size>& sizes) {
   if (std::all_of(sizes.begin(), sizes.end(), is_fixed)) {
     std::vector<int64_t> all;

@@ -59,6 +59,7 @@ class Emitter {
   std::string number(double value, DType type);          ///< shape ()
   std::string number(double value) { return number(value, result().dtype); }
   std::string size(const Size& size);                 ///< i64 (1)
+  std::string scalar(const char* property);           ///< i64 (), a size that the op said
   std::string shape(const std::vector<Size>& sizes);  ///< i64 (n)
   std::string reshaped(const std::string& x, const std::vector<Size>& from,
                        const std::vector<Size>& to);

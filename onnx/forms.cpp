@@ -151,11 +151,15 @@ void full(Emitter& e) {
   e.give(e.node("Expand", {e.number(e.real("value")), e.shape(e.result().shape)}));
 }
 
+/// Ones on a diagonal and on one side of it.
+void triangle(Emitter& e) {
+  const std::string ones = e.node("Expand", {e.number(1, DType::i64), e.shape(e.result().shape)});
+  const std::string side = e.scalar("diagonal");
+  e.give_bool(e.cast(e.node("Trilu", {ones, side}, {{"upper", e.number("upper")}}), kBool));
+}
+
 void arange(Emitter& e) {
-  auto scalar = [&](const char* property) {
-    return e.node("Squeeze", {e.size(e.sizes(property).at(0)), e.ints({0})});
-  };
-  const std::string y = e.node("Range", {scalar("start"), scalar("end"), scalar("step")});
+  const std::string y = e.node("Range", {e.scalar("start"), e.scalar("end"), e.scalar("step")});
   const DType type = e.result().dtype;
   e.give(type == DType::i64 ? y : e.cast(y, type_number(type)));
 }
@@ -187,10 +191,7 @@ void norm(Emitter& e) {
                 {{"axes", e.numbers("axes")}, {"keepdims", e.number("keepdim")}}));
 }
 
-void cumsum(Emitter& e) {
-  const std::string axis = e.node("Squeeze", {e.ints(e.numbers("axis")), e.ints({0})});
-  e.give(e.node("CumSum", {e.in(0, e.result().dtype), axis}));
-}
+void cumsum(Emitter& e) { e.give(e.node("CumSum", {e.in(0, e.result().dtype), e.scalar("axis")})); }
 
 // ---- Normalisation -----------------------------------------------------------------------------
 
@@ -344,7 +345,7 @@ const Form kForms[] = {
     {"select", slice}, {"flip", flip}, {"cat", cat}, {"stack", stack}, {"pad", pad},
     {"clone", nullptr}, {"cast", cast},
     // new tensors; those without a form only if they are the same in all examples
-    {"full", full}, {"arange", arange}, {"tensor", nullptr}, {"scalar", nullptr},
+    {"full", full}, {"triangle", triangle}, {"arange", arange}, {"tensor", nullptr}, {"scalar", nullptr},
     {"linspace", nullptr}, {"eye", nullptr}, {"diagonal", nullptr}, {"unfold", nullptr},
     {"floor_divide", nullptr}, {"remainder", nullptr},
     // indexing

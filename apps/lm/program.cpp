@@ -222,6 +222,24 @@ Command embed_command(LmFlags& f) {
           .bare = "--text"};
 }
 
+Command export_command(LmFlags& f) {
+  auto add = [&f](Settings& s) {
+    s.text("model", f.model, "DIR|FILE",
+           "folder of a trained model or of one from transformers, or a GGUF file")
+        .must_be_given();
+    s.text("out", f.out, "FILE.onnx", "the file to write").must_be_given();
+  };
+  return {.name = "export",
+          .about =
+              "Writes a model as an ONNX file, for onnxruntime: token ids i64 (N, T) to logits "
+              "f32 (N, T, words), for any N, and any T up to the model's context. A bert also "
+              "takes the lengths of the texts, i64 (N).",
+          .settings = add,
+          .run = [&f] { return export_model(f); },
+          .examples = "lm export --model runs/book --out book.onnx",
+          .bare = "--model"};
+}
+
 }  // namespace
 
 Program lm_program(LmFlags& f, int argc, char** argv) {
@@ -275,7 +293,10 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
                .run = [&f] { return evaluate_model(f); },
                .examples = "lm eval --model runs/book --text other.txt",
                .bare = "--text"};
-  return {"lm", kAbout, {train, generate, chat_command(f), lines, fill, embed_command(f), eval}};
+  return {
+      "lm",
+      kAbout,
+      {train, generate, chat_command(f), lines, fill, embed_command(f), eval, export_command(f)}};
 }
 
 namespace {

@@ -36,7 +36,7 @@ struct LmFlags {
   int64_t stride = 0;                    ///< eval; 0: half of the context
   std::string pooling = kAsModel;        ///< embed
   std::string normalise = kAsModel;      ///< embed: yes, no
-  std::string out;                       ///< embed: a file, .npy or .jsonl
+  std::string out;                       ///< embed: a file, .npy or .jsonl; export: .onnx
 };
 
 /// The commands, with the defaults that --model chooses.
@@ -60,6 +60,8 @@ int fill_gaps(const LmFlags& flags, std::ostream& out);
 /// Scores texts. For a bert, masks words as in training, the same ones every time, and counts how
 /// many it predicts.
 int evaluate_model(const LmFlags& flags);
+/// Writes the model as an ONNX file.
+int export_model(const LmFlags& flags);
 /// Writes a vector for each line of the texts, or of `in` if there are none.
 int embed_lines(const LmFlags& flags, std::istream& in, std::ostream& out);
 

@@ -10,6 +10,7 @@
 #include "tern/models/airbench.h"
 #include "tern/models/bert.h"
 #include "tern/models/gmlp.h"
+#include "tern/models/gmlp_text.h"
 #include "tern/models/gpt.h"
 #include "tern/models/resnet.h"
 #include "tern/models/transformer.h"
@@ -187,7 +188,10 @@ void decoders() {
   llama.window = 5;
   llama.window_layers = {true, false};
   run_gpt("llama-window", llama);
-  const models::GmlpText text({.vocab = 80, .context = 32, .dim = 32, .layers = 2}, rng);
+  const models::GmlpLanguageModel text({.vocab = 80, .context = 32, .dim = 32, .layers = 2}, rng);
+  run(
+      "gmlp-text", text, [&](const OnnxTensors& x) { return OnnxTensors{text(x[0])}; }, texts(80),
+      kTexts);
 }
 
 }  // namespace

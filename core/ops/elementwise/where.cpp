@@ -18,10 +18,12 @@ void check_mask(const char* op, const Tensor& mask) {
 // A mask of the last two axes of x: 1 on a diagonal and below it (`lower`) or above it.
 Tensor triangle(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   check(x.ndim() >= 2, "{}: needs at least 2 axes, the shape is {}", op, x.shape());
+  Op scope("triangle");
+  scope.note("diagonal", diagonal, "upper", !lower);
   Fresh mask({x.size(-2), x.size(-1)}, DType::u8);
   if (mask.numel() > 0)  // without columns there may be too many rows for a loop
     kernels::triangle(mask.data<uint8_t>(), x.size(-2), x.size(-1), diagonal, lower);
-  return not_differentiable(mask);
+  return scope.not_differentiable(mask);
 }
 
 }  // namespace
