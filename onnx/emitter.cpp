@@ -182,8 +182,8 @@ std::string Emitter::ints(const std::vector<int64_t>& values) {
 }
 
 std::string Emitter::number(double value, DType type) {
-  if (is_float(type)) return constant(scalar(value, type));
-  return constant(scalar(static_cast<int64_t>(value), type));
+  if (is_float(type)) return constant(tern::scalar(value, type));
+  return constant(tern::scalar(static_cast<int64_t>(value), type));
 }
 
 // ---- Sizes -------------------------------------------------------------------------------------
