@@ -94,7 +94,7 @@ void Emitter::emit(const Call& call) {
   form_ = find_form(call.op);
   if (!form_) refuse("the export does not know this op");
   if (!form_->write)
-    refuse("the export can only write this op where its result is the same for all inputs");
+    refuse("the export can write this op only where its result is the same in all examples");
   form_->write(*this);
 }
 

@@ -43,7 +43,8 @@ class Emitter {
   std::string tensor(const char* property) { return name(find(property).tensors.at(0)); }
   std::string bool_tensor(const char* property) { return bool_name(find(property).tensors.at(0)); }
   std::string in(int i) { return name(call_->inputs[i]); }
-  std::string in(int i, DType type);  ///< converted
+  std::string in(int i, DType type);                 ///< converted
+  std::string x() { return in(0, result().dtype); }  ///< the first input, in the result's type
   std::string bool_in(int i) { return bool_name(call_->inputs[i]); }
   void give(const std::string& name) { names_[call_->results[0]] = name; }
   /// A result of truth values, which is u8 in tern.

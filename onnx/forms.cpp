@@ -51,7 +51,7 @@ void reduce(Emitter& e) {
 // ---- Elementwise -------------------------------------------------------------------------------
 
 void gelu(Emitter& e) {
-  const std::string x = e.in(0), one = e.number(1), half = e.number(0.5);
+  const std::string x = e.x(), one = e.number(1), half = e.number(0.5);
   std::string inner;
   if (e.number("tanh")) {
     const std::string cube = e.node("Mul", {e.node("Mul", {x, x}), x});
@@ -64,7 +64,7 @@ void gelu(Emitter& e) {
 }
 
 void clip(Emitter& e) {
-  const std::string x = e.in(0);
+  const std::string x = e.x();
   const double low = e.real("low"), high = e.real("high");
   e.give(e.node("Clip",
                 {x, std::isinf(low) ? "" : e.number(low), std::isinf(high) ? "" : e.number(high)}));
@@ -91,21 +91,29 @@ void transpose(Emitter& e) {
 
 void expand(Emitter& e) { e.give(e.node("Expand", {e.in(0), e.shape(e.result().shape)})); }
 
+/// Where a slice ends in ONNX: open if no further element would fit in any run.
+Size end_of(const Size& whole, const Size& start, const Size& length, int64_t step) {
+  Size end = start;
+  bool open = true;
+  for (size_t run = 0; run < end.size(); ++run) {
+    const int64_t next = start[run] + length[run] * step;
+    open &= step > 0 ? next >= whole[run] : next < 0;
+    end[run] = next - step + (step > 0 ? 1 : -1);  // just behind the last element
+  }
+  if (open) return Size(end.size(), step > 0 ? kEnd : -kEnd);
+  return end;
+}
+
 void slice(Emitter& e) {
   const Ints axes = e.numbers("axis"), steps = e.numbers("step"), drops = e.numbers("drops");
   const std::vector<Size>&starts = e.sizes("start"), &lengths = e.sizes("length");
   std::vector<Size> ends;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const Size& whole = e.input(0).shape[static_cast<size_t>(axes[i])];
-    Size end = starts[i];
-    for (size_t run = 0; run < end.size(); ++run)
-      end[run] += (lengths[i][run] - 1) * steps[i] + (steps[i] > 0 ? 1 : -1);
-    if (std::any_of(end.begin(), end.end(), [](int64_t n) { return n < 0; }))
-      end = Size(end.size(), -kEnd);  // backwards to the first element
-    else if (end == whole)
-      end = Size(end.size(), kEnd);
-    ends.push_back(end);
-  }
+  for (size_t i = 0; i < axes.size(); ++i)
+    ends.push_back(
+        end_of(e.input(0).shape[static_cast<size_t>(axes[i])], starts[i], lengths[i], steps[i]));
+  for (const Size& end : ends)
+    if (*std::min_element(end.begin(), end.end()) == -1)
+      e.refuse("it reaches the first element backwards in one example and not in another");
   std::string y =
       e.node("Slice", {e.in(0), e.shape(starts), e.shape(ends), e.ints(axes), e.ints(steps)});
   Ints dropped;
@@ -164,24 +172,30 @@ void arange(Emitter& e) {
   e.give(type == DType::i64 ? y : e.cast(y, type_number(type)));
 }
 
-void cast(Emitter& e) { e.give(e.in(0, e.result().dtype)); }
+void cast(Emitter& e) { e.give(e.x()); }
 
 void gather(Emitter& e) {
   e.give(e.node(e.onnx(), {e.in(0), e.cast(e.tensor("index"), type_number(DType::i64))},
                 {{"axis", e.number("axis")}}));
 }
 
-void one_extreme(Emitter& e) {
-  e.give(e.node(e.onnx(), {e.in(0)}, {{"axis", e.number("axis")}, {"keepdims", int64_t{0}}}));
-}
-
 // ---- Reductions --------------------------------------------------------------------------------
 
 void sum(Emitter& e) {
   const Ints axes = e.numbers("axes");
-  const std::string x = e.in(0, e.result().dtype);
+  const std::string x = e.x();
   if (axes.empty()) return e.give(x);
   e.give(e.node("ReduceSum", {x, e.ints(axes)}, {{"keepdims", e.number("keepdim")}}));
+}
+
+/// The largest element, or its place along an axis.
+void best(Emitter& e) {
+  if (e.says("axes"))
+    e.give(e.node(("Reduce" + std::string(e.onnx())).c_str(), {e.in(0)},
+                  {{"axes", e.numbers("axes")}, {"keepdims", e.number("keepdim")}}));
+  else
+    e.give(e.node(("Arg" + std::string(e.onnx())).c_str(), {e.in(0)},
+                  {{"axis", e.number("axis")}, {"keepdims", int64_t{0}}}));
 }
 
 void norm(Emitter& e) {
@@ -191,7 +205,7 @@ void norm(Emitter& e) {
                 {{"axes", e.numbers("axes")}, {"keepdims", e.number("keepdim")}}));
 }
 
-void cumsum(Emitter& e) { e.give(e.node("CumSum", {e.in(0, e.result().dtype), e.scalar("axis")})); }
+void cumsum(Emitter& e) { e.give(e.node("CumSum", {e.x(), e.scalar("axis")})); }
 
 // ---- Normalisation -----------------------------------------------------------------------------
 
@@ -280,7 +294,7 @@ void adaptive_max_pool(Emitter& e) {
 /// An op of ONNX with attributes that are numbers.
 template <class... Pairs>
 std::string with(Emitter& e, const char* op, Pairs... attributes) {
-  return e.node(op, {e.in(0, e.result().dtype)}, {attributes...});
+  return e.node(op, {e.x()}, {attributes...});
 }
 using A = Attribute;
 
@@ -295,11 +309,11 @@ const Form kForms[] = {
     {"add", direct, "Add"}, {"sub", direct, "Sub"}, {"mul", direct, "Mul"}, {"div", direct, "Div"},
     {"neg", direct, "Neg"}, {"abs", direct, "Abs"}, {"sign", direct, "Sign"},
     {"minimum", direct, "Min"}, {"maximum", direct, "Max"}, {"matmul", direct, "MatMul"},
-    {"square", [](Emitter& e) { e.give(times(e, e.in(0), e.in(0))); }},
+    {"square", [](Emitter& e) { e.give(times(e, e.x(), e.x())); }},
     {"pow", [](Emitter& e) {
        if (e.inputs() == 2) return direct(e);
-       e.give(e.node("Pow", {e.in(0), e.number(e.real("exponent"))}));
-     }},
+       e.give(e.node("Pow", {e.x(), e.number(e.real("exponent"))}));
+     }, "Pow"},
     // functions of one number
     {"exp", direct, "Exp"}, {"log", direct, "Log"}, {"sqrt", direct, "Sqrt"},
     {"sin", direct, "Sin"}, {"cos", direct, "Cos"}, {"tan", direct, "Tan"}, {"erf", direct, "Erf"},
@@ -311,13 +325,13 @@ const Form kForms[] = {
     {"relu", direct, "Relu"}, {"sigmoid", direct, "Sigmoid"}, {"softplus", direct, "Softplus"},
     {"softsign", direct, "Softsign"}, {"hardswish", direct, "HardSwish"}, {"gelu", gelu},
     {"prelu", direct, "PRelu"},
-    {"silu", [](Emitter& e) { e.give(times(e, e.in(0), sigmoid(e, e.in(0)))); }},
+    {"silu", [](Emitter& e) { e.give(times(e, e.x(), sigmoid(e, e.x()))); }},
     {"glu", [](Emitter& e) { e.give(times(e, e.in(0), sigmoid(e, e.in(1)))); }},
     {"mish", [](Emitter& e) {
-       e.give(times(e, e.in(0), e.node("Tanh", {e.node("Softplus", {e.in(0)})})));
+       e.give(times(e, e.x(), e.node("Tanh", {e.node("Softplus", {e.x()})})));
      }},
     {"log_sigmoid", [](Emitter& e) {
-       e.give(e.node("Neg", {e.node("Softplus", {e.node("Neg", {e.in(0)})})}));
+       e.give(e.node("Neg", {e.node("Softplus", {e.node("Neg", {e.x()})})}));
      }},
     {"leaky_relu", [](Emitter& e) { e.give(with(e, "LeakyRelu", A{"alpha", e.real("slope")})); }},
     {"elu", [](Emitter& e) { e.give(with(e, "Elu", A{"alpha", e.real("alpha")})); }},
@@ -351,10 +365,10 @@ const Form kForms[] = {
     // indexing
     {"embedding", gather, "Gather"}, {"index_select", gather, "Gather"},
     {"gather", gather, "GatherElements"},
-    {"argmax", one_extreme, "ArgMax"}, {"argmin", one_extreme, "ArgMin"},
+    {"argmax", best, "Max"}, {"argmin", best, "Min"},
     // reductions
-    {"sum", sum}, {"mean", reduce, "ReduceMean"}, {"max", reduce, "ReduceMax"},
-    {"min", reduce, "ReduceMin"}, {"amax", reduce, "ReduceMax"}, {"amin", reduce, "ReduceMin"},
+    {"sum", sum}, {"mean", reduce, "ReduceMean"}, {"amax", reduce, "ReduceMax"},
+    {"amin", reduce, "ReduceMin"}, {"max", best, "Max"}, {"min", best, "Min"},
     {"logsumexp", reduce, "ReduceLogSumExp"}, {"norm", norm}, {"cumsum", cumsum},
     // normalisation
     {"softmax", softmax, "Softmax"}, {"log_softmax", softmax, "LogSoftmax"},
