@@ -91,11 +91,10 @@ Emitter::Emitter(const Trace& trace, const OnnxOptions& options)
 
 void Emitter::emit(const Call& call) {
   call_ = &call;
-  form_ = find_form(call.op);
-  if (!form_) refuse("the export does not know this op");
-  if (!form_->write)
+  if (!call.form) refuse("the export does not know this op");
+  if (!call.form->write)
     refuse("the export can write this op only where its result is the same in all examples");
-  form_->write(*this);
+  call.form->write(*this);
 }
 
 void Emitter::refuse(const std::string& why) const {
@@ -129,7 +128,11 @@ std::string Emitter::name(int id) {
   if (!name.empty()) return name;
   const Value& v = value(id);
   if (auto truth = bools_.find(id); truth != bools_.end())
-    return names_[id] = cast(truth->second, type_number(DType::u8));
+    return names_[id] = cast(truth->second, type_number(v.dtype));
+  if (v.origin == Value::Origin::number) {
+    const std::string whole = node("Squeeze", {size(v.number), ints({0})});
+    return names_[id] = v.dtype == DType::i64 ? whole : cast(whole, type_number(v.dtype));
+  }
   return names_[id] = constant(v.tensor, v.name);
 }
 

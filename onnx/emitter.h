@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "tern/core/io/protobuf.h"
-#include "tern/onnx/forms.h"
-#include "tern/onnx/onnx.h"
+#include "tern/onnx/onnx_options.h"
 #include "tern/onnx/trace.h"
 
 namespace tern::onnx {
@@ -29,7 +28,7 @@ class Emitter {
   std::pair<detail::ProtobufMessage, detail::ProtobufMessage> model();
 
   // ---- The call that a form writes. Errors name it.
-  const char* onnx() const { return form_->onnx; }
+  const char* onnx() const { return call_->form->onnx; }
   int inputs() const { return static_cast<int>(call_->inputs.size()); }
   bool has(int input) const { return input < inputs() && call_->inputs[input] >= 0; }
   const Value& input(int i) const { return value(call_->inputs[i]); }
@@ -47,7 +46,7 @@ class Emitter {
   std::string x() { return in(0, result().dtype); }  ///< the first input, in the result's type
   std::string bool_in(int i) { return bool_name(call_->inputs[i]); }
   void give(const std::string& name) { names_[call_->results[0]] = name; }
-  /// A result of truth values, which is u8 in tern.
+  /// A result of truth values, which are numbers in tern.
   void give_bool(const std::string& name) { bools_[call_->results[0]] = name; }
   void negate() { give_bool(node("Not", {bools_.at(call_->results[0])})); }
   [[noreturn]] void refuse(const std::string& why) const;
@@ -93,7 +92,6 @@ class Emitter {
   const Trace& trace_;
   const OnnxOptions& options_;
   const Call* call_ = nullptr;
-  const Form* form_ = nullptr;
   std::vector<Symbol> symbols_;
   std::map<int, std::string> names_, bools_;  // of values
   std::map<std::string, std::string> made_;   // names of nodes and constants that may be shared

@@ -1,7 +1,5 @@
 // The table of forms: how each op of tern is written in ONNX. To add an op, add a row. An op says
 // what its inputs do not say by OpScope::note(), and the form reads that by name.
-#include "tern/onnx/forms.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -127,6 +125,20 @@ void flip(Emitter& e) {
   e.give(e.node("Slice", {e.in(0), e.ints(back), e.ints(first), e.ints(axes), e.ints(back)}));
 }
 
+/// The last elements of each axis come first.
+void roll(Emitter& e) {
+  const Ints shifts = e.numbers("shifts");
+  std::string x = e.in(0);
+  for (int64_t axis = 0; axis < std::ssize(shifts); ++axis) {
+    if (shifts[static_cast<size_t>(axis)] == 0) continue;
+    const std::string cut = e.ints({-shifts[static_cast<size_t>(axis)]}), along = e.ints({axis});
+    const std::string last = e.node("Slice", {x, cut, e.ints({kEnd}), along});
+    const std::string first = e.node("Slice", {x, e.ints({0}), cut, along});
+    x = e.node("Concat", {last, first}, {{"axis", axis}});
+  }
+  e.give(x);
+}
+
 void cat(Emitter& e) {
   Names in;
   for (int i = 0; i < e.inputs(); ++i) {
@@ -177,6 +189,14 @@ void cast(Emitter& e) { e.give(e.x()); }
 void gather(Emitter& e) {
   e.give(e.node(e.onnx(), {e.in(0), e.cast(e.tensor("index"), type_number(DType::i64))},
                 {{"axis", e.number("axis")}}));
+}
+
+void one_hot(Emitter& e) {
+  const int64_t classes = e.number("classes");
+  Ints all;
+  for (int64_t i = 0; i < classes; ++i) all.push_back(i);
+  const std::string index = e.node("Unsqueeze", {e.tensor("index"), e.ints({-1})});
+  e.give_bool(e.node("Equal", {index, e.ints(all)}));
 }
 
 // ---- Reductions --------------------------------------------------------------------------------
@@ -356,12 +376,12 @@ const Form kForms[] = {
     // shapes
     {"view", reshape}, {"reshape", reshape}, {"squeeze", reshape}, {"unsqueeze", reshape},
     {"permute", permute}, {"transpose", transpose}, {"expand", expand}, {"slice", slice},
-    {"select", slice}, {"flip", flip}, {"cat", cat}, {"stack", stack}, {"pad", pad},
+    {"select", slice}, {"flip", flip}, {"roll", roll}, {"cat", cat}, {"stack", stack}, {"pad", pad},
     {"clone", nullptr}, {"cast", cast},
     // new tensors; those without a form only if they are the same in all examples
-    {"full", full}, {"triangle", triangle}, {"arange", arange}, {"tensor", nullptr}, {"scalar", nullptr},
-    {"linspace", nullptr}, {"eye", nullptr}, {"diagonal", nullptr}, {"unfold", nullptr},
-    {"floor_divide", nullptr}, {"remainder", nullptr},
+    {"full", full}, {"triangle", triangle}, {"arange", arange}, {"one_hot", one_hot},
+    {"tensor", nullptr}, {"scalar", nullptr}, {"linspace", nullptr}, {"eye", nullptr},
+    {"diagonal", nullptr}, {"unfold", nullptr}, {"floor_divide", nullptr}, {"remainder", nullptr},
     // indexing
     {"embedding", gather, "Gather"}, {"index_select", gather, "Gather"},
     {"gather", gather, "GatherElements"},
@@ -384,18 +404,10 @@ const Form kForms[] = {
 
 }  // namespace
 
-bool Form::is_copy() const { return op == "clone"; }
-
 const Form* find_form(std::string_view op) {
   const Form* found =
       std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& f) { return f.op == op; });
   return found == std::end(kForms) ? nullptr : found;
-}
-
-bool same_form(std::string_view a, std::string_view b) {
-  const Form *f = find_form(a), *g = find_form(b);
-  if (!f || !g || !f->write || !g->write) return a == b;
-  return f->write == g->write && std::string_view(f->onnx) == g->onnx;
 }
 
 }  // namespace tern::onnx

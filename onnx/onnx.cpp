@@ -27,8 +27,8 @@ void check_examples(const std::vector<OnnxTensors>& examples) {
   }
 }
 
-/// Error if an input has one value everywhere: then a tensor that the model computes from it outside
-/// of ops would be the same in all examples, and pass for a constant.
+/// Error if an input has one value everywhere. A tensor that the model computes from it outside of
+/// ops would be the same in all examples, and pass for a constant.
 void check_varied(const std::vector<OnnxTensors>& examples, const std::vector<std::string>& names) {
   for (size_t i = 0; i < names.size(); ++i) {
     std::set<double> seen;

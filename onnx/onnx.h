@@ -20,10 +20,11 @@
 // - an op that the export does not know, or that writes in place,
 // - a tensor that depends on the inputs or on their sizes, but that no op made of them, such as
 //   one made from to_vector(). It is found because it differs between the examples. So give
-//   examples whose elements differ; an input with one value everywhere is an Error.
+//   examples whose elements differ; an input with one value everywhere is an Error. A single whole
+//   number is a size, as in x / x.size(0).
 // - a model that runs other ops for one example than for another.
-// One thing cannot be seen: a choice by the values of an input (`if`) that falls out the same way
-// in all examples. Only the ops of the chosen way are in the file.
+// One thing cannot be seen: that the program itself reads values of an input (item(), to_vector())
+// and chooses ops or sizes by them, if all examples lead to the same ones. The file has these.
 //
 // Recurrent layers over sequences are unrolled, so that their length must be fixed. Types are f32,
 // f64, i64 and u8. Functions that onnxruntime has only for f32 (erf, softplus) make an f64 model
@@ -31,7 +32,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -39,18 +39,9 @@
 #include "tern/core/tensor/tensor.h"
 #include "tern/nn/eval_scope.h"
 #include "tern/nn/module.h"
+#include "tern/onnx/onnx_options.h"
 
 namespace tern {
-
-struct OnnxOptions {
-  /// Names of the inputs and outputs. Default: "input" and "output", with _0, _1, ... if several.
-  std::vector<std::string> inputs = {}, outputs = {};
-  /// Names of the sizes that differ between examples, in the order in which they first appear in
-  /// the inputs. Default: N, T, then size_2, ...
-  std::vector<std::string> sizes = {};
-  /// Properties of the model that its users may read, such as the names of classes.
-  std::map<std::string, std::string> metadata = {};
-};
 
 /// The inputs of one call, and its outputs.
 using OnnxTensors = std::vector<Tensor>;

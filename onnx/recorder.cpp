@@ -10,7 +10,6 @@
 #include "tern/core/ops/composed_scope.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
-#include "tern/onnx/forms.h"
 #include "tern/onnx/trace.h"
 
 namespace tern::onnx {
@@ -23,7 +22,7 @@ bool same_layout(const Layout& a, const Layout& b) {
 class Recorder : public Observer {
  public:
   int add(Value::Origin origin, const Tensor& t, std::string name = "") {
-    Value v{origin, t.dtype(), {}, std::move(name), t, t.ref()->storage->version()};
+    Value v{origin, t.dtype(), {}, std::move(name), t, t.ref()->storage->version(), {}};
     for (int64_t size : t.shape()) v.shape.push_back({size});
     trace.values.push_back(std::move(v));
     const int id = static_cast<int>(trace.values.size()) - 1;
@@ -51,9 +50,9 @@ class Recorder : public Observer {
   }
 
   void begin(const OpScope& op) override {
-    Frame frame{nullptr, {op.name(), op.module(), {}, {}, {}}, -1};
+    Frame frame{{op.name(), op.module(), nullptr, {}, {}, {}}, -1};
     if (op.pass() == Pass::backward) frame.call.op += " (backward)";
-    frame.form = find_form(frame.call.op);
+    frame.call.form = find_form(frame.call.op);
     for (int i = 0; i < op.num_inputs(); ++i) frame.call.inputs.push_back(id_of(op.input(i)));
     frames_.push_back(std::move(frame));
   }
@@ -79,7 +78,6 @@ class Recorder : public Observer {
 
  private:
   struct Frame {
-    const Form* form;
     Call call;
     int index;  // in trace.calls; -1: no result yet
   };
@@ -95,7 +93,7 @@ class Recorder : public Observer {
 
   void add_result(const Tensor& result) {
     Frame& frame = frames_.back();
-    if (frame.form && frame.form->is_copy()) return bind(result, frame.call.inputs[0]);
+    if (frame.call.form && frame.call.form->is_copy()) return bind(result, frame.call.inputs[0]);
     const int id = add(Value::Origin::result, result);
     if (frame.index < 0) {
       frame.index = static_cast<int>(trace.calls.size());

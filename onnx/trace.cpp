@@ -4,9 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
-
-#include "tern/onnx/forms.h"
 
 namespace tern::onnx {
 namespace {
@@ -34,6 +33,50 @@ bool same_elements(const Value& a, const Value& b) {
   });
 }
 
+/// Turns a tensor that differs between the runs into a size if it is a whole number of shape (), as
+/// in x / x.size(0).
+bool became_number(Value& v, const std::vector<Trace>& traces, size_t id) {
+  if (v.tensor.ndim() != 0) return false;
+  Size number;
+  for (const Trace& trace : traces) {
+    const Value& w = trace.values[id];
+    const double x = w.tensor.item();
+    if (!unwritten(w) || x != std::floor(x) || std::abs(x) >= 0x1p53) return false;
+    number.push_back(static_cast<int64_t>(x));
+  }
+  v.origin = Origin::number;
+  v.number = number;
+  return true;
+}
+
+/// Finds the values that are constants or numbers. `equal` says whose elements are the same in all
+/// runs.
+void find_constants(Trace& all, const std::vector<bool>& equal, const std::vector<Trace>& traces) {
+  for (size_t i = 0; i < all.values.size(); ++i) {
+    Value& v = all.values[i];
+    if (v.origin != Origin::constant || equal[i] || became_number(v, traces, i)) continue;
+    v.origin = Origin::unknown;
+    v.name = "differs between the examples, although no op made it of the inputs";
+  }
+  for (const Call& call : all.calls) {
+    bool fixed = call.form != nullptr, leaf = fixed && !call.form->write;
+    for_operands(call, [&](int id) {
+      const Origin origin = all.values[static_cast<size_t>(id)].origin;
+      // Weights keep their names: ops on them stay ops if they have a form.
+      fixed &= origin == Origin::constant || (origin == Origin::state && !call.form->write);
+      leaf = false;
+    });
+    for (int id : call.results) fixed &= equal[static_cast<size_t>(id)];
+    for (int id : call.results) {
+      Value& v = all.values[static_cast<size_t>(id)];
+      if (fixed)
+        v.origin = Origin::constant;
+      else if (leaf)
+        became_number(v, traces, static_cast<size_t>(id));
+    }
+  }
+}
+
 [[noreturn]] void fail_differ(size_t at, const std::string& a, const std::string& b) {
   fail(
       fmt::format("export_onnx: the examples run different ops: op {} is {} in the first, but {} "
@@ -42,8 +85,14 @@ bool same_elements(const Value& a, const Value& b) {
                   at, a, b));
 }
 
+/// Whether two ops are written the same way, as view and reshape.
+bool same_form(const Call& a, const Call& b) {
+  if (!a.form || !b.form || !a.form->write || !b.form->write) return a.op == b.op;
+  return a.form->write == b.form->write && std::string_view(a.form->onnx) == b.form->onnx;
+}
+
 void check_same(const Call& a, const Call& b, size_t at) {
-  bool same = same_form(a.op, b.op) && a.inputs == b.inputs && a.results == b.results &&
+  bool same = same_form(a, b) && a.inputs == b.inputs && a.results == b.results &&
               a.properties.size() == b.properties.size();
   for (auto x = a.properties.begin(), y = b.properties.begin(); same && x != a.properties.end();
        ++x, ++y)
@@ -84,8 +133,8 @@ Trace pruned(const Trace& trace) {
   for (auto call = trace.calls.rbegin(); call != trace.calls.rend(); ++call) {
     auto is_needed = [&](int id) { return needed[static_cast<size_t>(id)]; };
     if (std::none_of(call->results.begin(), call->results.end(), is_needed)) continue;
-    // What is a constant now needs no call. A call makes all of its results or none of them so.
-    if (trace.values[static_cast<size_t>(call->results[0])].origin == Origin::constant) continue;
+    // What is a constant or a number now needs no call.
+    if (trace.values[static_cast<size_t>(call->results[0])].origin != Origin::result) continue;
     for_operands(*call, [&](int id) { needed[static_cast<size_t>(id)] = true; });
     calls.push_back(&*call);
   }
@@ -145,24 +194,9 @@ Trace merged(const std::vector<Trace>& traces) {
       append(v.shape, w.shape);
       if (v.origin == Origin::constant || v.origin == Origin::result)
         equal[i] = equal[i] && same_elements(v, w);
-      if (v.origin == Origin::constant && !equal[i]) {
-        v.origin = Origin::unknown;
-        v.name = "differs between the examples, although no op made it of the inputs";
-      }
     }
   }
-  for (const Call& call : all.calls) {
-    const Form* form = find_form(call.op);
-    bool fixed = form != nullptr;
-    for_operands(call, [&](int id) {
-      const Origin origin = all.values[static_cast<size_t>(id)].origin;
-      // Weights keep their names: ops on them stay ops if they have a form.
-      fixed &= origin == Origin::constant || (origin == Origin::state && !form->write);
-    });
-    for (int id : call.results) fixed &= equal[static_cast<size_t>(id)];
-    if (fixed)
-      for (int id : call.results) all.values[static_cast<size_t>(id)].origin = Origin::constant;
-  }
+  find_constants(all, equal, traces);
   skip_expands(all);
   return pruned(all);
 }

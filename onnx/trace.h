@@ -10,6 +10,7 @@
 #include "tern/core/base/dtype.h"
 #include "tern/core/io/state.h"
 #include "tern/core/tensor/tensor.h"
+#include "tern/onnx/form.h"
 
 namespace tern::onnx {
 
@@ -17,13 +18,14 @@ namespace tern::onnx {
 using Size = std::vector<int64_t>;
 
 struct Value {
-  enum class Origin { input, state, constant, result, unknown };
+  enum class Origin { input, state, constant, number, result, unknown };
   Origin origin = Origin::unknown;
   DType dtype = DType::f32;
   std::vector<Size> shape;
   std::string name;      ///< of an input or state; for unknown ones, why they are
   Tensor tensor;         ///< the elements in the first run
   uint64_t version = 0;  ///< of the elements when they were made
+  Size number;           ///< of a whole number of shape () that differs between runs
 };
 
 /// What an op said under one name: whole numbers, numbers, or tensors.
@@ -35,7 +37,8 @@ struct Property {
 
 struct Call {
   std::string op, module;
-  std::vector<int> inputs;  ///< values; -1: undefined
+  const Form* form = nullptr;  ///< null if the export does not know the op
+  std::vector<int> inputs;     ///< values; -1: undefined
   std::vector<int> results;
   std::map<std::string, Property> properties;
 

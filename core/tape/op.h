@@ -26,7 +26,7 @@ namespace tern {
 
 enum class Pass { forward, backward };
 
-/// A property of an op beside its inputs: a whole number, a number, axes, or a tensor that is not an
+/// A property of an op beside its inputs: a whole number, a number, axes, or a tensor that is no
 /// input because it gets no gradient (indices, masks).
 using Note = std::variant<int64_t, double, Dims, const Tensor*>;
 

@@ -201,6 +201,7 @@ TEST_CASE("onnx: shapes") {
          return slice(x[0], {{}, {1, 3}, 2});
        },
        {"Slice", "Squeeze"}},
+      {"roll", [](auto& x) { return roll(x[0], {-1}, {1}); }, {"Slice", "Slice", "Concat"}},
       {"cat",
        [](auto& x) {
          return cat({x[0], x[0]}, 2);
@@ -250,6 +251,10 @@ TEST_CASE("onnx: reductions, norms, indexing") {
        {"ArgMax", "Reshape", "Cast", "GatherElements", "Reshape"}},
       {"norm", [](auto& x) { return norm(x[0], 2, 1); }, {"ReduceL2"}},
       {"logsumexp", [](auto& x) { return logsumexp(x[0], 1); }, {"ReduceLogSumExp"}},
+      {"one_hot",
+       [](auto& x) { return one_hot(x[0], 9); },
+       {"Unsqueeze", "Equal", "Cast"},
+       texts(9)},
       {"cumsum", [](auto& x) { return cumsum(x[0], 1); }, {"CumSum"}},
       {"softmax", [](auto& x) { return softmax(x[0], -1); }, {"Softmax"}},
       {"log_softmax",
@@ -341,6 +346,9 @@ TEST_CASE("onnx: sizes that differ between the examples have names") {
   CHECK(shape_of([](auto& x) { return arange(0, x[0].size(1)); }, t) == Texts{"T"});
   CHECK(exported([](auto& x) { return tril(x[0]); }, t).ops() ==
         Texts{"Shape", "Shape", "Concat", "Expand", "Trilu", "Cast", "Where"});
+  const OnnxFile ratio = exported([](auto& x) { return x[0] / x[0].size(1); }, t);
+  CHECK(ratio.ops() == Texts{"Cast", "Shape", "Squeeze", "Cast", "Div"});
+  CHECK(ratio.node("Shape").integer("start") == 1);
   // Reshapes leave one size open and copy others; more are computed.
   const OnnxFile split = exported([](auto& x) { return unflatten(x[0], 0, {x[0].size(0), 1}); }, t);
   CHECK(split.ops() == Texts{"Reshape"});

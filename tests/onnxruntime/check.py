@@ -17,7 +17,14 @@ LIMIT = 1e-5
 
 def difference(got, want):
     assert got.shape == want.shape and got.dtype == want.dtype, (got.shape, want.shape)
-    return float(np.abs(got.astype(np.float64) - want).max() / max(np.abs(want).max(), 1e-30))
+    finite = np.isfinite(want)
+    if not np.array_equal(got[~finite], want[~finite], equal_nan=True):
+        return np.inf
+    if not finite.any():
+        return 0.0
+    apart = np.abs(got[finite].astype(np.float64) - want[finite]).max()
+    largest = float(apart / max(np.abs(want[finite]).max(), 1e-30))
+    return largest if np.isfinite(largest) else np.inf
 
 
 def main(folder):

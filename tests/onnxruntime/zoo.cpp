@@ -7,11 +7,16 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/io/safetensors.h"
+#include "tern/core/ops/convolution/conv.h"
+#include "tern/core/ops/convolution/interpolate.h"
+#include "tern/core/ops/convolution/pooling.h"
+#include "tern/core/ops/elementwise/elementary.h"
 #include "tern/models/airbench.h"
 #include "tern/models/bert.h"
 #include "tern/models/gmlp.h"
 #include "tern/models/gmlp_text.h"
 #include "tern/models/gpt.h"
+#include "tern/models/ntm.h"
 #include "tern/models/resnet.h"
 #include "tern/models/transformer.h"
 #include "tern/models/vit.h"
@@ -89,8 +94,47 @@ Inputs texts_with_lengths(int64_t vocab) {
   };
 }
 
+/// A block of MobileNetV2: expands, convolves each channel by itself, projects, adds.
+struct InvertedResidual {
+  nn::Conv2d expand, depthwise, project;
+  nn::BatchNorm2d norm1, norm2, norm3;
+  explicit InvertedResidual(Rng& rng)
+      : expand(16, 64, 1, rng, {}, nn::Bias::no),
+        depthwise(64, 64, 3, rng, {.padding = 1, .groups = 64}, nn::Bias::no),
+        project(64, 16, 1, rng, {}, nn::Bias::no),
+        norm1(64),
+        norm2(64),
+        norm3(16) {}
+  Tensor operator()(const Tensor& x) const {
+    return x + norm3(project(relu6(norm2(depthwise(relu6(norm1(expand(x))))))));
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("expand", m.expand), visit("depthwise", m.depthwise), visit("project", m.project);
+    visit("norm1", m.norm1), visit("norm2", m.norm2), visit("norm3", m.norm3);
+  }
+};
+
+struct MobileNet {
+  nn::Conv2d stem;
+  std::vector<InvertedResidual> blocks;
+  nn::Linear head;
+  explicit MobileNet(Rng& rng)
+      : stem(3, 16, 3, rng, {.stride = 2, .padding = 1}), head(16, 10, rng) {
+    for (int i = 0; i < 2; ++i) blocks.emplace_back(rng);
+  }
+  Tensor operator()(const Tensor& images) const {
+    Tensor x = hardswish(stem(images));
+    for (const InvertedResidual& block : blocks) x = block(x);
+    return head(flatten(adaptive_avg_pool2d(avg_pool2d(x, {.kernel = 2}), 1), 1));
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("stem", m.stem), visit("blocks", m.blocks), visit("head", m.head);
+  }
+};
+
 void pictures() {
   Rng rng(1);
+  run_pictures("mobilenet", MobileNet(rng));
   run_pictures("gmlp", models::Gmlp({.patch = 8, .dim = 48, .layers = 2}, rng));
   run_pictures(
       "gmlp-heads",
@@ -106,6 +150,110 @@ void pictures() {
                models::ResNet(
                    {.layers = {1, 1, 1}, .classes = 10, .width = 16, .small_pictures = true}, rng));
   run_pictures("airbench94", models::Airbench(models::airbench_options("airbench94"), rng));
+}
+
+/// A step of a translation: tokens (N), the source's lengths, then for each decoder layer its keys
+/// and values (N, H, T, D) and the projected source (N, S, 2 D).
+void transformer_step(const models::Transformer& model) {
+  const size_t layers = model.transformer.decoder.layers.size();
+  auto fn = [&model, layers](const OnnxTensors& x) {
+    models::TransformerState state{{}, x[1], x[2].size(2)};
+    for (size_t i = 0; i < layers; ++i) {
+      nn::DecoderLayerState& layer = state.layers.emplace_back();
+      layer.self.append(x[2 + 3 * i], x[3 + 3 * i]);
+      layer.memory = x[4 + 3 * i];
+    }
+    models::Transformer::Step y = model.step(state, x[0]);
+    OnnxTensors out{y.logits};
+    for (const nn::DecoderLayerState& layer : y.state.layers) {
+      out.push_back(layer.self.keys());
+      out.push_back(layer.self.values());
+    }
+    return out;
+  };
+  auto rng = std::make_shared<Rng>(6);
+  const auto& o = model.options.layer;
+  run("transformer-step", model, fn,
+      [=](int64_t n, int64_t t) {
+        const int64_t source = 60 - 2 * t;  // no multiple of t, nor t plus a number
+        OnnxTensors in{randint(0, 70, {n}, *rng), randint(1, source + 1, {n}, *rng)};
+        for (size_t i = 0; i < layers; ++i) {
+          for (int k = 0; k < 2; ++k) in.push_back(randn({n, o.heads, t, o.dim / o.heads}, *rng));
+          in.push_back(randn({n, source, 2 * o.dim}, *rng));
+        }
+        return in;
+      },
+      kTexts, {.inputs = {"tokens", "lengths"}, .outputs = {"logits"}, .sizes = {"N", "T", "S"}});
+}
+
+/// The forms that no model above needs, each as an output.
+void single_ops() {
+  Rng rng(5);
+  const nn::Linear model(6, 6, rng);
+  auto ops = [](const OnnxTensors& in) {
+    const Tensor &x = in[0], &ids = in[1], positive = abs(x) + 0.1;
+    const Tensor seen = gt(x, 0);
+    OnnxTensors y = {
+        abs(x),          sign(x),       floor(x),       ceil(x), round(x * 3), reciprocal(positive),
+        rsqrt(positive), log(positive), sqrt(positive), tan(x),  softsign(x),  mish(x)};
+    auto add = [&](std::initializer_list<Tensor> more) { y.insert(y.end(), more); };
+    add({log_sigmoid(x), leaky_relu(x, 0.1), elu(x, 0.5), celu(x, 0.5), selu(x), hardsigmoid(x),
+         hardswish(x), softplus(x), glu(x), gelu(x), gelu(x, Gelu::tanh), clamp(x, -0.5, {})});
+    add({pow(positive, 1.5), pow(positive, x), minimum(x, 0.1), maximum(x, square(x)), -x,
+         where(logical_and(seen, lt(x, 1)), x, 2), where(logical_not(seen), x, x * 2),
+         where(ne(ids, 3), ids, 0), logical_xor(seen, le(x, 0.5)), eq(ids, 2), ge(x, 0)});
+    add({flip(x, {0, 2}), roll(x, {1, -2}, {1, 2}), pad(x, {1, 2, 0, 1}, 3), tril(x), triu(x, 1),
+         stack({x, x * 2}, 1), slice(x, {{}, {0, {}, 2}, -1}), slice(x, 1, {}, {}, -1),
+         slice(x, 2, -2, {}), repeat_interleave(x, 2, 1),
+         expand(unsqueeze(x, 0), {3, -1, -1, -1})});
+    add({sum(x, {0, 2}), sum(ids, -1, true), amax(x, 1), amin(x, {1, 2}), norm(x, 2, 2),
+         norm(x, 1, 0), logsumexp(x, 1), cumsum(x, 1), argmax(x, 2), argmin(x, 1, true),
+         max(x, 2).values, min(x, 1).indices, log_softmax(x, 1), softmax(x, -1, seen),
+         log_softmax(x, -1, seen), layer_norm(x, 6), x / x.size(1)});
+    add({one_hot(ids, 6), index_select(x, 2, tensor({4, 0})), gather(x, 2, unsqueeze(ids, -1)),
+         full({x.size(1), 2}, 3), arange(1, x.size(1)), x.to(DType::f64) * 2, ids.to(DType::f32)});
+    return y;
+  };
+  auto source = std::make_shared<Rng>(6);
+  run(
+      "single-ops", model, ops,
+      [=](int64_t n, int64_t t) {
+        return OnnxTensors{randn({n, t, 6}, *source), randint(0, 6, {n, t}, *source)};
+      },
+      kTexts);
+  const Tensor wide = randn({4, 3, 3, 3}, rng), deep = randn({6, 2, 3, 3}, rng);
+  auto windows = [=](const OnnxTensors& in) {
+    const Tensor& x = in[0];
+    return OnnxTensors{
+        conv_transpose2d(x, wide, {}, {.stride = 2, .padding = 1, .output_padding = 1}),
+        conv2d(x, deep, {}, {.stride = 2, .padding = 2, .dilation = 2, .groups = 2}),
+        conv2d(x, deep, {}, {.padding = 1, .groups = 2, .padding_mode = PaddingMode::reflect}),
+        max_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1, .ceil_mode = true}),
+        avg_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1}),
+        adaptive_avg_pool2d(x, 3),
+        interpolate(x, {.size = {{11, 5}}, .mode = Interpolation::bilinear}),
+        group_norm(x, 2),
+        prelu(x, tensor({0.1F, 0.2F, 0.3F, 0.4F}))};
+  };
+  run("windows", model, windows,
+      [=](int64_t n, int64_t) {
+        return OnnxTensors{randn({n, 4, 8, 10}, *source)};
+      },
+      {{1, 0}, {5, 0}, {16, 0}});
+}
+
+/// A Neural Turing Machine over two tokens: loops over time are unrolled.
+void ntm() {
+  Rng rng(4);
+  const models::Ntm model({.inputs = 5, .outputs = 4, .locations = 8, .width = 6, .hidden = 16},
+                          rng);
+  auto source = std::make_shared<Rng>(6);
+  run(
+      "ntm-two-tokens", model, [&](const OnnxTensors& x) { return OnnxTensors{model(x[0])}; },
+      [=](int64_t n, int64_t) {
+        return OnnxTensors{randn({n, 2, 5}, *source)};
+      },
+      {{1, 0}, {5, 0}, {16, 0}});
 }
 
 void encoders() {
@@ -141,6 +289,7 @@ void encoders() {
                            randint(0, 70, {n, 2 * t + 1}, *source)};
       },
       kTexts, {.inputs = {"source", "lengths", "target"}});
+  transformer_step(translate);
 }
 
 /// One step of a GPT: tokens (N), then keys and values (N, G, T, D) of each layer.
@@ -204,4 +353,6 @@ int main(int argc, char** argv) {
   tern::pictures();
   tern::encoders();
   tern::decoders();
+  tern::ntm();
+  tern::single_ops();
 }

@@ -15,9 +15,9 @@ namespace fs = std::filesystem;
 namespace tern::test {
 namespace {
 
-const std::vector<std::string> kFolders = {"core",  "nn",     "optim",  "data",
-                                           "train", "models", "decode", "pretrained",
-                                           "dist",  "apps",   "tests",  "bench"};
+const std::vector<std::string> kFolders = {"core",  "nn",     "onnx",   "optim",      "data",
+                                           "train", "models", "decode", "pretrained", "dist",
+                                           "apps",  "tests",  "bench"};
 
 bool is_source(const std::string& file) { return file.ends_with(".h") || file.ends_with(".cpp"); }
 

@@ -203,6 +203,7 @@ Tensor one_hot(const Tensor& index, int64_t classes, DType dtype) {
         "one_hot: the index must be i64, got {}; convert with "
         ".to(DType::i64)",
         index.dtype());
+  op.note("index", index, "classes", classes);
   Tensor i = index.contiguous();
   int64_t bad = kernels::find_outside(i.data<int64_t>(), i.numel(), classes);
   check(bad == i.numel(), "one_hot: element {} is {}, outside [0, {})", bad,

@@ -195,6 +195,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes) {
     total[a] += total[a] + shift < 0 ? shift + n : shift;
     back[a] = -total[a];
   }
+  op.note("shifts", total);
   Fresh y =
       filled(empty(x.shape(), x.dtype()), [&](const Tensor& out) { roll_into(out, x, total, 0); });
   Dims all = normalize_axes("roll", {}, x.ndim());

@@ -11,6 +11,7 @@
 #include "tern/apps/train_cifar/images.h"
 #include "tern/apps/train_cifar/program.h"
 #include "tern/tests/apps/train_cifar/chosen.h"
+#include "tern/tests/onnx/onnx_reader.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/train/run_log.h"
 
@@ -362,6 +363,18 @@ TEST_CASE(
   predict.predict = {dir / "all/red/01.png", dir / "all/black/01.png"};
   std::ostringstream out;
   CHECK(classify_pictures(predict, out) == 0);
+  CifarFlags exporting;
+  exporting.weights = run.path;
+  exporting.export_onnx = dir / "model.onnx";
+  CHECK(export_classifier(exporting) == 0);
+  const test::OnnxFile onnx(exporting.export_onnx);
+  CHECK(onnx.inputs[0].name == "images");
+  CHECK(onnx.inputs[0].shape == Words{"N", "3", "16", "16"});
+  CHECK(onnx.outputs[0].shape == Words{"N", "3"});
+  CHECK(onnx.metadata.at("classes") == R"(["black","green","red"])");
+  CHECK(onnx.nodes[0].op == "Sub");  // the mean of the pictures
+  exporting.weights = dir / "all";
+  CHECK_THROWS_AS(export_classifier(exporting), IoError);
   predict.weights = run.weights();
   predict.predict.push_back(test::write_file(dir / "text.png", "no picture"));
   predict.predict.push_back(dir / "missing.jpg");

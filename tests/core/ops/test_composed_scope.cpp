@@ -1,5 +1,5 @@
-// ComposedScope: fused ops run as the simpler ops that they consist of, with equal results; and what
-// ops tell their observers beside their inputs.
+// ComposedScope: fused ops run as the simpler ops that they consist of, with equal results. And
+// what ops tell their observers beside their inputs.
 #include <doctest/doctest.h>
 
 #include <set>

@@ -1,4 +1,4 @@
-// The forms of tern's ops in ONNX: one row per op. Inside of onnx only.
+// How an op of tern is written in ONNX; the table of all is in forms.cpp. Inside of onnx only.
 #pragma once
 
 #include <string_view>
@@ -13,13 +13,10 @@ struct Form {
   const char* onnx = "";    ///< for forms that many ops share: the op in ONNX
 
   /// Whether the result has the elements of the first input.
-  bool is_copy() const;
+  bool is_copy() const { return op == "clone"; }
 };
 
 /// Null if there is none.
 const Form* find_form(std::string_view op);
-
-/// Whether two ops are written the same way, as view and reshape.
-bool same_form(std::string_view a, std::string_view b);
 
 }  // namespace tern::onnx

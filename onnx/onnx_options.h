@@ -1,0 +1,20 @@
+// The options of export_onnx() (onnx.h).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tern {
+
+struct OnnxOptions {
+  /// Names of the inputs and outputs. Default: "input" and "output", with _0, _1, ... if several.
+  std::vector<std::string> inputs = {}, outputs = {};
+  /// Names of the sizes that differ between examples, in the order in which they first appear in
+  /// the inputs. Default: N, T, then size_2, ...
+  std::vector<std::string> sizes = {};
+  /// Properties of the model that its users may read, such as the names of classes.
+  std::map<std::string, std::string> metadata = {};
+};
+
+}  // namespace tern
