@@ -10,6 +10,7 @@
 
 #include "tern/apps/common/command_line/help.h"
 #include "tern/apps/common/command_line/proposals.h"
+#include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/process/app.h"
 #include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/common/training/folder.h"
@@ -188,14 +189,9 @@ void use_threads(Settings& list) {
   if (threads > 0) set_num_threads(threads);
 }
 
-// The command line, quoted for a shell. The script ./run passes "./run lm", two words, as argv[0].
+// The command line, quoted for a shell.
 std::string text_of(const Program& program, int argc, const char* const* argv) {
-  const std::string called = argv[0];
-  if (!called.ends_with("/run " + program.name)) return command_line(argc, argv);
-  const std::string script = called.substr(0, called.size() - program.name.size() - 1);
-  std::vector<const char*> words = {script.c_str(), program.name.c_str()};
-  words.insert(words.end(), argv + 1, argv + argc);
-  return command_line(static_cast<int>(words.size()), words.data());
+  return as_started(program.name) + (argc > 1 ? " " + command_line(argc - 1, argv + 1) : "");
 }
 
 }  // namespace
@@ -252,6 +248,7 @@ const Command* parse(const Program& program, int argc, char** argv) {
 
 int run_program(const std::string& name, const std::function<Program()>& make, int argc,
                 char** argv) {
+  set_started(argv[0], name);
   const auto run = [&] {
     const Program program = make();
     const Command* command = parse(program, argc, argv);
@@ -266,7 +263,7 @@ int run_program(const std::string& name, const std::function<Program()>& make, i
     const MatmulBackendScope backend(matmul_backend(word("matmul", "tiles")));
     return command->run();
   };
-  return run_app(name.c_str(), run, is_silent_rank(argc, argv));
+  return run_app(title_of(name).c_str(), run, is_silent_rank(argc, argv));
 }
 
 std::string value_of(const std::string& flag, int argc, char** argv, const std::string& otherwise) {
