@@ -15,6 +15,7 @@
 #include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/common/training/folder.h"
 #include "tern/apps/common/training/run_record.h"
+#include "tern/core/base/bf16_way.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/matmul_backend.h"
@@ -114,11 +115,18 @@ std::string missing_name(const Setting& s) {
   return s.is_positional() ? text.substr(0, text.find('.')) : s.names()[0];
 }
 
-// --version: a second line names compiler, vector instructions and BLAS, for bug reports.
-std::string version_text(const Program& program) {
+// --version: what a bug report needs.
+std::string version_text() {
   const BuildInfo b = build_details();
-  return fmt::format("{} (tern) {}\n{}, {}, {}{}\n", program.name, tern_version(), b.compiler,
-                     b.vector, b.blas, b.blas_kernels.empty() ? "" : ", kernels " + b.blas_kernels);
+  return fmt::format(
+      "tern {}\n"
+      "compiler: {}\n"
+      "processor: {}, {} thread{}\n"
+      "vector code: {}; bf16 products by {}; the processor has {}\n"
+      "BLAS: {}, kernels {}\n"
+      "licence: MIT, without warranty\n",
+      tern_version(), b.compiler, b.cpu.empty() ? "unknown" : b.cpu, b.threads,
+      b.threads == 1 ? "" : "s", b.vector, bf16_products(), b.highest, b.blas, b.blas_kernels);
 }
 
 // Sets the settings' values. Error if a word or a value is wrong, or a required flag is missing.
@@ -232,7 +240,7 @@ const Command* parse(const Program& program, int argc, char** argv) {
     return nullptr;
   }
   if (reader.find(*rows.version)) {
-    print(version_text(program));
+    print(version_text());
     return nullptr;
   }
   assign(program, command, rows.list, reader);
