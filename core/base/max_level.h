@@ -1,4 +1,5 @@
-// The environment variable TERN_MAX_LEVEL: the highest vector instructions that tern uses. Inside of core only.
+// The environment variable TERN_MAX_LEVEL: the highest vector instructions that tern uses.
+// Inside of core only.
 #pragma once
 
 #include <string>
