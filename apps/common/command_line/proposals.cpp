@@ -105,6 +105,8 @@ constexpr Synonym kCommands[] = {
     {"mask unmask fill-mask", "fill"},
     {"compare comparison diff", "report"},
     {"interactive", "complete run"},
+    {"chat generate complete embed fill gpt llama", "lm"},
+    {"classify cifar pictures images vision", "train-cifar"},
 };
 
 /// Synonyms of the values of flags.
