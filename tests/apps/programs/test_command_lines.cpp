@@ -394,7 +394,8 @@ TEST_CASE("programs: docs/commands.md is their --help; tools/commands_page.sh wr
 
 TEST_CASE("tern: every program is a command, whose help names it so") {
   const RunOptions wide{.environment = {{"COLUMNS", "9999"}}};
-  for (const auto& [command, program] : kParts) {
+  for (const auto& part : kParts) {
+    const std::string command = part.first, program = part.second;
     CAPTURE(command);
     std::vector<std::string> inner = commands(program);
     if (inner[0] != "") inner.insert(inner.begin(), "");
@@ -417,11 +418,12 @@ TEST_CASE("tern: every program is a command, whose help names it so") {
 
 TEST_CASE("tern: messages name commands as the process was started") {
   const std::string build = TERN_BINARY_DIR "/apps/";
-  for (const auto& [start, as] : std::vector<std::pair<std::string, std::string>>{
+  for (const auto& started : std::vector<std::pair<std::string, std::string>>{
            {build + "tern ntm", build + "tern ntm"},
            {build + "ntm", build + "ntm"},
            {"exec -a '../run tern' " + build + "tern ntm", "../run tern ntm"},
            {"exec -a '../run ntm' " + build + "ntm", "../run ntm"}}) {
+    const std::string start = started.first, as = started.second;
     CAPTURE(start);
     TempDir dir;
     const Ran ran = run_words({"bash", "-c",
