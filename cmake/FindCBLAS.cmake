@@ -44,7 +44,9 @@ if(CBLAS_LIBRARY AND CBLAS_INCLUDE_DIR)
   set(CMAKE_REQUIRED_LIBRARIES ${CBLAS_LIBRARY})
   set(CMAKE_REQUIRED_QUIET ON)
   check_cxx_source_compiles("
+    extern \"C\" {
     #include <cblas.h>
+    }
     int main() { float x = 1; return static_cast<int>(cblas_sdot(1, &x, 1, &x, 1)) - 1; }
     " CBLAS_WORKS)
   cmake_pop_check_state()

@@ -1,5 +1,5 @@
-# Installs the libraries, their public headers, what find_package(tern) reads, and the programs with
-# their manual pages and completion for shells.
+# Installs the libraries, their public headers, and what find_package(tern) reads. apps/CMakeLists.txt
+# installs the program.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -7,11 +7,10 @@ set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tern)
 get_property(libraries GLOBAL PROPERTY TERN_LIBRARIES)
 add_custom_target(tern_libraries DEPENDS ${libraries})
 # What `./run install` builds and installs.
-get_property(programs GLOBAL PROPERTY TERN_PROGRAMS)
 add_custom_target(tern_installed DEPENDS ${libraries})
-foreach(program ${programs})
-  add_dependencies(tern_installed ${program} ${program}_generated)
-endforeach()
+if(TARGET tern_generated)
+  add_dependencies(tern_installed tern_generated)
+endif()
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME libraries)
 install(TARGETS ${libraries} tern_data tern_vector_code tern
         EXPORT ternTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -36,14 +35,3 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ternConfig.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/ternConfigVersion.cmake cmake/FindCBLAS.cmake
               cmake/Findutf8proc.cmake
         DESTINATION ${config_dir})
-
-set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME programs)
-foreach(program ${programs})
-  set(share ${CMAKE_CURRENT_BINARY_DIR}/apps/share)
-  get_target_property(name ${program} OUTPUT_NAME)
-  install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(FILES ${share}/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-  install(FILES ${share}/${name}.bash RENAME ${name}
-          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-  install(FILES ${share}/_${name} DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
-endforeach()

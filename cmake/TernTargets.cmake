@@ -15,7 +15,7 @@ endforeach()
 
 # What lets loops become vector code (core/base/simd.h). The maths flags change no result that is
 # not an exception or errno; clang would keep AVX-512 code to half of its registers.
-set(TERN_CLANG $<CXX_COMPILER_ID:Clang>)  # of a user, whose compiler need not be that of tern
+set(TERN_CLANG $<CXX_COMPILER_ID:Clang,AppleClang>)  # of a user, whose compiler need not be that of tern
 set(TERN_VECTOR_FLAGS -fopenmp-simd -fno-math-errno -fno-trapping-math)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND TERN_VECTOR_FLAGS $<${TERN_CLANG}:-mprefer-vector-width=512>)

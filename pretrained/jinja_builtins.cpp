@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/parse_number.h"
 #include "tern/pretrained/jinja.h"
 #include "tern/pretrained/jinja_run.h"
 #include "tern/pretrained/jinja_texts.h"
@@ -37,7 +38,7 @@ Value to_real(const Value& self, Call& call) {
   if (!self.text()) return otherwise;
   const std::string_view digits = strip(*self.text(), nullptr, true, true);
   double number = 0;
-  const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const auto end = tern::detail::parse_number(digits.data(), digits.data() + digits.size(), number);
   return end.ec == std::errc() && end.ptr == digits.data() + digits.size() ? Value(number)
                                                                            : otherwise;
 }

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/parse_number.h"
 #include "tern/pretrained/jinja_value.h"
 
 namespace tern::pretrained::jinja {
@@ -217,7 +218,7 @@ class Lexer {
     }
     add(real ? Kind::real : Kind::integer, digits);
     const char *from = digits.data(), *to = from + digits.size();
-    const auto result = real ? std::from_chars(from, to, tokens_.back().real)
+    const auto result = real ? tern::detail::parse_number(from, to, tokens_.back().real)
                              : std::from_chars(from, to, tokens_.back().integer);
     if (result.ec != std::errc() || result.ptr != to) fail_at(line_, "the number " + digits);
   }

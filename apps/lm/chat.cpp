@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tern/apps/common/command_line/started.h"
 #include "tern/core/base/error.h"
 
 namespace tern::apps::lm {
@@ -47,8 +48,8 @@ pretrained::ChatTemplate chat_template_of(const LoadedModel& model, const std::s
   if (!name.empty()) return pretrained::ChatTemplate::named(name, specials);
   check(!model.chat.jinja.empty(),
         "the model has no chat template; choose one with --template ({}), or continue lines with "
-        "lm complete",
-        fmt::join(pretrained::ChatTemplate::names(), ", "));
+        "{} complete",
+        fmt::join(pretrained::ChatTemplate::names(), ", "), as_started("lm"));
   return pretrained::ChatTemplate(model.chat.jinja, specials);
 }
 

@@ -6,6 +6,7 @@
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/max_level.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -20,7 +21,8 @@ namespace {
 bool has_avx512_bf16() {
   static const bool has = [] {
     unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 5));
+    return detail::max_level() >= detail::MaxLevel::avx512_bf16 &&
+           __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 5));
   }();
   return has;
 }
@@ -36,6 +38,7 @@ bool made_by_intel() {
 bool has_amx() {
   static const bool has = [] {
     unsigned a = 0, b = 0, c = 0, d = 0;
+    if (detail::max_level() < detail::MaxLevel::amx) return false;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
     if (!(d & (1u << 22)) || !(d & (1u << 24))) return false;  // AMX-BF16, AMX-TILE
 #if defined(__linux__)
