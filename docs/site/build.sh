@@ -53,7 +53,7 @@ programs=$({
   echo "EXAMPLE_PATH = ."
   echo "IMAGE_PATH = docs/pictures"
   echo "OUTPUT_DIRECTORY = $out"
-  echo "PROJECT_NUMBER = $(sed -n 's/^project(tern.*VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)"
+  echo "PROJECT_NUMBER = $(sed -n 's/.*kVersion = "\([0-9.]*\)".*/\1/p' version.h)"
   echo "WARN_AS_ERROR = FAIL_ON_WARNINGS"
 } | doxygen -
 
