@@ -306,13 +306,15 @@ TEST_CASE("programs: completions and manual pages have every flag and command") 
         CHECK(contains(zsh, command + "\\:\""));
         CHECK(contains(man, "\n.SS " + program + " " + command + "\n"));
       }
+      const bool part = program == "tern" && kParts.contains(command);  // has a page of its own
+      const std::string page = part ? run_program(program, {command, "--print-man"}).out : man;
       const std::set<std::string> offered = completions(program, program + " " + command + " --");
       for (const std::string& flag : flags(program, command)) {
         CAPTURE(flag);
         ++count;
         CHECK(offered.count(flag) == 1);
         CHECK(std::regex_search(zsh, std::regex("'[^']*\\)?" + flag + "(=|\\[)")));
-        CHECK(contains(man, "\\fB" + std::regex_replace(flag, std::regex("-"), "\\-") + "\\fR"));
+        CHECK(contains(page, "\\fB" + std::regex_replace(flag, std::regex("-"), "\\-") + "\\fR"));
       }
     }
     CHECK(count >= (program == "tern" ? 2 : 20));
