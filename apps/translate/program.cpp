@@ -88,8 +88,8 @@ void add_search(Settings& s, SearchOptions& o) {
 
 void add_shortlist(Settings& s, SearchOptions& o) {
   s.number("shortlist", o.shortlist, {0, 1e6},
-           "consider only the N likeliest translations of each source token, as `translate "
-           "shortlist` learned them; 0: all words; for transformers");
+           "consider only the N likeliest translations of each source token, as the command "
+           "shortlist learned them; 0: all words; for transformers");
 }
 
 void add_attention(Settings& s, TranslateFlags& f, const char* about) {

@@ -16,14 +16,14 @@ enum class VectorLevel : int {
 std::string to_string(VectorLevel level);
 
 struct CpuInfo {
-  std::string name;  // as reported by the processor; empty if unknown
+  std::string name = {};  // as reported by the processor; empty if unknown
   /// The highest level that it has and that the environment variable TERN_MAX_LEVEL allows:
   /// baseline, avx2, avx512, avx512_bf16 or amx. For tests, bug reports and reproduction: tern then
   /// behaves as on a processor without the higher instructions, in its own code and in the kernels
   /// that OpenBLAS uses.
   VectorLevel level = VectorLevel::kBaseline;
-  std::string highest;   // of its vector instructions, without TERN_MAX_LEVEL: "AMX"
-  bool limited = false;  // TERN_MAX_LEVEL is below `highest`
+  std::string highest = {};  // of its vector instructions, without TERN_MAX_LEVEL: "AMX"
+  bool limited = false;      // TERN_MAX_LEVEL is below `highest`
 };
 
 namespace detail {

@@ -272,7 +272,9 @@ std::string help_text(const Program& program, const Command* command, int64_t co
     const std::string more =
         fmt::format("`{} COMMAND --help` lists the flags of a command.", title_of(program.name));
     out += paragraphs(more, columns) + "\nCommands:\n";
-    for (const Command& c : program.commands) out += row("  " + c.name, c.about, 14, columns);
+    size_t column = 14;
+    for (const Command& c : program.commands) column = std::max(column, c.name.size() + 4);
+    for (const Command& c : program.commands) out += row("  " + c.name, c.about, column, columns);
   }
   out += flags_text(rows.list, columns);
   const std::vector<std::string> examples = examples_of(program, command);

@@ -9,9 +9,9 @@ namespace tern::apps {
 namespace {
 
 struct Start {
-  std::string program, called;  // the program that runs, and the words that started it
-  std::string before;           // words in front of any program: "./run ", "tern "
-  std::string folder;           // of the programs: "build/apps/"
+  std::string program = {}, called = {};  // the program that runs, and the words that started it
+  std::string before = {};                // words in front of any program: "./run ", "tern "
+  std::string folder = {};                // of the programs: "build/apps/"
   bool inside_tern = false;
 };
 Start start;
