@@ -24,8 +24,8 @@ set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME tern)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAMS_DESCRIPTION "deep learning on the CPU (program)
- Trains and runs classifiers of pictures, translation models, language models and
- Neural Turing Machines.")
+Trains and runs classifiers of pictures, translation models, language models
+and Neural Turing Machines.")
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_NAME libtern-dev)
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_DEPENDS "libopenblas-openmp-dev, libfmt-dev, zlib1g-dev, \
@@ -34,6 +34,6 @@ if(TERN_WITH_MPI)
   string(APPEND CPACK_DEBIAN_LIBRARIES_PACKAGE_DEPENDS ", libopenmpi-dev")
 endif()
 set(CPACK_DEBIAN_LIBRARIES_DESCRIPTION "deep learning on the CPU (development files)
- Static libraries and headers of tern, a deep-learning framework in C++20, with
- their CMake package and tern.pc.")
+Static libraries and headers of tern, a deep-learning framework in C++20, with
+their CMake package and tern.pc.")
 include(CPack)
