@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tern/core/base/allocator.h"
+#include "tern/core/base/bf16_way.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"
@@ -260,23 +261,33 @@ TEST_CASE("wrap: foreign memory is never reused for results") {
   CHECK(c == before);
 }
 
-TEST_CASE("wrap: products in bf16 keep foreign operands as they are") {
+TEST_CASE("wrap: products in bf16 keep foreign operands as they are, in every way") {
   Rng rng(3);
   const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
-  const Tensor x = randn({16, 33}, rng), w = randn({33, 17}, rng).set_requires_grad();
-  const auto gradient = [&](Tensor input) {
-    w.zero_grad();
-    const Tensor y = sum(matmul(input, w));
-    input = {};  // tern's own operand is rounded now
-    y.backward();
-    return w.grad();
-  };
-  const Tensor want = gradient(x.clone());
-  for (test::Edge edge : {test::Edge::begin, test::Edge::end})
-    CHECK(test::same_bits(gradient(test::in_foreign_memory(x, edge)), want));
-  const auto owner = std::make_shared<std::vector<float>>(x.to_vector<float>());
-  CHECK(test::same_bits(gradient(Tensor::wrap(owner->data(), x.shape(), {.owner = owner})), want));
-  CHECK(owner.use_count() == 1);
+  for (const auto& [m, k, n] : {std::array<int64_t, 3>{16, 33, 17}, {71, 1301, 93}, {1, 130, 65}}) {
+    const Tensor x = randn({m, k}, rng), w = randn({k, n}, rng);
+    const auto gradients = [&](Tensor input, const Tensor& weight) {
+      const Tensor leaf = weight.detach().set_requires_grad();
+      const Tensor y = matmul(input, leaf);
+      input = {};  // tern's own operand is rounded now
+      sum(square(y)).backward();
+      return std::pair(y, leaf.grad());
+    };
+    const auto want = gradients(x.clone(), w);
+    for (Bf16Way way : bf16_ways())
+      for (test::Edge edge : {test::Edge::begin, test::Edge::end}) {
+        CAPTURE(to_string(way));
+        const Bf16WayScope scope(way);
+        const auto got =
+            gradients(test::in_foreign_memory(x, edge), test::in_foreign_memory(w, edge));
+        CHECK(test::same_bits(got.first, want.first));
+        CHECK(test::same_bits(got.second, want.second));
+      }
+    const auto owner = std::make_shared<std::vector<float>>(x.to_vector<float>());
+    const auto got = gradients(Tensor::wrap(owner->data(), x.shape(), {.owner = owner}), w);
+    CHECK(test::same_bits(got.second, want.second));
+    CHECK(owner.use_count() == 1);
+  }
 }
 
 // Rounding a whole buffer would read what lies between the rows of a foreign matrix.
