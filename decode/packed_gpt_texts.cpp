@@ -96,7 +96,7 @@ Tensor PackedGptTexts::step(const Tensor& tokens) {
 
 void PackedGptTexts::select_rows(const Tensor& rows) {
   const Tensor wanted = rows.contiguous();
-  const std::span from(wanted.data<int64_t>(), static_cast<size_t>(wanted.numel()));
+  const auto from = wanted.span<int64_t>();
   std::vector<int64_t> times(texts_.size());
   for (const int64_t row : from) {
     check(row >= 0 && row < batch(), "PackedGpt: row {} is out of range for {} texts", row,

@@ -18,8 +18,8 @@ done
 
 # Guide pages in the order in which a newcomer reads them, then all others.
 guide=
-for page in tutorial commands pytorch howto faq choosing models results performance several_machines \
-  architecture; do
+for page in tutorial commands pytorch howto sharing faq choosing models results performance \
+  several_machines architecture; do
   guide+=" docs/$page.md"
 done
 for page in docs/*.md CHANGELOG.md CONTRIBUTING.md; do
