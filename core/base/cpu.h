@@ -38,11 +38,11 @@ extern VectorLevel vector_level;
 /// Does the work of blas_ready() each time it is called; returns BuildInfo::blas_kernels.
 std::string guard_blas();
 
-/// The OpenBLAS kernels that a processor should use instead of those that OpenBLAS took; empty if it
-/// may keep them.
+/// The OpenBLAS kernels that a processor should use instead of those that OpenBLAS took; empty if
+/// it may keep them.
 std::string kernels_instead(const std::string& taken, const CpuInfo& cpu, bool has_3dnow);
 
-/// The name of an ARM processor by the text of /proc/cpuinfo, which has only numbers: "Neoverse N1".
+/// "Neoverse N1": the name of an ARM processor, of which the text of /proc/cpuinfo has numbers.
 std::string arm_name(const std::string& cpuinfo);
 }  // namespace detail
 
@@ -69,9 +69,9 @@ VectorLevel openblas_level(const std::string& corename);
 /// OpenBLAS chooses kernels by the processor's model number, and falls back to SSE3 kernels for
 /// unknown models. If its choice is weaker than the processor, the first call sets
 /// OPENBLAS_CORETYPE and makes OpenBLAS choose again. If that fails, it warns once on standard
-/// error and says what to do. It does not change the user's own OPENBLAS_CORETYPE. Other kernels are
-/// also chosen where TERN_MAX_LEVEL asks for lower ones, and where OpenBLAS's own need 3DNow!, which
-/// emulated processors lack. OpenBLAS and BLIS are kept to the calling thread.
+/// error and says what to do. It does not change the user's own OPENBLAS_CORETYPE. It also chooses
+/// other kernels where TERN_MAX_LEVEL asks for lower ones, and where OpenBLAS's need 3DNow!, which
+/// emulated processors lack. It keeps OpenBLAS and BLIS to the calling thread.
 ///
 /// REQUIRES: no other thread is inside a BLAS call during the first call.
 void blas_ready();

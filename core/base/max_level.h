@@ -17,12 +17,12 @@ enum class MaxLevel : int {
 /// As build_info() names it: "baseline" or "NEON", "AVX2+FMA", "AVX-512", "AVX512_BF16", "AMX".
 std::string to_string(MaxLevel level);
 
-/// The step of a name: baseline, avx2, avx512, avx512_bf16, amx, or as to_string() writes them. Error
-/// for any other text; it lists the names.
+/// The step of a name: baseline, avx2, avx512, avx512_bf16, amx, or as to_string() writes them.
+/// Error for any other text; it lists the names.
 MaxLevel max_level(const std::string& name);
 
-/// What TERN_MAX_LEVEL says; amx if it is not set or is empty. Read once, before main(), since the
-/// vector level is chosen there: so an unknown value ends the process with a message and exit code 2.
+/// What TERN_MAX_LEVEL says; amx if it is not set or is empty. Read before main(), where the vector
+/// level is chosen: so an unknown value ends the process with a message and exit code 2.
 MaxLevel max_level();
 
 }  // namespace tern::detail
