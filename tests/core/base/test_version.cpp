@@ -5,7 +5,7 @@
 #include "tern/tests/support/data_files.h"
 #include "tern/version.h"
 
-namespace tern::test_version {
+namespace tern::test::test_version {
 
 TEST_CASE("version: the text is that of the numbers") {
   CHECK(kVersion == fmt::format("{}.{}.{}", kVersionMajor, kVersionMinor, kVersionPatch));
@@ -13,4 +13,4 @@ TEST_CASE("version: the text is that of the numbers") {
   CHECK(port.find(fmt::format("\"version-semver\": \"{}\"", kVersion)) != std::string::npos);
 }
 
-}  // namespace tern::test_version
+}  // namespace tern::test::test_version
