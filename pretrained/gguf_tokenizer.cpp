@@ -345,9 +345,8 @@ ChatTexts gguf_chat(const GgufFile& file) {
             id, tokens.size());
       return std::string(tokens[static_cast<size_t>(id)]);
     };
-    return ChatTexts{.jinja = file.get("tokenizer.chat_template", ""),
-                     .begin = token("bos_token_id"),
-                     .end = token("eos_token_id")};
+    return ChatTexts{file.get("tokenizer.chat_template", ""), token("bos_token_id"),
+                     token("eos_token_id")};
   });
 }
 

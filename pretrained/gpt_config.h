@@ -18,7 +18,6 @@ namespace tern::pretrained {
 struct ChatTexts {
   std::string jinja = {};            ///< the chat template
   std::string begin = {}, end = {};  ///< bos_token and eos_token, which templates use
-  std::string other = {};            ///< names of templates for other uses: "rag, tool_use"
 };
 
 struct GptConfig {

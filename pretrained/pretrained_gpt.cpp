@@ -42,24 +42,18 @@ std::string token_text(const JsonValue& token) {
 }
 
 /// The template for conversations: a text, or a list of named ones, of which "default" is taken.
-void read_template(const JsonValue& given, ChatTexts& chat) {
-  if (given.is_null()) return;
-  if (!given.is_list()) {
-    chat.jinja = given.text();
-    return;
-  }
+std::string template_text(const JsonValue& given) {
+  if (given.is_null()) return "";
+  if (!given.is_list()) return given.text();
   for (const JsonValue& one : given.elements())
-    if (const std::string name = one.at("name").text(); name == "default")
-      chat.jinja = one.at("template").text();
-    else
-      chat.other += (chat.other.empty() ? "" : ", ") + name;
+    if (one.at("name").text() == "default") return one.at("template").text();
+  return "";
 }
 
 void read_special_tokens(const std::string& folder, GptFiles& files) {
   with_json(folder + "/tokenizer_config.json", [&](const JsonValue& j) {
-    read_template(j.find("chat_template"), files.chat);
-    files.chat.begin = token_text(j.find("bos_token"));
-    files.chat.end = token_text(j.find("eos_token"));
+    files.chat = {template_text(j.find("chat_template")), token_text(j.find("bos_token")),
+                  token_text(j.find("eos_token"))};
   });
   // Newer versions of transformers write the template into a file of its own.
   const std::string path = folder + "/chat_template.jinja";

@@ -62,11 +62,8 @@ pretrained::ChatTemplate chat_template_of(const LoadedModel& model, const std::s
   if (!model.chat.end.empty()) specials["eos_token"] = model.chat.end;
   if (!name.empty()) return pretrained::ChatTemplate::named(name, specials);
   check(!model.chat.jinja.empty(),
-        "the model has no chat template{}; choose one with --template ({}), or continue lines with "
+        "the model has no chat template; choose one with --template ({}), or continue lines with "
         "{} complete",
-        model.chat.other.empty()
-            ? ""
-            : fmt::format(" named default, only templates for other uses ({})", model.chat.other),
         fmt::join(pretrained::ChatTemplate::names(), ", "), as_started("lm"));
   return pretrained::ChatTemplate(model.chat.jinja, specials);
 }

@@ -59,21 +59,6 @@ std::string opening(const Folder& f) {
 
 }  // namespace
 
-TEST_CASE(
-    "pretrained: among named chat templates it is the default one, and the others are named") {
-  Folder f;
-  auto chat_of = [&](const json& templates) {
-    f.put("tokenizer_config.json", json{{"chat_template", templates}}.dump());
-    return pretrained::open_gpt(f.path()).chat;
-  };
-  const json rag = {{"name", "rag"}, {"template", "r"}},
-             usual = {{"name", "default"}, {"template", "d"}};
-  CHECK(chat_of({rag, usual}).jinja == "d");
-  CHECK(chat_of({rag, usual}).other == "rag");
-  CHECK(chat_of({rag, {{"name", "tool_use"}, {"template", "t"}}}).jinja == "");
-  CHECK(chat_of({rag, {{"name", "tool_use"}, {"template", "t"}}}).other == "rag, tool_use");
-}
-
 TEST_CASE("pretrained: a folder gives tokenizer, end tokens, chat template and weights") {
   Folder f;
   f.put("tokenizer_config.json", json{{"eos_token", {{"content", kTurnEnd}, {"special", true}}},

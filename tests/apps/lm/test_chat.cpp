@@ -95,9 +95,6 @@ TEST_CASE("chat: without a template the error lists the formats; with a name it 
   const std::string said = test::error_of([&] { chat_template_of(m, ""); });
   CHECK(contains(said, "chatml"));
   CHECK(contains(said, "--template"));
-  m.chat.other = "rag";
-  CHECK(contains(test::error_of([&] { chat_template_of(m, ""); }),
-                 "no chat template named default, only templates for other uses (rag)"));
   const std::vector<pretrained::Message> hello = {{"user", "hello"}};
   CHECK(chat_template_of(m, "chatml").render(hello) ==
         "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n");
