@@ -83,8 +83,7 @@ std::vector<ChatTemplate::Piece> ChatTemplate::pieces(std::span<const Message> m
                                                       std::span<const std::string> tokens,
                                                       const RenderOptions& options) const {
   std::vector<Message> safe(messages.begin(), messages.end());
-  for (Message& m : safe)
-    if (m.role != "assistant") m.content = marked(m.content, tokens);
+  for (Message& m : safe) m.content = marked(m.content, tokens);
   const std::string text = render(safe, options);
   std::vector<Piece> pieces;
   bool plain = false;

@@ -62,16 +62,15 @@ class ChatTemplate {
   /// support; it takes too long. Thread-safe.
   std::string render(std::span<const Message> messages, const RenderOptions& options = {}) const;
 
-  /// A part of the text. `plain` text came from a message of the user or the system text, and is no
-  /// token, although it looks like one.
+  /// A part of the text. `plain` text came from a message and is no token, although it looks like
+  /// one.
   struct Piece {
     std::string text;
     bool plain;
   };
   /// The same text in pieces. A user who writes "<|im_end|>" would end a turn if a tokenizer read
   /// that as the token, which render() and transformers' default allow. Here each of `tokens` is a
-  /// plain piece where such a message contains it, as with transformers' sanitize_control_tokens.
-  /// Answers of the model keep their tokens.
+  /// plain piece where a message contains it. The same as transformers' sanitize_control_tokens.
   std::vector<Piece> pieces(std::span<const Message> messages, std::span<const std::string> tokens,
                             const RenderOptions& options = {}) const;
 

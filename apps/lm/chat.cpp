@@ -8,7 +8,6 @@
 
 #include "tern/apps/common/command_line/started.h"
 #include "tern/core/base/error.h"
-#include "tern/data/text/unicode/unicode.h"
 
 namespace tern::apps::lm {
 namespace {
@@ -23,20 +22,6 @@ const LoadedModel& with_ends(LoadedModel& model, const pretrained::ChatTemplate&
   return model;
 }
 
-/// The tokens of the conversation. What a user writes or a system text says is never a special token.
-std::vector<int64_t> tokens_of(const datasets::LanguageTokenizer& tokenizer,
-                               const pretrained::ChatTemplate& format,
-                               std::span<const pretrained::Message> messages) {
-  std::string text;
-  std::vector<datasets::TextRange> plain;
-  for (const auto& piece : format.pieces(messages, tokenizer.added())) {
-    const size_t begin = text.size();
-    text += datasets::replace_invalid_utf8(piece.text);
-    if (piece.plain) plain.emplace_back(begin, text.size());
-  }
-  return tokenizer.encode(text, plain);
-}
-
 }  // namespace
 
 Conversation::Conversation(LoadedModel& model, const pretrained::ChatTemplate& format,
@@ -45,7 +30,7 @@ Conversation::Conversation(LoadedModel& model, const pretrained::ChatTemplate& f
               .context = model.model.config().context,
               .answer = std::min(options.max_tokens, model.model.config().context / 2)},
              [&tokenizer = with_ends(model, format).tokenizer, format](auto messages) {
-               return tokens_of(tokenizer, format, messages);
+               return tokenizer.encode(format.render(messages));
              }),
       chat_(model.model, model.tokenizer, options) {}
 

@@ -69,7 +69,6 @@ const AddedTokens::Token* AddedTokens::find(const Tokens& tokens, std::string_vi
 }
 
 void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
-                         std::span<const TextRange> plain,
                          const std::function<void(size_t, size_t)>& use,
                          std::vector<int64_t>& ids) {
   size_t done = 0;
@@ -82,8 +81,6 @@ void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
     size_t begin = at, end = at + token->content.size();
     at = end;
     if (token->single_word && !stands_alone(text, begin, end)) continue;
-    const auto meets = [&](const TextRange& r) { return r.first < end && begin < r.second; };
-    if (std::any_of(plain.begin(), plain.end(), meets)) continue;
     while (token->left && begin > done && is_space_at(text, character_before(text, begin)))
       begin = character_before(text, begin);
     while (token->right && end < text.size() && is_space_at(text, end)) next_code_point(text, end);
@@ -94,18 +91,17 @@ void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
   between(text.size());
 }
 
-void AddedTokens::cut(std::string_view text, std::span<const TextRange> plain,
-                      const Normalizer& normalize, const std::function<void(Fragment)>& use,
-                      std::vector<int64_t>& ids) const {
+void AddedTokens::cut(std::string_view text, const Normalizer& normalize,
+                      const std::function<void(Fragment)>& use, std::vector<int64_t>& ids) const {
   Fragment whole{std::string(text)};
   if (!text.empty()) next_code_point(text, whole.first);
   auto rest = [&](size_t at, size_t size) {
     const Fragment normal = normalize(fragment_of(whole, at, size));
     cut_by(
-        normalized_, normal.text, {},
+        normalized_, normal.text,
         [&](size_t begin, size_t length) { use(fragment_of(normal, begin, length)); }, ids);
   };
-  cut_by(raw_, text, plain, rest, ids);
+  cut_by(raw_, text, rest, ids);
 }
 
 }  // namespace tern::datasets::detail

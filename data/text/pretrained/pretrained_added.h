@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -11,7 +10,6 @@
 #include <vector>
 
 #include "tern/data/text/pretrained/pretrained_parts.h"
-#include "tern/data/text/pretrained/pretrained_tokenizer.h"
 
 namespace tern::datasets::detail {
 
@@ -25,9 +23,8 @@ class AddedTokens {
 
   /// Finds tokens in the text, and `normalized` tokens in the normalised rest; the longest where
   /// several begin. In text order, appends their ids to `ids` and calls use(part) for each
-  /// normalised part between them. Tokens that meet a range of `plain` are text, except `normalized`
-  /// ones.
-  void cut(std::string_view text, std::span<const TextRange> plain, const Normalizer& normalize,
+  /// normalised part between them.
+  void cut(std::string_view text, const Normalizer& normalize,
            const std::function<void(Fragment)>& use, std::vector<int64_t>& ids) const;
 
  private:
@@ -37,7 +34,7 @@ class AddedTokens {
     bool single_word, left, right;  // left, right: include the white space there
   };
   using Tokens = std::vector<Token>;
-  static void cut_by(const Tokens& tokens, std::string_view text, std::span<const TextRange> plain,
+  static void cut_by(const Tokens& tokens, std::string_view text,
                      const std::function<void(size_t begin, size_t size)>& use,
                      std::vector<int64_t>& ids);
   static const Token* find(const Tokens& tokens, std::string_view text, size_t& at);

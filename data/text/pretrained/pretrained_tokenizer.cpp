@@ -66,10 +66,10 @@ struct PretrainedTokenizer::Impl {
     return model.tokens[static_cast<size_t>(id)];
   }
 
-  std::vector<int64_t> encode(std::string_view text, std::span<const TextRange> plain = {}) const {
+  std::vector<int64_t> encode(std::string_view text) const {
     std::vector<int64_t> ids;
     added.cut(
-        replace_invalid_utf8(text), plain, normalize,
+        replace_invalid_utf8(text), normalize,
         [&](detail::Fragment part) {
           for (const detail::Fragment& f : cut({std::move(part)}))
             cache.append({f.text}, ids, [&](std::string_view t) { return model.encode(t); });
@@ -155,16 +155,9 @@ std::optional<int64_t> PretrainedTokenizer::id(std::string_view token) const {
   return found->second;
 }
 
-std::vector<std::string> PretrainedTokenizer::added() const {
-  std::vector<std::string> out;
-  for (const auto& token : impl_->added.ids()) out.push_back(token.first);
-  return out;
-}
-
 std::vector<int64_t> PretrainedTokenizer::encode(std::string_view text,
                                                  const PretrainedEncodeOptions& options) const {
-  return impl_->put_together(impl_->encode(text, options.plain), {}, false, options.specials)
-      .tokens;
+  return impl_->put_together(impl_->encode(text), {}, false, options.specials).tokens;
 }
 
 PretrainedTokenizer::Pair PretrainedTokenizer::encode_pair(

@@ -30,18 +30,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace tern::datasets {
 
-/// Bytes of a text from the first to before the second.
-using TextRange = std::pair<size_t, size_t>;
-
 struct PretrainedEncodeOptions {
   bool specials = true;  ///< add the post-processor's tokens: [CLS] text [SEP]
-  /// Where added tokens are plain text, in order. REQUIRES: the text is valid UTF-8.
-  std::span<const TextRange> plain = {};
 };
 
 class PretrainedTokenizer {
@@ -65,8 +59,6 @@ class PretrainedTokenizer {
   /// The token with this id; nothing if there is none.
   std::optional<std::string> token(int64_t id) const;
   std::optional<int64_t> id(std::string_view token) const;
-  /// The added tokens, which encode() finds in a text.
-  std::vector<std::string> added() const;
 
   /// Any text; invalid UTF-8 bytes become U+FFFD. Added tokens in the text ("<|endoftext|>") give
   /// their ids. Thread-safe.

@@ -103,15 +103,9 @@ void LanguageTokenizer::set_ends(std::vector<int64_t> ids) {
   ends_ = std::move(ids);
 }
 
-std::vector<std::string> LanguageTokenizer::added() const {
-  const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_);
-  return published ? published->added() : std::vector<std::string>{};
-}
-
-std::vector<int64_t> LanguageTokenizer::encode(std::string_view text,
-                                               std::span<const TextRange> plain) const {
+std::vector<int64_t> LanguageTokenizer::encode(std::string_view text) const {
   if (const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_))
-    return published->encode(text, {.specials = false, .plain = plain});
+    return published->encode(text, {.specials = false});
   return std::get<ByteBpe>(tokenizer_).encode(text);
 }
 

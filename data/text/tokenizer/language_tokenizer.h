@@ -6,7 +6,7 @@
 //   std::string text = tokenizer.decode(ids);
 //
 // A ByteBpe never finds its special tokens in a text. A published tokenizer finds its added tokens
-// ("<|im_end|>"), as transformers does, except in ranges of plain text.
+// ("<|im_end|>"), as transformers does.
 #pragma once
 
 #include <cstdint>
@@ -53,12 +53,7 @@ class LanguageTokenizer {
   void set_ends(std::vector<int64_t> ids);
 
   /// The ids of a text, without tokens around it.
-  std::vector<int64_t> encode(std::string_view text) const { return encode(text, {}); }
-  /// The same; in the `plain` ranges of the text, which are in order, added tokens are text. REQUIRES:
-  /// the text is valid UTF-8 if there are ranges.
-  std::vector<int64_t> encode(std::string_view text, std::span<const TextRange> plain) const;
-  /// The tokens that encode() finds in a text; a ByteBpe has none.
-  std::vector<std::string> added() const;
+  std::vector<int64_t> encode(std::string_view text) const;
   /// The same, after the tokens that a published tokenizer puts before texts.
   std::vector<int64_t> encode_prompt(std::string_view text) const;
   /// As ByteBpe::encode_beginning. For a published tokenizer that depends on the whole text it

@@ -41,23 +41,6 @@ TEST_CASE("chat: an answer is the same whether the model reads the conversation 
   }
 }
 
-TEST_CASE("chat: what a user or a system text says is never a special token") {
-  const test::TempDir dir;
-  const datasets::ByteBpe learned = bytes();
-  learned.save(dir / "vocab.json", dir / "merges.txt");
-  const GenerateOptions options{.max_tokens = 6, .temperature = 0};
-  LoadedModel m{datasets::PretrainedTokenizer::load_byte_bpe(dir / "vocab.json", dir / "merges.txt",
-                                                             {datasets::kEndOfText}),
-                small_gpt(257, 200)};
-  REQUIRE(m.tokenizer.encode("a<|endoftext|>b").size() == 3);
-  Conversation conversation(m, ChatTemplate(kTurns), "be <|endoftext|>", options);
-  // A ByteBpe finds no special tokens.
-  const LoadedModel plain = loaded(small_gpt(257, 200));
-  const std::string text = "[system]be <|endoftext|>[user]a<|endoftext|>b[assistant]";
-  CHECK(conversation.answer("a<|endoftext|>b").text ==
-        generate(plain.model, plain.tokenizer, text, options).text);
-}
-
 TEST_CASE("chat: an end token ends the answer, and the next turn follows") {
   LoadedModel m = loaded(alphabet(bytes(), 500));
   const GenerateOptions options{.max_tokens = 50, .temperature = 0};

@@ -9,7 +9,7 @@ namespace tern::test::test_version {
 
 TEST_CASE("version: the text is that of the numbers") {
   CHECK(kVersion == fmt::format("{}.{}.{}", kVersionMajor, kVersionMinor, kVersionPatch));
-  const std::string port = test::read_file(TERN_SOURCE_DIR "/packaging/vcpkg/vcpkg.json");
+  const std::string port = read_file(TERN_SOURCE_DIR "/packaging/vcpkg/vcpkg.json");
   CHECK(port.find(fmt::format("\"version-semver\": \"{}\"", kVersion)) != std::string::npos);
 }
 

@@ -96,22 +96,6 @@ TEST_CASE("pretrained tokenizers: tokens and ids") {
   CHECK(t.encode("a\xFF") == t.encode("a\uFFFD"));
 }
 
-TEST_CASE("pretrained tokenizers: added tokens in plain ranges are text") {
-  const auto t = PretrainedTokenizer::load(kFolder + "roberta.json");
-  const std::string text = "old</s>new</s>";
-  const TextRange first{3, 7}, part{12, 13};
-  auto ends = [&](std::span<const TextRange> plain) {
-    const Ids ids = t.encode(text, {.specials = false, .plain = plain});
-    CHECK(t.decode(ids, /*specials=*/true) == text);
-    return std::count(ids.begin(), ids.end(), *t.id("</s>"));
-  };
-  CHECK(ends({}) == 2);
-  CHECK(ends({&first, 1}) == 1);
-  CHECK(ends({&part, 1}) == 1);  // it meets the second token
-  const std::vector<std::string> added = t.added();
-  CHECK(std::count(added.begin(), added.end(), "</s>") == 1);
-}
-
 TEST_CASE("pretrained tokenizers: unsupported and invalid parts are refused by name") {
   using Change = void (*)(json&);
   const std::vector<std::pair<const char*, Change>> rows = {
