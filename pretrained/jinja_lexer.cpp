@@ -186,6 +186,8 @@ class Lexer {
   void name() {
     size_t end = at_;
     while (end < source_.size() && (is_letter(source_[end]) || is_digit(source_[end]))) ++end;
+    constexpr size_t kMostName = 200;
+    if (end - at_ > kMostName) fail_at(line_, fmt::format("a name has {} bytes", end - at_));
     add(Kind::name, std::string(view(at_, end - at_)));
     at_ = end;
   }

@@ -181,15 +181,16 @@ LoadedModel load_language_model(const std::string& folder, Load load) {
   if (!is_ours(files)) {
     pretrained::GptFiles published = open_published(files);
     return {std::move(published.tokenizer),
-            load(sizes_of(published), pretrained::weights_path(folder)), std::move(published.chat)};
+            load(sizes_of(published), pretrained::weights_path(folder)), std::move(published.chat),
+            std::move(published.generation)};
   }
   const ModelConfig sizes = load_config(files).model;
   check_io(sizes.model != kBert, "{}: a {} does not continue texts; it fills gaps: {} fill", folder,
            sizes.model, as_started("lm"));
   if (!sizes.published.empty()) {
     pretrained::GptFiles published = pretrained::open_gpt(folder, sizes.published);
-    return {std::move(published.tokenizer), load(sizes, files.weights()),
-            std::move(published.chat)};
+    return {std::move(published.tokenizer), load(sizes, files.weights()), std::move(published.chat),
+            std::move(published.generation)};
   }
   datasets::LanguageTokenizer tokenizer = load_tokenizer(files);
   check_known(files.vocabulary(), tokenizer.size(), "tokens", sizes.vocab);

@@ -522,4 +522,14 @@ TEST_CASE("int4: weights of Q4_0 and Q4_1 stay exact") {
     }
 }
 
+TEST_CASE("packed linear: f32 weights can be read again") {
+  const Case c = make(1, 37, 5);
+  const PackedLinear linear(c.w, c.b, PackedType::f32);
+  std::vector<float> all(37 * 5);
+  for (int64_t i = 0; i < 37; ++i) linear.copy_weights(i, &all[i * 5]);
+  CHECK(all == values(c.w));
+  CHECK_THROWS_AS(linear.copy_weights(37, all.data()), Error);
+  CHECK_THROWS_AS(PackedLinear(c.w, c.b, PackedType::int8).copy_weights(0, all.data()), Error);
+}
+
 }  // namespace tern::test_packed_linear
