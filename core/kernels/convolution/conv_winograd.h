@@ -1,7 +1,7 @@
-// 3 x 3 convolutions of f32, with products in f32 or bf16, and stride 1 by Winograd's minimal filtering: F(2 x 2, 3 x 3), and for
-// gradients by w F(3 x 3, 2 x 2). Four outputs take 16 multiplications in place of 36 (Lavin & Gray
-// 2016, "Fast algorithms for convolutional neural networks"). As for all products, bits depend only
-// on the shape. Inside of core only.
+// 3 x 3 convolutions of f32 with stride 1, and products in f32 or bf16, by Winograd's minimal
+// filtering: F(2 x 2, 3 x 3), and for gradients by w F(3 x 3, 2 x 2). Four outputs take 16
+// multiplications in place of 36 (Lavin & Gray 2016, "Fast algorithms for convolutional neural
+// networks"). As for all products, bits depend only on the shape. Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/convolution/conv.h"

@@ -53,10 +53,6 @@ concept TileKind = requires(int64_t rows, int64_t columns, int64_t depth, int64_
   // Whether B may be read unpacked, and whether operands may be stored as bfloat16.
   { K::kReadsB } -> std::same_as<const bool&>;
   { K::kTakesBf16 } -> std::same_as<const bool&>;
-  // Packed operands have a multiple of kPadding places of k. pack_a may write kSlack numbers beyond
-  // the end, and a tile may read them.
-  { K::kPadding } -> std::same_as<const int64_t&>;
-  { K::kSlack } -> std::same_as<const int64_t&>;
   // How packed B holds bfloat16 numbers, if it does so: words of 32 columns per pair of places.
   { K::kWords } -> std::same_as<const WordOrder&>;
 

@@ -50,6 +50,7 @@ class TileScope {
   alignas(8) std::byte scope_[16];
 };
 
+/// Of a kind that says its `group` and `slack` as K::kPadding and K::kSlack.
 template <class K>
 const TileSet& tile_set() {
   using Packed = typename K::Packed;
