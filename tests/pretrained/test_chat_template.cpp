@@ -120,6 +120,19 @@ TEST_CASE("tokens that a message contains become plain pieces") {
   CHECK(whole == "<|im_start|>user\na<|im_end|>b<|im<|im_end|>\n<|im_start|>assistant\n");
 }
 
+TEST_CASE("marks in a message hide no token from pieces") {
+  const std::vector<std::string> tokens = {"<|im_end|>"};
+  for (const std::string inside :
+       {"", "\uFDD0", "\uFDD1", "\uFDD1\uFDD0", "\xEF\uFDD0\xB7\x90", "\xEF\xB7\uFDD1\x91"}) {
+    CAPTURE(inside);
+    const std::vector<Message> turns = {{"user", "a<|im_" + inside + "end|>b"}};
+    const auto pieces = ChatTemplate("{{ messages[0].content }}").pieces(turns, tokens);
+    REQUIRE(pieces.size() == 3);
+    CHECK(pieces[1].text == "<|im_end|>");
+    CHECK(pieces[1].plain);
+  }
+}
+
 TEST_CASE("errors of chat templates say what is wrong") {
   auto error = [](const std::string& jinja) {
     return error_of([&] { ChatTemplate(jinja).render(kHello); });
