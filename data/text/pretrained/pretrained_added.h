@@ -22,8 +22,8 @@ class AddedTokens {
   bool is_special(int64_t id) const { return special_.contains(id); }
 
   /// Finds tokens in the text, and `normalized` tokens in the normalised rest; the longest where
-  /// several begin. Special tokens are found only if `specials`. In text order, appends their ids to
-  /// `ids` and calls use(part) for each normalised part between them.
+  /// several begin. Special tokens are found only if `specials`. In text order, appends their ids
+  /// to `ids` and calls use(part) for each normalised part between them.
   void cut(std::string_view text, const Normalizer& normalize,
            const std::function<void(Fragment)>& use, std::vector<int64_t>& ids,
            bool specials) const;
