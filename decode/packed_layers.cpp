@@ -132,10 +132,11 @@ PackedNorm::PackedNorm(const nn::RmsNorm& norm)
 
 void PackedNorm::operator()(const float* x, int64_t rows, float* y) const {
   const auto n = static_cast<int64_t>(weight.size());
-  parallel_blocks(rows, rows * n * 20, [&](int64_t r) {
-    simd([=, row = x + r * n, out = y + r * n, w = weight.data(), b = bias.data(), e = eps,
-          shift = centred] {
-      const double count = static_cast<double>(n);
+  simd([=, w = weight.data(), b = bias.data(), e = eps, shift = centred] {
+    const double count = static_cast<double>(n);
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* row = x + r * n;
+      float* out = y + r * n;
       const double sum =
           shift ? kernels::blocked_sum<float>(n, [=](int64_t i) { return row[i]; }) : 0.0;
       const float mean = static_cast<float>(sum / count);
@@ -144,7 +145,7 @@ void PackedNorm::operator()(const float* x, int64_t rows, float* y) const {
       const float rstd = static_cast<float>(1 / __builtin_sqrt(squares / count + e));
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) out[i] = (row[i] - mean) * rstd * w[i] + b[i];
-    });
+    }
   });
 }
 
@@ -170,13 +171,14 @@ PackedAttention::PackedAttention(HeadCounts heads, PackedLinear project, PackedL
 
 void multiply_by_gate(float* y, int64_t rows, int64_t n, Activation f) {
   auto run = [=](auto function) {
-    parallel_blocks(rows, rows * n * 20, [=](int64_t r) {
-      simd([=, row = y + 2 * r * n] {
+    simd([=] {
+      for (int64_t r = 0; r < rows; ++r) {
+        const float* row = y + 2 * r * n;
+        float* to = y + r * n;  // never overwrites numbers that are still to be read
 #pragma omp simd
-        for (int64_t i = 0; i < n; ++i) row[i] = function(row[i]) * row[n + i];
-      });
+        for (int64_t i = 0; i < n; ++i) to[i] = function(row[i]) * row[n + i];
+      }
     });
-    for (int64_t r = 1; r < rows; ++r) std::copy_n(y + 2 * r * n, n, y + r * n);
   };
   if (f == Activation::silu)
     run([](float x) __attribute__((always_inline)) { return x * formula::sigmoid(x); });

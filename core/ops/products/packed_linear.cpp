@@ -69,10 +69,7 @@ void PackedRows::assign(const float* x, int64_t rows, int64_t k, PackedType type
   }
   packed_.resize(static_cast<size_t>(rows * kernels::quantized_blocks(k)) *
                  sizeof(QuantizedInputs));
-  auto* blocks = reinterpret_cast<QuantizedInputs*>(packed_.data());
-  parallel_blocks(rows, rows * k * 10, [=](int64_t r) {
-    kernels::quantize_rows(x + r * k, 1, k, blocks + r * kernels::quantized_blocks(k));
-  });
+  kernels::quantize_rows(x, rows, k, reinterpret_cast<QuantizedInputs*>(packed_.data()));
 }
 
 PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, PackedType type,
@@ -144,15 +141,14 @@ void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float*
   const kernels::StripRange all{x.rows_, std::min(first + count, outputs_), inputs_, first / kStrip,
                                 strips_of(first + count)};
   kernels::StripEnd end{bias_.data(), o.activation == Activation::relu, o.residual, count};
-  // Threads share groups of strips; the sums do not depend on the groups. Few strips make small
-  // groups, so that two threads get about the same.
-  const int64_t strips = all.last - all.first, group = strips < 64 ? 2 : 8;
-  const int64_t groups = ceil_div(strips, group);
+  // Threads share groups of strips; the sums do not depend on the groups.
+  constexpr int64_t kGroup = 8;
+  const int64_t strips = all.last - all.first, groups = ceil_div(strips, kGroup);
   parallel_blocks(groups, x.rows_ * count * inputs_, [&](int64_t g) {
     kernels::StripRange part = all;
-    part.first = all.first + g * group;
-    part.last = std::min(all.last, part.first + group);
-    const int64_t column = g * group * kStrip;
+    part.first = all.first + g * kGroup;
+    part.last = std::min(all.last, part.first + kGroup);
+    const int64_t column = g * kGroup * kStrip;
     kernels::StripEnd part_end = end;
     if (end.residual) part_end.residual += column;
     if (type_ == PackedType::f32) {
