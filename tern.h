@@ -127,3 +127,4 @@
 #include "tern/pretrained/gpt_config.h"
 #include "tern/pretrained/pretrained_gpt.h"
 #include "tern/train/train.h"
+#include "tern/version.h"

@@ -2,13 +2,15 @@
 #
 # Several BLAS may be installed side by side, and what `-lblas` means is then the system's choice.
 # tern wants OpenBLAS built with OpenMP, which can be kept to one thread in each calling thread. The order is:
-#   1. OpenBLAS's OpenMP build, where Debian (openblas-openmp/) and Fedora (libopenblaso) put it,
+#   1. OpenBLAS below CMAKE_PREFIX_PATH or CMAKE_LIBRARY_PATH, as of vcpkg and Conan; then OpenBLAS's
+#      OpenMP build, where Debian (openblas-openmp/) and Fedora (libopenblaso) put it,
 #   2. what pkg-config calls openblas, or a library of that name,
 #   3. whatever CMake's FindBLAS finds, if it has cblas_sgemm; BLA_VENDOR goes straight to this one.
 # -DCBLAS_LIBRARY=... -DCBLAS_INCLUDE_DIR=... choose by hand.
 
 if(NOT CBLAS_LIBRARY AND NOT BLA_VENDOR)
   set(_cblas_openmp /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp)
+  find_library(CBLAS_LIBRARY openblas NO_CMAKE_SYSTEM_PATH NO_SYSTEM_ENVIRONMENT_PATH)
   find_library(CBLAS_LIBRARY openblas PATHS ${_cblas_openmp} NO_DEFAULT_PATH)
   find_library(CBLAS_LIBRARY openblaso)
   find_package(PkgConfig QUIET)
@@ -44,7 +46,9 @@ if(CBLAS_LIBRARY AND CBLAS_INCLUDE_DIR)
   set(CMAKE_REQUIRED_LIBRARIES ${CBLAS_LIBRARY})
   set(CMAKE_REQUIRED_QUIET ON)
   check_cxx_source_compiles("
+    extern \"C\" {
     #include <cblas.h>
+    }
     int main() { float x = 1; return static_cast<int>(cblas_sdot(1, &x, 1, &x, 1)) - 1; }
     " CBLAS_WORKS)
   cmake_pop_check_state()

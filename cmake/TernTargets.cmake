@@ -9,13 +9,14 @@ endif()
 # `#include "tern/core/tensor/tensor.h"` everywhere: <build>/include/tern/<folder> links to each folder.
 set(TERN_INCLUDE ${CMAKE_CURRENT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${TERN_INCLUDE}/tern)
-foreach(entry core nn onnx optim data train models decode pretrained dist apps tests bench tern.h)
+foreach(entry core nn onnx optim data train models decode pretrained dist apps tests bench
+              tern.h version.h)
   file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/${entry} ${TERN_INCLUDE}/tern/${entry} SYMBOLIC)
 endforeach()
 
 # What lets loops become vector code (core/base/simd.h). The maths flags change no result that is
 # not an exception or errno; clang would keep AVX-512 code to half of its registers.
-set(TERN_CLANG $<CXX_COMPILER_ID:Clang>)  # of a user, whose compiler need not be that of tern
+set(TERN_CLANG $<CXX_COMPILER_ID:Clang,AppleClang>)  # of a user, whose compiler need not be that of tern
 set(TERN_VECTOR_FLAGS -fopenmp-simd -fno-math-errno -fno-trapping-math)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND TERN_VECTOR_FLAGS $<${TERN_CLANG}:-mprefer-vector-width=512>)
@@ -42,9 +43,10 @@ function(tern_flags target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set(unoptimised $<NOT:$<CONFIG:Release>>)
   target_compile_options(${target} PRIVATE -Wall -Wextra ${TERN_VECTOR_FLAGS}
+                                           -ffunction-sections -fdata-sections
                                            $<$<AND:${TERN_CLANG},${unoptimised}>:-Wno-pass-failed>)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${TERN_INCLUDE}>
-                                              $<INSTALL_INTERFACE:include>)
+                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
 
 # tern_units(target bytes): the sources compile together, in units of about so many bytes: much of
@@ -82,6 +84,7 @@ endfunction()
 
 # tern_library(name dependencies... [SOURCES files...]): the static library tern::name from
 # name/**/*.cpp, where data_text stands for data/text, but for files that are another's SOURCES.
+# With BUILD_SHARED_LIBS the static library is only a part of libtern.so, and tern::name links that.
 function(tern_library name)
   cmake_parse_arguments(PARSE_ARGV 1 given "" "" "SOURCES")
   set(sources ${given_SOURCES})
@@ -97,8 +100,39 @@ function(tern_library name)
   add_library(tern_${name} STATIC ${sources})
   tern_flags(tern_${name})
   tern_units(tern_${name} 80000)
-  target_link_libraries(tern_${name} PUBLIC ${given_UNPARSED_ARGUMENTS})
-  set_target_properties(tern_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
-  add_library(tern::${name} ALIAS tern_${name})
-  set_property(GLOBAL APPEND PROPERTY TERN_LIBRARIES tern_${name})
+  set(links ${given_UNPARSED_ARGUMENTS})
+  set(target tern_${name})
+  if(BUILD_SHARED_LIBS)
+    list(TRANSFORM links REPLACE "^tern::" "tern_")
+    set(target tern_${name}_shared)
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE tern_shared)
+  endif()
+  target_link_libraries(tern_${name} PUBLIC ${links})
+  set_target_properties(tern_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  add_library(tern::${name} ALIAS ${target})
+  set_property(GLOBAL APPEND PROPERTY TERN_PARTS tern_${name})
+  set_property(GLOBAL APPEND PROPERTY TERN_LIBRARIES ${target})
+endfunction()
+
+# tern_shared_library(): libtern.so of all libraries. It exports the names of tern alone: those that
+# it has of the standard library, fmt and others could meet a program's own. Until version 1 a minor
+# version may change the binary interface.
+function(tern_shared_library)
+  get_property(parts GLOBAL PROPERTY TERN_PARTS)
+  add_library(tern_shared SHARED)
+  foreach(part ${parts})
+    target_sources(tern_shared PRIVATE $<TARGET_OBJECTS:${part}>)
+  endforeach()
+  tern_flags(tern_shared)
+  target_compile_options(tern_shared PUBLIC ${TERN_SAME_BITS})
+  target_link_libraries(tern_shared PUBLIC fmt::fmt PRIVATE ${parts})
+  set(names ${PROJECT_BINARY_DIR}/libtern.names)
+  file(WRITE ${names} "{ global: _Z*4tern*; local: *; };\n")
+  target_link_options(tern_shared PRIVATE LINKER:--version-script=${names})
+  set_target_properties(tern_shared PROPERTIES OUTPUT_NAME tern EXPORT_NAME shared LINKER_LANGUAGE CXX
+                        VERSION ${PROJECT_VERSION}
+                        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  set_property(GLOBAL APPEND PROPERTY TERN_LIBRARIES tern_shared)
 endfunction()

@@ -12,14 +12,22 @@ void LayerRows::resize(int64_t rows) {
   grow(x_, rows * dim_);
 }
 
+void LayerRows::check_token(const char* model, int64_t token, int64_t vocab) {
+  check(token >= 0 && token < vocab, "{}: token {} is outside the vocabulary of {}", model, token,
+        vocab);
+}
+
+void LayerRows::embed(int64_t r, const float* embedding, float scale, const float* position) {
+  simd([=, dim = dim_, to = row(r)] {
+#pragma omp simd
+    for (int64_t i = 0; i < dim; ++i) to[i] = embedding[i] * scale + position[i];
+  });
+}
+
 void LayerRows::embed(const char* model, int64_t r, const Tensor& table, int64_t token, float scale,
                       const float* position) {
-  check(token >= 0 && token < table.size(0), "{}: token {} is outside the vocabulary of {}", model,
-        token, table.size(0));
-  simd([=, dim = dim_, from = table.data<float>() + token * dim_, to = row(r)] {
-#pragma omp simd
-    for (int64_t i = 0; i < dim; ++i) to[i] = from[i] * scale + position[i];
-  });
+  check_token(model, token, table.size(0));
+  embed(r, table.data<float>() + token * dim_, scale, position);
 }
 
 const PackedRows& LayerRows::packed(const float* input, int64_t width) {

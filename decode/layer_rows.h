@@ -24,7 +24,11 @@ class LayerRows {
   void resize(int64_t rows);
   int64_t count() const { return count_; }
   float* row(int64_t r) { return x_.data() + r * dim_; }
-  /// row = table[token] * scale + position. Error that names `model` if there is no such token.
+  /// Error that names `model`: there is no such token.
+  static void check_token(const char* model, int64_t token, int64_t vocab);
+  /// row = embedding * scale + position, vectors of `dim` numbers.
+  void embed(int64_t row, const float* embedding, float scale, const float* position);
+  /// The same for table[token]. Error as check_token().
   void embed(const char* model, int64_t row, const Tensor& table, int64_t token, float scale,
              const float* position);
 

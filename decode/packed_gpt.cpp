@@ -83,7 +83,11 @@ PackedGpt::Weights::Weights(const models::Gpt& m, PackedType t, models::Gpt* tak
            t == PackedType::int4 ? PackedType::int8 : t) {
   for (const models::GptBlock& block : m.body.blocks)
     if (block.attention.turn) turns[block.attention.window > 0 ? 1 : 0] = *block.attention.turn;
-  if (taken) const nn::Parameter gone = std::move(taken->head);
+  if (t == PackedType::f32 && options.tie_head) table = {};  // a copy of the head
+  if (taken) {
+    const nn::Parameter head_gone = std::move(taken->head),
+                        table_gone = std::move(taken->body.embed);
+  }
   // Packs from the last block to the first, so that packed blocks can be popped.
   for (size_t i = m.body.blocks.size(); i-- > 0;) {
     fill(static_cast<int64_t>(i));

@@ -96,7 +96,7 @@ Tensor PackedGptTexts::step(const Tensor& tokens) {
 
 void PackedGptTexts::select_rows(const Tensor& rows) {
   const Tensor wanted = rows.contiguous();
-  const std::span from(wanted.data<int64_t>(), static_cast<size_t>(wanted.numel()));
+  const auto from = wanted.span<int64_t>();
   std::vector<int64_t> times(texts_.size());
   for (const int64_t row : from) {
     check(row >= 0 && row < batch(), "PackedGpt: row {} is out of range for {} texts", row,
@@ -124,10 +124,19 @@ void PackedGptTexts::run() {
   for (const Row& row : rows_) tokens = std::max(tokens, row.position + 1);
   reserve_turns(tokens);
   const int64_t stride = w.positions.size(0) == 1 ? 0 : w.options.dim;
-  for (int64_t r = 0; r < layers_.count(); ++r)
-    layers_.embed("PackedGpt", r, w.table, rows_[r].token,
-                  static_cast<float>(w.options.embed_scale),
-                  w.positions.data<float>() + rows_[r].position * stride);
+  const auto scale = static_cast<float>(w.options.embed_scale);
+  std::vector<float> embedding(static_cast<size_t>(w.options.dim));
+  for (int64_t r = 0; r < layers_.count(); ++r) {
+    const int64_t token = rows_[r].token;
+    const float* position = w.positions.data<float>() + rows_[r].position * stride;
+    if (w.table.defined()) {
+      layers_.embed("PackedGpt", r, w.table, token, scale, position);
+    } else {
+      LayerRows::check_token("PackedGpt", token, w.options.vocab);
+      w.head.copy_weights(token, embedding.data());
+      layers_.embed(r, embedding.data(), scale, position);
+    }
+  }
   for (int64_t l = 0; l < std::ssize(w.layers); ++l) {
     const PackedGptLayer& layer = w.layers[static_cast<size_t>(l)];
     auto attention = [&](const float* x) { attend(layer, l, x); };

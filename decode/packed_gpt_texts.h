@@ -22,7 +22,7 @@ struct PackedGptLayer {
 struct PackedGpt::Weights {
   PackedType type;
   models::GptOptions options;
-  Tensor table;                            ///< f32 (V, D), the model's own table, contiguous
+  Tensor table;  ///< f32 (V, D), the model's own, contiguous; undefined if the head has the same
   Tensor positions;                        ///< (context, D), or a row of zeros for all
   std::array<nn::RotaryOptions, 2> turns;  ///< of layers that see all, and of those with a window
   std::vector<PackedGptLayer> layers;

@@ -9,7 +9,7 @@ namespace tern::dist::detail {
 std::unique_ptr<Link> open_link() {
   throw Error(
       fmt::format("World: {} ranks were started, but this tern was built without MPI; install it "
-                  "(Debian: libopenmpi-dev) and build tern again",
+                  "(Debian: libopenmpi-dev) and build tern again with -DTERN_MPI=ON",
                   launched_ranks()));
 }
 

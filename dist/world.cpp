@@ -26,6 +26,7 @@
 #include "tern/dist/detail/link.h"
 #include "tern/dist/detail/patience.h"
 #include "tern/dist/detail/placement.h"
+#include "tern/version.h"
 
 namespace tern::dist {
 
@@ -405,7 +406,7 @@ World::World(WorldOptions options) : exceptions_(std::uncaught_exceptions()) {
   check(options.timeout > 0, "World: the timeout must be above 0 seconds, it is {}",
         options.timeout);
   impl_ = std::make_unique<Impl>(options);
-  check_same("tern", TERN_VERSION);
+  check_same("tern", std::string(kVersion));
   if (size() == 1) return;
   const std::vector<detail::Placement> ranks = placements_of(*this);
   share_cores(static_cast<int>(detail::ranks_on_cores_of(ranks, static_cast<size_t>(rank()))));

@@ -15,6 +15,7 @@
 #include "tern/core/io/json_text.h"
 #include "tern/core/io/tensor_file.h"
 #include "tern/models/bert_config.h"
+#include "tern/nn/unfilled.h"
 
 namespace tern::models {
 namespace {
@@ -329,7 +330,7 @@ Bert load(const std::string& path, Rng& rng, const BertOptions& rest, BertFileRe
         "without heads",
         path, found.unused[0], found.unused.size()));
   }
-  Bert model(o, rng);
+  Bert model = nn::unfilled([&] { return Bert(o, rng); });
   for (std::string& name : load_into(path, std::move(file.tensors), model, {}).unexpected)
     found.unused.push_back(std::move(name));
   if (report) *report = std::move(found);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "tern/core/ops/ops.h"
+#include "tern/version.h"
 
 namespace tern::onnx {
 namespace {
@@ -358,7 +359,7 @@ std::pair<ProtobufMessage, ProtobufMessage> Emitter::model() {
   for (const Message& m : outputs) graph.add_message(field::kOutput, m);
   Message head;
   head.add_int(field::kIrVersion, kIrVersion).add_bytes(field::kProducer, "tern");
-  head.add_bytes(field::kProducerVersion, TERN_VERSION);
+  head.add_bytes(field::kProducerVersion, kVersion);
   head.add_message(field::kOpset, Message().add_int(field::kOpsetVersion, kOpset));
   for (const auto& [key, text] : options_.metadata)
     head.add_message(field::kMetadata,

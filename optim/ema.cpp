@@ -37,6 +37,7 @@ Ema::Ema(const NamedTensors& weights, const EmaOptions& options) : options_(opti
         options.decay);
   for (const auto& [name, t] : weights) {
     check(t.is_contiguous(), "Ema: '{}' is not contiguous", name);
+    t.check_writable("Ema");  // the exchange with the averages cannot fail
     weights_.emplace_back(name, t.detach());
     averages_.emplace_back(name, t.detach().clone());
   }

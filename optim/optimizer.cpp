@@ -261,6 +261,7 @@ Optimizer::Update Optimizer::prepare(size_t i) {
         traits_.name, e.name);
   Update u{&e, e.parameter.grad(), {}, {}};
   if (!e.parameter.requires_grad()) return u;
+  e.parameter.check_writable(traits_.name);
   const LeafNode& leaf = leaf_of(e.parameter);
   if (!u.gradient.defined() && !leaf.stepped_by) return u;
   check(!leaf.stepped_by || !u.gradient.defined(),

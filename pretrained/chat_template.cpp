@@ -38,17 +38,28 @@ std::string_view token_at(std::string_view text, std::span<const std::string> to
   return longest;
 }
 
-/// The text with marks around each of `tokens`, and without marks that it had.
-std::string marked(std::string_view text, std::span<const std::string> tokens) {
+/// The text without marks, also without those that appear where one is taken out.
+std::string without_marks(std::string_view text) {
   std::string out;
-  while (!text.empty()) {
-    const std::string_view token = token_at(text, tokens);
-    if (!token.empty())
+  for (const char c : text) {
+    out += c;
+    if (out.ends_with(kOpen) || out.ends_with(kClose)) out.resize(out.size() - kOpen.size());
+  }
+  return out;
+}
+
+/// The text with marks around each of `tokens`. Its own marks go first: one inside of a token would
+/// hide the token here, and the tokenizer would still find it.
+std::string marked(std::string_view text, std::span<const std::string> tokens) {
+  const std::string clean = without_marks(text);
+  std::string out;
+  for (std::string_view rest = clean; !rest.empty();) {
+    const std::string_view token = token_at(rest, tokens);
+    if (token.empty())
+      out += rest[0];
+    else
       ((out += kOpen) += token) += kClose;
-    else if (!text.starts_with(kOpen) && !text.starts_with(kClose))
-      out += text[0];
-    const size_t mark = text.starts_with(kOpen) || text.starts_with(kClose) ? kOpen.size() : 1;
-    text.remove_prefix(token.empty() ? mark : token.size());
+    rest.remove_prefix(std::max<size_t>(token.size(), 1));
   }
   return out;
 }

@@ -1,11 +1,24 @@
 // Keeps the turns of a chat, and forgets the oldest when the context is full.
 #include "tern/pretrained/conversation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tern/core/base/error.h"
 
 namespace tern::pretrained {
+
+std::vector<int64_t> encode_chat(const datasets::LanguageTokenizer& tokenizer,
+                                 const ChatTemplate& format, std::span<const Message> messages) {
+  std::vector<int64_t> ids;
+  for (const auto& [text, plain] : format.pieces(messages, tokenizer.specials())) {
+    const std::vector<int64_t> more = plain ? tokenizer.encode_plain(text) : tokenizer.encode(text);
+    check(!plain || std::ranges::count(more, *tokenizer.id(text)) == 0,
+          "a message contains '{}', which this tokenizer always reads as a special token", text);
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
+  return ids;
+}
 
 Conversation::Conversation(const ConversationOptions& options, Encode encode)
     : room_(options.context - options.answer), encode_(std::move(encode)) {

@@ -1,7 +1,7 @@
 // The turns of a chat that fits into a model's context.
 //
 //   Conversation chat({.system = "Be brief.", .context = 2048, .answer = 512},
-//                     [&](auto messages) { return tokenizer.encode(format.render(messages)); });
+//                     [&](auto messages) { return encode_chat(tokenizer, format, messages); });
 //   std::vector<int64_t> prompt = chat.ask("What is the capital of France?");
 //   chat.answered(text_that_the_model_made_of(prompt));
 //
@@ -15,9 +15,16 @@
 #include <string>
 #include <vector>
 
+#include "tern/data/text/tokenizer/language_tokenizer.h"
 #include "tern/pretrained/chat_template.h"
 
 namespace tern::pretrained {
+
+/// The prompt for the messages. Special tokens stand only where the template writes them: in a
+/// message of any role, "<|im_end|>" is text, so that no user and no answer can end a turn or begin
+/// one. Error: as ChatTemplate::render.
+std::vector<int64_t> encode_chat(const datasets::LanguageTokenizer& tokenizer,
+                                 const ChatTemplate& format, std::span<const Message> messages);
 
 struct ConversationOptions {
   std::string system = "";  ///< text of the first message; an empty one makes no message

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/parse_number.h"
 #include "tern/core/base/reading.h"
 #include "tern/core/ops/ops.h"
 
@@ -113,7 +113,7 @@ class GgufFacts {
     // The shortest decimal of the f32, as config.json has it.
     const std::string text = fmt::format("{}", static_cast<float>(file_.number(key(member))));
     double value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
+    tern::detail::parse_number(text.data(), text.data() + text.size(), value);
     return value;
   }
   /// Error if members of this architecture were not read.

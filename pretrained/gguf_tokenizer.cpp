@@ -345,8 +345,12 @@ ChatTexts gguf_chat(const GgufFile& file) {
             id, tokens.size());
       return std::string(tokens[static_cast<size_t>(id)]);
     };
-    return ChatTexts{file.get("tokenizer.chat_template", ""), token("bos_token_id"),
-                     token("eos_token_id")};
+    ChatTexts chat{.jinja = file.get("tokenizer.chat_template", ""),
+                   .begin = token("bos_token_id"),
+                   .end = token("eos_token_id")};
+    if (const char* names = "tokenizer.chat_templates"; file.has(names))
+      for (const std::string_view name : file.texts(names)) chat.others.emplace_back(name);
+    return chat;
   });
 }
 

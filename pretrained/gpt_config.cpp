@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "tern/core/base/error.h"
+#include "tern/core/io/json_text.h"
 #include "tern/core/io/json_value.h"
 #include "tern/models/config_json.h"
 
@@ -276,6 +278,66 @@ std::vector<int64_t> end_tokens(const std::string& text) {
   const JsonValue end = file.root().find("eos_token_id");
   if (end.is_null()) return {};
   return end.is_list() ? end.integers() : std::vector<int64_t>{end.integer()};
+}
+
+std::vector<std::string> generation_settings(const std::string& text) {
+  static const std::set<std::string_view> kHarmless = {"_commit_hash",
+                                                       "_from_model_config",
+                                                       "bos_token_id",
+                                                       "cache_config",
+                                                       "cache_implementation",
+                                                       "compile_config",
+                                                       "decoder_start_token_id",
+                                                       "disable_compile",
+                                                       "do_sample",
+                                                       "early_stopping",
+                                                       "eos_token_id",
+                                                       "is_assistant",
+                                                       "length_penalty",
+                                                       "low_memory",
+                                                       "max_cache_len",
+                                                       "max_length",
+                                                       "max_new_tokens",
+                                                       "max_time",
+                                                       "num_return_sequences",
+                                                       "output_attentions",
+                                                       "output_hidden_states",
+                                                       "output_logits",
+                                                       "output_scores",
+                                                       "pad_token_id",
+                                                       "prefill_chunk_size",
+                                                       "prompt_lookup_num_tokens",
+                                                       "remove_invalid_values",
+                                                       "renormalize_logits",
+                                                       "return_dict_in_generate",
+                                                       "transformers_version",
+                                                       "use_cache",
+                                                       "use_mtp"};
+  // Without do_sample transformers does not use them.
+  static const std::set<std::string_view> kSampling = {"temperature",    "top_k",     "top_p",
+                                                       "min_p",          "top_h",     "typical_p",
+                                                       "epsilon_cutoff", "eta_cutoff"};
+  // A 1 of these members changes nothing; of all others 0, false and an empty list.
+  static const std::set<std::string_view> kFactors = {
+      "repetition_penalty", "encoder_repetition_penalty",
+      "guidance_scale",     "num_beams",
+      "num_beam_groups",    "top_p",
+      "typical_p"};
+  const json j = parse_json(text);
+  check(j.is_object(), "expected an object");
+  const bool samples = j.value("do_sample", json()) == json(true);
+  std::vector<std::string> settings;
+  for (const auto& member : j.items()) {
+    const auto& [name, value] =
+        std::pair<std::string_view, const json&>(member.key(), member.value());
+    const bool unused = kHarmless.contains(name) || (kSampling.contains(name) && !samples) ||
+                        name.starts_with("assistant_") || name.starts_with("num_assistant_");
+    const bool nothing = value.is_null() || value == json(false) || value == json::array() ||
+                         (value.is_number() && value == json(kFactors.contains(name) ? 1 : 0));
+    if (!unused && !nothing)
+      settings.push_back(fmt::format("{} {}", name, value.dump().substr(0, 60)));
+  }
+  return settings;
 }
 
 std::string model_type(const std::string& text) {

@@ -16,8 +16,9 @@ namespace tern::pretrained {
 
 /// The texts that conversations need (chat_template.h); empty if the model has none.
 struct ChatTexts {
-  std::string jinja = {};            ///< the chat template
-  std::string begin = {}, end = {};  ///< bos_token and eos_token, which templates use
+  std::string jinja = {};                ///< the chat template; of several the one called "default"
+  std::vector<std::string> others = {};  ///< the names of the others
+  std::string begin = {}, end = {};      ///< bos_token and eos_token, which templates use
 };
 
 struct GptConfig {
@@ -33,6 +34,10 @@ GptConfig read_gpt_config(const std::string& json);
 
 /// The member eos_token_id of config.json or generation_config.json: a number, a list, or nothing.
 std::vector<int64_t> end_tokens(const std::string& json);
+/// The members of generation_config.json that change texts, with their values, except end tokens
+/// and lengths: "temperature 0.6". transformers follows them, tern leaves them to its user. Error:
+/// the text is no JSON object.
+std::vector<std::string> generation_settings(const std::string& json);
 /// The member model_type; "none" if it is missing. Error: the text is not JSON.
 std::string model_type(const std::string& json);
 

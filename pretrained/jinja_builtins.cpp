@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/parse_number.h"
 #include "tern/pretrained/jinja.h"
 #include "tern/pretrained/jinja_run.h"
 #include "tern/pretrained/jinja_texts.h"
@@ -37,7 +38,7 @@ Value to_real(const Value& self, Call& call) {
   if (!self.text()) return otherwise;
   const std::string_view digits = strip(*self.text(), nullptr, true, true);
   double number = 0;
-  const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const auto end = tern::detail::parse_number(digits.data(), digits.data() + digits.size(), number);
   return end.ec == std::errc() && end.ptr == digits.data() + digits.size() ? Value(number)
                                                                            : otherwise;
 }
@@ -100,36 +101,40 @@ Value values(const Value& self, Call& call) {
 Value get(const Value& self, Call& call) {
   const Value key = call.take("key"), otherwise = call.take_or("default", None{});
   entries_of(self);
-  const Value* found = self.find(key);
+  const Value* found = self.find(call.run.budget, key);
   return found ? *found : otherwise;
 }
 
 /// The key to sort by: a text in small letters, as jinja2 does it unless `case_sensitive`.
-Value sort_key(const Value& v, bool sensitive) {
+Value sort_key(Budget& budget, const Value& v, bool sensitive) {
   if (!v.text() || sensitive) return v;
+  budget.step(v.text()->size());
   std::string key = *v.text();
   for (char& c : key) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
   return key;
 }
 /// Sorts by key(element).
 template <class Element, class Key>
-void sort_by(std::vector<Element>& elements, bool down, bool sensitive, Key key) {
-  for (const Element& e : elements) less(key(e), key(elements.front()));  // all have an order
+void sort_by(Budget& budget, std::vector<Element>& elements, bool down, bool sensitive, Key key) {
+  for (const Element& e : elements)
+    less(budget, key(e), key(elements.front()));  // all have an order
   std::stable_sort(elements.begin(), elements.end(), [&](const Element& a, const Element& b) {
-    const Value first = sort_key(key(a), sensitive), second = sort_key(key(b), sensitive);
-    return down ? less(second, first) : less(first, second);
+    const Value first = sort_key(budget, key(a), sensitive);
+    const Value second = sort_key(budget, key(b), sensitive);
+    return down ? less(budget, second, first) : less(budget, first, second);
   });
 }
 Value sorted_dict(const Value& self, Call& call) {
   Entries entries = entries_of(self);
   const bool sensitive = call.take("case_sensitive").truth();
-  sort_by(entries, false, sensitive, [](const auto& entry) { return entry.first; });
+  sort_by(call.run.budget, entries, false, sensitive,
+          [](const auto& entry) { return entry.first; });
   return pairs(call, entries);
 }
 Value sorted_list(const Value& self, Call& call) {
   Items items = items_of(call.run.budget, self);
   const bool down = call.take("reverse").truth(), sensitive = call.take("case_sensitive").truth();
-  sort_by(items, down, sensitive, [](const Value& v) { return v; });
+  sort_by(call.run.budget, items, down, sensitive, [](const Value& v) { return v; });
   return made(call, std::move(items));
 }
 /// The attribute "a.b" of a value.
@@ -270,8 +275,12 @@ bool is_equal(const Value& self, Call& call) {
   return equal(call.run.budget, self, call.take("other"));
 }
 bool is_unequal(const Value& self, Call& call) { return !is_equal(self, call); }
-bool is_less(const Value& self, Call& call) { return less(self, call.take("other")); }
-bool is_greater(const Value& self, Call& call) { return less(call.take("other"), self); }
+bool is_less(const Value& self, Call& call) {
+  return less(call.run.budget, self, call.take("other"));
+}
+bool is_greater(const Value& self, Call& call) {
+  return less(call.run.budget, call.take("other"), self);
+}
 bool is_in(const Value& self, Call& call) {
   return contains(call.run.budget, call.take("seq"), self);
 }

@@ -30,11 +30,11 @@ bool compare(Run& run, const std::string& sign, const Value& a, const Value& b) 
   if (sign == "not in") return !contains(run.budget, b, a);
   if (sign == "==") return equal(run.budget, a, b);
   if (sign == "!=") return !equal(run.budget, a, b);
-  if (sign == "<") return less(a, b);
-  if (sign == ">") return less(b, a);
+  if (sign == "<") return less(run.budget, a, b);
+  if (sign == ">") return less(run.budget, b, a);
   // A number that is not a number is in no order.
   const bool same = equal(run.budget, a, b);
-  return same || (sign == "<=" ? less(a, b) : less(b, a));
+  return same || (sign == "<=" ? less(run.budget, a, b) : less(run.budget, b, a));
 }
 
 Expression constant(Value value) {

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/parse_number.h"
 #include "tern/pretrained/jinja_value.h"
 
 namespace tern::pretrained::jinja {
@@ -185,6 +186,8 @@ class Lexer {
   void name() {
     size_t end = at_;
     while (end < source_.size() && (is_letter(source_[end]) || is_digit(source_[end]))) ++end;
+    constexpr size_t kMostName = 200;
+    if (end - at_ > kMostName) fail_at(line_, fmt::format("a name has {} bytes", end - at_));
     add(Kind::name, std::string(view(at_, end - at_)));
     at_ = end;
   }
@@ -217,7 +220,7 @@ class Lexer {
     }
     add(real ? Kind::real : Kind::integer, digits);
     const char *from = digits.data(), *to = from + digits.size();
-    const auto result = real ? std::from_chars(from, to, tokens_.back().real)
+    const auto result = real ? tern::detail::parse_number(from, to, tokens_.back().real)
                              : std::from_chars(from, to, tokens_.back().integer);
     if (result.ec != std::errc() || result.ptr != to) fail_at(line_, "the number " + digits);
   }

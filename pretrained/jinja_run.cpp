@@ -67,8 +67,10 @@ Value of_reals(const std::string& sign, double a, double b) {
 
 /// `n` times a text or list.
 Value repeat(Run& run, const Value& whole, int64_t n) {
-  const Items items = whole.list() ? *whole.list() : Items{};
-  const std::string text = whole.text() ? *whole.text() : "";
+  static const Items kNoItems;
+  static const std::string kNoText;
+  const Items& items = whole.list() ? *whole.list() : kNoItems;
+  const std::string& text = whole.text() ? *whole.text() : kNoText;
   n = std::max<int64_t>(n, 0);
   const auto size = static_cast<int64_t>(text.size() + items.size() * sizeof(Value) + 1);
   check(n <= run.budget.bytes / size, "it makes too much text");
@@ -84,8 +86,8 @@ Value repeat(Run& run, const Value& whole, int64_t n) {
 
 }  // namespace
 
-Value Run::look_up(const std::string& name) const {
-  for (const Scope* s = scope; s; s = s->outer)
+Value Run::look_up(const std::string& name) {
+  for (const Scope* s = scope; s; s = s->outer, budget.step())
     if (const auto found = s->names.find(name); found != s->names.end()) return found->second;
   return has_function(name) ? Value(Builtin{}) : Value::undefined(name);
 }

@@ -32,7 +32,7 @@ struct Run {
   int depth = 0;
 
   /// The value of a name; a built-in function if only that has the name; else undefined.
-  Value look_up(const std::string& name) const;
+  Value look_up(const std::string& name);
   /// Runs use() in a new scope inside of `outer`.
   template <class Use>
   auto inside(const Scope& outer, Use use) {

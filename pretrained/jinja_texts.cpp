@@ -13,7 +13,8 @@ constexpr size_t kTextCost = 64;  // bytes of a text beside its characters
 Value stripped(const Value& self, Call& call, bool left, bool right) {
   const Value of = call.take("chars");
   const std::string set = of.text() ? *of.text() : "";
-  call.run.budget.take(text_of(self).size() * set.size() / 64);  // each is compared with each
+  // Each is compared with each.
+  call.run.budget.step(set.size() * (16 + text_of(self).size()));
   return made(call, strip(text_of(self), of.text() ? &set : nullptr, left, right));
 }
 
@@ -58,6 +59,7 @@ Value made(Call& call, Items items) {
 std::vector<std::string_view> cut(Call& call, std::string_view text, std::string_view by,
                                   int64_t limit) {
   check(!by.empty(), "split: the separator is empty");
+  call.run.budget.step(text.size() + by.size());
   std::vector<std::string_view> pieces;
   for (size_t at; limit-- > 0 && (at = find_text(text, by)) != text.npos;) {
     call.run.budget.take(2 * sizeof text);
@@ -126,6 +128,7 @@ Value indent(const Value& self, Call& call) {
   const std::string space =
       width.text() ? *width.text()
                    : std::string(static_cast<size_t>(std::max<int64_t>(width.integer(""), 0)), ' ');
+  call.run.budget.step(space.size());
   std::string out;
   size_t line = 0;
   for (const std::string_view text : cut(call, text_of(self), "\n")) {
@@ -187,25 +190,30 @@ Value split_lines(const Value& self, Call& call) {
 
 /// Whether one of the texts of an argument meets the condition: it is a text or a list of them.
 template <class Meets>
-bool one_meets(Call& call, Meets meets) {
+bool one_meets(const Value& self, Call& call, Meets meets) {
   const Value ends = call.take("prefix");
-  const Items all = ends.list() ? *ends.list() : Items{ends};
-  return std::any_of(all.begin(), all.end(), [&](const Value& v) { return meets(text_of(v)); });
+  const Items all = ends.list() ? items_of(call.run.budget, ends) : Items{ends};
+  return std::any_of(all.begin(), all.end(), [&](const Value& v) {
+    call.run.budget.step(std::min(text_of(v).size(), text_of(self).size()));
+    return meets(text_of(v));
+  });
 }
 Value starts_with(const Value& self, Call& call) {
-  return one_meets(call, [&](const std::string& t) { return text_of(self).starts_with(t); });
+  return one_meets(self, call, [&](const std::string& t) { return text_of(self).starts_with(t); });
 }
 Value ends_with(const Value& self, Call& call) {
-  return one_meets(call, [&](const std::string& t) { return text_of(self).ends_with(t); });
+  return one_meets(self, call, [&](const std::string& t) { return text_of(self).ends_with(t); });
 }
 Value without_prefix(const Value& self, Call& call) {
-  const std::string prefix = text_of(call.take("prefix"));
+  const Value given = call.take("prefix");
+  const std::string& prefix = text_of(given);
   const bool has = text_of(self).starts_with(prefix);
   return made(call, std::string_view(text_of(self)).substr(has ? prefix.size() : 0));
 }
 Value without_suffix(const Value& self, Call& call) {
   const std::string_view text = text_of(self);
-  const std::string suffix = text_of(call.take("suffix"));
+  const Value given = call.take("suffix");
+  const std::string& suffix = text_of(given);
   return made(call, text.substr(0, text.size() - (text.ends_with(suffix) ? suffix.size() : 0)));
 }
 Value position(const std::string& text, size_t at) {

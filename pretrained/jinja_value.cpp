@@ -31,15 +31,15 @@ void append_quoted(Budget& budget, std::string& out, const std::string& text) {
   budget.take(text.size() + 2);
   out += quote;
   for (const char c : text) {
-    if (c == quote || c == '\\') out += '\\';
+    if (c == quote || c == '\\') budget.append(out, "\\");
     if (c == '\n')
-      out += "\\n";
+      budget.append(out, "\\n");
     else if (c == '\r')
-      out += "\\r";
+      budget.append(out, "\\r");
     else if (c == '\t')
-      out += "\\t";
+      budget.append(out, "\\t");
     else if (static_cast<unsigned char>(c) < 32 || c == 127)
-      out += fmt::format("\\x{:02x}", c);
+      budget.append(out, fmt::format("\\x{:02x}", c));
     else
       out += c;
   }
@@ -52,7 +52,7 @@ void append_json_text(Budget& budget, std::string& out, const std::string& text)
   out += '"';
   for (const char c : text) {
     if (const size_t at = kSpecial.find(c); at != kSpecial.npos)
-      (out += '\\') += kLetters[at];
+      budget.append(out, std::string{'\\', kLetters[at]});
     else if (static_cast<unsigned char>(c) < 32)
       budget.append(out, fmt::format("\\u{:04x}", c));
     else
@@ -119,9 +119,10 @@ void append_json(Budget& budget, std::string& out, const Value& v, const JsonSty
   const size_t count = v.list() ? v.list()->size() : v.dict()->size();
   Entries entries = v.dict() ? *v.dict() : Entries{};
   if (style.sorted) {
-    for (const auto& [key, value] : entries) less(key, entries[0].first);  // all have an order
+    for (const auto& [key, value] : entries)
+      less(budget, key, entries[0].first);  // all have an order
     std::sort(entries.begin(), entries.end(),
-              [](const auto& a, const auto& b) { return less(a.first, b.first); });
+              [&](const auto& a, const auto& b) { return less(budget, a.first, b.first); });
   }
   out += v.list() ? '[' : '{';
   for (size_t i = 0; i < count; ++i) {
@@ -152,6 +153,12 @@ std::optional<size_t> place(int64_t i, size_t size) {
 
 Value Value::undefined(std::string name) {
   Value v;
+  constexpr size_t kMostName = 60;  // it is only for errors
+  if (name.size() > kMostName) {
+    size_t end = kMostName;
+    while (end > 0 && (name[end] & 0xC0) == 0x80) --end;
+    name.resize(end), name.shrink_to_fit();
+  }
   v.kind_ = Undefined{std::move(name)};
   return v;
 }
@@ -241,14 +248,20 @@ const char* Value::kind() const {
   return kKinds[kind_.index()];
 }
 
-const Value* Value::find(const Value& key) const {
+const Value* Value::find(Budget& budget, const Value& key) const {
   if (const Namespace* space = names()) {
     const auto found = key.text() ? space->names.find(*key.text()) : space->names.end();
     return found == space->names.end() ? nullptr : &found->second;
   }
+  const auto cost = [&](const Value& name) {
+    return key.text() && name.text() && name.text()->size() == key.text()->size()
+               ? key.text()->size()
+               : size_t{1};
+  };
   if (dict())
     for (const auto& [name, value] : *dict())
-      if (key.text() ? name.text() && *name.text() == *key.text()
+      if (budget.step(cost(name));
+          key.text() ? name.text() && *name.text() == *key.text()
                      : key.is_number() && name.is_number() && name.number("") == key.number(""))
         return &value;
   return nullptr;
@@ -286,15 +299,19 @@ bool equal(Budget& budget, const Value& a, const Value& b) {
   if (a.dict() && b.dict())
     return a.dict()->size() == b.dict()->size() &&
            std::all_of(a.dict()->begin(), a.dict()->end(), [&](const auto& member) {
-             const Value* other = b.find(member.first);
+             const Value* other = b.find(budget, member.first);
              return other && equal(budget, member.second, *other);
            });
   if (a.names() || a.macro()) return a.names() == b.names() && a.macro() == b.macro();
   return (a.is<None>() && b.is<None>()) || (a.is_undefined() && b.is_undefined());
 }
 
-bool less(const Value& a, const Value& b) {
-  if (a.defined().text() && b.defined().text()) return *a.text() < *b.text();
+bool less(Budget& budget, const Value& a, const Value& b) {
+  budget.step();
+  if (a.defined().text() && b.defined().text()) {
+    budget.step(std::min(a.text()->size(), b.text()->size()));
+    return *a.text() < *b.text();
+  }
   check(a.is_number() && b.is_number(), "a {} and a {} have no order", a.kind(), b.kind());
   if (a.is<double>() || b.is<double>()) return a.number("") < b.number("");
   return a.integer("") < b.integer("");
@@ -307,7 +324,7 @@ bool contains(Budget& budget, const Value& whole, const Value& part) {
   if (whole.is_undefined()) return false;
   check(whole.text() || whole.dict(), "'in' needs a text, a list or a dict, not a {}",
         whole.kind());
-  if (whole.dict()) return whole.find(part);
+  if (whole.dict()) return whole.find(budget, part);
   check(part.defined().text(), "'in' of a text needs a text, not a {}", part.kind());
   budget.step(whole.text()->size());
   return find_text(*whole.text(), *part.text()) != std::string::npos;
@@ -360,7 +377,7 @@ Value slice(Budget& budget, const Value& whole, const Value& from, const Value& 
 
 Value element(Budget& budget, const Value& whole, const Value& key) {
   whole.defined();
-  if (const Value* member = whole.find(key)) return *member;
+  if (const Value* member = whole.find(budget, key)) return *member;
   if (key.text()) return Value::undefined(*key.text());
   if ((whole.list() || whole.text()) && (key.is<int64_t>() || key.is<bool>())) {
     const Items items = whole.list() ? Items{} : items_of(budget, whole);

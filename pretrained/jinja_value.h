@@ -25,7 +25,7 @@ class Value;
 struct Macro;
 
 /// What a run may still use: steps of the program and bytes of new values. Error when it is used
-/// up.
+/// up. Whatever takes time that grows with a value counts it, also where it makes nothing new.
 struct Budget {
   int64_t steps, bytes;
   /// One step, with a pass over text of this size.
@@ -112,7 +112,7 @@ class Value {
   /// "str", "list", ...
   const char* kind() const;
   /// The member of a dict or namespace, or null.
-  const Value* find(const Value& key) const;
+  const Value* find(Budget& budget, const Value& key) const;
   int depth() const;
 
  private:
@@ -135,7 +135,7 @@ struct JsonStyle {
 std::string to_json(Budget& budget, const Value& value, const JsonStyle& style);
 bool equal(Budget& budget, const Value& a, const Value& b);
 /// Numbers and texts have an order; Error for others.
-bool less(const Value& a, const Value& b);
+bool less(Budget& budget, const Value& a, const Value& b);
 /// Whether `whole` contains `part`: text in a text, value in a list, key in a dict.
 bool contains(Budget& budget, const Value& whole, const Value& part);
 /// The values that a loop visits: of a list, the keys of a dict, the characters of a text.

@@ -41,19 +41,25 @@ std::string token_text(const JsonValue& token) {
   return token.is_object() ? token.at("content").text() : token.text();
 }
 
-/// The template for conversations: a text, or a list of named ones, of which "default" is taken.
-std::string template_text(const JsonValue& given) {
-  if (given.is_null()) return "";
-  if (!given.is_list()) return given.text();
+/// The template for conversations: a text, or a list of named ones.
+void read_template(const JsonValue& given, ChatTexts& chat) {
+  if (given.is_null()) return;
+  if (!given.is_list()) {
+    chat.jinja = given.text();
+    return;
+  }
   for (const JsonValue& one : given.elements())
-    if (one.at("name").text() == "default") return one.at("template").text();
-  return "";
+    if (const std::string& name = one.at("name").text(); name == "default")
+      chat.jinja = one.at("template").text();
+    else
+      chat.others.push_back(name);
 }
 
 void read_special_tokens(const std::string& folder, GptFiles& files) {
   with_json(folder + "/tokenizer_config.json", [&](const JsonValue& j) {
-    files.chat = {template_text(j.find("chat_template")), token_text(j.find("bos_token")),
-                  token_text(j.find("eos_token"))};
+    read_template(j.find("chat_template"), files.chat);
+    files.chat.begin = token_text(j.find("bos_token"));
+    files.chat.end = token_text(j.find("eos_token"));
   });
   // Newer versions of transformers write the template into a file of its own.
   const std::string path = folder + "/chat_template.jinja";
@@ -62,11 +68,13 @@ void read_special_tokens(const std::string& folder, GptFiles& files) {
 
 /// The end tokens of generation_config.json replace those of config.json, as in transformers.
 /// Without either, the tokenizer's eos_token is the end.
-void set_ends(const std::string& folder, GptFiles& files) {
+void read_generation(const std::string& folder, GptFiles& files) {
   const std::string path = folder + "/generation_config.json";
   if (fs::exists(path))
-    if (auto ends = reading(path, [&] { return end_tokens(read_config(path)); }); !ends.empty())
-      files.config.ends = std::move(ends);
+    reading(path, [&, text = read_config(path)] {
+      if (auto ends = end_tokens(text); !ends.empty()) files.config.ends = std::move(ends);
+      files.generation = generation_settings(text);
+    });
   if (files.config.ends.empty())
     if (const auto end = files.tokenizer.id(files.chat.end)) files.config.ends = {*end};
   if (!files.config.ends.empty()) files.tokenizer.set_ends(files.config.ends);
@@ -123,7 +131,7 @@ GptFiles open_gpt(const std::string& path, const std::string& config_json) {
       .chat = {}};
   check_table(path, files);
   read_special_tokens(path, files);
-  reading(path, [&] { set_ends(path, files); });
+  reading(path, [&] { read_generation(path, files); });
   return files;
 }
 

@@ -7,7 +7,7 @@
 //                                 files.config.options.layers));
 //   std::vector<int64_t> prompt = files.tokenizer.encode_prompt("The capital of France is");
 //
-// Of a folder it reads config.json (gpt_config.h), generation_config.json (the end tokens),
+// Of a folder it reads config.json (gpt_config.h), generation_config.json (end tokens),
 // tokenizer.json (or vocab.json and merges.txt), tokenizer_config.json and chat_template.jinja
 // (special tokens and the chat template), and the weights: model.safetensors or its shards, or
 // pytorch_model.bin. A GGUF file holds all of these. Names of weights that differ from the model's
@@ -29,6 +29,7 @@ struct GptFiles {
   GptConfig config;
   datasets::LanguageTokenizer tokenizer;  ///< with the model's end tokens
   ChatTexts chat;
+  std::vector<std::string> generation = {};  ///< generation_settings() of the folder
 };
 
 /// Whether the path is a GGUF file.

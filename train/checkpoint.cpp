@@ -109,7 +109,7 @@ SafeTensors load_checkpoint(const std::string& path) {
   check_io(version->second == kVersion,
            "{}: this is a checkpoint of version {}; this tern reads version {}", path,
            version->second, kVersion);
-  const std::string& stored = checkpoint_text(content, kChecksum, path);
+  const std::string stored = checkpoint_text(content, kChecksum, path);
   std::string now = checksum(content);
   check_io(stored == now, "{}: the checkpoint is damaged: its checksum is {}, but {} was written",
            path, now, stored);

@@ -12,6 +12,7 @@
 #include <cerrno>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/system.h"
 
 namespace tern::training {
 
@@ -88,7 +89,7 @@ RunLock::RunLock(const std::string& folder) : folder_(folder), path_(RunFolder{f
 
 void RunLock::open() {
   file_ = Descriptor(tern::detail::open_regular_file(path_, O_RDWR | O_CREAT));
-  opened_ = Descriptor(::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  opened_ = Descriptor(::open(folder_.c_str(), tern::detail::kFolderWithoutListing));
   if (opened_ < 0) tern::detail::fail_write(folder_, "cannot be opened");
   here_ = fmt::format("/proc/self/fd/{}", static_cast<int>(opened_));
   if (::access(here_.c_str(), F_OK) != 0) here_ = folder_;  // /proc is not mounted

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tern/apps/common/command_line/started.h"
 #include "tern/core/base/error.h"
 
 namespace tern::apps::lm {
@@ -29,7 +30,7 @@ Conversation::Conversation(LoadedModel& model, const pretrained::ChatTemplate& f
               .context = model.model.config().context,
               .answer = std::min(options.max_tokens, model.model.config().context / 2)},
              [&tokenizer = with_ends(model, format).tokenizer, format](auto messages) {
-               return tokenizer.encode(format.render(messages));
+               return pretrained::encode_chat(tokenizer, format, messages);
              }),
       chat_(model.model, model.tokenizer, options) {}
 
@@ -45,10 +46,14 @@ pretrained::ChatTemplate chat_template_of(const LoadedModel& model, const std::s
   if (!model.chat.begin.empty()) specials["bos_token"] = model.chat.begin;
   if (!model.chat.end.empty()) specials["eos_token"] = model.chat.end;
   if (!name.empty()) return pretrained::ChatTemplate::named(name, specials);
+  check(!model.chat.jinja.empty() || model.chat.others.empty(),
+        "the model has the chat templates {}, but none that is called default; choose a format "
+        "with --template ({})",
+        fmt::join(model.chat.others, ", "), fmt::join(pretrained::ChatTemplate::names(), ", "));
   check(!model.chat.jinja.empty(),
         "the model has no chat template; choose one with --template ({}), or continue lines with "
-        "lm complete",
-        fmt::join(pretrained::ChatTemplate::names(), ", "));
+        "{} complete",
+        fmt::join(pretrained::ChatTemplate::names(), ", "), as_started("lm"));
   return pretrained::ChatTemplate(model.chat.jinja, specials);
 }
 

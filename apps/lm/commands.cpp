@@ -135,6 +135,16 @@ LoadedModel load(const LmFlags& f, bool keep) {
   return m;
 }
 
+/// The same for new texts. Says which settings of its folder are left to flags.
+LoadedModel load_writer(const LmFlags& f, bool keep) {
+  LoadedModel m = load(f, keep);
+  if (!m.generation.empty())
+    training::say(fmt::format("{}/generation_config.json asks for {}; lm writes as its flags say",
+                              f.model, fmt::join(m.generation, ", ")),
+                  stderr);
+  return m;
+}
+
 int evaluate_bert(const LmFlags& f) {
   check(f.stride == 0, "--stride would change nothing: a bert reads lines, not windows");
   const LoadedBert bert = load_bert_folder(f.model);
@@ -186,7 +196,7 @@ std::vector<std::string> beginnings(const LmFlags& f, std::vector<std::string> p
 
 int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
   if (!f.attention.empty()) check_attention_path(f.attention);
-  LoadedModel m = load(f, /*keep=*/!f.attention.empty());
+  LoadedModel m = load_writer(f, /*keep=*/!f.attention.empty());
   check(f.attention.empty() || m.model.has_attention(),
         "--attention: a {} has no attention to show", m.model.config().model);
   const std::vector<std::string> prompts = prompts_of(f, in);
@@ -265,7 +275,7 @@ int answer_lines(std::istream& in, std::ostream& out, const char* greeting,
 }  // namespace
 
 int complete_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
-  LoadedModel m = load(f, /*keep=*/false);
+  LoadedModel m = load_writer(f, /*keep=*/false);
   GenerateOptions options = f.generate;
   if (options.stop.empty()) options.stop = {"\n"};
   Chat chat(m.model, m.tokenizer, options);
@@ -282,7 +292,7 @@ int complete_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
 }
 
 int chat_in_turns(const LmFlags& f, std::istream& in, std::ostream& out) {
-  LoadedModel m = load(f, /*keep=*/false);
+  LoadedModel m = load_writer(f, /*keep=*/false);
   const pretrained::ChatTemplate format = reading(f.model, [&] {
     return chat_template_of(m, f.chat_template == kAsModel ? "" : f.chat_template);
   });

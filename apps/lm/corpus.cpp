@@ -19,6 +19,7 @@
 #include "tern/apps/lm/grammar.h"
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/system.h"
 #include "tern/data/loading/hidden.h"
 #include "tern/data/text/lines/lines.h"
 #include "tern/data/text/lines/text_reader.h"
@@ -109,7 +110,7 @@ void look_at(TextFile& file) {
   check_io(::stat(file.path.c_str(), &info) == 0, "{}: cannot be opened: {}", file.path,
            std::strerror(errno));
   file.on_disk = info.st_size;
-  file.modified = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+  file.modified = tern::detail::modified(info);
 }
 
 /// Measures a file by reading it once from front to back.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/training/folder.h"
 #include "tern/apps/common/training/train_program.h"
 #include "tern/apps/common/training/weights_fit.h"
@@ -180,15 +181,16 @@ LoadedModel load_language_model(const std::string& folder, Load load) {
   if (!is_ours(files)) {
     pretrained::GptFiles published = open_published(files);
     return {std::move(published.tokenizer),
-            load(sizes_of(published), pretrained::weights_path(folder)), std::move(published.chat)};
+            load(sizes_of(published), pretrained::weights_path(folder)), std::move(published.chat),
+            std::move(published.generation)};
   }
   const ModelConfig sizes = load_config(files).model;
-  check_io(sizes.model != kBert, "{}: a {} does not continue texts; it fills gaps: lm fill", folder,
-           sizes.model);
+  check_io(sizes.model != kBert, "{}: a {} does not continue texts; it fills gaps: {} fill", folder,
+           sizes.model, as_started("lm"));
   if (!sizes.published.empty()) {
     pretrained::GptFiles published = pretrained::open_gpt(folder, sizes.published);
-    return {std::move(published.tokenizer), load(sizes, files.weights()),
-            std::move(published.chat)};
+    return {std::move(published.tokenizer), load(sizes, files.weights()), std::move(published.chat),
+            std::move(published.generation)};
   }
   datasets::LanguageTokenizer tokenizer = load_tokenizer(files);
   check_known(files.vocabulary(), tokenizer.size(), "tokens", sizes.vocab);
@@ -211,7 +213,7 @@ LoadedModel load_folder_packed(const std::string& folder, PackedType type) {
 LoadedBert load_bert_folder(const std::string& folder) {
   const ModelFiles files{folder};
   check_first_epoch_over(files.weights());
-  check_io(is_bert_folder(folder), "{}: this is not a BERT; lm fill needs one", folder);
+  check_io(is_bert_folder(folder), "{}: this is not a BERT, which the command fill needs", folder);
   datasets::WordPiece pieces = load_pieces(files);
   Rng rng(0);
   models::BertFileReport report;

@@ -50,6 +50,7 @@ struct LoadedModel {
   datasets::LanguageTokenizer tokenizer;
   LanguageModel model;  ///< in evaluation mode
   pretrained::ChatTexts chat = {};
+  std::vector<std::string> generation = {};  ///< settings that its folder wants for new texts
 };
 struct LoadedBert {
   datasets::WordPiece pieces;

@@ -20,7 +20,7 @@ constexpr const char* kAbout =
     "Trains language models on text, continues texts and talks with them, fills the gaps of a "
     "text, and computes vectors of texts.\n"
     "Without a command or files it trains a small GPT for about a minute on generated stories, and "
-    "continues some of them. `lm COMMAND --help` lists the flags of a command.";
+    "continues some of them.";
 
 void add_model(Settings& s, LmFlags& f, const char* about, const char* type = "DIR") {
   s.text("model", f.model, type, about).must_be_given();
@@ -200,8 +200,8 @@ Command chat_command(LmFlags& f) {
           .check = [&f](const Given&) { check_generate(f); },
           .run = [&f] { return chat_in_turns(f, standard_input(), std::cout); },
           .examples =
-              "lm chat --model SmolLM2-135M-Instruct\n"
-              "lm chat --model model.gguf --system \"Be brief.\" --temperature 0",
+              "chat --model SmolLM2-135M-Instruct\n"
+              "chat --model model.gguf --system \"Be brief.\" --temperature 0",
           .bare = kBareInput};
 }
 
@@ -217,8 +217,8 @@ Command embed_command(LmFlags& f) {
           .check = [&f](const Given&) { check_embed(f); },
           .run = run,
           .examples =
-              "lm embed --model all-MiniLM-L6-v2 --text sentences.txt --out vectors.npy\n"
-              "lm embed --model all-MiniLM-L6-v2 < sentences.txt",
+              "embed --model all-MiniLM-L6-v2 --text sentences.txt --out vectors.npy\n"
+              "embed --model all-MiniLM-L6-v2 < sentences.txt",
           .bare = "--text"};
 }
 
@@ -236,7 +236,7 @@ Command export_command(LmFlags& f) {
               "takes the lengths of the texts, i64 (N).",
           .settings = add,
           .run = [&f] { return export_model(f); },
-          .examples = "lm export --model runs/book --out book.onnx",
+          .examples = "export --model runs/book --out book.onnx",
           .bare = "--model"};
 }
 
@@ -254,9 +254,9 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
                                  .settings = [&f](Settings& s) { settings(s, f.config); },
                                  .check = [&f](const Given& given) { check_train(f, given); }});
   train.examples =
-      "lm train --text book.txt --out runs/book\n"
-      "lm train --resume runs/book\n"
-      "lm train --from SmolLM2-135M --text book.txt --context 512 --epochs 2";
+      "train --text book.txt --out runs/book\n"
+      "train --resume runs/book\n"
+      "train --from SmolLM2-135M --text book.txt --context 512 --epochs 2";
   train.bare = "--text";
   train.run = [&f] { return train_lm(f); };
   Command generate{
@@ -266,32 +266,32 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
       .check = [&f](const Given&) { check_generate(f); },
       .run = [&f] { return generate_text(f, inputs(f) ? standard_input() : std::cin, std::cout); },
       .examples =
-          "lm generate --model runs/book --prompt \"Once upon a time\" --max-tokens 100\n"
-          "lm generate --model runs/book --prompts lines.txt --temperature 0 --int8\n"
-          "lm generate --model runs/book --prompt - --samples 3 < beginning.txt",
+          "generate --model runs/book --prompt \"Once upon a time\" --max-tokens 100\n"
+          "generate --model runs/book --prompts lines.txt --temperature 0 --int8\n"
+          "generate --model runs/book --prompt - --samples 3 < beginning.txt",
       .bare = "--prompt"};
   Command lines{.name = "complete",
                 .about =
                     "Completes each line of standard input as a text would go on, and remembers "
-                    "the lines before. To talk with a model, use lm chat.",
+                    "the lines before. To talk with a model, use the command chat.",
                 .settings = [&f](Settings& s) { add_complete_settings(s, f); },
                 .check = [&f](const Given&) { check_generate(f); },
                 .run = [&f] { return complete_lines(f, standard_input(), std::cout); },
                 .examples =
-                    "lm complete --model runs/book\n"
-                    "lm complete --model runs/book --prompt-file beginning.txt --int8",
+                    "complete --model runs/book\n"
+                    "complete --model runs/book --prompt-file beginning.txt --int8",
                 .bare = kBareInput};
   Command fill{.name = "fill",
                .about = "Says which tokens may stand at each [MASK] of a text.",
                .settings = [&f](Settings& s) { add_fill_settings(s, f); },
                .run = [&f] { return fill_gaps(f, std::cout); },
-               .examples = "lm fill --model runs/lm-bert-demo \"Anna has five [MASK] cups.\""};
+               .examples = "fill --model runs/lm-bert-demo \"Anna has five [MASK] cups.\""};
   Command eval{.name = "eval",
                .about = "Computes the perplexity and the bits per byte of texts.",
                .settings = [&f](Settings& s) { add_eval_settings(s, f); },
                .check = [&f](const Given&) { check_packed(f); },
                .run = [&f] { return evaluate_model(f); },
-               .examples = "lm eval --model runs/book --text other.txt",
+               .examples = "eval --model runs/book --text other.txt",
                .bare = "--text"};
   return {
       "lm",

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/pages/run_page.h"
 #include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/common/training/train_program.h"
@@ -217,7 +218,8 @@ struct GptKind {
   static std::string data_text(const Corpus& corpus);
   static std::string documents(const TrainConfig& config, const Corpus& corpus);
   static std::pair<std::string, std::string> next(const std::string& folder) {
-    return {"write with it", "lm generate --model " + folder + " --prompt \"...\""};
+    return {"write with it",
+            as_started("lm") + " generate --model " + folder + " --prompt \"...\""};
   }
   static Ending ending(const TrainConfig& config, const Corpus& corpus, const training::Loop& loop,
                        const RunSummary& run);
@@ -258,7 +260,8 @@ struct BertKind {
     return documents_text(config, config.documents_found, corpus.marks);
   }
   static std::pair<std::string, std::string> next(const std::string& folder) {
-    return {"fill gaps with it", "lm fill --model " + folder + " \"... [MASK] ...\""};
+    return {"fill gaps with it",
+            as_started("lm") + " fill --model " + folder + " \"... [MASK] ...\""};
   }
   static Ending ending(const TrainConfig& config, const Corpus& corpus, const training::Loop& loop,
                        const RunSummary& run);

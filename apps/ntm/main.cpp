@@ -2,7 +2,5 @@
 #include "tern/apps/ntm/program.h"
 
 int main(int argc, char** argv) {
-  tern::apps::ntm::NtmFlags flags;
-  return tern::apps::run_program(
-      "ntm", [&] { return tern::apps::ntm::ntm_program(flags, argc, argv); }, argc, argv);
+  return tern::apps::run_program("ntm", tern::apps::ntm::ntm_program, argc, argv);
 }

@@ -22,8 +22,7 @@ namespace {
 
 constexpr const char* kAbout =
     "Trains Neural Turing Machines on the tasks of their paper and tests how they generalise.\n"
-    "Without a command or flags it learns to copy, in about half a minute. `ntm COMMAND --help` "
-    "lists the flags of a command.";
+    "Without a command or flags it learns to copy, in about half a minute.";
 
 constexpr uint64_t kReportSeed = 1;   // for the sequences that a report shows
 constexpr int64_t kReportCount = 50;  // sequences per length
@@ -93,8 +92,8 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
                                  .settings = [&f](Settings& s) { add_train_settings(s, f); },
                                  .check = [&f](const Given& given) { check_train(f, given); }});
   train.examples =
-      "ntm train --task recall --out runs/recall\n"
-      "ntm train --resume runs/recall";
+      "train --task recall --out runs/recall\n"
+      "train --resume runs/recall";
   train.run = [&f] { return train_ntm(f); };
   Command eval{
       .name = "eval",
@@ -108,13 +107,13 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
           [&f] {
             std::error_code error;
             check(f.model != NtmFlags().model || std::filesystem::exists(f.model, error),
-                  "there is no run in {}; make one with `ntm train`, or name another with --model",
-                  f.model);
+                  "there is no run in {}; make one with `{} train`, or name another with --model",
+                  f.model, as_started("ntm"));
             return evaluate_model(f);
           },
       .examples =
-          "ntm eval --model runs/recall --lengths 10,20\n"
-          "ntm eval --lengths 20 --attention weightings.html",
+          "eval --model runs/recall --lengths 10,20\n"
+          "eval --lengths 20 --attention weightings.html",
       .bare = "--model"};
   return {"ntm", kAbout, {train, eval}};
 }

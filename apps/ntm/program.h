@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/training/train_program.h"
 #include "tern/apps/ntm/training.h"
 
@@ -43,7 +44,7 @@ class NtmProgram : public TrainingProgram {
   Facts describe() const override;
   bool finish() override;
   std::pair<std::string, std::string> next(const std::string& folder) const override {
-    return {"test it", "ntm eval --model " + folder};
+    return {"test it", as_started("ntm") + " eval --model " + folder};
   }
 
   NtmConfig config;

@@ -329,7 +329,7 @@ void write_comparison(const std::string& path, const std::vector<Run>& runs) {
   write_file_atomically(path, comparison_page(runs));
 }
 
-Program tern_program(ReportFlags& f) {
+Command report_command(ReportFlags& f) {
   const auto settings = [&f](Settings& s) {
     s.texts("runs", f.runs, "DIR", "folders of runs, of any of the training programs")
         .flag("runs")
@@ -341,17 +341,15 @@ Program tern_program(ReportFlags& f) {
     training::say("report " + f.out);
     return 0;
   };
-  return {
-      "tern",
-      "Compares runs of the training programs. `tern report A B C` sets them side by side on one "
-      "page.",
-      {{.name = "report",
-        .about = "Writes a page that compares runs: results, curves in one chart, and the settings "
-                 "that differ.",
-        .settings = settings,
-        .run = run,
-        .examples = "tern report runs/first runs/second\n"
-                    "tern report runs/* --out models.html"}}};
+  return {.name = "report",
+          .about =
+              "Writes a page that compares runs: results, curves in one chart, and the settings "
+              "that differ.",
+          .settings = settings,
+          .run = run,
+          .examples =
+              "report runs/first runs/second\n"
+              "report runs/* --out models.html"};
 }
 
 }  // namespace tern::apps::program

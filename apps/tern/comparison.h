@@ -1,4 +1,4 @@
-// The page that compares runs side by side, and the program that writes it.
+// The page that compares runs side by side, and the command that writes it.
 #pragma once
 
 #include <string>
@@ -32,11 +32,11 @@ std::string comparison_page(const std::vector<Run>& runs);
 /// Writes the page atomically. Error if the file exists and is not a page of `tern report`.
 void write_comparison(const std::string& path, const std::vector<Run>& runs);
 
-/// The flags of `tern report`, and the program.
+/// The flags of `tern report`, and the command.
 struct ReportFlags {
   std::vector<std::string> runs;        ///< folders
   std::string out = "comparison.html";  ///< the page
 };
-Program tern_program(ReportFlags& flags);
+Command report_command(ReportFlags& flags);
 
 }  // namespace tern::apps::program

@@ -2,8 +2,5 @@
 #include "tern/apps/train_cifar/program.h"
 
 int main(int argc, char** argv) {
-  tern::apps::train_cifar::CifarFlags flags;
-  return tern::apps::run_program(
-      "train_cifar", [&] { return tern::apps::train_cifar::cifar_program(flags, argc, argv); },
-      argc, argv);
+  return tern::apps::run_program("train_cifar", tern::apps::train_cifar::cifar_program, argc, argv);
 }

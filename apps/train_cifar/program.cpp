@@ -127,11 +127,11 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
                        "nothing is trained");
   };
   command.examples =
-      "train_cifar --data cifar-10-binary.tar.gz --out runs/cifar\n"
-      "train_cifar --resume runs/cifar\n"
-      "train_cifar --predict cat.png --weights runs/cifar\n"
-      "train_cifar --predict photos --weights runs/cifar --format csv > classes.csv\n"
-      "train_cifar --export-onnx cifar.onnx --weights runs/cifar";
+      "--data cifar-10-binary.tar.gz --out runs/cifar\n"
+      "--resume runs/cifar\n"
+      "--predict cat.png --weights runs/cifar\n"
+      "--predict photos --weights runs/cifar --format csv > classes.csv\n"
+      "--export-onnx cifar.onnx --weights runs/cifar";
   command.bare = "--data";
   command.run = [&f] {
     if (!f.predict.empty()) return classify_pictures(f, std::cout);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/training/train_program.h"
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/predict.h"
@@ -41,7 +42,7 @@ class CifarProgram : public TrainingProgram {
   explicit CifarProgram(const CifarFlags& flags);
 
   std::string name() const override { return "train_cifar"; }
-  std::string command() const override { return name(); }
+  std::string command() const override { return ""; }
   void settings(Settings& s) override { train_cifar::settings(s, config); }
   TrainingOptions& options() override { return config; }
   void check_config() const override { train_cifar::check_config(config); }
@@ -61,7 +62,8 @@ class CifarProgram : public TrainingProgram {
   Facts describe() const override;
   bool finish() override;
   std::pair<std::string, std::string> next(const std::string& folder) const override {
-    return {"classify pictures", "train_cifar --predict FILE... --weights " + folder};
+    return {"classify pictures",
+            as_started("train_cifar") + " --predict FILE... --weights " + folder};
   }
 
   TrainOptions config;

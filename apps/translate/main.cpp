@@ -2,8 +2,5 @@
 #include "tern/apps/translate/program.h"
 
 int main(int argc, char** argv) {
-  tern::apps::translate::TranslateFlags flags;
-  return tern::apps::run_program(
-      "translate", [&] { return tern::apps::translate::translate_program(flags, argc, argv); },
-      argc, argv);
+  return tern::apps::run_program("translate", tern::apps::translate::translate_program, argc, argv);
 }

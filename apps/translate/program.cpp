@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/common/training/folder.h"
 #include "tern/apps/common/training/weights_fit.h"
@@ -26,7 +27,7 @@ constexpr int64_t kFewPairs = 1000;  // fewer training pairs than this give a re
 constexpr const char* kAbout =
     "Trains translation models and translates with them.\n"
     "Without a command or files it trains a small Transformer on generated English-French "
-    "sentences, in less than a minute. `translate COMMAND --help` lists the flags of a command.";
+    "sentences, in less than a minute.";
 
 void add_train_settings(Settings& s, TranslateFlags& f) {
   s.word("preset", f.config.preset, preset_names(),
@@ -87,8 +88,8 @@ void add_search(Settings& s, SearchOptions& o) {
 
 void add_shortlist(Settings& s, SearchOptions& o) {
   s.number("shortlist", o.shortlist, {0, 1e6},
-           "consider only the N likeliest translations of each source token, as `translate "
-           "shortlist` learned them; 0: all words; for transformers");
+           "consider only the N likeliest translations of each source token, as the command "
+           "shortlist learned them; 0: all words; for transformers");
 }
 
 void add_attention(Settings& s, TranslateFlags& f, const char* about) {
@@ -263,9 +264,9 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
                                  .check = [&f](const Given& g) { check_train(f, g); }});
   train.more = other_defaults(preset);
   train.examples =
-      "translate train --pairs pairs.tsv --out runs/french\n"
-      "translate train --resume runs/french\n"
-      "translate run --model runs/french --beam 5";
+      "train --pairs pairs.tsv --out runs/french\n"
+      "train --resume runs/french\n"
+      "run --model runs/french --beam 5";
   train.bare = "--pairs";
   train.run = [&f] { return train_translation(f); };
   const auto command = [&f](const char* name, const char* about, auto add, auto run,
@@ -281,33 +282,33 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
       "Translates standard input line by line. Each line is answered as soon as no other one "
       "waits.",
       add_run, run_on_standard_input,
-      "translate run --model runs/french < english.txt > french.txt\n"
-      "translate run --model runs/french --beam 5 --int8 < english.txt");
+      "run --model runs/french < english.txt > french.txt\n"
+      "run --model runs/french --beam 5 --int8 < english.txt");
   run.bare = kBareInput;
   run.check = [&f](const Given&) {
     check(f.search.n_best <= f.search.beam, "--n-best {} is above --beam {}", f.search.n_best,
           f.search.beam);
   };
-  Command eval = command(
-      "eval", "Computes perplexity, BLEU and chrF on files with references.", add_eval,
-      evaluate_model,
-      "translate eval --model runs/french --source test.en --target test.fr --beam 5 --show 3");
+  Command eval =
+      command("eval", "Computes perplexity, BLEU and chrF on files with references.", add_eval,
+              evaluate_model,
+              "eval --model runs/french --source test.en --target test.fr --beam 5 --show 3");
   eval.check = [&f](const Given& given) { f.lowercase_given = given("--lowercase"); };
   return {"translate",
           kAbout,
           {train, run, eval,
            command("score", "Computes BLEU and chrF of translations from any program.", add_score,
-                   score_files, "translate score --hypotheses french.txt --reference test.fr"),
+                   score_files, "score --hypotheses french.txt --reference test.fr"),
            command("plot", "Shows the attention of a sentence and its translation.", add_plot,
                    plot_attention,
-                   "translate plot --model runs/translate-demo \"The small cat sleeps.\"\n"
-                   "translate plot --model runs/translate-demo --attention cat.svg \"The small cat "
+                   "plot --model runs/translate-demo \"The small cat sleeps.\"\n"
+                   "plot --model runs/translate-demo --attention cat.svg \"The small cat "
                    "sleeps.\""),
            command("shortlist",
                    "Learns from sentence pairs which words translate which, for --shortlist.",
                    add_lexicon, learn_shortlist,
-                   "translate shortlist --model runs/french --source train.en --target train.fr\n"
-                   "translate run --model runs/french --shortlist 50 < english.txt")}};
+                   "shortlist --model runs/french --source train.en --target train.fr\n"
+                   "run --model runs/french --shortlist 50 < english.txt")}};
 }
 
 int train_translation(const TranslateFlags& f) {
@@ -337,9 +338,9 @@ std::pair<std::string, std::string> TranslateProgram::next(const std::string& fo
   for (const auto* pairs : {&corpus.valid_text, &files.train})
     for (const datasets::SentencePair& p : *pairs)
       if (known(p.source))
-        return {"translate",
-                fmt::format("echo {} | translate run --model {}", shell_word(p.source), folder)};
-  return {"translate", "translate run --model " + folder};
+        return {"translate", fmt::format("echo {} | {} run --model {}", shell_word(p.source),
+                                         as_started("translate"), folder)};
+  return {"translate", as_started("translate") + " run --model " + folder};
 }
 
 void TranslateProgram::load(const training::RunFolder* resumed) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/training/folder.h"
 #include "tern/apps/common/training/train_program.h"
 #include "tern/apps/common/training/weights_fit.h"
@@ -182,10 +183,11 @@ SearchOptions with_lexicon(SearchOptions search, const training::RunFolder& fold
                            const TrainConfig& config) {
   if (search.shortlist == 0 || config.model.model != "transformer") return search;
   const std::string path = lexicon_path(folder);
-  check_io(std::filesystem::exists(path),
-           "--shortlist: {} has no lexicon; learn one with translate shortlist --model {} "
-           "--source FILE --target FILE",
-           folder.path, folder.path);
+  check_io(
+      std::filesystem::exists(path),
+      "--shortlist: {0} has no lexicon; learn one with {1} shortlist --model {0} --source FILE "
+      "--target FILE",
+      folder.path, as_started("translate"));
   const SafeTensors state = load_safetensors(path);
   search.lexicon = reading(path, [&] {
     return std::make_shared<datasets::Lexicon>(datasets::Lexicon::from_state(state));

@@ -2,8 +2,6 @@
 // the memory cap. An optional listener receives every block.
 #include "tern/core/base/allocator.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -17,6 +15,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/out_of_memory.h"
 #include "tern/core/base/shape_only.h"
+#include "tern/core/base/system.h"
 
 namespace tern {
 namespace {
@@ -98,7 +97,7 @@ class Cache {
   void trim() {
     std::lock_guard lock(mutex_);
     shrink(0);
-    malloc_trim(0);  // pages of small blocks
+    detail::trim_heap();  // pages of small blocks
   }
 
   MemoryStats stats() {

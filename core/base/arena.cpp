@@ -8,10 +8,11 @@
 #include <bit>
 #include <new>
 
+#include "tern/core/base/system.h"
+
 namespace tern::detail {
 namespace {
 
-constexpr std::size_t kPage = 4096;
 // The number of free stretches of a class that a search looks at. A program that frees ten thousand
 // blocks of nearly the same size must not search them all at every allocation.
 constexpr int kLooked = 64;
@@ -141,14 +142,14 @@ void* Arena::grow(std::size_t size) noexcept {
       return cut(last_, size);
     }
     char* const end = last_->end();
-    char* p = map(end, size - had, MAP_FIXED_NOREPLACE);
+    char* p = map(end, size - had, kAtThisPlace);
     if (p == end) {
       if (!had) return append(p, size);
       unlist(last_);
       last_->bytes = size;
       return block_of(last_);
     }
-    if (p) munmap(p, size - had);  // kernels before 4.17 may choose another address
+    if (p) munmap(p, size - had);  // others may choose another address, as Linux before 4.17
   }
   char* p = map(roomy_place(), size, 0);
   return p ? append(p, size) : nullptr;

@@ -6,6 +6,7 @@
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/max_level.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -20,15 +21,24 @@ namespace {
 bool has_avx512_bf16() {
   static const bool has = [] {
     unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 5));
+    return detail::max_level() >= detail::MaxLevel::avx512_bf16 &&
+           __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 5));
   }();
   return has;
+}
+
+/// Intel's processors take two steps for a VDPBF16PS. They are meant to use AMX, which a virtual
+/// machine may hide.
+bool made_by_intel() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
 }
 
 /// Linux enables the tile registers only for processes that ask (ARCH_REQ_XCOMP_PERM).
 bool has_amx() {
   static const bool has = [] {
     unsigned a = 0, b = 0, c = 0, d = 0;
+    if (detail::max_level() < detail::MaxLevel::amx) return false;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
     if (!(d & (1u << 22)) || !(d & (1u << 24))) return false;  // AMX-BF16, AMX-TILE
 #if defined(__linux__)
@@ -41,6 +51,8 @@ bool has_amx() {
   return has;
 }
 
+#else
+bool made_by_intel() { return false; }
 #endif
 
 constexpr int kFastest = -1;
@@ -110,7 +122,8 @@ Bf16WayScope::~Bf16WayScope() { chosen.store(before_); }
 
 std::string bf16_products() {
   const Bf16Way way = bf16_way();
-  return to_string(way) + (way < Bf16Way::avx512_bf16 ? ", slower here than f32" : "");
+  const bool slow = way < Bf16Way::avx512_bf16 || (way == Bf16Way::avx512_bf16 && made_by_intel());
+  return to_string(way) + (slow ? ", slower here than f32" : "");
 }
 
 }  // namespace tern

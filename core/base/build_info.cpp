@@ -10,7 +10,7 @@ namespace tern {
 
 std::string build_info() {
   const BuildInfo b = build_details();
-  return fmt::format("{}, {} vector code, products in {}, {} with {} kernels, {} thread{}, {}",
+  return fmt::format("{}, vector code {}, products in {}, {} with {} kernels, {} thread{}, {}",
                      b.cpu.empty() ? "unknown processor" : b.cpu, b.vector, products_in_use(),
                      b.blas, b.blas_kernels, b.threads, b.threads == 1 ? "" : "s", b.compiler);
 }

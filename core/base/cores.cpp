@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 #include <omp.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <fstream>
@@ -14,6 +13,7 @@
 #include <set>
 
 #include "tern/core/base/control_groups.h"
+#include "tern/core/base/system.h"
 
 namespace tern::detail {
 namespace {
@@ -81,39 +81,14 @@ void add_place(int place, std::vector<int>& processors) {
 }
 
 void run_on(const std::vector<int>& processors) {
-  if (processors.empty()) return;
   omp_get_max_threads();  // LLVM's library binds a thread at its first call: here, not later
-  const int most = *std::max_element(processors.begin(), processors.end()) + 1;
-  cpu_set_t* const set = CPU_ALLOC(most);
-  if (!set) return;
-  const size_t bytes = CPU_ALLOC_SIZE(most);
-  CPU_ZERO_S(bytes, set);
-  for (int processor : processors) CPU_SET_S(processor, bytes, set);
-  sched_setaffinity(0, bytes, set);  // if refused, the thread stays where it is
-  CPU_FREE(set);
-}
-
-// The processors that the kernel lets this thread run on.
-std::vector<int> own_processors() {
-  std::vector<int> allowed;
-  // The kernel refuses a set that is too small for its processors.
-  for (int most = CPU_SETSIZE; most <= 1 << 20; most *= 2) {
-    cpu_set_t* const set = CPU_ALLOC(most);
-    if (!set) break;
-    const size_t bytes = CPU_ALLOC_SIZE(most);
-    const bool known = sched_getaffinity(0, bytes, set) == 0;
-    for (int i = 0; known && i < most; ++i)
-      if (CPU_ISSET_S(i, bytes, set)) allowed.push_back(i);
-    CPU_FREE(set);
-    if (known) break;
-  }
-  return allowed;
+  keep_to(processors);
 }
 
 }  // namespace
 
 std::vector<int> allowed_processors() {
-  if (!binds_threads()) return own_processors();
+  if (!binds_threads()) return processors_of(0);
   std::vector<int> allowed;
   for (int place = 0; place < places().count(); ++place) add_place(place, allowed);
   std::sort(allowed.begin(), allowed.end());  // places may overlap

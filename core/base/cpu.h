@@ -12,12 +12,18 @@ enum class VectorLevel : int {
   kAvx512 = 2,    // x86-64-v4: AVX-512 F, BW, CD, DQ, VL
 };
 
-/// "baseline", "AVX2+FMA", "AVX-512".
+/// "baseline" (on aarch64 "NEON"), "AVX2+FMA", "AVX-512".
 std::string to_string(VectorLevel level);
 
 struct CpuInfo {
-  std::string name;  // as reported by the processor; empty if unknown
+  std::string name = {};  // as reported by the processor; empty if unknown
+  /// The highest level that it has and that the environment variable TERN_MAX_LEVEL allows:
+  /// baseline, avx2, avx512, avx512_bf16 or amx. For tests, bug reports and reproduction: tern then
+  /// behaves as on a processor without the higher instructions, in its own code and in the kernels
+  /// that OpenBLAS uses.
   VectorLevel level = VectorLevel::kBaseline;
+  std::string highest = {};  // of its vector instructions, without TERN_MAX_LEVEL: "AMX"
+  bool limited = false;      // TERN_MAX_LEVEL is below `highest`
 };
 
 namespace detail {
@@ -31,6 +37,13 @@ extern VectorLevel vector_level;
 
 /// Does the work of blas_ready() each time it is called; returns BuildInfo::blas_kernels.
 std::string guard_blas();
+
+/// The OpenBLAS kernels that a processor should use instead of those that OpenBLAS took; empty if
+/// it may keep them.
+std::string kernels_instead(const std::string& taken, const CpuInfo& cpu, bool has_3dnow);
+
+/// "Neoverse N1": the name of an ARM processor, of which the text of /proc/cpuinfo has numbers.
+std::string arm_name(const std::string& cpuinfo);
 }  // namespace detail
 
 /// While in scope, simd() code runs at `level`, or at the processor's level if that is lower. For
@@ -56,8 +69,9 @@ VectorLevel openblas_level(const std::string& corename);
 /// OpenBLAS chooses kernels by the processor's model number, and falls back to SSE3 kernels for
 /// unknown models. If its choice is weaker than the processor, the first call sets
 /// OPENBLAS_CORETYPE and makes OpenBLAS choose again. If that fails, it warns once on standard
-/// error and says what to do. It does not change the user's own OPENBLAS_CORETYPE, nor any BLAS
-/// other than OpenBLAS.
+/// error and says what to do. It does not change the user's own OPENBLAS_CORETYPE. It also chooses
+/// other kernels where TERN_MAX_LEVEL asks for lower ones, and where OpenBLAS's need 3DNow!, which
+/// emulated processors lack. It keeps OpenBLAS and BLIS to the calling thread.
 ///
 /// REQUIRES: no other thread is inside a BLAS call during the first call.
 void blas_ready();
@@ -79,7 +93,8 @@ class BlasScope {
 /// The software and hardware in use, for logs and bug reports.
 struct BuildInfo {
   std::string cpu;           // processor name
-  std::string vector;        // vector unit in use: "AVX-512"
+  std::string vector;        // vector unit in use: "AVX-512"; says if TERN_MAX_LEVEL lowered it
+  std::string highest;       // the highest vector instructions that the processor has: "AMX"
   std::string blas;          // "OpenBLAS 0.3.21", or "BLAS" if unknown
   std::string blas_config;   // OpenBLAS's own description of its build
   std::string blas_kernels;  // "SkylakeX (chosen by tern; OpenBLAS took Prescott)"

@@ -65,6 +65,11 @@ constexpr bool is_float(DType t) {
   fail_unhandled("DType", t);
 }
 
+/// Whether T is the type of a tensor's elements.
+template <class T>
+constexpr bool is_element = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                            std::is_same_v<T, int64_t> || std::is_same_v<T, uint8_t>;
+
 /// The DType of a C++ type: dtype_of<float> is DType::f32.
 template <class T>
 constexpr DType dtype_of = [] {

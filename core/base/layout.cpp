@@ -3,6 +3,9 @@
 #include "tern/core/base/layout.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
 
 namespace tern {
 
@@ -126,6 +129,22 @@ detail::Extent detail::extent(const Layout& layout) {
     (reach < 0 ? e.first : e.last) += reach;
   }
   return e;
+}
+
+// Without overlap, each axis steps over all that the axes with smaller strides reach.
+bool detail::may_overlap(const Layout& layout) {
+  if (layout.numel() == 0) return false;
+  std::array<std::pair<int64_t, int64_t>, kMaxDims> axes;  // stride, size
+  auto end = axes.begin();
+  for (int i = 0; i < layout.ndim(); ++i)
+    if (layout.shape[i] > 1) *end++ = {std::abs(layout.strides[i]), layout.shape[i]};
+  std::sort(axes.begin(), end);
+  int64_t reach = 0;
+  for (auto axis = axes.begin(); axis != end; ++axis) {
+    if (axis->first <= reach) return true;
+    reach += (axis->second - 1) * axis->first;
+  }
+  return false;
 }
 
 }  // namespace tern

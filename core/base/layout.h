@@ -58,6 +58,10 @@ struct Extent {
   int64_t first, last;
 };
 Extent extent(const Layout& layout);
+
+/// Whether two indices may lead to the same element. Exact for layouts that views make of separate
+/// elements, and for expanded axes and windows; true for some others without need.
+bool may_overlap(const Layout& layout);
 }  // namespace detail
 
 }  // namespace tern

@@ -21,8 +21,10 @@ enum class MatmulPrecision : int {
   /// matrix unit of Intel processors (AMX). On other processors, dot products of pairs
   /// (AVX512_BF16) or fused multiply-adds give the same bits. Only the payload of a NaN may differ.
   /// Operands that the backward passes of matmul, linear, einsum and attention need are kept as
-  /// bfloat16 once no other owner holds them. Time relative to f32: a fifth with AMX, half with
-  /// AVX512_BF16, up to 1.6 with multiply-adds. As torch.set_float32_matmul_precision("medium").
+  /// bfloat16 once no other owner holds them. Convolutions by Winograd's filtering round more
+  /// (core/base/conv_method.h). Time relative to f32: a fifth with AMX, half with AVX512_BF16 of
+  /// AMD, up to 1.7 with that of Intel and with multiply-adds. As
+  /// torch.set_float32_matmul_precision("medium").
   bf16 = 1,
 };
 

@@ -3,6 +3,7 @@
 #include "tern/core/base/shape.h"
 
 #include <algorithm>
+#include <array>
 #include <ostream>
 
 namespace tern {
@@ -71,12 +72,14 @@ Dims normalize_axes(const char* op, const Dims& axes, int ndim) {
     for (int i = 0; i < ndim; ++i) out.push_back(i);
     return out;
   }
+  std::array<bool, kMaxDims> named{};
   for (int64_t a : axes) {
-    int n = normalize_axis(op, a, ndim);
-    check(!out.contains(n), "{}: axis {} appears twice in {}", op, a, axes);
-    out.push_back(n);
+    const auto n = static_cast<size_t>(normalize_axis(op, a, ndim));
+    check(!named[n], "{}: axis {} appears twice in {}", op, a, axes);
+    named[n] = true;
   }
-  std::sort(out.begin(), out.end());
+  for (int i = 0; i < ndim; ++i)
+    if (named[static_cast<size_t>(i)]) out.push_back(i);
   return out;
 }
 

@@ -11,6 +11,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/reserved.h"
+#include "tern/core/base/system.h"
 
 namespace tern {
 namespace detail {
@@ -52,7 +53,7 @@ void* map(std::size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return nullptr;
-  madvise(p, bytes, MADV_NOHUGEPAGE);  // a touched element costs one small page
+  detail::ask_for_small_pages(p, bytes);
   return p;
 }
 
@@ -108,7 +109,7 @@ bool detail::release(void* p, std::size_t bytes) noexcept {
       c.owner->live -= static_cast<int64_t>(bytes);
     }
     if (--c.blocks > 0) return true;
-    madvise(c.base, c.used, MADV_DONTNEED);  // written pages read as 0 again
+    clear_pages(c.base, c.used);
     c.used = 0;
     if (!c.owner) drop_unused();
     return true;

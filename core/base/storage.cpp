@@ -26,7 +26,7 @@ void dispose(Storage* s) {
 
 bool held_once(const Ref<Storage>& s) {
   const Ref<Heir> heir = s->heir();
-  return s.use_count() == 1 && (!heir || heir.use_count() == 2);
+  return !s->foreign() && s.use_count() == 1 && (!heir || heir.use_count() == 2);
 }
 
 }  // namespace tern::detail

@@ -1,11 +1,12 @@
-// The buffer of a tensor: 64-byte aligned, reference-counted, with a version number. It may know
-// how to recompute its elements (Recomputation), and which object takes it over when its last owner
-// lets go (Heir).
+// The buffer of a tensor, counted, with a version number: a block of the allocator, aligned to 64
+// bytes, or foreign memory (Tensor::wrap), aligned to an element. It may know how to recompute its
+// elements (Recomputation), and which object takes it over when its last owner lets go (Heir).
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "tern/core/base/allocator.h"
@@ -51,13 +52,26 @@ inline void dispose(Heir* heir) { delete heir; }
 class Storage : public Counted, public pool::Pooled {
  public:
   explicit Storage(std::size_t size) : size_(size), bytes_(size), data_(allocate(bytes_)) {}
-  ~Storage() { deallocate(data_, bytes_); }
+  /// Foreign memory: `owner` is released with the storage.
+  Storage(void* data, std::size_t size, bool read_only, std::shared_ptr<const void> owner)
+      : size_(size),
+        bytes_(0),
+        data_(data),
+        foreign_(true),
+        read_only_(read_only),
+        owner_(std::move(owner)) {}
+  ~Storage() {
+    if (!foreign_) deallocate(data_, bytes_);
+  }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
   void* data() const { return data_; }
   std::size_t size() const { return size_; }    ///< usable bytes
-  std::size_t bytes() const { return bytes_; }  ///< bytes that the block takes
+  std::size_t bytes() const { return bytes_; }  ///< of the allocator's block; 0 for foreign memory
+  /// Whether the memory is somebody else's. It must not be exchanged, nor reused for results.
+  bool foreign() const { return foreign_; }
+  bool read_only() const { return read_only_; }
   /// Incremented by every in-place write; the tape compares it with the version it saved.
   uint64_t version() const { return version_; }
   void bump_version() {
@@ -65,7 +79,7 @@ class Storage : public Counted, public pool::Pooled {
     recomputation_ = {};
   }
   /// Swaps elements with `other`, as if both had been written. REQUIRES: no other thread uses
-  /// either meanwhile.
+  /// either meanwhile, and neither is foreign.
   void exchange(Storage& other) {
     std::swap(size_, other.size_);
     std::swap(bytes_, other.bytes_);
@@ -106,6 +120,8 @@ class Storage : public Counted, public pool::Pooled {
  private:
   std::size_t size_, bytes_;
   void* data_;
+  bool foreign_ = false, read_only_ = false;
+  std::shared_ptr<const void> owner_;
   uint64_t version_ = 0, lent_at_ = 0;
   bool retired_ = false, lent_ = false;
   std::atomic<int64_t> tracked_{0};
@@ -115,7 +131,8 @@ class Storage : public Counted, public pool::Pooled {
 
 void dispose(Storage* s);
 
-/// Whether this is the only owner of the storage, and no other object holds its heir.
+/// Whether the memory may be reused: it is not foreign, this is the only owner of the storage, and
+/// no other object holds its heir.
 bool held_once(const Ref<Storage>& s);
 
 inline Recomputation::~Recomputation() = default;

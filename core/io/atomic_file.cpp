@@ -17,6 +17,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tern/core/base/system.h"
+
 namespace tern {
 
 using detail::Descriptor;
@@ -34,7 +36,7 @@ std::string folder_of(const std::string& path) {
 int open_folder(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0 || errno != EACCES) return fd;
-  return ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);  // works without listing rights
+  return ::open(folder.c_str(), detail::kFolderWithoutListing);
 }
 
 void write_all(int fd, const char* at, int64_t count, const std::string& path) {

@@ -164,6 +164,7 @@ LoadStateReport load_state(const std::string& op, const NamedTensors& targets,
           "{}: the model holds averages at the moment, and would lose the loaded weights when they "
           "are swapped out; load after the EmaScope has ended (or after Ema::swap)",
           op);
+  for (auto [to, from] : m.copies) to->check_writable(op.c_str());
   NoGradGuard no_grad;
   for (auto [to, from] : m.copies) put(*to, *from, options.take);
   return {std::move(m.missing), std::move(m.unexpected)};

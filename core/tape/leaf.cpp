@@ -83,7 +83,17 @@ void Tensor::zero_grad() const {
 
 void Tensor::backward() const { tern::backward(*this); }
 
+void Tensor::check_writable(const char* op) const {
+  if (!impl().storage->read_only()) return;
+  const std::string name = parameter_name(*this);
+  fail(
+      fmt::format("{}: the {} of shape {} lies in read-only memory (Tensor::wrap of a pointer to "
+                  "const); write to a clone(), or wrap memory that may be written",
+                  op, name.empty() ? "tensor" : fmt::format("parameter '{}'", name), shape()));
+}
+
 void Tensor::begin_write(const char* op) const {
+  check_writable(op);
   check(!impl().storage->lent(),
         "{}: the tensor of shape {} holds averages at the moment (EmaScope, Ema::swap): a write "
         "would change them and not the model. Write after the scope has ended; a forward pass in "

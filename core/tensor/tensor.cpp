@@ -15,6 +15,13 @@ void Tensor::check_type(DType wanted) const {
         dtype(), wanted);
 }
 
+void Tensor::check_contiguous(const char* member) const {
+  check(is_contiguous(),
+        "{}: the tensor of shape {} with strides {} is not contiguous; call contiguous() first, or "
+        "use data() with the strides",
+        member, shape(), strides());
+}
+
 void Tensor::check_one_element() const {
   check(numel() == 1, "item: needs exactly one element, the shape is {}", shape());
 }

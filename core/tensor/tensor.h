@@ -7,7 +7,11 @@
 #pragma once
 
 #include <iosfwd>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "tern/core/base/dtype.h"
@@ -64,6 +68,19 @@ inline void dispose(TensorImpl* impl) { delete impl; }
 
 struct Scalar;
 
+/// What Tensor::wrap cannot tell from the pointer and the shape.
+struct WrapOptions {
+  /// In elements, one for each axis, of any sign; none: row-major without gaps. Those of axes with
+  /// one element do not matter.
+  std::optional<Strides> strides = {};
+  /// Keeps the memory alive. Released when the last tensor and the last graph that use it are gone,
+  /// by the thread that lets go. Its deleter must not throw, and must not wait for a lock that a
+  /// thread may hold while it computes. To call a function instead:
+  /// std::shared_ptr<void>(nullptr, [=](void*) { give_back(frame); }). None: the memory outlives
+  /// them all by other means.
+  std::shared_ptr<const void> owner = {};
+};
+
 /// [[nodiscard]]: ops do not change their operands, so a call whose result is unused does nothing.
 class [[nodiscard]] Tensor {
  public:
@@ -72,6 +89,38 @@ class [[nodiscard]] Tensor {
   explicit Tensor(detail::Ref<detail::TensorImpl> impl) : impl_(std::move(impl)) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
+
+  /// A tensor on foreign memory, such as a picture of OpenCV, a matrix of Eigen or an array of
+  /// NumPy, without a copy. `data` points to the element at index 0, 0, ...; T is float, double,
+  /// int64_t or uint8_t.
+  ///
+  ///   auto picture = std::make_shared<cv::Mat>(cv::imread("cat.png"));  // (H, W, 3), by rows
+  ///   Tensor x = Tensor::wrap(picture->ptr(), {picture->rows, picture->cols, 3},
+  ///                           {.strides = Strides{int64_t(picture->step1()), 3, 1},
+  ///                            .owner = picture});
+  ///
+  /// - A pointer to const: the tensor and its views refuse every write by an Error: in-place ops,
+  ///   mutable_data, optimizers, load_state. Gradients can flow to it.
+  /// - Else both sides see each other's writes. Elements that share memory (a stride of 0, windows)
+  ///   can be read and not written, as in every tensor.
+  /// - Backward notices that tern has written to a saved tensor, through this tensor or its views.
+  ///   Announce writes from outside by increment_version(), before or after them. The tape does not
+  ///   see others, nor those through a second wrap of the same memory.
+  /// - Threads: as for every tensor, nobody may write while an op reads.
+  /// - The memory does not count in memory_stats() and summaries, nor towards set_memory_cap(), and
+  ///   is never reused for results.
+  ///
+  /// Error: a null pointer (unless there are no elements), an address that is no multiple of the
+  /// element's size, a wrong number of strides, or a layout that leaves the address space. Sizes
+  /// are taken on trust: strides that lead out of the memory cannot be noticed.
+  template <class T>
+  static Tensor wrap(T* data, const Shape& shape, WrapOptions options = {}) {
+    using Element = std::remove_const_t<T>;
+    static_assert(is_element<Element>,
+                  "Tensor::wrap: elements are float, double, int64_t or uint8_t; copy others");
+    return wrap_memory(const_cast<Element*>(data), std::is_const_v<T>, shape, dtype_of<Element>,
+                       std::move(options));
+  }
 
   /// y = x makes y another handle on the elements of x.
   Tensor& operator=(const Tensor&) & = default;
@@ -106,6 +155,24 @@ class [[nodiscard]] Tensor {
     begin_write("mutable_data");
     return static_cast<T*>(impl().storage->data()) + layout().offset;
   }
+
+  /// All elements in row-major order, where they are. Error unless the tensor is contiguous. Only
+  /// for tensors that have a name: the elements of a temporary are gone before they are used.
+  template <class T>
+  std::span<const T> span() const& {
+    check_contiguous("span");
+    return {data<T>(), static_cast<size_t>(numel())};
+  }
+  /// As span(), to write in place, with the rules of mutable_data().
+  template <class T>
+  std::span<T> mutable_span() const& {
+    check_contiguous("mutable_span");
+    return {mutable_data<T>(), static_cast<size_t>(numel())};
+  }
+  template <class T>
+  std::span<const T> span() && = delete;
+  template <class T>
+  std::span<T> mutable_span() && = delete;
 
   /// The value of a tensor with one element, converted to T.
   template <class T = double>
@@ -150,9 +217,15 @@ class [[nodiscard]] Tensor {
 
   const detail::Ref<detail::TensorImpl>& ref() const { return impl_; }
   const detail::Ref<detail::Node>& node() const { return impl().node(); }
-  /// Announces an in-place write by `op`: increments the version. In grad mode, Error if the tensor
-  /// requires a gradient or shares elements with one that does.
+  /// Announces an in-place write by `op`: increments the version. Error if the memory is read-only
+  /// (see wrap). In grad mode, Error if the tensor requires a gradient or shares elements with one
+  /// that does.
   void begin_write(const char* op) const;
+  /// Announces a write from outside of tern (see wrap): a backward pass that saved the elements
+  /// fails, instead of computing with the new ones.
+  void increment_version() const { impl().storage->bump_version(); }
+  /// Only the check for read-only memory, for writes to several tensors that must not fail halfway.
+  void check_writable(const char* op) const;
 
  private:
   detail::TensorImpl& impl() const {
@@ -162,6 +235,9 @@ class [[nodiscard]] Tensor {
   [[noreturn]] static void fail_undefined();
   void check_type(DType wanted) const;
   void check_one_element() const;
+  void check_contiguous(const char* member) const;
+  static Tensor wrap_memory(void* data, bool read_only, const Shape& shape, DType dtype,
+                            WrapOptions options);
   void check_shared() const;
   detail::Ref<detail::TensorImpl> impl_;
 };

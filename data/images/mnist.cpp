@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <filesystem>
 
 #include "tern/core/ops/ops.h"
@@ -74,10 +75,10 @@ void read_elements(ByteReader& file, const Fresh& out) {
     const int64_t count = std::min(left, kMnistBuffer / kItem);
     file.read_exactly(buffer.data(), count * kItem);
     for (int64_t i = 0; i < count; ++i) {
-      From value;
-      auto* bytes = reinterpret_cast<unsigned char*>(&value);
-      std::reverse_copy(buffer.data() + i * kItem, buffer.data() + (i + 1) * kItem, bytes);
-      *to++ = static_cast<To>(value);
+      std::array<unsigned char, sizeof(From)> bytes;
+      const unsigned char* from = buffer.data() + (i + 1) * kItem;
+      for (unsigned char& byte : bytes) byte = *--from;
+      *to++ = static_cast<To>(std::bit_cast<From>(bytes));
     }
     left -= count;
   }

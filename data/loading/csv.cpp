@@ -12,6 +12,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "tern/core/base/parse_number.h"
 #include "tern/core/base/printable.h"
 #include "tern/core/base/utf8.h"
 #include "tern/core/io/safetensors.h"
@@ -213,7 +214,8 @@ bool is_below_1(std::string_view text) {
 template <class T>
 bool parse(std::string_view text, T& value) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [rest, error] =
+      tern::detail::parse_number(text.data(), text.data() + text.size(), value);
   if (rest != text.data() + text.size()) return false;
   // std::from_chars takes "nan(0x1)" too.
   if (error == std::errc() && is_float(dtype_of<T>) && std::isnan(static_cast<double>(value)))

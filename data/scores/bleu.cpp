@@ -9,6 +9,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode/unicode.h"
+#include "tern/version.h"
 
 namespace tern::datasets {
 namespace {
@@ -152,9 +153,9 @@ std::string bleu_signature(const BleuOptions& options) {
   std::string smooth(name_of(options.smoothing));
   if (options.smoothing == BleuSmoothing::floor || options.smoothing == BleuSmoothing::add_k)
     smooth += fmt::format("[{:.2f}]", smoothing_value(options));
-  return fmt::format("nrefs:1|case:{}|eff:{}|tok:{}|smooth:{}|version:tern-" TERN_VERSION,
+  return fmt::format("nrefs:1|case:{}|eff:{}|tok:{}|smooth:{}|version:tern-{}",
                      options.lowercase ? "lc" : "mixed", options.effective_order ? "yes" : "no",
-                     name_of(options.tokens), smooth);
+                     name_of(options.tokens), smooth, kVersion);
 }
 
 std::string to_string(const BleuScore& s, const BleuOptions& options) {

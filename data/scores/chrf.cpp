@@ -6,6 +6,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/scores/bleu.h"
 #include "tern/data/text/unicode/unicode.h"
+#include "tern/version.h"
 
 namespace tern::datasets {
 namespace {
@@ -90,8 +91,8 @@ double corpus_chrf(std::span<const std::string> hypotheses, std::span<const std:
 }
 
 std::string chrf_signature(const ChrfOptions& options) {
-  return fmt::format("nrefs:1|case:{}|eff:yes|nc:6|nw:0|space:no|version:tern-" TERN_VERSION,
-                     options.lowercase ? "lc" : "mixed");
+  return fmt::format("nrefs:1|case:{}|eff:yes|nc:6|nw:0|space:no|version:tern-{}",
+                     options.lowercase ? "lc" : "mixed", kVersion);
 }
 
 }  // namespace tern::datasets

@@ -3,7 +3,6 @@
 #include "tern/dist/detail/placement.h"
 
 #include <fmt/core.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,17 +13,14 @@
 #include <sstream>
 
 #include "tern/core/base/cores.h"
+#include "tern/core/base/system.h"
 #include "tern/core/base/threads.h"
 
 namespace tern::dist::detail {
 namespace {
 
 // The number of cores that the parent process may use; 0: unknown.
-int64_t launched_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(::getppid(), sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-}
+int64_t launched_cores() { return std::ssize(tern::detail::processors_of(::getppid())); }
 
 // The boot id of the kernel: host names are not unique, since containers may share one.
 std::string this_machine() {

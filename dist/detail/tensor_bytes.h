@@ -10,15 +10,12 @@
 namespace tern::dist::detail {
 
 inline std::span<const std::byte> bytes_of(const Tensor& t) {
-  return dispatch(t.dtype(), [&]<class T>() {
-    return std::as_bytes(std::span(t.data<T>(), static_cast<size_t>(t.numel())));
-  });
+  return dispatch(t.dtype(), [&]<class T>() { return std::as_bytes(t.span<T>()); });
 }
 
 inline std::span<std::byte> bytes_to(const Tensor& t) {
-  return dispatch(t.dtype(), [&]<class T>() {
-    return std::as_writable_bytes(std::span(t.mutable_data<T>(), static_cast<size_t>(t.numel())));
-  });
+  return dispatch(t.dtype(),
+                  [&]<class T>() { return std::as_writable_bytes(t.mutable_span<T>()); });
 }
 
 }  // namespace tern::dist::detail

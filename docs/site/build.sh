@@ -18,8 +18,8 @@ done
 
 # Guide pages in the order in which a newcomer reads them, then all others.
 guide=
-for page in tutorial commands pytorch howto faq choosing models results performance several_machines \
-  architecture; do
+for page in tutorial commands pytorch howto sharing faq choosing models results performance \
+  several_machines architecture; do
   guide+=" docs/$page.md"
 done
 for page in docs/*.md CHANGELOG.md CONTRIBUTING.md; do
@@ -53,7 +53,7 @@ programs=$({
   echo "EXAMPLE_PATH = ."
   echo "IMAGE_PATH = docs/pictures"
   echo "OUTPUT_DIRECTORY = $out"
-  echo "PROJECT_NUMBER = $(sed -n 's/^project(tern.*VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)"
+  echo "PROJECT_NUMBER = $(sed -n 's/.*kVersion = "\([0-9.]*\)".*/\1/p' version.h)"
   echo "WARN_AS_ERROR = FAIL_ON_WARNINGS"
 } | doxygen -
 

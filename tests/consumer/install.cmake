@@ -15,15 +15,19 @@ if(NOT headers)
   message(FATAL_ERROR "no headers are installed")
 endif()
 
-# The programs, with what shells and man look for where they look for it.
-file(GLOB mains ${CMAKE_CURRENT_LIST_DIR}/../../apps/*/main.cpp)
-foreach(main ${mains})
-  get_filename_component(folder ${main} DIRECTORY)
-  get_filename_component(program ${folder} NAME)
-  foreach(file bin/${program} share/man/man1/${program}.1 share/zsh/site-functions/_${program}
-               share/bash-completion/completions/${program})
-    if(NOT EXISTS ${PREFIX}/${file})
-      message(FATAL_ERROR "${file} is not installed")
-    endif()
-  endforeach()
+# One program, with what shells and man look for where they look for it, and a page for each command
+# that is a program of the tree.
+file(GLOB programs RELATIVE ${PREFIX}/bin ${PREFIX}/bin/*)
+if(NOT programs STREQUAL "tern")
+  message(FATAL_ERROR "tern alone should be installed, not ${programs}")
+endif()
+set(files share/doc/tern/copyright share/doc/libtern-dev/copyright include/tern/version.h
+          share/man/man1/tern.1 share/zsh/site-functions/_tern share/bash-completion/completions/tern)
+foreach(command lm ntm train-cifar translate)
+  list(APPEND files share/man/man1/tern-${command}.1)
+endforeach()
+foreach(file ${files})
+  if(NOT EXISTS ${PREFIX}/${file})
+    message(FATAL_ERROR "${file} is not installed")
+  endif()
 endforeach()

@@ -134,7 +134,7 @@ TEST_CASE("signals: a closed terminal saves the run as Ctrl-C does; with nohup i
                     kLong, wait_for("run/checkpoint.safetensors"), signals));
     CAPTURE(signals);
     CHECK(stopped.code == 130);
-    CHECK(contains(stopped.err, "to resume: ntm train --resume"));
+    CHECK(contains(stopped.err, "to resume: " PROGRAM_NTM " train --resume"));
     CHECK_FALSE(fs::exists(shell / "run/lock"));
     fs::remove_all(shell / "run");
   }

@@ -2,6 +2,7 @@
 // name, and each part of Jinja. Hostile templates.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "tern/pretrained/chat_template.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/errors.h"
+#include "tern/tests/support/heap_calls.h"
 
 using namespace tern;
 using namespace tern::pretrained;
@@ -118,6 +120,19 @@ TEST_CASE("tokens that a message contains become plain pieces") {
   CHECK(whole == "<|im_start|>user\na<|im_end|>b<|im<|im_end|>\n<|im_start|>assistant\n");
 }
 
+TEST_CASE("marks in a message hide no token from pieces") {
+  const std::vector<std::string> tokens = {"<|im_end|>"};
+  for (const std::string inside :
+       {"", "\uFDD0", "\uFDD1", "\uFDD1\uFDD0", "\xEF\uFDD0\xB7\x90", "\xEF\xB7\uFDD1\x91"}) {
+    CAPTURE(inside);
+    const std::vector<Message> turns = {{"user", "a<|im_" + inside + "end|>b"}};
+    const auto pieces = ChatTemplate("{{ messages[0].content }}").pieces(turns, tokens);
+    REQUIRE(pieces.size() == 3);
+    CHECK(pieces[1].text == "<|im_end|>");
+    CHECK(pieces[1].plain);
+  }
+}
+
 TEST_CASE("errors of chat templates say what is wrong") {
   auto error = [](const std::string& jinja) {
     return error_of([&] { ChatTemplate(jinja).render(kHello); });
@@ -136,6 +151,65 @@ TEST_CASE("errors of chat templates say what is wrong") {
           ChatTemplate::named("x");
         }).starts_with("there is no chat template 'x'; there are chatml, deepseek-r1, gemma,"));
   CHECK(error_of([] { ChatTemplate("x").render({}); }) == "a conversation has no messages");
+}
+
+TEST_CASE("everything in a chat template that takes time counts as steps or bytes") {
+  // Large values: t and u are equal, but not the same; d has large keys; x is a long list.
+  const std::string large =
+      "{% set t = 'a' * 400000 %}{% set u = t ~ '' %}{% set x = [t] * 30000 %}"
+      "{% set d = {t ~ 'x': 1, t ~ 'y': 2} %}{% set m = d | list | first %}";
+  // Each is cheap to count once, and too much 1,000 times. Without counting nothing stops them.
+  const std::vector<std::string> expressions = {
+      "t < u",
+      "t >= u",
+      "t is lt(u)",
+      "t == u",
+      "t in u",
+      "d[m]",
+      "m in d",
+      "d.get(m)",
+      "d == d",
+      "x[:2]",
+      "x[:3] | sort",
+      "x[:3] | sort(reverse=true)",
+      "d | dictsort",
+      "d | tojson",
+      "x | length and x | first",
+      "''.strip(t)",
+      "t.strip('b')",
+      "'b'.startswith(x)",
+      "t.endswith(u)",
+      "t.startswith([u, u])",
+      "t.removeprefix(u)",
+      "t.find('b')",
+      "t.count('b')",
+      "t.split('b')",
+      "t | replace('b', 'c')",
+      "t | upper",
+      "t | indent(2)",
+      "'b' | indent(t)",
+      "[1] | map(attribute=t) | list",
+      "[t, u] | join",
+      "t ~ u",
+      "t + u",
+      "t is string",
+      "x[:5] | select('string') | list",
+      "x[:5].count(u)",
+      "range(30000)",
+      "dict(d)",
+      "{t: 1, u: 2}",
+  };
+  for (const std::string& e : expressions) {
+    INFO(e);
+    auto times = [&](int n) {
+      const std::string loop = "{% for i in range(" + std::to_string(n) + ") %}{% set y = (" + e;
+      return error_of([&] { ChatTemplate(large + loop + ") %}{% endfor %}").render(kHello); });
+    };
+    CHECK(times(1) == "");
+    const std::string error = times(1000);
+    CHECK(
+        (error.ends_with("it takes too many steps") || error.ends_with("it makes too much text")));
+  }
 }
 
 TEST_CASE("hostile chat templates end soon") {
@@ -166,12 +240,31 @@ TEST_CASE("hostile chat templates end soon") {
       "{{ 'a' | indent(99999999999) }}",
       "{{ range(-9223372036854775807, 9223372036854775807) }}",
       "{{ (-9223372036854775807 - 1) // -1 }}",
+      "{% set s = 'a' * 8000000 %}{% for i in range(9) %}{{ ''.strip(s) }}{% endfor %}",
+      "{% set n = namespace(s='a') %}{% for i in range(90) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+      "{% set n = namespace(s='a') %}{% for i in range(90) %}{% set n.s = n.s * 9 %}{% endfor %}",
+      "{% set n = namespace(s='ab') %}{% for i in range(90) %}{% set n.s = n.s | replace('a', n.s) "
+      "%}{% endfor %}",
+      "{{ 'x' | center(999999999) }}",
+      "{{ 'x'.ljust(999999999) }}",
+      "{{ '%999999999d' % 1 }}",
+      "{{ " + twice("[", 60'000) + twice("]", 60'000) + " }}",
+      "{{ " + twice("{1:", 40'000) + "1" + twice("}", 40'000) + " }}",
+      "{{ 'a'" + twice("|trim", 20'000) + " }}",
+      "{{ " + twice("-", 100'000) + "1 }}",
+      "{{ 'a' " + twice("~ 'a' ", 20'000) + "}}",
+      twice("{% for a in 'ab' %}", 40) + "a" + twice("{% endfor %}", 40),
+      twice("{% macro f() %}", 60) + twice("{% endmacro %}", 60),
+      "{{ " + twice("a", 100'000) + " }}",
+      "{% set n = namespace(l=[]) %}{% set s = 'a' * 100000 %}{% for i in range(9999) %}"
+      "{% set n.l = n.l + [1[s]] %}{% endfor %}{{ n.l[0].x }}",
+      "{% set s = '\\x01' * 8000000 %}{{ [s] }}",
   };
   for (const std::string& jinja : templates) {
     INFO(jinja.substr(0, 100));
-    const auto begin = std::chrono::steady_clock::now();
+    test::heap_largest = 0;
     CHECK(!error_of([&] { ChatTemplate(jinja).render(kHello); }).empty());
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+    CHECK(test::heap_largest < 33 << 20);
   }
   // Deep, but not too deep.
   CHECK(ChatTemplate("{{ " + twice("(", 400) + "1" + twice(")", 400) + " }}").render(kHello) ==

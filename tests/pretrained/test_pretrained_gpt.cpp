@@ -107,6 +107,42 @@ TEST_CASE("pretrained: vocab.json and merges.txt do, also without tokens for som
                           "b")) == "ab");  // as in transformers
 }
 
+TEST_CASE("pretrained: of several chat templates the default is taken, the others have names") {
+  Folder f;
+  json templates = {{{"name", "rag"}, {"template", "a"}}, {{"name", "default"}, {"template", "b"}}};
+  f.put("tokenizer_config.json", json{{"chat_template", templates}}.dump());
+  const pretrained::ChatTexts chat = pretrained::open_gpt(f.path()).chat;
+  CHECK(chat.jinja == "b");
+  CHECK(chat.others == std::vector<std::string>{"rag"});
+}
+
+TEST_CASE("pretrained: add_bos_token counts beside vocab.json, as in transformers") {
+  Folder f;
+  const json settings = {{"add_bos_token", true}, {"bos_token", kTurnEnd}};
+  f.put("tokenizer_config.json", settings.dump());
+  CHECK(pretrained::open_gpt(f.path()).tokenizer.encode_prompt("a") == Ids{64});
+  std::filesystem::remove(f.dir / "tokenizer.json");
+  CHECK(pretrained::open_gpt(f.path()).tokenizer.encode_prompt("a") == Ids{257, 64});
+  CHECK(pretrained::open_gpt(f.path()).tokenizer.encode("a") == Ids{64});
+  f.put("tokenizer_config.json", R"({"add_eos_token": true})");
+  CHECK(contains(opening(f), "tokenizer_config.json: add_eos_token is true"));
+}
+
+TEST_CASE("pretrained: settings of generation_config.json that tern leaves to its user are named") {
+  using Texts = std::vector<std::string>;
+  CHECK(pretrained::generation_settings(
+            R"({"do_sample": true, "temperature": 0.6, "top_k": 0, "top_p": 1.0,
+                "repetition_penalty": 1.1, "suppress_tokens": [1, 2], "bad_words_ids": null,
+                "begin_suppress_tokens": [], "eos_token_id": 2, "use_cache": true})") ==
+        Texts{"repetition_penalty 1.1", "suppress_tokens [1,2]", "temperature 0.6"});
+  CHECK(pretrained::generation_settings(R"({"temperature": 0.6, "num_beams": 1, "new_one": 3})") ==
+        Texts{"new_one 3"});
+  CHECK_THROWS_AS(pretrained::generation_settings("[]"), Error);
+  Folder f;
+  f.put("generation_config.json", R"({"no_repeat_ngram_size": 3})");
+  CHECK(pretrained::open_gpt(f.path()).generation == Texts{"no_repeat_ngram_size 3"});
+}
+
 TEST_CASE("pretrained: errors name the file") {
   Folder f;
   f.put("generation_config.json", R"({"eos_token_id": 999})");

@@ -118,7 +118,7 @@ std::vector<std::string> source_files() {
       if (is_source(file)) files.push_back(file);
     }
   }
-  files.push_back("tern.h");
+  files.insert(files.end(), {"tern.h", "version.h"});
   std::sort(files.begin(), files.end());
   return files;
 }

@@ -23,7 +23,7 @@ using Lines = std::vector<std::string>;
 /// The documents, as paths from the root.
 std::vector<std::string> documents() {
   std::vector<std::string> files;
-  for (const char* folder : {"", "docs"})
+  for (const char* folder : {"", "docs", "packaging"})
     for (const auto& entry : fs::directory_iterator(source_root() / folder))
       if (entry.path().extension() == ".md")
         files.push_back(fs::relative(entry.path(), source_root()).generic_string());

@@ -35,7 +35,10 @@ void creation() {
   fmt::print("{}\n", x);
   expect(pad_sequence({ones({3}), ones({2})}), tensor({{1., 1., 1.}, {1., 1., 0.}}));
   check(sum(y).item() == 0 && x.to_vector<double>().size() == 6, "item, to_vector");
-  check(x.contiguous().data<float>()[0] == x[0][0].item<float>(), "data");
+  check(x.span<float>()[0] == x.data<float>()[0], "span, data");
+  x.mutable_span<float>()[0] = 3;
+  x.increment_version();
+  check(Tensor::wrap(values.data(), {3})[2].item() == 3, "wrap");
   datasets::save_npy("x.npy", x);
   expect(datasets::load_npy("x.npy"), x);
 }

@@ -10,10 +10,12 @@
 
 #include "tern/apps/common/command_line/help.h"
 #include "tern/apps/common/command_line/proposals.h"
+#include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/process/app.h"
 #include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/common/training/folder.h"
 #include "tern/apps/common/training/run_record.h"
+#include "tern/core/base/bf16_way.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/matmul_backend.h"
@@ -113,11 +115,18 @@ std::string missing_name(const Setting& s) {
   return s.is_positional() ? text.substr(0, text.find('.')) : s.names()[0];
 }
 
-// --version: a second line names compiler, vector instructions and BLAS, for bug reports.
-std::string version_text(const Program& program) {
+// --version: what a bug report needs.
+std::string version_text() {
   const BuildInfo b = build_details();
-  return fmt::format("{} (tern) {}\n{}, {}, {}{}\n", program.name, tern_version(), b.compiler,
-                     b.vector, b.blas, b.blas_kernels.empty() ? "" : ", kernels " + b.blas_kernels);
+  return fmt::format(
+      "tern {}\n"
+      "compiler: {}\n"
+      "processor: {}, {} thread{}\n"
+      "vector code: {}; bf16 products by {}; the processor has {}\n"
+      "BLAS: {}, kernels {}\n"
+      "licence: MIT, without warranty\n",
+      tern_version(), b.compiler, b.cpu.empty() ? "unknown" : b.cpu, b.threads,
+      b.threads == 1 ? "" : "s", b.vector, bf16_products(), b.highest, b.blas, b.blas_kernels);
 }
 
 // Sets the settings' values. Error if a word or a value is wrong, or a required flag is missing.
@@ -188,14 +197,9 @@ void use_threads(Settings& list) {
   if (threads > 0) set_num_threads(threads);
 }
 
-// The command line, quoted for a shell. The script ./run passes "./run lm", two words, as argv[0].
+// The command line, quoted for a shell.
 std::string text_of(const Program& program, int argc, const char* const* argv) {
-  const std::string called = argv[0];
-  if (!called.ends_with("/run " + program.name)) return command_line(argc, argv);
-  const std::string script = called.substr(0, called.size() - program.name.size() - 1);
-  std::vector<const char*> words = {script.c_str(), program.name.c_str()};
-  words.insert(words.end(), argv + 1, argv + argc);
-  return command_line(static_cast<int>(words.size()), words.data());
+  return as_started(program.name) + (argc > 1 ? " " + command_line(argc - 1, argv + 1) : "");
 }
 
 }  // namespace
@@ -236,7 +240,7 @@ const Command* parse(const Program& program, int argc, char** argv) {
     return nullptr;
   }
   if (reader.find(*rows.version)) {
-    print(version_text(program));
+    print(version_text());
     return nullptr;
   }
   assign(program, command, rows.list, reader);
@@ -252,6 +256,7 @@ const Command* parse(const Program& program, int argc, char** argv) {
 
 int run_program(const std::string& name, const std::function<Program()>& make, int argc,
                 char** argv) {
+  set_started(argv[0], name);
   const auto run = [&] {
     const Program program = make();
     const Command* command = parse(program, argc, argv);
@@ -266,7 +271,7 @@ int run_program(const std::string& name, const std::function<Program()>& make, i
     const MatmulBackendScope backend(matmul_backend(word("matmul", "tiles")));
     return command->run();
   };
-  return run_app(name.c_str(), run, is_silent_rank(argc, argv));
+  return run_app(title_of(name).c_str(), run, is_silent_rank(argc, argv));
 }
 
 std::string value_of(const std::string& flag, int argc, char** argv, const std::string& otherwise) {

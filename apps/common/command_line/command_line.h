@@ -30,6 +30,8 @@ class Given {
 
 GivenKeys given_keys(const Settings& settings, const Given& given);
 
+struct Program;
+
 /// One command of a program: `lm generate`.
 struct Command {
   std::string name = {};   ///< empty if the program has only one command
@@ -39,11 +41,15 @@ struct Command {
   std::function<void(const Given&)> check = {};
   /// The exit code.
   std::function<int()> run = {};
-  std::string examples = {};  ///< lines, each an example command
-  std::string more = {};      ///< last lines of its --help
+  /// Lines, each an example command without the program's name: "generate --model runs/book".
+  std::string examples = {};
+  std::string more = {};  ///< last lines of its --help
   /// The flag that a word without a flag was likely meant for: "--text", or kBareInput for commands
   /// that read standard input. Used only in the error for such a word.
   std::string bare = {};
+  /// A command that is a program of its own, as `tern lm`: gives what a function says of that
+  /// program. Such a command has no settings.
+  std::function<std::string(const std::function<std::string(const Program&)>&)> part = {};
 };
 inline constexpr const char* kBareInput = "-";
 
@@ -62,6 +68,14 @@ const Command* parse(const Program& program, int argc, char** argv);
 /// A whole program: parses, runs, and gives the exit code (see run_app).
 int run_program(const std::string& name, const std::function<Program()>& program, int argc,
                 char** argv);
+/// The same for a program that keeps the values of its flags in a struct.
+template <class Flags>
+int run_program(const std::string& name, Program (*program)(Flags&, int, char**), int argc,
+                char** argv) {
+  Flags flags;
+  return run_program(
+      name, [&] { return program(flags, argc, argv); }, argc, argv);
+}
 
 /// The value of a flag on a command line that is not parsed yet, or `otherwise` if it is absent.
 /// For flags that choose the defaults of other flags.

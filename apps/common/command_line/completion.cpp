@@ -61,9 +61,8 @@ std::string bash_cases(const Settings& list, const std::string& command, bool ma
   return cases;
 }
 
-constexpr const char* kBash = R"(# bash completion for {name}, generated from its flags.
-_tern_{name}() {{
-  local cur=${{COMP_WORDS[COMP_CWORD]}} flag=${{COMP_WORDS[COMP_CWORD-1]}} command= words= i
+constexpr const char* kBash = R"(_tern_{name}() {{
+{parts}  local cur=${{COMP_WORDS[COMP_CWORD]}} flag=${{COMP_WORDS[COMP_CWORD-1]}} command= words= i
   COMPREPLY=()
   # --flag=value comes as three words.
   if [[ $cur == = ]]; then
@@ -89,8 +88,45 @@ _tern_{name}() {{
 {flags}  esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 }}
-complete -F _tern_{name} {name}
 )";
+
+// For commands that are programs of their own: their functions see a line without its first word.
+constexpr const char* kBashParts =
+    R"(  if ((COMP_CWORD > 1)) && [[ ${{COMP_WORDS[1]}} == @({}) ]]; then
+    local -a line=("${{COMP_WORDS[@]:1}}")
+    local -a COMP_WORDS=("${{line[@]}}")
+    local COMP_CWORD=$((COMP_CWORD - 1))
+    "_tern_${{line[0]//-/_}}"
+    return
+  fi
+)";
+
+// The functions of a program and of its commands that are programs.
+std::string bash_functions(const Program& p) {
+  std::string values, many, flags, functions;
+  std::vector<std::string> names, parts;
+  const auto add = [&](const Command& c, const std::string& words, const char* pattern) {
+    const CommandRows rows(c);
+    values += bash_cases(rows.list, c.name, false);
+    many += bash_cases(rows.list, c.name, true);
+    flags +=
+        fmt::format("    {}) words='{}{}' ;;\n", pattern, words, joined(flag_names(rows.list)));
+  };
+  for (const Command& c : commands_of(p)) {
+    names.push_back(c.name);
+    add(c, "", c.name.c_str());
+    if (!c.part) continue;
+    parts.push_back(c.name);
+    functions += c.part(bash_functions);
+  }
+  add(program_command(p), names.empty() ? "" : joined(names) + " ", "*");
+  return functions +
+         fmt::format(
+             kBash, fmt::arg("name", p.name),
+             fmt::arg("parts", parts.empty() ? "" : fmt::format(kBashParts, joined(parts, "|"))),
+             fmt::arg("commands", names.empty() ? "''" : joined(names, " | ")),
+             fmt::arg("values", values), fmt::arg("many", many), fmt::arg("flags", flags));
+}
 
 // ---- zsh --------------------------------------------------------------------------------------
 
@@ -137,45 +173,41 @@ std::string zsh_arguments(const Settings& list, const std::string& indent) {
   return out;
 }
 
-}  // namespace
+std::string zsh_name(const Program& p) { return "_tern_" + p.name; }
 
-std::string bash_completion(const Program& p) {
-  std::string values, many, flags;
-  std::vector<std::string> names;
-  const auto add = [&](const Command& c, const std::string& words, const char* pattern) {
-    const CommandRows rows(c);
-    values += bash_cases(rows.list, c.name, false);
-    many += bash_cases(rows.list, c.name, true);
-    flags +=
-        fmt::format("    {}) words='{}{}' ;;\n", pattern, words, joined(flag_names(rows.list)));
-  };
-  for (const Command& c : commands_of(p)) {
-    names.push_back(c.name);
-    add(c, "", c.name.c_str());
-  }
-  add(program_command(p), names.empty() ? "" : joined(names) + " ", "*");
-  return fmt::format(kBash, fmt::arg("name", p.name),
-                     fmt::arg("commands", names.empty() ? "''" : joined(names, " | ")),
-                     fmt::arg("values", values), fmt::arg("many", many), fmt::arg("flags", flags));
-}
-
-std::string zsh_completion(const Program& p) {
-  std::string out =
-      fmt::format("#compdef {0}\n# zsh completion for {0}, generated from its flags.\n", p.name);
+// The body of a completion function.
+std::string zsh_body(const Program& p) {
   const std::string own = zsh_arguments(CommandRows(program_command(p)).list, "");
   const std::vector<Command> commands = commands_of(p);
-  if (commands.empty()) return out + own + "\n";
-  out += "local curcontext=$curcontext state line ret=1\n_arguments -C" +
-         own.substr(std::string("_arguments").size()) + " \\\n  '1:command:((";
+  if (commands.empty()) return own + "\n";
+  std::string out = "local curcontext=$curcontext state line ret=1\n_arguments -C" +
+                    own.substr(std::string("_arguments").size()) + " \\\n  '1:command:((";
   for (const Command& c : commands)
     out += fmt::format("{}{}\\:\"{}\"", &c == &commands[0] ? "" : " ", c.name,
                        zsh_quoted(zsh_quoted(c.about)));
   out += "))' \\\n  '*::argument:->argument' && ret=0\n";
   out += "[[ $state == argument ]] && case $words[1] in\n";
   for (const Command& c : commands)
-    out += fmt::format("  {})\n{} && ret=0\n    ;;\n", c.name,
-                       zsh_arguments(CommandRows(c).list, "    "));
+    out += fmt::format(
+        "  {})\n{} && ret=0\n    ;;\n", c.name,
+        c.part ? "    " + c.part(zsh_name) : zsh_arguments(CommandRows(c).list, "    "));
   return out + "esac\nreturn ret\n";
+}
+
+}  // namespace
+
+std::string bash_completion(const Program& p) {
+  return fmt::format(
+      "# bash completion for {0}, generated from its flags.\n{1}complete -F _tern_{0} {0}\n",
+      p.name, bash_functions(p));
+}
+
+std::string zsh_completion(const Program& p) {
+  std::string out =
+      fmt::format("#compdef {0}\n# zsh completion for {0}, generated from its flags.\n", p.name);
+  for (const Command& c : commands_of(p))
+    if (c.part) out += fmt::format("{}() {{\n{}}}\n", c.part(zsh_name), c.part(zsh_body));
+  return out + zsh_body(p);
 }
 
 }  // namespace tern::apps

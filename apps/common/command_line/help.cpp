@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/process/standard_streams.h"
 #include "tern/train/progress.h"
 
@@ -119,11 +120,14 @@ std::string flags_text(const Settings& list, int64_t columns) {
 
 // The examples of a command; for a program with many commands the first example of each.
 std::vector<std::string> examples_of(const Program& program, const Command* command) {
-  if (command) return lines_of(command->examples);
-  std::vector<std::string> first;
-  for (const Command& c : program.commands)
-    if (!c.examples.empty()) first.push_back(lines_of(c.examples)[0]);
-  return first;
+  std::vector<std::string> lines;
+  if (command)
+    lines = lines_of(command->examples);
+  else
+    for (const Command& c : program.commands)
+      if (!c.examples.empty()) lines.push_back(lines_of(c.examples)[0]);
+  for (std::string& line : lines) line = title_of(program.name) + " " + line;
+  return lines;
 }
 
 // ---- the manual page, section 1 ---------------------------------------------------------------
@@ -173,23 +177,27 @@ std::string flag_entry(const Setting& s) {
 }
 
 // The flags and examples of a command.
-std::string entries(const Command& command) {
+std::string entries(const Program& program, const Command& command) {
   std::string out;
   const CommandRows rows(command);
   for (const auto& [name, group] : flag_groups(rows.list)) {
     out += fmt::format(".PP\n{}\n", italic(name));
     for (const Setting* s : group) out += flag_entry(*s);
   }
-  if (!command.examples.empty()) out += roff_paragraphs("Examples:\n" + command.examples);
+  if (!command.examples.empty()) out += roff_paragraphs("Examples:");
+  for (const std::string& line : examples_of(program, &command)) out += roff_paragraphs(line);
   return out + roff_paragraphs(command.more);
 }
 
 std::string synopsis(const Program& p) {
   std::string out;
   for (const Command& c : p.commands) {
-    out += fmt::format("{}{}", out.empty() ? "" : ".br\n", bold(p.name));
+    out += fmt::format("{}{}", out.empty() ? "" : ".br\n", bold(title_of(p.name)));
     if (!c.name.empty()) out += " " + bold(c.name);
-    for (const std::string& word : usage_words(CommandRows(c).list)) out += " " + roff(word);
+    if (c.part)
+      out += " ...";
+    else
+      for (const std::string& word : usage_words(CommandRows(c).list)) out += " " + roff(word);
     out += "\n";
   }
   return out;
@@ -225,6 +233,9 @@ If it is empty or dumb, progress is a line now and then instead of a bar.
 .TP
 \fBOMP_NUM_THREADS\fR
 Threads to use where \fB\-\-threads\fR does not say.
+.TP
+\fBTERN_MAX_LEVEL\fR
+The highest vector instructions to use: baseline, avx2, avx512, avx512_bf16 or amx.
 )";
 
 }  // namespace
@@ -242,7 +253,7 @@ std::string positional_text(const Setting& s) {
 
 std::string usage_text(const Program& program, const Command* command) {
   const std::string called =
-      program.name + (command && !command->name.empty() ? " " + command->name : "");
+      title_of(program.name) + (command && !command->name.empty() ? " " + command->name : "");
   return fmt::format(
       "{} {}", called,
       command ? fmt::format("{}", fmt::join(usage_words(CommandRows(*command).list), " "))
@@ -258,8 +269,12 @@ std::string help_text(const Program& program, const Command* command, int64_t co
   std::string out = wrapped("Usage: " + usage_text(program, command), columns, 7) +
                     paragraphs(several && command ? command->about : program.about, columns);
   if (!command) {
-    out += "\nCommands:\n";
-    for (const Command& c : program.commands) out += row("  " + c.name, c.about, 14, columns);
+    const std::string more =
+        fmt::format("`{} COMMAND --help` lists the flags of a command.", title_of(program.name));
+    out += paragraphs(more, columns) + "\nCommands:\n";
+    size_t column = 14;
+    for (const Command& c : program.commands) column = std::max(column, c.name.size() + 4);
+    for (const Command& c : program.commands) out += row("  " + c.name, c.about, column, columns);
   }
   out += flags_text(rows.list, columns);
   const std::vector<std::string> examples = examples_of(program, command);
@@ -282,26 +297,33 @@ std::string help_pages(const Program& p) {
   const auto section = [&](const std::string& heading, const Command* command) {
     return fmt::format("{}\n\n```text\n{}```\n\n", heading, help_text(p, command, kColumns));
   };
-  std::string out = section("## " + p.name, nullptr);
+  const std::string title = title_of(p.name);
+  std::string out = section("## " + title, nullptr);
   for (const Command& c : p.commands)
-    if (!c.name.empty()) out += section("### " + p.name + " " + c.name, &c);
+    if (!c.name.empty() && !c.part) out += section("### " + title + " " + c.name, &c);
   return out;
 }
 
 std::string man_page(const Program& p, const std::string& version) {
+  const std::string title = title_of(p.name);
+  std::string name = title, others;  // of this page, and of those of the commands: "tern-lm"
+  std::replace(name.begin(), name.end(), ' ', '-');
   std::string out =
-      fmt::format(".TH {} 1 \"\" \"tern {}\" \"User Commands\"\n.nh\n.ad l\n", upper(p.name),
+      fmt::format(".TH {} 1 \"\" \"tern {}\" \"User Commands\"\n.nh\n.ad l\n", upper(name),
                   version);  // .nh: no hyphenation, which would break flags
-  out += fmt::format(".SH NAME\n{} \\- {}\n", p.name, roff(summary(p.about)));
+  out += fmt::format(".SH NAME\n{} \\- {}\n", roff(name), roff(summary(p.about)));
   out += ".SH SYNOPSIS\n" + synopsis(p);
   out += ".SH DESCRIPTION\n" + roff_paragraphs(p.about + "\n" + p.more);
   const bool several = !p.commands[0].name.empty();
-  out += ".SH OPTIONS\n" + entries(several ? Command{} : p.commands[0]);
+  out += ".SH OPTIONS\n" + entries(p, several ? Command{} : p.commands[0]);
   if (several) out += ".SH COMMANDS\n";
-  for (const Command& c : p.commands)
+  for (const Command& c : p.commands) {
     if (several)
-      out += fmt::format(".SS {} {}\n{}{}", p.name, c.name, roff_paragraphs(c.about), entries(c));
-  return out + kEnd;
+      out += fmt::format(".SS {} {}\n{}{}", title, c.name, roff_paragraphs(c.about), entries(p, c));
+    if (c.part)
+      others += fmt::format("{}{}(1)", others.empty() ? "" : ", ", bold(name + "-" + c.name));
+  }
+  return out + kEnd + (others.empty() ? "" : ".SH SEE ALSO\n" + others + "\n");
 }
 
 }  // namespace tern::apps

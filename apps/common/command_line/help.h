@@ -42,6 +42,7 @@ std::string man_page(const Program& program, const std::string& version);
 std::string help_pages(const Program& program);
 
 /// Completion scripts: one that bash 4 or newer sources, and one for zsh's $fpath, named _NAME.
+/// Each completes the words of commands that are programs of their own, too.
 std::string bash_completion(const Program& program);
 std::string zsh_completion(const Program& program);
 

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tern/apps/common/command_line/help.h"
+#include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/training/run_record.h"
 
 namespace tern::apps {
@@ -104,6 +105,8 @@ constexpr Synonym kCommands[] = {
     {"mask unmask fill-mask", "fill"},
     {"compare comparison diff", "report"},
     {"interactive", "complete run"},
+    {"chat generate complete embed fill gpt llama", "lm"},
+    {"classify cifar pictures images vision", "train-cifar"},
 };
 
 /// Synonyms of the values of flags.
@@ -136,7 +139,7 @@ std::string as_word(const std::string& word) {
 }
 
 std::string called(const Program& program, const Command& command) {
-  return program.name + (command.name.empty() ? "" : " " + command.name);
+  return as_started(program.name) + (command.name.empty() ? "" : " " + command.name);
 }
 
 const Setting* row_of(const Settings& list, const std::string& flag) {
@@ -245,7 +248,7 @@ std::string meaning(const Program& program, const Command& command, const Settin
   std::error_code error;
   const bool folder = std::filesystem::is_directory(word, error);
   if (word == "train" && command.name.empty() && !folder)
-    return fmt::format("; {} trains without it: leave it out", program.name);
+    return fmt::format("; {} trains without it: leave it out", title_of(program.name));
   if (const std::string flag = "--" + without_long_dash(name); row_of(list, flag))
     return fmt::format("; it begins with a long dash, did you mean {}?", flag);
   if (unknown.after && unknown.after->type == "TEXT")

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -15,6 +14,7 @@
 
 #include "tern/apps/common/command_line/proposals.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/parse_number.h"
 #include "tern/core/io/json_text.h"
 
 namespace tern::apps {
@@ -100,7 +100,7 @@ std::string number_meant(const Setting& s, const std::string& word) {
   if (plain.ends_with('k') || plain.ends_with('K')) plain.back() = 'e', plain += '3';
   if (plain.ends_with('m') || plain.ends_with('M')) plain.back() = 'e', plain += '6';
   double v = 0;
-  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), v);
+  const auto [end, error] = detail::parse_number(plain.data(), plain.data() + plain.size(), v);
   const bool whole = std::is_integral_v<T>;
   const bool may_be = error == std::errc() && end == plain.data() + plain.size() &&
                       is_in(s.bounds, v) && (!whole || v == std::floor(v));
@@ -110,7 +110,7 @@ std::string number_meant(const Setting& s, const std::string& word) {
 template <class T>
 T read_number(const Setting& s, const std::string& name, const std::string& word) {
   double v = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), v);
+  const auto [end, error] = detail::parse_number(word.data(), word.data() + word.size(), v);
   const bool whole = std::is_integral_v<T>;
   check(error == std::errc() && end == word.data() + word.size() && is_in(s.bounds, v) &&
             (!whole || v == std::floor(v)),

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/training/run_record.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/terminal_text.h"
@@ -66,12 +67,12 @@ void check_program(const std::string& program, const std::string& flag, const st
   const std::string made_by = program_of({folder.empty() ? "." : folder});
   if (made_by.empty() || made_by == program) return;
   // A program such as train_cifar has no command "train".
-  const std::string train = made_by.starts_with("train") ? made_by : made_by + " train";
+  const std::string words = as_started(made_by) + (made_by.starts_with("train") ? "" : " train");
   const std::string remedy =
-      flag == "--resume" ? fmt::format("{} --resume {} continues it", train, shell_word(path))
-                         : fmt::format("{} --help says how to use it", made_by);
-  fail_io(fmt::format("{} {}: this is a run of {}, not of {}; {}", flag, path, made_by, program,
-                      remedy));
+      flag == "--resume" ? fmt::format("{} --resume {} continues it", words, shell_word(path))
+                         : fmt::format("{} --help says how to use it", as_started(made_by));
+  fail_io(fmt::format("{} {}: this is a run of {}, not of {}; {}", flag, path, title_of(made_by),
+                      title_of(program), remedy));
 }
 
 void check_first_epoch_over(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <bit>
 #include <filesystem>
 
+#include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/process/app.h"
 #include "tern/apps/common/process/machine.h"
 #include "tern/apps/common/process/standard_streams.h"
@@ -49,21 +50,15 @@ Facts facts_of(TrainingProgram& program, const Facts& more, const dist::World& w
   return facts;
 }
 
-// The command with the script ./run in front, if that has called the program.
-std::string as_called(const TrainFlags& flags, const std::string& command) {
-  const std::string first = flags.command_line.substr(0, flags.command_line.find(' '));
-  return first.ends_with("/run") ? first + " " + command : command;
-}
-
 // The folder's path, quoted for a shell.
 std::string as_words(const training::RunFolder& folder) {
   const char* const path = folder.path.c_str();
   return command_line(1, &path);
 }
 
-std::string resume_command(const TrainingProgram& program, const TrainFlags& flags,
-                           const training::RunFolder& folder) {
-  return as_called(flags, program.command() + " --resume " + as_words(folder));
+std::string resume_command(const TrainingProgram& program, const training::RunFolder& folder) {
+  const std::string command = program.command().empty() ? "" : " " + program.command();
+  return as_started(program.name()) + command + " --resume " + as_words(folder);
 }
 
 training::Parallel parallel_options(TrainingProgram& program, const TrainFlags& flags) {
@@ -83,7 +78,7 @@ training::LoopOptions loop_options(TrainingProgram& program, const LockedFolder&
                                    .lock = folder.lock,
                                    .tensorboard = flags.tensorboard,
                                    .output = log_stream(),
-                                   .how_to_resume = resume_command(program, flags, folder)};
+                                   .how_to_resume = resume_command(program, folder)};
   options.parallel = parallel_options(program, flags);
   return options;
 }
@@ -103,10 +98,9 @@ int run(TrainingProgram& program, training::Loop& loop, const TrainFlags& flags,
   const bool first = flags.world->first();
   flags.world->together([&] {
     if (first)
-      program.record =
-          record_start(loop, program.name(), flags.command_line, settings_to_json(rows_of(program)),
-                       flags.world->size(), flags_of(rows_of(program)),
-                       resume_command(program, flags, loop.folder()));
+      program.record = record_start(
+          loop, program.name(), flags.command_line, settings_to_json(rows_of(program)),
+          flags.world->size(), flags_of(rows_of(program)), resume_command(program, loop.folder()));
     program.facts = facts_of(program, more, *flags.world);
   });
   for (const auto& [heading, text] : program.facts)
@@ -119,11 +113,10 @@ int run(TrainingProgram& program, training::Loop& loop, const TrainFlags& flags,
     loop.on_first("the report", [&] { finished = program.finish(); });
     if (finished) {
       const auto [purpose, command] = program.next(as_words(loop.folder()));
-      training::say(fmt::format("to {}: {}", purpose, as_called(flags, command)), loop.output());
+      training::say(fmt::format("to {}: {}", purpose, command), loop.output());
       return 0;
     }
-    training::say("stopped; to resume: " + resume_command(program, flags, loop.folder()),
-                  loop.output());
+    training::say("stopped; to resume: " + resume_command(program, loop.folder()), loop.output());
     return training::kExitInterrupted;
   } catch (const training::Diverged& e) {
     throw training::Diverged(std::string(e.what()) +

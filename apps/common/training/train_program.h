@@ -43,8 +43,8 @@ class TrainingProgram {
   virtual ~TrainingProgram() = default;
 
   virtual std::string name() const = 0;  ///< "ntm"
-  /// The words that start a training on a command line.
-  virtual std::string command() const { return name() + " train"; }
+  /// The command that starts a training; empty if the program needs none.
+  virtual std::string command() const { return "train"; }
   /// Lists the whole configuration, which the run's folder stores. options() is the part that all
   /// programs share.
   virtual void settings(Settings& settings) = 0;

@@ -27,6 +27,24 @@ void run(const Product<float>& p, const PanelDone* done) {
 
 }  // namespace
 
+const TileSet& bf16_tiles() {
+#if defined(__x86_64__)
+  switch (bf16_way()) {
+    case Bf16Way::portable:
+      break;
+    case Bf16Way::avx2:
+      return tiles_avx2();
+    case Bf16Way::avx512:
+      return tiles_avx512();
+    case Bf16Way::avx512_bf16:
+      return tiles_avx512_bf16();
+    case Bf16Way::amx:
+      return tiles_amx();
+  }
+#endif
+  return tiles_portable();
+}
+
 void multiply_bf16(const Product<float>& p) { run(scaled(p), nullptr); }
 
 void multiply_bf16_together(const Product<float>& p, const PanelDone& done) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tern/core/kernels/products/matrix.h"
+#include "tern/core/kernels/products/tile_set.h"
 
 namespace tern::kernels {
 
@@ -12,5 +13,8 @@ void multiply_bf16(const Product<float>& p);
 /// Computes a product on all threads, which share packed operands. Calls `done` on each panel when
 /// it is complete.
 void multiply_bf16_together(const Product<float>& p, const PanelDone& done);
+
+/// The tiles of the way in use. They round what they pack.
+const TileSet& bf16_tiles();
 
 }  // namespace tern::kernels

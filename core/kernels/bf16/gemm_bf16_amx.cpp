@@ -129,6 +129,7 @@ const Bf16Packing& packing_amx() {
   static constexpr Bf16Packing kPacking = PackedKind<AmxPairs>::packing();
   return kPacking;
 }
+const TileSet& tiles_amx() { return tile_set<AmxPairs>(); }
 
 }  // namespace tern::kernels
 

@@ -118,6 +118,7 @@ const Bf16Packing& packing_avx512_bf16() {
   static constexpr Bf16Packing kPacking = PackedKind<DotPairs>::packing();
   return kPacking;
 }
+const TileSet& tiles_avx512_bf16() { return tile_set<DotPairs>(); }
 
 }  // namespace tern::kernels
 

@@ -2,6 +2,7 @@
 // are rounded f32. In a group of 32 places of k, the even ones come first, then the odd ones. (In
 // the other ways padding zeros turn a sum of -0 into +0. To match that, short groups add 0.)
 #include <cmath>
+#include <cstring>
 
 #include "tern/core/base/simd.h"
 #include "tern/core/kernels/bf16/bf16_elements.h"
@@ -30,6 +31,7 @@ struct Rounded {
   static constexpr int64_t kBlockTiles = 168 / kMaxRows, kGroup = kBf16Group, kFewRows = 256;
   static constexpr bool kReadsB = false, kTakesBf16 = true;
   static constexpr WordOrder kWords = WordOrder::none;
+  static constexpr int64_t kPadding = 1, kSlack = 0;
 
   static int64_t room_a(int64_t tiles, int64_t depth) { return tiles * kRows * depth; }
   static int64_t room_b(int64_t depth) { return kColumns * depth; }
@@ -68,6 +70,21 @@ struct Rounded {
     }
   }
 
+  /// y[j] = as_factor(x[j]) for j < 4, by vectors: compilers leave such short loops as they are.
+  [[gnu::always_inline]] static inline void round_four(const float* x, float* y) {
+    using Four = uint32_t __attribute__((vector_size(16)));
+    Four bits;
+    std::memcpy(&bits, x, sizeof bits);
+    const Four size = bits & 0x7fffffffu, upper = bits & 0xffff0000u;
+    const Four nearest = (bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u;
+    const Four number = size > 0x7f800000u ? upper | 0x00400000u : nearest;
+    bits = size < 0x00800000u ? bits & 0x80000000u : number;
+    std::memcpy(y, &bits, sizeof bits);
+  }
+  [[gnu::always_inline]] static inline void round_four(const Bf16* x, float* y) {
+    for (int j = 0; j < 4; ++j) y[j] = as_factor(x[j]);
+  }
+
   template <int64_t kMost, class From>
   [[gnu::always_inline]] static inline void keep(const From* from, int64_t stride, int64_t width,
                                                  int64_t count, float* to, int64_t to_stride) {
@@ -75,7 +92,10 @@ struct Rounded {
     for (int64_t i = 0; i < count; ++i) {
       const From* x = from + i * stride;
       float* y = to + (i % 2 == 0 ? i / 2 : even + i / 2) * to_stride;
-      if (width == kMost) {
+      if (kMost < 8 && width >= 4) {  // two vectors that may overlap
+        round_four(x, y);
+        round_four(x + width - 4, y + width - 4);
+      } else if (width == kMost) {
         for (int64_t j = 0; j < kMost; ++j) y[j] = as_factor(x[j]);
       } else {
         for (int64_t j = 0; j < width; ++j) y[j] = as_factor(x[j]);
@@ -242,6 +262,7 @@ const Bf16Packing& packing_portable() {
   static constexpr Bf16Packing kPacking = PackedKind<Plain>::packing();
   return kPacking;
 }
+const TileSet& tiles_portable() { return tile_set<Plain>(); }
 #if defined(__x86_64__)
 void run_avx2(const Product<float>& p, const PanelDone* done) {
   multiply_blocks<Fused256>(p, done);
@@ -253,10 +274,12 @@ const Bf16Packing& packing_avx2() {
   static constexpr Bf16Packing kPacking = PackedKind<Fused256>::packing();
   return kPacking;
 }
+const TileSet& tiles_avx2() { return tile_set<Fused256>(); }
 const Bf16Packing& packing_avx512() {
   static constexpr Bf16Packing kPacking = PackedKind<Fused512>::packing();
   return kPacking;
 }
+const TileSet& tiles_avx512() { return tile_set<Fused512>(); }
 #endif
 
 }  // namespace tern::kernels

@@ -39,7 +39,7 @@ void end_row(const float* sums, const float* bias, const float* residual, bool r
 
 }  // namespace
 
-const Bf16Packing& bf16_packing(Bf16Way way) {
+const Bf16Packing& bf16_packing([[maybe_unused]] Bf16Way way) {
 #if defined(__x86_64__)
   switch (way) {
     case Bf16Way::portable:

@@ -97,6 +97,7 @@ struct Pairs {
   static constexpr int64_t kRows = kMaxRows, kColumns = 2 * kLanes, kMaxDepth = kDepth;
   static constexpr int64_t kBlockTiles = 168 / kMaxRows, kGroup = kBf16Group, kFewRows = 256;
   static constexpr bool kReadsB = false, kTakesBf16 = true;
+  static constexpr int64_t kPadding = kBf16Group, kSlack = kLanes * kBf16Group;
   static constexpr WordOrder kWords = kInOrder ? WordOrder::neighbours : WordOrder::even_and_odd;
   static constexpr PairOrder kOrder = kInOrder ? in_order() : even_then_odd();
 

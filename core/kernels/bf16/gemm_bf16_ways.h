@@ -6,6 +6,7 @@
 #include "tern/core/kernels/bf16/gemm_bf16.h"
 #include "tern/core/kernels/bf16/gemm_bf16_packed.h"
 #include "tern/core/kernels/products/gemm_blocks.h"
+#include "tern/core/kernels/products/tile_set.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -107,6 +108,7 @@ struct PackedKind {
 /// As multiply_blocks. REQUIRES: beta is 0 or 1.
 void run_portable(const Product<float>& p, const PanelDone* done);
 const Bf16Packing& packing_portable();
+const TileSet& tiles_portable();
 #if defined(__x86_64__)
 /// While in scope, this thread's sums below the smallest normal number become zero, and operands
 /// below it are read as zero.
@@ -123,9 +125,13 @@ void run_avx512(const Product<float>& p, const PanelDone* done);
 void run_avx512_bf16(const Product<float>& p, const PanelDone* done);
 void run_amx(const Product<float>& p, const PanelDone* done);
 const Bf16Packing& packing_avx2();
+const TileSet& tiles_avx2();
 const Bf16Packing& packing_avx512();
+const TileSet& tiles_avx512();
 const Bf16Packing& packing_avx512_bf16();
+const TileSet& tiles_avx512_bf16();
 const Bf16Packing& packing_amx();
+const TileSet& tiles_amx();
 #endif
 
 }  // namespace tern::kernels

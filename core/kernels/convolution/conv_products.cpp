@@ -227,9 +227,9 @@ void weight_panel(const Conv& c, Factor x, const float* dy, const WeightCut& cut
   constexpr int64_t kUnit = 64;  // sums are cut at multiples of this
   if (cut.winograd) {
     const int64_t squares = winograd_squares(c);
-    return weight_panel_winograd(c, numbers(x), dy, cut.first_block(panel),
-                                 cut.first_block(panel + 1), squares * split / cut.splits,
-                                 squares * (split + 1) / cut.splits, to);
+    return weight_panel_winograd(c, x, dy, cut.first_block(panel), cut.first_block(panel + 1),
+                                 squares * split / cut.splits, squares * (split + 1) / cut.splits,
+                                 to);
   }
   const int64_t outputs = c.batch * c.out_plane(), units = ceil_div(outputs, kUnit);
   const int64_t first = units * split / cut.splits * kUnit;
@@ -251,14 +251,14 @@ void weight_panel(const Conv& c, Factor x, const float* dy, const WeightCut& cut
 }  // namespace
 
 void conv_products(const Conv& c, Factor x, const float* w, const float* bias, float* y) {
-  if (!x.bf16 && !in_bf16() && winograd_takes(c)) return conv_winograd(c, numbers(x), w, bias, y);
+  if (winograd_takes(c)) return conv_winograd(c, x, w, bias, y);
   Forward{
       c, x, w, bias, y, c.out_plane(), ColumnPlaces::planes(c.out_plane(), c.out * c.out_plane())}
       .run();
 }
 
 void conv_input_products(const Conv& c, const float* dy, const float* w, float* dx) {
-  if (!in_bf16() && winograd_takes(c)) return conv_input_winograd(c, dy, w, dx);
+  if (winograd_takes(c)) return conv_input_winograd(c, dy, w, dx);
   auto each_phase = [&](auto fn) {
     std::array<int64_t, 3> at;
     for (at[0] = 0; at[0] < phases_of(c, 0); ++at[0])
@@ -283,7 +283,7 @@ void conv_input_products(const Conv& c, const float* dy, const float* w, float* 
 }
 
 void conv_weight_products(const Conv& c, Factor x, const float* dy, float* dw) {
-  const WeightCut cut(c, !x.bf16 && !in_bf16() && winograd_takes(c));
+  const WeightCut cut(c, winograd_takes(c));
   const int64_t features = c.in_group() * c.taps(), size = c.out * features;
   Scratch<float> sums(cut.splits * size);
   parallel_blocks(cut.splits * c.groups * cut.panels, c.work(), [&](int64_t task) {

@@ -6,10 +6,14 @@
 #include "tern/core/kernels/convolution/conv_winograd.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "tern/core/base/ceil_div.h"
+#include "tern/core/base/precision.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/kernels/bf16/bf16_elements.h"
+#include "tern/core/kernels/bf16/gemm_bf16.h"
 #include "tern/core/kernels/convolution/conv_windows.h"
 #include "tern/core/kernels/products/gemm_tiles.h"
 #include "tern/core/kernels/scratch.h"
@@ -21,6 +25,18 @@ constexpr int64_t kSquares = 128;    // squares per task
 constexpr int64_t kElements = 16;    // elements of a square of inputs, and of transformed weights
 constexpr int64_t kTilesAtOnce = 4;  // row tiles per pass over the squares
 constexpr int64_t kLine = 16;        // numbers in a line of the caches
+
+bool in_bf16() { return matmul_precision() == MatmulPrecision::bf16; }
+
+const TileSet& tiles_in_use() { return in_bf16() ? bf16_tiles() : f32_tiles(); }
+
+/// Rounds x to bf16. Backward passes may find x already rounded (core/base/precision.h): it has to
+/// be the same number before its squares are transformed.
+void round_in_place(float* x, int64_t n) {
+  simd([=] {
+    for (int64_t i = 0; i < n; ++i) x[i] = as_factor(x[i]);
+  });
+}
 
 /// The weights of a convolution. The 3 x 3 weights of output i and input j begin at data + i * row
 /// + j * col. If `turned`, their order is reversed.
@@ -165,16 +181,17 @@ Conv squares_of(const Conv& c) {
 class Forward3x3 {
  public:
   /// y (batch, out, out_plane) by windows of x (batch, in, plane).
-  Forward3x3(const Conv& c, const float* x, const Weights& w, const float* bias, float* y)
+  Forward3x3(const Conv& c, Factor x, const Weights& w, const float* bias, float* y)
       : c_(c),
         squares_(squares_of(c)),
         w_(w),
         bias_(bias),
         y_(y),
-        tiles_(f32_tiles()),
+        tiles_(tiles_in_use()),
         row_tiles_(ceil_div(c.out, tiles_.rows)),
         depths_(ceil_div(c.in, tiles_.max_depth)),
-        packed_(kElements * c.out * c.in),
+        places_(tiles_.padded(c.in)),
+        packed_((kElements * c.out * places_ + tiles_.slack) * tiles_.bytes),
         windows_(squares_, Windows::Order::planes, x, 0) {}
 
   void run() {
@@ -193,12 +210,12 @@ class Forward3x3 {
  private:
   /// The size in numbers of a strip for one element of the squares. The extra line avoids strips
   /// that are a multiple of 4 KB apart, which would displace each other in the first cache.
-  int64_t element_size() const { return c_.in * tiles_.columns + kLine; }
-  int64_t row(int64_t tile) const { return c_.out * tile / row_tiles_; }
-  int64_t depth(int64_t d) const { return depths_ == 1 ? d * c_.in : c_.in * d / depths_; }
+  int64_t element_size() const { return places_ * tiles_.columns + 4 * kLine / tiles_.bytes; }
+  int64_t row(int64_t tile) const { return tiles_.first_row(c_.out, row_tiles_, tile); }
+  int64_t depth(int64_t d) const { return tiles_.first_depth(c_.in, depths_, d); }
   /// The packed weights of a tile's rows for one element, one block of k after the other.
-  float* packed(int64_t row, int64_t rows, int64_t element) const {
-    return packed_.data() + (row * kElements + element * rows) * c_.in;
+  std::byte* packed(int64_t row, int64_t rows, int64_t element) const {
+    return tiles_.at(packed_.data(), (row * kElements + element * rows) * places_);
   }
 
   void pack_weights() const {
@@ -225,9 +242,10 @@ class Forward3x3 {
       for (int64_t e = 0; e < kElements; ++e)
         for (int64_t d = 0; d < depths_; ++d) {
           const int64_t first = depth(d), count = depth(d + 1) - first;
-          Scratch<float> block(rows * count + tiles_.slack);
+          const int64_t size = rows * tiles_.padded(count) * tiles_.bytes;
+          Scratch<std::byte> block(size + tiles_.slack * tiles_.bytes);
           tiles_.pack_a(transformed.data() + e * step + first, in, true, rows, count, block.data());
-          std::copy_n(block.data(), rows * count, packed(row(tile), rows, e) + rows * first);
+          std::copy_n(block.data(), size, tiles_.at(packed(row(tile), rows, e), rows * first));
         }
     });
   }
@@ -236,7 +254,7 @@ class Forward3x3 {
   void compute(int64_t first, int64_t count, int64_t first_group, int64_t last_group) const {
     const int64_t columns = tiles_.columns, strips = ceil_div(count, columns);
     const int64_t size = element_size();
-    Scratch<float> v(strips * kElements * size);
+    Scratch<std::byte> v(strips * kElements * size * tiles_.bytes);
     transform(first, count, v.data());
     const int64_t sums_size = kTilesAtOnce * tiles_.rows * kSquares + kLine;
     Scratch<float> sums(kElements * sums_size);
@@ -245,11 +263,14 @@ class Forward3x3 {
       const int64_t begin = group * kTilesAtOnce, end = std::min(begin + kTilesAtOnce, row_tiles_);
       int64_t rows[kTilesAtOnce + 1];
       for (int64_t t = begin; t <= end; ++t) rows[t - begin] = row(t);
+      std::optional<TileScope> scope(tiles_);
       for (int64_t e = 0; e < kElements; ++e)
         for (int64_t s = 0; s < strips; ++s)
           for (int64_t t = 0; t < end - begin; ++t)
-            multiply(rows[t], rows[t + 1] - rows[t], e, v.data() + (s * kElements + e) * size,
+            multiply(rows[t], rows[t + 1] - rows[t], e,
+                     tiles_.at(v.data(), (s * kElements + e) * size),
                      sums.data() + e * sums_size + (rows[t] - rows[0]) * kSquares + s * columns);
+      scope.reset();
       for (int64_t o = row(begin); o < row(end); ++o) {
         simd([=, m = sums.data() + (o - row(begin)) * kSquares, bias = bias_ ? bias_[o] : 0.f,
               y = &outputs[0]] { transform_outputs(m, sums_size, bias, y, count); });
@@ -258,33 +279,54 @@ class Forward3x3 {
     }
   }
 
-  void multiply(int64_t row, int64_t rows, int64_t element, const float* strip, float* sums) const {
-    const float* a = packed(row, rows, element);
+  void multiply(int64_t row, int64_t rows, int64_t element, std::byte* strip, float* sums) const {
+    std::byte* a = packed(row, rows, element);
     for (int64_t d = 0; d < depths_; ++d) {
       const int64_t first = depth(d), count = depth(d + 1) - first;
-      tiles_.tile(rows, tiles_.columns, count, a + rows * first, strip + first * tiles_.columns,
-                  tiles_.columns, sums, kSquares, d > 0);
+      tiles_.tile(rows, tiles_.columns, count, tiles_.at(a, rows * first),
+                  tiles_.at(strip, first * tiles_.columns), tiles_.columns, sums, kSquares, d > 0);
     }
   }
 
-  /// Transforms some squares: v[strip][element][channel][square].
-  void transform(int64_t first, int64_t count, float* v) const {
-    constexpr int64_t kChannels = 16;  // channels per step
+  /// Transforms some squares: v[strip][element][channel][square], packed if tiles need it.
+  void transform(int64_t first, int64_t count, std::byte* v) const {
+    static_assert(kBf16Group % kChannels == 0);
     const int64_t columns = tiles_.columns, step = element_size();
-    alignas(64) float squares[kChannels * kElements * 32];
-    for (int64_t c = 0; c < c_.in; c += kChannels) {
-      const int64_t channels = std::min(kChannels, c_.in - c);
+    const int64_t at_once = tiles_.reads_b ? kChannels : kBf16Group;  // channels
+    const int64_t room = at_once * columns + kLine;  // numbers of an element that are to be packed
+    Scratch<float> to_pack(tiles_.reads_b ? 0 : kElements * room);
+    for (int64_t c = 0; c < c_.in; c += at_once) {
+      const int64_t channels = std::min(at_once, c_.in - c);
       Windows::Part part(windows_, c * kElements, channels * kElements, first, count);
       for (int64_t s = 0; s * columns < count; ++s) {
         part.choose(first + s * columns, std::min(columns, count - s * columns));
-        part.copy(c * kElements, channels * kElements, squares, columns);
-        simd([=, from = &squares[0], to = v + s * kElements * step + c * columns] {
-          for (int64_t i = 0; i < channels; ++i)
-            transform_squares(from + i * kElements * columns, columns, to + i * columns, step,
-                              columns);
-        });
+        std::byte* to = tiles_.at(v, s * kElements * step + c * columns);
+        if (tiles_.reads_b) {
+          transform_strip(part, c, channels, reinterpret_cast<float*>(to), step);
+          continue;
+        }
+        for (int64_t i = 0; i < channels; i += kChannels)
+          transform_strip(part, c + i, std::min(kChannels, channels - i),
+                          to_pack.data() + i * columns, room);
+        for (int64_t e = 0; e < kElements; ++e)
+          tiles_.pack_b(to_pack.data() + e * room, columns, true, columns, channels,
+                        tiles_.at(to, e * step));
       }
     }
+  }
+
+  /// Transforms the chosen squares of up to kChannels channels: to[element * step + channel *
+  /// columns + square].
+  void transform_strip(const Windows::Part& part, int64_t channel, int64_t channels, float* to,
+                       int64_t step) const {
+    alignas(64) float squares[kChannels * kElements * kMostColumns];
+    const int64_t columns = tiles_.columns;
+    part.copy(channel * kElements, channels * kElements, squares, columns);
+    if (!tiles_.reads_b) round_in_place(squares, channels * kElements * columns);
+    simd([=, from = &squares[0]] {
+      for (int64_t i = 0; i < channels; ++i)
+        transform_squares(from + i * kElements * columns, columns, to + i * columns, step, columns);
+    });
   }
 
   void write(int64_t first, int64_t count, const float* outputs, int64_t channel) const {
@@ -309,14 +351,18 @@ class Forward3x3 {
     }
   }
 
+  static constexpr int64_t kChannels = 16;  // that are copied together
+  static constexpr int64_t kMostColumns = 32;
+
   const Conv& c_;
   const Conv squares_;
   const Weights w_;
   const float* bias_;
   float* y_;
-  const F32Tiles& tiles_;
+  const TileSet& tiles_;
   const int64_t row_tiles_, depths_;
-  Scratch<float> packed_;
+  const int64_t places_;  // of k in packed operands
+  Scratch<std::byte> packed_;
   const Windows windows_;
 };
 
@@ -334,10 +380,9 @@ Conv gradient_squares_of(const Conv& c) {
 /// Their sums are transformed into 3 x 3 taps at the end.
 class WeightSums3x3 {
  public:
-  WeightSums3x3(const Conv& c, const float* x, const float* dy, int64_t first_block,
-                int64_t last_block)
+  WeightSums3x3(const Conv& c, Factor x, const float* dy, int64_t first_block, int64_t last_block)
       : c_(c),
-        tiles_(f32_tiles()),
+        tiles_(tiles_in_use()),
         squares_(squares_of(c)),
         gradients_(gradient_squares_of(c)),
         x_(squares_, Windows::Order::pixels, x, 0),
@@ -352,7 +397,8 @@ class WeightSums3x3 {
         v_(kElements * v_size_),
         d_(kElements * d_size_),
         elements_(kElements * kStep),
-        packed_(tiles_.rows * kTogether + tiles_.slack),
+        packed_((tiles_.rows * kTogether + tiles_.slack) * tiles_.bytes),
+        strips_(tiles_.reads_b ? 0 : v_row_ * kTogether * tiles_.bytes),
         m_(kElements * m_size_) {}
 
   void run(int64_t first, int64_t last, float* to) {
@@ -372,7 +418,7 @@ class WeightSums3x3 {
   static constexpr int64_t kTaps = 9, kBlock = Windows::kChannels, kStrip = 32;
   static constexpr int64_t kOutputs = 128;  // channels of dy that are summed together
   static constexpr int64_t kTogether = 64;  // squares whose products are summed together
-  static_assert(kOutputs % kBlock == 0);
+  static_assert(kOutputs % kBlock == 0 && kTogether % kBf16Group == 0);
   static constexpr int64_t kStep = kTogether * kBlock + kLine;  // size of an element in elements_
 
   /// Transforms some squares of some channels, from a block on:
@@ -388,6 +434,8 @@ class WeightSums3x3 {
       for (int64_t t = 0; t < kFrom; ++t) {
         part.choose(column + c * kFrom + t * width, width);
         part.copy(first, count, elements_.data() + t * kStep, kBlock);
+        if (kFrom == kElements && !tiles_.reads_b)
+          round_in_place(elements_.data() + t * kStep, count * kBlock);
       }
       simd([=, d = elements_.data(), v = to + c] {
         for (int64_t i = 0; i < count; ++i)
@@ -400,15 +448,23 @@ class WeightSums3x3 {
   }
 
   void multiply(int64_t outputs, int64_t count, bool add) const {
-    const int64_t tiles = ceil_div(outputs, tiles_.rows);
-    for (int64_t e = 0; e < kElements; ++e)
+    const int64_t tiles = ceil_div(outputs, tiles_.rows), columns = tiles_.columns;
+    const TileScope scope(tiles_);
+    for (int64_t e = 0; e < kElements; ++e) {
+      const float* v = v_.data() + e * v_size_;
+      auto strip = [&](int64_t j) { return tiles_.at(strips_.data(), j * kTogether); };
+      for (int64_t j = 0; j < v_row_ && !tiles_.reads_b; j += columns)
+        tiles_.pack_b(v + j, v_row_, true, columns, count, strip(j));
       for (int64_t t = 0; t < tiles; ++t) {
-        const int64_t row = outputs * t / tiles, rows = outputs * (t + 1) / tiles - row;
+        const int64_t row = tiles_.first_row(outputs, tiles, t);
+        const int64_t rows = tiles_.first_row(outputs, tiles, t + 1) - row;
         tiles_.pack_a(d_.data() + e * d_size_ + row, d_row_, false, rows, count, packed_.data());
-        for (int64_t j = 0; j < v_row_; j += tiles_.columns)
-          tiles_.tile(rows, tiles_.columns, count, packed_.data(), v_.data() + e * v_size_ + j,
-                      v_row_, m_.data() + e * m_size_ + row * v_row_ + j, v_row_, add);
+        for (int64_t j = 0; j < v_row_; j += columns)
+          tiles_.tile(rows, columns, count, packed_.data(),
+                      tiles_.reads_b ? static_cast<const void*>(v + j) : strip(j), v_row_,
+                      m_.data() + e * m_size_ + row * v_row_ + j, v_row_, add);
       }
+    }
   }
 
   void write(int64_t output, float* to) const {
@@ -422,29 +478,32 @@ class WeightSums3x3 {
   }
 
   const Conv& c_;
-  const F32Tiles& tiles_;
+  const TileSet& tiles_;
   const Conv squares_, gradients_;
   const Windows x_, dy_;
   const int64_t first_block_, channels_;
   const int64_t v_row_, d_row_;             // numbers per square
   const int64_t v_size_, d_size_, m_size_;  // numbers per element, over all squares or outputs
-  Scratch<float> v_, d_, elements_, packed_, m_;
+  Scratch<float> v_, d_, elements_;
+  Scratch<std::byte> packed_, strips_;  // a tile's rows, and all strips of an element
+  Scratch<float> m_;
 };
 
 }  // namespace
 
 bool winograd_takes(const Conv& c) {
-  constexpr int64_t kLeastChannels = 32, kLeastSquares = 64;
+  constexpr int64_t kLeastSquares = 64;
+  const int64_t least_channels = in_bf16() ? 64 : 32;
   const Conv::Sizes kernel{1, 3, 3}, ones{1, 1, 1};
   if (!c.winograd || c.kernel != kernel || c.stride != ones || c.dilation != ones || c.groups != 1)
     return false;
-  if (c.out_size[0] != 1 || c.in < kLeastChannels || c.out < kLeastChannels) return false;
+  if (c.out_size[0] != 1 || c.in < least_channels || c.out < least_channels) return false;
   // Squares reach beyond a picture of odd size: enough of their outputs must be inside.
   const int64_t squares = squares_of(c).out_plane();
   return c.batch * squares >= kLeastSquares && 10 * c.out_plane() >= 27 * squares;
 }
 
-void conv_winograd(const Conv& c, const float* x, const float* w, const float* bias, float* y) {
+void conv_winograd(const Conv& c, Factor x, const float* w, const float* bias, float* y) {
   constexpr int64_t kTaps = 9;
   Forward3x3(c, x, {w, c.in * kTaps, kTaps, false}, bias, y).run();
 }
@@ -460,7 +519,7 @@ void conv_input_winograd(const Conv& c, const float* dy, const float* w, float* 
 
 int64_t winograd_squares(const Conv& c) { return c.batch * squares_of(c).out_plane(); }
 
-void weight_panel_winograd(const Conv& c, const float* x, const float* dy, int64_t first_block,
+void weight_panel_winograd(const Conv& c, Factor x, const float* dy, int64_t first_block,
                            int64_t last_block, int64_t first, int64_t last, float* to) {
   WeightSums3x3(c, x, dy, first_block, last_block).run(first, last, to);
 }

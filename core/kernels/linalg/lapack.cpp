@@ -2,7 +2,9 @@
 // the size that the routine asks for.
 #include "tern/core/kernels/linalg/lapack.h"
 
+extern "C" {  // ATLAS's header has none
 #include <cblas.h>
+}
 
 #include <algorithm>
 #include <cstddef>

@@ -6,6 +6,7 @@
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/half.h"
+#include "tern/core/base/max_level.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/kernels/products/tile_table.h"
 
@@ -318,6 +319,7 @@ constexpr auto kAvx2Tiles = tile_table<6>([](auto rows) {
 
 bool has_vnni(bool avx512) {
   unsigned a = 0, b = 0, c = 0, d = 0;
+  if (tern::detail::max_level() < tern::detail::MaxLevel::avx512_bf16) return false;
   if (avx512) return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & (1u << 11));
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 4));
 }

@@ -217,6 +217,7 @@ struct Float32 {
   static constexpr int64_t kBlockTiles = 168 / kRows, kGroup = kPlacesAtOnce, kFewRows = 512;
   static constexpr bool kReadsB = true, kTakesBf16 = false;
   static constexpr WordOrder kWords = WordOrder::none;
+  static constexpr int64_t kPadding = 1, kSlack = kLanes;
   struct Scope {};
 
   static int64_t room_a(int64_t tiles, int64_t depth) { return tiles * kRows * depth + kLanes; }
@@ -306,13 +307,8 @@ void multiply_tiles_together(const Product<float>& p, const PanelDone& done) {
   with_unit([&]<class Unit>(Unit) { multiply_together<Float32<Unit>>(scaled(p), done); });
 }
 
-const F32Tiles& f32_tiles() {
-  return with_unit([]<class Unit>(Unit) -> const F32Tiles& {
-    using K = Float32<Unit>;
-    static constexpr F32Tiles kTiles{K::kRows,  K::kColumns, K::kMaxDepth,
-                                     K::kLanes, K::pack_a,   K::tile};
-    return kTiles;
-  });
+const TileSet& f32_tiles() {
+  return with_unit([]<class Unit>(Unit) -> const TileSet& { return tile_set<Float32<Unit>>(); });
 }
 
 int64_t PackedTiles::size(int64_t rows, int64_t columns) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tern/core/kernels/products/matrix.h"
+#include "tern/core/kernels/products/tile_set.h"
 
 namespace tern::kernels {
 
@@ -32,19 +33,8 @@ void pack_tiles(const Matrix<float>& b, const PackedTiles& to);
 /// sums over all rows.
 void multiply_packed_tiles(const Product<float>& p, const PackedTiles& b);
 
-/// The tiles themselves, for products that pack their operands in ways of their own.
-struct F32Tiles {
-  int64_t rows, columns;  ///< of the largest tile
-  int64_t max_depth;      ///< longest block of k
-  int64_t slack;          ///< numbers that pack_a may write beyond its end
-  /// Packs `rows` rows, `stride` apart, with `depth` places of k (by_rows: neighbours in memory).
-  void (*pack_a)(const float* from, int64_t stride, bool by_rows, int64_t rows, int64_t depth,
-                 float* to);
-  /// C = or += A B. A is packed. Rows of B are b_stride apart, rows of C ldc.
-  void (*tile)(int64_t rows, int64_t columns, int64_t depth, const float* a, const float* b,
-               int64_t b_stride, float* c, int64_t ldc, bool add);
-};
-const F32Tiles& f32_tiles();
+/// The tiles themselves.
+const TileSet& f32_tiles();
 
 /// The largest number of columns of C that multiply_tiles keeps in cache; with more it is slower.
 constexpr int64_t kMaxTileColumns = 512;

@@ -1,7 +1,9 @@
 // Passes a product on to bf16 code, our own tiles, matrix-vector code or BLAS.
 #include "tern/core/kernels/products/product.h"
 
+extern "C" {  // ATLAS's header has none
 #include <cblas.h>
+}
 
 #include <algorithm>
 #include <type_traits>

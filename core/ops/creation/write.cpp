@@ -28,6 +28,12 @@ const char* range(DType type) {
   fail_unhandled("DType", type);
 }
 
+/// The address of the element `at` places behind the one at index 0, 0, ...
+const char* address(const Tensor& x, int64_t at) {
+  return static_cast<const char*>(x.ref()->storage->data()) +
+         (x.layout().offset + at) * item_size(x.dtype());
+}
+
 }  // namespace
 
 bool holds(DType type, Scalar value) {
@@ -74,21 +80,23 @@ void check_operand(const char* op, const Tensor& x, const Tensor& operand) {
 
 Fresh writable(const char* op, const Tensor& x) {
   check_defined(op, x);
-  for (int a = 0; a < x.ndim(); ++a)
-    check(x.strides()[a] != 0 || x.shape()[a] <= 1 || x.numel() == 0,
-          "{}: elements of the tensor of shape {} share memory (it is expanded along axis {}); "
-          "write to a clone() instead",
-          op, x.shape(), a);
+  check(!may_overlap(x.layout()),
+        "{}: elements of the tensor of shape {} share memory (its strides are {}); write to a "
+        "clone() instead",
+        op, x.shape(), x.strides());
   x.begin_write(op);
   return Fresh::adopt(x);
 }
 
 Tensor safe_source(const Tensor& to, const Tensor& from) {
   const Layout &t = to.layout(), &f = from.layout();
-  if (to.ref()->storage != from.ref()->storage) return from;
-  if (t.offset == f.offset && t.strides == f.strides && t.shape == f.shape) return from;
-  detail::Extent a = detail::extent(t), b = detail::extent(f);
-  return a.last < b.first || b.last < a.first ? from : from.clone();
+  if (address(to, 0) == address(from, 0) && t.strides == f.strides && t.shape == f.shape &&
+      to.dtype() == from.dtype())
+    return from;
+  const Extent a = extent(t), b = extent(f);  // relative to the storage
+  const bool apart = address(to, a.last - t.offset + 1) <= address(from, b.first - f.offset) ||
+                     address(from, b.last - f.offset + 1) <= address(to, a.first - t.offset);
+  return apart ? from : from.clone();
 }
 
 }  // namespace tern::detail

@@ -191,6 +191,13 @@ void PackedLinear::some(const PackedRows& x, int64_t row, const int64_t* list, i
                                    inputs_, units_.data(), bias_.data(), list, count, y);
 }
 
+void PackedLinear::copy_weights(int64_t output, float* weights) const {
+  check(type_ == PackedType::f32 && output >= 0 && output < outputs_,
+        "PackedLinear: there are no f32 weights of output {} among {}", output, outputs_);
+  const float* strip = data_.data<float>() + output / kStrip * kStrip * inputs_ + output % kStrip;
+  for (int64_t i = 0; i < inputs_; ++i) weights[i] = strip[i * kStrip];
+}
+
 void PackedLinear::columns(const PackedRows& x, int64_t first, int64_t count, float* y) const {
   check(first >= 0 && first % kStrip == 0 && count >= 0 && first + count <= outputs_,
         "PackedLinear: cannot compute outputs {} to {} of {}; they must exist, and the first must "

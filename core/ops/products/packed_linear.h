@@ -75,6 +75,9 @@ class PackedLinear {
   /// numbers per row.
   void operator()(const PackedRows& x, float* y, const PackedLinearOptions& options = {}) const;
 
+  /// The weights of one output, to `weights` (inputs). REQUIRES: f32.
+  void copy_weights(int64_t output, float* weights) const;
+
   /// Only the outputs first .. first + count; y (rows, count). `first` is a multiple of 32.
   void columns(const PackedRows& x, int64_t first, int64_t count, float* y) const;
 

@@ -112,8 +112,8 @@ RoundedElements::Found RoundedElements::find_f32() {
 
 bool SavedOperand::round(const TensorImpl& x) {
   const bool leaf = x.node() && x.node()->is_leaf();  // its model keeps it in f32 anyway
-  if (x.dtype != DType::f32 || leaf || matmul_precision() != MatmulPrecision::bf16 ||
-      (x.node() && x.storage->recomputation()))
+  if (x.dtype != DType::f32 || leaf || x.storage->foreign() ||
+      matmul_precision() != MatmulPrecision::bf16 || (x.node() && x.storage->recomputation()))
     return false;
   using detail::RoundedElements;
   Ref<Heir> heir = x.storage->heir();

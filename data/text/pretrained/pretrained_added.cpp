@@ -34,13 +34,13 @@ bool stands_alone(std::string_view text, size_t begin, size_t end) {
 AddedTokens::AddedTokens(const JsonValue& list, const Normalizer& normalize) {
   if (list.is_null()) return;
   for (const JsonValue& entry : list.elements()) {
-    Token token{entry.at("content").text(), entry.at("id").integer(),
+    Token token{entry.at("content").text(),      entry.at("id").integer(),
                 entry.get("single_word", false), entry.get("lstrip", false),
-                entry.get("rstrip", false)};
+                entry.get("rstrip", false),      entry.get("special", false)};
     check(!token.content.empty() && token.id >= 0 && token.id < kMostTokens,
           "the added token '{}' with the id {} is not valid", token.content, token.id);
     ids_.emplace_back(token.content, token.id);
-    if (entry.get("special", false)) special_.insert(token.id);
+    if (token.special) special_.insert(token.id);
     if (!entry.get("normalized", false)) {
       raw_.push_back(std::move(token));
     } else {
@@ -69,8 +69,8 @@ const AddedTokens::Token* AddedTokens::find(const Tokens& tokens, std::string_vi
 }
 
 void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
-                         const std::function<void(size_t, size_t)>& use,
-                         std::vector<int64_t>& ids) {
+                         const std::function<void(size_t, size_t)>& use, std::vector<int64_t>& ids,
+                         bool specials) {
   size_t done = 0;
   auto between = [&](size_t end) {
     if (end > done) use(done, end - done);
@@ -80,6 +80,7 @@ void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
     if (!token) break;
     size_t begin = at, end = at + token->content.size();
     at = end;
+    if (token->special && !specials) continue;
     if (token->single_word && !stands_alone(text, begin, end)) continue;
     while (token->left && begin > done && is_space_at(text, character_before(text, begin)))
       begin = character_before(text, begin);
@@ -92,16 +93,18 @@ void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
 }
 
 void AddedTokens::cut(std::string_view text, const Normalizer& normalize,
-                      const std::function<void(Fragment)>& use, std::vector<int64_t>& ids) const {
+                      const std::function<void(Fragment)>& use, std::vector<int64_t>& ids,
+                      bool specials) const {
   Fragment whole{std::string(text)};
   if (!text.empty()) next_code_point(text, whole.first);
   auto rest = [&](size_t at, size_t size) {
     const Fragment normal = normalize(fragment_of(whole, at, size));
     cut_by(
         normalized_, normal.text,
-        [&](size_t begin, size_t length) { use(fragment_of(normal, begin, length)); }, ids);
+        [&](size_t begin, size_t length) { use(fragment_of(normal, begin, length)); }, ids,
+        specials);
   };
-  cut_by(raw_, text, rest, ids);
+  cut_by(raw_, text, rest, ids, specials);
 }
 
 }  // namespace tern::datasets::detail

@@ -22,21 +22,23 @@ class AddedTokens {
   bool is_special(int64_t id) const { return special_.contains(id); }
 
   /// Finds tokens in the text, and `normalized` tokens in the normalised rest; the longest where
-  /// several begin. In text order, appends their ids to `ids` and calls use(part) for each
-  /// normalised part between them.
+  /// several begin. Special tokens are found only if `specials`. In text order, appends their ids
+  /// to `ids` and calls use(part) for each normalised part between them.
   void cut(std::string_view text, const Normalizer& normalize,
-           const std::function<void(Fragment)>& use, std::vector<int64_t>& ids) const;
+           const std::function<void(Fragment)>& use, std::vector<int64_t>& ids,
+           bool specials) const;
 
  private:
   struct Token {
     std::string content;
     int64_t id;
     bool single_word, left, right;  // left, right: include the white space there
+    bool special;
   };
   using Tokens = std::vector<Token>;
   static void cut_by(const Tokens& tokens, std::string_view text,
                      const std::function<void(size_t begin, size_t size)>& use,
-                     std::vector<int64_t>& ids);
+                     std::vector<int64_t>& ids, bool specials);
   static const Token* find(const Tokens& tokens, std::string_view text, size_t& at);
 
   std::vector<std::pair<std::string, int64_t>> ids_;

@@ -8,6 +8,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/reading.h"
+#include "tern/core/base/system.h"
 #include "tern/core/io/json_text.h"
 #include "tern/core/io/json_value.h"
 #include "tern/data/text/bpe/bpe_table.h"
@@ -66,7 +67,7 @@ struct PretrainedTokenizer::Impl {
     return model.tokens[static_cast<size_t>(id)];
   }
 
-  std::vector<int64_t> encode(std::string_view text) const {
+  std::vector<int64_t> encode(std::string_view text, bool find_specials) const {
     std::vector<int64_t> ids;
     added.cut(
         replace_invalid_utf8(text), normalize,
@@ -74,7 +75,7 @@ struct PretrainedTokenizer::Impl {
           for (const detail::Fragment& f : cut({std::move(part)}))
             cache.append({f.text}, ids, [&](std::string_view t) { return model.encode(t); });
         },
-        ids);
+        ids, find_specials);
     return ids;
   }
 
@@ -100,6 +101,13 @@ PretrainedTokenizer PretrainedTokenizer::load(const std::string& path) {
 }
 
 PretrainedTokenizer PretrainedTokenizer::parse(std::string text) {
+  const bool large = text.size() > 1 << 20;
+  auto impl = read(std::move(text));
+  if (large) tern::detail::trim_heap();  // the values of JSON took many times the text's memory
+  return PretrainedTokenizer(std::move(impl));
+}
+
+std::shared_ptr<const PretrainedTokenizer::Impl> PretrainedTokenizer::read(std::string text) {
   const JsonDocument file(text);
   const JsonValue root = file.root();
   check(root.is_object() && root.has("model"), "it is not a tokenizer.json: it has no model");
@@ -108,12 +116,13 @@ PretrainedTokenizer PretrainedTokenizer::parse(std::string text) {
   root.ignore("truncation padding");
   auto impl = std::make_shared<const Impl>(std::move(text), root);
   file.refuse_unread();
-  return PretrainedTokenizer(std::move(impl));
+  return impl;
 }
 
 PretrainedTokenizer PretrainedTokenizer::load_byte_bpe(const std::string& vocab_path,
                                                        const std::string& merges_path,
-                                                       const std::vector<std::string>& added) {
+                                                       const std::vector<std::string>& added,
+                                                       const std::string& front) {
   using nlohmann::json;
   const json vocab = reading(vocab_path, [&] {
     return parse_json(read_text(vocab_path, {.max_bytes = detail::kMostTokenBytes}));
@@ -135,6 +144,20 @@ PretrainedTokenizer PretrainedTokenizer::load_byte_bpe(const std::string& vocab_
                                       {"single_word", false},
                                       {"lstrip", false},
                                       {"rstrip", false}});
+  if (!front.empty()) {
+    check_io(vocab.contains(front), "{}: there is no token '{}', which begins a text", vocab_path,
+             front);
+    auto piece = [](const char* kind, const std::string& id, int segment) {
+      return json{{kind, {{"id", id}, {"type_id", segment}}}};
+    };
+    const json begin = piece("SpecialToken", front, 0), text = piece("Sequence", "A", 0);
+    file["post_processor"] = {
+        {"type", "TemplateProcessing"},
+        {"single", {begin, text}},
+        {"pair", {begin, text, piece("SpecialToken", front, 1), piece("Sequence", "B", 1)}},
+        {"special_tokens",
+         {{front, {{"id", front}, {"ids", {vocab[front]}}, {"tokens", {front}}}}}}};
+  }
   for (const std::string& line : read_lines(merges_path))
     if (!line.empty() && !line.starts_with("#version")) file["model"]["merges"].push_back(line);
   return reading(vocab_path + " and " + merges_path, [&] { return parse(file.dump()); });
@@ -155,14 +178,24 @@ std::optional<int64_t> PretrainedTokenizer::id(std::string_view token) const {
   return found->second;
 }
 
+std::vector<std::string> PretrainedTokenizer::specials() const {
+  std::vector<std::string> out;
+  for (const auto& [content, id] : impl_->added.ids())
+    if (impl_->added.is_special(id)) out.push_back(content);
+  return out;
+}
+
 std::vector<int64_t> PretrainedTokenizer::encode(std::string_view text,
                                                  const PretrainedEncodeOptions& options) const {
-  return impl_->put_together(impl_->encode(text), {}, false, options.specials).tokens;
+  return impl_
+      ->put_together(impl_->encode(text, options.find_specials), {}, false, options.specials)
+      .tokens;
 }
 
 PretrainedTokenizer::Pair PretrainedTokenizer::encode_pair(
     std::string_view first, std::string_view second, const PretrainedEncodeOptions& options) const {
-  return impl_->put_together(impl_->encode(first), impl_->encode(second), true, options.specials);
+  return impl_->put_together(impl_->encode(first, options.find_specials),
+                             impl_->encode(second, options.find_specials), true, options.specials);
 }
 
 std::string PretrainedTokenizer::decode(std::span<const int64_t> ids, bool specials) const {

@@ -36,6 +36,9 @@ namespace tern::datasets {
 
 struct PretrainedEncodeOptions {
   bool specials = true;  ///< add the post-processor's tokens: [CLS] text [SEP]
+  /// Special tokens in the text ("<s>") are tokens; otherwise they are text as any other
+  /// (`encode_special_tokens` of the package).
+  bool find_specials = true;
 };
 
 class PretrainedTokenizer {
@@ -47,10 +50,12 @@ class PretrainedTokenizer {
   /// The same for the text of such a file. Errors do not name a file.
   static PretrainedTokenizer parse(std::string text);
   /// A byte-level BPE in the files of GPT-2. Bytes without a token are left out of texts, as
-  /// transformers does. `added`: tokens that are found in texts ("<|endoftext|>").
+  /// transformers does. `added`: tokens that are found in texts ("<|endoftext|>"). `front`: the one
+  /// of them that is put before each text, if it is not empty.
   static PretrainedTokenizer load_byte_bpe(const std::string& vocab_path,
                                            const std::string& merges_path,
-                                           const std::vector<std::string>& added);
+                                           const std::vector<std::string>& added,
+                                           const std::string& front = "");
 
   /// The text of tokenizer.json.
   const std::string& source() const;
@@ -59,6 +64,8 @@ class PretrainedTokenizer {
   /// The token with this id; nothing if there is none.
   std::optional<std::string> token(int64_t id) const;
   std::optional<int64_t> id(std::string_view token) const;
+  /// The added tokens that the file calls special.
+  std::vector<std::string> specials() const;
 
   /// Any text; invalid UTF-8 bytes become U+FFFD. Added tokens in the text ("<|endoftext|>") give
   /// their ids. Thread-safe.
@@ -83,6 +90,7 @@ class PretrainedTokenizer {
 
  private:
   struct Impl;
+  static std::shared_ptr<const Impl> read(std::string text);
   explicit PretrainedTokenizer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<const Impl> impl_;
 };

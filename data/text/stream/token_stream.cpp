@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/system.h"
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/io/random_file.h"
 
@@ -201,7 +202,7 @@ std::string existing_folder(const std::string& path) {
 
 // Creates a file without a name. Returns -1 if the folder can have none.
 int open_unnamed(const std::string& folder) {
-  const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+  const int fd = tern::detail::open_unnamed_file(folder.c_str());
   if (fd >= 0) return fd;
   std::string name = folder + "/tokens-XXXXXX";  // some file systems only have files with names
   const int named = ::mkostemp(name.data(), O_CLOEXEC);

@@ -26,20 +26,30 @@ size_t last_line(std::string_view text) {
   return 0;
 }
 
-/// The added tokens of vocab.json's neighbours: special_tokens_map.json or tokenizer_config.json
-/// name them; <|endoftext|> is GPT-2's.
-std::vector<std::string> added_tokens(const std::string& folder) {
-  std::vector<std::string> out = {kEndOfText};
+/// What tokenizer_config.json says about the tokens of vocab.json. transformers does not look there
+/// if there is a tokenizer.json.
+struct TokensAround {
+  std::vector<std::string> added = {kEndOfText};  // which is GPT-2's
+  std::string front = {};
+};
+TokensAround read_tokens_around(const std::string& folder) {
+  TokensAround out;
   const std::string path = folder + "/tokenizer_config.json";
   if (!std::filesystem::exists(path)) return out;
   const std::string text = read_text(path, {.max_bytes = 1 << 24});
   reading(path, [&] {
     const JsonDocument file(text);
-    const JsonValue tokens = file.root().find("added_tokens_decoder");
-    if (tokens.is_null()) return;
-    for (const JsonMember& m : tokens.members())
-      if (const std::string content = m.value.at("content").text(); content != kEndOfText)
-        out.push_back(content);
+    const JsonValue root = file.root(), tokens = root.find("added_tokens_decoder");
+    if (!tokens.is_null())
+      for (const JsonMember& m : tokens.members())
+        if (const std::string content = m.value.at("content").text(); content != kEndOfText)
+          out.added.push_back(content);
+    check(!root.get("add_eos_token", false),
+          "add_eos_token is true: tern puts no token behind a text");
+    if (!root.get("add_bos_token", false)) return;
+    const JsonValue begin = root.at("bos_token");
+    out.front = begin.is_object() ? begin.at("content").text() : begin.text();
+    if (std::ranges::count(out.added, out.front) == 0) out.added.push_back(out.front);
   });
   return out;
 }
@@ -65,7 +75,8 @@ LanguageTokenizer LanguageTokenizer::load(const std::string& folder) {
   check_io(std::filesystem::exists(vocab),
            "{}: it has no tokenizer: neither tokenizer.json, nor vocab.json and merges.txt",
            folder);
-  return PretrainedTokenizer::load_byte_bpe(vocab, folder + "/merges.txt", added_tokens(folder));
+  const auto [added, front] = read_tokens_around(folder);
+  return PretrainedTokenizer::load_byte_bpe(vocab, folder + "/merges.txt", added, front);
 }
 
 void LanguageTokenizer::save(const std::string& folder) const {
@@ -107,6 +118,17 @@ std::vector<int64_t> LanguageTokenizer::encode(std::string_view text) const {
   if (const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_))
     return published->encode(text, {.specials = false});
   return std::get<ByteBpe>(tokenizer_).encode(text);
+}
+
+std::vector<int64_t> LanguageTokenizer::encode_plain(std::string_view text) const {
+  if (const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_))
+    return published->encode(text, {.specials = false, .find_specials = false});
+  return encode(text);
+}
+
+std::vector<std::string> LanguageTokenizer::specials() const {
+  const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_);
+  return published ? published->specials() : std::vector<std::string>{};
 }
 
 std::vector<int64_t> LanguageTokenizer::encode_prompt(std::string_view text) const {

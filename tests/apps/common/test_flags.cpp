@@ -130,7 +130,7 @@ struct Toy {
                                s.group(Group::data);
                                s.text("a_b", name, "x|y", "'starts");
                              },
-                         .examples = "prog --rate 2\nprog --no-tie"}};
+                         .examples = "--rate 2\n--no-tie"}};
   }
 };
 

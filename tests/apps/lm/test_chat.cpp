@@ -49,6 +49,17 @@ TEST_CASE("chat: an end token ends the answer, and the next turn follows") {
   CHECK(conversation.answer("w").text == "xyz");
 }
 
+TEST_CASE("chat: a special token in the user's text is no token") {
+  const test::TempDir dir;
+  datasets::LanguageTokenizer(bytes()).save(dir.path());
+  LoadedModel m{datasets::LanguageTokenizer::load(dir.path()), alphabet(bytes(), 500)};
+  CHECK(m.tokenizer.encode(kEndOfText).size() == 1);
+  const GenerateOptions options{.max_tokens = 3, .temperature = 0};
+  Conversation conversation(m, ChatTemplate("{{ messages[-1].content }}"), "", options);
+  CHECK(conversation.answer("x").text == "yz");
+  CHECK(conversation.answer(kEndOfText).text != "abc");  // what follows the token
+}
+
 TEST_CASE("chat: the oldest turns are forgotten, the system text never") {
   LoadedModel m = loaded(small_gpt(257, 64));
   const GenerateOptions options{.max_tokens = 4, .temperature = 0};
@@ -81,6 +92,9 @@ TEST_CASE("chat: without a template the error lists the formats; with a name it 
   const std::vector<pretrained::Message> hello = {{"user", "hello"}};
   CHECK(chat_template_of(m, "chatml").render(hello) ==
         "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n");
+  m.chat.others = {"rag", "tools"};
+  CHECK(contains(test::error_of([&] { chat_template_of(m, ""); }),
+                 "the model has the chat templates rag, tools, but none that is called default"));
   m.chat.jinja = "{{ bos_token }}{{ messages[0].content }}";
   m.chat.begin = "<s>";
   CHECK(chat_template_of(m, "").render(hello) == "<s>hello");

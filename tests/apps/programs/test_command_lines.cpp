@@ -1,21 +1,29 @@
-// Command lines of all programs: versions, mistakes in flags, numbers, --help, and the completions
-// and manual pages that are generated from the flags.
+// Command lines of all programs: versions, mistakes in flags, numbers, --help, the completions and
+// manual pages that are generated from the flags, and `tern`, which has the others as commands.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 
 #include "tern/tests/apps/programs/run_program.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/version.h"
 
 namespace tern::test::test_command_lines {
 namespace {
 
 const std::vector<std::string> kPrograms = {"train_cifar", "translate", "lm", "ntm", "tern"};
+
+const std::map<std::string, std::string> kParts = {  // commands of `tern`
+    {"train-cifar", "train_cifar"},
+    {"translate", "translate"},
+    {"lm", "lm"},
+    {"ntm", "ntm"}};
 
 std::string share(const std::string& name) { return TERN_BINARY_DIR "/apps/share/" + name; }
 
@@ -33,17 +41,17 @@ std::vector<std::string> commands(const std::string& program) {
   if (at == help.npos) return {""};
   const std::string list = help.substr(at, help.find("\n\n", at) - at);
   std::vector<std::string> names;
-  const std::regex line("\n  ([a-z]+) ");
+  const std::regex line("\n  ([a-z-]+) ");
   for (std::sregex_iterator it(list.begin(), list.end(), line), end; it != end; ++it)
     names.push_back((*it)[1]);
   return names;
 }
 
-/// --help of a command, or of the program if its name is empty.
+/// --help of a command ("train", "lm train"), or of the program if its name is empty.
 std::string help_of(const std::string& program, const std::string& command,
                     const RunOptions& options = {}) {
-  std::vector<std::string> arguments = {"--help"};
-  if (!command.empty()) arguments.insert(arguments.begin(), command);
+  std::vector<std::string> arguments = words(command);
+  arguments.emplace_back("--help");
   const Ran ran = run_program(program, arguments, options);
   CHECK(ran.code == 0);
   CHECK(ran.err == "");
@@ -79,7 +87,8 @@ std::vector<std::string> examples(const std::string& help) {
 /// bash's completions of the last word.
 std::set<std::string> completions(const std::string& program, const std::string& line,
                                   const std::string& folder = ".") {
-  std::string script = "source '" + share(program + ".bash") + "'; COMP_WORDS=(" + line +
+  std::string script = "source <('" TERN_BINARY_DIR "/apps/" + program +
+                       "' --print-completion bash); COMP_WORDS=(" + line +
                        "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _tern_" + program +
                        "; printf '%s\n' \"${COMPREPLY[@]}\"";
   const Ran ran = run_words({"bash", "-u", "-c", script}, {.folder = folder});
@@ -89,19 +98,19 @@ std::set<std::string> completions(const std::string& program, const std::string&
 }
 
 TEST_CASE("programs: each prints tern's version") {
-  const std::string list = read_file(TERN_SOURCE_DIR "/CMakeLists.txt");
-  std::smatch version;
-  REQUIRE(std::regex_search(list, version, std::regex("project\\(tern VERSION ([0-9.]+)")));
   for (const std::string& program : kPrograms) {
     const Ran ran = run_program(program, {"--version"});
     CHECK(ran.code == 0);
     CHECK(ran.err == "");
-    // A second line has what a bug report needs besides.
-    CHECK(ran.out.starts_with(program + " (tern) " + version[1].str()));
+    // The other lines have what a bug report needs besides.
+    CHECK(ran.out.starts_with(fmt::format("tern {}", kVersion)));
     CHECK(std::regex_search(
-        ran.out, std::regex("\n(g|clang)\\+\\+ [0-9.]+, (AVX|base)[^,\n]*, .*(BLAS|BLIS|MKL)")));
-    CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 2);
+        ran.out, std::regex("\ncompiler: (g|clang)\\+\\+ [0-9.]+[^\n]*\nprocessor: .+, [0-9]+ "
+                            "threads?\nvector code: (AVX|base|NEON)[^\n]*; bf16 products by "
+                            "[^\n]+; the processor has [^\n]+\nBLAS: .*(BLAS|BLIS|MKL)[^\n]*, "
+                            "kernels [^\n]+\nlicence: MIT")));
   }
+  CHECK(run_program("tern", {"lm", "--version"}).out == run_program("lm", {"--version"}).out);
   CHECK(run_program("lm", {"train", "--version"}).out == run_program("lm", {"--version"}).out);
 }
 
@@ -152,7 +161,7 @@ TEST_CASE("programs: the answer to a wrong command line names the mistake and a 
 
 TEST_CASE("programs: --help gives lm's defaults for texts, and beside them those for stories") {
   const std::string help = run_program("lm", {"train", "--help"}).out;
-  const std::string page = read_file(share("lm.1"));
+  const std::string page = read_file(share("tern-lm.1"));
   const std::string line = std::regex_replace(help, std::regex("\\s+"), " ");
   CHECK(contains(line, " --vocab N size of the vocabulary to learn"));
   CHECK(contains(line, " (default 2048) --"));
@@ -238,7 +247,10 @@ TEST_CASE(
         const std::vector<std::string> example = words(line);
         REQUIRE(example.size() > 2);
         CHECK(example[0] == program);
-        const std::set<std::string> known = flags(program, command.empty() ? "" : example[1]);
+        std::string path = command.empty() ? "" : example[1];
+        if (program == "tern" && !example[2].starts_with("-") && path != "report")
+          path += " " + example[2];
+        const std::set<std::string> known = flags(program, path);
         for (const std::string& word : example) {
           CAPTURE(word);
           CHECK((!word.starts_with("--") || known.count(word) == 1));
@@ -281,8 +293,8 @@ TEST_CASE("programs: an error fits the terminal, and is one line in a pipe") {
 TEST_CASE("programs: completions and manual pages have every flag and command") {
   for (const std::string& program : kPrograms) {
     CAPTURE(program);
-    const std::string zsh = read_file(share("_" + program)), man = read_file(share(program + ".1"));
-    CHECK(run_words({"bash", "-n", share(program + ".bash")}).code == 0);
+    const std::string zsh = run_program(program, {"--print-completion", "zsh"}).out,
+                      man = run_program(program, {"--print-man"}).out;
     CHECK(zsh.starts_with("#compdef " + program + "\n"));
     size_t count = 0;
     for (const std::string& command : commands(program)) {
@@ -292,13 +304,15 @@ TEST_CASE("programs: completions and manual pages have every flag and command") 
         CHECK(contains(zsh, command + "\\:\""));
         CHECK(contains(man, "\n.SS " + program + " " + command + "\n"));
       }
+      const bool part = program == "tern" && kParts.contains(command);  // has a page of its own
+      const std::string page = part ? run_program(program, {command, "--print-man"}).out : man;
       const std::set<std::string> offered = completions(program, program + " " + command + " --");
       for (const std::string& flag : flags(program, command)) {
         CAPTURE(flag);
         ++count;
         CHECK(offered.count(flag) == 1);
         CHECK(std::regex_search(zsh, std::regex("'[^']*\\)?" + flag + "(=|\\[)")));
-        CHECK(contains(man, "\\fB" + std::regex_replace(flag, std::regex("-"), "\\-") + "\\fR"));
+        CHECK(contains(page, "\\fB" + std::regex_replace(flag, std::regex("-"), "\\-") + "\\fR"));
       }
     }
     CHECK(count >= (program == "tern" ? 2 : 20));
@@ -324,17 +338,34 @@ TEST_CASE("programs: bash completes flags, choices, folders and files") {
   CHECK(completions("lm", "lm train --text a.txt --top") == Words{});
   CHECK(completions("lm", "lm generate --top") == Words{"--top-k", "--top-p"});
   CHECK(completions("ntm", "ntm --v") == Words{"--version"});
+  CHECK(completions("tern", "tern t") == Words{"train-cifar", "translate"});
+  CHECK(completions("tern", "tern report --o") == Words{"--out"});
+  CHECK(completions("tern", "tern train-cifar --ep") == Words{"--epochs"});
+  CHECK(completions("tern", "tern lm t") == Words{"train"});
+  CHECK(completions("tern", "tern lm train --model g") == Words{"gpt", "gmlp"});
+  CHECK(completions("tern", "tern lm train --model = ll") == Words{"llama"});
+  CHECK(completions("tern", "tern lm train --text a.txt r", there) == Words{"runs", "rows.txt"});
 }
 
 TEST_CASE(
     "programs: generated completions and manual pages have the syntax of the shell and of man") {
-  CHECK(run_program("lm", {"--print-completion", "bash"}).out == read_file(share("lm.bash")));
-  CHECK(run_program("lm", {"--print-man"}).out == read_file(share("lm.1")));
+  CHECK(run_words({"bash", "-n", share("tern.bash")}).code == 0);
+  CHECK(run_program("tern", {"--print-completion", "bash"}).out == read_file(share("tern.bash")));
+  CHECK(run_program("tern", {"--print-completion", "zsh"}).out == read_file(share("_tern")));
+  CHECK(run_program("tern", {"--print-man"}).out == read_file(share("tern.1")));
+  CHECK(run_program("tern", {"lm", "--print-man"}).out == read_file(share("tern-lm.1")));
+  for (const auto& [command, program] : kParts) {
+    CHECK(
+        contains(read_file(share("tern.1")),
+                 "\\fBtern\\-" + std::regex_replace(command, std::regex("-"), "\\-") + "\\fR(1)"));
+    CHECK(contains(read_file(share("_tern")), "\n_tern_" + program + "() {\n"));
+  }
   const Ran fish = run_program("lm", {"--print-completion", "fish"});
   CHECK(fish.code == 2);
   CHECK(contains(fish.err, "bash or zsh, not 'fish'"));
-  const std::string man = read_file(share("translate.1"));
-  CHECK(man.starts_with(".TH TRANSLATE 1 \"\" \"tern "));
+  const std::string man = read_file(share("tern-translate.1"));
+  CHECK(man.starts_with(".TH TERN-TRANSLATE 1 \"\" \"tern "));
+  CHECK(contains(man, "\n\\fBtern translate\\fR \\fBtrain\\fR [FLAGS]\n"));
   CHECK(contains(man, "\n.nh\n"));  // no hyphenation: a hyphenated flag cannot be copied
   for (const char* section :
        {"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "COMMANDS", "EXIT STATUS"})
@@ -353,11 +384,64 @@ TEST_CASE("programs: docs/commands.md is their --help; tools/commands_page.sh wr
   // Each command has a section with its --help text.
   for (const std::string& program : kPrograms)
     for (const std::string& command : commands(program)) {
+      if (program == "tern" && kParts.contains(command)) continue;
       const std::string name = command.empty() ? "## " + program : "### " + program + " " + command;
       CHECK(contains(page, "\n" + name + "\n\n```text\n" +
                                help_of(program, command, {.environment = {{"COLUMNS", "80"}}}) +
                                "```\n"));
     }
+}
+
+TEST_CASE("tern: every program is a command, whose help names it so") {
+  const RunOptions wide{.environment = {{"COLUMNS", "9999"}}};
+  for (const auto& part : kParts) {
+    const std::string command = part.first, program = part.second;
+    CAPTURE(command);
+    std::vector<std::string> inner = commands(program);
+    if (inner[0] != "") inner.insert(inner.begin(), "");
+    for (const std::string& name : inner) {
+      CAPTURE(name);
+      // The same text, but for usage, examples and the line on flags.
+      const std::regex called("(Usage: |\n  |`)" + program + " ");
+      CHECK(help_of("tern", command + " " + name, wide) ==
+            std::regex_replace(help_of(program, name, wide), called, "$1tern " + command + " "));
+      std::vector<std::string> help = words("help " + command + " " + name);
+      CHECK(run_program("tern", help, wide).out == help_of("tern", command + " " + name, wide));
+    }
+  }
+  CHECK(run_program("tern", {"help"}).out == help_of("tern", ""));
+  const Ran bare = run_program("tern", {});
+  CHECK(bare.code == 2);
+  CHECK(bare.out == "");
+  CHECK(bare.err == help_of("tern", ""));
+}
+
+TEST_CASE("tern: messages name commands as the process was started") {
+  const std::string build = TERN_BINARY_DIR "/apps/";
+  for (const auto& started : std::vector<std::pair<std::string, std::string>>{
+           {build + "tern ntm", build + "tern ntm"},
+           {build + "ntm", build + "ntm"},
+           {"exec -a '../run tern' " + build + "tern ntm", "../run tern ntm"},
+           {"exec -a '../run ntm' " + build + "ntm", "../run ntm"}}) {
+    const std::string start = started.first, as = started.second;
+    CAPTURE(start);
+    TempDir dir;
+    const Ran ran = run_words({"bash", "-c",
+                               start + " train --hidden 6 --slots 9 --width 4 "
+                                       "--sequences 2 --every 2 --out it"},
+                              {.folder = dir.path()});
+    CHECK_MESSAGE(ran.code == 0, ran.err);
+    CHECK(contains(ran.err, "\nto test it: " + as + " eval --model it\n"));
+    const std::string record = read_file(dir / "it/run.json");
+    CHECK(contains(record, "\"command\": \"" + as + " train --hidden 6 "));
+    CHECK(contains(record, "\"resume\": \"" + as + " train --resume it\""));
+    // A run of another program is opened by a program that was started the same way.
+    const std::string other = std::regex_replace(start, std::regex("ntm"), "lm");
+    const Ran refused =
+        run_words({"bash", "-c", other + " train --resume it"}, {.folder = dir.path()});
+    CHECK(refused.code == 2);
+    CHECK(contains(refused.err, "; " + as + " train --resume it continues it\n"));
+  }
 }
 
 }  // namespace

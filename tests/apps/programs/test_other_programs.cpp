@@ -89,7 +89,8 @@ TEST_CASE("programs: a run of another program is refused with that program's nam
   const std::set<std::string> before = files(dir.path());
   for (const Maker& maker : kMakers) {
     const std::string run = "a " + maker.name;
-    const std::string command = maker.name + (maker.train.empty() ? "" : " train");
+    const std::string started = TERN_BINARY_DIR "/apps/" + maker.name;
+    const std::string command = started + (maker.train.empty() ? "" : " train");
     for (const Maker& other : kMakers) {
       CAPTURE(maker.name + " to " + other.name);
       const Ran resumed = run_program(other.name, with(other.train, {"--resume", run}), there);
@@ -106,7 +107,7 @@ TEST_CASE("programs: a run of another program is refused with that program's nam
         CAPTURE(used.err);
         CHECK(used.code == 2);
         CHECK(contains(used.err, ": this is a run of " + maker.name + ", not of " + other.name +
-                                     "; " + maker.name + " --help says how to use it\n"));
+                                     "; " + started + " --help says how to use it\n"));
       }
     }
   }

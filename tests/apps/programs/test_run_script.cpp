@@ -22,6 +22,7 @@ const std::string kSource = TERN_SOURCE_DIR;
 // arguments.
 constexpr const char* kCmake = R"(case "$1" in
 -S)
+  echo "CXX=$CXX" >> "$CALLS"
   home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$4/CMakeCache.txt" 2>/dev/null)
   case "$home" in ''|"$2") ;; *) echo "CMakeCache.txt is of $home"; exit 1 ;; esac
   echo "CMAKE_HOME_DIRECTORY:INTERNAL=$2" > "$4/CMakeCache.txt" ;;
@@ -66,6 +67,7 @@ struct Clone {
     environment.insert({"PATH", bin + ":" + std::string(path ? path : "")});
     environment.insert({"CI", ""});
     environment.insert({"CXX", "g++"});
+    environment.insert({"CALLS", dir / "calls"});
     Words all = {root + "/run"};
     all.insert(all.end(), words.begin(), words.end());
     return run_words(all, {.columns = typed.empty() ? 0 : 200,
@@ -125,6 +127,8 @@ TEST_CASE("run: --help needs no build, and is the program's text") {
                                  {.environment = {{"COLUMNS", "80"}}});
     CHECK(shown.out == said.out);
   }
+  CHECK(clone.run({"tern", "lm", "train", "--help"}).out ==
+        run_program("lm", {"train", "--help"}, {.environment = {{"COLUMNS", "80"}}}).out);
   CHECK(clone.calls() == "");
   CHECK_FALSE(fs::exists(clone.root + "/build"));
   // A built program prints its own help. After -- there are no flags.
@@ -186,13 +190,52 @@ TEST_CASE("run: packages are installed only with consent") {
 
 TEST_CASE("run: an old compiler is reported before anything is built") {
   const Clone clone;
-  const Ran old = clone.run({"ntm"}, {{"GXX", "9"}});
+  clone.stub("g++-9", "echo 9\n");
+  const Ran old = clone.run({"ntm"}, {{"CXX", "g++-9"}});
   CHECK(old.code == 1);
-  CHECK(contains(old.err, "g++ is version 9, and tern needs g++ 12, clang 14 or newer"));
+  CHECK(contains(old.err, "g++-9 is version 9, and tern needs g++ 12, clang 14 or newer"));
   CHECK(contains(old.err, "CXX=g++-12 ./run ntm"));
   CHECK_FALSE(contains(clone.calls(), "cmake"));
   CHECK(clone.run({"ntm"}, {{"GXX", "13.2.0"}}).code == 0);
   CHECK(clone.run({"ntm"}, {{"GXX", "unknown"}}).code == 0);
+}
+
+TEST_CASE("run: beside a g++ that is too old it takes a newer one") {
+  const Clone clone;
+  clone.stub("g++-99", "echo 99\n");
+  const Ran ran = clone.run({"ntm"}, {{"GXX", "11"}});
+  CHECK_MESSAGE(ran.code == 0, ran.err);
+  CHECK(contains(ran.err, "g++ is version 11, too old for tern: compiling with g++-99"));
+  CHECK_FALSE(contains(ran.err, "packages are missing"));
+  CHECK(contains(clone.calls(), "CXX=g++-99\n"));
+  CHECK(contains(clone.run({"ntm"}, {{"CXX", "g++-98"}}).err, "packages are missing: g++-98."));
+}
+
+TEST_CASE("run: install also wants make, which CMake takes by itself in a project of one's own") {
+  const Clone clone;
+  const std::string tools = clone.dir / "tools";  // those of the system without make
+  fs::create_directory(tools);
+  for (const fs::directory_entry& tool : fs::directory_iterator("/usr/bin"))
+    if (tool.path().filename() != "make")
+      fs::create_symlink(tool.path(), fs::path(tools) / tool.path().filename());
+  const std::string path = clone.bin + ":" + tools;
+  const Ran ran = clone.run({"install", clone.dir / "to"}, {{"PATH", path}});
+  CHECK(contains(ran.err, "packages are missing: make."));
+  CHECK_FALSE(contains(clone.run({"ntm"}, {{"PATH", path}}).err, "missing"));
+}
+
+TEST_CASE("run: --build names the folder to build in") {
+  const Clone clone;
+  const std::string to = clone.dir / "another place";
+  const Ran ran = clone.run({"--build", to, "ntm"});
+  CHECK_MESSAGE(ran.code == 0, ran.err);
+  CHECK(fs::exists(to + "/apps/ntm"));
+  CHECK_FALSE(fs::exists(clone.root + "/build"));
+  write_file(clone.dir / "file", "");
+  const Ran none = clone.run({"--build", clone.dir / "file/build", "ntm"});
+  CHECK(none.code == 1);
+  CHECK(contains(none.err, "file/build; build in another folder: ./run --build DIR ntm"));
+  CHECK(clone.run({"--build"}).code == 2);
 }
 
 TEST_CASE("run: install installs libraries and programs, and prints where") {
@@ -202,7 +245,7 @@ TEST_CASE("run: install installs libraries and programs, and prints where") {
   CHECK_MESSAGE(ran.code == 0, ran.err);
   for (const char* part : {"libraries", "programs"})
     CHECK(contains(clone.calls(), std::string(" --component ") + part + " --prefix " + to + "\n"));
-  CHECK(contains(ran.err, "programs in " + to + "/bin: lm ntm tern train_cifar translate"));
+  CHECK(contains(ran.err, "the program is " + to + "/bin/tern; its commands are the programs"));
   CHECK(contains(ran.err, "export PATH=\"" + to + "/bin:$PATH\""));
   const Ran there =
       clone.run({"install", to},

@@ -53,7 +53,8 @@ std::string record_of(const std::string& program, const std::string& lr) {
 ReportFlags parsed(std::vector<const char*> words) {
   words.insert(words.begin(), "tern");
   ReportFlags o;
-  apps::parse(tern_program(o), static_cast<int>(words.size()), const_cast<char**>(words.data()));
+  apps::parse({"tern", "", {report_command(o)}}, static_cast<int>(words.size()),
+              const_cast<char**>(words.data()));
   return o;
 }
 

@@ -12,6 +12,7 @@
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/arena.h"
+#include "tern/core/base/system.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
 
@@ -20,7 +21,7 @@ namespace {
 
 using detail::Arena;
 
-constexpr std::size_t kPage = 4096, kLine = 64;
+constexpr std::size_t kPage = tern::detail::kPage, kLine = 64;
 
 struct Block {
   char* data;

@@ -10,6 +10,8 @@
 
 #include "tern/core/base/build_info.h"
 #include "tern/core/base/cpu.h"
+#include "tern/core/base/error.h"
+#include "tern/core/base/max_level.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 
@@ -74,6 +76,53 @@ TEST_CASE("cpu: weak OpenBLAS kernels are replaced, the user's choice is kept") 
   CHECK(std::getenv(variable) == nullptr);
   if (!before.empty()) setenv(variable, before.c_str(), 1);
   choose();
+}
+
+TEST_CASE(
+    "cpu: OpenBLAS kernels that the processor cannot run, or that are too high, are replaced") {
+  using detail::kernels_instead;
+  constexpr VectorLevel kBaseline = VectorLevel::kBaseline, kAvx2 = VectorLevel::kAvx2,
+                        kAvx512 = VectorLevel::kAvx512;
+  const auto on = [](VectorLevel level, bool limited = false) {
+    return CpuInfo{.level = level, .limited = limited};
+  };
+  for (const char* name : {"Opteron", "Opteron_SSE3", "Athlon"}) {
+    CHECK(kernels_instead(name, on(kBaseline), false) == "Prescott");
+    CHECK(kernels_instead(name, on(kBaseline), true) == "");
+    CHECK(kernels_instead(name, on(kAvx2), false) == "Haswell");
+  }
+  CHECK(kernels_instead("Barcelona", on(kBaseline), false) == "");
+  CHECK(kernels_instead("Prescott", on(kAvx512), false) == "SkylakeX");
+  CHECK(kernels_instead("Zen", on(kAvx2), false) == "");
+  CHECK(kernels_instead("SkylakeX", on(kAvx2), false) == "");  // OpenBLAS may know more than tern
+  CHECK(kernels_instead("SkylakeX", on(kAvx2, true), false) == "Haswell");
+  CHECK(kernels_instead("Cooperlake", on(kBaseline, true), false) == "Prescott");
+  CHECK(kernels_instead("Cooperlake", on(kAvx512, true), false) == "");
+}
+
+TEST_CASE("cpu: TERN_MAX_LEVEL takes its names and those that build_info() shows") {
+  using detail::MaxLevel;
+  CHECK(detail::max_level("baseline") == MaxLevel::baseline);
+  CHECK(detail::max_level("avx2") == MaxLevel::avx2);
+  CHECK(detail::max_level("avx512_bf16") == MaxLevel::avx512_bf16);
+  for (MaxLevel level :
+       {MaxLevel::baseline, MaxLevel::avx2, MaxLevel::avx512, MaxLevel::avx512_bf16, MaxLevel::amx})
+    CHECK(detail::max_level(detail::to_string(level)) == level);
+  for (const char* unknown : {"", "avx", "AVX2", "avx512 ", "3"})
+    CHECK_THROWS_WITH_AS(detail::max_level(unknown),
+                         doctest::Contains("it must be one of baseline, avx2, avx512, avx512_bf16, "
+                                           "amx"),
+                         Error);
+}
+
+TEST_CASE("cpu: ARM processors are named by the numbers in /proc/cpuinfo") {
+  const std::string before = "processor\t: 0\nBogoMIPS\t: 50.00\nCPU implementer\t: ";
+  CHECK(detail::arm_name(before + "0x41\nCPU architecture: 8\nCPU variant\t: 0x3\n"
+                                  "CPU part\t: 0xd0c\nCPU revision\t: 1\n") == "Neoverse N1");
+  CHECK(detail::arm_name(before + "0x99\nCPU part\t: 0x123\n") ==
+        "ARM processor (implementer 0x99, part 0x123)");
+  CHECK(detail::arm_name("") == "");
+  CHECK(detail::arm_name("CPU implementer") == "");
 }
 
 TEST_CASE("cpu: BlasScope limits OpenMP to one thread and restores the number") {

@@ -2,6 +2,7 @@
 // all element positions.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -133,6 +134,29 @@ TEST_CASE("layout: is_contiguous and extent agree with the positions") {
       REQUIRE(e.last == *std::max_element(p.begin(), p.end()));
     }
   }
+}
+
+TEST_CASE("layout: may_overlap finds the layouts in which two indices share an element") {
+  RandomLayouts random;
+  int shared = 0;
+  for (int n = 0; n < 5000; ++n) {
+    Layout l = random.next();
+    if (l.ndim() > 0 && random.pick(0, 3) == 0) {  // windows
+      const int a = static_cast<int>(random.pick(0, l.ndim() - 1));
+      if (l.shape[a] > 1) l = unfold(l, a, 2, random.pick(1, 2));
+    }
+    Positions p = positions(l);
+    std::sort(p.begin(), p.end());
+    const bool twice = std::adjacent_find(p.begin(), p.end()) != p.end();
+    shared += twice;
+    INFO("shape ", to_string(l.shape), " strides ", to_string(l.strides));
+    REQUIRE(detail::may_overlap(l) == twice);
+  }
+  CHECK(shared > 500);
+  CHECK_FALSE(detail::may_overlap(diagonal(Layout::contiguous({4, 4, 4}), 0, 2, 1)));
+  CHECK_FALSE(detail::may_overlap({{2, 0}, {0, 0}}));
+  CHECK(detail::may_overlap({{3, 2}, {1, 1}}));
+  CHECK(detail::may_overlap({{2, 3}, {2, -1}}));
 }
 
 TEST_CASE("layout: slice, permute, diagonal, unfold and axes by hand") {

@@ -7,9 +7,11 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/tests/support/foreign_memory.h"
 
 namespace tern::test {
 namespace {
@@ -46,7 +48,8 @@ struct Gradient {
 /// An operand of an op: its layout, the stored numbers, and the numbers that the op sees.
 struct Operand {
   Placing placing;
-  Array stored, seen;  // differ if axes have stride 0
+  Array stored, seen;             // differ if axes have stride 0
+  std::optional<Edge> edge = {};  // in foreign memory
 
   Operand(const Shape& shape, Placing p, double low, double high, int seed)
       : placing(p),
@@ -61,7 +64,8 @@ struct Operand {
   /// The numbers as a leaf, either placed in memory or as a contiguous copy of what the op sees.
   template <class T>
   Tensor leaf(bool placed) const {
-    return placed ? lay_out<T>(stored, placing) : lay_out<T>(seen, {});
+    const Tensor t = placed ? lay_out<T>(stored, placing) : lay_out<T>(seen, {});
+    return edge ? in_foreign_memory(t, *edge) : t;
   }
   Tensor argument(const Tensor& leaf) const {
     return leaf.shape() == seen.shape ? leaf : expand(leaf, seen.shape);
@@ -260,29 +264,40 @@ void check_derivatives(const OpRow& row, const std::vector<Operand>& operands,
   compare_gradients("f32 gradient", got.first, want.first, 1e-4, 1e-5);
 }
 
-/// Checks that AVX2 and AVX-512 give the same bits in f32. If the row has no gradient, `operands`
-/// has no gradient from above.
+/// The value in f32, and the gradients if the row has any. If not, `operands` has no gradient from
+/// above.
+Derivatives f32_outcome(const OpRow& row, const std::vector<Operand>& operands) {
+  if (row.gradient) return differentiate<float>(row, operands, true, false);
+  return {to_array(run(row, operands, leaves_of<float>(operands, true))), {}, {}};
+}
+
+/// Checks that AVX2 and AVX-512 give the same bits in f32.
 void check_vector_levels(const OpRow& row, const std::vector<Operand>& operands) {
   auto at = [&](VectorLevel level) {
     const VectorLevelScope scope(level);
-    if (row.gradient) return differentiate<float>(row, operands, true, false);
-    return Derivatives{to_array(run(row, operands, leaves_of<float>(operands, true))), {}, {}};
+    return f32_outcome(row, operands);
   };
   const Derivatives narrow = at(VectorLevel::kAvx2), wide = at(VectorLevel::kAvx512);
   compare(narrow.value, wide.value, 0, 0);
   compare_gradients("f32 gradient with AVX2", narrow.first, wide.first, 0, 0);
 }
 
-constexpr int kVectorLevels = static_cast<int>(VectorLevel::kAvx512) + 1;
-
-// The vector level changes from trial to trial.
-void run_pairs(const OpRow& row) {
+/// The shapes of the inputs and, if the row has gradients, of the gradient from above.
+std::vector<Shape> shapes_of_operands(const OpRow& row) {
   std::vector<Shape> shapes = row.shapes;
   if (row.gradient) {
     std::vector<Array> zeros;
     for (const Shape& s : shapes) zeros.push_back(make_values(s, row.low, row.high, 0));
     shapes.push_back(row.naive(zeros).shape);
   }
+  return shapes;
+}
+
+constexpr int kVectorLevels = static_cast<int>(VectorLevel::kAvx512) + 1;
+
+// The vector level changes from trial to trial.
+void run_pairs(const OpRow& row) {
+  const std::vector<Shape> shapes = shapes_of_operands(row);
   std::vector<std::vector<Placing>> choices;
   std::vector<int> counts;
   for (const Shape& s : shapes) {
@@ -308,6 +323,26 @@ void run_pairs(const OpRow& row) {
     operands.emplace_back(shapes[last], placing(last), 0.5, 1.5, static_cast<int>(last));
     CHECK_NOTHROW(check_derivatives(row, operands, references.of(operands)));
     if (level == VectorLevel::kAvx512) CHECK_NOTHROW(check_vector_levels(row, operands));
+  }
+}
+
+// ---- Foreign memory ------------------------------------------------------------------------
+
+// The same bits wherever the operands lie.
+void run_foreign(const OpRow& row) {
+  const std::vector<Shape> shapes = shapes_of_operands(row);
+  for (Placing::Kind kind : {Placing::contiguous, Placing::sliced, Placing::flipped}) {
+    std::vector<Operand> operands =
+        make_operands(row, row.shapes, [&](size_t) { return Placing{kind}; });
+    if (row.gradient) operands.emplace_back(shapes.back(), Placing{kind}, 0.5, 1.5, 3);
+    const Derivatives want = f32_outcome(row, operands);
+    for (Edge edge : {Edge::begin, Edge::end}) {
+      INFO(row.name, ", ", to_string(Placing{kind}), " in foreign memory");
+      for (Operand& x : operands) x.edge = edge;
+      const Derivatives got = f32_outcome(row, operands);
+      compare(got.value, want.value, 0, 0);
+      compare_gradients("f32 gradient", got.first, want.first, 0, 0);
+    }
   }
 }
 
@@ -350,6 +385,7 @@ void run_rows(const std::vector<OpRow>& rows) {
   for (const OpRow& row : rows) {
     run_alike(row);
     run_pairs(row);
+    run_foreign(row);
   }
 }
 

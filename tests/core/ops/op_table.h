@@ -7,7 +7,8 @@
 //   too: the values against the naive loop, and the gradients against those of contiguous copies
 //   (first and second in f64, to rounding, and first in f32). That is far stricter than central
 //   differences and far cheaper, so all pairs can be tried. The vector level changes from trial to
-//   trial; in every third, AVX2 and AVX-512 must give the same bits in f32.
+//   trial; in every third, AVX2 and AVX-512 must give the same bits in f32;
+// - with all inputs in foreign read-only memory beside forbidden pages: the bits in f32.
 #pragma once
 
 #include <functional>

@@ -13,6 +13,7 @@
 #include "tern/core/kernels/products/gemm_quantized.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/products/packed_linear.h"
+#include "tern/tests/support/foreign_memory.h"
 #include "tern/tests/support/threads.h"
 
 namespace tern::test_packed_linear {
@@ -144,6 +145,16 @@ const std::vector<std::vector<int64_t>> kSizes = {
     {1, 1, 1}, {1, 33, 5}, {2, 32, 64}, {3, 31, 7}, {13, 65, 9}, {25, 96, 40}, {5, 300, 130}};
 
 }  // namespace
+
+TEST_CASE("packed linear: weights and rows in foreign memory give the same bits") {
+  for (const Case& c : {make(3, 37, 129), make(1, 65, 32)})
+    for (PackedType type : {PackedType::f32, PackedType::bf16, PackedType::int8, PackedType::int4})
+      for (test::Edge edge : {test::Edge::begin, test::Edge::end}) {
+        const auto placed = [&](const Tensor& t) { return test::in_foreign_memory(t, edge); };
+        const Case foreign{placed(c.x), placed(c.w), placed(c.b), placed(c.residual)};
+        CHECK(same_bits(run(foreign, type, foreign.x), run(c, type, c.x)));
+      }
+}
 
 TEST_CASE("packed linear: f32 agrees with linear at every level") {
   for (const VectorLevel level :
@@ -509,6 +520,16 @@ TEST_CASE("int4: weights of Q4_0 and Q4_1 stay exact") {
         for (int64_t j = 0; j < 33; ++j)
           CHECK(y[static_cast<size_t>(i * 33 + j)] == 127 * c.w.data<float>()[j * k + i]);
     }
+}
+
+TEST_CASE("packed linear: f32 weights can be read again") {
+  const Case c = make(1, 37, 5);
+  const PackedLinear linear(c.w, c.b, PackedType::f32);
+  std::vector<float> all(37 * 5);
+  for (int64_t i = 0; i < 37; ++i) linear.copy_weights(i, &all[i * 5]);
+  CHECK(all == values(c.w));
+  CHECK_THROWS_AS(linear.copy_weights(37, all.data()), Error);
+  CHECK_THROWS_AS(PackedLinear(c.w, c.b, PackedType::int8).copy_weights(0, all.data()), Error);
 }
 
 }  // namespace tern::test_packed_linear

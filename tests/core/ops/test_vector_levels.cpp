@@ -1,9 +1,11 @@
 // Values and gradients in f32 have the same bits with AVX2 and with AVX-512, on any number of
-// threads. Rows are longer than registers and of odd lengths; sums of products are longer than a
-// block of k. op_table.cpp checks every op at small sizes.
+// threads, and from foreign read-only memory beside forbidden pages. Rows are longer than registers
+// and of odd lengths; sums of products are longer than a block of k. op_table.cpp checks every op
+// at small sizes.
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/recurrent/rnn.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/tests/support/foreign_memory.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/support/threads.h"
 
@@ -128,11 +131,15 @@ std::vector<Example> examples() {
   return all;
 }
 
-/// The value and the gradients of an example.
-std::vector<Tensor> run(const Example& e) {
+/// The value and the gradients of an example, with its inputs in foreign memory if `edge` is given.
+std::vector<Tensor> run(const Example& e, std::optional<test::Edge> edge = {}) {
   Rng rng(7);
   std::vector<Tensor> x;
-  for (const Shape& s : e.shapes) x.push_back(randn(s, rng).set_requires_grad(true));
+  for (const Shape& s : e.shapes) {
+    const Tensor values = randn(s, rng);
+    x.push_back(edge ? test::in_foreign_memory(values, *edge) : values);
+    x.back().set_requires_grad(true);
+  }
   std::vector<Tensor> all{e.fn(x)};
   backward(sum(square(all[0])));
   for (const Tensor& t : x) all.push_back(t.grad());
@@ -151,8 +158,13 @@ TEST_CASE("vector levels: same bits of f32 values and gradients on any number of
         CAPTURE(threads);
         const VectorLevelScope scope(level);
         const test::Threads several(threads);
-        const std::vector<Tensor> again = run(e);
-        for (size_t i = 0; i < first.size(); ++i) CHECK(test::same_bits(first[i], again[i]));
+        for (const std::optional<test::Edge> edge :
+             {std::optional<test::Edge>(), std::optional(test::Edge::begin),
+              std::optional(test::Edge::end)}) {
+          CAPTURE(edge.has_value());
+          const std::vector<Tensor> again = run(e, edge);
+          for (size_t i = 0; i < first.size(); ++i) CHECK(test::same_bits(first[i], again[i]));
+        }
       }
   }
 }

@@ -66,6 +66,28 @@ TEST_CASE("pretrained tokenizers: ids and texts equal those of the tokenizers pa
   }
 }
 
+TEST_CASE("pretrained tokenizers: special tokens in a text may be text") {
+  // As the package with encode_special_tokens = True.
+  struct Row {
+    const char *name, *text;
+    Ids ids;
+  };
+  const std::vector<Row> rows = {
+      {"gpt2", "a <s> b<|end|>", {67, 223, 30, 85, 32, 223, 68, 30, 94, 71, 80, 70, 94, 32}},
+      {"llama2", "a <s> b", {337, 308, 63, 288, 65, 308, 273}},
+      {"llama3", "</s>\n<|end|> b", {30, 17, 85, 32, 201, 30, 94, 71, 80, 70, 94, 32, 223, 68}},
+      // NEW is an added token, but not a special one.
+      {"roberta", "a<mask> NEW <s>", {381, 30, 79, 67, 85, 77, 32, 223, 421, 223, 30, 85, 32}},
+      {"bert", "a [MASK]", {15, 1, 27, 84, 108, 83, 1}},
+      {"unigram", "a <s>", {3, 7, 3, 1}},  // the model itself has the piece
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const auto t = PretrainedTokenizer::load(kFolder + row.name + ".json");
+    CHECK(t.encode(row.text, {.specials = false, .find_specials = false}) == row.ids);
+  }
+}
+
 TEST_CASE("pretrained tokenizers: Metaspace finds the first character after any normalizer") {
   // By version 0.23.3 of the tokenizers package; tokens are single characters.
   const json reference = read_json(kFolder + "metaspace_first.json");

@@ -1,0 +1,23 @@
+# Removes the files that the build tree BUILD has installed, and the folders of tern that are then
+# empty.
+file(GLOB manifests ${BUILD}/install_manifest*.txt)
+if(NOT manifests)
+  message(FATAL_ERROR "nothing is installed from ${BUILD}")
+endif()
+set(folders "")
+foreach(manifest ${manifests})
+  file(STRINGS ${manifest} files)
+  foreach(file ${files})
+    file(REMOVE $ENV{DESTDIR}${file})
+    while(file MATCHES "/(lib)?tern(-dev)?/")
+      cmake_path(GET file PARENT_PATH file)
+      list(APPEND folders $ENV{DESTDIR}${file})
+    endwhile()
+  endforeach()
+endforeach()
+list(REMOVE_DUPLICATES folders)
+list(SORT folders ORDER DESCENDING)
+foreach(folder ${folders})
+  execute_process(COMMAND rmdir ${folder} ERROR_QUIET)  # which leaves those that are not empty
+endforeach()
+file(REMOVE ${manifests})
