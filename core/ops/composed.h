@@ -5,7 +5,7 @@
 //   Convolutions, dropout and linear scans are linear in each argument, so their gradients are the
 //   same ops again. Softmax (with its logarithm) has a gradient in terms of its result, so that the
 //   input need not be kept. Only tests use their composed definitions.
-// - Tests: tests/core/ops/test_composed*.cpp compare the two, one row per op.
+// - Tests: tests/core/ops/test_subjects.cpp compares the two, for each row of subjects.cpp.
 #pragma once
 
 #include <vector>
