@@ -6,7 +6,7 @@
 //   same ops again. Softmax (with its logarithm) has a gradient in terms of its result, so that the
 //   input need not be kept. Only tests use their composed definitions.
 // - Observers that need each step, such as the export to ONNX: ComposedScope (composed_scope.h).
-// - Tests: tests/core/ops/test_composed*.cpp compare the two, one row per op.
+// - Tests: tests/core/ops/test_subjects.cpp compares the two, for each row of subjects.cpp.
 #pragma once
 
 #include <vector>

@@ -8,7 +8,6 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/recurrent/ntm.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/tests/core/ops/fused_table.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/model_checks.h"
 
@@ -16,9 +15,6 @@ namespace tern::ops_ntm {
 namespace {
 
 using test::Array;
-using test::fused_row;
-using test::FusedRow;
-using test::Inputs;
 using test::OpRow;
 
 using Numbers = std::vector<double>;
@@ -136,23 +132,6 @@ Tensor state_of(const Tensor& raw, const NtmMemory& m) {
   return ntm_state(parts);
 }
 
-FusedRow step_row(const std::string& name, NtmMemory memory) {
-  auto of = [memory](int64_t n) {
-    NtmMemory m = memory;
-    m.locations = n;
-    return m;
-  };
-  auto shapes = [of](int64_t n) {
-    return test::Shapes{{2, of(n).parameters()}, {2, of(n).state()}};
-  };
-  auto call = [of, memory](auto op, const Inputs& x) {
-    const int64_t rest = memory.reads * memory.width;
-    const NtmMemory m = of((x[1].size(1) - rest) / (memory.heads() + memory.width));
-    return op(x[0], state_of(x[1], m), m);
-  };
-  return fused_row(name, shapes, ntm_step, composed::ntm_step, call, memory.width);
-}
-
 NtmMemory tiny() { return {.locations = 5, .width = 3}; }
 
 NtmMemory without(NtmMemory m, NtmAddressing addressing) {
@@ -166,23 +145,6 @@ TEST_CASE("op table: ntm_step") {
   test::run_rows({
       op_row("ntm_step", tiny()),
       op_row("ntm_step, heads", {.locations = 4, .width = 2, .reads = 2, .writes = 2, .shift = 2}),
-  });
-}
-
-TEST_CASE("fused and composed: ntm_step") {
-  const NtmMemory one{.width = 6}, many{.width = 5, .reads = 2, .writes = 3, .shift = 2};
-  test::run_fused({
-      step_row("ntm_step", one),
-      step_row("ntm_step, heads", many),
-      step_row("ntm_step, no shift", {.width = 3, .shift = 0}),
-      step_row("ntm_step, only reads", {.width = 3, .writes = 0}),
-      step_row("ntm_step, only writes", {.width = 3, .reads = 0, .writes = 2}),
-      step_row("ntm_step without content", without(many, {.content = false})),
-      step_row("ntm_step without interpolation", without(one, {.interpolation = false})),
-      step_row("ntm_step without shift", without(many, {.shift = false})),
-      step_row("ntm_step without sharpening", without(one, {.sharpening = false})),
-      step_row("ntm_step of content alone",
-               without(one, {.interpolation = false, .shift = false, .sharpening = false})),
   });
 }
 

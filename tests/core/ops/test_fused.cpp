@@ -6,8 +6,8 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/fused.h"
-#include "tern/tests/core/ops/fused_table.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/core/ops/subjects.h"
 #include "tern/tests/support/threads.h"
 
 namespace tern::test_fused {
@@ -15,7 +15,7 @@ namespace {
 
 using test::Array, test::OpRow;
 using Arrays = std::vector<Array>;
-using Inputs = std::vector<Tensor>;
+using test::Inputs;
 
 constexpr auto kSwiglu = [](auto a, auto b) { return a * sigmoid(a) * b; };
 constexpr auto kGate = [](auto u, auto f, auto b) { return u * (f + b); };
@@ -67,18 +67,14 @@ TEST_CASE("op table: fused formulas of several inputs") {
 }
 
 TEST_CASE("fused and composed: formulas") {
-  using test::fused_row;
-  auto shapes = [](int64_t n) {
-    return test::Shapes{{3, n, 2 * n}, {3, n, 2 * n}, {2 * n}, {3, 1, 1}};
-  };
-  test::run_fused({
+  using test::N;
+  test::check_composed({
       {"swiglu",
-       [](int64_t n) {
-         return test::Shapes{{3, n, n}, {3, n, n}};
-       },
+       {{3, N, N}, {3, N, N}},
        [](const Inputs& x) { return fused("swiglu", kSwiglu, x[0], x[1]); },
-       [](const Inputs& x) { return composed::fused("swiglu", kSwiglu, x[0], x[1]); }, 1},
-      {"scaled", shapes,
+       [](const Inputs& x) { return composed::fused("swiglu", kSwiglu, x[0], x[1]); }},
+      {"scaled",
+       {{3, N, 2 * N}, {3, N, 2 * N}, {2 * N}, {3, 1, 1}},
        [](const Inputs& x) { return fused("scaled", kScaled, x[0], x[1], x[2], x[3]); },
        [](const Inputs& x) { return composed::fused("scaled", kScaled, x[0], x[1], x[2], x[3]); },
        3},

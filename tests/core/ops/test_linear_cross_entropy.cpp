@@ -8,7 +8,6 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/tests/core/ops/fused_table.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/model_checks.h"
 
@@ -93,32 +92,6 @@ TEST_CASE("op table: linear_cross_entropy") {
              .fn = fn,
              .naive = naive,
              .empty_shapes = {{0, 2, 3}, {4, 3}, {4}}}});
-}
-
-TEST_CASE("fused and composed: linear_cross_entropy") {
-  auto shapes = [](int64_t n) { return Shapes{{7, 5}, {n, 5}, {n}}; };
-  auto row = [&](const std::string& name, CrossEntropyOptions o, bool weighted, bool biased) {
-    o.ignore_index = -1;
-    return fused_row(
-        "linear_cross_entropy" + name, shapes, linear_cross_entropy, composed::linear_cross_entropy,
-        [=](auto op, const Inputs& x) {
-          CrossEntropyOptions options = o;
-          const int64_t n = x[1].size(0);
-          if (weighted) options.weight = linspace(0.5, 1.5, n, x[0].dtype());
-          const Tensor none = x[2] * 0;  // makes the loss use all three inputs
-          const Tensor y = op(x[0], x[1], biased ? x[2] : Tensor(), some_classes(7, n), options);
-          return biased ? y : y + sum(none);
-        },
-        8);
-  };
-  run_fused({
-      row("", {}, false, true),
-      row(", without bias", {}, false, false),
-      row(", none", {.reduction = Reduction::none}, false, true),
-      row(", none, smoothed", {.label_smoothing = .1, .reduction = Reduction::none}, true, true),
-      row(", weighted sum", {.reduction = Reduction::sum}, true, true),
-      row(", weighted and smoothed", {.label_smoothing = .3}, true, true),
-  });
 }
 
 TEST_CASE("linear_cross_entropy: several blocks of rows give one loss") {

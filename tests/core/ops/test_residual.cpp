@@ -9,14 +9,14 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/normalisation/residual.h"
-#include "tern/tests/core/ops/fused_table.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/threads.h"
 
 namespace tern::test_residual {
 namespace {
 
-using test::Array, test::fused_row, test::Inputs, test::Shapes;
+using test::Array;
+using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 using Function = std::function<std::vector<Tensor>(const Inputs&, Rng&)>;
 
@@ -233,52 +233,6 @@ TEST_CASE("op table: residual ops") {
              return y;
            }},
   });
-}
-
-TEST_CASE("fused and composed: residual ops") {
-  auto shapes = [](int64_t n) { return Shapes{{5, 3, n}, {5, 3, n}, {n}, {n}}; };
-  auto rms_shapes = [](int64_t n) { return Shapes{{5, 3, n}, {5, 3, n}, {n}}; };
-  std::vector<test::FusedRow> rows;
-  for (double p : {0.0, 0.3}) {
-    const std::string rest = fmt::format(", p = {}", p);
-    rows.push_back(fused_row("add_layer_norm" + rest, shapes, add_layer_norm,
-                             composed::add_layer_norm, [=](auto op, const Inputs& x) {
-                               Rng rng(5);
-                               return op(x[0], x[1], x[2].shape(), x[2], x[3], dropped(rng, p));
-                             }));
-    rows.push_back(fused_row("add_rms_norm" + rest, rms_shapes, add_rms_norm,
-                             composed::add_rms_norm, [=](auto op, const Inputs& x) {
-                               Rng rng(5);
-                               return op(x[0], x[1], x[2].shape(), x[2], dropped(rng, p));
-                             }));
-    rows.push_back(fused_row(
-        "dropout_add" + rest,
-        [](int64_t n) {
-          return Shapes{{3, n, n}, {3, n, n}};
-        },
-        dropout_add, composed::dropout_add,
-        [=](auto op, const Inputs& x) {
-          Rng rng(5);
-          return op(x[0], x[1], p, rng);
-        }));
-  }
-  for (auto activation : {Activation::none, Activation::relu, Activation::silu, Activation::tanh})
-    for (bool residual : {false, true})
-      rows.push_back(fused_row(
-          fmt::format("linear {} with dropout, residual {}", static_cast<int>(activation),
-                      residual),
-          [](int64_t n) {
-            return Shapes{{3, n, n}, {n + 2, n}, {n + 2}, {3, n, n + 2}};
-          },
-          linear, composed::linear,
-          [=](auto op, const Inputs& x) {
-            Rng rng(5);
-            LinearOptions o{.activation = activation, .dropout = 0.3, .rng = &rng};
-            if (residual) o.residual = x[3];
-            Tensor y = op(x[0], x[1], x[2], o);
-            return residual ? y : y + x[3] * 0;
-          }));
-  test::run_fused(rows);
 }
 
 TEST_CASE("residual: a residual that broadcasts, or to whose shape x broadcasts") {

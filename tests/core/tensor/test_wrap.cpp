@@ -1,6 +1,6 @@
 // Tensors on foreign memory: both sides see writes, read-only memory refuses them, the owner stays
 // as long as needed, and tern neither counts nor reuses the memory. That ops compute the same bits
-// there is tested by the op table (tests/core/ops/op_table.h) and test_vector_levels.cpp.
+// there is tested by the op table (tests/core/ops/op_table.h) and test_subjects.cpp.
 #include <doctest/doctest.h>
 
 #include <array>
