@@ -128,7 +128,7 @@ PackedNorm::PackedNorm(const nn::LayerNorm& norm)
       bias(norm.bias.defined() ? numbers(norm.bias) : std::vector<float>(weight.size())),
       eps(norm.eps) {}
 PackedNorm::PackedNorm(const nn::RmsNorm& norm)
-    : weight(numbers(norm.weight)), bias(weight.size()), eps(norm.eps), centred(false) {}
+    : weight(numbers(norm.factor())), bias(weight.size()), eps(norm.eps), centred(false) {}
 
 void PackedNorm::operator()(const float* x, int64_t rows, float* y) const {
   const auto n = static_cast<int64_t>(weight.size());
