@@ -78,7 +78,7 @@ TEST_CASE("config.json of a Llama: members that change results are used or refus
        {"is_encoder_decoder", "true", "is_encoder_decoder: it is true"},
        {"add_cross_attention", "true", "add_cross_attention: it is true"},
        {"num_attention_heads", "0", "heads"},
-       {"model_type", "\"mamba\"", "model_type is mamba; gpt2"},
+       {"model_type", "\"mamba\"", "model_type is mamba; gemma3_text"},
        {"rope_scaling", "null", ""},
        {"rope_scaling", R"({"type": "default"})", ""},
        {"rope_parameters", R"({"rope_type": "default", "rope_theta": 500000.0})", ""},
