@@ -59,6 +59,29 @@ datasets::WordPieceOptions pieces_from_transformers(const std::string& text, Unk
   });
 }
 
+datasets::WordPiece pieces_of_tokenizer(const std::string& text) {
+  const JsonDocument file(text);
+  const JsonValue j = file.root(), model = j.at("model"), normalizer = j.at("normalizer");
+  only(model, "type", "WordPiece");
+  only(model, "unk_token", "[UNK]");
+  only(model, "continuing_subword_prefix", "##");
+  only(normalizer, "type", "BertNormalizer");
+  only(normalizer, "clean_text", true);
+  only(j.at("pre_tokenizer"), "type", "BertPreTokenizer");
+  datasets::WordPieceOptions o;
+  o.lower = normalizer.get("lowercase", true);
+  if (const JsonValue strip = normalizer.find("strip_accents"); !strip.is_null())
+    o.strip_accents = strip.boolean();
+  o.split_cjk = normalizer.get("handle_chinese_chars", true);
+  if (const JsonValue longest = model.find("max_input_chars_per_word"); !longest.is_null())
+    o.longest_word = longest.integer(1, 1000);
+  const std::vector<JsonMember> vocab = model.at("vocab").members();
+  std::vector<std::string> pieces(vocab.size());
+  for (const JsonMember& piece : vocab)
+    pieces[static_cast<size_t>(piece.value.integer(0, std::ssize(vocab) - 1))] = piece.name;
+  return datasets::WordPiece(std::move(pieces), o);
+}
+
 std::string pieces_to_transformers(const datasets::WordPieceOptions& o, int64_t context) {
   const json j = {{"tokenizer_class", "BertTokenizer"},
                   {"do_lower_case", o.lower},

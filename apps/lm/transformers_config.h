@@ -15,6 +15,8 @@ using Unknown = std::vector<std::string>;
 /// Error: a tokenizer other than BERT's, or other special pieces.
 datasets::WordPieceOptions pieces_from_transformers(const std::string& json,
                                                     Unknown* unknown = nullptr);
+/// The pieces of a tokenizer.json that holds BERT's tokenizer. Error: it holds another one.
+datasets::WordPiece pieces_of_tokenizer(const std::string& json);
 /// `context`: the largest number of tokens per sequence.
 std::string pieces_to_transformers(const datasets::WordPieceOptions& options, int64_t context);
 
