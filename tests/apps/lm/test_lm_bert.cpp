@@ -14,6 +14,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/errors.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/support/torch_archive.h"
 #include "tern/tests/train/run_checks.h"
