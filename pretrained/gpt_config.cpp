@@ -134,7 +134,7 @@ RopeScaling scaling_of(const JsonValue& rope, int64_t original, const GptOptions
   return s;
 }
 
-/// transformers 5 writes rope_parameters, earlier versions rope_theta and rope_scaling. Where layers
+/// transformers 5 writes rope_parameters, earlier versions rope_theta and rope_scaling. If layers
 /// with a window have positions of their own, rope_parameters has two sets.
 void read_rope(const JsonValue& j, const char* base, const char* share, GptOptions& o) {
   o.rope_base = j.get(base, o.rope_base);
@@ -162,8 +162,8 @@ bool is_windowed(const JsonValue& type) {
   return text == "sliding_attention";
 }
 
-/// Sliding windows of all layers; in a Qwen only of the layers from max_window_layers on, in a Gemma
-/// of all but every sixth one.
+/// Sliding windows of all layers; in a Qwen only of the layers from max_window_layers on, in a
+/// Gemma of all but every sixth one.
 void read_window(const JsonValue& j, const LlamaDefaults& d, GptOptions& o) {
   const bool qwen = std::string_view(d.family).starts_with("qwen");
   const JsonValue given = j.find("sliding_window");
