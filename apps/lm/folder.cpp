@@ -254,7 +254,7 @@ EncoderTokenizer load_encoder_tokenizer(const std::string& folder, int64_t known
   if (!std::filesystem::exists(path)) {
     const ModelFiles files{folder};
     EncoderTokenizer tokenizer = encoder_tokenizer(load_pieces(files));
-    check_known(files.pieces(), tokenizer.size, "pieces", known);
+    check_known(files.pieces(), tokenizer.size, "tokens", known);
     return tokenizer;
   }
   const auto tokenizer = datasets::PretrainedTokenizer::load(path);
