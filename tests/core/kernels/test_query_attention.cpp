@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tern/core/base/cpu.h"
+#include "tern/core/base/rng.h"
 #include "tern/core/kernels/attention/query_attention.h"
 #include "tern/core/ops/ops.h"
 
@@ -24,7 +25,7 @@ struct Text {
   Case c;
   Tensor memory, q;
   std::vector<const float*> keys;
-  int64_t offset = 5;
+  static constexpr int64_t offset = 5;
 
   Text(const Case& sizes, Rng& rng)
       : c(sizes),
