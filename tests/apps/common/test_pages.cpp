@@ -114,7 +114,8 @@ TEST_CASE("pages: a page is one file that names its generator") {
   CHECK(contains(page, "<title>a &lt;b&gt;</title>"));
   CHECK(contains(page, "content=\"tern &quot;report&quot;\""));
   CHECK(contains(page, "width=device-width"));
-  for (const char* outside : {"src=", "<link", "http", "import", "url(", "fetch", "WebSocket"})
+  for (const char* outside :
+       {"src=", "<link", "http", "@import", "import(", "url(", "fetch", "WebSocket"})
     CHECK_FALSE(contains(page, outside));
   CHECK(count(page, "<script>") == 1);
   CHECK(count(page, "</script>") == 1);
