@@ -151,6 +151,11 @@ datasets::LanguageTokenizer load_tokenizer(const ModelFiles& files) {
 }
 
 datasets::WordPiece load_pieces(const ModelFiles& files) {
+  const std::string whole = files.folder + "/tokenizer.json";
+  if (!std::filesystem::exists(files.pieces()) && std::filesystem::exists(whole)) {
+    const std::string text = datasets::read_text(whole);
+    return reading(whole, [&] { return pieces_from_tokenizer(text); });
+  }
   const std::string config = files.tokenizer_config();
   return datasets::WordPiece::load(files.pieces(), std::filesystem::exists(config)
                                                        ? parsed(config, pieces_from_transformers)

@@ -40,7 +40,7 @@ void save_description(const ModelFiles& files, const TrainConfig& config, const 
 /// Reads lm.json. IoError if it is missing or damaged.
 TrainConfig load_config(const ModelFiles& files);
 datasets::LanguageTokenizer load_tokenizer(const ModelFiles& files);
-/// Reads vocab.txt. tokenizer_config.json says whether it is cased; without that file it is lower
+/// Reads vocab.txt, or without it tokenizer.json. tokenizer_config.json says whether it is cased; without that file it is lower
 /// case.
 datasets::WordPiece load_pieces(const ModelFiles& files);
 /// Only the sizes, from lm.json or from transformers' config.json.

@@ -1,4 +1,5 @@
-// Reads and writes the tokenizer_config.json of BERTs, and refuses what would change results.
+// Reads and writes the tokenizer_config.json of BERTs, reads their tokenizer.json, and refuses what
+// would change results.
 #include "tern/apps/lm/transformers_config.h"
 
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_value.h"
+#include "tern/data/text/pretrained/pretrained_tokenizer.h"
 #include "tern/models/config_json.h"
 
 namespace tern::apps::lm {
@@ -57,6 +59,32 @@ datasets::WordPieceOptions pieces_from_transformers(const std::string& text, Unk
     o.split_cjk = j.get("tokenize_chinese_chars", true);
     return o;
   });
+}
+
+datasets::WordPiece pieces_from_tokenizer(const std::string& text) {
+  const auto tokenizer = datasets::PretrainedTokenizer::parse(text);  // checks all of the file
+  const JsonDocument file(text);
+  const JsonValue model = file.root().at("model"), normalizer = file.root().at("normalizer");
+  const auto type = [](const JsonValue& part) { return part.get("type", "none"); };
+  only(model, "type", "WordPiece");
+  only(model, "unk_token", "[UNK]");
+  only(model, "continuing_subword_prefix", "##");
+  check(type(normalizer) == "BertNormalizer" &&
+            type(file.root().at("pre_tokenizer")) == "BertPreTokenizer",
+        "only the rules of BertNormalizer and BertPreTokenizer are known here");
+  only(normalizer, "clean_text", true);
+  datasets::WordPieceOptions o;
+  o.lower = normalizer.get("lowercase", true);
+  if (const JsonValue strip = normalizer.find("strip_accents"); !strip.is_null())
+    o.strip_accents = strip.boolean();
+  o.split_cjk = normalizer.get("handle_chinese_chars", true);
+  o.longest_word = model.get("max_input_chars_per_word", o.longest_word);
+  std::vector<std::string> pieces;
+  for (int64_t id = 0; id < tokenizer.size(); ++id) {
+    check(tokenizer.token(id).has_value(), "no token has the id {}", id);
+    pieces.push_back(*tokenizer.token(id));
+  }
+  return datasets::WordPiece(std::move(pieces), o);
 }
 
 std::string pieces_to_transformers(const datasets::WordPieceOptions& o, int64_t context) {

@@ -95,6 +95,15 @@ TEST_CASE("pretrained: without eos_token_id the tokenizer's eos_token ends a tex
   CHECK(pretrained::open_gpt(f.path()).tokenizer.ends() == Ids{257});
 }
 
+TEST_CASE("pretrained: an end token that the model cannot write is left out") {
+  Folder f;
+  f.put("tokenizer_config.json", json{{"eos_token", kTurnEnd}}.dump());
+  f.put("generation_config.json", R"({"eos_token_id": 50256})");  // GPT-2's, of a small vocabulary
+  CHECK(pretrained::open_gpt(f.path()).tokenizer.ends() == Ids{257});
+  f.put("generation_config.json", R"({"eos_token_id": [50256, 256]})");
+  CHECK(pretrained::open_gpt(f.path()).tokenizer.ends() == Ids{256});
+}
+
 TEST_CASE("pretrained: vocab.json and merges.txt do, also without tokens for some bytes") {
   Folder f;
   std::filesystem::remove(f.dir / "tokenizer.json");

@@ -223,6 +223,10 @@ TEST_CASE("lm bert: a model folder: its files, filling of gaps, evaluation, resu
   CHECK(evaluate_model(o) == 0);
   o.text = {write_file(dir / "line", "The cat sat on the mat.")};  // without pairs
   CHECK(evaluate_model(o) == 0);
+  std::filesystem::create_directory(dir / "texts");  // as in training, its .txt and .gz
+  write_file(dir / "texts/a.txt", "The cat sat on the mat.");
+  o.text = {dir / "texts"};
+  CHECK(evaluate_model(o) == 0);
   o.stride = 3;
   CHECK_THROWS_AS(evaluate_model(o), Error);
   std::istringstream in;
@@ -294,6 +298,36 @@ TEST_CASE("lm bert: a folder written by transformers") {
   CHECK(filled(dir.path(), "W7 [MASK]").starts_with("w7 "));
   write_file(dir / "tokenizer_config.json", R"({"do_lower_case": false})");
   CHECK(filled(dir.path(), "W7 [MASK]").starts_with("[UNK] "));
+  // Newer versions of transformers write tokenizer.json alone.
+  std::filesystem::remove(dir / "vocab.txt");
+  nlohmann::json pieces;
+  for (int64_t id = 0; id < bert.pieces.size(); ++id) pieces[bert.pieces.piece(id)] = id;
+  nlohmann::json tokenizer = {{"version", "1.0"},
+                              {"normalizer",
+                               {{"type", "BertNormalizer"},
+                                {"clean_text", true},
+                                {"handle_chinese_chars", true},
+                                {"strip_accents", nullptr},
+                                {"lowercase", true}}},
+                              {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                              {"model",
+                               {{"type", "WordPiece"},
+                                {"unk_token", "[UNK]"},
+                                {"continuing_subword_prefix", "##"},
+                                {"max_input_chars_per_word", 100},
+                                {"vocab", pieces}}}};
+  write_file(dir / "tokenizer.json", tokenizer.dump());
+  CHECK(load_bert_folder(dir.path()).pieces.pieces() == bert.pieces.pieces());
+  CHECK(filled(dir.path(), "W7 [MASK]").starts_with("w7 "));
+  tokenizer["normalizer"]["lowercase"] = false;
+  write_file(dir / "tokenizer.json", tokenizer.dump());
+  CHECK(filled(dir.path(), "W7 [MASK]").starts_with("[UNK] "));
+  tokenizer["pre_tokenizer"]["type"] = "Whitespace";
+  write_file(dir / "tokenizer.json", tokenizer.dump());
+  CHECK_THROWS_WITH_AS(load_bert_folder(dir.path()),
+                       doctest::Contains("tokenizer.json: only the rules of BertNormalizer"),
+                       IoError);
+  write_file(dir / "vocab.txt", vocabulary);
   auto refused = [&](const char* config, const char* text) {
     write_file(dir / "config.json", config);
     CHECK_THROWS_WITH_AS(load_bert_folder(dir.path()), doctest::Contains(text), IoError);
