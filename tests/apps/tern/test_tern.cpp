@@ -331,6 +331,8 @@ TEST_CASE("tern report: a folder that is not a run is refused by name") {
   fs::create_directories(dir / "empty");
   CHECK_THROWS_WITH_AS(load_runs({a, dir / "empty"}),
                        doctest::Contains("empty: this is not the folder of a run"), Error);
+  CHECK_THROWS_WITH_AS(load_runs({dir.path()}),
+                       doctest::Contains("it has no log.jsonl; for the runs in it: "), Error);
   CHECK_THROWS_WITH_AS(load_runs({dir / "none"}),
                        doctest::Contains("none: there is no such folder"), Error);
   CHECK_THROWS_WITH_AS(load_runs({a + "/log.jsonl"}),
