@@ -76,7 +76,11 @@ void read_generation(const std::string& folder, GptFiles& files) {
       if (auto ends = end_tokens(text); !ends.empty()) files.config.ends = std::move(ends);
       files.generation = generation_settings(text);
     });
-  std::erase_if(files.config.ends, [&](int64_t id) { return id >= files.config.options.vocab; });
+  std::erase_if(files.config.ends, [&](int64_t id) {
+    const bool unknown = id >= files.config.options.vocab;
+    if (unknown) files.unknown_ends.push_back(id);
+    return unknown;
+  });
   if (files.config.ends.empty())
     if (const auto end = files.tokenizer.id(files.chat.end)) files.config.ends = {*end};
   if (!files.config.ends.empty()) files.tokenizer.set_ends(files.config.ends);
