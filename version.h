@@ -5,7 +5,7 @@
 
 namespace tern {
 
-inline constexpr int kVersionMajor = 0, kVersionMinor = 1, kVersionPatch = 0;
-inline constexpr std::string_view kVersion = "0.1.0";
+inline constexpr int kVersionMajor = 0, kVersionMinor = 2, kVersionPatch = 0;
+inline constexpr std::string_view kVersion = "0.2.0";
 
 }  // namespace tern

@@ -11,8 +11,8 @@
 namespace tern::decoding {
 namespace {
 
-constexpr int64_t kRows = 256;   // tokens read together
-constexpr int64_t kHeads = 256;  // groups of queries' heads, attended to together
+constexpr int64_t kRows = 256;        // tokens read together
+constexpr int64_t kScores = 1 << 20;  // that attention computes at once
 
 /// Null if there is no norm.
 const PackedNorm* address(const std::optional<PackedNorm>& norm) { return norm ? &*norm : nullptr; }
@@ -183,10 +183,7 @@ void PackedGptTexts::attend(const PackedGptLayer& layer, int64_t l, const float*
   const int64_t width = a.in.outputs(), queries = a.queries(), groups = a.counts.kv_heads;
   float* wide = layers_.project(a.in, input);
   float* context = layers_.context(queries);
-  // The number of the last keys that a row sees.
-  auto seen = [window = layer.window](const Row& row) {
-    return window > 0 ? std::min(window, row.position + 1) : row.position + 1;
-  };
+  queries_.clear();
   int64_t longest = 0, keys = 0;
   for (int64_t r = 0; r < layers_.count(); ++r) {
     const Row& row = rows_[r];
@@ -197,22 +194,38 @@ void PackedGptTexts::attend(const PackedGptLayer& layer, int64_t l, const float*
     }
     if (layer.turn >= 0) turn(layer, own, a.counts.heads + groups, row.position);
     std::copy_n(own + queries, 2 * a.keys(), pool_.at(l, texts_[row.text].cells[row.position]));
-    longest = std::max(longest, seen(row));
-    keys += seen(row);
+    const int64_t end = row.position + 1;
+    const int64_t first = layer.window > 0 ? std::max<int64_t>(0, end - layer.window) : 0;
+    queries_.push_back({own, context + r * queries, first, end});
+    longest = std::max(longest, end - first);
+    keys += end - first;
   }
-  const int64_t room = QueryAttention::room(longest), all = layers_.count() * groups;
-  grow(scores_, std::min(all, kHeads) * room);
-  for (int64_t first = 0; first < all; first += kHeads) {
-    const int64_t count = std::min(kHeads, all - first);
+  // Rows of one text are cut into parts that read their keys together.
+  parts_.clear();
+  const int64_t heads = a.counts.heads;
+  const int64_t together = kernels::QueryAttention::together(heads, groups);
+  for (int64_t r = 0; r < layers_.count(); ++r) {
+    const bool goes_on = r > 0 && rows_[r].text == rows_[r - 1].text;
+    if (!goes_on || r - parts_.back() == together) parts_.push_back(r);
+  }
+  const int64_t all = std::ssize(parts_) * groups;
+  parts_.push_back(layers_.count());
+  const int64_t room = kernels::QueryAttention::room(heads, groups, together, longest);
+  const int64_t at_once = std::max<int64_t>(2 * num_threads(), kScores / room);
+  grow(scores_, std::min(all, at_once) * room);
+  for (int64_t first = 0; first < all; first += at_once) {
+    const int64_t count = std::min(at_once, all - first);
     parallel_blocks(count, 2 * keys * queries * count / all, [&](int64_t i) {
-      const int64_t r = (first + i) / groups, group = (first + i) % groups;
-      const Row& row = rows_[r];
-      const int64_t count = seen(row);
-      const float* const* known = texts_[row.text].keys.data() + row.position + 1 - count;
-      QueryAttention{wide + r * width,
-                     {known, static_cast<size_t>(count)},
-                     l * pool_.layer_stride(),
-                     context + r * queries}(a, group, group + 1, scores_.data() + i * room);
+      const int64_t part = (first + i) / groups, group = (first + i) % groups;
+      const int64_t row = parts_[part], end = parts_[part + 1];
+      const kernels::QueryAttention attention{
+          .heads = heads,
+          .groups = groups,
+          .dim = a.dim,
+          .queries = {&queries_[row], static_cast<size_t>(end - row)},
+          .keys = texts_[rows_[row].text].keys.data(),
+          .offset = l * pool_.layer_stride()};
+      attention(group, group + 1, scores_.data() + i * room);
     });
   }
   layers_.add_context(a.out, address(layer.post_norm1));

@@ -1,4 +1,4 @@
-// Norms, attention of one query and the generator on rows of f32. Sums have a fixed order, so a
+// Norms, sizes of attention and the generator on rows of f32. Sums have a fixed order, so a
 // row's bits do not depend on other rows.
 #include "tern/decode/packed_layers.h"
 
@@ -21,101 +21,6 @@ std::vector<float> numbers(const Tensor& x) {
   return {y.data<float>(), y.data<float>() + y.numel()};
 }
 
-constexpr int64_t kLanes = 16;
-
-/// The query of one head, with the addresses of its keys and values.
-struct Head {
-  int64_t dim, count, padded;
-  const float* q;
-  const float* const* keys;
-  int64_t key, value;  ///< offsets of its channels from an address
-  float scale;
-  float* scores;  ///< (padded)
-  float* out;
-};
-
-/// 16 numbers, in a struct since compilers differ in how they pass vectors.
-struct Lanes {
-  typedef float Vector __attribute__((vector_size(64)));
-  Vector v;
-};
-
-[[gnu::always_inline]] inline Lanes load(const float* p) {
-  Lanes x;
-  __builtin_memcpy(&x.v, p, sizeof(x.v));
-  return x;
-}
-
-/// The sum of 16 numbers, halved step by step.
-[[gnu::always_inline]] inline float sum_of_lanes(const Lanes& x) {
-  typedef float Half __attribute__((vector_size(32)));
-  typedef float Quarter __attribute__((vector_size(16)));
-  const Half a = __builtin_shufflevector(x.v, x.v, 0, 1, 2, 3, 4, 5, 6, 7) +
-                 __builtin_shufflevector(x.v, x.v, 8, 9, 10, 11, 12, 13, 14, 15);
-  const Quarter b =
-      __builtin_shufflevector(a, a, 0, 1, 2, 3) + __builtin_shufflevector(a, a, 4, 5, 6, 7);
-  const Quarter c = b + __builtin_shufflevector(b, b, 2, 3, 2, 3);
-  return c[0] + c[1];
-}
-
-/// kVectors: the head's channels in vectors of 16; 0: any number of channels.
-template <int kVectors>
-[[gnu::always_inline]] inline void score(const Head& p) {
-  if constexpr (kVectors > 0) {
-    Lanes q[kVectors];
-    for (int v = 0; v < kVectors; ++v) q[v] = load(p.q + v * kLanes);
-    for (int64_t t = 0; t < p.count; ++t) {
-      const float* key = p.keys[t] + p.key;
-      Lanes sum{};  // from 0, since a sum of two products could be fused in two ways
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) sum.v += q[v].v * load(key + v * kLanes).v;
-      p.scores[t] = sum_of_lanes(sum) * p.scale;
-    }
-  } else {
-    for (int64_t t = 0; t < p.count; ++t) {
-      const float* key = p.keys[t] + p.key;
-      const float sum =
-          kernels::lane_sum<float>(p.dim, [q = p.q, key](int64_t i) { return q[i] * key[i]; });
-      p.scores[t] = sum * p.scale;
-    }
-  }
-}
-
-/// scores = softmax(scores), and 0 in the padding.
-[[gnu::always_inline]] inline void normalise(const Head& p) {
-  constexpr float kNever = -std::numeric_limits<float>::infinity();
-  for (int64_t t = p.count; t < p.padded; ++t) p.scores[t] = kNever;
-  const float max = kernels::max_of(p.scores, p.count);
-  const float sum = kernels::lane_sum<float>(p.padded, [max, scores = p.scores](int64_t t) {
-    return scores[t] = vmath::exp(scores[t] - max);
-  });
-  const float share = 1 / sum;
-#pragma omp simd
-  for (int64_t t = 0; t < p.padded; ++t) p.scores[t] *= share;
-}
-
-template <int kVectors>
-[[gnu::always_inline]] inline void sum_values(const Head& p) {
-  if constexpr (kVectors > 0) {
-    Lanes sum[kVectors] = {};
-    for (int64_t t = 0; t < p.count; ++t) {
-      const float* value = p.keys[t] + p.value;
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) sum[v].v += p.scores[t] * load(value + v * kLanes).v;
-    }
-    for (int v = 0; v < kVectors; ++v)
-      __builtin_memcpy(p.out + v * kLanes, &sum[v].v, sizeof(sum[v].v));
-  } else {
-    for (int64_t i = 0; i < p.dim; ++i) p.out[i] = 0;
-    for (int64_t t = 0; t < p.count; ++t) {
-      const float* value = p.keys[t] + p.value;
-      const float share = p.scores[t];
-#pragma omp simd
-      for (int64_t i = 0; i < p.dim; ++i) p.out[i] += share * value[i];
-    }
-  }
-}
-
 }  // namespace
 
 void check_unhooked(const char* op, const std::vector<Tensor>& weights) {
@@ -128,7 +33,7 @@ PackedNorm::PackedNorm(const nn::LayerNorm& norm)
       bias(norm.bias.defined() ? numbers(norm.bias) : std::vector<float>(weight.size())),
       eps(norm.eps) {}
 PackedNorm::PackedNorm(const nn::RmsNorm& norm)
-    : weight(numbers(norm.weight)), bias(weight.size()), eps(norm.eps), centred(false) {}
+    : weight(numbers(norm.factor())), bias(weight.size()), eps(norm.eps), centred(false) {}
 
 void PackedNorm::operator()(const float* x, int64_t rows, float* y) const {
   const auto n = static_cast<int64_t>(weight.size());
@@ -184,31 +89,6 @@ void multiply_by_gate(float* y, int64_t rows, int64_t n, Activation f) {
     run([](float x) __attribute__((always_inline)) { return x * formula::sigmoid(x); });
   else
     run([](float x) __attribute__((always_inline)) { return formula::gelu_tanh(x); });
-}
-
-void QueryAttention::operator()(const PackedAttention& a, int64_t first, int64_t last,
-                                float* scores) const {
-  const auto count = static_cast<int64_t>(keys.size());
-  const float scale = 1 / std::sqrt(static_cast<float>(a.dim));
-  auto run = [&]<int kVectors>() {
-    simd([=, dim = a.dim, group = a.counts.heads / a.counts.kv_heads, values = a.keys(),
-          padded = room(count), q = q, keys = keys.data(), offset = offset, out = out] {
-      for (int64_t kv = first; kv < last; ++kv)
-        for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-          const int64_t key = offset + kv * dim;
-          const Head head{dim, count,        padded, q + h * dim, keys,
-                          key, key + values, scale,  scores,      out + h * dim};
-          score<kVectors>(head);
-          normalise(head);
-          sum_values<kVectors>(head);
-        }
-    });
-  };
-  if (a.dim == 16) return run.template operator()<1>();
-  if (a.dim == 32) return run.template operator()<2>();
-  if (a.dim == 64) return run.template operator()<4>();
-  if (a.dim == 128) return run.template operator()<8>();
-  run.template operator()<0>();
 }
 
 PackedGenerator::PackedGenerator(const Tensor& weight, const Tensor& bias, PackedType type,

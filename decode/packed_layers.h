@@ -61,23 +61,6 @@ struct PackedFfn {
 /// y (rows, 2 n) -> (rows, n) in place: f of the first n numbers of a row times the others.
 void multiply_by_gate(float* y, int64_t rows, int64_t n, Activation f);
 
-/// One query's attention: out = softmax(q k^T / sqrt(D)) v over the keys at the addresses `keys`,
-/// each G D channels followed by G D of its value.
-struct QueryAttention {
-  const float* q;                      ///< (H D)
-  std::span<const float* const> keys;  ///< addresses; `offset` is added to each
-  int64_t offset = 0;
-  float* out;  ///< (H D)
-
-  /// The size of `scores` for one head.
-  static int64_t room(int64_t keys) { return (keys + kLanes - 1) / kLanes * kLanes; }
-  /// The heads of keys and values first .. last with the queries that share them.
-  void operator()(const PackedAttention& sizes, int64_t first, int64_t last, float* scores) const;
-
- private:
-  static constexpr int64_t kLanes = 16;  // scores are padded to vectors
-};
-
 /// The last layer with log-softmax and the most likely tokens. Never stores all logits.
 class PackedGenerator {
  public:

@@ -44,7 +44,7 @@ nn::Parameter normal(const Shape& shape, double std, Rng& rng) {
 }
 
 GptNormLayer norm_of(const GptOptions& o) {
-  if (o.norm == GptNorm::rms) return nn::RmsNorm(o.dim, {.eps = o.eps});
+  if (o.norm == GptNorm::rms) return nn::RmsNorm(o.dim, {.eps = o.eps, .offset = o.norm_offset});
   return nn::LayerNorm(o.dim, {.eps = o.eps, .bias = o.bias});
 }
 
@@ -61,7 +61,6 @@ void check_rotary(const GptOptions& o) {
   check(o.rope_base > 0 && o.window_rope_base >= 0,
         "Gpt: rope_base is {}, window_rope_base {}; the first must be above 0, the other not below",
         o.rope_base, o.window_rope_base);
-  nn::check_rope_scaling("Gpt", o.rope_scaling);
   check(o.rotary_share > 0 && o.rotary_share <= 1, "Gpt: rotary_share must be in (0, 1], it is {}",
         o.rotary_share);
   const int64_t turned = turned_channels(o);
@@ -69,6 +68,7 @@ void check_rotary(const GptOptions& o) {
         "Gpt: rotary positions need an even number of channels per head, got {}, of which {} are "
         "turned",
         o.head_channels(), turned);
+  nn::check_rope_scaling("Gpt", o.rope_scaling, turned / 2);
 }
 
 void check_tokens(const Tensor& tokens) {
@@ -92,7 +92,9 @@ void check_options(const GptOptions& o) {
     check(layers->empty() || std::ssize(*layers) == o.layers,
           "Gpt: {} has {} entries for {} layers",
           layers == &o.rotary_layers ? "rotary_layers" : "window_layers", layers->size(), o.layers);
-  check(std::isfinite(o.embed_scale), "Gpt: embed_scale is {}", o.embed_scale);
+  check(std::isfinite(o.embed_scale) && std::isfinite(o.norm_offset),
+        "Gpt: embed_scale is {}, norm_offset {}; both must be finite", o.embed_scale,
+        o.norm_offset);
   for (double p : {o.dropout, o.embed_dropout.value_or(0), o.attention_dropout.value_or(0)})
     check(p >= 0 && p < 1, "Gpt: dropout must be in [0, 1), it is {}", p);
 }
@@ -128,7 +130,8 @@ GptAttention::GptAttention(const GptOptions& o, int64_t layer, Rng& source)
     v_proj.emplace(o.names, o.dim, kv, bias, kStd, source);
   }
   if (o.qk_norm)
-    for (auto* norm : {&q_norm, &k_norm}) norm->emplace(Shape{head}, nn::NormOptions{.eps = o.eps});
+    for (auto* norm : {&q_norm, &k_norm})
+      norm->emplace(Shape{head}, nn::NormOptions{.eps = o.eps, .offset = o.norm_offset});
   if (o.positions == GptPositions::rotary && has(o.rotary_layers, layer))
     turn = {.base = o.rope_base,
             .pairs = nn::RotaryPairs::halves,

@@ -24,8 +24,8 @@
 // | Qwen 2, 2.5 | qkv_bias; window in the layers of window_layers |
 // | Qwen 3 | qk_norm, head_dim |
 // | SmolLM 3 | rotary_layers: three of four layers turn |
-// | Phi-3 | window, rotary_share |
-// | Gemma 3 | geglu, post_norms, embed_scale, qk_norm, head_dim, window, window_rope_base |
+// | Phi-3, 3.5, 4 mini | window, rotary_share; rope_scaling longrope |
+// | Gemma 3 | geglu, post_norms, norm_offset, embed_scale, qk_norm, head_dim, window_rope_base |
 // | GPT-NeoX, Pythia | norm layer, ffn gelu_erf, bias, parallel, rotary_share 0.25 |
 //
 // Names and matrix layout are those of transformers:
@@ -79,6 +79,7 @@ struct GptOptions {
   std::optional<nn::Bias> out_bias = {};  ///< of the attention's last matrix; default: bias
   bool tie_head = true;                   ///< the head is the embedding table
   double eps = 1e-5;                      ///< of the norms
+  double norm_offset = 0;                 ///< RMSNorm multiplies by its weight plus this
   bool qk_norm = false;                   ///< RMSNorm of each head's queries and keys
   bool parallel = false;                  ///< x + attention(norm1(x)) + ffn(norm2(x))
   bool post_norms = false;                ///< x + norm(attention(norm1(x))), also for the ffn
@@ -291,9 +292,6 @@ struct Gpt {
 /// the same total width or the activation. With others than those of the training the model loads
 /// and gives worse texts: take them from the config.json beside the file.
 void load_gpt_state(NamedTensors state, Gpt& model);
-/// Adds 1 to the weights of norms, in place. Gemma's safetensors need it: they store these weights
-/// minus 1. GGUF files do not.
-void add_one_to_norms(NamedTensors& state);
 /// A model in evaluation mode with the weights of `state`. Neither draws random weights nor takes
 /// memory for them beside those of the state (nn/unfilled.h).
 Gpt gpt_from(const GptOptions& options, NamedTensors state);

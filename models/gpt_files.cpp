@@ -151,11 +151,6 @@ void load_gpt_layer(NamedTensors state, Gpt& model, int64_t layer) {
   nn::load_state_dict(model.body.blocks.at(static_cast<size_t>(layer)), named, {.take = true});
 }
 
-void add_one_to_norms(NamedTensors& state) {
-  for (auto& [name, t] : state)
-    if (name.ends_with("norm.weight")) t = t + 1;
-}
-
 Gpt gpt_from(const GptOptions& options, NamedTensors state) {
   Rng rng(0);
   Gpt model = nn::unfilled([&] { return Gpt(options, rng); });

@@ -95,6 +95,7 @@ GptOptions gemma_3() {
                        1e-6, true);
   o.ffn = GptFfn::geglu;
   o.post_norms = o.qk_norm = true;
+  o.norm_offset = 1;
   o.embed_scale = std::sqrt(640.0);
   o.rope_base = 1e6;
   o.window_rope_base = 1e4;

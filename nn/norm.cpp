@@ -39,17 +39,21 @@ SumAndNorm LayerNorm::with_sum(const Tensor& x, const Tensor& residual,
   return sum_and_layer_norm(x, residual, shape, weight, bias, options_of(eps, dropout));
 }
 
-RmsNorm::RmsNorm(const Shape& s, const NormOptions& o) : shape(s), eps(o.eps) {
-  if (o.affine) weight = Parameter(ones(s));
+RmsNorm::RmsNorm(const Shape& s, const NormOptions& o) : shape(s), eps(o.eps), offset(o.offset) {
+  if (o.affine) weight = Parameter(full(s, 1 - offset));
+}
+
+Tensor RmsNorm::factor() const {
+  return offset != 0 && weight.defined() ? weight + offset : Tensor(weight);
 }
 
 Tensor RmsNorm::of_sum(const Tensor& x, const Tensor& residual, const Dropout& dropout) const {
-  return add_rms_norm(x, residual, shape, weight, options_of(eps, dropout));
+  return add_rms_norm(x, residual, shape, factor(), options_of(eps, dropout));
 }
 
 SumAndNorm RmsNorm::with_sum(const Tensor& x, const Tensor& residual,
                              const Dropout& dropout) const {
-  return sum_and_rms_norm(x, residual, shape, weight, options_of(eps, dropout));
+  return sum_and_rms_norm(x, residual, shape, factor(), options_of(eps, dropout));
 }
 
 GroupNorm::GroupNorm(int64_t g, int64_t channels, const NormOptions& o) : groups(g), eps(o.eps) {

@@ -16,6 +16,7 @@ struct NormOptions {
   double eps = 1e-5;
   bool affine = true;     ///< false: neither weight nor bias
   Bias bias = Bias::yes;  ///< no: only weight
+  double offset = 0;      ///< RmsNorm adds it to its weight, which starts at 1 - offset
 };
 
 /// Over the last axes, whose sizes are `shape`: (x - mean) / sqrt(var + eps) * weight + bias.
@@ -40,17 +41,20 @@ struct LayerNorm {
 };
 
 /// x / sqrt(mean(x^2) + eps) * weight over the last axes (Zhang & Sennrich 2019). The default eps
-/// is PyTorch's: the distance from 1 to the next f32.
+/// is PyTorch's: the distance from 1 to the next f32. With an offset the factor is weight + offset:
+/// Gemma's models are trained and stored with 1, so that weight decay pulls the factor to 1.
 struct RmsNorm {
   Parameter weight;
   Shape shape;
-  double eps;
+  double eps, offset;
 
   explicit RmsNorm(const Shape& shape, const NormOptions& options = {.eps = 0x1p-23});
   explicit RmsNorm(std::initializer_list<Shape::Item> shape,
                    const NormOptions& options = {.eps = 0x1p-23})
       : RmsNorm(Shape(shape), options) {}
-  Tensor operator()(const Tensor& x) const { return rms_norm(x, shape, weight, eps); }
+  Tensor operator()(const Tensor& x) const { return rms_norm(x, shape, factor(), eps); }
+  /// What the normalised x is multiplied by; undefined without a weight.
+  Tensor factor() const;
   /// As in LayerNorm.
   Tensor of_sum(const Tensor& x, const Tensor& residual, const Dropout& dropout) const;
   SumAndNorm with_sum(const Tensor& x, const Tensor& residual, const Dropout& dropout) const;

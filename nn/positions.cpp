@@ -56,14 +56,45 @@ Tensor frequencies(int64_t n, double base) {
   return exp(steps(n) * (-std::log(base) / static_cast<double>(n)));
 }
 
+/// 0 for fast pairs, 1 for slow ones; between them by the pair's number.
+Tensor yarn_slowness(int64_t pairs, double base, const RopeScaling& s) {
+  const auto pair_with_turns = [&](double turns) {
+    return static_cast<double>(pairs) / std::log(base) *
+           std::log(static_cast<double>(s.original_context) / (2 * std::numbers::pi * turns));
+  };
+  double first = pair_with_turns(s.beta_fast), last = pair_with_turns(s.beta_slow);
+  if (s.truncate) first = std::floor(first), last = std::ceil(last);
+  first = std::max(first, 0.0);
+  last = std::min(last, static_cast<double>(2 * pairs - 1));
+  if (first == last) last += 0.001;  // as transformers
+  return clamp((steps(pairs) - first) / (last - first), 0, 1);
+}
+
 /// The angles of one token's step.
-Tensor scaled(const Tensor& angles, const RopeScaling& s) {
+Tensor step_angles(int64_t pairs, double base, const RopeScaling& s) {
+  const Tensor angles = frequencies(pairs, base);
   if (s.kind == RopeScaling::Kind::none) return angles;
   if (s.kind == RopeScaling::Kind::linear) return angles / s.factor;
+  if (s.kind == RopeScaling::Kind::longrope)
+    return angles / tensor(s.factor > 1 ? s.longer : s.shorter, {pairs});
+  if (s.kind == RopeScaling::Kind::yarn) {
+    const Tensor slow = yarn_slowness(pairs, base, s);
+    return angles * (1 - slow + slow / s.factor);
+  }
   const Tensor turns = angles * (static_cast<double>(s.original_context) / (2 * std::numbers::pi));
   const Tensor fast =
       clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0, 1);
   return angles * (fast + (1 - fast) / s.factor);
+}
+
+double attention_factor(const RopeScaling& s) {
+  const bool yarn = s.kind == RopeScaling::Kind::yarn;
+  if (!yarn && s.kind != RopeScaling::Kind::longrope) return 1;
+  if (s.attention_factor) return *s.attention_factor;
+  if (s.factor <= 1) return 1;
+  return yarn ? 1 + std::log(s.factor) / 10
+              : std::sqrt(1 +
+                          std::log(s.factor) / std::log(static_cast<double>(s.original_context)));
 }
 
 }  // namespace
@@ -164,15 +195,34 @@ Tensor LearnedPositions::operator()(const Tensor& x, int64_t offset) const {
   return x + narrow(weight, 0, offset, x.size(-2));
 }
 
-void check_rope_scaling(const char* op, const RopeScaling& s) {
-  const bool llama3 = s.kind == RopeScaling::Kind::llama3;
-  check(s.kind == RopeScaling::Kind::none || (s.factor > 0 && std::isfinite(s.factor)),
+void check_rope_scaling(const char* op, const RopeScaling& s, int64_t pairs) {
+  using Kind = RopeScaling::Kind;
+  const bool llama3 = s.kind == Kind::llama3;
+  check(s.kind == Kind::none || (s.factor > 0 && std::isfinite(s.factor)),
         "{}: the factor of scaled rotary positions is {}; it must be positive", op, s.factor);
   check(!llama3 || (s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor &&
                     std::isfinite(s.high_freq_factor) && s.original_context > 0),
         "{}: scaled rotary positions with low_freq_factor {}, high_freq_factor {} and an original "
         "context of {}; these must be positive, and the first the smaller one",
         op, s.low_freq_factor, s.high_freq_factor, s.original_context);
+  check(
+      s.kind != Kind::yarn || (s.beta_slow > 0 && s.beta_fast > s.beta_slow &&
+                               std::isfinite(s.beta_fast) && s.original_context > 0),
+      "{}: scaled rotary positions with beta_slow {}, beta_fast {} and an original context of {}; "
+      "these must be positive, and the first the smaller one",
+      op, s.beta_slow, s.beta_fast, s.original_context);
+  if (s.kind == Kind::longrope) {
+    check(s.original_context > 1, "{}: scaled rotary positions with an original context of {}", op,
+          s.original_context);
+    for (const auto* divisors : {&s.shorter, &s.longer})
+      check(std::ssize(*divisors) == pairs &&
+                std::ranges::all_of(*divisors, [](double d) { return d > 0 && std::isfinite(d); }),
+            "{}: scaled rotary positions need a positive divisor for each of {} pairs", op, pairs);
+  }
+  const double grows = s.attention_factor.value_or(1);
+  check(grows > 0 && std::isfinite(grows),
+        "{}: the attention_factor of scaled rotary positions is {}; it must be positive", op,
+        grows);
 }
 
 Tensor rotary(const Tensor& x, const RotaryOptions& o) {
@@ -188,13 +238,19 @@ Tensor rotary(const Tensor& x, const RotaryOptions& o) {
                 narrow(x, -1, o.channels, x.size(-1) - o.channels)},
                -1);
   }
-  check_rope_scaling("rotary", o.scaling);
+  check_rope_scaling("rotary", o.scaling, x.size(-1) / 2);
   check(is_float(x.dtype()), "rotary: needs floating numbers, got {}", x.dtype());
   check_base("rotary", o.base);
+  check(o.scaling.kind != RopeScaling::Kind::yarn || o.base > 1,
+        "rotary: yarn needs a base above 1, it is {}", o.base);
   const int64_t half = x.size(-1) / 2;
-  Tensor angle =
-      unsqueeze(steps(x.size(-2), o.offset), 1) * scaled(frequencies(half, o.base), o.scaling);
-  Tensor c = cos(angle).to(x.dtype()), s = sin(angle).to(x.dtype());  // (T, D/2)
+  const Tensor angle =
+      unsqueeze(steps(x.size(-2), o.offset), 1) * step_angles(half, o.base, o.scaling);
+  const double factor = attention_factor(o.scaling);
+  const auto table = [&](const Tensor& waves) {  // (T, D/2)
+    return (factor == 1 ? waves : waves * factor).to(x.dtype());
+  };
+  const Tensor c = table(cos(angle)), s = table(sin(angle));
   const bool halves = o.pairs == RotaryPairs::halves;
   Tensor a = halves ? narrow(x, -1, 0, half) : slice(x, -1, 0, {}, 2);
   Tensor b = halves ? narrow(x, -1, half, half) : slice(x, -1, 1, {}, 2);

@@ -64,16 +64,29 @@ struct RopeScaling {
     none,
     linear,  ///< all angles are divided by `factor` (Chen et al. 2023)
     llama3,  ///< Llama 3.1: angles of slow pairs are divided, those of fast pairs are not
+    yarn,  ///< the same by other bounds (Peng et al. 2023), and results grow by `attention_factor`
+    longrope,  ///< a divisor for each pair (Ding et al. 2024), and `attention_factor`
   };
   Kind kind = Kind::none;
-  double factor = 1;
+  double factor = 1;  ///< longrope: context / original_context
   /// llama3: a pair is slow if it turns at most low_freq_factor times in the original context, and
   /// fast if it turns at least high_freq_factor times. Between these the divisor changes smoothly.
   double low_freq_factor = 1, high_freq_factor = 4;
-  int64_t original_context = 8192;  ///< llama3
+  int64_t original_context = 8192;  ///< of the first training (llama3, yarn, longrope)
+  /// yarn: a pair is fast if it turns at least beta_fast times in the original context, and slow if
+  /// at most beta_slow times. Between these the divisor changes linearly with the pair's number.
+  double beta_fast = 32, beta_slow = 1;
+  bool truncate = true;  ///< yarn: both bounds are moved to whole pairs
+  /// longrope: divisors of the pairs' angles; `longer` if factor is above 1.
+  std::vector<double> shorter = {}, longer = {};
+  /// Cosines and sines are multiplied by it. Default: 1 + ln(factor) / 10 (yarn) or
+  /// sqrt(1 + ln(factor) / ln(original_context)) (longrope), and 1 if factor is at most 1.
+  std::optional<double> attention_factor = {};
+
+  bool operator==(const RopeScaling&) const = default;
 };
-/// Error that names the value that cannot be.
-void check_rope_scaling(const char* op, const RopeScaling& scaling);
+/// Error that names the value that cannot be for `pairs` pairs of channels.
+void check_rope_scaling(const char* op, const RopeScaling& scaling, int64_t pairs);
 
 struct RotaryOptions {
   int64_t offset = 0;

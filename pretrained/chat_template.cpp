@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 
 #include "tern/core/base/error.h"
 #include "tern/pretrained/jinja.h"
@@ -67,12 +68,14 @@ std::string marked(std::string_view text, std::span<const std::string> tokens) {
 }  // namespace
 
 struct ChatTemplate::Impl {
+  std::string source;
   jinja::Template jinja;
   Specials specials;
 };
 
 ChatTemplate::ChatTemplate(std::string_view jinja, Specials specials)
-    : impl_(std::make_shared<const Impl>(Impl{jinja::Template(jinja), std::move(specials)})) {}
+    : impl_(std::make_shared<const Impl>(
+          Impl{std::string(jinja), jinja::Template(jinja), std::move(specials)})) {}
 
 std::string ChatTemplate::render(std::span<const Message> messages,
                                  const RenderOptions& options) const {
@@ -91,10 +94,17 @@ std::string ChatTemplate::render(std::span<const Message> messages,
 }
 
 std::vector<ChatTemplate::Piece> ChatTemplate::pieces(std::span<const Message> messages,
-                                                      std::span<const std::string> tokens,
+                                                      std::span<const std::string> specials,
+                                                      std::span<const std::string> others,
                                                       const RenderOptions& options) const {
+  std::vector<std::string> tokens(specials.begin(), specials.end());
+  std::ranges::copy_if(others, std::back_inserter(tokens), [&](const std::string& token) {
+    const bool blank = token.find_first_not_of(" \t\r\n") == token.npos;  // runs of white space
+    return !blank && impl_->source.find(token) != std::string::npos;
+  });
   std::vector<Message> safe(messages.begin(), messages.end());
-  for (Message& m : safe) m.content = marked(m.content, tokens);
+  for (Message& m : safe)
+    m.content = marked(m.content, m.role == "assistant" ? specials : std::span(tokens));
   const std::string text = render(safe, options);
   std::vector<Piece> pieces;
   bool plain = false;

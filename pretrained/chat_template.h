@@ -69,9 +69,13 @@ class ChatTemplate {
     bool plain;
   };
   /// The same text in pieces. A user who writes "<|im_end|>" would end a turn if a tokenizer read
-  /// that as the token, which render() and transformers' default allow. Here each of `tokens` is a
-  /// plain piece where a message contains it. The same as transformers' sanitize_control_tokens.
-  std::vector<Piece> pieces(std::span<const Message> messages, std::span<const std::string> tokens,
+  /// that as the token, which render() and transformers' default allow. Here each of `specials` is
+  /// a plain piece where a message contains it. The same as transformers' sanitize_control_tokens.
+  /// So are those of `others` that this template mentions, but not in an assistant's messages: some
+  /// models' tokens of turns are not special, and neither is the <think> of an answer.
+  std::vector<Piece> pieces(std::span<const Message> messages,
+                            std::span<const std::string> specials,
+                            std::span<const std::string> others = {},
                             const RenderOptions& options = {}) const;
 
   /// The tokens that end an answer: what the template writes behind one, and eos_token.

@@ -11,7 +11,8 @@ namespace tern::pretrained {
 std::vector<int64_t> encode_chat(const datasets::LanguageTokenizer& tokenizer,
                                  const ChatTemplate& format, std::span<const Message> messages) {
   std::vector<int64_t> ids;
-  for (const auto& [text, plain] : format.pieces(messages, tokenizer.specials())) {
+  for (const auto& [text, plain] :
+       format.pieces(messages, tokenizer.added(true), tokenizer.added(false))) {
     const std::vector<int64_t> more = plain ? tokenizer.encode_plain(text) : tokenizer.encode(text);
     check(!plain || std::ranges::count(more, *tokenizer.id(text)) == 0,
           "a message contains '{}', which this tokenizer always reads as a special token", text);

@@ -22,7 +22,8 @@ namespace tern::pretrained {
 
 /// The prompt for the messages. Special tokens stand only where the template writes them: in a
 /// message of any role, "<|im_end|>" is text, so that no user and no answer can end a turn or begin
-/// one. Error: as ChatTemplate::render.
+/// one. The same for other added tokens that the template mentions, except in answers. Error: as
+/// ChatTemplate::render.
 std::vector<int64_t> encode_chat(const datasets::LanguageTokenizer& tokenizer,
                                  const ChatTemplate& format, std::span<const Message> messages);
 

@@ -26,16 +26,17 @@ struct Architecture {
   std::string_view name;
   bool turned;  // llama.cpp stores pairs of rotary channels side by side
 };
-constexpr Architecture kArchitectures[] = {{"gpt2", false},  {"llama", true},  {"phi3", false},
-                                           {"qwen2", false}, {"qwen3", false}, {"smollm3", true}};
+constexpr Architecture kArchitectures[] = {{"gemma3", false}, {"gpt2", false},  {"llama", true},
+                                           {"phi3", false},   {"qwen2", false}, {"qwen3", false},
+                                           {"smollm3", true}};
 
 const Architecture& architecture_of(const GgufFile& file) {
   const std::string name = file.text("general.architecture");
   for (const Architecture& a : kArchitectures)
     if (a.name == name) return a;
   fail(
-      fmt::format("general.architecture is {}; gpt2, llama, phi3, qwen2, qwen3 and smollm3 are "
-                  "known",
+      fmt::format("general.architecture is {}; gemma3, gpt2, llama, phi3, qwen2, qwen3 and smollm3 "
+                  "are known",
                   name));
 }
 
@@ -58,6 +59,10 @@ constexpr GgufName kInner[] = {
     {"attn_k_norm", "self_attn.k_norm"}, {"ffn_norm", "post_attention_layernorm"},
     {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"}};
+// In place of those above.
+constexpr GgufName kInnerGemma3[] = {{"post_attention_norm", "post_attention_layernorm"},
+                                     {"ffn_norm", "pre_feedforward_layernorm"},
+                                     {"post_ffw_norm", "post_feedforward_layernorm"}};
 constexpr GgufName kInnerPhi3[] = {
     {"attn_norm", "input_layernorm"},    {"attn_qkv", "self_attn.qkv_proj"},
     {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
@@ -174,16 +179,40 @@ void add_rotary(const GgufFile& file, const GgufFacts& m, json& config) {
   m.has("rope.scaling.finetuned");  // changes nothing
   if (file.find("rope_freqs.weight")) {
     config["rope_scaling"] = llama3_scaling(file, base, turned);
-  } else if (!type.empty() && type != "none") {
-    check(type == "linear" || type == "yarn" || type == "longrope", "{} is {}",
-          m.key("rope.scaling.type"), type);
-    config["rope_scaling"] = {{"rope_type", type}, {"factor", m.number("rope.scaling.factor")}};
   } else if (file.find("rope_factors_long.weight")) {
-    config["rope_scaling"] = {{"rope_type", "longrope"}};
+    m.has("rope.scaling.factor");  // the context's share of the original one says the same
+    config["rope_scaling"] = {
+        {"rope_type", "longrope"},
+        {"long_factor", file.load("rope_factors_long.weight").to_vector<float>()},
+        {"short_factor", file.load("rope_factors_short.weight").to_vector<float>()}};
+  } else if (!type.empty() && type != "none") {
+    check(type == "linear" || type == "yarn", "{} is {}", m.key("rope.scaling.type"), type);
+    config["rope_scaling"] = {{"rope_type", type}, {"factor", m.number("rope.scaling.factor")}};
+  }
+  if (m.has("rope.scaling.attn_factor")) {
+    // llama.cpp multiplies yarn's own factor by it.
+    const double given = m.number("rope.scaling.attn_factor");
+    const double own = type == "yarn" ? 1 + std::log(m.number("rope.scaling.factor")) / 10 : 1;
+    config["rope_scaling"]["attention_factor"] = given * own;
   }
   if (!m.has("rope.scaling.original_context_length")) return;
   json& place = config.contains("rope_scaling") ? config["rope_scaling"] : config;
   place["original_max_position_embeddings"] = m.integer("rope.scaling.original_context_length");
+}
+
+/// What distinguishes the config.json of a Gemma 3 from a Llama's.
+void add_gemma(const GgufFacts& m, json& config) {
+  constexpr int64_t kLayers27b = 62;
+  config["model_type"] = "gemma3_text";
+  config["hidden_activation"] = "gelu_pytorch_tanh";
+  config.erase("hidden_act");
+  // As in llama.cpp, the largest model divides scores by another number.
+  const int64_t dim = m.integer("embedding_length"), heads = m.integer("attention.head_count");
+  config["query_pre_attn_scalar"] =
+      m.integer("block_count") == kLayers27b ? dim / heads : head_channels(m);
+  if (m.has("rope.freq_base_swa")) config["rope_local_base_freq"] = m.number("rope.freq_base_swa");
+  if (m.has("attention.sliding_window_pattern"))
+    config["sliding_window_pattern"] = m.integer("attention.sliding_window_pattern");
 }
 
 json llama_config(const GgufFile& file, const GgufFacts& m, std::string_view architecture) {
@@ -202,6 +231,7 @@ json llama_config(const GgufFile& file, const GgufFacts& m, std::string_view arc
         "{} differs from the length of keys", m.key("attention.value_length"));
   check(m.integer("expert_count", 0) == 0, "it is a mixture of experts");
   add_rotary(file, m, config);
+  if (architecture == "gemma3") add_gemma(m, config);
   if (const int64_t window = m.integer("attention.sliding_window", 0); window > 0) {
     if (architecture == "llama") config["model_type"] = "mistral";
     config["sliding_window"] = window;
@@ -268,14 +298,16 @@ std::string gguf_weight_name(const GgufFile& file, const std::string& name) {
   return reading(file.path(), [&]() -> std::string {
     if (is_rotary_table(name)) return "";
     const std::string_view architecture = architecture_of(file).name;
-    const bool gpt2 = architecture == "gpt2";
+    const bool gpt2 = architecture == "gpt2", gemma = architecture == "gemma3";
     const TensorName parts = split_name(name);
     const bool inner = !parts.block.empty();
     const std::string_view part =
         gpt2     ? (inner ? find_name(kInnerGpt2, parts.part) : find_name(kOuterGpt2, parts.part))
         : !inner ? find_name(kOuter, parts.part)
         : architecture == "phi3" ? find_name(kInnerPhi3, parts.part)
-                                 : find_name(kInner, parts.part);
+        : gemma && !find_name(kInnerGemma3, parts.part).empty()
+            ? find_name(kInnerGemma3, parts.part)
+            : find_name(kInner, parts.part);
     check(!part.empty() && (parts.ending == ".weight" || parts.ending == ".bias"),
           "it has the tensor '{}', which tern does not know in a {}", name, architecture);
     if (!inner) return fmt::format("{}{}", part, parts.ending);
@@ -289,6 +321,8 @@ Tensor load_gguf_weight(const GgufFile& file, const std::string& name) {
     const Architecture& architecture = architecture_of(file);
     const Tensor x = file.load(name);
     const TensorName parts = split_name(name);
+    // llama.cpp stores what the normalised numbers are multiplied by; transformers 1 less.
+    if (architecture.name == "gemma3" && name.ends_with("norm.weight")) return x - 1;
     if (parts.block.empty()) return x;
     const GgufFacts m(file);
     if (architecture.turned && parts.part == "attn_q")

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -40,8 +41,10 @@ struct LlamaDefaults {
   double eps = 1e-6;
   bool qkv_bias = false, qk_norm = false;
   int64_t head_dim = 0, window = 0;
+  bool tie_head = false;
 };
 constexpr LlamaDefaults kLlama[] = {
+    {"gemma3_text", 262208, 131072, 2304, 26, 8, 4, 9216, 1e-6, false, true, 256, 4096, true},
     {"llama", 32000, 2048, 4096, 32, 32, 0, 11008},
     {"mistral", 32000, 131072, 4096, 32, 32, 8, 14336, 1e-6, false, false, 0, 4096},
     {"phi3", 32064, 4096, 3072, 32, 32, 0, 8192, 1e-5},
@@ -60,8 +63,10 @@ void llama_members(auto& o, const LlamaDefaults& d, auto&& visit) {
   visit("intermediate_size", o.ffn_dim, d.ffn);
   visit("attention_dropout", o.dropout, 0.0);
   visit("rms_norm_eps", o.eps, d.eps);
-  visit("tie_word_embeddings", o.tie_head, false);
+  visit("tie_word_embeddings", o.tie_head, d.tie_head);
 }
+
+bool is_gemma(const LlamaDefaults& d) { return d.family == std::string_view("gemma3_text"); }
 
 nn::Bias bias_of(bool yes) { return yes ? nn::Bias::yes : nn::Bias::no; }
 
@@ -80,32 +85,71 @@ GptOptions from_gpt2(const JsonValue& j) {
   return o;
 }
 
-/// Scaled rotary positions. Until 2024 the member rope_type was called type.
-RopeScaling scaling_of(const JsonValue& rope) {
+using Scaling = RopeScaling::Kind;
+constexpr std::pair<const char*, Scaling> kScalings[] = {
+    {"default", Scaling::none},      {"linear", Scaling::linear},
+    {"llama3", Scaling::llama3},     {"yarn", Scaling::yarn},
+    {"longrope", Scaling::longrope}, {"su", Scaling::longrope}};  // of 2024
+
+std::vector<double> numbers(const JsonValue& list) {
+  std::vector<double> out;
+  for (const JsonValue& v : list.elements()) out.push_back(v.number());
+  return out;
+}
+
+/// Scaled rotary positions. Until 2024 the member rope_type was called type. `original` is the
+/// original context if it stands outside of `rope`, or 0.
+RopeScaling scaling_of(const JsonValue& rope, int64_t original, const GptOptions& o) {
   const std::string type = rope.get("rope_type", rope.get("type", "default"));
   if (rope.has("rope_type")) rope.ignore("type");
   RopeScaling s;
-  if (type == "default") return s;
-  const JsonValue named = rope.has("rope_type") ? rope.find("rope_type") : rope.find("type");
-  if (type != "linear" && type != "llama3")
-    named.fail(fmt::format("it is \"{}\"; default, linear and llama3 are known", type));
-  s.kind = type == "linear" ? RopeScaling::Kind::linear : RopeScaling::Kind::llama3;
-  s.factor = rope.at("factor").number();
-  if (s.kind == RopeScaling::Kind::linear) return s;
-  s.low_freq_factor = rope.at("low_freq_factor").number();
-  s.high_freq_factor = rope.at("high_freq_factor").number();
-  s.original_context = rope.at("original_max_position_embeddings").integer(1);
+  const auto* known = std::ranges::find(kScalings, type, [](const auto& k) { return k.first; });
+  if (known == std::end(kScalings))
+    rope.find(rope.has("rope_type") ? "rope_type" : "type")
+        .fail(fmt::format("it is \"{}\"; default, linear, llama3, yarn and longrope are known",
+                          type));
+  s.kind = known->second;
+  if (s.kind == Scaling::none) return s;
+  if (s.kind != Scaling::linear) {
+    const JsonValue inside = rope.find("original_max_position_embeddings");
+    s.original_context = original ? original : inside.is_null() ? o.context : inside.integer(1);
+  }
+  const bool computed = s.kind == Scaling::yarn || s.kind == Scaling::longrope;
+  s.factor = computed && !rope.has("factor")
+                 ? static_cast<double>(o.context) / static_cast<double>(s.original_context)
+                 : rope.at("factor").number();
+  if (s.kind == Scaling::llama3) {
+    s.low_freq_factor = rope.at("low_freq_factor").number();
+    s.high_freq_factor = rope.at("high_freq_factor").number();
+  } else if (s.kind == Scaling::yarn) {
+    s.beta_fast = rope.get("beta_fast", s.beta_fast);
+    s.beta_slow = rope.get("beta_slow", s.beta_slow);
+    s.truncate = rope.get("truncate", true);
+  } else if (s.kind == Scaling::longrope) {
+    s.shorter = numbers(rope.at("short_factor"));
+    s.longer = numbers(rope.at("long_factor"));
+  }
+  if (const JsonValue given = rope.find("attention_factor"); computed && !given.is_null())
+    s.attention_factor = given.number();
   return s;
 }
 
-/// transformers 5 writes rope_parameters, earlier versions rope_theta and rope_scaling.
+/// transformers 5 writes rope_parameters, earlier versions rope_theta and rope_scaling. If layers
+/// with a window have positions of their own, rope_parameters has two sets.
 void read_rope(const JsonValue& j, const char* base, const char* share, GptOptions& o) {
-  o.rope_base = j.get(base, 1e4);
+  o.rope_base = j.get(base, o.rope_base);
   o.rotary_share = j.get(share, o.rotary_share);
+  const int64_t original = j.get("original_max_position_embeddings", int64_t{0});  // Phi-3's place
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    const JsonValue rope = j.find(key);
+    JsonValue rope = j.find(key);
     if (rope.is_null()) continue;
-    o.rope_scaling = scaling_of(rope);
+    if (o.window_rope_base > 0 && rope.has("sliding_attention")) {
+      const JsonValue windowed = rope.find("sliding_attention");
+      only(windowed, "rope_type", "default");
+      o.window_rope_base = windowed.get("rope_theta", o.window_rope_base);
+      rope = rope.at("full_attention");
+    }
+    o.rope_scaling = scaling_of(rope, original, o);
     o.rotary_share = rope.get("partial_rotary_factor", o.rotary_share);
     o.rope_base = rope.get("rope_theta", o.rope_base);
   }
@@ -118,7 +162,8 @@ bool is_windowed(const JsonValue& type) {
   return text == "sliding_attention";
 }
 
-/// Sliding windows of all layers; in a Qwen only of the layers from max_window_layers on.
+/// Sliding windows of all layers; in a Qwen only of the layers from max_window_layers on, in a
+/// Gemma of all but every sixth one.
 void read_window(const JsonValue& j, const LlamaDefaults& d, GptOptions& o) {
   const bool qwen = std::string_view(d.family).starts_with("qwen");
   const JsonValue given = j.find("sliding_window");
@@ -127,8 +172,11 @@ void read_window(const JsonValue& j, const LlamaDefaults& d, GptOptions& o) {
   const int64_t size =
       given.is_null() ? (j.has("sliding_window") ? 0 : d.window) : given.integer(1);
   const int64_t first = j.get("max_window_layers", qwen ? int64_t{28} : int64_t{0});
+  const int64_t cycle = is_gemma(d) ? j.get("sliding_window_pattern", int64_t{6}) : o.layers + 1;
+  check(cycle > 0, "sliding_window_pattern is {}", cycle);
   const JsonValue types = j.find("layer_types");
-  if (!used || size == 0 || size >= o.context) {
+  // A window of the whole context still decides the positions of a Gemma's layer.
+  if (!used || size == 0 || (size >= o.context && !is_gemma(d))) {
     if (!types.is_null())
       for (const JsonValue& type : types.elements())
         if (is_windowed(type) && size < o.context) type.fail("there is no window");
@@ -136,7 +184,7 @@ void read_window(const JsonValue& j, const LlamaDefaults& d, GptOptions& o) {
   }
   o.window = size;
   for (int64_t layer = 0; layer < o.layers; ++layer)
-    o.window_layers.push_back(types.is_null() ? layer >= first
+    o.window_layers.push_back(types.is_null() ? layer >= first && (layer + 1) % cycle != 0
                                               : is_windowed(types.at(static_cast<size_t>(layer))));
 }
 
@@ -151,21 +199,39 @@ void read_unturned_layers(const JsonValue& j, GptOptions& o) {
                                   : turned.at(static_cast<size_t>(layer)).integer(0, 1) == 1);
 }
 
+/// What distinguishes a Gemma 3 from the others; see models/gpt.h.
+void read_gemma(const JsonValue& j, GptOptions& o) {
+  only(j, "hidden_activation", "gelu_pytorch_tanh");
+  only(j, "use_bidirectional_attention", false);
+  only_empty(j, {"attn_logit_softcapping", "final_logit_softcapping"});
+  j.ignore("_sliding_window_pattern");  // transformers writes it beside layer_types
+  o.ffn = models::GptFfn::geglu;
+  o.post_norms = true;
+  o.norm_offset = 1;
+  o.embed_scale = std::sqrt(static_cast<double>(o.dim));
+  o.rope_base = 1e6;
+  o.window_rope_base = j.get("rope_local_base_freq", 1e4);
+}
+
 GptOptions from_llama(const JsonValue& j, const LlamaDefaults& d) {
   GptOptions o = models::llama_form();
   llama_members(o, d, member_reader(j));
-  if (j.get("hidden_act", "") != "swish") only(j, "hidden_act", "silu");
+  if (is_gemma(d))
+    read_gemma(j, o);
+  else if (j.get("hidden_act", "") != "swish")
+    only(j, "hidden_act", "silu");
   o.bias = bias_of(j.get("mlp_bias", false));
   const bool attention = j.get("attention_bias", false);
   o.qkv_bias = bias_of(attention || d.qkv_bias);
   o.out_bias = bias_of(attention);
   o.qk_norm = d.qk_norm;
   o.head_dim = j.get("head_dim", d.head_dim);
+  if (is_gemma(d) && j.get("query_pre_attn_scalar", 256.0) != static_cast<double>(o.head_dim))
+    j.find("query_pre_attn_scalar").fail(fmt::format("only head_dim, {}, is known", o.head_dim));
   if (o.heads > 0 && o.head_dim == o.dim / o.heads) o.head_dim = 0;
   if (d.family == std::string_view("phi3")) {
     o.embed_dropout = j.get("embd_pdrop", 0.0);
     o.attention_dropout = std::exchange(o.dropout, j.get("resid_pdrop", 0.0));
-    j.ignore("original_max_position_embeddings");  // only scaled positions use it
   }
   if (d.family == std::string_view("smollm3")) read_unturned_layers(j, o);
   read_rope(j, "rope_theta", "partial_rotary_factor", o);
@@ -219,13 +285,19 @@ json to_gpt2(const GptOptions& o) {
 json rope_of(const GptOptions& o) {
   json rope = {{"rope_type", "default"}, {"rope_theta", o.rope_base}};
   const RopeScaling& s = o.rope_scaling;
-  if (s.kind == RopeScaling::Kind::none) return rope;
+  if (s.kind == Scaling::none) return rope;
+  rope["rope_type"] =
+      std::ranges::find(kScalings, s.kind, [](const auto& known) { return known.second; })->first;
   rope["factor"] = s.factor;
-  rope["rope_type"] = s.kind == RopeScaling::Kind::linear ? "linear" : "llama3";
-  if (s.kind == RopeScaling::Kind::linear) return rope;
-  rope["low_freq_factor"] = s.low_freq_factor;
-  rope["high_freq_factor"] = s.high_freq_factor;
+  if (s.kind == Scaling::linear) return rope;
   rope["original_max_position_embeddings"] = s.original_context;
+  if (s.attention_factor) rope["attention_factor"] = *s.attention_factor;
+  if (s.kind == Scaling::llama3)
+    rope.update({{"low_freq_factor", s.low_freq_factor}, {"high_freq_factor", s.high_freq_factor}});
+  else if (s.kind == Scaling::yarn)
+    rope.update({{"beta_fast", s.beta_fast}, {"beta_slow", s.beta_slow}, {"truncate", s.truncate}});
+  else
+    rope.update({{"short_factor", s.shorter}, {"long_factor", s.longer}});
   return rope;
 }
 
@@ -233,10 +305,19 @@ json rope_of(const GptOptions& o) {
 std::optional<std::pair<std::string, std::string>> llama_kind(const GptOptions& o) {
   const nn::Bias qkv = o.qkv_bias.value_or(o.bias), out = o.out_bias.value_or(o.bias);
   if (o.parallel || !o.rotary_layers.empty() || o.rotary_share != 1 ||
-      o.norm != models::GptNorm::rms || o.ffn != models::GptFfn::swiglu ||
+      o.norm != models::GptNorm::rms ||
+      (o.ffn != models::GptFfn::swiglu && o.ffn != models::GptFfn::geglu) ||
       o.positions != models::GptPositions::rotary)
     return std::nullopt;
+  const bool gemma = o.ffn == models::GptFfn::geglu;
+  if (gemma != o.post_norms || gemma != (o.norm_offset == 1) || gemma != (o.window_rope_base > 0) ||
+      o.embed_scale != (gemma ? std::sqrt(static_cast<double>(o.dim)) : 1) ||
+      (!gemma && o.norm_offset != 0))
+    return std::nullopt;
   const bool every = std::ranges::count(o.window_layers, false) == 0;
+  if (gemma && o.qk_norm && o.window > 0 && qkv == out && o.bias == nn::Bias::no)
+    return std::pair("gemma3_text", "Gemma3ForCausalLM");
+  if (gemma) return std::nullopt;
   if (o.qk_norm) return std::pair("qwen3", "Qwen3ForCausalLM");
   if (qkv != out) return std::pair("qwen2", "Qwen2ForCausalLM");
   if (o.window == 0) return std::pair("llama", "LlamaForCausalLM");
@@ -249,21 +330,31 @@ json to_llama(const GptOptions& o, const std::pair<std::string, std::string>& ki
   const auto& [family, architecture] = kind;
   json j = {{"architectures", {architecture}},
             {"model_type", family},
-            {"hidden_act", "silu"},
             {"rope_theta", o.rope_base},
             {"rope_parameters", rope_of(o)}};
-  llama_members(o, *find_llama(family), member_writer(j));
+  const LlamaDefaults& d = *find_llama(family);
+  llama_members(o, d, member_writer(j));
   j["intermediate_size"] = o.ffn_dim ? o.ffn_dim : 4 * o.dim;
   if (o.kv_heads == 0) j["num_key_value_heads"] = o.heads;
-  if (o.head_dim || family == "qwen3") j["head_dim"] = o.head_dim ? o.head_dim : o.dim / o.heads;
-  if (o.rope_scaling.kind != RopeScaling::Kind::none) j["rope_scaling"] = rope_of(o);
+  if (o.head_dim || d.head_dim) j["head_dim"] = o.head_channels();
+  if (o.rope_scaling.kind != Scaling::none) j["rope_scaling"] = rope_of(o);
   if (family == "llama") j["mlp_bias"] = o.bias == nn::Bias::yes;
-  if (family == "llama" || family == "qwen3")
+  if (is_gemma(d)) {
+    j["hidden_activation"] = "gelu_pytorch_tanh";
+    j["query_pre_attn_scalar"] = o.head_channels();
+    j["rope_local_base_freq"] = o.window_rope_base;
+    j["rope_parameters"] = {
+        {"full_attention", rope_of(o)},
+        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", o.window_rope_base}}}};
+  } else {
+    j["hidden_act"] = "silu";
+  }
+  if (family == "llama" || family == "qwen3" || is_gemma(d))
     j["attention_bias"] = o.out_bias.value_or(o.bias) == nn::Bias::yes;
   if (o.window == 0) return j;
   j["sliding_window"] = o.window;
   if (family == "mistral") return j;
-  j["use_sliding_window"] = true;
+  if (!is_gemma(d)) j["use_sliding_window"] = true;
   j["layer_types"] = json::array();
   for (int64_t i = 0; i < o.layers; ++i)
     j["layer_types"].push_back(o.window_layers.empty() || o.window_layers[i] ? "sliding_attention"
@@ -359,8 +450,8 @@ GptConfig read_gpt_config(const std::string& text) {
     c.options = from_llama(j, *d);
   else
     fail(fmt::format(
-        "model_type is {}; gpt2, gpt_neox, llama, mistral, phi3, qwen2, qwen3 and smollm3 are "
-        "known",
+        "model_type is {}; gemma3_text, gpt2, gpt_neox, llama, mistral, phi3, qwen2, qwen3 and "
+        "smollm3 are known",
         c.family));
   models::check_options(c.options);
   c.unknown = file.refuse_unread_inside();

@@ -72,6 +72,7 @@ const datasets::Documents& text_to_show(const BertCorpus& corpus) {
 std::vector<FilledSample> samples(const LoadedBert& bert, const BertCorpus& corpus) {
   const datasets::Documents& from = text_to_show(corpus);
   const int64_t count = std::min(kSampleSentences, from.sentences());
+  const EncoderTokenizer tokenizer = encoder_tokenizer(bert.pieces);
   std::vector<FilledSample> out;
   Rng rng(0);
   for (int64_t i = 0; i < count; ++i) {
@@ -80,7 +81,8 @@ std::vector<FilledSample> samples(const LoadedBert& bert, const BertCorpus& corp
     const std::string whole = bert.pieces.decode(ids);
     ids[place_to_mask(ids, bert.pieces, rng)] = bert.pieces.mask_id();
     const std::string masked = bert.pieces.decode(ids);
-    out.push_back({masked, whole, fill_ids(bert, ids, kSampleGuesses)});
+    ids = datasets::bert_tokens(bert.pieces, ids).tokens;
+    out.push_back({masked, whole, fill_ids(bert.model, tokenizer, ids, kSampleGuesses)});
   }
   return out;
 }
@@ -187,7 +189,9 @@ Ending BertKind::ending(const TrainConfig&, const BertCorpus& corpus, const trai
   const LoadedBert bert = load_bert_folder(loop.folder().path);
   const training::EpochRecord& best = loop.best_epoch();
   BertReport report{.run = run, .samples = samples(bert, corpus)};
-  if (!report.samples.empty()) report.attention = explain(bert, report.samples[0].masked);
+  if (!report.samples.empty())
+    report.attention =
+        explain(bert.model, encoder_tokenizer(bert.pieces), report.samples[0].masked);
   Ending end{.page = make_report(report),
              .attention = !report.attention.groups.empty(),
              .scores = fmt::format("valid ppl {:.2f} of masked words, {:.1f} % right",

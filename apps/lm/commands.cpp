@@ -319,12 +319,12 @@ int chat_in_turns(const LmFlags& f, std::istream& in, std::ostream& out) {
 
 int fill_gaps(const LmFlags& f, std::ostream& out) {
   if (!f.attention.empty()) check_attention_path(f.attention);
-  const LoadedBert bert = load_bert_folder(f.model);
-  out << for_standard_output(describe_filled(fill_ids(bert, bert.pieces.encode(f.gaps), f.guesses)))
-      << '\n';
+  const auto& [tokenizer, model] = load_gap_model(f.model);
+  const FilledText filled = fill_ids(model, tokenizer, tokenizer.encode(f.gaps), f.guesses);
+  out << for_standard_output(describe_filled(filled)) << '\n';
   check_written(out);
   if (!f.attention.empty())
-    write_attention(f.attention, "Attention of " + f.model, {explain(bert, f.gaps)});
+    write_attention(f.attention, "Attention of " + f.model, {explain(model, tokenizer, f.gaps)});
   return 0;
 }
 

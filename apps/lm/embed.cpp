@@ -11,7 +11,6 @@
 #include "tern/apps/lm/folder.h"
 #include "tern/core/base/reading.h"
 #include "tern/core/io/json_value.h"
-#include "tern/data/text/pretrained/pretrained_tokenizer.h"
 #include "tern/data/text/unicode/unicode.h"
 #include "tern/train/progress.h"
 
@@ -96,10 +95,6 @@ std::optional<int64_t> tokenizer_length(const std::string& folder) {
   });
 }
 
-void check_known(const std::string& path, int64_t tokens, int64_t known) {
-  check_io(tokens <= known, "{}: there are {} tokens, but the model knows {}", path, tokens, known);
-}
-
 }  // namespace
 
 EmbedRecipe read_recipe(const std::string& folder) {
@@ -120,21 +115,7 @@ EmbedRecipe read_recipe(const std::string& folder) {
 }
 
 Encoder load_encoder(const std::string& folder, int64_t max_tokens, int64_t known) {
-  const std::string path = folder + "/tokenizer.json";
-  std::error_code error;
-  std::function<std::vector<int64_t>(const std::string&)> whole;
-  if (fs::exists(path, error)) {
-    const auto tokenizer = datasets::PretrainedTokenizer::load(path);
-    check_known(path, tokenizer.size(), known);
-    whole = [tokenizer](const std::string& text) { return tokenizer.encode(text); };
-  } else {
-    const ModelFiles files{folder};
-    const datasets::WordPiece pieces = load_pieces(files);
-    check_known(files.pieces(), pieces.size(), known);
-    whole = [pieces](const std::string& text) {
-      return datasets::bert_tokens(pieces, pieces.encode(text)).tokens;
-    };
-  }
+  const auto whole = load_encoder_tokenizer(folder, known).encode;
   // The special tokens behind a text stay when its end is left out.
   const std::vector<int64_t> none = whole(""), one = whole("a");
   const auto [left, right] = std::ranges::mismatch(none, one);

@@ -1,4 +1,4 @@
-// Predicts masked words with a BERT and formats the guesses.
+// Predicts masked words and formats the guesses.
 #include "tern/apps/lm/fill.h"
 
 #include <fmt/format.h>
@@ -8,28 +8,28 @@
 #include "tern/core/base/error.h"
 
 namespace tern::apps::lm {
-FilledText fill_ids(const LoadedBert& bert, const std::vector<int64_t>& ids, int64_t guesses) {
-  const datasets::WordPiece& pieces = bert.pieces;
-  datasets::BertTokens in = datasets::bert_tokens(pieces, ids);
-  check(std::ssize(in.tokens) <= bert.model.options.positions,
-        "the text has {} tokens with [CLS] and [SEP]; the model takes {}", in.tokens.size(),
-        bert.model.options.positions);
+FilledText fill_ids(const models::Bert& model, const EncoderTokenizer& tokenizer,
+                    std::vector<int64_t> ids, int64_t guesses) {
+  check(std::ssize(ids) <= model.options.positions,
+        "the text has {} tokens with the special ones around it; the model takes {}", ids.size(),
+        model.options.positions);
   FilledText out;
-  for (const models::BertFilled& gap :
-       models::fill_mask(bert.model, in.tokens, pieces.mask_id(), guesses)) {
+  const std::vector<models::BertFilled> gaps =
+      models::fill_mask(model, ids, tokenizer.mask.value(), guesses);
+  check(!gaps.empty(), "there is no {} in \"{}\"", tokenizer.token(*tokenizer.mask),
+        tokenizer.decode(ids));
+  for (const models::BertFilled& gap : gaps) {
     check(std::isfinite(gap.guesses[0].probability),
           "the probability of a word is {}: the weights are too large, sums overflow",
           gap.guesses[0].probability);
     out.gaps.emplace_back();
     for (const models::BertGuess& g : gap.guesses)
       // If the embedding table is longer than the vocabulary, some tokens have no text.
-      if (g.token < pieces.size())
-        out.gaps.back().push_back({pieces.piece(g.token), g.probability});
-    if (gap.guesses[0].token < pieces.size()) in.tokens[gap.position] = gap.guesses[0].token;
+      if (g.token < tokenizer.size)
+        out.gaps.back().push_back({tokenizer.token(g.token), g.probability});
+    if (gap.guesses[0].token < tokenizer.size) ids[gap.position] = gap.guesses[0].token;
   }
-  check(!out.gaps.empty(), "there is no {} in \"{}\"", pieces.piece(pieces.mask_id()),
-        pieces.decode(ids));
-  out.text = pieces.decode(in.tokens);
+  out.text = tokenizer.decode(ids);
   return out;
 }
 

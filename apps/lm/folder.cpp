@@ -157,12 +157,11 @@ datasets::LanguageTokenizer load_tokenizer(const ModelFiles& files) {
 }
 
 datasets::WordPiece load_pieces(const ModelFiles& files) {
-  const std::string whole = files.folder + "/tokenizer.json";
-  if (!std::filesystem::exists(files.pieces()) && std::filesystem::exists(whole)) {
-    const std::string text = datasets::read_text(whole);
-    return reading(whole, [&] { return pieces_from_tokenizer(text); });
-  }
   const std::string config = files.tokenizer_config();
+  // transformers writes no vocab.txt since version 5.
+  if (const std::string published = files.folder + "/tokenizer.json";
+      !std::filesystem::exists(files.pieces()) && std::filesystem::exists(published))
+    return reading(published, [&] { return pieces_of_tokenizer(datasets::read_text(published)); });
   return datasets::WordPiece::load(files.pieces(), std::filesystem::exists(config)
                                                        ? parsed(config, pieces_from_transformers)
                                                        : datasets::WordPieceOptions{});
@@ -221,19 +220,68 @@ LoadedModel load_folder_packed(const std::string& folder, PackedType type) {
   });
 }
 
-LoadedBert load_bert_folder(const std::string& folder) {
-  const ModelFiles files{folder};
+namespace {
+
+models::Bert load_encoder_with_heads(const ModelFiles& files) {
   check_first_epoch_over(files.weights());
-  check_io(is_bert_folder(folder), "{}: this is not a BERT, which the command fill needs", folder);
-  datasets::WordPiece pieces = load_pieces(files);
   Rng rng(0);
   models::BertFileReport report;
   models::Bert model = models::load_bert(files.weights(), rng, {.heads = 0}, &report);
   say_unknown(files.foreign_config(), report.unknown);
   check_finite_weights(files.weights(), nn::named_parameters(model));
-  check_known(files.pieces(), pieces.size(), "pieces", model.options.vocab);
   nn::set_training(model, false);
+  return model;
+}
+
+}  // namespace
+
+LoadedBert load_bert_folder(const std::string& folder) {
+  const ModelFiles files{folder};
+  check_io(is_bert_folder(folder), "{}: this is not a BERT, which this command needs", folder);
+  datasets::WordPiece pieces = load_pieces(files);
+  models::Bert model = load_encoder_with_heads(files);
+  check_known(files.pieces(), pieces.size(), "pieces", model.options.vocab);
   return {std::move(pieces), std::move(model)};
+}
+
+EncoderTokenizer encoder_tokenizer(const datasets::WordPiece& pieces) {
+  return {.encode =
+              [pieces](const std::string& text) {
+                return datasets::bert_tokens(pieces, pieces.encode(text)).tokens;
+              },
+          .decode = [pieces](const auto& ids) { return pieces.decode(ids); },
+          .token = [pieces](int64_t id) { return pieces.piece(id); },
+          .size = pieces.size(),
+          .mask = pieces.mask_id()};
+}
+
+EncoderTokenizer load_encoder_tokenizer(const std::string& folder, int64_t known) {
+  const std::string path = folder + "/tokenizer.json";
+  if (!std::filesystem::exists(path)) {
+    const ModelFiles files{folder};
+    EncoderTokenizer tokenizer = encoder_tokenizer(load_pieces(files));
+    check_known(files.pieces(), tokenizer.size, "pieces", known);
+    return tokenizer;
+  }
+  const auto tokenizer = datasets::PretrainedTokenizer::load(path);
+  check_known(path, tokenizer.size(), "tokens", known);
+  const std::optional<int64_t> mask = tokenizer.id("[MASK]");
+  return {.encode = [tokenizer](const std::string& text) { return tokenizer.encode(text); },
+          .decode = [tokenizer](const auto& ids) { return tokenizer.decode(ids); },
+          .token = [tokenizer](int64_t id) { return tokenizer.bytes(id); },
+          .size = tokenizer.size(),
+          .mask = mask ? mask : tokenizer.id("<mask>")};
+}
+
+GapModel load_gap_model(const std::string& folder) {
+  const ModelFiles files{folder};
+  check_io(!is_ours(files) || is_bert_folder(folder),
+           "{}: this model continues texts; it fills no gaps", folder);
+  models::Bert model = load_encoder_with_heads(files);
+  check_io(model.options.masked_lm, "{}: the model has no head for masked words", files.weights());
+  EncoderTokenizer tokenizer = load_encoder_tokenizer(folder, model.options.vocab);
+  check_io(tokenizer.mask.has_value(), "{}: its tokenizer has neither [MASK] nor <mask>", folder);
+  return {std::move(tokenizer), std::move(model)};
 }
 
 }  // namespace tern::apps::lm

@@ -7,6 +7,8 @@
 // pytorch_model.bin.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +42,7 @@ void save_description(const ModelFiles& files, const TrainConfig& config, const 
 /// Reads lm.json. IoError if it is missing or damaged.
 TrainConfig load_config(const ModelFiles& files);
 datasets::LanguageTokenizer load_tokenizer(const ModelFiles& files);
-/// Reads vocab.txt, or without it tokenizer.json. tokenizer_config.json says whether it is cased; without that file it is lower
+/// Reads vocab.txt. tokenizer_config.json says whether it is cased; without that file it is lower
 /// case.
 datasets::WordPiece load_pieces(const ModelFiles& files);
 /// Only the sizes, from lm.json or from transformers' config.json.
@@ -56,12 +58,29 @@ struct LoadedBert {
   datasets::WordPiece pieces;
   models::Bert model;  ///< in evaluation mode
 };
+/// The tokenizer of an encoder: WordPiece or any of a tokenizer.json.
+struct EncoderTokenizer {
+  std::function<std::vector<int64_t>(const std::string&)> encode;  ///< with special tokens around
+  std::function<std::string(const std::vector<int64_t>&)> decode;
+  std::function<std::string(int64_t)> token;
+  int64_t size;                 ///< tokens
+  std::optional<int64_t> mask;  ///< the token at a gap
+};
+EncoderTokenizer encoder_tokenizer(const datasets::WordPiece& pieces);
+/// IoError if it has more tokens than the model, `known`.
+EncoderTokenizer load_encoder_tokenizer(const std::string& folder, int64_t known);
+struct GapModel {
+  EncoderTokenizer tokenizer;
+  models::Bert model;  ///< in evaluation mode
+};
 /// Load a model folder; the first one also a GGUF file. IoError names the part that is missing or
 /// does not fit, or says that the folder holds the other kind of model.
 LoadedModel load_folder(const std::string& folder);
 /// The same with packed weights, if the model can be packed (LanguageModel::can_pack).
 LoadedModel load_folder_packed(const std::string& folder, PackedType type);
 LoadedBert load_bert_folder(const std::string& folder);
+/// A folder of a bert, or of any encoder of transformers with a head for masked words.
+GapModel load_gap_model(const std::string& folder);
 /// Prints a message about members of a file that tern does not know, if there are any.
 void say_unknown(const std::string& path, const std::vector<std::string>& unknown);
 /// Whether lm.json or config.json describes a bert. IoError if neither is there.

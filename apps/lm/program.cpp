@@ -110,11 +110,13 @@ void add_chat_settings(Settings& s, LmFlags& f) {
 }
 
 void add_fill_settings(Settings& s, LmFlags& f) {
-  add_model(s, f, "folder of a trained bert, or of a BERT from transformers");
-  s.text("gaps", f.gaps, "TEXT", "text with gaps, such as \"the [MASK] sat\"")
+  add_model(s, f,
+            "folder of a trained bert, or of a BERT, RoBERTa, DistilBERT, ... from transformers");
+  s.text("gaps", f.gaps, "TEXT",
+         "text with gaps, such as \"the [MASK] sat\"; in a RoBERTa a gap is <mask>")
       .flag("text")
       .must_be_given();
-  s.number("guesses", f.guesses, kCount, "tokens to list for each [MASK]");
+  s.number("guesses", f.guesses, kCount, "tokens to list for each gap");
   s.text("attention", f.attention, "FILE.html|.svg|.png",
          "write what each token looked at; .html shows every head");
 }
@@ -123,7 +125,8 @@ void add_eval_settings(Settings& s, LmFlags& f) {
   add_model(s, f, "folder of a trained model or of one from transformers, or a GGUF file",
             "DIR|FILE");
   add_rounding(s, f);
-  s.texts("text", f.text, "FILE...", "files of text, plain or .gz").must_be_given();
+  s.texts("text", f.text, "FILE...", "files of text, plain or .gz, or folders as in training")
+      .must_be_given();
   s.number("stride", f.stride, kAnyCount,
            "tokens from one window to the next; 0: half of the model's context");
 }
@@ -282,7 +285,7 @@ Program lm_program(LmFlags& f, int argc, char** argv) {
                     "complete --model runs/book --prompt-file beginning.txt --int8",
                 .bare = kBareInput};
   Command fill{.name = "fill",
-               .about = "Says which tokens may stand at each [MASK] of a text.",
+               .about = "Says which tokens may stand at each gap of a text.",
                .settings = [&f](Settings& s) { add_fill_settings(s, f); },
                .run = [&f] { return fill_gaps(f, std::cout); },
                .examples = "fill --model runs/lm-bert-demo \"Anna has five [MASK] cups.\""};

@@ -64,14 +64,14 @@ AttentionSentence explain(const LanguageModel& model, const datasets::LanguageTo
   return self_attention(text, model.attention(tensor(ids, {1, std::ssize(ids)})), tokens);
 }
 
-AttentionSentence explain(const LoadedBert& bert, const std::string& text) {
+AttentionSentence explain(const models::Bert& model, const EncoderTokenizer& tokenizer,
+                          const std::string& text) {
   NoGradGuard no_grad;
-  std::vector<int64_t> ids = datasets::bert_tokens(bert.pieces, bert.pieces.encode(text)).tokens;
-  ids.resize(std::min({ids.size(), kMostShown, static_cast<size_t>(bert.model.options.positions)}));
+  std::vector<int64_t> ids = tokenizer.encode(text);
+  ids.resize(std::min({ids.size(), kMostShown, static_cast<size_t>(model.options.positions)}));
   std::vector<std::string> tokens;
-  for (int64_t id : ids) tokens.push_back(bert.pieces.piece(id));
-  return self_attention(text, bert.model.attend({.tokens = tensor(ids, {1, std::ssize(ids)})}),
-                        tokens);
+  for (int64_t id : ids) tokens.push_back(tokenizer.token(id));
+  return self_attention(text, model.attend({.tokens = tensor(ids, {1, std::ssize(ids)})}), tokens);
 }
 
 std::string make_report(const LmReport& r) {

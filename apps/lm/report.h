@@ -31,7 +31,8 @@ AttentionSentence self_attention(const std::string& text, const std::vector<Tens
 /// the text has [CLS] and [SEP]. No groups if the model has no attention.
 AttentionSentence explain(const LanguageModel& model, const datasets::LanguageTokenizer& tokenizer,
                           const std::string& text);
-AttentionSentence explain(const LoadedBert& bert, const std::string& text);
+AttentionSentence explain(const models::Bert& model, const EncoderTokenizer& tokenizer,
+                          const std::string& text);
 
 struct FilledSample {
   std::string masked, whole;  ///< the text with [MASK], and the original

@@ -1,5 +1,4 @@
-// Reads and writes the tokenizer_config.json of BERTs, reads their tokenizer.json, and refuses what
-// would change results.
+// Reads and writes the tokenizer_config.json of BERTs, and refuses what would change results.
 #include "tern/apps/lm/transformers_config.h"
 
 #include <fmt/format.h>
@@ -8,7 +7,6 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_value.h"
-#include "tern/data/text/pretrained/pretrained_tokenizer.h"
 #include "tern/models/config_json.h"
 
 namespace tern::apps::lm {
@@ -61,29 +59,26 @@ datasets::WordPieceOptions pieces_from_transformers(const std::string& text, Unk
   });
 }
 
-datasets::WordPiece pieces_from_tokenizer(const std::string& text) {
-  const auto tokenizer = datasets::PretrainedTokenizer::parse(text);  // checks all of the file
+datasets::WordPiece pieces_of_tokenizer(const std::string& text) {
   const JsonDocument file(text);
-  const JsonValue model = file.root().at("model"), normalizer = file.root().at("normalizer");
-  const auto type = [](const JsonValue& part) { return part.get("type", "none"); };
+  const JsonValue j = file.root(), model = j.at("model"), normalizer = j.at("normalizer");
   only(model, "type", "WordPiece");
   only(model, "unk_token", "[UNK]");
   only(model, "continuing_subword_prefix", "##");
-  check(type(normalizer) == "BertNormalizer" &&
-            type(file.root().at("pre_tokenizer")) == "BertPreTokenizer",
-        "only the rules of BertNormalizer and BertPreTokenizer are known here");
+  only(normalizer, "type", "BertNormalizer");
   only(normalizer, "clean_text", true);
+  only(j.at("pre_tokenizer"), "type", "BertPreTokenizer");
   datasets::WordPieceOptions o;
   o.lower = normalizer.get("lowercase", true);
   if (const JsonValue strip = normalizer.find("strip_accents"); !strip.is_null())
     o.strip_accents = strip.boolean();
   o.split_cjk = normalizer.get("handle_chinese_chars", true);
-  o.longest_word = model.get("max_input_chars_per_word", o.longest_word);
-  std::vector<std::string> pieces;
-  for (int64_t id = 0; id < tokenizer.size(); ++id) {
-    check(tokenizer.token(id).has_value(), "no token has the id {}", id);
-    pieces.push_back(*tokenizer.token(id));
-  }
+  if (const JsonValue longest = model.find("max_input_chars_per_word"); !longest.is_null())
+    o.longest_word = longest.integer(1, 1000);
+  const std::vector<JsonMember> vocab = model.at("vocab").members();
+  std::vector<std::string> pieces(vocab.size());
+  for (const JsonMember& piece : vocab)
+    pieces[static_cast<size_t>(piece.value.integer(0, std::ssize(vocab) - 1))] = piece.name;
   return datasets::WordPiece(std::move(pieces), o);
 }
 

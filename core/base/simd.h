@@ -45,14 +45,21 @@ template <class F>
 
 }  // namespace detail
 
-/// Runs f(), compiled for the best vector unit of this processor, and returns its result.
-template <class F>
-auto simd(F f) {
+/// Runs a function, compiled for the best vector unit of this processor, and returns its result:
+/// avx512() with AVX-512, avx2() with AVX2, otherwise f(). For code that names its vectors: g++
+/// takes those that are wider than a register apart, number by number.
+template <class Avx512, class Avx2, class F>
+auto simd(Avx512 avx512, Avx2 avx2, F f) {
 #if defined(__x86_64__)
-  if (detail::vector_level == VectorLevel::kAvx512) return detail::call_avx512(f);
-  if (detail::vector_level == VectorLevel::kAvx2) return detail::call_avx2(f);
+  if (detail::vector_level == VectorLevel::kAvx512) return detail::call_avx512(avx512);
+  if (detail::vector_level == VectorLevel::kAvx2) return detail::call_avx2(avx2);
 #endif
   return f();
+}
+/// The same with one function.
+template <class F>
+auto simd(F f) {
+  return simd(f, f, f);
 }
 
 }  // namespace tern

@@ -56,7 +56,7 @@ BleuScore corpus_bleu(std::span<const std::string> hypotheses,
 BleuScore sentence_bleu(const std::string& hypothesis, const std::string& reference,
                         const BleuOptions& options = {.effective_order = true});
 
-/// "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:tern-0.1.0".
+/// "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:tern-0.2.0".
 std::string bleu_signature(const BleuOptions& options);
 
 /// sacreBLEU's line: "BLEU|<signature> = 36.33 68.1/43.5/28.9/19.6 (BP = 1.000 ratio = ...)".
@@ -74,7 +74,7 @@ struct ChrfOptions {
 double corpus_chrf(std::span<const std::string> hypotheses, std::span<const std::string> references,
                    const ChrfOptions& options = {});
 
-/// "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:tern-0.1.0".
+/// "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:tern-0.2.0".
 std::string chrf_signature(const ChrfOptions& options);
 
 /// "bleu" of d2l.ai's chapters on translation (section 10.7), 0 to 1; not comparable with BLEU:

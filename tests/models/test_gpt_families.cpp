@@ -63,6 +63,28 @@ std::vector<Case> cases() {
     llama3(o);
     o.rope_scaling = {.kind = RopeScaling::Kind::linear, .factor = 3};
   });
+  for (const bool bounds : {false, true})
+    add("yarn", bounds ? "answers_bounds" : "answers", [=](GptOptions& o) {
+      o.head_dim = 12;
+      o.rope_scaling = {.kind = RopeScaling::Kind::yarn, .factor = 4, .original_context = 16};
+      if (!bounds) return;
+      o.rope_scaling.beta_fast = 3, o.rope_scaling.beta_slow = 0.3;
+      o.rope_scaling.truncate = false;
+      o.rope_scaling.attention_factor = 0.8;
+    });
+  for (const char* answers : {"answers", "answers_short", "answers_factor"})
+    add("phi3_long", answers, [=](GptOptions& o) {
+      o.dim = 24;
+      o.eps = 1e-5;
+      o.rope_scaling = {.kind = RopeScaling::Kind::longrope,
+                        .factor = 2.5,
+                        .original_context = 16,
+                        .shorter = {1, 1.1, 1.3},
+                        .longer = {1.2, 2.5, 7}};
+      if (answers == std::string("answers_short"))
+        o.rope_scaling.factor = 1, o.rope_scaling.original_context = 40;
+      if (answers == std::string("answers_factor")) o.rope_scaling.attention_factor = 1.5;
+    });
   add("mistral", "answers", [](GptOptions& o) { o.head_dim = 6, o.window = 5; });
   add("mistral", "answers_whole", [](GptOptions& o) { o.head_dim = 6; });
   add("qwen2", "answers", [](GptOptions& o) {
@@ -84,6 +106,7 @@ std::vector<Case> cases() {
     o.dim = 16, o.kv_heads = 1, o.head_dim = 6, o.tie_head = true;
     o.ffn = models::GptFfn::geglu;
     o.post_norms = o.qk_norm = true;
+    o.norm_offset = 1;
     o.embed_scale = 4;
     o.window = 5;
     o.window_layers = {true, false};
@@ -103,9 +126,7 @@ std::vector<Case> cases() {
 }
 
 NamedTensors state_of(const std::string& folder) {
-  NamedTensors state = load_safetensors(reference(folder) + "/model.safetensors").tensors;
-  if (folder == "gemma3") models::add_one_to_norms(state);
-  return state;
+  return load_safetensors(reference(folder) + "/model.safetensors").tensors;
 }
 
 /// Greedy continuations from prompts (B, T) by steps with a cache.
@@ -283,7 +304,6 @@ TEST_CASE("Gpt families: packing reads layer by layer, and gives the bits of the
       NamedTensors out;
       for (const std::string& name : file.names())
         if (models::gpt_layer_of(name) == layer) out.emplace_back(name, file.load(name));
-      if (c.folder == "gemma3") models::add_one_to_norms(out);
       return out;
     };
     const decoding::PackedGpt packed(c.options, PackedType::f32, read);

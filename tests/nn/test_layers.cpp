@@ -117,6 +117,15 @@ TEST_CASE("layers: norms match their definitions") {
   nn::RmsNorm root(3);
   nn::to(root, DType::f64);
   check_close(root(x), rms);
+  nn::RmsNorm offset(3, {.eps = 0x1p-23, .offset = 1});
+  nn::to(offset, DType::f64);
+  check_close(offset.weight, {0, 0, 0});
+  check_close(offset(x), rms);
+  Rng rng(1);
+  const nn::Dropout none(0, rng);
+  check_close(offset.of_sum(x, zeros_like(x), none), rms);
+  check_close(offset.with_sum(x, zeros_like(x), none).norm, rms);
+  CHECK_FALSE(nn::RmsNorm(3, {.affine = false, .offset = 1}).factor().defined());
   // With one channel per group and three positions, the groups are the rows from above.
   nn::GroupNorm group(2, 2, {.eps = 0.1});
   nn::to(group, DType::f64);
@@ -129,6 +138,7 @@ TEST_CASE("layers: norms match their definitions") {
   check_gradients(layer, x);
   check_gradients(group, x);
   check_gradients(root, x);
+  check_gradients(offset, x);
 }
 
 TEST_CASE("layers: BatchNorm2d uses the batch in training, running statistics in evaluation") {

@@ -250,12 +250,16 @@ TEST_CASE("positions: rotary of some channels, with scaled angles") {
                            .low_freq_factor = 1,
                            .high_freq_factor = 4,
                            .original_context = 60};
-  auto want = [&](const std::vector<double>& angles) {
+  RopeScaling yarn{.kind = Kind::yarn, .factor = 8, .original_context = 60};
+  yarn.beta_fast = 4, yarn.beta_slow = 0.5;
+  RopeScaling longrope{.kind = Kind::longrope, .factor = 8, .original_context = 60};
+  longrope.shorter = {1, 2, 4}, longrope.longer = {1, 5, 9};
+  auto want = [&](const std::vector<double>& angles, double grown = 1) {
     return table(x.shape(), [&](const Dims& i) {
       if (i[2] >= 6) return in.at(i);
       const int64_t pair = i[2] % 3;
       const double angle = static_cast<double>(i[1] + 5) * angles[static_cast<size_t>(pair)];
-      const double u = in.at({i[0], i[1], pair}), v = in.at({i[0], i[1], pair + 3});
+      const double u = grown * in.at({i[0], i[1], pair}), v = grown * in.at({i[0], i[1], pair + 3});
       return i[2] >= 3 ? u * std::sin(angle) + v * std::cos(angle)
                        : u * std::cos(angle) - v * std::sin(angle);
     });
@@ -274,6 +278,21 @@ TEST_CASE("positions: rotary of some channels, with scaled angles") {
   const double share = (60 * second / (2 * std::numbers::pi) - 1) / 3;
   CHECK(share == doctest::Approx(0.352).epsilon(0.01));
   CHECK(near(got(llama3), want({1, second * (share + (1 - share) / 8), third / 8})));
+  // Four turns end between pairs 0 and 1, half a turn between 1 and 2: the bounds are 0 and 2.
+  CHECK(near(got(yarn), want({1, second * (0.5 + 0.5 / 8), third / 8}, 1 + std::log(8) / 10)));
+  yarn.truncate = false, yarn.attention_factor = 1.25;
+  const double first = 3 / std::log(100) * std::log(60 / (8 * std::numbers::pi));
+  const double last = 3 / std::log(100) * std::log(60 / std::numbers::pi);
+  const double slow = (1 - first) / (last - first);
+  CHECK(near(got(yarn), want({1, second * (1 - slow + slow / 8), third / 8}, 1.25)));
+  CHECK(near(got(longrope),
+             want({1, second / 5, third / 9}, std::sqrt(1 + std::log(8) / std::log(60)))));
+  longrope.factor = 1;
+  CHECK(near(got(longrope), want({1, second / 2, third / 4})));
+  longrope.longer.pop_back();
+  check_refused([&] { return got(longrope); }, "a positive divisor for each of 3 pairs");
+  yarn.attention_factor = 0;
+  check_refused([&] { return got(yarn); }, "attention_factor of scaled rotary positions is 0");
   check_refused([&] { return rotary(x, {.channels = 5}); }, "the first 5 of 10 channels");
   check_refused([&] { return rotary(x, {.channels = 12}); }, "the first 12 of 10 channels");
   check_refused([&] { return rotary(x, {.scaling = {.kind = Kind::linear, .factor = -1}}); },

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "tern/pretrained/conversation.h"
 #include "tern/tests/support/data_files.h"
@@ -75,6 +76,16 @@ TEST_CASE("special tokens in messages are text, in the template tokens") {
   CHECK(std::ranges::count(ids, *tokenizer.id("<|im_start|>")) == 5);  // four turns, the answer
   CHECK(std::ranges::count(ids, *tokenizer.id("<|im_end|>")) == 4);
   CHECK(std::ranges::count(ids, *tokenizer.id("<s>")) == 0);
+  // Some models' tokens of turns are not special. Answers may contain such tokens.
+  const std::string path = dir / "tokenizer.json";
+  auto file = nlohmann::json::parse(test::read_file(path));
+  for (auto& token : file["added_tokens"]) token["special"] = token["content"] == "<s>";
+  test::write_file(path, file.dump());
+  const auto other = datasets::LanguageTokenizer::load(dir.path());
+  const std::vector<int64_t> found = encode_chat(other, chatml, turns);
+  CHECK(std::ranges::count(found, *tokenizer.id("<|im_start|>")) == 5);
+  CHECK(std::ranges::count(found, *tokenizer.id("<|im_end|>")) == 5);  // one in the answer
+  CHECK(std::ranges::count(found, *tokenizer.id("<s>")) == 0);
   const std::vector<Message> usual = {{"user", "Hello!"}};
   CHECK(encode_chat(tokenizer, chatml, usual) == tokenizer.encode(chatml.render(usual)));
 }

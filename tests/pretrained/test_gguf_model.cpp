@@ -2,6 +2,7 @@
 // (tests/reference/make_gguf_models.py).
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tern/core/io/safetensors.h"
@@ -78,7 +79,7 @@ datasets::PretrainedTokenizer tokenizer_of(const GgufFile& file) {
 
 TEST_CASE("gguf model: weights have the names and values that transformers gave to the file") {
   const json configs = reference("configs.json");
-  CHECK(configs.size() == 9);
+  CHECK(configs.size() == 11);
   for (const auto& model : configs.items()) {
     const std::string& name = model.key();
     CAPTURE(name);
@@ -105,7 +106,16 @@ TEST_CASE("gguf model: config.json has the facts of transformers' configuration"
       json rope = config.value("rope_scaling", json{{"rope_type", "default"}});
       rope["rope_theta"] = config["rope_theta"];
       config["rope_parameters"] = rope;
-      if (name == "phi3") config["rope_parameters"]["partial_rotary_factor"] = 1.0;
+      if (config["model_type"] == "phi3") config["rope_parameters"]["partial_rotary_factor"] = 1.0;
+      if (name == "phi3_long") {  // the same number as the default
+        const double factor = config["rope_parameters"]["attention_factor"];
+        CHECK(factor == doctest::Approx(std::sqrt(1 + std::log(2) / std::log(8))));
+        config["rope_parameters"].erase("attention_factor");
+      }
+      if (name == "gemma3")
+        config["rope_parameters"] = {
+            {"full_attention", rope},
+            {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 1e4}}}};
     }
     for (const auto& fact : model.value().items()) {
       CAPTURE(fact.key());
@@ -118,7 +128,7 @@ TEST_CASE("gguf model: what is not known is refused by name") {
   CHECK(said_of_config(llama()) == "");
   GgufBytes other;
   other.add("general.architecture", GgufBytes::kText, GgufBytes::text("mamba"));
-  CHECK(contains(said_of_config(other), "general.architecture is mamba; gpt2, llama, phi3"));
+  CHECK(contains(said_of_config(other), "general.architecture is mamba; gemma3, gpt2, llama,"));
   CHECK(contains(said_of_config(llama().add("llama.logit_scale", GgufBytes::kF32, bytes_of(2.f))),
                  "it has llama.logit_scale, which tern does not know"));
   CHECK(contains(

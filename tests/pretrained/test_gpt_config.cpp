@@ -2,6 +2,7 @@
 // or refused; and what tern writes is what it reads.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
@@ -12,6 +13,7 @@
 
 namespace tern::test_gpt_config {
 using models::GptOptions;
+using Kind = models::RopeScaling::Kind;
 using nlohmann::json;
 using pretrained::read_gpt_config, pretrained::write_gpt_config;
 using test::contains;
@@ -54,13 +56,18 @@ TEST_CASE("config.json of a Llama: members that change results are used or refus
   check_rows(
       kLlama,
       {{"rope_scaling", R"({"type": "dynamic", "factor": 2.0})", "rope_scaling.type: it is \"dyn"},
-       {"rope_scaling", R"({"rope_type": "yarn", "factor": 8.0})", "rope_scaling.rope_type"},
+       {"rope_scaling", R"({"rope_type": "yarn", "beta_fast": 0.5})", "beta_slow 1, beta_fast 0.5"},
+       {"rope_scaling", R"({"rope_type": "yarn", "mscale": 1.0})", "rope_scaling.mscale"},
+       {"rope_scaling", R"({"rope_type": "longrope", "factor": 2.0})", "it has no short_factor"},
+       {"rope_scaling", R"({"rope_type": "longrope", "short_factor": [1], "long_factor": [1, 2]})",
+        "a positive divisor for each of 4 pairs"},
        {"rope_scaling", R"({"rope_type": "llama3", "factor": 8.0})", "low_freq_factor"},
        {"rope_scaling", R"({"type": "linear"})", "rope_scaling: it has no factor"},
        {"rope_scaling", R"({"factor": 4.0})", "it has rope_scaling.factor, which tern does not"},
        {"rope_scaling", R"({"rope_type": "default", "mscale": 1})", "rope_scaling.mscale"},
        {"rope_scaling", "7", "rope_scaling: expected an object, got 7"},
-       {"rope_parameters", R"({"rope_type": "yarn"})", "rope_parameters.rope_type: it is"},
+       {"rope_parameters", R"({"rope_type": "ntk"})", "rope_parameters.rope_type: it is"},
+       {"rope_scaling", R"({"rope_type": "yarn", "factor": 8.0})", ""},
        {"partial_rotary_factor", "0", "rotary"},
        {"head_dim", "-4", "head"},
        {"hidden_act", "\"gelu\"", "hidden_act: it is \"gelu\"; only \"silu\" is known"},
@@ -71,7 +78,7 @@ TEST_CASE("config.json of a Llama: members that change results are used or refus
        {"is_encoder_decoder", "true", "is_encoder_decoder: it is true"},
        {"add_cross_attention", "true", "add_cross_attention: it is true"},
        {"num_attention_heads", "0", "heads"},
-       {"model_type", "\"mamba\"", "model_type is mamba; gpt2"},
+       {"model_type", "\"mamba\"", "model_type is mamba; gemma3_text"},
        {"rope_scaling", "null", ""},
        {"rope_scaling", R"({"type": "default"})", ""},
        {"rope_parameters", R"({"rope_type": "default", "rope_theta": 500000.0})", ""},
@@ -83,6 +90,33 @@ TEST_CASE("config.json of a Llama: members that change results are used or refus
        {"pretraining_tp", "2", ""},  // only the order of computation
        {"is_llama_config", "true", ""},
        {"tie_word_embeddings", "true", ""}});
+}
+
+TEST_CASE("config.json of a Gemma 3: members that change results are used or refused by name") {
+  const std::string gemma =
+      R"({"model_type": "gemma3_text", "hidden_size": 32, "num_attention_heads": 4, "head_dim": 16,
+          "num_hidden_layers": 7, "query_pre_attn_scalar": 16, "vocab_size": 318})";
+  check_rows(gemma, {{"hidden_activation", "\"gelu\"", "hidden_activation: it is \"gelu\""},
+                     {"use_bidirectional_attention", "true", "use_bidirectional_attention: it is"},
+                     {"final_logit_softcapping", "30.0", "final_logit_softcapping: it is 30"},
+                     {"attn_logit_softcapping", "50.0", "attn_logit_softcapping: it is 50"},
+                     {"query_pre_attn_scalar", "8", "query_pre_attn_scalar: only head_dim, 16, is"},
+                     {"sliding_window_pattern", "0", "sliding_window_pattern is 0"},
+                     {"rope_parameters",
+                      R"({"sliding_attention": {"rope_type": "linear", "factor": 2},
+                          "full_attention": {"rope_type": "default"}})",
+                      "rope_parameters.sliding_attention.rope_type: it is \"linear\""},
+                     {"rope_scaling", R"({"rope_type": "linear", "factor": 8.0})", ""},
+                     {"attn_logit_softcapping", "null", ""}});
+  const GptOptions o = read_gpt_config(gemma).options;
+  CHECK(o.tie_head);
+  CHECK(o.norm_offset == 1);
+  CHECK(o.embed_scale == std::sqrt(32.0));
+  CHECK(o.window_layers == std::vector<bool>{true, true, true, true, true, false, true});
+  CHECK(o.rope_base == 1e6);
+  CHECK(o.window_rope_base == 1e4);
+  // A window of the whole context: the layers keep their own positions.
+  CHECK(read_gpt_config(with(gemma, "max_position_embeddings", "512")).options.window == 4096);
 }
 
 TEST_CASE("config.json of a GPT-2: members that change results are used or refused by name") {
@@ -204,7 +238,24 @@ TEST_CASE("config.json: what is written is read again") {
       changed([](GptOptions& o) { o.qk_norm = true, o.head_dim = 16; }),
       changed([](GptOptions& o) { o.window = 16; }),
       changed([](GptOptions& o) {
-        o.rope_scaling = {.kind = models::RopeScaling::Kind::llama3, .factor = 8};
+        o.ffn = models::GptFfn::geglu;
+        o.post_norms = o.qk_norm = o.tie_head = true;
+        o.head_dim = 16, o.norm_offset = 1, o.embed_scale = std::sqrt(32.0);
+        o.window = 16, o.window_layers = {true, false};
+        o.rope_base = 3e5, o.window_rope_base = 700;
+        o.rope_scaling = {.kind = Kind::linear, .factor = 8};
+      }),
+      changed([](GptOptions& o) { o.rope_scaling = {.kind = Kind::llama3, .factor = 8}; }),
+      changed([](GptOptions& o) {
+        o.rope_scaling = {.kind = Kind::yarn, .factor = 2, .original_context = 32};
+        o.rope_scaling.beta_slow = 0.5, o.rope_scaling.attention_factor = 1.25;
+      }),
+      changed([](GptOptions& o) {
+        o.rope_scaling = {.kind = Kind::longrope,
+                          .factor = 2,
+                          .original_context = 32,
+                          .shorter = {1, 1, 1.5, 2},
+                          .longer = {1, 2, 3, 4}};
       })};
   for (const GptOptions& o : all) {
     const auto text = write_gpt_config(o, 3);
@@ -218,14 +269,17 @@ TEST_CASE("config.json: what is written is read again") {
       return std::tuple(x.vocab, x.context, x.dim, x.layers, x.heads, x.head_channels(), x.ffn_dim,
                         x.dropout, x.names, x.positions, x.norm, x.ffn, x.bias,
                         x.qkv_bias.value_or(x.bias), x.out_bias.value_or(x.bias), x.tie_head, x.eps,
-                        x.qk_norm, x.rope_base, x.rope_scaling.kind, x.rope_scaling.factor,
-                        x.window);
+                        x.qk_norm, x.rope_base, x.rope_scaling, x.window, x.window_rope_base,
+                        x.post_norms, x.norm_offset, x.embed_scale);
     };
     CHECK((facts(r) == facts(o)));
+    if (!o.window_layers.empty()) CHECK(r.window_layers == o.window_layers);
     CHECK((r.kv_heads ? r.kv_heads : r.heads) == (o.kv_heads ? o.kv_heads : o.heads));
   }
   CHECK_FALSE(write_gpt_config({.heads = 4, .kv_heads = 2}, {}));
   CHECK_FALSE(write_gpt_config(changed([](GptOptions& o) { o.parallel = true; }), {}));
+  CHECK_FALSE(write_gpt_config(changed([](GptOptions& o) { o.norm_offset = 1; }), {}));
+  CHECK_FALSE(write_gpt_config(changed([](GptOptions& o) { o.embed_scale = 2; }), {}));
 }
 
 TEST_CASE("config.json: errors about damaged files are in tern's words") {
@@ -236,6 +290,11 @@ TEST_CASE("config.json: errors about damaged files are in tern's words") {
           "num_key_value_heads": 2,
           "num_hidden_layers": 1, "rope_parameters": {"rope_type": "linear", "rope_theta": 1e4,
           "factor": 2}, "layer_types": ["sliding_attention"]})",
+      "", 50, read);
+  test::check_damaged(
+      R"({"model_type": "phi3", "hidden_size": 16, "num_attention_heads": 4, "rope_scaling":
+          {"rope_type": "longrope", "short_factor": [1, 2], "long_factor": [2, 3]},
+          "num_key_value_heads": 2, "original_max_position_embeddings": 1024})",
       "", 50, read);
   test::check_damaged(kGpt2, "", 40, read);
 }

@@ -39,6 +39,13 @@ MODELS = {
     "gpt2": (A.GPT2, T.GPT2LMHeadModel, T.GPT2Config(
         vocab_size=VOCAB, n_positions=CONTEXT, n_embd=DIM, n_layer=LAYERS, n_head=HEADS, n_inner=FFN,
         bos_token_id=1, eos_token_id=2)),
+    "gemma3": (A.GEMMA3, T.Gemma3ForCausalLM, T.Gemma3TextConfig(
+        **BASE | dict(rope_theta=None), head_dim=8, query_pre_attn_scalar=8, sliding_window=6,
+        rope_parameters=dict(sliding_attention=dict(rope_type="default", rope_theta=1e4),
+                             full_attention=dict(rope_type="default", rope_theta=5e5)))),
+    "phi3_long": (A.PHI3, T.Phi3ForCausalLM, T.Phi3Config(
+        **BASE, original_max_position_embeddings=8, rope_scaling=dict(
+            rope_type="longrope", short_factor=[1., 1.25], long_factor=[1.5, 4.]))),
 }
 FACTS = """
     model_type vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads
@@ -72,19 +79,25 @@ def write_model(name, arch, config, state):
     else:
         writer.add_head_count_kv(KV_HEADS)
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-        writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+        rope = config.rope_parameters
+        writer.add_rope_freq_base(rope.get("full_attention", rope)["rope_theta"])
         writer.add_vocab_size(VOCAB)
         head = getattr(config, "head_dim", None) or DIM // HEADS
         writer.add_rope_dimension_count(head)
         if head != DIM // HEADS:
             writer.add_key_length(head)
             writer.add_value_length(head)
-    if name == "mistral":
+    if name in ("mistral", "gemma3"):
         writer.add_sliding_window(config.sliding_window)
     if name == "llama3":  # as Llama's generate_extra_tensors
         plain = 5e5 ** -(torch.arange(0, 16, 2) / 16)
         scaled = T.modeling_rope_utils.ROPE_INIT_FUNCTIONS["llama3"](config, "cpu")[0]
         writer.add_tensor("rope_freqs.weight", (plain / scaled).numpy().astype("f4"))
+    if name == "phi3_long":  # as Phi3MiniModel's set_gguf_parameters and generate_extra_tensors
+        writer.add_rope_scaling_orig_ctx_len(8)
+        writer.add_rope_scaling_attn_factors(T.modeling_rope_utils.ROPE_INIT_FUNCTIONS["longrope"](config, "cpu")[1])
+        for length in "long", "short":
+            writer.add_tensor(f"rope_factors_{length}.weight", np.array(rope[length + "_factor"], dtype="f4"))
     names = gguf.get_tensor_name_map(arch, LAYERS)
     for key, weight in state.items():
         x = weight.numpy()
@@ -94,6 +107,8 @@ def write_model(name, arch, config, state):
             x = permuted(x, HEADS)
         if arch in (A.LLAMA, A.SMOLLM3) and ".k_proj." in key:
             x = permuted(x, KV_HEADS)
+        if arch == A.GEMMA3 and key.endswith("norm.weight"):
+            x = x + 1
         x = x.astype("f2" if x.ndim == 2 else "f4")
         writer.add_tensor(names.get_name(key, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(x))
     finish(writer)

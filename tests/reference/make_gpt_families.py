@@ -78,3 +78,14 @@ family('gemma3', hf.Gemma3ForCausalLM,
             sliding_window=5, layer_types=['sliding_attention', 'full_attention'],
             rope_parameters=dict(sliding_attention=dict(rope_type='default', rope_theta=50.0),
                                  full_attention=dict(rope_type='default', rope_theta=1000.0))))
+family('yarn', hf.LlamaForCausalLM,
+       dict(num_key_value_heads=2, head_dim=12,
+            **rope(rope_type='yarn', factor=4.0, original_max_position_embeddings=16)),
+       bounds=rope(rope_type='yarn', factor=4.0, original_max_position_embeddings=16, beta_fast=3.0, beta_slow=0.3,
+                   truncate=False, attention_factor=0.8))
+LONG = rope(rope_type='longrope', short_factor=[1.0, 1.1, 1.3], long_factor=[1.2, 2.5, 7.0])
+family('phi3_long', hf.Phi3ForCausalLM,
+       dict(num_key_value_heads=2, hidden_size=24, pad_token_id=0, resid_pdrop=0.0,
+            original_max_position_embeddings=16, **LONG),
+       short=dict(original_max_position_embeddings=40), factor=dict(
+           rope_parameters=LONG['rope_parameters'] | dict(attention_factor=1.5)))

@@ -18,7 +18,7 @@ int run_app(const char* name, const std::function<int()>& body, bool silent = fa
 /// of that rank.
 int exit_code(const std::exception& error);
 
-/// "0.1.0", or "0.1.0, a85e1ba" if the sources are a git repository: the output of `git describe`
+/// "0.2.0", or "0.2.0, a85e1ba" if the sources are a git repository: the output of `git describe`
 /// when the build was configured.
 std::string tern_version();
 

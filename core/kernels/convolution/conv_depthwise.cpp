@@ -31,15 +31,9 @@ struct VectorOf {
 /// run must be always_inline.
 template <class T, class Run>
 void with_vectors(const Run& run) {
-#if defined(__x86_64__)
-  if (tern::detail::vector_level == VectorLevel::kAvx512)
-    return tern::detail::call_avx512(
-        [=] { run.template operator()<typename VectorOf<T, 64>::Type>(); });
-  if (tern::detail::vector_level == VectorLevel::kAvx2)
-    return tern::detail::call_avx2(
-        [=] { run.template operator()<typename VectorOf<T, 32>::Type>(); });
-#endif
-  run.template operator()<typename VectorOf<T, 16>::Type>();
+  simd([=] { run.template operator()<typename VectorOf<T, 64>::Type>(); },
+       [=] { run.template operator()<typename VectorOf<T, 32>::Type>(); },
+       [=] { run.template operator()<typename VectorOf<T, 16>::Type>(); });
 }
 
 template <int kCount, class T>

@@ -70,7 +70,7 @@ const AddedTokens::Token* AddedTokens::find(const Tokens& tokens, std::string_vi
 
 void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
                          const std::function<void(size_t, size_t)>& use, std::vector<int64_t>& ids,
-                         bool specials) {
+                         const Wanted& wanted) {
   size_t done = 0;
   auto between = [&](size_t end) {
     if (end > done) use(done, end - done);
@@ -80,7 +80,7 @@ void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
     if (!token) break;
     size_t begin = at, end = at + token->content.size();
     at = end;
-    if (token->special && !specials) continue;
+    if (!(token->special ? wanted.specials : wanted.others)) continue;
     if (token->single_word && !stands_alone(text, begin, end)) continue;
     while (token->left && begin > done && is_space_at(text, character_before(text, begin)))
       begin = character_before(text, begin);
@@ -94,17 +94,16 @@ void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
 
 void AddedTokens::cut(std::string_view text, const Normalizer& normalize,
                       const std::function<void(Fragment)>& use, std::vector<int64_t>& ids,
-                      bool specials) const {
+                      const Wanted& wanted) const {
   Fragment whole{std::string(text)};
   if (!text.empty()) next_code_point(text, whole.first);
   auto rest = [&](size_t at, size_t size) {
     const Fragment normal = normalize(fragment_of(whole, at, size));
     cut_by(
         normalized_, normal.text,
-        [&](size_t begin, size_t length) { use(fragment_of(normal, begin, length)); }, ids,
-        specials);
+        [&](size_t begin, size_t length) { use(fragment_of(normal, begin, length)); }, ids, wanted);
   };
-  cut_by(raw_, text, rest, ids, specials);
+  cut_by(raw_, text, rest, ids, wanted);
 }
 
 }  // namespace tern::datasets::detail

@@ -21,12 +21,15 @@ class AddedTokens {
   const std::vector<std::pair<std::string, int64_t>>& ids() const { return ids_; }
   bool is_special(int64_t id) const { return special_.contains(id); }
 
+  struct Wanted {
+    bool specials, others;
+  };
   /// Finds tokens in the text, and `normalized` tokens in the normalised rest; the longest where
-  /// several begin. Special tokens are found only if `specials`. In text order, appends their ids
+  /// several begin. Which tokens are found is `wanted`. In text order, appends their ids
   /// to `ids` and calls use(part) for each normalised part between them.
   void cut(std::string_view text, const Normalizer& normalize,
            const std::function<void(Fragment)>& use, std::vector<int64_t>& ids,
-           bool specials) const;
+           const Wanted& wanted) const;
 
  private:
   struct Token {
@@ -38,7 +41,7 @@ class AddedTokens {
   using Tokens = std::vector<Token>;
   static void cut_by(const Tokens& tokens, std::string_view text,
                      const std::function<void(size_t begin, size_t size)>& use,
-                     std::vector<int64_t>& ids, bool specials);
+                     std::vector<int64_t>& ids, const Wanted& wanted);
   static const Token* find(const Tokens& tokens, std::string_view text, size_t& at);
 
   std::vector<std::pair<std::string, int64_t>> ids_;

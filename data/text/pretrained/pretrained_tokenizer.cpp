@@ -67,15 +67,14 @@ struct PretrainedTokenizer::Impl {
     return model.tokens[static_cast<size_t>(id)];
   }
 
-  std::vector<int64_t> encode(std::string_view text, bool find_specials) const {
+  std::vector<int64_t> encode(std::string_view text, const PretrainedEncodeOptions& options) const {
     std::vector<int64_t> ids;
-    added.cut(
-        replace_invalid_utf8(text), normalize,
-        [&](detail::Fragment part) {
-          for (const detail::Fragment& f : cut({std::move(part)}))
-            cache.append({f.text}, ids, [&](std::string_view t) { return model.encode(t); });
-        },
-        ids, find_specials);
+    added.cut(replace_invalid_utf8(text), normalize,
+              [&](detail::Fragment part) {
+                for (const detail::Fragment& f : cut({std::move(part)}))
+                  cache.append({f.text}, ids, [&](std::string_view t) { return model.encode(t); });
+              },
+              ids, {options.find_specials, options.find_others});
     return ids;
   }
 
@@ -178,24 +177,22 @@ std::optional<int64_t> PretrainedTokenizer::id(std::string_view token) const {
   return found->second;
 }
 
-std::vector<std::string> PretrainedTokenizer::specials() const {
+std::vector<std::string> PretrainedTokenizer::added(bool special) const {
   std::vector<std::string> out;
   for (const auto& [content, id] : impl_->added.ids())
-    if (impl_->added.is_special(id)) out.push_back(content);
+    if (impl_->added.is_special(id) == special) out.push_back(content);
   return out;
 }
 
 std::vector<int64_t> PretrainedTokenizer::encode(std::string_view text,
                                                  const PretrainedEncodeOptions& options) const {
-  return impl_
-      ->put_together(impl_->encode(text, options.find_specials), {}, false, options.specials)
-      .tokens;
+  return impl_->put_together(impl_->encode(text, options), {}, false, options.specials).tokens;
 }
 
 PretrainedTokenizer::Pair PretrainedTokenizer::encode_pair(
     std::string_view first, std::string_view second, const PretrainedEncodeOptions& options) const {
-  return impl_->put_together(impl_->encode(first, options.find_specials),
-                             impl_->encode(second, options.find_specials), true, options.specials);
+  return impl_->put_together(impl_->encode(first, options), impl_->encode(second, options), true,
+                             options.specials);
 }
 
 std::string PretrainedTokenizer::decode(std::span<const int64_t> ids, bool specials) const {

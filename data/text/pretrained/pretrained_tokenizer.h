@@ -39,6 +39,7 @@ struct PretrainedEncodeOptions {
   /// Special tokens in the text ("<s>") are tokens; otherwise they are text as any other
   /// (`encode_special_tokens` of the package).
   bool find_specials = true;
+  bool find_others = true;  ///< the same for added tokens that are not special
 };
 
 class PretrainedTokenizer {
@@ -64,8 +65,8 @@ class PretrainedTokenizer {
   /// The token with this id; nothing if there is none.
   std::optional<std::string> token(int64_t id) const;
   std::optional<int64_t> id(std::string_view token) const;
-  /// The added tokens that the file calls special.
-  std::vector<std::string> specials() const;
+  /// The added tokens that the file calls special, or those that it does not.
+  std::vector<std::string> added(bool special) const;
 
   /// Any text; invalid UTF-8 bytes become U+FFFD. Added tokens in the text ("<|endoftext|>") give
   /// their ids. Thread-safe.

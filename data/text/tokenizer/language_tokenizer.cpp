@@ -122,13 +122,14 @@ std::vector<int64_t> LanguageTokenizer::encode(std::string_view text) const {
 
 std::vector<int64_t> LanguageTokenizer::encode_plain(std::string_view text) const {
   if (const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_))
-    return published->encode(text, {.specials = false, .find_specials = false});
+    return published->encode(text,
+                             {.specials = false, .find_specials = false, .find_others = false});
   return encode(text);
 }
 
-std::vector<std::string> LanguageTokenizer::specials() const {
+std::vector<std::string> LanguageTokenizer::added(bool special) const {
   const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_);
-  return published ? published->specials() : std::vector<std::string>{};
+  return published ? published->added(special) : std::vector<std::string>{};
 }
 
 std::vector<int64_t> LanguageTokenizer::encode_prompt(std::string_view text) const {

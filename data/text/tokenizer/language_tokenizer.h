@@ -54,10 +54,10 @@ class LanguageTokenizer {
 
   /// The ids of a text, without tokens around it.
   std::vector<int64_t> encode(std::string_view text) const;
-  /// The same, but special tokens in the text are text, as a user's "<|im_end|>" should be.
+  /// The same, but added tokens in the text are text, as a user's "<|im_end|>" should be.
   std::vector<int64_t> encode_plain(std::string_view text) const;
-  /// The special tokens that encode() finds in texts.
-  std::vector<std::string> specials() const;
+  /// The added tokens that encode() finds in texts and the tokenizer calls special; or the others.
+  std::vector<std::string> added(bool special) const;
   /// The ids of encode(), after the tokens that a published tokenizer puts before texts.
   std::vector<int64_t> encode_prompt(std::string_view text) const;
   /// As ByteBpe::encode_beginning. For a published tokenizer that depends on the whole text it

@@ -14,6 +14,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/errors.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/support/torch_archive.h"
 #include "tern/tests/train/run_checks.h"
@@ -21,6 +22,8 @@
 namespace tern::apps::lm::test_lm_bert {
 namespace {
 
+using nlohmann::json;
+using test::contains;
 using test::read_file;
 using test::same_bits;
 using test::TempDir;
@@ -275,6 +278,70 @@ TEST_CASE("lm bert: training starts from a model, cased or not, with or without 
   CHECK_THROWS_WITH_AS(train_lm(o), doctest::Contains("--parts"), Error);
 }
 
+/// A tokenizer.json with BERT's tokenizer and these tokens; those in brackets are special.
+json tokenizer_json(const std::vector<std::string>& tokens, const char* unknown) {
+  json file = {{"version", "1.0"},
+               {"added_tokens", json::array()},
+               {"normalizer",
+                {{"type", "BertNormalizer"},
+                 {"clean_text", true},
+                 {"handle_chinese_chars", true},
+                 {"strip_accents", nullptr},
+                 {"lowercase", false}}},
+               {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+               {"post_processor",
+                {{"type", "RobertaProcessing"},
+                 {"cls", {"<s>", 0}},
+                 {"sep", {"</s>", 2}},
+                 {"trim_offsets", true},
+                 {"add_prefix_space", false}}},
+               {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
+               {"model",
+                {{"type", "WordPiece"},
+                 {"unk_token", unknown},
+                 {"continuing_subword_prefix", "##"},
+                 {"max_input_chars_per_word", 100}}}};
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    file["model"]["vocab"][tokens[i]] = i;
+    if (tokens[i][0] == '<' || tokens[i][0] == '[')
+      file["added_tokens"].push_back({{"id", i},
+                                      {"content", tokens[i]},
+                                      {"single_word", false},
+                                      {"lstrip", false},
+                                      {"rstrip", false},
+                                      {"normalized", false},
+                                      {"special", true}});
+  }
+  return file;
+}
+
+TEST_CASE("lm fill: a RoBERTa, with its own tokenizer") {
+  const TempDir dir;
+  const std::string from = std::string(TERN_SOURCE_DIR) + "/tests/reference/encoders/roberta/";
+  for (const char* name : {"config.json", "model.safetensors"})
+    std::filesystem::copy_file(from + name, dir / name);
+  std::vector<std::string> tokens = {"<s>", "<pad>", "</s>", "<mask>", "<unk>"};
+  for (int i = 5; i < 23; ++i) tokens.push_back(fmt::format("w{}", i));
+  write_file(dir / "tokenizer.json", tokenizer_json(tokens, "<unk>").dump());
+  Rng rng(0);
+  models::Bert model = models::load_bert(dir / "model.safetensors", rng, {.heads = 0});
+  nn::set_training(model, false);
+  const auto words = softmax(model({tensor<int64_t>({0, 7, 3, 9, 2}, {1, 5})}).words, -1);
+  const Tensor at_gap = reshape(words, {5, 23})[2];
+  const auto [value, best] = max(at_gap, 0);
+  const std::string out = filled(dir.path(), "w7 <mask> w9");
+  CHECK(out.starts_with(fmt::format("w7 {} w9\n", tokens[static_cast<size_t>(best.item())])));
+  CHECK(contains(out, fmt::format("{:6.2f} %", 100 * value.item())));
+  CHECK_THROWS_WITH_AS(filled(dir.path(), "w7"), doctest::Contains("there is no <mask> in"), Error);
+  tokens[3] = "gap";
+  write_file(dir / "tokenizer.json", tokenizer_json(tokens, "<unk>").dump());
+  CHECK_THROWS_WITH_AS(filled(dir.path(), "w7"), doctest::Contains("neither [MASK] nor"), IoError);
+  tokens.resize(30, "more");
+  for (size_t i = 23; i < 30; ++i) tokens[i] += fmt::format("{}", i);
+  write_file(dir / "tokenizer.json", tokenizer_json(tokens, "<unk>").dump());
+  CHECK_THROWS_WITH_AS(filled(dir.path(), "w7"), doctest::Contains("the model knows 23"), IoError);
+}
+
 TEST_CASE("lm bert: a folder written by transformers") {
   TempDir dir;
   const std::string from = std::string(TERN_SOURCE_DIR) + "/tests/reference/bert/pretraining";
@@ -282,7 +349,7 @@ TEST_CASE("lm bert: a folder written by transformers") {
   std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
   for (int i = 5; i < 53; ++i) vocabulary += fmt::format("w{}\n", i);
   write_file(dir / "vocab.txt", vocabulary);
-  const nlohmann::json config = {{"model_type", "bert"},
+  const json config = {{"model_type", "bert"},
                                  {"num_attention_heads", 3},
                                  {"vocab_size", 53},
                                  {"hidden_size", 12},
@@ -296,38 +363,25 @@ TEST_CASE("lm bert: a folder written by transformers") {
       {want.find("tokens"), want.find("segments"), nn::Mask::keys(ne(want.find("mask"), 0))});
   CHECK(all_close(y.words, want.find("words"), 1e-4, 1e-5));
   CHECK(filled(dir.path(), "W7 [MASK]").starts_with("w7 "));
+  // Since version 5 it writes no vocab.txt.
+  const datasets::WordPiece& pieces = bert.pieces;
+  std::filesystem::rename(dir / "vocab.txt", dir / "other.txt");
+  json published = tokenizer_json(pieces.pieces(), "[UNK]");
+  published["post_processor"]["cls"] = {"[CLS]", 2};
+  published["post_processor"]["sep"] = {"[SEP]", 3};
+  write_file(dir / "tokenizer.json", published.dump());
+  const datasets::WordPiece same = load_bert_folder(dir.path()).pieces;
+  CHECK(same.pieces() == pieces.pieces());
+  CHECK_FALSE(same.options().lower);
+  CHECK(filled(dir.path(), "w7 [MASK]").starts_with("w7 "));
+  published["pre_tokenizer"]["type"] = "Whitespace";
+  write_file(dir / "tokenizer.json", published.dump());
+  CHECK_THROWS_WITH_AS(load_bert_folder(dir.path()),
+                       doctest::Contains("pre_tokenizer.type: it is \"Whitespace\""), Error);
+  std::filesystem::remove(dir / "tokenizer.json");
+  std::filesystem::rename(dir / "other.txt", dir / "vocab.txt");
   write_file(dir / "tokenizer_config.json", R"({"do_lower_case": false})");
   CHECK(filled(dir.path(), "W7 [MASK]").starts_with("[UNK] "));
-  // Newer versions of transformers write tokenizer.json alone.
-  std::filesystem::remove(dir / "vocab.txt");
-  nlohmann::json pieces;
-  for (int64_t id = 0; id < bert.pieces.size(); ++id) pieces[bert.pieces.piece(id)] = id;
-  nlohmann::json tokenizer = {{"version", "1.0"},
-                              {"normalizer",
-                               {{"type", "BertNormalizer"},
-                                {"clean_text", true},
-                                {"handle_chinese_chars", true},
-                                {"strip_accents", nullptr},
-                                {"lowercase", true}}},
-                              {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-                              {"model",
-                               {{"type", "WordPiece"},
-                                {"unk_token", "[UNK]"},
-                                {"continuing_subword_prefix", "##"},
-                                {"max_input_chars_per_word", 100},
-                                {"vocab", pieces}}}};
-  write_file(dir / "tokenizer.json", tokenizer.dump());
-  CHECK(load_bert_folder(dir.path()).pieces.pieces() == bert.pieces.pieces());
-  CHECK(filled(dir.path(), "W7 [MASK]").starts_with("w7 "));
-  tokenizer["normalizer"]["lowercase"] = false;
-  write_file(dir / "tokenizer.json", tokenizer.dump());
-  CHECK(filled(dir.path(), "W7 [MASK]").starts_with("[UNK] "));
-  tokenizer["pre_tokenizer"]["type"] = "Whitespace";
-  write_file(dir / "tokenizer.json", tokenizer.dump());
-  CHECK_THROWS_WITH_AS(load_bert_folder(dir.path()),
-                       doctest::Contains("tokenizer.json: only the rules of BertNormalizer"),
-                       IoError);
-  write_file(dir / "vocab.txt", vocabulary);
   auto refused = [&](const char* config, const char* text) {
     write_file(dir / "config.json", config);
     CHECK_THROWS_WITH_AS(load_bert_folder(dir.path()), doctest::Contains(text), IoError);

@@ -1,4 +1,4 @@
-// The precision setting of matrix products: its scope, integers, second derivatives. The ops in bf16
+// The precision setting of matrix products: its scope, integers, second derivatives. Ops in bf16
 // are tested in test_subjects.cpp, the products themselves in test_gemm_bf16.cpp.
 #include <doctest/doctest.h>
 

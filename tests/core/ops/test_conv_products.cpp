@@ -87,8 +87,8 @@ Example any(Rng& rng) {
   return e;
 }
 
-/// A random convolution of a shape that ConvMethod::winograd supports, of at most `size` pixels each
-/// way.
+/// A random convolution of a shape that ConvMethod::winograd supports, of at most `size` pixels
+/// each way.
 Example three_by_three(Rng& rng, int64_t size = 23) {
   Example e;
   e.batch = between(2, 4, rng);

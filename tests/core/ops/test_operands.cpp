@@ -1,6 +1,6 @@
 // Operands that bf16 products keep for their backward passes: those without another owner are kept
-// rounded to bf16. test_subjects.cpp checks that gradients have the same bits as with whole operands;
-// here are odd numbers, memory, writes and threads.
+// rounded to bf16. test_subjects.cpp checks that gradients have the bits of those with whole
+// operands; here are odd numbers, memory, writes and threads.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -12,6 +12,7 @@
 #include "tern/core/base/error.h"
 #include "tern/data/scores/bleu.h"
 #include "tern/data/text/lines/lines.h"
+#include "tern/version.h"
 
 namespace tern::test_bleu {
 using namespace tern::datasets;
@@ -49,7 +50,7 @@ BleuOptions options_of(const std::vector<std::string>& row) {
 
 /// sacreBLEU's line with our version in place of its own.
 std::string as_ours(std::string printed) {
-  const std::string theirs = "version:2.6.0", ours = "version:tern-0.1.0";
+  const std::string theirs = "version:2.6.0", ours = "version:tern-" + std::string(kVersion);
   return printed.replace(printed.find(theirs), theirs.size(), ours);
 }
 
