@@ -146,7 +146,8 @@ State read_state(const std::string& path) {
 std::pair<int64_t, int64_t> matrix(const std::string& path, const NamedTensors& state,
                                    const std::string& name) {
   const Tensor* t = find(state, name);
-  check_io(t, "{}: not a BERT model: there is no {}", path, name);
+  check_io(t, "{}: not a BERT or another encoder, such as MiniLM or MPNet: there is no {}", path,
+           name);
   check_io(t->ndim() == 2 && t->size(0) > 0 && t->size(1) > 0,
            "{}: {} is {}, but a matrix is needed", path, name, t->shape());
   return {t->size(0), t->size(1)};

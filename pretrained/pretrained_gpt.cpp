@@ -67,7 +67,8 @@ void read_special_tokens(const std::string& folder, GptFiles& files) {
 }
 
 /// The end tokens of generation_config.json replace those of config.json, as in transformers.
-/// Without either, the tokenizer's eos_token is the end.
+/// Without either, the tokenizer's eos_token is the end. Ids beyond the model's table, such as the
+/// default 50256 beside a small vocabulary, are left out: the model cannot write them.
 void read_generation(const std::string& folder, GptFiles& files) {
   const std::string path = folder + "/generation_config.json";
   if (fs::exists(path))
@@ -75,6 +76,11 @@ void read_generation(const std::string& folder, GptFiles& files) {
       if (auto ends = end_tokens(text); !ends.empty()) files.config.ends = std::move(ends);
       files.generation = generation_settings(text);
     });
+  std::erase_if(files.config.ends, [&](int64_t id) {
+    const bool unknown = id >= files.config.options.vocab;
+    if (unknown) files.unknown_ends.push_back(id);
+    return unknown;
+  });
   if (files.config.ends.empty())
     if (const auto end = files.tokenizer.id(files.chat.end)) files.config.ends = {*end};
   if (!files.config.ends.empty()) files.tokenizer.set_ends(files.config.ends);

@@ -30,6 +30,7 @@ struct GptFiles {
   datasets::LanguageTokenizer tokenizer;  ///< with the model's end tokens
   ChatTexts chat;
   std::vector<std::string> generation = {};  ///< generation_settings() of the folder
+  std::vector<int64_t> unknown_ends = {};    ///< end tokens beyond the model's table: left out
 };
 
 /// Whether the path is a GGUF file.

@@ -116,6 +116,14 @@ std::vector<std::string> lines_of(const std::vector<std::string>& files) {
   return out;
 }
 
+/// The texts of --text, where a folder stands for its files, as in training.
+std::vector<std::string> texts_of(const LmFlags& f) {
+  TrainConfig c;
+  c.text = f.text;
+  for (const std::string& note : unused_files(c)) training::say(note, stderr);
+  return read_files(text_paths(c));
+}
+
 /// The mark between documents in texts like the model's training texts.
 std::string mark_of(const std::string& folder) {
   std::error_code error;
@@ -150,7 +158,7 @@ int evaluate_bert(const LmFlags& f) {
   const LoadedBert bert = load_bert_folder(f.model);
   const int64_t context = bert.model.options.positions;
   const auto text =
-      documents_of(cut_documents(read_files(f.text), mark_of(f.model)), bert.pieces, context);
+      documents_of(cut_documents(texts_of(f), mark_of(f.model)), bert.pieces, context);
   check(text->sentences() > 0, "--text: there is no word to mask");
   training::say(BertKind::describe(bert.model), stderr);
   training::InterruptScope signals;
@@ -368,7 +376,7 @@ int evaluate_model(const LmFlags& f) {
   // In f32, large products are as fast without packing, and have the same bits as in training.
   const bool packed = f.int8 || f.int4 || matmul_precision() == MatmulPrecision::bf16;
   const LoadedModel m = packed ? load(f, /*keep=*/false) : load_folder(f.model);
-  const EncodedTexts encoded = encode_texts(read_files(f.text), m.tokenizer, mark_of(f.model));
+  const EncodedTexts encoded = encode_texts(texts_of(f), m.tokenizer, mark_of(f.model));
   check(encoded.tokens > 0, "--text: there is no token to predict");
   const int64_t context = m.model.config().context;
   const int64_t stride = f.stride ? f.stride : std::max<int64_t>(1, context / 2);

@@ -45,6 +45,12 @@ pretrained::GptFiles open_published(const ModelFiles& files) {
   pretrained::GptFiles published = pretrained::open_gpt(files.folder);
   say_unknown(pretrained::is_gguf(files.folder) ? files.folder : files.foreign_config(),
               published.config.unknown);
+  if (!published.unknown_ends.empty())
+    training::say(fmt::format("{}: eos_token_id names {}, beyond the vocabulary of {}: the model "
+                              "cannot end a text by it",
+                              files.folder, fmt::join(published.unknown_ends, ", "),
+                              published.config.options.vocab),
+                  stderr);
   check_sizes(sizes_of(published));
   return published;
 }

@@ -125,7 +125,8 @@ void add_eval_settings(Settings& s, LmFlags& f) {
   add_model(s, f, "folder of a trained model or of one from transformers, or a GGUF file",
             "DIR|FILE");
   add_rounding(s, f);
-  s.texts("text", f.text, "FILE...", "files of text, plain or .gz").must_be_given();
+  s.texts("text", f.text, "FILE...", "files of text, plain or .gz, or folders as in training")
+      .must_be_given();
   s.number("stride", f.stride, kAnyCount,
            "tokens from one window to the next; 0: half of the model's context");
 }

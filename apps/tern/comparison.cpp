@@ -33,8 +33,14 @@ Run load_run(const std::string& path) {
   const training::RunFolder folder{path};
   std::error_code error;
   check_folder(path, path);
-  check(fs::is_regular_file(folder.log(), error),
-        "{}: this is not the folder of a run: it has no log.jsonl", path);
+  if (!fs::is_regular_file(folder.log(), error)) {
+    const bool holds_runs = std::ranges::any_of(
+        fs::directory_iterator(path, error), [&](const fs::directory_entry& entry) {
+          return fs::is_regular_file(entry.path() / "log.jsonl", error);
+        });
+    fail(fmt::format("{0}: this is not the folder of a run: it has no log.jsonl{1}", path,
+                     holds_runs ? fmt::format("; for the runs in it: {}/*", path) : ""));
+  }
   return {.name = path,
           .path = path,
           .record = load_run_record(folder).value_or(RunRecord{}),

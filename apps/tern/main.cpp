@@ -57,6 +57,12 @@ int run_tern(int argc, char** argv) {
 
   std::vector<char*> words(argv, argv + argc);
   const auto named = [&](const Command& c) { return words.size() > 1 && c.name == words[1]; };
+  // The names that the same programs have in a clone: ./run train_cifar.
+  std::string plain = argc > 1 ? argv[1] : "";
+  std::ranges::replace(plain, '_', '-');
+  if (argc > 1 &&
+      std::ranges::any_of(program.commands, [&](const Command& c) { return c.name == plain; }))
+    words[1] = plain.data();
   char help[] = "--help";
   if (argc > 1 && argv[1] == std::string_view("help")) {  // tern help lm train
     words.erase(words.begin() + 1);

@@ -212,7 +212,7 @@ std::string scores(const Runs& runs) {
     for (const auto& [name, text] : costs_of(runs, run)) costs.push_back(heading ? name : text);
     s += row(heading ? "run" : run.name, results, costs, training, heading ? "th" : "td");
   }
-  return html_table(s, "scores") + notes_on(unlike);
+  return html_table(s, "scores sortable") + notes_on(unlike);
 }
 
 }  // namespace tern::apps::program

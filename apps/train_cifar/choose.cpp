@@ -12,9 +12,12 @@ namespace {
 
 // The recipe for a kind of data. A convolutional stem learns from few pictures. Digits are easy,
 // and must not be mirrored. With weights to start from, the model is already known.
+const char* usual_model(const std::string& kind) {
+  return kind == "MNIST" ? "gmlp-small" : "gmlp-stem";
+}
+
 TrainOptions recipe_for(const std::string& kind, const TrainOptions& flags) {
-  const char* usual = kind == "MNIST" ? "gmlp-small" : "gmlp-stem";
-  TrainOptions o = default_options(flags.init.empty() ? usual : flags.model);
+  TrainOptions o = default_options(flags.init.empty() ? usual_model(kind) : flags.model);
   o.lr = 1e-3;
   o.schedule = "cosine";
   o.weight_decay = 0.05;
@@ -49,9 +52,11 @@ int64_t side_for(TrainOptions o, const std::string& kind) {
 
 }  // namespace
 
-void choose_model(TrainOptions& o, const GivenKeys& given) {
+bool choose_model(TrainOptions& o, const GivenKeys& given) {
   const std::string kind = o.data.empty() ? "" : datasets::labelled_kind(o.data);
-  if (!is_one_of(given, "model") && kind != "" && kind != "CIFAR-10") {
+  const bool fixed = kind.empty() || kind == "CIFAR-10";
+  const bool usual = !is_one_of(given, "model") || o.model == usual_model(kind);
+  if (usual && !fixed) {
     TrainOptions chosen = recipe_for(kind, o);
     copy_settings(given, o, chosen);
     o = chosen;
@@ -62,6 +67,7 @@ void choose_model(TrainOptions& o, const GivenKeys& given) {
   check(!is_one_of(given, "flip") || o.augment != "none",
         "--flip and --no-flip would change nothing: the augmentation is none; give --augment");
   if (!is_one_of(given, "pictures.side")) o.form.side = side_for(o, kind);
+  return usual || fixed;
 }
 
 void choose_length(TrainOptions& o, const GivenKeys& given, const LabelledPictures& data) {

@@ -187,7 +187,7 @@ void CifarProgram::read_pictures(const training::RunFolder* resumed) {
                           training::grouped(train))
             : "reading " + path,
       log_stream());
-  if (given_ && !resumed) choose_model(config, *given_);
+  if (given_ && !resumed) suits_data_ = choose_model(config, *given_);
   if (path.empty()) {
     drawn_ = dry_run_ ? blank_cifar10(train, test) : draw_cifar10(train, test, config.seed);
     data = {drawn_, config.form.side};
@@ -237,6 +237,10 @@ Facts CifarProgram::about_data() const {
   for (const std::string& remark : data.remarks) facts.emplace_back("", remark);
   if (chosen_.empty()) return facts;
   facts.emplace_back("chosen", "by the data:" + chosen_);
+  if (!suits_data_)
+    facts.emplace_back("", "the rest is the recipe of " + config.model +
+                               " for CIFAR-10, because --model names it; without --model all of "
+                               "the recipe suits the data");
   if (chosen_.find(" --no-flip") != chosen_.npos)
     facts.emplace_back("",
                        "pictures are not mirrored, because mirrored letters and digits would be "

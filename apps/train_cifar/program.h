@@ -79,6 +79,7 @@ class CifarProgram : public TrainingProgram {
   std::optional<GivenKeys> given_;   ///< CifarFlags::given
   mutable bool said_start_ = false;  ///< the message about --init was printed
   std::string chosen_;               ///< flags that would set what the data chose
+  bool suits_data_ = true;           ///< choose_model()
   std::string moved_data_;           ///< new path of a resumed run's data; empty: unchanged
   datasets::Cifar10 drawn_;          ///< pictures of a new run without data
   std::string report_path_;
@@ -98,8 +99,9 @@ std::optional<TrainOptions> run_of_weights(const std::string& path);
 /// Choose settings that suit the data and that no flag gave. choose_model() runs before the
 /// pictures are read, and chooses the model with its recipe and the side of pictures.
 /// choose_length() runs afterwards, and chooses batch, epochs and warm-up by the number of
-/// pictures.
-void choose_model(TrainOptions& options, const GivenKeys& given);
+/// pictures. choose_model() returns whether the recipe suits the data; it does not where --model
+/// names a model with a recipe for CIFAR-10.
+bool choose_model(TrainOptions& options, const GivenKeys& given);
 void choose_length(TrainOptions& options, const GivenKeys& given, const LabelledPictures& data);
 
 /// Trains, or resumes a run.

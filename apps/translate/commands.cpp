@@ -58,11 +58,19 @@ int text_width() {
   return columns > 0 ? static_cast<int>(columns - 1) : 80;
 }
 
-std::vector<datasets::SentencePair> zip(const std::vector<std::string>& a,
-                                        const std::vector<std::string>& b) {
+// The pairs of `eval`, from --pairs or from two files.
+std::vector<datasets::SentencePair> text_of(const TranslateFlags& f, const TrainConfig& c) {
   std::vector<datasets::SentencePair> pairs;
-  for (size_t i = 0; i < a.size(); ++i) pairs.push_back({a[i], b[i]});
-  return pairs;
+  if (f.pairs.empty()) {
+    const auto [sources, references] = datasets::read_aligned(f.source, f.target);
+    for (size_t i = 0; i < sources.size(); ++i) pairs.push_back({sources[i], references[i]});
+    return pairs;
+  }
+  datasets::Pairs read = datasets::read_pairs_tsv(f.pairs, {.reverse = c.reverse});
+  if (read.report.kept != read.report.lines)
+    training::say(f.pairs + ": " + read.report.summary(), stderr);
+  check_io(!read.pairs.empty(), "{}: there is no pair of sentences in it", f.pairs);
+  return std::move(read.pairs);
 }
 
 void check_has_attention(const Translator& t) {
@@ -132,8 +140,12 @@ int run_translations(const TranslateFlags& f, int in, std::ostream& out) {
 int evaluate_model(const TranslateFlags& f) {
   const Translator t = load_translator(f.model);
   const SearchOptions options = with_lexicon(for_texts(f.search), {f.model}, t.config);
-  const auto [sources, references] = datasets::read_aligned(f.source, f.target);
-  const std::vector<datasets::SentencePair> text = zip(sources, references);
+  const std::vector<datasets::SentencePair> text = text_of(f, t.config);
+  std::vector<std::string> sources, references;
+  for (const datasets::SentencePair& pair : text) {
+    sources.push_back(pair.source);
+    references.push_back(pair.target);
+  }
   const datasets::EncodedPairs pairs =
       datasets::encode_pairs(text, t.tokenizers.source, t.tokenizers.target);
   const datasets::BleuOptions bleu{.lowercase =

@@ -109,8 +109,11 @@ void add_eval(Settings& s, TranslateFlags& f) {
   add_model(s, f);
   add_search(s, f.search);
   add_shortlist(s, f.search);
-  s.text("source", f.source, "FILE", "sentences, one in each line").must_be_given();
-  s.text("target", f.target, "FILE", "reference translations").must_be_given();
+  s.text("pairs", f.pairs, "FILE",
+         "in each line a sentence, a TAB and its translation, as in training (swapped too, if the "
+         "model was trained with --reverse)");
+  s.text("source", f.source, "FILE", "sentences, one in each line");
+  s.text("target", f.target, "FILE", "reference translations");
   s.number("show", f.show, kAnyCount, "print the first N sentences with their scores");
   s.toggle("lowercase", f.lowercase,
            "compute BLEU and chrF in lower case; without either flag: as the model was trained")
@@ -293,7 +296,12 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
       command("eval", "Computes perplexity, BLEU and chrF on files with references.", add_eval,
               evaluate_model,
               "eval --model runs/french --source test.en --target test.fr --beam 5 --show 3");
-  eval.check = [&f](const Given& given) { f.lowercase_given = given("--lowercase"); };
+  eval.check = [&f](const Given& given) {
+    f.lowercase_given = given("--lowercase");
+    const bool both = !f.source.empty() && !f.target.empty();
+    check(f.pairs.empty() ? both : f.source.empty() && f.target.empty(),
+          "give --source and --target, or --pairs");
+  };
   return {"translate",
           kAbout,
           {train, run, eval,

@@ -21,6 +21,7 @@ struct TranslateFlags {
   SearchOptions search;               ///< run, eval, plot
   std::string attention;              ///< run, plot: page or picture to write
   std::string source, target;         ///< eval, shortlist
+  std::string pairs;                  ///< eval: a file in place of both
   int64_t show = 0;                   ///< eval: sentences to print
   std::string hypotheses, reference;  ///< score
   bool lowercase = false, lowercase_given = false;  ///< eval, score

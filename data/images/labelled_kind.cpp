@@ -112,8 +112,8 @@ int64_t usual_side(const std::string& path, const std::string& kind, const Folde
       const auto at = static_cast<size_t>(i * std::ssize(all.files) / kLooked);
       const Picture p = load_picture(all.files[at].path);
       sides.push_back(std::min(p.height, p.width));
-    } catch (const IoError&) {
-      if (!reading.skip_damaged) throw;
+    } catch (const IoError& e) {
+      if (!reading.skip_damaged) detail::refuse_damaged(e);
     }
   if (sides.empty()) return kImageSide;
   std::sort(sides.begin(), sides.end());

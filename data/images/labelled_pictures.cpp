@@ -110,8 +110,7 @@ LabelledSet folder_set(const std::vector<PictureFile>& files, const PictureForm&
         write_planes(load_picture(path, {.upright = reading.upright}), form,
                      bytes->data() + i * numbers);
       } catch (const IoError& e) {
-        if (!reading.skip_damaged)
-          fail_io(fmt::format("{} (skip_damaged leaves such pictures out)", e.what()));
+        if (!reading.skip_damaged) detail::refuse_damaged(e);
         errors[static_cast<size_t>(i)] = e.what();
       }
   });

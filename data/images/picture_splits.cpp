@@ -157,4 +157,11 @@ detail::PictureSplits detail::find_splits(const std::string& path) {
   return splits;
 }
 
+void detail::refuse_damaged(const IoError& error) {
+  fail_io(
+      fmt::format("{}; --skip-damaged leaves such pictures out, in C++ "
+                  "FolderReading::skip_damaged",
+                  error.what()));
+}
+
 }  // namespace tern::datasets

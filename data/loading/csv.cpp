@@ -392,6 +392,27 @@ Table read_table(Records& file, const CsvOptions& o) {
   return table;
 }
 
+}  // namespace
+
+Tensor Table::column(const std::string& name) const {
+  std::vector<std::string> all = names;
+  for (const Category& text : categories) all.push_back(text.column);
+  const auto count = std::ranges::count(all, name);
+  check(count > 0, "Table: there is no column '{}'{}", shown(name), nearest_text(name, all));
+  check(count == 1, "Table: {} columns are called '{}'", count, shown(name));
+  const auto at = std::ranges::find(all, name) - all.begin();
+  const auto texts = at - std::ssize(names);
+  return texts < 0 ? select(values, 1, at) : categories[static_cast<size_t>(texts)].codes;
+}
+
+Tensor Table::columns(const std::vector<std::string>& wanted) const {
+  std::vector<Tensor> list;
+  for (const std::string& name : wanted) list.push_back(column(name));
+  return stack(list, 1);
+}
+
+namespace {
+
 std::string quoted(const std::string& name, char separator) {
   if (name.find_first_of(std::string("\"\r\n ") + separator) == name.npos && !name.empty())
     return name;

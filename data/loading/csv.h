@@ -9,14 +9,14 @@
 //
 //   datasets::Table houses =
 //       datasets::load_csv("houses.csv", {.columns = {"area", "rooms", "price"}});
-//   Tensor area = select(houses.values, 1, 0);
+//   Tensor area = houses.column("area");
 //
 // A column of text becomes codes, in the order of its names. The names of a first table give a
 // second one the same codes:
 //
 //   datasets::Table train = datasets::load_csv("train.csv", {.categories = {"species"}});
 //   datasets::Table test = datasets::load_csv("test.csv", {.categories = train.categories});
-//   Tensor target = train.categories[0].codes;  // names[target[i]] is the species of row i
+//   Tensor target = train.column("species");  // categories[0].names[target[i]]: that of row i
 #pragma once
 
 #include <optional>
@@ -60,6 +60,12 @@ struct Table {
   std::vector<std::string> names;  ///< column names of `values`; "0", "1", ... without a header
   Tensor values;                   ///< (rows, columns), without the columns of text
   std::vector<Category> categories = {};  ///< CsvOptions::categories, with their codes
+
+  /// A column by its name: numbers, a view of `values`, or the codes of a text; (rows). Error if
+  /// there is none, or several.
+  Tensor column(const std::string& name) const;
+  /// Several columns of numbers, one after the other: (rows, names.size()).
+  Tensor columns(const std::vector<std::string>& names) const;
 };
 
 /// Fields may be in double quotes. Inside them "" is a quote, and separators and line ends are

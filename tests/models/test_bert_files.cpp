@@ -175,7 +175,7 @@ TEST_CASE("bert files: files that do not fit are errors that name the file") {
       return name.find(part) == name.npos ? name : std::string();
     });
   };
-  refused(without("word_embeddings"), "not a BERT model");
+  refused(without("word_embeddings"), "not a BERT or another encoder");
   refused(without("position_embeddings"), "position_embeddings");
   refused(without("layer.1.attention.self.key.bias"), "layer.1.attention.self.key.bias");
   refused(without("layer.0.intermediate"), "layer.0.intermediate.dense.weight");

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <set>
 
@@ -35,6 +36,16 @@ struct Circle {  // outside of a circle, or inside?
 datasets::Loader<Point> batches(uint64_t seed) {
   return datasets::dataset_loader(datasets::Dataset(Circle{}), datasets::Stack{},
                                   {.batch = 64, .seed = seed, .workers = 2});
+}
+
+datasets::Loader<Point> flowers(const std::string& path) {
+  const datasets::Table table = datasets::load_csv(path, {.categories = {"species"}});
+  const Tensor x = table.columns({"length", "width"});  // (rows, 2)
+  const Tensor scaled = (x - mean(x, 0, true)) / stddev(x, 0, 1, true);
+  const Tensor label = table.column("species");  // (rows); table.categories[0].names are the names
+  const auto row = [=](int64_t i) { return Point{scaled[i], label[i]}; };
+  return datasets::dataset_loader(datasets::Dataset(x.size(0), row), datasets::Stack{},
+                                  {.batch = 4, .shuffle = false});
 }
 
 std::array<datasets::Dataset<Point>, 2> split(const datasets::Dataset<Point>& all,
@@ -359,6 +370,15 @@ void check_training() {
   check(in_bf16 != exact && std::abs(in_bf16 - exact) < 0.01, "{} in bf16, {}", in_bf16, exact);
 }
 
+void check_table() {
+  std::ofstream("flowers.csv") << "width,species,length\n1,rose,5\n2,daisy,5\n3,rose,8\n";
+  const Point all = *flowers("flowers.csv").next();
+  check(all.label.to_vector<int64_t>() == std::vector<int64_t>{1, 0, 1}, "daisy is 0, rose 1");
+  const double third = std::sqrt(1. / 3);  // lengths 5, 5, 8: mean 6, deviation sqrt(3)
+  const Tensor want = tensor({{-third, -1.}, {-third, 0.}, {2 * third, 1.}});
+  check(all_close(all.x, want, 1e-6, 1e-6), "columns in the order that was asked for");
+}
+
 void check_loop() {
   std::filesystem::remove_all("run");
   Rng rng(0);
@@ -412,6 +432,7 @@ int main() {
   check_freezing();
   check_groups();
   check_data();
+  check_table();
   check_lengths();
   check_training();
   check_loop();

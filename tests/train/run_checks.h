@@ -29,7 +29,7 @@ inline void check_run_files(const std::string& folder, const std::string& comman
         std::string("prefers-color-scheme")})
     CHECK_MESSAGE(contains(page, part), part);
   CHECK_FALSE(contains(page, "epoch_end."));  // the name of a setting in files
-  for (const char* outside : {"<script", "src=\"http", "href=\"http"})
+  for (const char* outside : {"<script src", "src=\"http", "href=\"http"})
     CHECK_FALSE(contains(page, outside));
   // Long tables come last.
   CHECK(page.find("<summary>Every epoch") > page.rfind("</svg>"));

@@ -235,7 +235,9 @@ const Command* parse(const Program& program, int argc, char** argv) {
   }
   const CommandRows rows(command ? *command : Command{});
   const Reader reader(rows.list, words);
-  if (reader.find(*rows.help)) {
+  // After a word that is no command, --help would explain something else: assign() refuses it.
+  const bool known = command || is_dashed(words[0]) || words[0] == "help";
+  if (known && reader.find(*rows.help)) {
     print(help_text(program, command, help_columns()));
     return nullptr;
   }

@@ -191,41 +191,44 @@ std::string axes(const Plane& p, const ChartOptions& o, const std::string& note)
 const char* dashes(size_t i) { return kDashes[i / kLightTheme.series.size() % kDashes.size()]; }
 
 // A dot, or a triangle at the edge for a point outside the sheet.
-std::string mark(const Point& at, const Plane& p, size_t color, const std::string& title) {
+std::string mark(const Point& at, const Plane& p, size_t color) {
   const bool above = at.y > p.y.high;
   const std::string x = share(p.px(at.x)), y = share(p.py(std::clamp(at.y, p.y.low, p.y.high)));
   if (!above && at.y >= p.y.low)
-    return fmt::format(
-        "<circle class=\"c{}\" cx=\"{}\" cy=\"{}\" r=\"2\"><title>{}</title></circle>", color, x, y,
-        title);
-  return fmt::format(
-      "<svg x=\"{}\" y=\"{}\"><path class=\"c{}\" d=\"M0 0l-5 {}h10z\"><title>{}</title></path>"
-      "</svg>",
-      x, y, color, above ? 8 : -8, title);
+    return fmt::format("<circle class=\"c{}\" cx=\"{}\" cy=\"{}\" r=\"2\"/>", color, x, y);
+  return fmt::format("<svg x=\"{}\" y=\"{}\"><path class=\"c{}\" d=\"M0 0l-5 {}h10z\"/></svg>", x,
+                     y, color, above ? 8 : -8);
 }
 
-// A line in a box that stretches to the sheet; the width of the line stays.
-std::string polyline(const std::vector<Point>& points, size_t i, const Plane& p, const char* kind) {
-  std::string path;
-  for (const Point& at : points)
+// A line in a box that stretches to the sheet; the width of the line stays. Its name and the texts
+// of its points are for the script of the page.
+std::string polyline(const std::vector<Point>& points, size_t i, const Plane& p,
+                     const ChartOptions& o, const char* kind, const std::string& name) {
+  std::string path, values;
+  for (const Point& at : points) {
     path += fmt::format("{:.1f},{:.1f} ", p.px(at.x), p.py(std::clamp(at.y, p.y.low, p.y.high)));
+    values += (values.empty() ? "" : " ") + fmt::format("{:.{}g}", at.x, o.whole_x ? 12 : 6) + ":" +
+              number(at.y, o.percent);
+  }
   return fmt::format(
       "<svg viewBox=\"0 0 {0:g} {0:g}\" preserveAspectRatio=\"none\"><polyline "
-      "class=\"c{1}{2}\"{3} "
-      "points=\"{4}\"/></svg>",
-      kSheet, i % kLightTheme.series.size(), kind, dashes(i), path);
+      "class=\"c{1}{2}\"{3} points=\"{4}\"{5}/></svg>",
+      kSheet, i % kLightTheme.series.size(), kind, dashes(i), path,
+      points.empty()
+          ? ""
+          : fmt::format(" data-name=\"{}\" data-values=\"{}\"", escape_html(name), values));
 }
 
 std::string line(const Series& s, const std::vector<Point>& all, size_t i, const Plane& p,
-                 bool percent) {
+                 const ChartOptions& o) {
   const std::vector<Point> points = thinned(all, p.x);
   std::string marks;
   for (const Point& at : points)
     if (points.size() <= kMostDots || at.y > p.y.high || at.y < p.y.low)
-      marks += mark(at, p, i % kLightTheme.series.size(),
-                    fmt::format("{} {:g}: {}", escape_html(s.name), at.x, number(at.y, percent)));
-  if (!is_smoothed(s, all.size())) return polyline(points, i, p, "") + marks + "\n";
-  return polyline(points, i, p, " raw") + polyline(thinned(smoothed(all), p.x), i, p, "") +
+      marks += mark(at, p, i % kLightTheme.series.size());
+  if (!is_smoothed(s, all.size())) return polyline(points, i, p, o, "", s.name) + marks + "\n";
+  return polyline(points, i, p, o, " raw", s.name) +
+         polyline(thinned(smoothed(all), p.x), i, p, o, "", s.name + ", mean") +
          (points.size() <= kMostDots ? "<g class=\"raw\">" + marks + "</g>" : marks) + "\n";
 }
 
@@ -250,10 +253,11 @@ std::string sheet(const std::vector<Series>& series, const ChartOptions& o, cons
   std::vector<std::vector<Point>> lines;
   for (const Series& s : series) lines.push_back(points_of(s, logs));
   const Plane plane = make_plane(lines, o, logs);
-  std::string s = fmt::format("<svg class=\"{}\" height=\"{}\" role=\"img\" aria-label=\"{}\">\n",
-                              kind, o.height, escape_html(o.title));
+  std::string s =
+      fmt::format("<svg class=\"{}\" height=\"{}\" role=\"img\" aria-label=\"{}\" data-x=\"{}\">\n",
+                  kind, o.height, escape_html(o.title), escape_html(o.x_label));
   s += axes(plane, o, beyond(lines, plane, o.percent));
-  for (size_t i = series.size(); i-- > 0;) s += line(series[i], lines[i], i, plane, o.percent);
+  for (size_t i = series.size(); i-- > 0;) s += line(series[i], lines[i], i, plane, o);
   return s + "</svg>\n";
 }
 

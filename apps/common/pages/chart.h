@@ -26,8 +26,8 @@ struct ChartOptions {
 
 /// A <figure>: axes with round ticks, one line per series, a legend below if there are several.
 /// - A smooth series of at least 20 points is drawn as its moving average over 5 % of the points.
-/// - Up to 100 points have dots that show their values on hovering. More than 600 points are
-///   thinned to the smallest and the largest in each of 300 parts of the x axis.
+/// - Up to 100 points have dots. The page's script shows the values under the pointer. More than
+///   600 points are thinned to the smallest and the largest in each of 300 parts of the x axis.
 /// - With at least 20 points, up to 4 % of them that lie far outside (a spike of the loss) do not
 ///   stretch a linear y axis: triangles at its ends mark them, and a line below counts them.
 /// - The figure fills its container; its text keeps its size. The switch needs no script.

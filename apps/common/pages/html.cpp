@@ -1,4 +1,5 @@
-// The style sheet and the building blocks of report pages. Zooming and dark mode work in CSS only.
+// The style sheet and the building blocks of report pages. Zooming and dark mode work in CSS only;
+// page_script.cpp has what does not.
 #include "tern/apps/common/pages/html.h"
 
 #include <fmt/core.h>
@@ -54,6 +55,10 @@ td:first-child, th:first-child, .facts td, .facts th, .texts td, .texts th { tex
 .share { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .share.hit { background: color-mix(in srgb, var(--good) var(--share), transparent); }
 .share.miss { background: color-mix(in srgb, var(--bad) var(--share), transparent); }
+th button { font: inherit; color: inherit; background: none; border: 0; padding: 0;
+            text-align: inherit; cursor: pointer; }
+th[aria-sort] button::after { content: " \25B2"; }
+th[aria-sort=descending] button::after { content: " \25BC"; }
 @media (min-width: 52rem) { .scroll th { white-space: nowrap; } }
 @media (max-width: 500px) {
   body { margin-top: .6rem; padding: 0 .6rem; }
@@ -117,7 +122,12 @@ constexpr std::string_view kCharts = R"css(
                             .leading > :first-child { grid-column: span 2; } }
 @media (min-width: 80rem) { .leading { grid-template-columns: minmax(0, 2fr) minmax(0, 1fr); }
                             .leading > :first-child { grid-area: 1 / 1 / span 2 / 2; } }
-.chart { display: block; margin: 0; width: 100%; max-width: 48rem; }
+.chart { display: block; position: relative; margin: 0; width: 100%; max-width: 48rem; }
+.chart > svg { touch-action: pan-y; }
+.cross { position: absolute; border-left: 1px solid var(--soft); pointer-events: none; }
+.values { position: absolute; z-index: 1; pointer-events: none; padding: .2rem .5rem;
+          max-width: 60%; font-size: .8rem; color: var(--ink); background: var(--paper);
+          border: 1px solid var(--line); border-radius: 4px; }
 .leading > .chart { max-width: none; }
 .chart .top { display: flex; justify-content: space-between; gap: 1rem; margin-left: .5rem;
               font-size: .87rem; }
@@ -212,8 +222,9 @@ std::string html_page(const std::string& title, const std::string& body,
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"generator\" content=\"{}\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n{}</body>\n</html>\n",
-      escape_html(generator), escape_html(title), page_style(), body);
+      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n{}<script>{}</script>\n"
+      "</body>\n</html>\n",
+      escape_html(generator), escape_html(title), page_style(), body, page_script());
 }
 
 bool is_page_from(const std::string& path, const std::string& generator) {

@@ -1,4 +1,4 @@
-// Self-contained report pages: text, pictures and charts in one HTML file without scripts.
+// Self-contained report pages: text, pictures and charts in one HTML file, which loads nothing.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,11 @@ std::string escape_html(std::string_view text);
 /// The style sheet of pages, for light and dark screens at least 320 pixels wide.
 std::string page_style();
 
-/// A whole page: `body` with the reports' style sheet. The page names `generator` as the program
+/// The script of pages: values of charts under the pointer or, by arrow keys, in the focused chart;
+/// tables of the class "sortable" are sorted by a click on a heading. Pages work without it.
+std::string page_script();
+
+/// A whole page: `body` with the reports' style sheet and script. The page names `generator` as the program
 /// that made it.
 std::string html_page(const std::string& title, const std::string& body,
                       const std::string& generator = "tern");
@@ -45,7 +49,8 @@ std::string html_zoom(const std::string& picture, const std::string& id,
 /// A table row of texts, in cells of this tag. `kind` is its CSS class; empty: none.
 std::string html_row(const std::vector<std::string>& texts, const char* tag = "td",
                      const std::string& kind = "");
-/// A table of rows in a box that scrolls if it is too wide.
+/// A table of rows in a box that scrolls if it is too wide. The kind "sortable" needs a first row
+/// of headings.
 std::string html_table(const std::string& rows, const std::string& kind = "");
 
 /// A <figure> of HTML content with a caption below it.

@@ -268,7 +268,8 @@ std::string epoch_table(const RunSummary& run, const RunPage& page) {
     cells.insert(cells.end(), {fmt::format("{:.0f}", e.speed), training::clock_time(e.seconds)});
     rows += html_row(cells, "td", e.epoch == run.best ? "best" : "");
   }
-  return "<details><summary>Every " + run.word + "</summary>\n" + html_table(rows) + "</details>\n";
+  return "<details><summary>Every " + run.word + "</summary>\n" + html_table(rows, "sortable") +
+         "</details>\n";
 }
 
 // All settings, folded; nothing if none are known.

@@ -2,6 +2,8 @@
 // hold weights yet.
 #include "tern/apps/common/training/folder.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -37,14 +39,33 @@ std::string program_of(const training::RunFolder& folder) {
   }
 }
 
+// Whether a path that does not exist looks like the name of a published model: "owner/model", where
+// there is no folder "owner".
+bool is_hub_name(const fs::path& path) {
+  std::error_code error;
+  if (!path.is_relative() || std::distance(path.begin(), path.end()) != 2) return false;
+  const std::string owner = path.begin()->string();
+  return path.has_filename() && owner != "." && owner != ".." && owner != "runs" &&
+         !fs::exists(owner, error);
+}
+
 }  // namespace
 
 void check_folder(const std::string& path, const std::string& name) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  check_io(status.type() != fs::file_type::not_found, "{}: there is no such folder", name);
+  check_io(status.type() != fs::file_type::not_found, "{}: there is no such folder{}", name,
+           is_hub_name(path)
+               ? fmt::format("; tern downloads nothing. If this is a model of Hugging "
+                             "Face, fetch it first: hf download {0} --local-dir {0}",
+                             path)
+               : "");
   check_io(!error, "{}: {}", name, error.message());
-  check_io(fs::is_directory(status), "{}: this is a file, not a folder", name);
+  const std::string parent = fs::path(path).parent_path().string();
+  check_io(fs::is_directory(status), "{}: this is a file, not a folder{}", name,
+           path.ends_with(".safetensors")
+               ? fmt::format("; give the folder that it is in: {}", parent.empty() ? "." : parent)
+               : "");
 }
 
 std::string read_small_file(const std::string& path) {

@@ -71,8 +71,10 @@ Tensor convolve_patches(const ConvCall& c, const Tensor& x, const Tensor& w, con
 void check_weight(const char* op, const Tensor& x, const Tensor& w, const Tensor& b,
                   int64_t groups) {
   check(groups > 0 && w.size(1) > 0 && x.size(1) == checked_product(op, w.size(1), groups),
-        "{}: the input {} has {} channels, but the weight {} with groups {} takes {} each", op,
-        x.shape(), x.size(1), w.shape(), groups, w.size(1));
+        "{}: the input {} has {} channels, but the weight {} with groups {} takes {} each{}", op,
+        x.shape(), x.size(1), w.shape(), groups, w.size(1),
+        x.size(-1) == w.size(1) * groups ? "; channels are the second axis: move them by permute()"
+                                         : "");
   check(w.size(0) > 0 && w.size(0) % groups == 0, "{}: {} outputs cannot be split into {} groups",
         op, w.size(0), groups);
   check(!b.defined() || b.shape() == Shape{w.size(0)}, "{}: the bias must be ({},), got {}", op,
@@ -213,8 +215,8 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOpt
   check_defined("conv2d", x, w);
   check(x.ndim() == 4 && w.ndim() == 4,
         "conv2d: needs x (batch, in, height, width) and w (out, in / groups, kernel height, "
-        "kernel width), got {} and {}",
-        x.shape(), w.shape());
+        "kernel width), got {} and {}{}",
+        x.shape(), w.shape(), x.ndim() == 3 ? "; unsqueeze(x, 0) makes a batch of one" : "");
   return any_conv(x, w, b, options);
 }
 

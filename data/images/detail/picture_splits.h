@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tern/core/base/error.h"
+
 namespace tern::datasets::detail {
 
 struct PictureSplits {
@@ -21,5 +23,8 @@ std::vector<std::string> folders_in(const std::string& path);
 /// Without parts, the folder itself is `train`. Without a training set, `train` is empty. IoError
 /// if it is unclear whether folders are parts or classes.
 PictureSplits find_splits(const std::string& path);
+
+/// Throws the error of a damaged picture again, with the way to leave such pictures out.
+[[noreturn]] void refuse_damaged(const IoError& error);
 
 }  // namespace tern::datasets::detail

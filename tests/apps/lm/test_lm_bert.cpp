@@ -226,6 +226,10 @@ TEST_CASE("lm bert: a model folder: its files, filling of gaps, evaluation, resu
   CHECK(evaluate_model(o) == 0);
   o.text = {write_file(dir / "line", "The cat sat on the mat.")};  // without pairs
   CHECK(evaluate_model(o) == 0);
+  std::filesystem::create_directory(dir / "texts");  // as in training, its .txt and .gz
+  write_file(dir / "texts/a.txt", "The cat sat on the mat.");
+  o.text = {dir / "texts"};
+  CHECK(evaluate_model(o) == 0);
   o.stride = 3;
   CHECK_THROWS_AS(evaluate_model(o), Error);
   std::istringstream in;

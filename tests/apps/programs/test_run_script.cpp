@@ -107,6 +107,7 @@ TEST_CASE("run: an unknown program name is answered with the nearest one") {
            {"train", "; did you mean train_cifar?"},
            {"tarnslate", "; did you mean translate?"},
            {"test", "; did you mean tests?"},
+           {"report", "; did you mean tern report?"},
            {"xyzzy", ""}}) {
     const Ran ran = run_words({script, word});
     CHECK(ran.code == 2);
@@ -129,6 +130,10 @@ TEST_CASE("run: --help needs no build, and is the program's text") {
   }
   CHECK(clone.run({"tern", "lm", "train", "--help"}).out ==
         run_program("lm", {"train", "--help"}, {.environment = {{"COLUMNS", "80"}}}).out);
+  CHECK(clone.run({"train-cifar", "--help"}).out == clone.run({"train_cifar", "--help"}).out);
+  const Ran misspelt = clone.run({"ntm", "trian", "--help"});
+  CHECK(misspelt.code == 2);
+  CHECK(misspelt.err == "run: ntm has no command 'trian'; its commands are: train, eval\n");
   CHECK(clone.calls() == "");
   CHECK_FALSE(fs::exists(clone.root + "/build"));
   // A built program prints its own help. After -- there are no flags.

@@ -48,6 +48,9 @@ TEST_CASE("train_cifar choice: model, side, batch, epochs and warm-up depend on 
   CHECK(test::contains(flags_between({}, few), " --no-decay-all "));
   CHECK(chosen({"--data", dir / "few", "--decay-all"}).decay_all);
 
+  // The same model by name is no other recipe.
+  CHECK(flags_between(few, chosen({"--data", dir / "few", "--model", "gmlp-stem"})) == "");
+
   write_folders(dir / "many", 200, 2, 22);
   const TrainOptions many = chosen({"--data", dir / "many"});
   CHECK(many.form.side == 20);
@@ -103,6 +106,8 @@ TEST_CASE("train_cifar choice: it is printed and saved, and a resumed run keeps 
   const training::RunFolder run{f.train.out};
   CHECK(test::contains(test::read_file(run.file("report.html")),
                        "by the data: --batch 8 --side 20</td>"));
+  CHECK(test::contains(test::read_file(run.file("report.html")),
+                       "the rest is the recipe of gmlp-small for CIFAR-10"));
   const TrainOptions before = load_config(run, std::nullopt);
   REQUIRE(train_classifier(parse({"--resume", run.path, "--epochs", "3"})) == 0);
   CHECK(flags_between(before, load_config(run, std::nullopt)) == " --epochs 3");

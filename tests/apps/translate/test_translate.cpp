@@ -367,6 +367,11 @@ TEST_CASE("translate: a model folder: its files, translation, evaluation, resume
   CHECK(evaluate_model(o) == 0);
   write_file(o.target, "Un chat dort.\n");
   CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("2"), IoError);
+  o.pairs = write_file(dir / "pairs", "A cat sleeps.\tUn chat dort.\nA dog eats.\t\n");
+  o.source = o.target = "";
+  CHECK(evaluate_model(o) == 0);
+  write_file(o.pairs, "A cat sleeps.\t\n");
+  CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("there is no pair"), IoError);
   o.sentence = "A cat sleeps.";
   CHECK(plot_attention(o) == 0);
   o.attention = dir / "attention.txt";

@@ -488,6 +488,11 @@ TEST_CASE("ops on space: errors name the op, the rule and a way out") {
   says("conv_transpose2d: padding 9 leaves no output",
        [&] { return conv_transpose2d(x, w, {}, {.padding = 9}); });
   says("conv3d: needs x (batch, in, depth, height, width)", [&] { return conv3d(x, w); });
+  says("got (4, 5, 6) and (4, 2, 3, 3); unsqueeze(x, 0) makes a batch of one",
+       [&] { return conv2d(x[0], w); });
+  says("takes 6 each; channels are the second axis: move them by permute()", [&] {
+    return conv2d(x, zeros({2, 6, 3, 3}));
+  });
   says("reflect takes at most 4 on each side of an axis of 5", [&] {
     return conv2d(x, zeros({1, 4, 1, 1}), {}, {.padding = 5, .padding_mode = PaddingMode::reflect});
   });

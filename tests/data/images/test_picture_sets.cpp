@@ -99,7 +99,13 @@ TEST_CASE("picture sets: skip_damaged names damaged pictures and keeps the other
   const std::string first = dir / "pets/cat/3.png", second = dir / "pets/dog/7.png";
   const std::string cut = test::read_file(first).substr(0, 40);
   test::write_file(first, cut), test::write_file(second, "no picture");
-  CHECK(test::contains(refusal(dir / "pets"), "skip_damaged leaves such pictures out"));
+  constexpr const char* kWayOut = "; --skip-damaged leaves such pictures out";
+  CHECK(test::contains(refusal(dir / "pets"), kWayOut));
+  const std::string zero = dir / "pets/cat/0.png", picture = test::read_file(zero);
+  test::write_file(zero, "no picture");  // the first, whose size is looked at
+  CHECK_THROWS_WITH_AS(usual_side(dir / "pets", "pictures", {}), doctest::Contains(kWayOut),
+                       IoError);
+  test::write_file(zero, picture);
   const LabelledPictures found = load_labelled_pictures(dir / "pets", 8, 3, {.skip_damaged = true});
   const auto without = [](Names all) {  // removes cat/3 and dog/7
     std::erase(all, "13"), std::erase(all, "27");

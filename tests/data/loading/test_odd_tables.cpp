@@ -140,6 +140,12 @@ TEST_CASE("odd tables: columns of text become codes in the order of their names"
   CHECK(t.values.to_vector<double>() == Doubles{1, 2, 3});
   REQUIRE(t.categories.size() == 2);
   CHECK(t.categories[0].column == "species");
+  CHECK(t.column("species").to_vector<int64_t>() == std::vector<int64_t>{1, 0, 1});
+  CHECK(t.column("width").to_vector<double>() == Doubles{1, 2, 3});
+  CHECK_THROWS_WITH_AS((void)t.column("specie"),
+                       "Table: there is no column 'specie'; the nearest is 'species'", Error);
+  CHECK(load("a,b,c\n1,2,3\n4,5,6\n", {}).columns({"c", "a"}).to_vector<double>() ==
+        Doubles{3, 1, 6, 4});
   CHECK(t.categories[0].names == Names{"setosa", "virginica"});
   CHECK(t.categories[0].codes.dtype() == DType::i64);
   CHECK(t.categories[0].codes.to_vector<int64_t>() == std::vector<int64_t>{1, 0, 1});
