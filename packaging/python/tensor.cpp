@@ -128,12 +128,18 @@ Tensor from_object(nb::handle object, std::optional<bool> copy) {
   using Writable = nb::ndarray<nb::device::cpu>;
   using ReadOnly = nb::ndarray<nb::ro, nb::device::cpu>;
   if (Tensor t; nb::try_cast(object, t)) return copy.value_or(false) ? t.clone() : t;
-  if (Writable array; nb::try_cast(object, array, false)) return wrap(array, copy);
-  if (ReadOnly array; nb::try_cast(object, array, false)) return wrap(array, copy);
+  nb::object source = nb::borrow(object);
+  // nanobind would go around a refusal of PyTorch's, such as that of a tensor with a gradient.
+  if (nb::hasattr(object, "__dlpack__") && !PyObject_CheckBuffer(object.ptr())) try {
+      source = object.attr("__dlpack__")("max_version"_a = std::pair(1, 1));
+    } catch (nb::python_error& e) {
+      nb::raise_from(e, PyExc_TypeError, "tern.tensor: the array refuses to share its memory");
+    }
+  if (Writable array; nb::try_cast(source, array, false)) return wrap(array, copy);
+  if (ReadOnly array; nb::try_cast(source, array, false)) return wrap(array, copy);
   throw nb::type_error(
       "tern.tensor: this is no array in the memory of the CPU with elements in its byte order "
-      "(NumPy, PyTorch, DLPack); give a list to numpy.array() first, and a tensor with a gradient "
-      "as x.detach()");
+      "(NumPy, PyTorch, DLPack); give a list to numpy.array() first");
 }
 
 NumpyArray to_numpy(const Tensor& t) { return nb::borrow<NumpyArray>(to_array<nb::numpy>(t)); }

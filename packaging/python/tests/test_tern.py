@@ -156,8 +156,8 @@ class Arrays(unittest.TestCase):
         bf16 = torch.randn(3, 4).bfloat16().T
         same(tern.tensor(bf16).numpy(), bf16.float().numpy())
         same(tern.tensor(torch.tensor([True, False])).numpy(), np.array([1, 0], np.uint8))
-        for bad in (torch.ones(2, requires_grad=True), torch.ones(2, dtype=torch.complex64),
-                    torch.ones(2, device="meta")):
+        for bad in (torch.ones(2, requires_grad=True), torch.eye(2).to_sparse(),
+                    torch.ones(2, dtype=torch.complex64), torch.ones(2, device="meta")):
             with self.assertRaises(TypeError):
                 tern.tensor(bad)
 
