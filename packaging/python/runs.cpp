@@ -1,6 +1,5 @@
 // Runs of the programs train_cifar and translate.
 #include <fmt/format.h>
-#include <nanobind/stl/array.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -11,7 +10,6 @@
 #include "tern/apps/train_cifar/program.h"
 #include "tern/apps/translate/input.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/tape/autograd.h"
 #include "tern/data/text/unicode/unicode.h"
 
 namespace tern::python {
@@ -72,14 +70,6 @@ std::variant<Guess, std::vector<Guess>> classify(const TrainedClassifier& self,
   return guesses[0];
 }
 
-NumpyArray logits(const TrainedClassifier& self, const nb::object& images) {
-  const Tensor x = from_object(images);
-  return to_numpy(computed([&] {
-    const NoGradGuard no_grad;
-    return self.model(x);
-  }));
-}
-
 struct Translator {
   apps::translate::Translator parts;
   apps::translate::Search search;
@@ -122,22 +112,15 @@ Texts translate(const Translator& self, const Texts& texts) {
 }  // namespace
 
 void bind_runs(nb::module_& m) {
-  using C = TrainedClassifier;
-  nb::class_<C>(m, "Classifier", "A trained classifier of pictures. Threads may share it.")
+  nb::class_<TrainedClassifier>(m, "Classifier",
+                                "A trained classifier of pictures. Threads may share it.")
       .def("__init__", &open, "path"_a,
            "path: the folder of a run of train_cifar, or weights in it.")
       .def("__call__", &classify, "pictures"_a, "top"_a = 3,
            "The likeliest classes of a picture, each with its probability, the likeliest first; "
            "for a list of pictures a list of these. A picture is the path of a PNG or JPEG, a "
            "PIL.Image, or an array uint8 (H, W, 3) or (H, W).")
-      .def("logits", &logits, "images"_a,
-           "float32 (N, classes) of images float32 (N, channels, side, side), which hold "
-           "(byte / 255 - mean) / std of each channel.")
-      .def_prop_ro("classes", [](const C& self) { return self.run.class_names; })
-      .def_prop_ro("side", [](const C& self) { return self.model.form.side; })
-      .def_prop_ro("channels", [](const C& self) { return self.model.form.channels; })
-      .def_prop_ro("mean", [](const C& self) { return self.model.form.normalization.mean; })
-      .def_prop_ro("std", [](const C& self) { return self.model.form.normalization.std; });
+      .def_prop_ro("classes", [](const TrainedClassifier& self) { return self.run.class_names; });
   nb::class_<Translator>(m, "Translator", "A trained translator. Threads may share it.")
       .def("__init__", &new_translator, "folder"_a, nb::kw_only(), "beam"_a = 1, "alpha"_a = 0.6,
            "weights"_a = "f32", "shortlist"_a = 0,

@@ -6,16 +6,15 @@ from ._tern import *
 from ._tern import __version__, _is_encoder
 
 
-def load(path: str | os.PathLike, **options) -> "LanguageModel | Encoder":
+def load(path: "str | os.PathLike", **options) -> "LanguageModel | Encoder":
     """The model in a folder of transformers, sentence-transformers or lm train, or in a GGUF file.
 
-    A model of config.json's type bert, roberta, mpnet, ... is an Encoder, every other one a
-    LanguageModel. options: those of that class, such as weights="int8".
+    BERT, RoBERTa, MPNet and the like are Encoders. options: those of the class, such as weights="int8".
     """
     return (Encoder if _is_encoder(path) else LanguageModel)(path, **options)
 
 
-def load_run(folder: str | os.PathLike, **options) -> "Classifier | Translator | LanguageModel | Encoder":
+def load_run(folder: "str | os.PathLike", **options) -> "Classifier | Translator | LanguageModel | Encoder":
     """What a run of train_cifar, translate train or lm train made. options: those of that class."""
 
     def has(name):
