@@ -42,8 +42,8 @@ class LineReader {
   int64_t too_long_ = 0;  // number of the line that is too long, the last one read
 };
 
-/// Translates lines of any length, and prepares them for that. Reports changes to lines, and text that the model will hardly
-/// translate, for the first twenty lines of each kind.
+/// Translates lines of any length, and prepares them for that. Reports changes to lines, and text
+/// that the model will hardly translate, for the first twenty lines of each kind.
 class InputLines {
  public:
   /// `say` gets the text of each note, such as "line 7 is not valid UTF-8; ...".
