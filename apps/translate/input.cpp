@@ -131,10 +131,14 @@ Translations InputLines::translate(
     counts.push_back(prepared.size());
   }
   const Translations found = translate_lines(search, tokenizers_, sentences, progress);
-  Translations best;
+  if (found.empty()) return {};
   for (size_t i = 0; took && i < found.size(); ++i) took(sentences[i], found[i][0]);
-  for (size_t at = 0; best.size() < counts.size() && !found.empty(); at += counts[best.size() - 1])
-    best.push_back(join_translations(std::span(found).subspan(at, counts[best.size()]), n));
+  Translations best;
+  size_t at = 0;
+  for (const size_t count : counts) {
+    best.push_back(join_translations(std::span(found).subspan(at, count), n));
+    at += count;
+  }
   return best;
 }
 
