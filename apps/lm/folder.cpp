@@ -171,14 +171,22 @@ ModelConfig load_sizes(const ModelFiles& files) {
   return is_ours(files) ? load_config(files).model : sizes_of(open_published(files));
 }
 
-bool is_bert_folder(const std::string& folder) {
+namespace {
+
+/// The model of lm.json, or else the model_type of config.json; empty for a GGUF file.
+std::string kind_of(const std::string& folder) {
   const ModelFiles files{folder};
-  if (pretrained::is_gguf(folder)) return false;
-  return kBert == (is_ours(files)
-                       ? load_config(files).model.model
-                       : parsed(files.foreign_config(), [](const std::string& text, Unknown*) {
-                           return pretrained::model_type(text);
-                         }));
+  if (pretrained::is_gguf(folder)) return "";
+  if (is_ours(files)) return load_config(files).model.model;
+  return parsed(files.foreign_config(),
+                [](const std::string& text, Unknown*) { return pretrained::model_type(text); });
+}
+
+}  // namespace
+
+bool is_bert_folder(const std::string& folder) { return kind_of(folder) == kBert; }
+bool is_encoder_folder(const std::string& folder) {
+  return models::is_encoder_type(kind_of(folder));
 }
 
 namespace {
@@ -194,17 +202,20 @@ LoadedModel load_language_model(const std::string& folder, Load load) {
             load(sizes_of(published), pretrained::weights_path(folder)), std::move(published.chat),
             std::move(published.generation)};
   }
-  const ModelConfig sizes = load_config(files).model;
+  constexpr int64_t kFewDocuments = 20;
+  const TrainConfig config = load_config(files);
+  const ModelConfig& sizes = config.model;
+  const std::string beginning = config.documents_found < kFewDocuments ? "\n" : "";
   check_io(sizes.model != kBert, "{}: a {} does not continue texts; it fills gaps: {} fill", folder,
            sizes.model, as_started("lm"));
   if (!sizes.published.empty()) {
     pretrained::GptFiles published = pretrained::open_gpt(folder, sizes.published);
     return {std::move(published.tokenizer), load(sizes, files.weights()), std::move(published.chat),
-            std::move(published.generation)};
+            std::move(published.generation), beginning};
   }
   datasets::LanguageTokenizer tokenizer = load_tokenizer(files);
   check_known(files.vocabulary(), tokenizer.size(), "tokens", sizes.vocab);
-  return {std::move(tokenizer), load(sizes, files.weights())};
+  return {std::move(tokenizer), load(sizes, files.weights()), {}, {}, beginning};
 }
 
 }  // namespace

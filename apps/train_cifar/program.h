@@ -96,6 +96,14 @@ std::optional<TrainOptions> config_beside(const std::string& weights);
 /// The same, but empty also if `path` is empty or the configuration is of another kind.
 std::optional<TrainOptions> run_of_weights(const std::string& path);
 
+struct TrainedClassifier {
+  std::string weights;  ///< their file
+  TrainOptions run;     ///< its configuration
+  ImageClassifier model;
+};
+/// The model of a run: weights_at() with config_beside(). IoError if one is missing or damaged.
+TrainedClassifier load_trained(const std::string& flag, const std::string& path);
+
 /// Choose settings that suit the data and that no flag gave. choose_model() runs before the
 /// pictures are read, and chooses the model with its recipe and the side of pictures.
 /// choose_length() runs afterwards, and chooses batch, epochs and warm-up by the number of
