@@ -54,7 +54,7 @@ struct Trace {
 /// Runs fn(inputs) and records its ops. `names` are those of the inputs.
 Trace record(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
              const std::vector<Tensor>& inputs, const std::vector<std::string>& names,
-             const NamedTensors& state);
+             const NamedTensors& state, int opset);
 
 /// The calls that the outputs need, with values numbered in order of use. Error if the outputs need
 /// an unknown value.

@@ -164,14 +164,15 @@ int export_classifier(const CifarFlags& f) {
   std::vector<OnnxTensors> examples;
   for (const int64_t n : {2, 3})
     examples.push_back({uniform({n, form.channels, form.side, form.side}, 0, 1, rng)});
-  export_onnx(f.export_onnx, model, fn, examples,
-              {.inputs = {"images"},
-               .outputs = {"logits"},
-               .metadata = {{"classes", nlohmann::json(run.class_names).dump()}}});
-  training::say(
-      fmt::format("{} of {} as {}: pictures (N, {}, {}, {}) in [0, 1] to {} logits", run.model,
-                  weights, f.export_onnx, form.channels, form.side, form.side, form.classes),
-      stderr);
+  const std::string what =
+      export_onnx(f.export_onnx, model, fn, examples,
+                  {.inputs = {"images"},
+                   .outputs = {"logits"},
+                   .opset = f.opset,
+                   .metadata = {{"classes", nlohmann::json(run.class_names).dump()}}});
+  training::say(fmt::format("{} of {} as {}: {}, with pictures in [0, 1]", run.model, weights,
+                            f.export_onnx, what),
+                stderr);
   return 0;
 }
 
