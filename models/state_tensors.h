@@ -11,7 +11,7 @@
 // | state | names |
 // |---|---|
 // | GptState | past.0.keys, past.0.values, ... (B, G, T, D) by layer |
-// | TransformerState | lengths (B), then by layer past.0.keys, past.0.values, memory.0 |
+// | TransformerState | lengths (B), then by layer memory.0, then past.0.keys, past.0.values |
 // | BahdanauState | memory, keys, mask, then by layer past.hidden.0 |
 // | RnnState (LstmSeq2Seq) | past.h, past.c |
 // | NtmState | by layer past.h.0, past.c.0, then past.memory |

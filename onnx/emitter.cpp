@@ -246,6 +246,24 @@ void Emitter::find_symbols() {
   check(options_.sizes.size() <= symbols_.size(),
         "export_onnx: {} sizes have names, but {} sizes differ between the examples",
         options_.sizes.size(), symbols_.size());
+  check_evidence();
+}
+
+/// A size inside the model could be the same in two examples, or follow from a symbol in a wrong
+/// way, by chance. Error unless the examples make that unlikely.
+void Emitter::check_evidence() const {
+  for (const Symbol& s : symbols_) {
+    Size sorted = s.size;
+    std::sort(sorted.begin(), sorted.end());
+    check(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end() &&
+              sorted.back() >= 2 * sorted.front(),
+          "export_onnx: size {} is {} in the examples; it needs another value in each, and the "
+          "largest must be at least twice the smallest",
+          s.name, fmt::join(s.size, ", "));
+  }
+  check(symbols_.size() < 2 || symbols_[0].size.size() > 2,
+        "export_onnx: several sizes differ between the examples ({} and {}); give three examples",
+        symbols_[0].name, symbols_[1].name);
 }
 
 /// All ways to compute a size from the symbols: k s, k s t, s + c, s + t + c.

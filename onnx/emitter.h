@@ -91,6 +91,7 @@ class Emitter {
   std::string name(int value);
   std::string bool_name(int value);
   void find_symbols();
+  void check_evidence() const;
   std::vector<Formula> formulas(const Size& size) const;
   std::string text(const Formula& formula) const;
   std::string text(const Size& size) const;  ///< "3", "N+1", "?"

@@ -3,7 +3,7 @@
 //   Rng rng(1);
 //   models::Vit model(models::vit_options("vit-4m"), rng);
 //   nn::load_weights("model.safetensors", model);
-//   export_onnx("model.onnx", model, {{randn({2, 3, 32, 32}, rng)}, {randn({3, 3, 32, 32}, rng)}},
+//   export_onnx("model.onnx", model, {{randn({2, 3, 32, 32}, rng)}, {randn({5, 3, 32, 32}, rng)}},
 //               {.inputs = {"images"}, .outputs = {"logits"}});
 //
 // The model runs once for each example, in evaluation mode, and an observer records its ops. The
@@ -11,9 +11,10 @@
 //
 // Sizes. A size of an input that differs between the examples may have any value in the file: it
 // has a name there, N for the first one and T for the second. A size that is the same in all
-// examples is fixed. Give at least two examples. Let their sizes grow apart, as (2, 11) and (3, 7):
-// if a size inside the model could be computed from the named sizes in two ways, the export asks
-// for other examples, or for a third one.
+// examples is fixed. Give two examples, and three if several sizes differ, as (2, 7), (3, 12) and
+// (5, 20): each size needs another value in each, and its largest at least twice its smallest. What
+// the model computes from the sizes is found by comparing the examples; if two ways fit, the export
+// asks for others.
 //
 // What cannot be exported is an Error that names the op and its module, and no file is written:
 // - an op that the export does not know, or that writes in place,

@@ -22,33 +22,33 @@ OnnxOptions options_of(const LmFlags& f, std::vector<std::string> inputs) {
   return {.inputs = std::move(inputs), .outputs = {"logits"}, .opset = f.opset};
 }
 
-/// Lengths of the two examples, for a model that reads up to `context` tokens.
-std::pair<int64_t, int64_t> lengths_for(const LmFlags& f, int64_t context) {
-  constexpr int64_t kLeast = 4, kUsual = 11;
+/// The length of the longest example, for a model that reads up to `context` tokens.
+int64_t longest(const LmFlags& f, int64_t context) {
+  constexpr int64_t kLeast = 5, kUsual = 11;
   check(context >= kLeast, "{}: the model reads {} tokens; an export needs {}", f.model, context,
         kLeast);
-  const int64_t longer = std::min(context, kUsual);
-  return {longer, longer - 2};
+  return std::min(context, kUsual);
 }
 
 std::string export_bert(const LmFlags& f) {
   check(!f.caches, "--caches: a bert reads whole texts and has none");
   const LoadedBert bert = load_bert_folder(f.model);
   const models::BertOptions& o = bert.model.options;
-  const auto [longer, shorter] = lengths_for(f, o.positions);
+  const int64_t most = longest(f, o.positions);
   auto fn = [&](const OnnxTensors& x) {
     const nn::Mask mask = nn::Mask::lengths(x[1]);
     return OnnxTensors{bert.model.words(bert.model.bert({.tokens = x[0], .mask = mask}))};
   };
   return export_onnx(f.out, bert.model, fn,
-                     {{example(o.vocab, 2, longer), tensor({longer, longer - 1})},
-                      {example(o.vocab, 3, shorter), tensor({int64_t{1}, shorter, shorter - 1})}},
+                     {{example(o.vocab, 4, 2), tensor({2, 1, 1, 2})},
+                      {example(o.vocab, 2, 3), tensor({3, 1})},
+                      {example(o.vocab, 3, most), tensor({most, most - 1, int64_t{2}})}},
                      options_of(f, {"tokens", "lengths"}));
 }
 
 /// The next tokens of texts whose earlier tokens are in caches.
 std::string export_with_caches(const LmFlags& f, const models::Gpt& gpt) {
-  constexpr int64_t kLeast = 16;  // tokens in the examples
+  constexpr int64_t kLeast = 18;  // tokens in the examples
   const models::GptOptions& o = gpt.options;
   check(o.context >= kLeast, "{}: the model reads {} tokens; an export with caches needs {}",
         f.model, o.context, kLeast);
@@ -63,7 +63,8 @@ std::string export_with_caches(const LmFlags& f, const models::Gpt& gpt) {
   };
   OnnxOptions options = options_of(f, {"tokens"});
   options.sizes = {"N", "T", "P"};
-  return export_onnx_step(f.out, gpt, step, std::vector{at(2, 9, 7), at(3, 2, 2)}, options);
+  return export_onnx_step(f.out, gpt, step, std::vector{at(2, 3, 2), at(3, 4, 5), at(5, 11, 7)},
+                          options);
 }
 
 std::string export_gpt(const LmFlags& f) {
@@ -73,9 +74,10 @@ std::string export_gpt(const LmFlags& f) {
     check(loaded.model.gpt() != nullptr, "--caches: a {} reads whole texts and has none", c.model);
     return export_with_caches(f, *loaded.model.gpt());
   }
-  const auto [longer, shorter] = lengths_for(f, c.context);
   return export_onnx(f.out, loaded.model,
-                     {{example(c.vocab, 2, longer)}, {example(c.vocab, 3, shorter)}},
+                     {{example(c.vocab, 4, 2)},
+                      {example(c.vocab, 2, 3)},
+                      {example(c.vocab, 3, longest(f, c.context))}},
                      options_of(f, {"tokens"}));
 }
 

@@ -58,7 +58,7 @@ std::string export_network(const NtmFlags& f, const M& m, int64_t inputs) {
     auto y = run(m, unsqueeze(in[0], 1), begun(state, start_of(m, in[0].size(0)), in[1]));
     return std::pair(OnnxTensors{squeeze(y.first, 1)}, y.second);
   };
-  return export_onnx_step(f.out, m, step, std::vector{example(2), example(3)},
+  return export_onnx_step(f.out, m, step, std::vector{example(2), example(5)},
                           {.inputs = {"x", "begin"}, .outputs = {"logits"}, .opset = f.opset});
 }
 

@@ -162,7 +162,7 @@ int export_classifier(const CifarFlags& f) {
   auto fn = [&](const OnnxTensors& x) { return OnnxTensors{model((x[0] - mean) / std)}; };
   Rng rng(0);
   std::vector<OnnxTensors> examples;
-  for (const int64_t n : {2, 3})
+  for (const int64_t n : {2, 5})
     examples.push_back({uniform({n, form.channels, form.side, form.side}, 0, 1, rng)});
   const std::string what =
       export_onnx(f.export_onnx, model, fn, examples,

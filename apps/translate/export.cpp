@@ -18,9 +18,9 @@ namespace {
 
 using models::Bahdanau, models::LstmSeq2Seq, models::Transformer;
 
-/// Sizes in the decoder's inputs that may differ, in their order: sentences, earlier tokens of the
-/// target, tokens of the source.
-std::vector<std::string> sizes_of(const Transformer&) { return {"N", "P", "S"}; }
+/// Sizes in the decoder's inputs that may differ, in their order: sentences, tokens of the source,
+/// earlier tokens of the target.
+std::vector<std::string> sizes_of(const Transformer&) { return {"N", "S", "P"}; }
 std::vector<std::string> sizes_of(const Bahdanau&) { return {"N", "S"}; }
 std::vector<std::string> sizes_of(const LstmSeq2Seq&) { return {"N"}; }
 
@@ -67,13 +67,14 @@ std::string export_decoder(const TranslateFlags& f, const M& m, int64_t vocab,
   };
   const std::string begin = fmt::format("{}", datasets::kBeginId),
                     end = fmt::format("{}", datasets::kEndId);
-  return export_onnx_step(f.out + "/decoder.onnx", m, step,
-                          std::vector{example(examples[0], 9), example(examples[1], 2)},
-                          {.inputs = {"tokens"},
-                           .outputs = {"logits"},
-                           .sizes = sizes_of(m),
-                           .opset = f.opset,
-                           .metadata = {{"begin", begin}, {"end", end}}});
+  return export_onnx_step(
+      f.out + "/decoder.onnx", m, step,
+      std::vector{example(examples[0], 2), example(examples[1], 5), example(examples[2], 9)},
+      {.inputs = {"tokens"},
+       .outputs = {"logits"},
+       .sizes = sizes_of(m),
+       .opset = f.opset,
+       .metadata = {{"begin", begin}, {"end", end}}});
 }
 
 }  // namespace
@@ -86,8 +87,9 @@ int export_model(const TranslateFlags& f) {
   check(!error, "--out {}: {}", f.out, error.message());
   NoGradGuard no_grad;
   Rng rng(0);
-  const std::vector<OnnxTensors> examples = {sources(c.source_vocab, {12, 5}, rng),
-                                             sources(c.source_vocab, {7, 1, 3}, rng)};
+  const std::vector<OnnxTensors> examples = {sources(c.source_vocab, {3, 7}, rng),
+                                             sources(c.source_vocab, {9, 2, 11}, rng),
+                                             sources(c.source_vocab, {20, 1, 11, 4, 9}, rng)};
   std::visit(
       [&](const auto& m) {
         auto say = [&](const char* part, const std::string& what) {
