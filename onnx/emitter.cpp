@@ -36,10 +36,6 @@ constexpr int kTensorType = 1, kElemType = 1, kShape = 2;  // Type
 constexpr int kDim = 1, kDimValue = 1, kDimParam = 2;      // TensorShape
 }  // namespace field
 
-bool is_fixed(const Size& size) {
-  return std::all_of(size.begin(), size.end(), [&](int64_t n) { return n == size[0]; });
-}
-
 Message attribute_message(const Attribute& a) {
   constexpr int kFloatType = 1, kIntType = 2, kStringType = 3, kIntsType = 7, kStringsType = 8;
   Message m;
@@ -249,6 +245,14 @@ void Emitter::find_symbols() {
   check_evidence();
 }
 
+void Emitter::name_size(int axis) {
+  const Size& size = result().shape[static_cast<size_t>(axis)];
+  auto same = [&](const Symbol& s) { return s.size == size; };
+  if (!is_fixed(size) && std::none_of(symbols_.begin(), symbols_.end(), same))
+    symbols_.push_back(
+        {fmt::format("size_{}", symbols_.size()), size, names_.at(call_->results[0]), axis});
+}
+
 /// A size inside the model could be the same in two examples, or follow from a symbol in a wrong
 /// way, by chance. Error unless the examples make that unlikely.
 void Emitter::check_evidence() const {
@@ -295,6 +299,10 @@ std::vector<Emitter::Formula> Emitter::formulas(const Size& size) const {
       if (i != j) sum(total, i, j);
     }
   }
+  // With an offset that is free much fits by chance: the symbol itself is likelier.
+  auto is_symbol = [](const Formula& f) { return f.second < 0 && f.factor == 1 && f.offset == 0; };
+  if (std::any_of(out.begin(), out.end(), is_symbol))
+    std::erase_if(out, [](const Formula& f) { return f.offset != 0; });
   return out;
 }
 
@@ -329,7 +337,7 @@ std::string Emitter::size(const Size& size) {
     const Symbol& s = symbols_[static_cast<size_t>(i)];
     std::string& known = made_["symbol " + s.name];
     if (known.empty())
-      known = node("Shape", {s.input},
+      known = node("Shape", {s.tensor},
                    {{"start", int64_t{s.axis}}, {"end", static_cast<int64_t>(s.axis) + 1}});
     return known;
   };

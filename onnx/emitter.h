@@ -50,6 +50,9 @@ class Emitter {
   }
   /// A result of truth values, which are numbers in tern.
   void give_bool(const std::string& name) { bools_[call_->results[0]] = name; }
+  /// Gives a size of the given result a name if it differs between examples: one that does not
+  /// follow from the named sizes, such as those behind a stride.
+  void name_size(int axis);
   void negate() { give_bool(node("Not", {bools_.at(call_->results[0])})); }
   [[noreturn]] void refuse(const std::string& why) const;
 
@@ -76,7 +79,7 @@ class Emitter {
   struct Symbol {
     std::string name;
     Size size;
-    std::string input;
+    std::string tensor;
     int axis;
   };
   /// factor * first * second + offset, or first + second + offset; second may be missing (-1).

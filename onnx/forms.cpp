@@ -131,6 +131,12 @@ void slice(Emitter& e) {
   for (size_t i = 0; i < axes.size(); ++i)
     if (drops[i]) dropped.push_back(axes[i]);
   e.give(dropped.empty() ? y : e.node("Squeeze", {y, e.ints(dropped)}));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    auto before = [&](int64_t axis) { return axis < axes[i]; };
+    if (std::abs(steps[i]) > 1 && !drops[i])
+      e.name_size(
+          static_cast<int>(axes[i] - std::count_if(dropped.begin(), dropped.end(), before)));
+  }
 }
 
 void flip(Emitter& e) {
@@ -346,12 +352,27 @@ std::vector<Attribute> windows(Emitter& e) {
   return {{"strides", e.numbers("stride")}, {"pads", both}, {"dilations", e.numbers("dilation")}};
 }
 
+/// Behind a stride a size is rounded, and may be the same in all examples by chance.
+void name_sizes(Emitter& e) {
+  const Ints stride = e.numbers("stride");
+  for (size_t i = 0; i < stride.size(); ++i) {
+    const Size &from = e.input(0).shape[i + 2], &to = e.result().shape[i + 2];
+    if (is_fixed(to) && !is_fixed(from))
+      e.refuse(
+          fmt::format("its axis {} has the size {} for the sizes {}; give examples that differ "
+                      "more",
+                      i + 2, to[0], fmt::join(from, ", ")));
+    if (stride[i] != 1) e.name_size(static_cast<int>(i) + 2);
+  }
+}
+
 void conv(Emitter& e) {
   std::vector<Attribute> attributes = windows(e);
   attributes.push_back({"group", e.number("groups")});
   Names in = {e.in(0), e.in(1)};
   if (e.has(2)) in.push_back(e.in(2));
   e.give(e.node("Conv", in, attributes));
+  name_sizes(e);
 }
 
 void conv_transpose(Emitter& e) {
@@ -374,6 +395,7 @@ void max_pool(Emitter& e) {
   attributes.push_back({"kernel_shape", e.numbers("kernel")});
   attributes.push_back({"ceil_mode", e.number("ceil_mode")});
   e.give(e.node("MaxPool", {e.in(0)}, attributes));
+  name_sizes(e);
 }
 
 void adaptive_max_pool(Emitter& e) {

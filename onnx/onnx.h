@@ -11,8 +11,8 @@
 //
 // Sizes. A size of an input that differs between the examples may have any value in the file: it
 // has a name there, N for the first one and T for the second. A size that is the same in all
-// examples is fixed. Give two examples, and three if several sizes differ, as (2, 7), (3, 12) and
-// (5, 20): each size needs another value in each, and its largest at least twice its smallest. What
+// examples is fixed. Give two examples, and three if several sizes differ, as (2, 7), (5, 12) and
+// (3, 20): each size needs another value in each, and its largest at least twice its smallest. What
 // the model computes from the sizes is found by comparing the examples; if two ways fit, the export
 // asks for others.
 //

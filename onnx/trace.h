@@ -2,6 +2,7 @@
 // Inside of onnx only.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
@@ -16,6 +17,11 @@ namespace tern::onnx {
 
 /// A whole number as it was in each run.
 using Size = std::vector<int64_t>;
+
+/// Whether it was the same in all runs.
+inline bool is_fixed(const Size& size) {
+  return std::all_of(size.begin(), size.end(), [&](int64_t n) { return n == size[0]; });
+}
 
 struct Value {
   enum class Origin { input, state, constant, number, result, unknown };

@@ -69,7 +69,7 @@ std::string export_decoder(const TranslateFlags& f, const M& m, int64_t vocab,
                     end = fmt::format("{}", datasets::kEndId);
   return export_onnx_step(
       f.out + "/decoder.onnx", m, step,
-      std::vector{example(examples[0], 2), example(examples[1], 5), example(examples[2], 9)},
+      std::vector{example(examples[0], 5), example(examples[1], 2), example(examples[2], 9)},
       {.inputs = {"tokens"},
        .outputs = {"logits"},
        .sizes = sizes_of(m),
@@ -88,8 +88,8 @@ int export_model(const TranslateFlags& f) {
   NoGradGuard no_grad;
   Rng rng(0);
   const std::vector<OnnxTensors> examples = {sources(c.source_vocab, {3, 7}, rng),
-                                             sources(c.source_vocab, {9, 2, 11}, rng),
-                                             sources(c.source_vocab, {20, 1, 11, 4, 9}, rng)};
+                                             sources(c.source_vocab, {9, 2, 11, 4, 1}, rng),
+                                             sources(c.source_vocab, {20, 1, 9}, rng)};
   std::visit(
       [&](const auto& m) {
         auto say = [&](const char* part, const std::string& what) {
