@@ -50,6 +50,28 @@ std::string reduced(Emitter& e, const std::string& op, const std::string& x) {
 
 void reduce(Emitter& e) { e.give(reduced(e, e.onnx(), e.x())); }
 
+/// A product with leading axes broadcast, then summed to those of the result, as einsum needs.
+void matmul(Emitter& e) {
+  const DType type = e.result().dtype;
+  std::string y = e.node("MatMul", {e.in(0, type), e.in(1, type)});
+  const std::vector<Size>&a = e.input(0).shape, &b = e.input(1).shape, &c = e.result().shape;
+  const auto axes = std::max(std::ssize(a), std::ssize(b)), missing = axes - std::ssize(c);
+  auto is_one = [](const std::vector<Size>& shape, int64_t from_end) {
+    const int64_t at = std::ssize(shape) - from_end;
+    return at < 0 ||
+           (is_fixed(shape[static_cast<size_t>(at)]) && shape[static_cast<size_t>(at)][0] == 1);
+  };
+  Ints summed, dropped;
+  for (int64_t axis = 0; axis + 2 < axes; ++axis) {
+    const int64_t from_end = axes - axis;
+    if (axis < missing) dropped.push_back(axis);
+    if (is_one(c, from_end) && !(is_one(a, from_end) && is_one(b, from_end)))
+      summed.push_back(axis);
+  }
+  if (!summed.empty()) y = e.node("ReduceSum", {y, e.ints(summed)}, {{"keepdims", int64_t{1}}});
+  e.give(dropped.empty() ? y : e.node("Squeeze", {y, e.ints(dropped)}));
+}
+
 /// Layers that compute differently in training.
 void for_training(Emitter& e) {
   e.refuse("it is in training; export in evaluation mode, nn::set_training(model, false)");
@@ -292,10 +314,13 @@ void batch_norm(Emitter& e) {
 void attention(Emitter& e) {
   Names in = {e.in(0), e.in(1), e.in(2)};
   const bool masked = e.has_tensor("mask");
-  if (masked) in.push_back(e.bool_tensor("mask"));
+  const std::string mask = masked ? e.bool_tensor("mask") : "";
+  // onnxruntime does not broadcast the mask's last two axes.
+  if (masked)
+    in.push_back(e.node("Expand", {mask, e.shape({e.input(0).shape[2], e.input(1).shape[2]})}));
   std::string y = e.node("Attention", in, {{"scale", e.real("scale")}});
   if (masked) {
-    const std::string seen = e.cast(in[3], type_number(DType::u8));
+    const std::string seen = e.cast(mask, type_number(DType::u8));
     const std::string any = e.node("ReduceMax", {seen, e.ints({-1})}, {{"keepdims", int64_t{1}}});
     y = e.node("Where", {e.cast(any, kBool), y, e.number(0)});
   }
@@ -424,7 +449,7 @@ const Form kForms[] = {
     // arithmetic
     {"add", direct, "Add"}, {"sub", direct, "Sub"}, {"mul", direct, "Mul"}, {"div", direct, "Div"},
     {"neg", direct, "Neg"}, {"abs", direct, "Abs"}, {"sign", direct, "Sign"},
-    {"minimum", direct, "Min"}, {"maximum", direct, "Max"}, {"matmul", direct, "MatMul"},
+    {"minimum", direct, "Min"}, {"maximum", direct, "Max"}, {"matmul", matmul},
     {"square", [](Emitter& e) { e.give(times(e, e.x(), e.x())); }},
     {"pow", [](Emitter& e) {
        if (e.inputs() == 2) return direct(e);

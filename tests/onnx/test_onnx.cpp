@@ -11,6 +11,7 @@
 #include "tern/core/ops/convolution/conv.h"
 #include "tern/core/ops/convolution/interpolate.h"
 #include "tern/core/ops/convolution/pooling.h"
+#include "tern/core/ops/einsum/einsum.h"
 #include "tern/core/ops/elementwise/elementary.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/ops/scans/linear_scan.h"
@@ -284,6 +285,23 @@ TEST_CASE("onnx: reductions, norms, indexing") {
   const OnnxFile mean_file = exported([](auto& x) { return mean(x[0], {0, 2}, true); });
   CHECK(mean_file.node("ReduceMean").integers("axes") == Ints{0, 2});
   CHECK(mean_file.node("ReduceMean").integer("keepdims") == 1);
+}
+
+TEST_CASE("onnx: products that sum over leading axes") {
+  Rng rng(1);
+  const Tensor w = randn({3, 4, 5}, rng);
+  check_rows({
+      {"heads",
+       [&](auto& x) {
+         return einsum("n h c, h c o -> n o", {x[0], w});
+       },
+       {"Transpose", "MatMul", "ReduceSum", "Reshape"}},
+      {"sum",
+       [&](auto& x) {
+         return einsum("n t h c, h c o -> n t o", {unsqueeze(x[0], 1), w});
+       },
+       {"Reshape", "Transpose", "MatMul", "ReduceSum", "Reshape", "Transpose"}},
+  });
 }
 
 TEST_CASE("onnx: windows") {
