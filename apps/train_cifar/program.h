@@ -25,6 +25,7 @@ struct CifarFlags {
   std::string format = "text";       ///< of the predictions
   int64_t top = 3;                   ///< number of classes per prediction
   std::string export_onnx;           ///< file for the model in ONNX
+  int opset = 17;                    ///< of that file
   std::string weights;       ///< for `predict` and `export_onnx`: a run's folder, or a file in it
   bool model_given = false;  ///< --model
   std::optional<std::string> tta = {};  ///< --tta, if it was given

@@ -160,15 +160,16 @@ int export_classifier(const CifarFlags& f) {
   auto fn = [&](const OnnxTensors& x) { return OnnxTensors{model((x[0] - mean) / std)}; };
   Rng rng(0);
   std::vector<OnnxTensors> examples;
-  for (const int64_t n : {2, 3})
+  for (const int64_t n : {2, 5})
     examples.push_back({uniform({n, form.channels, form.side, form.side}, 0, 1, rng)});
-  export_onnx(f.export_onnx, model, fn, examples,
-              {.inputs = {"images"},
-               .outputs = {"logits"},
-               .metadata = {{"classes", nlohmann::json(run.class_names).dump()}}});
-  training::say(fmt::format("{} of {} as {}: pictures (N, {}, {}, {}) in [0, 1] to {} logits",
-                            run.model, trained.weights, f.export_onnx, form.channels, form.side,
-                            form.side, form.classes),
+  const std::string what =
+      export_onnx(f.export_onnx, model, fn, examples,
+                  {.inputs = {"images"},
+                   .outputs = {"logits"},
+                   .opset = f.opset,
+                   .metadata = {{"classes", nlohmann::json(run.class_names).dump()}}});
+  training::say(fmt::format("{} of {} as {}: {}, with pictures in [0, 1]", run.model,
+                            trained.weights, f.export_onnx, what),
                 stderr);
   return 0;
 }

@@ -141,6 +141,12 @@ void add_lexicon(Settings& s, TranslateFlags& f) {
   s.text("target", f.target, "FILE", "their translations").must_be_given();
 }
 
+void add_export(Settings& s, TranslateFlags& f) {
+  s.text("model", f.model, "DIR", "folder of a trained model").must_be_given();
+  s.text("out", f.out, "DIR", "folder for encoder.onnx and decoder.onnx").must_be_given();
+  add_opset(s, f.opset);
+}
+
 int run_on_standard_input(const TranslateFlags& f) {
   standard_input();  // throws if it is closed or a folder
   return run_translations(f, STDIN_FILENO, std::cout);
@@ -302,21 +308,30 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
     check(f.pairs.empty() ? both : f.source.empty() && f.target.empty(),
           "give --source and --target, or --pairs");
   };
-  return {"translate",
-          kAbout,
-          {train, run, eval,
-           command("score", "Computes BLEU and chrF of translations from any program.", add_score,
-                   score_files, "score --hypotheses french.txt --reference test.fr"),
-           command("plot", "Shows the attention of a sentence and its translation.", add_plot,
-                   plot_attention,
-                   "plot --model runs/translate-demo \"The small cat sleeps.\"\n"
-                   "plot --model runs/translate-demo --attention cat.svg \"The small cat "
-                   "sleeps.\""),
-           command("shortlist",
-                   "Learns from sentence pairs which words translate which, for --shortlist.",
-                   add_lexicon, learn_shortlist,
-                   "shortlist --model runs/french --source train.en --target train.fr\n"
-                   "run --model runs/french --shortlist 50 < english.txt")}};
+  return {
+      "translate",
+      kAbout,
+      {train, run, eval,
+       command("score", "Computes BLEU and chrF of translations from any program.", add_score,
+               score_files, "score --hypotheses french.txt --reference test.fr"),
+       command("plot", "Shows the attention of a sentence and its translation.", add_plot,
+               plot_attention,
+               "plot --model runs/translate-demo \"The small cat sleeps.\"\n"
+               "plot --model runs/translate-demo --attention cat.svg \"The small cat "
+               "sleeps.\""),
+       command("shortlist",
+               "Learns from sentence pairs which words translate which, for --shortlist.",
+               add_lexicon, learn_shortlist,
+               "shortlist --model runs/french --source train.en --target train.fr\n"
+               "run --model runs/french --shortlist 50 < english.txt"),
+       command("export",
+               "Writes a model as ONNX files, for onnxruntime: the encoder, which reads source "
+               "tokens i64 (N, S) and their lengths i64 (N), and one step of the decoder, which "
+               "reads the encoder's outputs, the last tokens i64 (N) and the state before "
+               "(past...), and gives logits f32 (N, words) and the next state (present...). The "
+               "decoder's properties begin and end are the ids of <bos> and <eos>; a source "
+               "ends with <eos>, which counts in its length.",
+               add_export, export_model, "export --model runs/french --out french")}};
 }
 
 int train_translation(const TranslateFlags& f) {
