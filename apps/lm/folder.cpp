@@ -286,8 +286,7 @@ EncoderTokenizer load_encoder_tokenizer(const std::string& folder, int64_t known
 
 GapModel load_gap_model(const std::string& folder) {
   const ModelFiles files{folder};
-  check_io(!is_ours(files) || is_bert_folder(folder),
-           "{}: this model continues texts; it fills no gaps", folder);
+  check_io(is_encoder_folder(folder), "{}: this model continues texts; it fills no gaps", folder);
   models::Bert model = load_encoder_with_heads(files);
   check_io(model.options.masked_lm, "{}: the model has no head for masked words", files.weights());
   EncoderTokenizer tokenizer = load_encoder_tokenizer(folder, model.options.vocab);
