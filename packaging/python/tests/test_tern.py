@@ -299,28 +299,29 @@ class Published(unittest.TestCase):
             self.llama.generate("abc", on_text=fail)
 
     def test_other_threads_run_meanwhile(self):
-        ids = np.zeros((64, 16), np.int64)
+        def ran_meanwhile(call):
+            order, begun = [], threading.Event()
+
+            def compute():
+                begun.set()
+                call()
+                order.append("computed")
+
+            thread = threading.Thread(target=compute)
+            thread.start()
+            begun.wait()
+            order.append("meanwhile")
+            thread.join()
+            return order[0] == "meanwhile"
+
         interval = sys.getswitchinterval()
         sys.setswitchinterval(1000)  # a thread keeps the GIL until it gives it away
         try:
-            for _ in range(50):
-                order, begun = [], threading.Event()
-
-                def compute():
-                    begun.set()
-                    self.llama.logits(ids)
-                    order.append("computed")
-
-                thread = threading.Thread(target=compute)
-                thread.start()
-                begun.wait()
-                order.append("meanwhile")
-                thread.join()
-                if order[0] == "meanwhile":
-                    return
+            for call in (lambda: self.llama.generate("abc", max_tokens=25), lambda: tern.Encoder(self.folder / "minilm")):
+                self.assertTrue(any(ran_meanwhile(call) for _ in range(50)))
+            self.assertFalse(any(ran_meanwhile(lambda: self.llama.encode("abc")) for _ in range(50)))  # the check itself
         finally:
             sys.setswitchinterval(interval)
-        self.fail("no other thread ran while tern computed")
 
     def test_threads_share_a_model(self):
         results = in_threads(lambda: (self.llama.generate("abc", max_tokens=20, seed=3),
