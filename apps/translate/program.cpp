@@ -254,6 +254,13 @@ Summary summary_of_batch(const TrainConfig& c, int64_t accumulate,
                   .optimizer_ranks = c.parallel.optimizer_ranks()});
 }
 
+void check_eval(TranslateFlags& f, const Given& given) {
+  f.lowercase_given = given("--lowercase");
+  const bool both = !f.source.empty() && !f.target.empty();
+  check(f.pairs.empty() ? both : f.source.empty() && f.target.empty(),
+        "give --source and --target, or --pairs");
+}
+
 }  // namespace
 
 Program translate_program(TranslateFlags& f, int argc, char** argv) {
@@ -296,12 +303,7 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
       command("eval", "Computes perplexity, BLEU and chrF on files with references.", add_eval,
               evaluate_model,
               "eval --model runs/french --source test.en --target test.fr --beam 5 --show 3");
-  eval.check = [&f](const Given& given) {
-    f.lowercase_given = given("--lowercase");
-    const bool both = !f.source.empty() && !f.target.empty();
-    check(f.pairs.empty() ? both : f.source.empty() && f.target.empty(),
-          "give --source and --target, or --pairs");
-  };
+  eval.check = [&f](const Given& given) { check_eval(f, given); };
   return {"translate",
           kAbout,
           {train, run, eval,
