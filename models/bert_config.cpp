@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tern/models/config_json.h"
 
 namespace tern::models {
@@ -153,6 +155,10 @@ BertOptions from_any(const JsonValue& j) {
 }
 
 }  // namespace
+
+bool is_encoder_type(const std::string& model_type) {
+  return std::ranges::any_of(kReaders, [&](const auto& row) { return model_type == row.first; });
+}
 
 BertOptions bert_options_from_json(const std::string& text, std::vector<std::string>* unknown) {
   std::vector<std::string> names;

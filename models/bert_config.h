@@ -14,6 +14,9 @@
 
 namespace tern::models {
 
+/// Whether a config.json with this model_type describes such an encoder.
+bool is_encoder_type(const std::string& model_type);
+
 /// Sizes, heads of attention, activation, eps, padding and dropout; what the file leaves out has
 /// transformers' default. The heads on top of the model are those of BertOptions: the weights show
 /// them. Error: the text is not JSON, describes another model, or has an option that Bert does not

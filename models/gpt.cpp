@@ -309,16 +309,22 @@ GptState Gpt::encode(const Tensor& tokens) const {
   return state;
 }
 
+Gpt::Step Gpt::extend(const GptState& before, const Tensor& tokens) const {
+  check_tokens(tokens);
+  check(tokens.size(0) == before.texts && before.layers.size() == body.blocks.size(),
+        "Gpt: tokens {} for a state of {} texts and {} layers, in a model of {} layers",
+        tokens.shape(), before.texts, before.layers.size(), body.blocks.size());
+  Step next{{}, before};
+  next.logits = logits(run(tokens, &next.state, nullptr));
+  return next;
+}
+
 Gpt::Step Gpt::step(const GptState& before, const Tensor& tokens) const {
   check(tokens.ndim() == 1 && tokens.dtype() == DType::i64 && tokens.size(0) == before.texts,
         "Gpt: a step takes one token per text, i64 ({},), got {} {}", before.texts, tokens.dtype(),
         tokens.shape());
-  check(before.layers.size() == body.blocks.size(),
-        "Gpt: the state has {} layers, but the model has {}", before.layers.size(),
-        body.blocks.size());
-  Step next{{}, before};
-  Tensor x = run(unsqueeze(tokens, 1), &next.state, nullptr);
-  next.logits = logits(squeeze(x, 1));
+  Step next = extend(before, unsqueeze(tokens, 1));
+  next.logits = squeeze(next.logits, 1);
   return next;
 }
 

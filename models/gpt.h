@@ -264,9 +264,11 @@ struct Gpt {
   /// The state after tokens (B, T); T may be 0.
   GptState encode(const Tensor& tokens) const;
   struct Step {
-    Tensor logits;  ///< (B, V), for the next token
+    Tensor logits;  ///< (B, V), for the next token; of extend (B, T, V)
     GptState state;
   };
+  /// The logits after each of the next tokens, i64 (B, T).
+  Step extend(const GptState& state, const Tensor& tokens) const;
   /// One token per text, i64 (B). Error after the last token of the context.
   Step step(const GptState& state, const Tensor& tokens) const;
 

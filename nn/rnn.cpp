@@ -116,15 +116,11 @@ RnnOutput Recurrent::operator()(const Tensor& x, const RnnInputs& inputs) const 
       const int64_t i = layer * directions + d;
       const RnnLayerOptions options{layer_state(inputs.state.h, i), layer_state(inputs.state.c, i),
                                     inputs.lengths, d == 1};
-      Tensor all = rnn_layer(kind, y, parameters[static_cast<size_t>(i)].weights(), options);
-      Tensor h = lstm ? select(all, 0, 0) : all;
-      auto at_end = [&](const Tensor& states, const Tensor& start) {
-        if (steps > 0) return select(states, 0, d == 1 ? 0 : steps - 1);
-        return start.defined() ? start : tern::zeros({x.size(0), hidden}, x.dtype());
-      };
-      last_h.push_back(at_end(h, options.h0));
-      if (lstm) last_c.push_back(at_end(select(all, 0, 1), options.c0));
-      outputs.push_back(h);
+      const RnnStates states =
+          rnn_states(kind, y, parameters[static_cast<size_t>(i)].weights(), options);
+      outputs.push_back(states.h);
+      last_h.push_back(states.last_h);
+      if (lstm) last_c.push_back(states.last_c);
     }
     y = directions == 1 ? outputs[0] : cat(outputs, 2);
   }

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,18 +15,19 @@ namespace tern::onnx {
 /// An attribute of a node.
 struct Attribute {
   const char* name;
-  std::variant<int64_t, double, std::string, std::vector<int64_t>> value;
+  std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<std::string>> value;
 };
 
-/// Collects nodes and initializers. A form (forms.h) reads the call from it and gives the result's
-/// name. Names of tensors in ONNX are strings here.
+/// Collects nodes and weights. A form (form.h) reads the call from it and gives the result's name.
+/// Names of tensors in ONNX are strings here.
 class Emitter {
  public:
   Emitter(const Trace& trace, const OnnxOptions& options);
-  /// The file: one part behind the other.
-  std::pair<detail::ProtobufMessage, detail::ProtobufMessage> model();
+  /// Writes the file. Returns its inputs and outputs as text.
+  std::string write(const std::string& path);
 
   // ---- The call that a form writes. Errors name it.
+  int opset() const { return options_.opset; }
   const char* onnx() const { return call_->form->onnx; }
   int inputs() const { return static_cast<int>(call_->inputs.size()); }
   bool has(int input) const { return input < inputs() && call_->inputs[input] >= 0; }
@@ -45,15 +45,25 @@ class Emitter {
   std::string in(int i, DType type);                 ///< converted
   std::string x() { return in(0, result().dtype); }  ///< the first input, in the result's type
   std::string bool_in(int i) { return bool_name(call_->inputs[i]); }
-  void give(const std::string& name) { names_[call_->results[0]] = name; }
+  void give(const std::string& name, int result = 0) {
+    names_[call_->results[static_cast<size_t>(result)]] = name;
+  }
   /// A result of truth values, which are numbers in tern.
   void give_bool(const std::string& name) { bools_[call_->results[0]] = name; }
+  /// Gives a size of the given result a name if it differs between examples: one that does not
+  /// follow from the named sizes, such as those behind a stride.
+  void name_size(int axis);
   void negate() { give_bool(node("Not", {bools_.at(call_->results[0])})); }
   [[noreturn]] void refuse(const std::string& why) const;
 
   // ---- Nodes and constants.
-  std::string node(const char* op, const std::vector<std::string>& inputs,
-                   const std::vector<Attribute>& attributes = {});
+  std::string node(const std::string& op, const std::vector<std::string>& inputs,
+                   const std::vector<Attribute>& attributes = {}) {
+    return nodes(op, inputs, attributes, 1)[0];
+  }
+  /// A node with several outputs.
+  std::vector<std::string> nodes(const std::string& op, const std::vector<std::string>& inputs,
+                                 const std::vector<Attribute>& attributes, int outputs);
   std::string cast(const std::string& x, int type);
   std::string ints(const std::vector<int64_t>& values);  ///< i64 (n)
   std::string number(double value, DType type);          ///< shape ()
@@ -69,12 +79,13 @@ class Emitter {
   struct Symbol {
     std::string name;
     Size size;
-    std::string input;
+    std::string tensor;
     int axis;
   };
-  /// factor * first * second + offset; second may be missing (-1).
+  /// factor * first * second + offset, or first + second + offset; second may be missing (-1).
   struct Formula {
     int first, second;
+    bool adds;
     int64_t factor, offset;
   };
 
@@ -83,11 +94,16 @@ class Emitter {
   std::string name(int value);
   std::string bool_name(int value);
   void find_symbols();
+  void check_evidence() const;
   std::vector<Formula> formulas(const Size& size) const;
   std::string text(const Formula& formula) const;
+  std::string text(const Size& size) const;  ///< "3", "N+1", "?"
   std::string constant(const Tensor& t, std::string name = "");
   void emit(const Call& call);
+  std::vector<std::string> name_outputs();
   detail::ProtobufMessage info(const std::string& name, const Value& v) const;
+  detail::ProtobufMessage model_head(size_t graph_bytes) const;
+  std::string signature(const std::vector<std::string>& names, const std::vector<int>& ids) const;
 
   const Trace& trace_;
   const OnnxOptions& options_;
@@ -96,11 +112,12 @@ class Emitter {
   std::map<int, std::string> names_, bools_;  // of values
   std::map<std::string, std::string> made_;   // names of nodes and constants that may be shared
   std::map<std::string, int> counts_;
-  std::vector<std::string> nodes_, initializers_;
+  std::vector<std::string> nodes_;
+  NamedTensors weights_;
 };
 
 /// ONNX's number of a type.
 int type_number(DType type);
-constexpr int kBool = 9;
+constexpr int kInt32 = 6, kBool = 9;
 
 }  // namespace tern::onnx

@@ -39,16 +39,51 @@ void logic(Emitter& e) {
 
 void test(Emitter& e) { e.give_bool(e.node(e.onnx(), {e.in(0)})); }
 
-/// Reductions whose axes are an attribute in opset 17: all but ReduceSum.
-void reduce(Emitter& e) {
+/// Axes are an input since opset 18, and of ReduceSum since 13.
+std::string reduced(Emitter& e, const std::string& op, const std::string& x) {
   const Ints axes = e.numbers("axes");
-  if (axes.empty()) return e.give(e.in(0));
-  e.give(e.node(e.onnx(), {e.in(0)}, {{"axes", axes}, {"keepdims", e.number("keepdim")}}));
+  const Attribute keeps{"keepdims", e.number("keepdim")};
+  if (axes.empty()) return x;
+  if (e.opset() >= 18 || op == "ReduceSum") return e.node(op, {x, e.ints(axes)}, {keeps});
+  return e.node(op, {x}, {{"axes", axes}, keeps});
+}
+
+void reduce(Emitter& e) { e.give(reduced(e, e.onnx(), e.x())); }
+
+/// A product with leading axes broadcast, then summed to those of the result, as einsum needs.
+void matmul(Emitter& e) {
+  const DType type = e.result().dtype;
+  std::string y = e.node("MatMul", {e.in(0, type), e.in(1, type)});
+  const std::vector<Size>&a = e.input(0).shape, &b = e.input(1).shape, &c = e.result().shape;
+  const auto axes = std::max(std::ssize(a), std::ssize(b)), missing = axes - std::ssize(c);
+  auto is_one = [](const std::vector<Size>& shape, int64_t from_end) {
+    const int64_t at = std::ssize(shape) - from_end;
+    return at < 0 ||
+           (is_fixed(shape[static_cast<size_t>(at)]) && shape[static_cast<size_t>(at)][0] == 1);
+  };
+  Ints summed, dropped;
+  for (int64_t axis = 0; axis + 2 < axes; ++axis) {
+    const int64_t from_end = axes - axis;
+    if (axis < missing) dropped.push_back(axis);
+    if (is_one(c, from_end) && !(is_one(a, from_end) && is_one(b, from_end)))
+      summed.push_back(axis);
+  }
+  if (!summed.empty()) y = e.node("ReduceSum", {y, e.ints(summed)}, {{"keepdims", int64_t{1}}});
+  e.give(dropped.empty() ? y : e.node("Squeeze", {y, e.ints(dropped)}));
+}
+
+/// Layers that compute differently in training.
+void for_training(Emitter& e) {
+  e.refuse("it is in training; export in evaluation mode, nn::set_training(model, false)");
 }
 
 // ---- Elementwise -------------------------------------------------------------------------------
 
 void gelu(Emitter& e) {
+  if (e.opset() >= 20) {
+    const char* approximation = e.number("tanh") ? "tanh" : "none";
+    return e.give(e.node("Gelu", {e.x()}, {{"approximate", std::string(approximation)}}));
+  }
   const std::string x = e.x(), one = e.number(1), half = e.number(0.5);
   std::string inner;
   if (e.number("tanh")) {
@@ -118,6 +153,12 @@ void slice(Emitter& e) {
   for (size_t i = 0; i < axes.size(); ++i)
     if (drops[i]) dropped.push_back(axes[i]);
   e.give(dropped.empty() ? y : e.node("Squeeze", {y, e.ints(dropped)}));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    auto before = [&](int64_t axis) { return axis < axes[i]; };
+    if (std::abs(steps[i]) > 1 && !drops[i])
+      e.name_size(
+          static_cast<int>(axes[i] - std::count_if(dropped.begin(), dropped.end(), before)));
+  }
 }
 
 void flip(Emitter& e) {
@@ -201,28 +242,26 @@ void one_hot(Emitter& e) {
 
 // ---- Reductions --------------------------------------------------------------------------------
 
-void sum(Emitter& e) {
-  const Ints axes = e.numbers("axes");
-  const std::string x = e.x();
-  if (axes.empty()) return e.give(x);
-  e.give(e.node("ReduceSum", {x, e.ints(axes)}, {{"keepdims", e.number("keepdim")}}));
-}
-
 /// The largest element, or its place along an axis.
 void best(Emitter& e) {
-  if (e.says("axes"))
-    e.give(e.node(("Reduce" + std::string(e.onnx())).c_str(), {e.in(0)},
-                  {{"axes", e.numbers("axes")}, {"keepdims", e.number("keepdim")}}));
-  else
-    e.give(e.node(("Arg" + std::string(e.onnx())).c_str(), {e.in(0)},
-                  {{"axis", e.number("axis")}, {"keepdims", int64_t{0}}}));
+  const std::string op = e.onnx();
+  if (e.says("axes")) return e.give(reduced(e, "Reduce" + op, e.in(0)));
+  e.give(e.node("Arg" + op, {e.in(0)}, {{"axis", e.number("axis")}, {"keepdims", int64_t{0}}}));
 }
 
 void norm(Emitter& e) {
   const double p = e.real("p");
   if (p != 1 && p != 2) e.refuse(fmt::format("only p = 1 and 2 can be exported, not {}", p));
-  e.give(e.node(p == 1 ? "ReduceL1" : "ReduceL2", {e.in(0)},
-                {{"axes", e.numbers("axes")}, {"keepdims", e.number("keepdim")}}));
+  e.give(reduced(e, p == 1 ? "ReduceL1" : "ReduceL2", e.in(0)));
+}
+
+/// The first elements in order and their places.
+void first_in_order(Emitter& e) {
+  const Size& count = e.sizes("count").at(0);
+  const Names y = e.nodes("TopK", {e.in(0), e.size(count)},
+                          {{"axis", e.number("axis")}, {"largest", e.number("descending")}}, 2);
+  e.give(y[0]);
+  e.give(y[1], 1);
 }
 
 void cumsum(Emitter& e) { e.give(e.node("CumSum", {e.x(), e.scalar("axis")})); }
@@ -242,25 +281,91 @@ void softmax(Emitter& e) {
   e.give(x);
 }
 
-void layer_norm(Emitter& e) {
-  const int64_t axes = e.number("axes");
+/// The weight of a norm over the last axes, or ones.
+std::string norm_weight(Emitter& e) {
   const std::vector<Size>& shape = e.input(0).shape;
-  Names in = {e.in(0), ""};
-  if (e.has(1)) {
-    in[1] = e.in(1);
-  } else {
-    const std::vector<Size> last(shape.end() - axes, shape.end());
-    in[1] = e.node("Expand", {e.number(1), e.shape(last)});
-  }
+  if (e.has(1)) return e.in(1);
+  return e.node("Expand", {e.number(1), e.shape({shape.end() - e.number("axes"), shape.end()})});
+}
+
+void layer_norm(Emitter& e) {
+  Names in = {e.in(0), norm_weight(e)};
   if (e.has(2)) in.push_back(e.in(2));
-  e.give(e.node("LayerNormalization", in, {{"axis", -axes}, {"epsilon", e.real("eps")}}));
+  e.give(
+      e.node("LayerNormalization", in, {{"axis", -e.number("axes")}, {"epsilon", e.real("eps")}}));
+}
+
+void rms_norm(Emitter& e) {
+  e.give(e.node("RMSNormalization", {e.in(0), norm_weight(e)},
+                {{"axis", -e.number("axes")}, {"epsilon", e.real("eps")}}));
 }
 
 void batch_norm(Emitter& e) {
+  if (!e.says("eps")) return for_training(e);
   e.give(e.node(
       "BatchNormalization",
       {e.in(0), e.tensor("scale"), e.tensor("shift"), e.tensor("mean"), e.tensor("variance")},
       {{"epsilon", e.real("eps")}}));
+}
+
+// ---- Attention and recurrent layers ------------------------------------------------------------
+
+/// A query that sees no key gives zeros in tern, and in ONNX NaN or a mean.
+void attention(Emitter& e) {
+  Names in = {e.in(0), e.in(1), e.in(2)};
+  const bool masked = e.has_tensor("mask");
+  const std::string mask = masked ? e.bool_tensor("mask") : "";
+  // onnxruntime does not broadcast the mask's last two axes.
+  if (masked)
+    in.push_back(e.node("Expand", {mask, e.shape({e.input(0).shape[2], e.input(1).shape[2]})}));
+  std::string y = e.node("Attention", in, {{"scale", e.real("scale")}});
+  if (masked) {
+    const std::string seen = e.cast(mask, type_number(DType::u8));
+    const std::string any = e.node("ReduceMax", {seen, e.ints({-1})}, {{"keepdims", int64_t{1}}});
+    y = e.node("Where", {e.cast(any, kBool), y, e.number(0)});
+  }
+  e.give(y);
+}
+
+/// A layer in one direction. In ONNX there is an axis of directions, and the gates are in another
+/// order.
+void rnn(Emitter& e) {
+  struct Kind {
+    const char* op;
+    Ints gates;
+    std::vector<Attribute> attributes;
+  };
+  const Kind kinds[] = {{"RNN", {0}, {}},
+                        {"RNN", {0}, {{"activations", Names{"Relu"}}}},
+                        {"GRU", {1, 0, 2}, {{"linear_before_reset", int64_t{1}}}},
+                        {"LSTM", {0, 3, 1, 2}, {}}};
+  const Kind& kind = kinds[e.number("kind")];
+  const int64_t units = e.input(2).shape[1][0];
+  auto weight = [&](int i) {  // (1, gates * units, ...)
+    const std::string parts =
+        e.node("Reshape", {e.in(i), e.ints({std::ssize(kind.gates), units, -1})});
+    const std::string sorted =
+        e.node("Gather", {parts, e.ints(kind.gates)}, {{"axis", int64_t{0}}});
+    const bool matrix = e.input(i).shape.size() == 2;
+    return e.node("Reshape", {sorted, matrix ? e.ints({1, std::ssize(kind.gates) * units, -1})
+                                             : e.ints({1, -1})});
+  };
+  auto state = [&](int i) {
+    return e.has(i) ? e.node("Unsqueeze", {e.in(i), e.ints({0})}) : std::string();
+  };
+  std::string bias, lengths;
+  if (e.has(3)) bias = e.node("Concat", {weight(3), weight(4)}, {{"axis", int64_t{1}}});
+  if (e.has_tensor("lengths")) lengths = e.cast(e.tensor("lengths"), kInt32);
+  Names in = {e.in(0), weight(1), weight(2), bias, lengths, state(5)};
+  const bool lstm = kind.op == std::string_view("LSTM");
+  if (lstm) in.push_back(state(6));
+  std::vector<Attribute> attributes = kind.attributes;
+  attributes.push_back({"hidden_size", units});
+  attributes.push_back({"direction", std::string(e.number("reverse") ? "reverse" : "forward")});
+  const Names y = e.nodes(kind.op, in, attributes, lstm ? 3 : 2);
+  e.give(e.node("Squeeze", {y[0], e.ints({1})}));
+  for (int i = 1; i < (lstm ? 3 : 2); ++i)
+    e.give(e.node("Squeeze", {y[static_cast<size_t>(i)], e.ints({0})}), i);
 }
 
 // ---- Convolutions ------------------------------------------------------------------------------
@@ -272,12 +377,27 @@ std::vector<Attribute> windows(Emitter& e) {
   return {{"strides", e.numbers("stride")}, {"pads", both}, {"dilations", e.numbers("dilation")}};
 }
 
+/// Behind a stride a size is rounded, and may be the same in all examples by chance.
+void name_sizes(Emitter& e) {
+  const Ints stride = e.numbers("stride");
+  for (size_t i = 0; i < stride.size(); ++i) {
+    const Size &from = e.input(0).shape[i + 2], &to = e.result().shape[i + 2];
+    if (is_fixed(to) && !is_fixed(from))
+      e.refuse(
+          fmt::format("its axis {} has the size {} for the sizes {}; give examples that differ "
+                      "more",
+                      i + 2, to[0], fmt::join(from, ", ")));
+    if (stride[i] != 1) e.name_size(static_cast<int>(i) + 2);
+  }
+}
+
 void conv(Emitter& e) {
   std::vector<Attribute> attributes = windows(e);
   attributes.push_back({"group", e.number("groups")});
   Names in = {e.in(0), e.in(1)};
   if (e.has(2)) in.push_back(e.in(2));
   e.give(e.node("Conv", in, attributes));
+  name_sizes(e);
 }
 
 void conv_transpose(Emitter& e) {
@@ -300,6 +420,7 @@ void max_pool(Emitter& e) {
   attributes.push_back({"kernel_shape", e.numbers("kernel")});
   attributes.push_back({"ceil_mode", e.number("ceil_mode")});
   e.give(e.node("MaxPool", {e.in(0)}, attributes));
+  name_sizes(e);
 }
 
 void adaptive_max_pool(Emitter& e) {
@@ -328,7 +449,7 @@ const Form kForms[] = {
     // arithmetic
     {"add", direct, "Add"}, {"sub", direct, "Sub"}, {"mul", direct, "Mul"}, {"div", direct, "Div"},
     {"neg", direct, "Neg"}, {"abs", direct, "Abs"}, {"sign", direct, "Sign"},
-    {"minimum", direct, "Min"}, {"maximum", direct, "Max"}, {"matmul", direct, "MatMul"},
+    {"minimum", direct, "Min"}, {"maximum", direct, "Max"}, {"matmul", matmul},
     {"square", [](Emitter& e) { e.give(times(e, e.x(), e.x())); }},
     {"pow", [](Emitter& e) {
        if (e.inputs() == 2) return direct(e);
@@ -387,12 +508,16 @@ const Form kForms[] = {
     {"gather", gather, "GatherElements"},
     {"argmax", best, "Max"}, {"argmin", best, "Min"},
     // reductions
-    {"sum", sum}, {"mean", reduce, "ReduceMean"}, {"amax", reduce, "ReduceMax"},
+    {"sum", reduce, "ReduceSum"}, {"mean", reduce, "ReduceMean"}, {"amax", reduce, "ReduceMax"},
     {"amin", reduce, "ReduceMin"}, {"max", best, "Max"}, {"min", best, "Min"},
     {"logsumexp", reduce, "ReduceLogSumExp"}, {"norm", norm}, {"cumsum", cumsum},
+    {"sort", first_in_order}, {"topk", first_in_order},
     // normalisation
     {"softmax", softmax, "Softmax"}, {"log_softmax", softmax, "LogSoftmax"},
     {"layer_norm", layer_norm}, {"group_norm", layer_norm}, {"batch_norm", batch_norm},
+    {"rms_norm", rms_norm, "", 23}, {"dropout", for_training},
+    // sequences
+    {"attention", attention, "", 23}, {"rnn_states", rnn},
     // windows
     {"conv1d", conv}, {"conv2d", conv}, {"conv3d", conv}, {"conv1d_input_grad", conv_transpose},
     {"conv2d_input_grad", conv_transpose}, {"conv3d_input_grad", conv_transpose},
@@ -404,9 +529,9 @@ const Form kForms[] = {
 
 }  // namespace
 
-const Form* find_form(std::string_view op) {
-  const Form* found =
-      std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& f) { return f.op == op; });
+const Form* find_form(std::string_view op, int opset) {
+  const Form* found = std::find_if(std::begin(kForms), std::end(kForms),
+                                   [&](const Form& f) { return f.op == op && f.since <= opset; });
   return found == std::end(kForms) ? nullptr : found;
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <set>
 
-#include "tern/core/io/atomic_file.h"
 #include "tern/onnx/emitter.h"
 #include "tern/onnx/trace.h"
 
@@ -65,39 +64,26 @@ void check_names(const std::vector<std::string>& inputs, const OnnxOptions& opti
   for (const std::string& name : options.outputs) take(name);
 }
 
-void check_size(const onnx::Trace& trace) {
-  constexpr int64_t kMost = (int64_t{1} << 31) - 1;  // of a message of protocol buffers
-  int64_t bytes = 0;
-  for (const onnx::Value& v : trace.values)
-    if (v.origin == onnx::Value::Origin::state || v.origin == onnx::Value::Origin::constant)
-      bytes += v.tensor.numel() * item_size(v.dtype);
-  check(bytes < kMost,
-        "export_onnx: the weights take {} bytes, but an ONNX file holds less than {}", bytes,
-        kMost);
-}
-
 }  // namespace
 
-void export_onnx(const std::string& path, const std::function<OnnxTensors(const OnnxTensors&)>& fn,
-                 const NamedTensors& state, const std::vector<OnnxTensors>& examples,
-                 const OnnxOptions& options) {
+std::string export_onnx(const std::string& path,
+                        const std::function<OnnxTensors(const OnnxTensors&)>& fn,
+                        const NamedTensors& state, const std::vector<OnnxTensors>& examples,
+                        const OnnxOptions& options) {
+  check(options.opset == 17 || options.opset == 23,
+        "export_onnx: the opset is {}; tern writes 17 and 23", options.opset);
   check_examples(examples);
   const std::vector<std::string> names = input_names(options, examples[0].size());
   check_varied(examples, names);
   check_names(names, options, state);
   std::vector<onnx::Trace> traces;
   for (const OnnxTensors& example : examples)
-    traces.push_back(onnx::pruned(onnx::record(fn, example, names, state)));
+    traces.push_back(onnx::pruned(onnx::record(fn, example, names, state, options.opset)));
   const onnx::Trace trace = onnx::merged(traces);
   traces.clear();
   check(options.outputs.size() <= trace.outputs.size(), "export_onnx: {} names for {} outputs",
         options.outputs.size(), trace.outputs.size());
-  check_size(trace);
-  const auto [head, graph] = onnx::Emitter(trace, options).model();
-  AtomicFile file(path);
-  file.write(head.bytes());
-  file.write(graph.bytes());
-  file.commit();
+  return onnx::Emitter(trace, options).write(path);
 }
 
 }  // namespace tern

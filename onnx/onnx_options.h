@@ -13,6 +13,11 @@ struct OnnxOptions {
   /// Names of the sizes that differ between examples, in the order in which they first appear in
   /// the inputs. Default: N, T, then size_2, ...
   std::vector<std::string> sizes = {};
+  /// 17, or 23 of 2025, which has attention, RMSNorm and GELU as ops of their own. onnxruntime reads
+  /// 17 since version 1.12 and 23 since 1.23.
+  int opset = 17;
+  /// Weights in a file of their own, PATH.data, beside the model. Always so from 2 GiB on.
+  bool separate_weights = false;
   /// Properties of the model that its users may read, such as the names of classes.
   std::map<std::string, std::string> metadata = {};
 };

@@ -2,8 +2,8 @@
 //
 // A value is known by its elements: their storage, layout and version. All tensors of the run are
 // kept until its end, so that no address is used twice. Every op is recorded, also one inside
-// another op. If the outer op announces its result, that replaces the inner one's as the origin of
-// these elements, and pruned() drops the inner ops. If it does not, the inner ops remain.
+// another op. If the outer op announces a result and has a form, that replaces the inner one's as
+// the origin of these elements, and pruned() drops the inner ops. Otherwise the inner ops remain.
 #include <unordered_map>
 #include <utility>
 
@@ -21,6 +21,8 @@ bool same_layout(const Layout& a, const Layout& b) {
 
 class Recorder : public Observer {
  public:
+  explicit Recorder(int opset) : opset_(opset) {}
+
   int add(Value::Origin origin, const Tensor& t, std::string name = "") {
     Value v{origin, t.dtype(), {}, std::move(name), t, t.ref()->storage->version(), {}};
     for (int64_t size : t.shape()) v.shape.push_back({size});
@@ -52,14 +54,17 @@ class Recorder : public Observer {
   void begin(const OpScope& op) override {
     Frame frame{{op.name(), op.module(), nullptr, {}, {}, {}}, -1};
     if (op.pass() == Pass::backward) frame.call.op += " (backward)";
-    frame.call.form = find_form(frame.call.op);
+    frame.call.form = find_form(frame.call.op, opset_);
     for (int i = 0; i < op.num_inputs(); ++i) frame.call.inputs.push_back(id_of(op.input(i)));
     frames_.push_back(std::move(frame));
   }
 
   void noted(const OpScope&, const char* name, const Note& value) override {
     const Tensor* const* tensor = std::get_if<const Tensor*>(&value);
-    if (tensor && std::string_view(name) == "result") return add_result(**tensor);
+    if (tensor && std::string_view(name) == "result") {
+      if (frames_.back().call.form) add_result(**tensor);
+      return;
+    }
     Property& p = frames_.back().call.properties[name];
     if (tensor) p.tensors.push_back(id_of(**tensor));
     if (const int64_t* whole = std::get_if<int64_t>(&value)) p.whole.push_back({*whole});
@@ -102,6 +107,7 @@ class Recorder : public Observer {
     trace.calls[static_cast<size_t>(frame.index)].results.push_back(id);
   }
 
+  const int opset_;
   std::unordered_map<const detail::Storage*, std::vector<Known>> known_;
   std::vector<Frame> frames_;
 };
@@ -110,8 +116,8 @@ class Recorder : public Observer {
 
 Trace record(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
              const std::vector<Tensor>& inputs, const std::vector<std::string>& names,
-             const NamedTensors& state) {
-  Recorder recorder;
+             const NamedTensors& state, int opset) {
+  Recorder recorder(opset);
   // A view of its own for each input, since one tensor may be given as two.
   std::vector<Tensor> given;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -126,6 +132,7 @@ Trace record(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)
     const ObserverScope watching(recorder);
     outputs = fn(given);
   }
+  check(!outputs.empty(), "export_onnx: the function returns no outputs");
   for (const Tensor& t : outputs) {
     check(t.defined(), "export_onnx: output {} is undefined", recorder.trace.outputs.size());
     recorder.trace.outputs.push_back(recorder.id_of(t));

@@ -54,6 +54,10 @@ bool became_number(Value& v, const std::vector<Trace>& traces, size_t id) {
 void find_constants(Trace& all, const std::vector<bool>& equal, const std::vector<Trace>& traces) {
   for (size_t i = 0; i < all.values.size(); ++i) {
     Value& v = all.values[i];
+    if (v.origin == Origin::state && !unwritten(v)) {
+      v.origin = Origin::unknown;
+      v.name = fmt::format("is {}, which the model writes to", v.name);
+    }
     if (v.origin != Origin::constant || equal[i] || became_number(v, traces, i)) continue;
     v.origin = Origin::unknown;
     v.name = "differs between the examples, although no op made it of the inputs";

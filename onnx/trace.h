@@ -2,6 +2,7 @@
 // Inside of onnx only.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
@@ -16,6 +17,11 @@ namespace tern::onnx {
 
 /// A whole number as it was in each run.
 using Size = std::vector<int64_t>;
+
+/// Whether it was the same in all runs.
+inline bool is_fixed(const Size& size) {
+  return std::all_of(size.begin(), size.end(), [&](int64_t n) { return n == size[0]; });
+}
 
 struct Value {
   enum class Origin { input, state, constant, number, result, unknown };
@@ -54,7 +60,7 @@ struct Trace {
 /// Runs fn(inputs) and records its ops. `names` are those of the inputs.
 Trace record(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
              const std::vector<Tensor>& inputs, const std::vector<std::string>& names,
-             const NamedTensors& state);
+             const NamedTensors& state, int opset);
 
 /// The calls that the outputs need, with values numbered in order of use. Error if the outputs need
 /// an unknown value.

@@ -187,19 +187,6 @@ int evaluate_bert(const LmFlags& f) {
   return 0;
 }
 
-/// The prompts, with a line end for an empty one if the model was trained on few documents. Such a
-/// model has seen <|endoftext|>, which otherwise replaces an empty prompt (generate.h), only a few
-/// times.
-std::vector<std::string> beginnings(const LmFlags& f, std::vector<std::string> prompts) {
-  constexpr int64_t kFew = 20;
-  std::error_code error;
-  const ModelFiles files{f.model};
-  if (std::filesystem::exists(files.config(), error) && load_config(files).documents_found < kFew)
-    for (std::string& prompt : prompts)
-      if (prompt.empty()) prompt = "\n";
-  return prompts;
-}
-
 }  // namespace
 
 int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
@@ -219,13 +206,15 @@ int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
   };
   begin_up_to(0);
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<Generated> texts =
-      generate_all(m.model, m.tokenizer, beginnings(f, prompts), f.generate,
-                   [&](int64_t text, std::string_view piece) {
-                     begin_up_to(text);
-                     out << for_standard_output(piece) << std::flush;
-                     return out.good() && !training::interrupted();
-                   });
+  std::vector<std::string> begun = prompts;
+  for (std::string& prompt : begun)
+    if (prompt.empty()) prompt = m.beginning;
+  const std::vector<Generated> texts = generate_all(
+      m.model, m.tokenizer, begun, f.generate, [&](int64_t text, std::string_view piece) {
+        begin_up_to(text);
+        out << for_standard_output(piece) << std::flush;
+        return out.good() && !training::interrupted();
+      });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   int64_t tokens = 0, unread = 0;
   bool interrupted = false;

@@ -1,6 +1,7 @@
 // LanguageModel, one type for all models that lm can train, and the table of their families.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <string>
@@ -58,6 +59,8 @@ class LanguageModel {
   models::Heatmaps heatmaps(const Tensor& tokens) const {
     return heatmaps_ ? heatmaps_(tokens) : models::Heatmaps{};
   }
+  /// The model if it is a gpt or llama that is not packed, else nullptr.
+  const models::Gpt* gpt() const { return gpt_.get(); }
   static void fields(auto& m, auto&& visit) { visit("", m.module_); }
 
  private:
@@ -69,6 +72,7 @@ class LanguageModel {
   std::function<Tensor(const Tensor&, const Tensor&)> loss_;
   std::function<void(const std::string&)> load_;
   nn::ModuleRef module_;
+  std::shared_ptr<const models::Gpt> gpt_;
   std::function<decoding::PackedGpt(PackedType, bool keep)> pack_;
   std::shared_ptr<decoding::PackedGpt> packed_;
   std::function<std::vector<Tensor>(const Tensor&)> attention_;
@@ -129,6 +133,7 @@ LanguageModel::LanguageModel(const ModelConfig& config, std::shared_ptr<M> model
           nn::load_weights(path, *model);
       }),
       module_(*model) {
+  if constexpr (std::same_as<M, models::Gpt>) gpt_ = model;
   if constexpr (requires { decoding::PackedGpt(*model, PackedType::f32); })
     pack_ = [model](PackedType type, bool keep) {
       return keep ? decoding::PackedGpt(*model, type)

@@ -171,14 +171,22 @@ ModelConfig load_sizes(const ModelFiles& files) {
   return is_ours(files) ? load_config(files).model : sizes_of(open_published(files));
 }
 
-bool is_bert_folder(const std::string& folder) {
+namespace {
+
+/// The model of lm.json, or else the model_type of config.json; empty for a GGUF file.
+std::string kind_of(const std::string& folder) {
   const ModelFiles files{folder};
-  if (pretrained::is_gguf(folder)) return false;
-  return kBert == (is_ours(files)
-                       ? load_config(files).model.model
-                       : parsed(files.foreign_config(), [](const std::string& text, Unknown*) {
-                           return pretrained::model_type(text);
-                         }));
+  if (pretrained::is_gguf(folder)) return "";
+  if (is_ours(files)) return load_config(files).model.model;
+  return parsed(files.foreign_config(),
+                [](const std::string& text, Unknown*) { return pretrained::model_type(text); });
+}
+
+}  // namespace
+
+bool is_bert_folder(const std::string& folder) { return kind_of(folder) == kBert; }
+bool is_encoder_folder(const std::string& folder) {
+  return models::is_encoder_type(kind_of(folder));
 }
 
 namespace {
@@ -194,17 +202,20 @@ LoadedModel load_language_model(const std::string& folder, Load load) {
             load(sizes_of(published), pretrained::weights_path(folder)), std::move(published.chat),
             std::move(published.generation)};
   }
-  const ModelConfig sizes = load_config(files).model;
+  constexpr int64_t kFewDocuments = 20;
+  const TrainConfig config = load_config(files);
+  const ModelConfig& sizes = config.model;
+  const std::string beginning = config.documents_found < kFewDocuments ? "\n" : "";
   check_io(sizes.model != kBert, "{}: a {} does not continue texts; it fills gaps: {} fill", folder,
            sizes.model, as_started("lm"));
   if (!sizes.published.empty()) {
     pretrained::GptFiles published = pretrained::open_gpt(folder, sizes.published);
     return {std::move(published.tokenizer), load(sizes, files.weights()), std::move(published.chat),
-            std::move(published.generation)};
+            std::move(published.generation), beginning};
   }
   datasets::LanguageTokenizer tokenizer = load_tokenizer(files);
   check_known(files.vocabulary(), tokenizer.size(), "tokens", sizes.vocab);
-  return {std::move(tokenizer), load(sizes, files.weights())};
+  return {std::move(tokenizer), load(sizes, files.weights()), {}, {}, beginning};
 }
 
 }  // namespace
@@ -260,7 +271,7 @@ EncoderTokenizer load_encoder_tokenizer(const std::string& folder, int64_t known
   if (!std::filesystem::exists(path)) {
     const ModelFiles files{folder};
     EncoderTokenizer tokenizer = encoder_tokenizer(load_pieces(files));
-    check_known(files.pieces(), tokenizer.size, "pieces", known);
+    check_known(files.pieces(), tokenizer.size, "tokens", known);
     return tokenizer;
   }
   const auto tokenizer = datasets::PretrainedTokenizer::load(path);
@@ -275,8 +286,7 @@ EncoderTokenizer load_encoder_tokenizer(const std::string& folder, int64_t known
 
 GapModel load_gap_model(const std::string& folder) {
   const ModelFiles files{folder};
-  check_io(!is_ours(files) || is_bert_folder(folder),
-           "{}: this model continues texts; it fills no gaps", folder);
+  check_io(is_encoder_folder(folder), "{}: this model continues texts; it fills no gaps", folder);
   models::Bert model = load_encoder_with_heads(files);
   check_io(model.options.masked_lm, "{}: the model has no head for masked words", files.weights());
   EncoderTokenizer tokenizer = load_encoder_tokenizer(folder, model.options.vocab);

@@ -53,6 +53,9 @@ struct LoadedModel {
   LanguageModel model;  ///< in evaluation mode
   pretrained::ChatTexts chat = {};
   std::vector<std::string> generation = {};  ///< settings that its folder wants for new texts
+  /// Replaces an empty prompt. A line end if the model was trained on few documents: it has hardly
+  /// seen <|endoftext|>, which otherwise replaces an empty prompt (generate.h).
+  std::string beginning = {};
 };
 struct LoadedBert {
   datasets::WordPiece pieces;
@@ -83,7 +86,8 @@ LoadedBert load_bert_folder(const std::string& folder);
 GapModel load_gap_model(const std::string& folder);
 /// Prints a message about members of a file that tern does not know, if there are any.
 void say_unknown(const std::string& path, const std::vector<std::string>& unknown);
-/// Whether lm.json or config.json describes a bert. IoError if neither is there.
+/// Whether lm.json or config.json describes a bert, or any encoder. IoError if neither is there.
 bool is_bert_folder(const std::string& folder);
+bool is_encoder_folder(const std::string& folder);
 
 }  // namespace tern::apps::lm

@@ -230,16 +230,24 @@ Command export_command(LmFlags& f) {
     s.text("model", f.model, "DIR|FILE",
            "folder of a trained model or of one from transformers, or a GGUF file")
         .must_be_given();
+    s.toggle("caches", f.caches,
+             "the keys and values of earlier tokens are inputs and outputs, to generate texts; for "
+             "gpt and llama");
     s.text("out", f.out, "FILE.onnx", "the file to write").must_be_given();
+    add_opset(s, f.opset);
   };
   return {.name = "export",
           .about =
               "Writes a model as an ONNX file, for onnxruntime: token ids i64 (N, T) to logits "
               "f32 (N, T, words), for any N, and any T up to the model's context. A bert also "
-              "takes the lengths of the texts, i64 (N).",
+              "takes the lengths of the texts, i64 (N). With --caches a text's P earlier tokens "
+              "are past.0.keys, past.0.values, ... (N, heads, P, channels), one pair for each "
+              "layer; P may be 0. The outputs present.0.keys, ... are those of the next call.",
           .settings = add,
           .run = [&f] { return export_model(f); },
-          .examples = "export --model runs/book --out book.onnx",
+          .examples =
+              "export --model runs/book --out book.onnx\n"
+              "export --model SmolLM2-135M --caches --out smollm.onnx",
           .bare = "--model"};
 }
 

@@ -37,6 +37,8 @@ struct LmFlags {
   std::string pooling = kAsModel;        ///< embed
   std::string normalise = kAsModel;      ///< embed: yes, no
   std::string out;                       ///< embed: a file, .npy or .jsonl; export: .onnx
+  bool caches = false;                   ///< export
+  int opset = 17;                        ///< export
 };
 
 /// The commands, with the defaults that --model chooses.

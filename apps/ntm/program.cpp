@@ -1,4 +1,4 @@
-// The commands train and eval of ntm: flags, dry run, and the report at the end of a run.
+// The commands of ntm: flags, dry run, and the report at the end of a run.
 #include "tern/apps/ntm/program.h"
 
 #include <fmt/format.h>
@@ -79,6 +79,34 @@ void add_eval_settings(Settings& s, NtmFlags& f) {
   add_computing(s, f.config.precision, f.config.matmul, f.train.threads);
 }
 
+void check_run(const NtmFlags& f) {
+  std::error_code error;
+  check(f.model != NtmFlags().model || std::filesystem::exists(f.model, error),
+        "there is no run in {}; make one with `{} train`, or name another with --model", f.model,
+        as_started("ntm"));
+}
+
+Command export_command(NtmFlags& f) {
+  return {.name = "export",
+          .about =
+              "Writes one step of a model as an ONNX file, for onnxruntime: x f32 (N, inputs) and "
+              "the state after the previous step to logits f32 (N, outputs) and the next state. "
+              "Where begin u8 (N) is 1, a sequence begins, and the given state is not used.",
+          .settings =
+              [&f](Settings& s) {
+                s.text("model", f.model, "DIR", "folder of a run");
+                s.text("out", f.out, "FILE.onnx", "the file to write").must_be_given();
+                add_opset(s, f.opset);
+              },
+          .run =
+              [&f] {
+                check_run(f);
+                return export_model(f);
+              },
+          .examples = "export --model runs/recall --out recall.onnx",
+          .bare = "--model"};
+}
+
 }  // namespace
 
 Program ntm_program(NtmFlags& f, int argc, char** argv) {
@@ -95,27 +123,23 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
       "train --task recall --out runs/recall\n"
       "train --resume runs/recall";
   train.run = [&f] { return train_ntm(f); };
-  Command eval{
-      .name = "eval",
-      .about = "Tests a model on sequences of other lengths.",
-      .settings = [&f](Settings& s) { add_eval_settings(s, f); },
-      .check =
-          [&f](const Given&) {
-            if (!f.attention.empty()) check_attention_path(f.attention);
-          },
-      .run =
-          [&f] {
-            std::error_code error;
-            check(f.model != NtmFlags().model || std::filesystem::exists(f.model, error),
-                  "there is no run in {}; make one with `{} train`, or name another with --model",
-                  f.model, as_started("ntm"));
-            return evaluate_model(f);
-          },
-      .examples =
-          "eval --model runs/recall --lengths 10,20\n"
-          "eval --lengths 20 --attention weightings.html",
-      .bare = "--model"};
-  return {"ntm", kAbout, {train, eval}};
+  Command eval{.name = "eval",
+               .about = "Tests a model on sequences of other lengths.",
+               .settings = [&f](Settings& s) { add_eval_settings(s, f); },
+               .check =
+                   [&f](const Given&) {
+                     if (!f.attention.empty()) check_attention_path(f.attention);
+                   },
+               .run =
+                   [&f] {
+                     check_run(f);
+                     return evaluate_model(f);
+                   },
+               .examples =
+                   "eval --model runs/recall --lengths 10,20\n"
+                   "eval --lengths 20 --attention weightings.html",
+               .bare = "--model"};
+  return {"ntm", kAbout, {train, eval, export_command(f)}};
 }
 
 int train_ntm(const NtmFlags& f) {

@@ -23,6 +23,8 @@ struct NtmFlags {
   int64_t repeats = 0;                  ///< eval: for repeat-copy; 0: random
   uint64_t seed = 0;                    ///< eval: random seed of the sequences
   std::string attention;                ///< eval: page or picture of the weightings
+  std::string out;                      ///< export: the file
+  int opset = 17;                       ///< export
 };
 
 /// The commands, with the defaults that --task, --baseline and --controller choose.
@@ -54,8 +56,10 @@ class NtmProgram : public TrainingProgram {
 /// The configuration of a run. IoError if it is missing or damaged.
 NtmConfig load_config(const training::RunFolder& folder);
 
-/// Trains or resumes; tests the model of a run on other lengths. Each returns the exit code.
+/// Trains or resumes; tests the model of a run on other lengths; writes one step of it as ONNX.
+/// Each returns the exit code.
 int train_ntm(const NtmFlags& flags);
 int evaluate_model(const NtmFlags& flags);
+int export_model(const NtmFlags& flags);
 
 }  // namespace tern::apps::ntm

@@ -62,8 +62,10 @@ std::string json_line(const Guesses& g) {
 
 }  // namespace
 
-std::vector<Guesses> guess(const std::vector<std::string>& files, const ImageClassifier& model,
-                           const std::vector<std::string>& names, const GuessOptions& options) {
+std::vector<Guesses> guess(const std::vector<std::string>& files,
+                           const std::function<datasets::Picture(size_t)>& read,
+                           const ImageClassifier& model, const std::vector<std::string>& names,
+                           const GuessOptions& options) {
   NoGradGuard no_grad;
   const PictureForm& form = model.form;
   const auto n = std::ssize(files);
@@ -72,9 +74,8 @@ std::vector<Guesses> guess(const std::vector<std::string>& files, const ImageCla
   for (const std::string& file : files) all.push_back({file, ""});
   parallel_for(n, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) try {
-        datasets::write_planes(
-            datasets::load_picture(files[static_cast<size_t>(i)], {.upright = options.upright}),
-            form, bytes->data() + i * form.numbers());
+        datasets::write_planes(read(static_cast<size_t>(i)), form,
+                               bytes->data() + i * form.numbers());
       } catch (const Error& e) {
         all[static_cast<size_t>(i)].error = e.what();
       }
@@ -97,6 +98,14 @@ std::vector<Guesses> guess(const std::vector<std::string>& files, const ImageCla
     row += logits.size(1);
   }
   return all;
+}
+
+std::vector<Guesses> guess(const std::vector<std::string>& files, const ImageClassifier& model,
+                           const std::vector<std::string>& names, const GuessOptions& options) {
+  const auto read = [&](size_t i) {
+    return datasets::load_picture(files[i], {.upright = options.upright});
+  };
+  return guess(files, read, model, names, options);
 }
 
 const std::vector<std::string>& guess_formats() {

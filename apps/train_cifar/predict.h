@@ -1,13 +1,15 @@
-// Classifies pictures in files, and writes the classes as text, CSV or lines of JSON.
+// Classifies pictures, and writes the classes as text, CSV or lines of JSON.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/apps/train_cifar/views.h"
+#include "tern/data/images/picture.h"
 
 namespace tern::apps::train_cifar {
 
@@ -20,13 +22,19 @@ struct Guesses {
 
 struct GuessOptions {
   int64_t top = 3;      ///< classes per picture, if there are as many
-  bool upright = true;  ///< datasets::DecodeOptions
+  bool upright = true;  ///< of files: datasets::DecodeOptions
   Views views = Views::none;
 };
 
-/// The most likely classes of pictures. Classes without a name are numbered. Decodes the files on
-/// all threads and classifies them as one batch. REQUIRES: `model` is in evaluation mode. Error: a
-/// probability is NaN.
+/// The most likely classes of pictures. Classes without a name are numbered. Calls read(i) for the
+/// picture files[i] on all threads, and classifies them as one batch. An Error of read is the
+/// picture's. REQUIRES: `model` is in evaluation mode. Error: a probability is NaN.
+std::vector<Guesses> guess(const std::vector<std::string>& files,
+                           const std::function<datasets::Picture(size_t)>& read,
+                           const ImageClassifier& model,
+                           const std::vector<std::string>& class_names,
+                           const GuessOptions& options = {});
+/// The same for pictures in files.
 std::vector<Guesses> guess(const std::vector<std::string>& files, const ImageClassifier& model,
                            const std::vector<std::string>& class_names,
                            const GuessOptions& options = {});

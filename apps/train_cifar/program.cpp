@@ -56,7 +56,7 @@ void check_predict(const CifarFlags& f, const Given& given) {
 }
 
 void check_export(const CifarFlags& f, const Given& given) {
-  given.check_beside("--export-onnx", {"--weights", "--threads"}, "nothing is trained");
+  given.check_beside("--export-onnx", {"--weights", "--opset", "--threads"}, "nothing is trained");
   check(!f.weights.empty(),
         "--export-onnx needs --weights, the folder of a run or a file of weights");
 }
@@ -85,6 +85,7 @@ void add_settings(Settings& s, CifarFlags& f) {
        "only write the model of --weights for onnxruntime: f32 pictures (N, channels, side, side) "
        "with values in [0, 1], not normalised, to logits; N is any number")
       .not_in_files();
+  add_opset(s, f.opset).not_in_files().only_if(!f.export_onnx.empty(), "it is for --export-onnx");
   s.text("weights", f.weights, "DIR|FILE",
          "for --predict and --export-onnx: the folder of a run, or its weights")
       .not_in_files()

@@ -25,6 +25,7 @@ struct CifarFlags {
   std::string format = "text";       ///< of the predictions
   int64_t top = 3;                   ///< number of classes per prediction
   std::string export_onnx;           ///< file for the model in ONNX
+  int opset = 17;                    ///< of that file
   std::string weights;       ///< for `predict` and `export_onnx`: a run's folder, or a file in it
   bool model_given = false;  ///< --model
   std::optional<std::string> tta = {};  ///< --tta, if it was given
@@ -95,6 +96,14 @@ std::string weights_at(const std::string& flag, const std::string& path);
 std::optional<TrainOptions> config_beside(const std::string& weights);
 /// The same, but empty also if `path` is empty or the configuration is of another kind.
 std::optional<TrainOptions> run_of_weights(const std::string& path);
+
+struct TrainedClassifier {
+  std::string weights;  ///< their file
+  TrainOptions run;     ///< its configuration
+  ImageClassifier model;
+};
+/// The model of a run: weights_at() with config_beside(). IoError if one is missing or damaged.
+TrainedClassifier load_trained(const std::string& flag, const std::string& path);
 
 /// Choose settings that suit the data and that no flag gave. choose_model() runs before the
 /// pictures are read, and chooses the model with its recipe and the side of pictures.

@@ -31,15 +31,6 @@ ImageClassifier trained_model(const std::string& weights, const std::string& nam
   return model;
 }
 
-// The configuration of the run that --weights names.
-TrainOptions run_beside(const CifarFlags& f, const std::string& weights) {
-  const std::optional<TrainOptions> run = config_beside(weights);
-  check_io(run.has_value(),
-           "--weights {}: there is no config.json beside {}; is this a run of train_cifar?",
-           f.weights, weights);
-  return *run;
-}
-
 // Whether `data` is the path of the run's own data.
 bool are_its_own(const TrainOptions& run, const std::string& data) {
   std::error_code error;
@@ -73,6 +64,15 @@ std::optional<TrainOptions> config_beside(const std::string& weights) {
   if (fs::exists(folder.file("config.json"))) return load_config(folder, std::nullopt);
   if (!fs::exists(folder.checkpoint())) return std::nullopt;
   return load_config(folder, training::load_checkpoint(folder.checkpoint()));
+}
+
+TrainedClassifier load_trained(const std::string& flag, const std::string& path) {
+  const std::string weights = weights_at(flag, path);
+  const std::optional<TrainOptions> run = config_beside(weights);
+  check_io(run.has_value(),
+           "{} {}: there is no config.json beside {}; is this a run of train_cifar?", flag, path,
+           weights);
+  return {weights, *run, trained_model(weights, run->model, run->form)};
 }
 
 int evaluate_weights(const CifarFlags& f) {
@@ -115,9 +115,7 @@ int evaluate_weights(const CifarFlags& f) {
 }
 
 int classify_pictures(const CifarFlags& f, std::ostream& out) {
-  const std::string weights = weights_at("--weights", f.weights);
-  const TrainOptions run = run_beside(f, weights);
-  const ImageClassifier model = trained_model(weights, run.model, run.form);
+  const auto [weights, run, model] = load_trained("--weights", f.weights);
   nn::EvalScope evaluating(model);
   std::vector<std::string> remarks;
   const std::vector<std::string> files = pictures_to_guess(f.predict, remarks);
@@ -150,9 +148,9 @@ int classify_pictures(const CifarFlags& f, std::ostream& out) {
 }
 
 int export_classifier(const CifarFlags& f) {
-  const std::string weights = weights_at("--weights", f.weights);
-  const TrainOptions run = run_beside(f, weights);
-  const ImageClassifier model = trained_model(weights, run.model, run.form);
+  const TrainedClassifier trained = load_trained("--weights", f.weights);
+  const ImageClassifier& model = trained.model;
+  const TrainOptions& run = trained.run;
   const PictureForm& form = run.form;
   auto by_channel = [&](const auto& values) {
     return reshape(tensor(std::vector<float>(values.begin(), values.begin() + form.channels)),
@@ -162,16 +160,17 @@ int export_classifier(const CifarFlags& f) {
   auto fn = [&](const OnnxTensors& x) { return OnnxTensors{model((x[0] - mean) / std)}; };
   Rng rng(0);
   std::vector<OnnxTensors> examples;
-  for (const int64_t n : {2, 3})
+  for (const int64_t n : {2, 5})
     examples.push_back({uniform({n, form.channels, form.side, form.side}, 0, 1, rng)});
-  export_onnx(f.export_onnx, model, fn, examples,
-              {.inputs = {"images"},
-               .outputs = {"logits"},
-               .metadata = {{"classes", nlohmann::json(run.class_names).dump()}}});
-  training::say(
-      fmt::format("{} of {} as {}: pictures (N, {}, {}, {}) in [0, 1] to {} logits", run.model,
-                  weights, f.export_onnx, form.channels, form.side, form.side, form.classes),
-      stderr);
+  const std::string what =
+      export_onnx(f.export_onnx, model, fn, examples,
+                  {.inputs = {"images"},
+                   .outputs = {"logits"},
+                   .opset = f.opset,
+                   .metadata = {{"classes", nlohmann::json(run.class_names).dump()}}});
+  training::say(fmt::format("{} of {} as {}: {}, with pictures in [0, 1]", run.model,
+                            trained.weights, f.export_onnx, what),
+                stderr);
   return 0;
 }
 

@@ -114,22 +114,13 @@ int run_translations(const TranslateFlags& f, int in, std::ostream& out) {
   for (;;) {
     const std::vector<std::string> lines = reader.next(kLinesAtOnce);
     if (lines.empty()) break;
-    std::vector<std::string> sentences;
-    std::vector<size_t> counts;  // sentences per line
-    for (const std::string& line : lines) {
-      const auto prepared = input.prepare(line, number + std::ssize(counts));
-      sentences.insert(sentences.end(), prepared.begin(), prepared.end());
-      counts.push_back(prepared.size());
-    }
-    const auto found = translate_lines(search, t.tokenizers, sentences);
-    size_t at = 0;
-    for (const size_t count : counts) {
-      const auto best = join_translations(std::span(found).subspan(at, count), f.search.n_best);
-      write_translations(out, best, number++, f.search.n_best > 1);
-      for (size_t i = at; i < at + count && !f.attention.empty(); ++i)
-        pictures.push_back(explain(t.model, t.tokenizers, sentences[i], found[i][0]));
-      at += count;
-    }
+    const Translations found =
+        input.translate(search, lines, number, f.search.n_best, {},
+                        [&](const std::string& sentence, const TranslatedText& best) {
+                          if (!f.attention.empty())
+                            pictures.push_back(explain(t.model, t.tokenizers, sentence, best));
+                        });
+    for (const auto& best : found) write_translations(out, best, number++, f.search.n_best > 1);
     check_written(out);
   }
   input.finish();

@@ -93,7 +93,7 @@ void LineReader::add(std::string_view line) {
 }
 
 InputLines::InputLines(const Translator& t, std::function<void(const std::string&)> say)
-    : tokenizer_(t.tokenizers.source),
+    : tokenizers_(t.tokenizers),
       coverage_(t.tokenizers.source),
       longest_(t.config.max_length > 0 ? t.config.max_length : kUntold),
       say_(std::move(say)) {}
@@ -104,7 +104,7 @@ std::vector<std::string> InputLines::prepare(const std::string& line, int64_t nu
          fmt::format("line {} is not valid UTF-8; wrong bytes are read as U+FFFD", number));
   const datasets::Unseen unseen = coverage_.look(line);
   if (unseen.any()) note(Kind::unseen, fmt::format("line {}: {}", number, unseen.summary()));
-  const int64_t size = std::ssize(tokenizer_.encode(line));
+  const int64_t size = std::ssize(tokenizers_.source.encode(line));
   if (size <= longest_) return {line};
   std::vector<std::string> parts;
   for (std::string_view sentence : datasets::split_sentences(line)) parts.emplace_back(sentence);
@@ -119,13 +119,36 @@ std::vector<std::string> InputLines::prepare(const std::string& line, int64_t nu
   return parts;
 }
 
+Translations InputLines::translate(
+    const Search& search, std::span<const std::string> lines, int64_t first, int64_t n,
+    const TranslationProgress& progress,
+    const std::function<void(const std::string&, const TranslatedText&)>& took) {
+  std::vector<std::string> sentences;
+  std::vector<size_t> counts;  // sentences per line
+  for (const std::string& line : lines) {
+    const auto prepared = prepare(line, first + std::ssize(counts));
+    sentences.insert(sentences.end(), prepared.begin(), prepared.end());
+    counts.push_back(prepared.size());
+  }
+  const Translations found = translate_lines(search, tokenizers_, sentences, progress);
+  if (found.empty()) return {};
+  for (size_t i = 0; took && i < found.size(); ++i) took(sentences[i], found[i][0]);
+  Translations best;
+  size_t at = 0;
+  for (const size_t count : counts) {
+    best.push_back(join_translations(std::span(found).subspan(at, count), n));
+    at += count;
+  }
+  return best;
+}
+
 std::string InputLines::shortened(std::string sentence, int64_t number) {
-  const std::vector<int64_t> ids = tokenizer_.encode(sentence);
+  const std::vector<int64_t> ids = tokenizers_.source.encode(sentence);
   if (std::ssize(ids) <= kLongestSentence) return sentence;
   note(Kind::too_long, fmt::format("line {} has a sentence of {} tokens; only the first {} are "
                                    "translated",
                                    number, ids.size(), kLongestSentence));
-  return tokenizer_.decode(std::span(ids).first(kLongestSentence));
+  return tokenizers_.source.decode(std::span(ids).first(kLongestSentence));
 }
 
 void InputLines::note(Kind kind, const std::string& text) {

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,8 +42,8 @@ class LineReader {
   int64_t too_long_ = 0;  // number of the line that is too long, the last one read
 };
 
-/// Prepares lines for a translator. Reports changes to lines, and text that the model will hardly
-/// translate, for the first twenty lines of each kind.
+/// Translates lines of any length, and prepares them for that. Reports changes to lines, and text
+/// that the model will hardly translate, for the first twenty lines of each kind.
 class InputLines {
  public:
   /// `say` gets the text of each note, such as "line 7 is not valid UTF-8; ...".
@@ -51,6 +52,12 @@ class InputLines {
   /// The sentences to translate for a line, at least one: the line itself, or its sentences if it
   /// has more tokens than the training pairs. Each is cut to 1000 tokens.
   std::vector<std::string> prepare(const std::string& line, int64_t number);
+  /// The n best translations of each line, best first. `first` is the number of the first line.
+  /// `took` gets every sentence with its translation. Empty if `progress` stopped it.
+  Translations translate(
+      const Search& search, std::span<const std::string> lines, int64_t first, int64_t n,
+      const TranslationProgress& progress = {},
+      const std::function<void(const std::string&, const TranslatedText&)>& took = {});
   /// Reports how many notes were left out.
   void finish();
 
@@ -59,7 +66,7 @@ class InputLines {
   void note(Kind kind, const std::string& text);
   std::string shortened(std::string sentence, int64_t number);
 
-  const datasets::Tokenizer& tokenizer_;
+  const Tokenizers& tokenizers_;
   datasets::TextCoverage coverage_;
   int64_t longest_;  // most tokens of a line that is not split
   std::function<void(const std::string&)> say_;

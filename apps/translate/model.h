@@ -44,10 +44,13 @@ class TranslationModel {
 
   static void fields(auto& m, auto&& visit) { visit("", m.model_); }
 
+  using Network = std::variant<models::Transformer, models::Bahdanau, models::LstmSeq2Seq>;
+  const Network& network() const { return model_; }
+
  private:
   friend class Search;
   ModelConfig config_;
-  std::variant<models::Transformer, models::Bahdanau, models::LstmSeq2Seq> model_;
+  Network model_;
 };
 
 }  // namespace tern::apps::translate

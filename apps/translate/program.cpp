@@ -141,6 +141,12 @@ void add_lexicon(Settings& s, TranslateFlags& f) {
   s.text("target", f.target, "FILE", "their translations").must_be_given();
 }
 
+void add_export(Settings& s, TranslateFlags& f) {
+  s.text("model", f.model, "DIR", "folder of a trained model").must_be_given();
+  s.text("out", f.out, "DIR", "folder for encoder.onnx and decoder.onnx").must_be_given();
+  add_opset(s, f.opset);
+}
+
 int run_on_standard_input(const TranslateFlags& f) {
   standard_input();  // throws if it is closed or a folder
   return run_translations(f, STDIN_FILENO, std::cout);
@@ -261,6 +267,17 @@ void check_eval(TranslateFlags& f, const Given& given) {
         "give --source and --target, or --pairs");
 }
 
+// A command that uses a model.
+Command command(TranslateFlags& f, const char* name, const char* about,
+                void (*add)(Settings&, TranslateFlags&), int (*run)(const TranslateFlags&),
+                const char* examples) {
+  return {.name = name,
+          .about = about,
+          .settings = [&f, add](Settings& s) { add(s, f); },
+          .run = [&f, run] { return run(f); },
+          .examples = examples};
+}
+
 }  // namespace
 
 Program translate_program(TranslateFlags& f, int argc, char** argv) {
@@ -279,16 +296,8 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
       "run --model runs/french --beam 5";
   train.bare = "--pairs";
   train.run = [&f] { return train_translation(f); };
-  const auto command = [&f](const char* name, const char* about, auto add, auto run,
-                            const char* examples) {
-    return Command{.name = name,
-                   .about = about,
-                   .settings = [&f, add](Settings& s) { add(s, f); },
-                   .run = [&f, run] { return run(f); },
-                   .examples = examples};
-  };
   Command run = command(
-      "run",
+      f, "run",
       "Translates standard input line by line. Each line is answered as soon as no other one "
       "waits.",
       add_run, run_on_standard_input,
@@ -300,25 +309,34 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
           f.search.beam);
   };
   Command eval =
-      command("eval", "Computes perplexity, BLEU and chrF on files with references.", add_eval,
+      command(f, "eval", "Computes perplexity, BLEU and chrF on files with references.", add_eval,
               evaluate_model,
               "eval --model runs/french --source test.en --target test.fr --beam 5 --show 3");
   eval.check = [&f](const Given& given) { check_eval(f, given); };
-  return {"translate",
-          kAbout,
-          {train, run, eval,
-           command("score", "Computes BLEU and chrF of translations from any program.", add_score,
-                   score_files, "score --hypotheses french.txt --reference test.fr"),
-           command("plot", "Shows the attention of a sentence and its translation.", add_plot,
-                   plot_attention,
-                   "plot --model runs/translate-demo \"The small cat sleeps.\"\n"
-                   "plot --model runs/translate-demo --attention cat.svg \"The small cat "
-                   "sleeps.\""),
-           command("shortlist",
-                   "Learns from sentence pairs which words translate which, for --shortlist.",
-                   add_lexicon, learn_shortlist,
-                   "shortlist --model runs/french --source train.en --target train.fr\n"
-                   "run --model runs/french --shortlist 50 < english.txt")}};
+  return {
+      "translate",
+      kAbout,
+      {train, run, eval,
+       command(f, "score", "Computes BLEU and chrF of translations from any program.", add_score,
+               score_files, "score --hypotheses french.txt --reference test.fr"),
+       command(f, "plot", "Shows the attention of a sentence and its translation.", add_plot,
+               plot_attention,
+               "plot --model runs/translate-demo \"The small cat sleeps.\"\n"
+               "plot --model runs/translate-demo --attention cat.svg \"The small cat "
+               "sleeps.\""),
+       command(f, "shortlist",
+               "Learns from sentence pairs which words translate which, for --shortlist.",
+               add_lexicon, learn_shortlist,
+               "shortlist --model runs/french --source train.en --target train.fr\n"
+               "run --model runs/french --shortlist 50 < english.txt"),
+       command(f, "export",
+               "Writes a model as ONNX files, for onnxruntime: the encoder, which reads source "
+               "tokens i64 (N, S) and their lengths i64 (N), and one step of the decoder, which "
+               "reads the encoder's outputs, the last tokens i64 (N) and the state before "
+               "(past...), and gives logits f32 (N, words) and the next state (present...). The "
+               "decoder's properties begin and end are the ids of <bos> and <eos>; a source "
+               "ends with <eos>, which counts in its length.",
+               add_export, export_model, "export --model runs/french --out french")}};
 }
 
 int train_translation(const TranslateFlags& f) {

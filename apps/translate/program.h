@@ -27,6 +27,8 @@ struct TranslateFlags {
   bool lowercase = false, lowercase_given = false;  ///< eval, score
   std::string tokenize = "13a";                     ///< score
   std::string sentence;                             ///< plot
+  std::string out;                                  ///< export: a folder
+  int opset = 17;                                   ///< export
 };
 
 /// The commands, with the defaults of --preset, or of the preset that suits the other flags.
@@ -76,5 +78,7 @@ int score_files(const TranslateFlags& flags);
 int plot_attention(const TranslateFlags& flags);
 /// Writes the lexicon of a model folder, for --shortlist.
 int learn_shortlist(const TranslateFlags& flags);
+/// Writes the encoder and a step of the decoder as ONNX files.
+int export_model(const TranslateFlags& flags);
 
 }  // namespace tern::apps::translate

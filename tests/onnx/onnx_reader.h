@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "tern/tests/support/data_files.h"
@@ -31,6 +32,9 @@ struct OnnxNode {
     for (auto [i, end] = fields.equal_range(8); i != end; ++i)
       out.push_back(static_cast<int64_t>(i->second.integer));
     return out;
+  }
+  std::string text(const std::string& attribute) const {
+    return attributes.at(attribute).find(4)->second.bytes;
   }
   float real(const std::string& attribute) const {
     return attributes.at(attribute).find(2)->second.f32();
@@ -77,6 +81,7 @@ inline OnnxInfo onnx_info(const std::string& bytes) {
 }
 
 struct OnnxFile {
+  uint64_t opset = 0;
   std::vector<OnnxInfo> inputs, outputs;
   std::vector<OnnxNode> nodes;
   std::map<std::string, OnnxTensor> tensors;
@@ -84,11 +89,11 @@ struct OnnxFile {
 
   explicit OnnxFile(const std::string& path) {
     const Fields model = parse_message(read_file(path));
-    CHECK(model.find(1)->second.integer == 8);  // ir_version
     CHECK(text_of(model, 2) == "tern");
-    const Fields opset = parse_message(text_of(model, 8));
-    CHECK(!opset.contains(1));  // the standard domain
-    CHECK(opset.find(2)->second.integer == 17);
+    const Fields import = parse_message(text_of(model, 8));
+    CHECK(!import.contains(1));  // the standard domain
+    opset = import.find(2)->second.integer;
+    CHECK(model.find(1)->second.integer == (opset == 17 ? 8 : 11));  // ir_version
     for (const std::string& each : texts_of(model, 14)) {
       const Fields entry = parse_message(each);
       metadata[text_of(entry, 1)] = text_of(entry, 2);
@@ -96,7 +101,7 @@ struct OnnxFile {
     const Fields graph = parse_message(text_of(model, 7));
     for (const std::string& each : texts_of(graph, 11)) inputs.push_back(onnx_info(each));
     for (const std::string& each : texts_of(graph, 12)) outputs.push_back(onnx_info(each));
-    for (const std::string& each : texts_of(graph, 5)) add_tensor(parse_message(each));
+    for (const std::string& each : texts_of(graph, 5)) add_tensor(parse_message(each), path);
     for (const std::string& each : texts_of(graph, 1)) add_node(parse_message(each));
     check_graph();
   }
@@ -115,8 +120,10 @@ struct OnnxFile {
   }
 
  private:
-  void add_tensor(const Fields& fields) {
-    OnnxTensor t{fields.find(2)->second.integer, {}, text_of(fields, 9)};
+  void add_tensor(const Fields& fields, const std::string& path) {
+    const bool apart = fields.contains(14) && fields.find(14)->second.integer == 1;
+    OnnxTensor t{
+        fields.find(2)->second.integer, {}, apart ? read_apart(fields, path) : text_of(fields, 9)};
     int64_t bytes = t.type == 1 ? 4 : t.type == 2 ? 1 : 8;
     for (auto [i, end] = fields.equal_range(1); i != end; ++i) {
       t.shape.push_back(static_cast<int64_t>(i->second.integer));
@@ -125,6 +132,21 @@ struct OnnxFile {
     const std::string name = text_of(fields, 8);
     CHECK_MESSAGE(bytes == std::ssize(t.raw), name);
     CHECK_MESSAGE(tensors.emplace(name, t).second, name, " is there twice");
+  }
+
+  /// Elements in another file of the model's folder.
+  static std::string read_apart(const Fields& fields, const std::string& path) {
+    std::map<std::string, std::string> where;
+    for (const std::string& each : texts_of(fields, 13)) {
+      const Fields entry = parse_message(each);
+      where[text_of(entry, 1)] = text_of(entry, 2);
+    }
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    const std::string all = read_file((folder / where.at("location")).string());
+    const size_t offset = std::stoul(where.at("offset")), length = std::stoul(where.at("length"));
+    REQUIRE(offset + length <= all.size());
+    CHECK(offset % 4096 == 0);  // programs may map it
+    return all.substr(offset, length);
   }
 
   void add_node(const Fields& fields) {

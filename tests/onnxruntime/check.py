@@ -30,7 +30,7 @@ def difference(got, want):
 def main(folder):
     print(f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}")
     worst = 0.0
-    paths = sorted(folder.glob("*.onnx"))
+    paths = sorted(folder.rglob("*.onnx"))
     assert paths, f"no models in {folder}"
     for path in paths:
         onnx.checker.check_model(str(path), full_check=True)
@@ -38,7 +38,7 @@ def main(folder):
         options.intra_op_num_threads = 1
         session = onnxruntime.InferenceSession(
             str(path), options, providers=["CPUExecutionProvider"])
-        cases = sorted(folder.glob(path.stem + ".[0-9].safetensors"))
+        cases = sorted(path.parent.glob(path.stem + ".[0-9].safetensors"))
         assert len(cases) >= 3, f"{path.stem} has {len(cases)} cases"
         row = []
         for case in cases:
@@ -50,7 +50,9 @@ def main(folder):
             found = max(difference(g, w) for g, w in zip(got, want, strict=True))
             worst = max(worst, found)
             row.append(f"{'x'.join(map(str, given[0].shape))}: {found:.1e}")
-        print(f"{path.stem:24} {len(onnx.load(path).graph.node):5} nodes   {'   '.join(row)}")
+        model = onnx.load(path)
+        opset, nodes = model.opset_import[0].version, len(model.graph.node)
+        print(f"opset {opset} {path.stem:22} {nodes:5} nodes   {'   '.join(row)}")
     print(f"largest difference {worst:.1e}, limit {LIMIT}")
     return 0 if worst <= LIMIT else 1
 

@@ -1,5 +1,6 @@
-// onnx_zoo FOLDER: exports small models of every kind to FOLDER, with inputs of sizes that were not
-// recorded and the outputs of tern for them. check.py compares these with onnxruntime's outputs.
+// onnx_zoo FOLDER: exports small models of every kind to FOLDER/17 and FOLDER/23, by opset, with
+// inputs of sizes that were not recorded and the outputs of tern for them. check.py compares these
+// with onnxruntime's outputs.
 #include <fmt/core.h>
 
 #include <filesystem>
@@ -10,22 +11,24 @@
 #include "tern/core/ops/convolution/conv.h"
 #include "tern/core/ops/convolution/interpolate.h"
 #include "tern/core/ops/convolution/pooling.h"
+#include "tern/core/ops/einsum/einsum.h"
 #include "tern/core/ops/elementwise/elementary.h"
+#include "tern/core/ops/indexing/indexing.h"
 #include "tern/models/airbench.h"
 #include "tern/models/bert.h"
 #include "tern/models/gmlp.h"
 #include "tern/models/gmlp_text.h"
-#include "tern/models/gpt.h"
-#include "tern/models/ntm.h"
 #include "tern/models/resnet.h"
-#include "tern/models/transformer.h"
+#include "tern/models/seq2seq.h"
+#include "tern/models/state_tensors.h"
 #include "tern/models/vit.h"
-#include "tern/onnx/onnx.h"
+#include "tern/onnx/onnx_step.h"
 
 namespace tern {
 namespace {
 
 std::string folder;
+int opset = 17;
 
 /// Random weights, also where models start with zeros and ones.
 template <class M>
@@ -43,28 +46,63 @@ void disturb(const M& model, Rng& rng) {
 using Inputs = std::function<OnnxTensors(int64_t, int64_t)>;  // of N and T
 using Sizes = std::vector<std::pair<int64_t, int64_t>>;
 
+void save_case(const std::string& path, size_t k, const OnnxTensors& in, const OnnxTensors& out) {
+  SafeTensors file;
+  auto add = [&](const char* kind, const OnnxTensors& list) {
+    for (size_t i = 0; i < list.size(); ++i)
+      file.tensors.emplace_back(fmt::format("{}.{:03}", kind, i), list[i].contiguous());
+  };
+  add("in", in), add("out", out);
+  save_safetensors(fmt::format("{}.{}.safetensors", path, k), file);
+}
+
+const Sizes kRecorded = {{2, 7}, {5, 12}, {3, 20}};
+
 template <class M, class Fn>
 void run(const std::string& name, const M& model, const Fn& fn, const Inputs& inputs,
-         const Sizes& tried, const OnnxOptions& options = {}) {
+         const Sizes& tried, OnnxOptions options = {}) {
   Rng rng(7);
   disturb(model, rng);
   std::vector<OnnxTensors> examples;
-  for (const auto& [n, t] : Sizes{{2, 11}, {3, 7}}) examples.push_back(inputs(n, t));
+  for (const auto& [n, t] : kRecorded) examples.push_back(inputs(n, t));
   const std::string path = folder + "/" + name;
-  export_onnx(path + ".onnx", model, fn, examples, options);
+  options.opset = opset;
+  const std::string what = export_onnx(path + ".onnx", model, fn, examples, options);
   const nn::EvalScope evaluating(model);
   NoGradGuard no_grad;
   for (size_t k = 0; k < tried.size(); ++k) {
-    SafeTensors file;
     const OnnxTensors in = inputs(tried[k].first, tried[k].second);
-    for (size_t i = 0; i < in.size(); ++i)
-      file.tensors.emplace_back(fmt::format("in.{:03}", i), in[i].contiguous());
-    const OnnxTensors out = fn(in);
-    for (size_t i = 0; i < out.size(); ++i)
-      file.tensors.emplace_back(fmt::format("out.{:03}", i), out[i].contiguous());
-    save_safetensors(fmt::format("{}.{}.safetensors", path, k), file);
+    save_case(path, k, in, fn(in));
   }
-  fmt::print("{}\n", name);
+  fmt::print("{}: {}\n", name, what);
+}
+
+/// The same for a step with a state. `example(n, t)` gives inputs and the state before.
+template <class M, class Step, class Example>
+void run_step(const std::string& name, const M& model, const Step& step, const Example& example,
+              const Sizes& tried, OnnxOptions options) {
+  Rng rng(7);
+  disturb(model, rng);
+  const nn::EvalScope evaluating(model);
+  NoGradGuard no_grad;
+  std::vector<decltype(example(1, 1))> examples;
+  for (const auto& [n, t] : kRecorded) examples.push_back(example(n, t));
+  const std::string path = folder + "/" + name;
+  options.opset = opset;
+  const std::string what = export_onnx_step(path + ".onnx", model, step, examples, options);
+  for (size_t k = 0; k < tried.size(); ++k) {
+    const auto [inputs, state] = example(tried[k].first, tried[k].second);
+    OnnxTensors in = inputs;
+    map_tensors(state, [&](const std::string&, const Tensor& t) { return in.emplace_back(t); });
+    auto [out, after] = step(inputs, state);
+    OnnxTensors all = out;
+    map_tensors(after, [&](const std::string& tensor, const Tensor& t) {
+      if (tensor.starts_with("past.")) all.push_back(t);
+      return t;
+    });
+    save_case(path, k, in, all);
+  }
+  fmt::print("{}: {}\n", name, what);
 }
 
 /// A model of pictures (N, 3, side, side).
@@ -152,38 +190,39 @@ void pictures() {
   run_pictures("airbench94", models::Airbench(models::airbench_options("airbench94"), rng));
 }
 
-/// A step of a translation: tokens (N), the source's lengths, then for each decoder layer its keys
-/// and values (N, H, T, D) and the projected source (N, S, 2 D).
-void transformer_step(const models::Transformer& model) {
-  const size_t layers = model.transformer.decoder.layers.size();
-  auto fn = [&model, layers](const OnnxTensors& x) {
-    models::TransformerState state{{}, x[1], x[2].size(2)};
-    for (size_t i = 0; i < layers; ++i) {
-      nn::DecoderLayerState& layer = state.layers.emplace_back();
-      layer.self.append(x[2 + 3 * i], x[3 + 3 * i]);
-      layer.memory = x[4 + 3 * i];
-    }
-    models::Transformer::Step y = model.step(state, x[0]);
-    OnnxTensors out{y.logits};
-    for (const nn::DecoderLayerState& layer : y.state.layers) {
-      out.push_back(layer.self.keys());
-      out.push_back(layer.self.values());
-    }
+/// Sources (N, S) and lengths (N).
+OnnxTensors sources(int64_t n, int64_t longest, Rng& rng) {
+  return {randint(0, 90, {n, longest}, rng), randint(1, longest + 1, {n}, rng)};
+}
+
+/// A model that translates: its encoder, and a step of its decoder after t tokens.
+template <class M>
+void run_translation(const std::string& name, const M& model,
+                     const std::vector<std::string>& sizes) {
+  auto rng = std::make_shared<Rng>(6);
+  auto encode = [&](const OnnxTensors& x) {
+    OnnxTensors out;
+    map_tensors(model.encode(x[0], x[1]), [&](const std::string& tensor, const Tensor& t) {
+      if (tensor != "lengths") out.push_back(t);
+      return t;
+    });
     return out;
   };
-  auto rng = std::make_shared<Rng>(6);
-  const auto& o = model.options.layer;
-  run("transformer-step", model, fn,
-      [=](int64_t n, int64_t t) {
-        const int64_t source = 60 - 2 * t;  // no multiple of t, nor t plus a number
-        OnnxTensors in{randint(0, 70, {n}, *rng), randint(1, source + 1, {n}, *rng)};
-        for (size_t i = 0; i < layers; ++i) {
-          for (int k = 0; k < 2; ++k) in.push_back(randn({n, o.heads, t, o.dim / o.heads}, *rng));
-          in.push_back(randn({n, source, 2 * o.dim}, *rng));
-        }
-        return in;
-      },
-      kTexts, {.inputs = {"tokens", "lengths"}, .outputs = {"logits"}, .sizes = {"N", "T", "S"}});
+  run(name + "-encoder", model, encode, [&](int64_t n, int64_t t) { return sources(n, t, *rng); },
+      kTexts, {.inputs = {"source", "lengths"}, .sizes = {"N", "S"}});
+  auto example = [&](int64_t n, int64_t t) {
+    const OnnxTensors source = sources(n, 4 + 5 * t % 17, *rng);
+    auto state = model.encode(source[0], source[1]);
+    auto tokens = [&] { return randint(0, 70, {n}, *rng); };
+    for (int64_t i = 0; i < t; ++i) state = model.step(state, tokens()).state;
+    return OnnxStepExample<decltype(state)>{{tokens()}, state};
+  };
+  auto step = [&](const OnnxTensors& x, const auto& state) {
+    auto y = model.step(state, x[0]);
+    return std::pair(OnnxTensors{y.logits}, y.state);
+  };
+  run_step(name + "-step", model, step, example, {{1, 16}, {4, 1}, {7, 20}},
+           {.inputs = {"tokens"}, .outputs = {"logits"}, .sizes = sizes});
 }
 
 /// The forms that no model above needs, each as an output.
@@ -211,7 +250,10 @@ void single_ops() {
          max(x, 2).values, min(x, 1).indices, log_softmax(x, 1), softmax(x, -1, seen),
          log_softmax(x, -1, seen), layer_norm(x, 6), x / x.size(1)});
     add({one_hot(ids, 6), index_select(x, 2, tensor({4, 0})), gather(x, 2, unsqueeze(ids, -1)),
-         full({x.size(1), 2}, 3), arange(1, x.size(1)), x.to(DType::f64) * 2, ids.to(DType::f32)});
+         full({x.size(1), 2}, 3), arange(1, x.size(1)), einsum("n t c, n s c -> n t s", {x, x}),
+         einsum("n t c, n t d -> c d", {x, x}), einsum("n t c, n t d -> n d", {x, x}),
+         einsum("n t c, c -> t", {x, select(select(x, 0, 0), 0, 0)}), x.to(DType::f64) * 2,
+         ids.to(DType::f32)});
     return y;
   };
   auto source = std::make_shared<Rng>(6);
@@ -242,18 +284,127 @@ void single_ops() {
       {{1, 0}, {5, 0}, {16, 0}});
 }
 
-/// A Neural Turing Machine over two tokens: loops over time are unrolled.
-void ntm() {
+void run_ntm(const std::string& name, const models::NtmOptions& options) {
   Rng rng(4);
-  const models::Ntm model({.inputs = 5, .outputs = 4, .locations = 8, .width = 6, .hidden = 16},
-                          rng);
+  const models::Ntm model(options, rng);
+  auto source = std::make_shared<Rng>(6);
+  auto example = [&](int64_t n, int64_t t) {
+    return OnnxStepExample<models::NtmState>{
+        {randn({n, options.inputs}, *source)},
+        model.run(randn({n, t, options.inputs}, *source)).state};
+  };
+  auto step = [&](const OnnxTensors& x, const models::NtmState& state) {
+    models::NtmRun y = model.run(unsqueeze(x[0], 1), {.state = state});
+    return std::pair(OnnxTensors{squeeze(y.output, 1)}, y.state);
+  };
+  run_step(name, model, step, example, kTexts, {.inputs = {"x"}, .outputs = {"y"}});
+}
+
+/// Recurrent layers over sequences of any length.
+void recurrent() {
+  run_ntm("ntm-step", {.inputs = 5, .outputs = 4, .locations = 8, .width = 6, .hidden = 16});
+  run_ntm("ntm-heads-step", {.inputs = 5,
+                             .outputs = 4,
+                             .locations = 8,
+                             .width = 6,
+                             .hidden = 16,
+                             .controller = models::NtmController::feed_forward,
+                             .layers = 2,
+                             .read_heads = 2,
+                             .write_heads = 2});
+  Rng rng(5);
+  const models::LstmBaseline baseline(5, 4, rng, 16, 3);
   auto source = std::make_shared<Rng>(6);
   run(
-      "ntm-two-tokens", model, [&](const OnnxTensors& x) { return OnnxTensors{model(x[0])}; },
-      [=](int64_t n, int64_t) {
-        return OnnxTensors{randn({n, 2, 5}, *source)};
+      "lstm-baseline", baseline, [&](const OnnxTensors& x) { return OnnxTensors{baseline(x[0])}; },
+      [=](int64_t n, int64_t t) {
+        return OnnxTensors{randn({n, t, 5}, *source)};
       },
-      {{1, 0}, {5, 0}, {16, 0}});
+      kTexts);
+  const models::LstmSeq2Seq seq2seq({.source_vocab = 90,
+                                     .target_vocab = 70,
+                                     .embed = 24,
+                                     .hidden = 32,
+                                     .layers = 2,
+                                     .reverse_source = true},
+                                    rng);
+  run(
+      "seq2seq", seq2seq,
+      [&](const OnnxTensors& x) { return OnnxTensors{seq2seq(x[0], x[1], x[2])}; },
+      [=](int64_t n, int64_t t) {
+        OnnxTensors x = sources(n, t, *source);
+        x.push_back(randint(0, 70, {n, 2 * t + 1}, *source));
+        return x;
+      },
+      kTexts, {.inputs = {"source", "lengths", "target"}});
+  run_translation("seq2seq", seq2seq, {"N"});
+  models::BahdanauOptions o{.source_vocab = 90, .target_vocab = 70, .embed = 24, .hidden = 32};
+  run_translation("bahdanau", models::Bahdanau(o, rng), {"N", "S"});
+  o.form = models::BahdanauForm::d2l;
+  o.layers = 2;
+  run_translation("bahdanau-d2l", models::Bahdanau(o, rng), {"N", "S"});
+}
+
+/// A model of a user: sounds (N, 12, T) to letters, by a strided convolution, recurrent layers of
+/// every kind in both directions, and einsum.
+struct Speech {
+  nn::Conv1d stem;
+  nn::Gru gru;
+  nn::Lstm lstm;
+  nn::Rnn rnn;
+  nn::Parameter mix;
+  explicit Speech(Rng& rng)
+      : stem(12, 16, 3, rng, {.stride = 2, .padding = 1}),
+        gru(16, 10, rng, {.layers = 2, .bidirectional = true}),
+        lstm(20, 12, rng, {.bidirectional = true, .bias = nn::Bias::no}),
+        rnn(24, 8, rng, {}, nn::RnnNonlinearity::relu),
+        mix(randn({2, 4, 9}, rng)) {}
+  Tensor operator()(const Tensor& sounds) const {
+    const Tensor x = transpose(relu(stem(sounds)), 1, 2);
+    const Tensor y = rnn(lstm(gru(x).output).output).output;  // (N, T / 2, 8)
+    return log_softmax(einsum("n t h c, h c o -> n t o", {unflatten(y, 2, {2, 4}), mix}), -1);
+  }
+  static void fields(auto& m, auto&& visit) {
+    visit("stem", m.stem), visit("gru", m.gru), visit("lstm", m.lstm), visit("rnn", m.rnn);
+    visit("mix", m.mix);
+  }
+};
+
+void own_models() {
+  Rng rng(8);
+  auto source = std::make_shared<Rng>(9);
+  const Speech speech(rng);
+  run(
+      "speech", speech, [&](const OnnxTensors& x) { return OnnxTensors{speech(x[0])}; },
+      [=](int64_t n, int64_t t) {
+        return OnnxTensors{randn({n, 12, t}, *source)};
+      },
+      {{1, 16}, {4, 1}, {7, 24}});
+  // Inputs of every type, a scalar, outputs without elements, one weight under two names.
+  const nn::Embedding table(9, 6, rng);
+  auto mixed = [&](const OnnxTensors& in) {
+    const Tensor &ids = in[0], &bytes = in[1], &scale = in[2], &wide = in[3];
+    const Tensor x = table(ids);  // (N, T, 6)
+    const Tensor t = x * scale + unsqueeze(bytes.to(DType::f32) / 255, 2);
+    return OnnxTensors{matmul(t, transpose(table.weight, 0, 1)),
+                       index(x, {tensor({1, 0}), tensor({0, 2})}),
+                       topk(t, 3, -1).values,
+                       topk(t, 3, -1).indices,
+                       sort(ids, 1, true).values,
+                       masked_fill(t, unsqueeze(bytes, 2), -1),
+                       narrow(t, 2, 6, 0),
+                       reshape(narrow(t, 2, 6, 0), {ids.size(0), ids.size(1), 0, 2}),
+                       wide * 2 + 1,
+                       ids,
+                       scale};
+  };
+  run("inputs", table, mixed,
+      [=](int64_t n, int64_t t) {
+        return OnnxTensors{randint(0, 9, {n, t}, *source),
+                           randint(0, 256, {n, t}, *source).to(DType::u8),
+                           reshape(randn({1}, *source), {}), randn({t, 2}, *source).to(DType::f64)};
+      },
+      {{2, 16}, {4, 3}, {7, 23}});
 }
 
 void encoders() {
@@ -271,8 +422,7 @@ void encoders() {
   const nn::TransformerEncoder encoder(2, {.dim = 48, .heads = 4, .ffn = 96}, rng);
   auto source = std::make_shared<Rng>(4);
   run(
-      "transformer-encoder", encoder,
-      [&](const OnnxTensors& x) { return OnnxTensors{encoder(x[0])}; },
+      "encoder-layers", encoder, [&](const OnnxTensors& x) { return OnnxTensors{encoder(x[0])}; },
       [=](int64_t n, int64_t t) {
         return OnnxTensors{randn({n, t, 48}, *source)};
       },
@@ -289,35 +439,22 @@ void encoders() {
                            randint(0, 70, {n, 2 * t + 1}, *source)};
       },
       kTexts, {.inputs = {"source", "lengths", "target"}});
-  transformer_step(translate);
+  run_translation("transformer", translate, {"N", "S", "P"});
 }
 
-/// One step of a GPT: tokens (N), then keys and values (N, G, T, D) of each layer.
+/// The next t tokens of texts with other numbers of tokens in caches.
 void gpt_step(const std::string& name, const models::Gpt& gpt) {
-  const size_t layers = gpt.body.blocks.size();
-  auto fn = [&gpt, layers](const OnnxTensors& x) {
-    models::GptState state{std::vector<nn::KeyValueCache>(layers), x[0].size(0), x[1].size(2)};
-    for (size_t i = 0; i < layers; ++i) state.layers[i].append(x[1 + 2 * i], x[2 + 2 * i]);
-    models::Gpt::Step y = gpt.step(state, x[0]);
-    OnnxTensors out{y.logits};
-    for (const nn::KeyValueCache& cache : y.state.layers) {
-      out.push_back(cache.keys());
-      out.push_back(cache.values());
-    }
-    return out;
-  };
   auto rng = std::make_shared<Rng>(5);
-  const models::GptOptions& o = gpt.options;
-  const int64_t groups = o.kv_heads ? o.kv_heads : o.heads;
-  run(
-      name, gpt, fn,
-      [=](int64_t n, int64_t t) {
-        OnnxTensors in{randint(0, 80, {n}, *rng)};
-        for (size_t i = 0; i < 2 * layers; ++i)
-          in.push_back(randn({n, groups, t, o.head_channels()}, *rng));
-        return in;
-      },
-      kTexts);
+  auto example = [&](int64_t n, int64_t t) {
+    return OnnxStepExample<models::GptState>{{randint(0, 80, {n, t}, *rng)},
+                                             gpt.encode(randint(0, 80, {n, 3 + 3 * t % 17}, *rng))};
+  };
+  auto step = [&](const OnnxTensors& x, const models::GptState& state) {
+    models::Gpt::Step y = gpt.extend(state, x[0]);
+    return std::pair(OnnxTensors{y.logits}, y.state);
+  };
+  run_step(name, gpt, step, example, {{1, 16}, {4, 1}, {7, 19}},
+           {.inputs = {"tokens"}, .outputs = {"logits"}, .sizes = {"N", "T", "P"}});
 }
 
 void decoders() {
@@ -348,11 +485,15 @@ void decoders() {
 
 int main(int argc, char** argv) {
   if (argc != 2) return fmt::print(stderr, "usage: onnx_zoo FOLDER\n"), 2;
-  tern::folder = argv[1];
-  std::filesystem::create_directories(tern::folder);
-  tern::pictures();
-  tern::encoders();
-  tern::decoders();
-  tern::ntm();
-  tern::single_ops();
+  for (const int opset : {17, 23}) {
+    tern::opset = opset;
+    tern::folder = fmt::format("{}/{}", argv[1], opset);
+    std::filesystem::create_directories(tern::folder);
+    tern::pictures();
+    tern::encoders();
+    tern::decoders();
+    tern::recurrent();
+    tern::own_models();
+    tern::single_ops();
+  }
 }

@@ -322,4 +322,10 @@ void add_computing(Settings& s, std::string& precision, std::string& matmul, int
   add_threads(s, threads);
 }
 
+Setting& add_opset(Settings& s, int& opset) {
+  return s.number("opset", opset, {17, 23},
+                  "version of ONNX's ops: 17, which most programs read, or 23 with attention, "
+                  "RMSNorm and GELU as ops of their own");
+}
+
 }  // namespace tern::apps

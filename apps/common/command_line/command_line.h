@@ -91,5 +91,7 @@ Setting& add_precision(Settings& settings, std::string& precision);
 Setting& add_matmul(Settings& settings, std::string& matmul, const std::string& precision);
 /// All three rows, for a command that uses a trained model.
 void add_computing(Settings& settings, std::string& precision, std::string& matmul, int& threads);
+/// The row --opset of a command that writes a model as ONNX.
+Setting& add_opset(Settings& settings, int& opset);
 
 }  // namespace tern::apps

@@ -81,14 +81,19 @@ AttentionCall AttentionCall::without_inputs() const {
 }
 
 Attended composed_attention(const AttentionCall& call) {
-  Tensor q = call.query.of(call.inputs);
-  Tensor k = for_all_heads(call.key_heads.of(call.inputs), q.size(1));
-  Tensor v = for_all_heads(call.value.of(call.inputs), q.size(1));
-  Tensor scores = matmul(q, transposed(k)) * call.scale;
+  const Tensor q = call.query.of(call.inputs), k = call.key_heads.of(call.inputs),
+               v = call.value.of(call.inputs);
+  Op op("attention", q, k, v);
+  Tensor scores = matmul(q, transposed(for_all_heads(k, q.size(1)))) * call.scale;
   const Tensor& bias = call.mask.bias;
   if (bias.defined()) scores = scores + masked_fill(bias, eq(bias.detach(), -kInf), 0);
-  Tensor p = softmax(scores, -1, seen_keys(call.mask, scores.shape()));
-  return {matmul(call.dropout > 0 ? p * dropout_factors(call) : p, v), p};
+  const Tensor seen = seen_keys(call.mask, scores.shape());
+  Tensor p = softmax(scores, -1, seen);
+  const Tensor context =
+      matmul(call.dropout > 0 ? p * dropout_factors(call) : p, for_all_heads(v, q.size(1)));
+  if (!bias.defined() && call.dropout == 0)
+    op.note("scale", call.scale, "mask", seen, "result", context);
+  return {context, p};
 }
 
 }  // namespace detail

@@ -178,8 +178,11 @@ Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight, con
 
 Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight, double eps) {
   check_defined("rms_norm", x);
-  if (detail::composing()) return composed::rms_norm(x, shape, weight, eps);
-  return normalise({"rms_norm", false, shape, eps}, x, weight, {});
+  if (!detail::composing()) return normalise({"rms_norm", false, shape, eps}, x, weight, {});
+  Op op("rms_norm", x, weight);
+  const Tensor y = composed::rms_norm(x, shape, weight, eps);
+  op.note("axes", shape.size(), "eps", eps, "result", y);
+  return y;
 }
 
 Tensor composed::layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight,

@@ -55,4 +55,13 @@ struct RnnLayerOptions {
 Tensor rnn_layer(RnnKind kind, const Tensor& x, const RnnWeights& weights,
                  const RnnLayerOptions& options = {});
 
+struct RnnStates {
+  Tensor h;       ///< (T, B, H) of every step
+  Tensor last_h;  ///< (B, H) the final state of every row; without steps the initial one
+  Tensor last_c;  ///< the same for an LSTM, else undefined
+};
+/// The parts of the result of rnn_layer.
+RnnStates rnn_states(RnnKind kind, const Tensor& x, const RnnWeights& weights,
+                     const RnnLayerOptions& options = {});
+
 }  // namespace tern

@@ -329,4 +329,23 @@ Tensor rnn_layer(RnnKind kind, const Tensor& input, const RnnWeights& weights,
   return op.record(y, {x, weights.w_ih, w_hh, weights.b_ih, weights.b_hh, h0, c0}, std::move(vjp));
 }
 
+RnnStates rnn_states(RnnKind kind, const Tensor& x, const RnnWeights& w,
+                     const RnnLayerOptions& options) {
+  Op op("rnn_states", x, w.w_ih, w.w_hh, w.b_ih, w.b_hh, options.h0, options.c0);
+  const bool lstm = kind == RnnKind::lstm;
+  const Tensor all = rnn_layer(kind, x, w, options);
+  const int64_t steps = x.size(0);
+  auto at_end = [&](const Tensor& states, const Tensor& start) {
+    if (steps > 0) return select(states, 0, options.reverse ? 0 : steps - 1);
+    return start.defined() ? start : zeros({x.size(1), w.w_hh.size(1)}, x.dtype());
+  };
+  RnnStates y{lstm ? select(all, 0, 0) : all, {}, {}};
+  y.last_h = at_end(y.h, options.h0);
+  if (lstm) y.last_c = at_end(select(all, 0, 1), options.c0);
+  op.note("kind", static_cast<int64_t>(kind), "reverse", options.reverse, "lengths",
+          options.lengths, "result", y.h, "result", y.last_h);
+  if (lstm) op.note("result", y.last_c);
+  return y;
+}
+
 }  // namespace tern

@@ -15,6 +15,7 @@ ValuesIndices first_in_order(const char* name, const Tensor& x, int64_t count, i
   int64_t size = x.shape()[a];
   check(count >= 0 && count <= size, "{}: cannot take {} elements from axis {} of shape {}", name,
         count, axis, x.shape());
+  op.note("axis", a, "count", count, "descending", descending);
   Shape shape = x.shape();
   shape[a] = count;
   Fresh values(shape, x.dtype()), places(shape, DType::i64);
@@ -30,6 +31,7 @@ ValuesIndices first_in_order(const char* name, const Tensor& x, int64_t count, i
       op.record(values, [a, shape = x.shape(), index = save(indices)](const Tensor& dy) {
         return scatter_add(zeros(shape, dy.dtype()), a, index.get(), dy);
       });
+  op.note("result", indices);
   return {sorted, indices};
 }
 

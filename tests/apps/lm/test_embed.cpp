@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tern/apps/lm/embed.h"
+#include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
 #include "tern/data/loading/npy.h"
 #include "tern/tests/apps/parsed_flags.h"
@@ -135,6 +136,15 @@ TEST_CASE("lm embed: files in place of standard streams") {
   CHECK(select(x, 0, 1).to_vector<float>() == rows[1]);
   CHECK(run(dir, "", {"--text", dir / "one", "--out", dir / "x.jsonl"}).empty());
   CHECK(json::parse(test::read_file(dir / "x.jsonl")).get<std::vector<float>>().size() == 16);
+}
+
+TEST_CASE("lm: folders of encoders are told from language models") {
+  const std::string reference = std::string(TERN_SOURCE_DIR) + "/tests/reference/";
+  for (const char* encoder : {"encoders/minilm", "encoders/mpnet", "encoders/xlm_roberta"})
+    CHECK(is_encoder_folder(reference + encoder));
+  for (const char* other : {"gpt/llama", "gpt/gpt2", "gguf_models/llama.gguf"})
+    CHECK_FALSE(is_encoder_folder(reference + other));
+  CHECK_THROWS_AS(is_encoder_folder(reference + "none"), IoError);
 }
 
 TEST_CASE("lm embed: folders that do not fit are refused by name") {

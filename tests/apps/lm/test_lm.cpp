@@ -13,6 +13,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/config_faults.h"
 #include "tern/tests/apps/parsed_flags.h"
+#include "tern/tests/onnx/onnx_reader.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/support/threads.h"
@@ -291,6 +292,17 @@ TEST_CASE("lm: a model folder: its files, generation, evaluation, resume, damage
     begins.attention.clear(), continues.attention.clear();
     begins.prompt.clear(), continues.prompt = {"\n"};
     CHECK("\n" + generated(begins) == generated(continues));
+    o.out = dir / (model + ".onnx");
+    CHECK(export_model(o) == 0);
+    CHECK(test::OnnxFile(o.out).inputs[0].shape == std::vector<std::string>{"N", "T"});
+    o.caches = true;
+    if (gmlp) {
+      CHECK_THROWS_WITH_AS(export_model(o), doctest::Contains("--caches: a gmlp reads whole"),
+                           Error);
+    } else {
+      CHECK(export_model(o) == 0);
+      CHECK(test::OnnxFile(o.out).outputs[1].shape[2] == "T+P");
+    }
     std::istringstream in;
     std::ostringstream nothing;
     if (gmlp) {

@@ -13,6 +13,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/parsed_flags.h"
+#include "tern/tests/onnx/onnx_reader.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/errors.h"
 #include "tern/tests/support/same_bits.h"
@@ -213,6 +214,11 @@ TEST_CASE("lm bert: a model folder: its files, filling of gaps, evaluation, resu
   CHECK(std::ranges::count(out.str(), '%') == 6);
   CHECK(out.str().find("\n  gap 2\n") != std::string::npos);
   CHECK(read_file(o.attention).find("<svg") != std::string::npos);
+  o.out = dir / "bert.onnx";
+  CHECK(export_model(o) == 0);
+  CHECK(test::OnnxFile(o.out).inputs[1].name == "lengths");
+  o.caches = true;
+  CHECK_THROWS_WITH_AS(export_model(o), doctest::Contains("--caches: a bert"), Error);
   o.attention = dir / "attention.txt";
   CHECK_THROWS_AS(fill_gaps(o, out), Error);
   CHECK_THROWS_WITH_AS(filled(folder, "no gap"), doctest::Contains("no [MASK]"), Error);

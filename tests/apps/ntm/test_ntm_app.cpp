@@ -19,6 +19,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/apps/config_faults.h"
 #include "tern/tests/apps/parsed_flags.h"
+#include "tern/tests/onnx/onnx_reader.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/support/threads.h"
 #include "tern/tests/train/run_checks.h"
@@ -393,6 +394,14 @@ TEST_CASE("ntm: a run, its folder, a stop, its end and its evaluation") {
   eval.attention = folder.file("weights.svg");
   CHECK(evaluate_model(eval) == 0);
   CHECK(slurp(eval.attention).find("<svg") != std::string::npos);
+  eval.out = folder.file("step.onnx");
+  CHECK(export_model(eval) == 0);
+  const test::OnnxFile step(eval.out);
+  CHECK(step.inputs[1].name == "begin");
+  CHECK(step.inputs.back().name == "past.memory");
+  CHECK(step.outputs.back().name == "present.memory");
+  CHECK(step.outputs.back().shape == step.inputs.back().shape);
+  CHECK(step.outputs[0].shape == std::vector<std::string>{"N", "8"});
   eval.repeats = 3;
   CHECK_THROWS_WITH_AS(evaluate_model(eval), doctest::Contains("would change nothing"), Error);
   eval.model = folder.file("nowhere");

@@ -357,6 +357,8 @@ TEST_CASE(
     CHECK(line.ends_with(" %\n"));
   }
   CHECK(test::contains(line_of(dir / "all/red/03.png", {}), ".png: 2 "));
+  const auto read = [&](size_t) { return datasets::load_picture(dir / "all/red/03.png"); };
+  CHECK(guess({"in memory"}, read, model, o.class_names)[0].classes[0].first == "red");
 
   CifarFlags predict;
   predict.weights = run.path;

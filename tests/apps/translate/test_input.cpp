@@ -138,6 +138,24 @@ TEST_CASE("translate: long lines are cut at the ends of sentences, and a message
   CHECK(notes.back().find("only the first 1000 are translated") != std::string::npos);
 }
 
+TEST_CASE("translate: a line has the translations of its sentences") {
+  Translator t = a_translator(40);
+  nn::set_training(t.model, false);
+  InputLines input(t, [](const std::string&) {});
+  const Search search(t.model, {});
+  const std::string sentence = "The cat sleeps in the house.";
+  const std::vector<std::string> lines = {sentence, "", repeated(sentence, 50)};
+  std::vector<std::string> took;
+  const auto take = [&](const std::string& s, const TranslatedText&) { took.push_back(s); };
+  const Translations found = input.translate(search, lines, 1, 1, {}, take);
+  REQUIRE(found.size() == 3);
+  CHECK(took.size() == 52);
+  CHECK_FALSE(found[0][0].tokens.empty());
+  CHECK(found[1][0].tokens.empty());
+  CHECK(found[2][0].tokens.size() == 50 * found[0][0].tokens.size());
+  CHECK(input.translate(search, lines, 1, 1, [](int64_t) { return false; }).empty());
+}
+
 TEST_CASE("translate: words unknown from training are reported, for at most twenty lines") {
   const Translator t = a_translator(0);
   std::vector<std::string> notes;

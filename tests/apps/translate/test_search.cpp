@@ -11,6 +11,7 @@
 #include "tern/core/base/precision.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/tests/apps/translate/open_text.h"
+#include "tern/tests/onnx/onnx_reader.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test_search {
@@ -188,6 +189,10 @@ TEST_CASE("translate shortlist: learns from files and writes into the model's fo
   CHECK_THROWS_WITH_AS(learn_shortlist(o), doctest::Contains("only a transformer"), Error);
   o.search.shortlist = 20;
   CHECK_THROWS_WITH_AS(translate(), doctest::Contains("only with a transformer"), Error);
+  o.out = dir / "exported";
+  CHECK(export_model(o) == 0);
+  CHECK(test::OnnxFile(dir / "exported/encoder.onnx").outputs[1].name == "past.c");
+  CHECK(test::OnnxFile(dir / "exported/decoder.onnx").outputs[2].name == "present.c");
   o.attention = dir / "attention.html";
   o.sentence = "";
   CHECK_THROWS_WITH_AS(plot_attention(o), doctest::Contains("no attention to show"), Error);

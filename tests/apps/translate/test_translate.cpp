@@ -12,6 +12,7 @@
 #include "tern/tests/apps/config_faults.h"
 #include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/apps/translate/open_text.h"
+#include "tern/tests/onnx/onnx_reader.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/support/threads.h"
@@ -374,6 +375,15 @@ TEST_CASE("translate: a model folder: its files, translation, evaluation, resume
   CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("there is no pair"), IoError);
   o.sentence = "A cat sleeps.";
   CHECK(plot_attention(o) == 0);
+  o.out = dir / "exported/here";
+  CHECK(export_model(o) == 0);
+  const test::OnnxFile encoder(o.out + "/encoder.onnx"), decoder(o.out + "/decoder.onnx");
+  CHECK(encoder.inputs[0].shape == std::vector<std::string>{"N", "S"});
+  CHECK(encoder.outputs[0].name == "memory.0");
+  CHECK(decoder.inputs.back().name.ends_with(".values"));
+  CHECK(decoder.inputs.back().shape[2] == "P");
+  CHECK(decoder.outputs.back().shape[2] == "P+1");
+  CHECK(decoder.metadata == std::map<std::string, std::string>{{"begin", "2"}, {"end", "3"}});
   o.attention = dir / "attention.txt";
   CHECK_THROWS_WITH_AS(plot_attention(o), doctest::Contains(".html, .svg or .png"), Error);
   CHECK_FALSE(std::filesystem::exists(o.attention));
