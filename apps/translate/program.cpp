@@ -260,6 +260,24 @@ Summary summary_of_batch(const TrainConfig& c, int64_t accumulate,
                   .optimizer_ranks = c.parallel.optimizer_ranks()});
 }
 
+void check_eval(TranslateFlags& f, const Given& given) {
+  f.lowercase_given = given("--lowercase");
+  const bool both = !f.source.empty() && !f.target.empty();
+  check(f.pairs.empty() ? both : f.source.empty() && f.target.empty(),
+        "give --source and --target, or --pairs");
+}
+
+// A command that uses a model.
+Command command(TranslateFlags& f, const char* name, const char* about,
+                void (*add)(Settings&, TranslateFlags&), int (*run)(const TranslateFlags&),
+                const char* examples) {
+  return {.name = name,
+          .about = about,
+          .settings = [&f, add](Settings& s) { add(s, f); },
+          .run = [&f, run] { return run(f); },
+          .examples = examples};
+}
+
 }  // namespace
 
 Program translate_program(TranslateFlags& f, int argc, char** argv) {
@@ -278,16 +296,8 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
       "run --model runs/french --beam 5";
   train.bare = "--pairs";
   train.run = [&f] { return train_translation(f); };
-  const auto command = [&f](const char* name, const char* about, auto add, auto run,
-                            const char* examples) {
-    return Command{.name = name,
-                   .about = about,
-                   .settings = [&f, add](Settings& s) { add(s, f); },
-                   .run = [&f, run] { return run(f); },
-                   .examples = examples};
-  };
   Command run = command(
-      "run",
+      f, "run",
       "Translates standard input line by line. Each line is answered as soon as no other one "
       "waits.",
       add_run, run_on_standard_input,
@@ -299,32 +309,27 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
           f.search.beam);
   };
   Command eval =
-      command("eval", "Computes perplexity, BLEU and chrF on files with references.", add_eval,
+      command(f, "eval", "Computes perplexity, BLEU and chrF on files with references.", add_eval,
               evaluate_model,
               "eval --model runs/french --source test.en --target test.fr --beam 5 --show 3");
-  eval.check = [&f](const Given& given) {
-    f.lowercase_given = given("--lowercase");
-    const bool both = !f.source.empty() && !f.target.empty();
-    check(f.pairs.empty() ? both : f.source.empty() && f.target.empty(),
-          "give --source and --target, or --pairs");
-  };
+  eval.check = [&f](const Given& given) { check_eval(f, given); };
   return {
       "translate",
       kAbout,
       {train, run, eval,
-       command("score", "Computes BLEU and chrF of translations from any program.", add_score,
+       command(f, "score", "Computes BLEU and chrF of translations from any program.", add_score,
                score_files, "score --hypotheses french.txt --reference test.fr"),
-       command("plot", "Shows the attention of a sentence and its translation.", add_plot,
+       command(f, "plot", "Shows the attention of a sentence and its translation.", add_plot,
                plot_attention,
                "plot --model runs/translate-demo \"The small cat sleeps.\"\n"
                "plot --model runs/translate-demo --attention cat.svg \"The small cat "
                "sleeps.\""),
-       command("shortlist",
+       command(f, "shortlist",
                "Learns from sentence pairs which words translate which, for --shortlist.",
                add_lexicon, learn_shortlist,
                "shortlist --model runs/french --source train.en --target train.fr\n"
                "run --model runs/french --shortlist 50 < english.txt"),
-       command("export",
+       command(f, "export",
                "Writes a model as ONNX files, for onnxruntime: the encoder, which reads source "
                "tokens i64 (N, S) and their lengths i64 (N), and one step of the decoder, which "
                "reads the encoder's outputs, the last tokens i64 (N) and the state before "

@@ -21,8 +21,8 @@ std::string page_style();
 /// tables of the class "sortable" are sorted by a click on a heading. Pages work without it.
 std::string page_script();
 
-/// A whole page: `body` with the reports' style sheet and script. The page names `generator` as the program
-/// that made it.
+/// A whole page: `body` with the reports' style sheet and script. The page names `generator` as the
+/// program that made it.
 std::string html_page(const std::string& title, const std::string& body,
                       const std::string& generator = "tern");
 /// Whether the file is a page that names `generator`. Such a page may be overwritten even if the

@@ -95,7 +95,8 @@ constexpr std::string_view kSort = R"js(
 function numberOf(text) {
   const [, time] = text.match(/^(\d+(?::\d\d)+)$/) ?? [];
   if (time) return time.split(":").reduce((sum, part) => 60 * sum + Number(part), 0);
-  const [, digits, unit] = text.match(/^([-+]?[\d,]*\.?\d+(?:e[-+]?\d+)?)([kMG%]?)(?:\s.*)?$/) ?? [];
+  const number = /^([-+]?[\d,]*\.?\d+(?:e[-+]?\d+)?)([kMG%]?)(?:\s.*)?$/;
+  const [, digits, unit] = text.match(number) ?? [];
   if (!digits) return NaN;
   return Number(digits.replaceAll(",", "")) * ({k: 1e3, M: 1e6, G: 1e9}[unit] ?? 1);
 }

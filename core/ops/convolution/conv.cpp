@@ -70,11 +70,12 @@ Tensor convolve_patches(const ConvCall& c, const Tensor& x, const Tensor& w, con
 
 void check_weight(const char* op, const Tensor& x, const Tensor& w, const Tensor& b,
                   int64_t groups) {
-  check(groups > 0 && w.size(1) > 0 && x.size(1) == checked_product(op, w.size(1), groups),
+  const int64_t each = w.size(1), last = x.size(-1);  // a huge `groups` must not overflow here
+  const bool channels_last = each > 0 && last % each == 0 && last / each == groups;
+  check(groups > 0 && each > 0 && x.size(1) == checked_product(op, each, groups),
         "{}: the input {} has {} channels, but the weight {} with groups {} takes {} each{}", op,
-        x.shape(), x.size(1), w.shape(), groups, w.size(1),
-        x.size(-1) == w.size(1) * groups ? "; channels are the second axis: move them by permute()"
-                                         : "");
+        x.shape(), x.size(1), w.shape(), groups, each,
+        channels_last ? "; channels are the second axis: move them by permute()" : "");
   check(w.size(0) > 0 && w.size(0) % groups == 0, "{}: {} outputs cannot be split into {} groups",
         op, w.size(0), groups);
   check(!b.defined() || b.shape() == Shape{w.size(0)}, "{}: the bias must be ({},), got {}", op,

@@ -133,7 +133,7 @@ TEST_CASE("run: --help needs no build, and is the program's text") {
   CHECK(clone.run({"train-cifar", "--help"}).out == clone.run({"train_cifar", "--help"}).out);
   const Ran misspelt = clone.run({"ntm", "trian", "--help"});
   CHECK(misspelt.code == 2);
-  CHECK(misspelt.err == "run: ntm has no command 'trian'; its commands are: train, eval\n");
+  CHECK(misspelt.err == "run: ntm has no command 'trian'; its commands are: train, eval, export\n");
   CHECK(clone.calls() == "");
   CHECK_FALSE(fs::exists(clone.root + "/build"));
   // A built program prints its own help. After -- there are no flags.
