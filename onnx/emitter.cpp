@@ -19,8 +19,8 @@ namespace {
 using detail::ProtobufMessage;
 using Message = ProtobufMessage;
 
-// Up to so many elements constants are not stored twice, and stay in the model's file: programs read
-// shapes there.
+// Constants of so many elements are not stored twice, and stay in the model's file, where programs
+// read shapes.
 constexpr int64_t kSmall = 64;
 
 // Field numbers of ONNX's messages.
