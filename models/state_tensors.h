@@ -1,6 +1,6 @@
 // The tensors of decoding states by name, for programs that hold a state as a list of tensors, as
-// the inputs and outputs of a model in ONNX (onnx/onnx_step.h). Names of tensors that a step changes
-// begin with "past.".
+// the inputs and outputs of a model in ONNX (onnx/onnx_step.h). The names of tensors that a step
+// changes begin with "past.".
 //
 //   NamedTensors list;
 //   map_tensors(state, [&](const std::string& name, const Tensor& t) {

@@ -19,6 +19,10 @@ namespace {
 using detail::ProtobufMessage;
 using Message = ProtobufMessage;
 
+// Constants of so many elements are not stored twice, and stay in the model's file, where programs
+// read shapes.
+constexpr int64_t kSmall = 64;
+
 // Field numbers of ONNX's messages.
 namespace field {
 constexpr int kIrVersion = 1, kProducer = 2, kProducerVersion = 3, kGraph = 7, kOpset = 8,
@@ -199,7 +203,6 @@ std::string Emitter::cast(const std::string& x, int type) {
 }
 
 std::string Emitter::constant(const Tensor& t, std::string name) {
-  constexpr int64_t kSmall = 64;  // elements that are not stored twice
   const bool shares = name.empty() && t.numel() <= kSmall;
   std::string key;
   if (shares)
@@ -462,18 +465,19 @@ std::string Emitter::write(const std::string& path) {
   for (size_t i = 0; i < outputs.size(); ++i)
     back.add_message(field::kOutput, info(outputs[i], value(trace_.outputs[i])));
 
-  int64_t bytes = 0, offset = 0;
-  for (const auto& [name, t] : weights_) bytes += bytes_of(t);
-  const bool apart = options_.separate_weights || bytes > kMost;
+  int64_t all = 0, offset = 0;
+  for (const auto& [name, t] : weights_) all += bytes_of(t);
+  const bool apart = options_.separate_weights || all > kMost;
+  auto is_apart = [&](const Tensor& t) { return apart && t.numel() > kSmall; };
   const std::string data_path = path + ".data",
                     data_file = std::filesystem::path(data_path).filename().string();
-  size_t size =
-      front.bytes().size() + back.bytes().size() + (apart ? 0 : static_cast<size_t>(bytes));
+  size_t size = front.bytes().size() + back.bytes().size();
   std::vector<std::string> heads;
   for (const auto& [name, t] : weights_) {
-    heads.push_back(weight_head(name, t, apart ? data_file : "", offset));
-    size += heads.back().size();
-    offset += ceil_div(bytes_of(t), kPage) * kPage;
+    const int64_t bytes = bytes_of(t);
+    heads.push_back(weight_head(name, t, is_apart(t) ? data_file : "", offset));
+    size += heads.back().size() + (is_apart(t) ? 0 : static_cast<size_t>(bytes));
+    offset += is_apart(t) ? ceil_div(bytes, kPage) * kPage : 0;
   }
   AtomicFile file(path);
   std::optional<AtomicFile> data;
@@ -483,8 +487,9 @@ std::string Emitter::write(const std::string& path) {
   for (size_t i = 0; i < weights_.size(); ++i) {
     file.write(heads[i]);
     const Tensor& t = weights_[i].second;
-    with_bytes(t, [&](std::string_view raw) { (apart ? *data : file).write(raw); });
-    if (apart) data->write(std::string(static_cast<size_t>(-bytes_of(t) & (kPage - 1)), '\0'));
+    with_bytes(t, [&](std::string_view raw) { (is_apart(t) ? *data : file).write(raw); });
+    if (is_apart(t))
+      data->write(std::string(static_cast<size_t>(-bytes_of(t) & (kPage - 1)), '\0'));
   }
   file.write(back.bytes());
   if (apart) data->commit();

@@ -27,9 +27,10 @@
 // and chooses ops or sizes by them, if all examples lead to the same ones. The file has these.
 //
 // nn::Lstm, Gru and Rnn run over any length. A loop over time in the model itself is unrolled, so
-// its length must be fixed; give one step, with the state as inputs and outputs. Types are f32, f64,
-// i64 and u8. Functions that onnxruntime has only for f32 (erf, softplus) make an f64 model unusable
-// there.
+// its length must be fixed; give one step, with the state as inputs and outputs (onnx_step.h).
+//
+// Types are f32, f64, i64 and u8. Functions that onnxruntime has only for f32 (erf, softplus) make
+// an f64 model unusable there.
 #pragma once
 
 #include <functional>

@@ -13,8 +13,8 @@ struct OnnxOptions {
   /// Names of the sizes that differ between examples, in the order in which they first appear in
   /// the inputs. Default: N, T, then size_2, ...
   std::vector<std::string> sizes = {};
-  /// 17, or 23 of 2025, which has attention, RMSNorm and GELU as ops of their own. onnxruntime reads
-  /// 17 since version 1.12 and 23 since 1.23.
+  /// 17, which most programs read, or 23 of 2025, which has attention, RMSNorm and GELU as ops of
+  /// their own.
   int opset = 17;
   /// Weights in a file of their own, PATH.data, beside the model. Always so from 2 GiB on.
   bool separate_weights = false;

@@ -9,7 +9,8 @@
 //     auto y = gpt.extend(state, x[0]);
 //     return std::pair(OnnxTensors{y.logits}, y.state);
 //   };
-//   export_onnx_step("gpt.onnx", gpt, step, {example(3, 4, 2), example(2, 3, 5), example(5, 11, 7)},
+//   export_onnx_step("gpt.onnx", gpt, step,
+//                    std::vector{example(3, 4, 2), example(2, 3, 5), example(5, 11, 7)},
 //                    {.inputs = {"tokens"}, .outputs = {"logits"}, .sizes = {"N", "T", "P"}});
 //
 // A state S needs a function map_tensors(state, fn), found by its namespace, that returns the state

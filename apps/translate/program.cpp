@@ -147,6 +147,20 @@ void add_export(Settings& s, TranslateFlags& f) {
   add_opset(s, f.opset);
 }
 
+Command export_command(TranslateFlags& f) {
+  return {.name = "export",
+          .about =
+              "Writes a model as ONNX files, for onnxruntime: the encoder, which reads source "
+              "tokens i64 (N, S) and their lengths i64 (N), and one step of the decoder, which "
+              "reads the encoder's outputs, the last tokens i64 (N) and the state before "
+              "(past...), and gives logits f32 (N, words) and the next state (present...). The "
+              "decoder's properties begin and end are the ids of <bos> and <eos>; a source ends "
+              "with <eos>, which counts in its length.",
+          .settings = [&f](Settings& s) { add_export(s, f); },
+          .run = [&f] { return export_model(f); },
+          .examples = "export --model runs/french --out french"};
+}
+
 int run_on_standard_input(const TranslateFlags& f) {
   standard_input();  // throws if it is closed or a folder
   return run_translations(f, STDIN_FILENO, std::cout);
@@ -313,30 +327,22 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
               evaluate_model,
               "eval --model runs/french --source test.en --target test.fr --beam 5 --show 3");
   eval.check = [&f](const Given& given) { check_eval(f, given); };
-  return {
-      "translate",
-      kAbout,
-      {train, run, eval,
-       command(f, "score", "Computes BLEU and chrF of translations from any program.", add_score,
-               score_files, "score --hypotheses french.txt --reference test.fr"),
-       command(f, "plot", "Shows the attention of a sentence and its translation.", add_plot,
-               plot_attention,
-               "plot --model runs/translate-demo \"The small cat sleeps.\"\n"
-               "plot --model runs/translate-demo --attention cat.svg \"The small cat "
-               "sleeps.\""),
-       command(f, "shortlist",
-               "Learns from sentence pairs which words translate which, for --shortlist.",
-               add_lexicon, learn_shortlist,
-               "shortlist --model runs/french --source train.en --target train.fr\n"
-               "run --model runs/french --shortlist 50 < english.txt"),
-       command(f, "export",
-               "Writes a model as ONNX files, for onnxruntime: the encoder, which reads source "
-               "tokens i64 (N, S) and their lengths i64 (N), and one step of the decoder, which "
-               "reads the encoder's outputs, the last tokens i64 (N) and the state before "
-               "(past...), and gives logits f32 (N, words) and the next state (present...). The "
-               "decoder's properties begin and end are the ids of <bos> and <eos>; a source "
-               "ends with <eos>, which counts in its length.",
-               add_export, export_model, "export --model runs/french --out french")}};
+  return {"translate",
+          kAbout,
+          {train, run, eval,
+           command(f, "score", "Computes BLEU and chrF of translations from any program.",
+                   add_score, score_files, "score --hypotheses french.txt --reference test.fr"),
+           command(f, "plot", "Shows the attention of a sentence and its translation.", add_plot,
+                   plot_attention,
+                   "plot --model runs/translate-demo \"The small cat sleeps.\"\n"
+                   "plot --model runs/translate-demo --attention cat.svg \"The small cat "
+                   "sleeps.\""),
+           command(f, "shortlist",
+                   "Learns from sentence pairs which words translate which, for --shortlist.",
+                   add_lexicon, learn_shortlist,
+                   "shortlist --model runs/french --source train.en --target train.fr\n"
+                   "run --model runs/french --shortlist 50 < english.txt"),
+           export_command(f)}};
 }
 
 int train_translation(const TranslateFlags& f) {

@@ -309,7 +309,7 @@ void files_and_tools() {
   state.add("model", net), state.add("optimizer", optimizer), state.add("rng", rng);
   state.save("checkpoint.safetensors");
   state.load("checkpoint.safetensors");
-  const Tensor x = randn({2, 2}, rng), y = randn({3, 2}, rng);
+  const Tensor x = randn({2, 2}, rng), y = randn({5, 2}, rng);
   export_onnx("model.onnx", net, {{x}, {y}});
   Profile profile;
   static_cast<void>(net(randn({4, 2}, rng)));
