@@ -134,17 +134,21 @@ detail::Extent detail::extent(const Layout& layout) {
 // Without overlap, each axis steps over all that the axes with smaller strides reach.
 bool detail::may_overlap(const Layout& layout) {
   if (layout.numel() == 0) return false;
-  std::array<std::pair<int64_t, int64_t>, kMaxDims> axes;  // stride, size
-  auto end = axes.begin();
-  for (int i = 0; i < layout.ndim(); ++i)
-    if (layout.shape[i] > 1) *end++ = {std::abs(layout.strides[i]), layout.shape[i]};
-  std::sort(axes.begin(), end);
+  std::array<bool, kMaxDims> passed = {};
   int64_t reach = 0;
-  for (auto axis = axes.begin(); axis != end; ++axis) {
-    if (axis->first <= reach) return true;
-    reach += (axis->second - 1) * axis->first;
+  for (;;) {
+    int next = -1;
+    int64_t stride = 0;
+    for (int i = 0; i < layout.ndim(); ++i) {
+      const int64_t other = std::abs(layout.strides[i]);
+      if (!passed[i] && layout.shape[i] > 1 && (next < 0 || other < stride))
+        next = i, stride = other;
+    }
+    if (next < 0) return false;
+    if (stride <= reach) return true;
+    reach += (layout.shape[next] - 1) * stride;
+    passed[next] = true;
   }
-  return false;
 }
 
 }  // namespace tern

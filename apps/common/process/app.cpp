@@ -117,7 +117,7 @@ int run_app(const char* name, const std::function<int()>& body, bool silent) {
   try {
     std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit gives a write error, not a signal
     fill_standard_streams();
-    if (silent) static_cast<void>(std::freopen("/dev/null", "w", stdout));
+    check_io(!silent || std::freopen("/dev/null", "w", stdout), "/dev/null cannot be opened");
     const int code = on_large_stack(body);
     check_standard_output();
     return code;
