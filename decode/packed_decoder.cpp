@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tern/core/kernels/attention/query_attention.h"
+#include "tern/core/ops/attention/query_attention.h"
 #include "tern/core/tape/autograd.h"
 
 namespace tern::decoding {
@@ -46,11 +46,11 @@ void PackedDecoder::embed(const Tensor& table, int64_t row, int64_t token, int64
 }
 
 void PackedDecoder::attend(const PackedAttention& sizes, const float* q, float* out) {
-  const kernels::Query query{q, out, 0, std::ssize(keys_)};
+  const tern::detail::Query query{q, out, 0, std::ssize(keys_)};
   const auto [heads, groups] = sizes.counts;
-  grow(scores_, kernels::QueryAttention::room(heads, groups, 1, query.keys()));
-  kernels::QueryAttention{heads, groups, sizes.dim, {&query, 1}, keys_.data()}(0, groups,
-                                                                               scores_.data());
+  grow(scores_, tern::detail::QueryAttention::room(heads, groups, 1, query.keys()));
+  tern::detail::QueryAttention{heads, groups, sizes.dim, {&query, 1}, keys_.data()}(0, groups,
+                                                                                    scores_.data());
 }
 
 void PackedDecoder::begin_slot(const SlotStart& s) {

@@ -203,14 +203,14 @@ void PackedGptTexts::attend(const PackedGptLayer& layer, int64_t l, const float*
   // Rows of one text are cut into parts that read their keys together.
   parts_.clear();
   const int64_t heads = a.counts.heads;
-  const int64_t together = kernels::QueryAttention::together(heads, groups);
+  const int64_t together = tern::detail::QueryAttention::together(heads, groups);
   for (int64_t r = 0; r < layers_.count(); ++r) {
     const bool goes_on = r > 0 && rows_[r].text == rows_[r - 1].text;
     if (!goes_on || r - parts_.back() == together) parts_.push_back(r);
   }
   const int64_t all = std::ssize(parts_) * groups;
   parts_.push_back(layers_.count());
-  const int64_t room = kernels::QueryAttention::room(heads, groups, together, longest);
+  const int64_t room = tern::detail::QueryAttention::room(heads, groups, together, longest);
   const int64_t at_once = std::max<int64_t>(2 * num_threads(), kScores / room);
   grow(scores_, std::min(all, at_once) * room);
   for (int64_t first = 0; first < all; first += at_once) {
@@ -218,7 +218,7 @@ void PackedGptTexts::attend(const PackedGptLayer& layer, int64_t l, const float*
     parallel_blocks(count, 2 * keys * queries * count / all, [&](int64_t i) {
       const int64_t part = (first + i) / groups, group = (first + i) % groups;
       const int64_t row = parts_[part], end = parts_[part + 1];
-      const kernels::QueryAttention attention{
+      const tern::detail::QueryAttention attention{
           .heads = heads,
           .groups = groups,
           .dim = a.dim,

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "tern/core/kernels/attention/query_attention.h"
+#include "tern/core/ops/attention/query_attention.h"
 #include "tern/decode/layer_rows.h"
 #include "tern/decode/packed_gpt.h"
 
@@ -76,7 +76,7 @@ class PackedGptTexts final : public TextStepper {
   LayerRows layers_;
   // (tokens, channels) for the positions so far: the cosines of a head's pairs, then the sines.
   std::array<Tensor, 2> turns_;
-  std::vector<kernels::Query> queries_;  // of the rows
+  std::vector<tern::detail::Query> queries_;  // of the rows
   std::vector<int64_t> parts_;  // first rows of the parts that read keys together, and the end
   std::vector<float> scores_;
 };

@@ -234,7 +234,6 @@ LoadedModel load_folder_packed(const std::string& folder, PackedType type) {
 namespace {
 
 models::Bert load_encoder_with_heads(const ModelFiles& files) {
-  check_first_epoch_over(files.weights());
   Rng rng(0);
   models::BertFileReport report;
   models::Bert model = models::load_bert(files.weights(), rng, {.heads = 0}, &report);
@@ -248,6 +247,7 @@ models::Bert load_encoder_with_heads(const ModelFiles& files) {
 
 LoadedBert load_bert_folder(const std::string& folder) {
   const ModelFiles files{folder};
+  check_first_epoch_over(files.weights());
   check_io(is_bert_folder(folder), "{}: this is not a BERT, which this command needs", folder);
   datasets::WordPiece pieces = load_pieces(files);
   models::Bert model = load_encoder_with_heads(files);
@@ -286,6 +286,7 @@ EncoderTokenizer load_encoder_tokenizer(const std::string& folder, int64_t known
 
 GapModel load_gap_model(const std::string& folder) {
   const ModelFiles files{folder};
+  check_first_epoch_over(files.weights());
   check_io(is_encoder_folder(folder), "{}: this model continues texts; it fills no gaps", folder);
   models::Bert model = load_encoder_with_heads(files);
   check_io(model.options.masked_lm, "{}: the model has no head for masked words", files.weights());

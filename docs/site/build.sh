@@ -8,7 +8,8 @@ rm -rf "$out/html"
 mkdir -p "$out"
 
 # The headers for users, without those that only include others.
-headers=$(find */ -name '*.h' ! -path 'apps/*' ! -path 'bench/*' ! -path 'tests/*' ! -path 'build*' |
+headers=$(find */ -name '*.h' ! -path 'apps/*' ! -path 'bench/*' ! -path 'tests/*' ! -path 'packaging/*' \
+  ! -path 'build*' |
   LC_ALL=C sort | xargs grep -LE '^// .*Inside of [a-z]+ only|^// Everything of')
 
 for room in $(xargs -n 1 dirname <<<"$headers" | sort -u); do

@@ -1,4 +1,5 @@
 // Transposed convolutions: the gradient of a convolution with respect to its input.
+#include "tern/core/ops/composed_scope.h"
 #include "tern/core/ops/convolution/conv.h"
 #include "tern/core/ops/convolution/conv_call.h"
 #include "tern/core/ops/ops.h"

@@ -356,12 +356,12 @@ TEST_CASE("lm bert: a folder written by transformers") {
   for (int i = 5; i < 53; ++i) vocabulary += fmt::format("w{}\n", i);
   write_file(dir / "vocab.txt", vocabulary);
   const json config = {{"model_type", "bert"},
-                                 {"num_attention_heads", 3},
-                                 {"vocab_size", 53},
-                                 {"hidden_size", 12},
-                                 {"num_hidden_layers", 2},
-                                 {"intermediate_size", 20},
-                                 {"max_position_embeddings", 11}};
+                       {"num_attention_heads", 3},
+                       {"vocab_size", 53},
+                       {"hidden_size", 12},
+                       {"num_hidden_layers", 2},
+                       {"intermediate_size", 20},
+                       {"max_position_embeddings", 11}};
   write_file(dir / "config.json", config.dump());
   const LoadedBert bert = load_bert_folder(dir.path());
   const SafeTensors want = load_safetensors(from + ".answers.safetensors");

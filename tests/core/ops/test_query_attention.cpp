@@ -8,13 +8,13 @@
 
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/kernels/attention/query_attention.h"
+#include "tern/core/ops/attention/query_attention.h"
 #include "tern/core/ops/ops.h"
 
 namespace tern::test_query_attention {
 namespace {
 
-using kernels::Query, kernels::QueryAttention;
+using detail::Query, detail::QueryAttention;
 
 struct Case {
   int64_t heads, groups, dim, keys, queries, window;  // window 0: all keys before

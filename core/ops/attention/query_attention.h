@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-namespace tern::kernels {
+namespace tern::detail {
 
 /// out = softmax(q k^T / sqrt(D)) v over the keys first .. last - 1 of a text.
 struct Query {
@@ -35,4 +35,4 @@ struct QueryAttention {
   void operator()(int64_t first, int64_t last, float* scores) const;
 };
 
-}  // namespace tern::kernels
+}  // namespace tern::detail

@@ -1,6 +1,6 @@
 // Attention of single queries over keys and values at any addresses. Each sum has one order: a
 // query's bits do not depend on other queries, nor on the blocks in which keys are read.
-#include "tern/core/kernels/attention/query_attention.h"
+#include "tern/core/ops/attention/query_attention.h"
 
 #include <cmath>
 #include <limits>
@@ -12,7 +12,7 @@
 #include "tern/core/base/vmath.h"
 #include "tern/core/kernels/vectors.h"
 
-namespace tern::kernels {
+namespace tern::detail {
 namespace {
 
 constexpr int64_t kLanes = 16;
@@ -46,13 +46,13 @@ template <int kParts>
 [[gnu::always_inline]] inline Lanes<kParts> load(const float* p) {
   Lanes<kParts> x;
 #pragma GCC unroll 4
-  for (int i = 0; i < kParts; ++i) tern::kernels::load(x.part[i], p + i * Lanes<kParts>::kWidth);
+  for (int i = 0; i < kParts; ++i) kernels::load(x.part[i], p + i * Lanes<kParts>::kWidth);
   return x;
 }
 template <int kParts>
 [[gnu::always_inline]] inline void store(float* p, const Lanes<kParts>& x) {
 #pragma GCC unroll 4
-  for (int i = 0; i < kParts; ++i) tern::kernels::store(p + i * Lanes<kParts>::kWidth, x.part[i]);
+  for (int i = 0; i < kParts; ++i) kernels::store(p + i * Lanes<kParts>::kWidth, x.part[i]);
 }
 template <int kParts>
 [[gnu::always_inline]] inline void add_product(Lanes<kParts>& sum, const Lanes<kParts>& x,
@@ -140,9 +140,9 @@ template <int kVectors, int kParts>
     for (int64_t i = from; i < to; ++i) scores[i] *= k.scale;
   } else {
     for (int64_t t = from; t < to; ++t)
-      scores[t] = k.scale * lane_sum<float>(k.dim, [q = h.q, key = k.at[t] + k.key](int64_t i) {
-                    return q[i] * key[i];
-                  });
+      scores[t] = k.scale *
+                  kernels::lane_sum<float>(
+                      k.dim, [q = h.q, key = k.at[t] + k.key](int64_t i) { return q[i] * key[i]; });
   }
 }
 
@@ -151,8 +151,8 @@ template <int kVectors, int kParts>
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   const int64_t count = h.last - h.first, padded = ceil_div(count, kLanes) * kLanes;
   for (int64_t t = count; t < padded; ++t) h.scores[t] = kNever;
-  const float max = max_of(h.scores, count);
-  const float sum = lane_sum<float>(padded, [max, scores = h.scores](int64_t t) {
+  const float max = kernels::max_of(h.scores, count);
+  const float sum = kernels::lane_sum<float>(padded, [max, scores = h.scores](int64_t t) {
     return scores[t] = vmath::exp(scores[t] - max);
   });
   const float share = 1 / sum;
@@ -281,4 +281,4 @@ void QueryAttention::operator()(int64_t first, int64_t last, float* scores) cons
   }
 }
 
-}  // namespace tern::kernels
+}  // namespace tern::detail
