@@ -19,7 +19,7 @@ function target(link,  file, anchor) {
   while (file ~ /^\.\.\//) sub(/^\.\.\//, "", file)
   if (file ~ /\.md$/) return page_of(file) ".html" anchor
   if (file ~ /\.(png|svg)$/) return link
-  if (file ~ /^(core|nn|optim|data|train|models|decode|dist|tern\.h)/) return group_of(file)
+  if (file ~ /^(core|nn|optim|data|train|models|decode|dist|onnx|pretrained|tern\.h)/) return group_of(file)
   if (file ~ /^jobs\//) file = "docs/" file
   if (file ~ /\.[a-z]+$/) {
     gsub(/\//, "_2", file); gsub(/\./, "_8", file)

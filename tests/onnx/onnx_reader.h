@@ -174,7 +174,7 @@ struct OnnxFile {
       for (const std::string& name : n.outputs) CHECK_MESSAGE(known.insert(name).second, name);
     }
     for (const OnnxInfo& o : outputs) CHECK_MESSAGE(known.contains(o.name), o.name);
-    for (const auto& [name, t] : tensors) CHECK_MESSAGE(used.contains(name), name);
+    for (const auto& tensor : tensors) CHECK_MESSAGE(used.contains(tensor.first), tensor.first);
   }
 };
 

@@ -525,11 +525,13 @@ TEST_CASE("onnx: arguments are checked, and an old file stays") {
 /// The names of parameters and buffers that are in the file, against those of the model.
 template <class M>
 void check_weights(const M& model, const OnnxFile& file, const std::set<std::string>& unused = {}) {
-  for (const auto& [name, t] : nn::state_dict(model)) {
+  for (const auto& entry : nn::state_dict(model)) {
+    const std::string& name = entry.first;
     if (nn::is_batch_count(name) || unused.contains(name)) continue;
     CAPTURE(name);
     REQUIRE(file.tensors.contains(name));
-    CHECK(file.tensors.at(name).template values<float>() == t.template to_vector<float>());
+    CHECK(file.tensors.at(name).template values<float>() ==
+          entry.second.template to_vector<float>());
   }
 }
 
@@ -635,7 +637,7 @@ TEST_CASE("onnx: recurrent layers run over any length") {
   CHECK(!forward.inputs[4].empty());  // lengths
   CHECK(forward.inputs[5].empty());   // zeros at first
   CHECK(forward.outputs.size() == 3);
-  for (const auto& [name, t] : state) CHECK_MESSAGE(file.tensors.contains(name), name);
+  for (const auto& entry : state) CHECK_MESSAGE(file.tensors.contains(entry.first), entry.first);
   const nn::Gru gru(3, 4, rng, {.bias = nn::Bias::no});
   const OnnxFile last =
       exported([&](auto& x) { return gru(x[0]).state.h; }, examples, nn::state_dict(gru));
