@@ -7,6 +7,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/io/json_value.h"
+#include "tern/data/text/pretrained/pretrained_tokenizer.h"
 #include "tern/models/config_json.h"
 
 namespace tern::apps::lm {
@@ -60,6 +61,7 @@ datasets::WordPieceOptions pieces_from_transformers(const std::string& text, Unk
 }
 
 datasets::WordPiece pieces_of_tokenizer(const std::string& text) {
+  const auto whole = datasets::PretrainedTokenizer::parse(text);  // refuses what it does not know
   const JsonDocument file(text);
   const JsonValue j = file.root(), model = j.at("model"), normalizer = j.at("normalizer");
   only(model, "type", "WordPiece");
@@ -76,6 +78,9 @@ datasets::WordPiece pieces_of_tokenizer(const std::string& text) {
   if (const JsonValue longest = model.find("max_input_chars_per_word"); !longest.is_null())
     o.longest_word = longest.integer(1, 1000);
   const std::vector<JsonMember> vocab = model.at("vocab").members();
+  check(whole.size() == std::ssize(vocab),
+        "it has {} tokens, but its vocabulary of pieces only {}: added tokens are not known here",
+        whole.size(), vocab.size());
   std::vector<std::string> pieces(vocab.size());
   for (const JsonMember& piece : vocab)
     pieces[static_cast<size_t>(piece.value.integer(0, std::ssize(vocab) - 1))] = piece.name;

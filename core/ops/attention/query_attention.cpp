@@ -193,10 +193,10 @@ template <int kVectors, int kHeads, int kParts>
 }
 
 /// The keys of a block that a head sees.
-struct Part {
+struct KeyRange {
   int64_t from, to;
 };
-[[gnu::always_inline]] inline Part part_of(const Head& h, int64_t block) {
+[[gnu::always_inline]] inline KeyRange range_of(const Head& h, int64_t block) {
   const int64_t end = block + kBlock;
   return {h.first > block ? h.first : block, h.last < end ? h.last : end};
 }
@@ -210,8 +210,8 @@ template <int kVectors, int kParts>
   }
   for (int64_t block = first; block < last; block += kBlock)
     for (int64_t h = 0; h < count; ++h) {
-      const Part part = part_of(heads[h], block);
-      if (part.from < part.to) score<kVectors, kParts>(k, heads[h], part.from, part.to);
+      const KeyRange seen = range_of(heads[h], block);
+      if (seen.from < seen.to) score<kVectors, kParts>(k, heads[h], seen.from, seen.to);
     }
   for (int64_t h = 0; h < count; ++h) {
     normalise(heads[h]);
@@ -221,14 +221,14 @@ template <int kVectors, int kParts>
   constexpr int kTogether = kVectors > 0 && kParts == 1 ? 2 : 1;
   for (int64_t block = first; block < last; block += kBlock)
     for (int64_t h = 0; h < count;) {
-      const Part part = part_of(heads[h], block);
-      const Part next = part_of(heads[h + 1 < count ? h + 1 : h], block);
+      const KeyRange seen = range_of(heads[h], block);
+      const KeyRange next = range_of(heads[h + 1 < count ? h + 1 : h], block);
       const bool two =
-          kTogether == 2 && h + 1 < count && next.from == part.from && next.to == part.to;
-      if (two && part.from < part.to)
-        add_values<kVectors, kTogether, kParts>(k, heads + h, part.from, part.to);
-      else if (part.from < part.to)
-        add_values<kVectors, 1, kParts>(k, heads + h, part.from, part.to);
+          kTogether == 2 && h + 1 < count && next.from == seen.from && next.to == seen.to;
+      if (two && seen.from < seen.to)
+        add_values<kVectors, kTogether, kParts>(k, heads + h, seen.from, seen.to);
+      else if (seen.from < seen.to)
+        add_values<kVectors, 1, kParts>(k, heads + h, seen.from, seen.to);
       h += two ? 2 : 1;
     }
 }

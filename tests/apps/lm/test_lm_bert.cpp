@@ -380,6 +380,15 @@ TEST_CASE("lm bert: a folder written by transformers") {
   CHECK(same.pieces() == pieces.pieces());
   CHECK_FALSE(same.options().lower);
   CHECK(filled(dir.path(), "w7 [MASK]").starts_with("w7 "));
+  json more = published;
+  more["added_tokens"].push_back(more["added_tokens"][0]);
+  more["added_tokens"].back().update({{"id", 53}, {"content", "[NEW]"}});
+  write_file(dir / "tokenizer.json", more.dump());
+  CHECK_THROWS_WITH_AS(load_bert_folder(dir.path()), doctest::Contains("it has 54 tokens"), Error);
+  more = published;
+  more["normalizer"]["unknown"] = 1;
+  write_file(dir / "tokenizer.json", more.dump());
+  CHECK_THROWS_WITH_AS(load_bert_folder(dir.path()), doctest::Contains("unknown"), Error);
   published["pre_tokenizer"]["type"] = "Whitespace";
   write_file(dir / "tokenizer.json", published.dump());
   CHECK_THROWS_WITH_AS(load_bert_folder(dir.path()),
