@@ -68,19 +68,20 @@ TEST_CASE("ComposedScope: fused ops give equal results by other ops") {
       {"linear_scan", [&] { return linear_scan(sigmoid(x), x, 1); }},
       {"ntm_step", [&] { return ntm_step(heads, ntm, memory); }},
   };
-  for (const auto& [op, call] : rows) {
+  for (const auto& row : rows) {
+    const char* const op = row.first;
     CAPTURE(op);
     NoGradGuard no_grad;
     Makers whole, parts;
     Tensor expected, got;
     {
       const ObserverScope watching(whole);
-      expected = call();
+      expected = row.second();
     }
     {
       const ComposedScope composed;
       const ObserverScope watching(parts);
-      got = call();
+      got = row.second();
     }
     CHECK(test::close(got, expected, 1e-4, 1e-5));
     CHECK(whole.names.contains(op));
