@@ -6,6 +6,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/attention/additive.h"
+#include "tern/core/ops/attention/attention.h"
 #include "tern/core/ops/composed_scope.h"
 #include "tern/core/ops/convolution/conv.h"
 #include "tern/core/ops/convolution/interpolate.h"
