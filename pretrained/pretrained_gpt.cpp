@@ -186,13 +186,14 @@ std::function<NamedTensors(int64_t layer)> read_by_layer(const std::string& path
   };
 }
 
-models::Gpt load_gpt(const std::string& path, const GptFiles& files) {
+Pretrained load_pretrained(const std::string& path) {
+  GptFiles files = open_gpt(path);
   Rng rng(0);
   models::Gpt model = nn::unfilled(
       [&] { return reading(path, [&] { return models::Gpt(files.config.options, rng); }); });
   load_weights(weights_path(path), model);
   nn::set_training(model, false);
-  return model;
+  return {std::move(files), std::move(model)};
 }
 
 }  // namespace tern::pretrained

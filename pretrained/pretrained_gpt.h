@@ -1,11 +1,9 @@
 // Published causal language models: a folder as transformers writes it, or a GGUF file.
 //
-//   const pretrained::GptFiles files = pretrained::open_gpt("SmolLM2-135M-Instruct");
-//   models::Gpt model = pretrained::load_gpt("SmolLM2-135M-Instruct", files);   // to train, or
-//   decoding::PackedGpt packed(files.config.options, PackedType::int8,          // to write texts
-//       pretrained::read_by_layer(pretrained::weights_path("SmolLM2-135M-Instruct"),
-//                                 files.config.options.layers));
-//   std::vector<int64_t> prompt = files.tokenizer.encode_prompt("The capital of France is");
+//   pretrained::Pretrained m = pretrained::load_pretrained("SmolLM2-135M-Instruct");
+//   std::vector<int64_t> prompt = m.tokenizer.encode_prompt("The capital of France is");
+//   Tensor logits = m.model(unsqueeze(tensor(prompt), 0));
+//   decoding::PackedGpt packed(std::move(m.model), PackedType::int8);   // writes texts fast
 //
 // Of a folder it reads config.json (gpt_config.h), generation_config.json (end tokens),
 // tokenizer.json (or vocab.json and merges.txt), tokenizer_config.json and chat_template.jinja
@@ -55,7 +53,13 @@ void load_weights(const std::string& weights_path, models::Gpt& model);
 std::function<NamedTensors(int64_t layer)> read_by_layer(const std::string& weights_path,
                                                          int64_t layers);
 
-/// The model in evaluation mode. Memory holds its weights once.
-models::Gpt load_gpt(const std::string& path, const GptFiles& files);
+/// A published model with what its files say of it.
+struct Pretrained : GptFiles {
+  models::Gpt model;  ///< in evaluation mode
+};
+
+/// Reads a folder or a GGUF file whole. Memory holds the weights once. Errors: as open_gpt() and
+/// load_weights().
+Pretrained load_pretrained(const std::string& path);
 
 }  // namespace tern::pretrained

@@ -48,9 +48,8 @@ struct Folder {
 };
 
 Gpt loaded_from(const std::string& folder) {
-  const pretrained::GptFiles files = pretrained::open_gpt(folder);
-  models::Gpt model = pretrained::load_gpt(folder, files);
-  return model;
+  pretrained::Pretrained m = pretrained::load_pretrained(folder);
+  return std::move(m.model);
 }
 
 std::string opening(const Folder& f) {
@@ -167,9 +166,8 @@ TEST_CASE("pretrained: errors name the file") {
   CHECK(contains(opening(f), "the tokenizer has 258 tokens, but the model knows 100"));
   small.vocab = 260, small.dim = 16;
   f.put("config.json", *pretrained::write_gpt_config(small, std::nullopt));
-  CHECK(contains(
-      test::error_of([&] { pretrained::load_gpt(f.path(), pretrained::open_gpt(f.path())); }),
-      "model.safetensors: "));
+  CHECK(contains(test::error_of([&] { pretrained::load_pretrained(f.path()); }),
+                 "model.safetensors: "));
   for (const char* name : {"tokenizer.json", "vocab.json"}) std::filesystem::remove(f.dir / name);
   CHECK(contains(opening(f), "it has no tokenizer"));
   std::filesystem::remove(f.dir / "config.json");

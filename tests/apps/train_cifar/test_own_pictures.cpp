@@ -74,6 +74,15 @@ TEST_CASE("own pictures: they are mirrored only on request") {
   CHECK(chosen({"--data", dir / "pets", "--augment", "standard"}).flip);
   CHECK_FALSE(chosen({"--data", dir / "pets", "--augment", "strong", "--no-flip"}).flip);
   CHECK_FALSE(chosen({"--data", dir / "pets", "--model", "vit-lite-7-4"}).flip);
+  // Without flips neither training nor the last test mirrors.
+  const TrainOptions air = chosen({"--data", dir / "pets", "--model", "airbench94"});
+  CHECK_FALSE((air.flip || air.alternate_flips));
+  CHECK(air.tta == "none");
+  CHECK(chosen({"--data", dir / "pets", "--model", "airbench94", "--tta", "mirror"}).tta ==
+        "mirror");
+  const TrainOptions both = chosen({"--data", dir / "pets", "--model", "airbench94", "--flip"});
+  CHECK((both.flip && both.alternate_flips));
+  CHECK(both.tta == "translate");
   CHECK_THROWS_WITH_AS(chosen({"--data", dir / "pets", "--augment", "none", "--flip"}),
                        doctest::Contains("the augmentation is none"), Error);
   CHECK(chosen({"--limit", "20", "--model", "vit-lite-7-4"}).flip);  // generated pictures

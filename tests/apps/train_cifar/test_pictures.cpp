@@ -392,6 +392,10 @@ TEST_CASE("train_cifar pictures: runs on CIFAR-100 and MNIST") {
   test::write_file(dir / "hundred/train.bin", files[0]);
   test::write_file(dir / "hundred/test.bin", files[1]);
   write_mnist(dir / "digits", 16);
+  TrainOptions mirrored = default_options("airbench94");
+  mirrored.data = dir / "digits";
+  choose_model(mirrored, {"model"});
+  CHECK_FALSE(mirrored.flip);
   for (const auto& [set, pixels] : {std::pair("hundred", 32), {"digits", 28}, {"digits", 32}}) {
     const std::string name = set;  // clang 14 cannot capture a structured binding
     const int64_t side = pixels;
