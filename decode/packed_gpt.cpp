@@ -75,11 +75,12 @@ PackedGpt::Weights::Weights(const models::Gpt& m, PackedType t, models::Gpt* tak
                             const std::function<void(int64_t)>& fill)
     : type(t),
       options(checked(m).options),
-      table(m.body.embed.tensor().detach().contiguous()),
+      table(taken ? EmbeddingTable::compact(m.body.embed.tensor().detach())
+                  : EmbeddingTable(m.body.embed.tensor().detach())),
       positions(m.body.positions.defined() ? m.body.positions.tensor().detach().contiguous()
                                            : zeros({1, options.dim})),
       norm(packed(m.body.norm)),
-      head(options.tie_head ? table : m.head.tensor().detach(), Tensor(),
+      head((options.tie_head ? m.body.embed : m.head).tensor().detach(), Tensor(),
            t == PackedType::int4 ? PackedType::int8 : t) {
   for (const models::GptBlock& block : m.body.blocks)
     if (block.attention.turn) turns[block.attention.window > 0 ? 1 : 0] = *block.attention.turn;
@@ -125,7 +126,7 @@ PackedGpt::PackedGpt(PackedGpt&&) noexcept = default;
 PackedGpt& PackedGpt::operator=(PackedGpt&&) noexcept = default;
 
 int64_t PackedGpt::bytes() const {
-  int64_t sum = weights_->head.bytes();
+  int64_t sum = weights_->table.bytes() + weights_->head.bytes();
   for (const PackedGptLayer& l : weights_->layers) sum += l.attention.bytes() + l.ffn.bytes();
   return sum;
 }

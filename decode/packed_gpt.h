@@ -11,8 +11,8 @@
 // the weights from memory once, however many texts there are. A text's bits depend neither on
 // other texts nor on threads, nor on whether its tokens come one by one or together.
 //
-// The embedding tables are the model's own; everything else is a copy. Pack again after training:
-// changes of other weights are not seen.
+// The weights are copies, but for the embedding tables of a model that was not moved from, which
+// stay the model's own. Pack again after training: changes of other weights are not seen.
 #pragma once
 
 #include <functional>
@@ -51,7 +51,7 @@ class PackedGpt {
   PackedGpt(PackedGpt&&) noexcept;
   PackedGpt& operator=(PackedGpt&&) noexcept;
 
-  int64_t bytes() const;  ///< size of the packed weights
+  int64_t bytes() const;  ///< size of the packed weights and of the table of tokens
   /// Logits (B, T, V) of tokens i64 (B, T), T <= context; no gradients.
   Tensor operator()(const Tensor& tokens) const;
   /// A stepper without texts, for one thread at a time. REQUIRES: this outlives it. Error for a

@@ -125,17 +125,17 @@ void PackedGptTexts::run() {
   reserve_turns(tokens);
   const int64_t stride = w.positions.size(0) == 1 ? 0 : w.options.dim;
   const auto scale = static_cast<float>(w.options.embed_scale);
-  std::vector<float> embedding(static_cast<size_t>(w.options.dim));
+  std::vector<float> room(static_cast<size_t>(w.options.dim));
   for (int64_t r = 0; r < layers_.count(); ++r) {
     const int64_t token = rows_[r].token;
     const float* position = w.positions.data<float>() + rows_[r].position * stride;
-    if (w.table.defined()) {
-      layers_.embed("PackedGpt", r, w.table, token, scale, position);
-    } else {
-      LayerRows::check_token("PackedGpt", token, w.options.vocab);
-      w.head.copy_weights(token, embedding.data());
-      layers_.embed(r, embedding.data(), scale, position);
-    }
+    LayerRows::check_token("PackedGpt", token, w.options.vocab);
+    const float* embedding = room.data();
+    if (w.table.defined())
+      embedding = w.table.row(token, room.data());
+    else
+      w.head.copy_weights(token, room.data());
+    layers_.embed(r, embedding, scale, position);
   }
   for (int64_t l = 0; l < std::ssize(w.layers); ++l) {
     const PackedGptLayer& layer = w.layers[static_cast<size_t>(l)];

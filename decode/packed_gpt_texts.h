@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tern/core/ops/attention/query_attention.h"
+#include "tern/decode/embedding_table.h"
 #include "tern/decode/layer_rows.h"
 #include "tern/decode/packed_gpt.h"
 
@@ -23,7 +24,7 @@ struct PackedGptLayer {
 struct PackedGpt::Weights {
   PackedType type;
   models::GptOptions options;
-  Tensor table;  ///< f32 (V, D), the model's own, contiguous; undefined if the head has the same
+  EmbeddingTable table;                    ///< undefined if the head has the same
   Tensor positions;                        ///< (context, D), or a row of zeros for all
   std::array<nn::RotaryOptions, 2> turns;  ///< of layers that see all, and of those with a window
   std::vector<PackedGptLayer> layers;

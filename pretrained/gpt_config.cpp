@@ -134,11 +134,19 @@ RopeScaling scaling_of(const JsonValue& rope, int64_t original, const GptOptions
   return s;
 }
 
-/// transformers 5 writes rope_parameters, earlier versions rope_theta and rope_scaling. If layers
-/// with a window have positions of their own, rope_parameters has two sets.
+/// The number of the member, which must not contradict `before`, that of an older name.
+double renamed(const JsonValue& j, const char* old, const char* name, double otherwise) {
+  const double before = j.get(old, otherwise), now = j.get(name, before);
+  if (now != before && j.has(old)) j.find(name).fail(fmt::format("it contradicts {}", old));
+  return now;
+}
+
+/// transformers 5 writes rope_parameters, earlier versions rope_theta and rope_scaling. GPT-NeoX
+/// has other names for two members; transformers 4.47 writes both. If layers with a window have
+/// positions of their own, rope_parameters has two sets.
 void read_rope(const JsonValue& j, const char* base, const char* share, GptOptions& o) {
-  o.rope_base = j.get(base, o.rope_base);
-  o.rotary_share = j.get(share, o.rotary_share);
+  o.rope_base = renamed(j, base, "rope_theta", o.rope_base);
+  o.rotary_share = renamed(j, share, "partial_rotary_factor", o.rotary_share);
   const int64_t original = j.get("original_max_position_embeddings", int64_t{0});  // Phi-3's place
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     JsonValue rope = j.find(key);

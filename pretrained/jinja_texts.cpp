@@ -238,10 +238,43 @@ Value occurrences(const Value& self, Call& call) {
   return std::ssize(cut(call, text_of(self), text_of(call.take("value")))) - 1;
 }
 
+/// Fields {}, {0} and {name}, without conversions and format specifications.
+Value format(const Value& self, Call& call) {
+  const std::string& text = text_of(self);
+  const Items given = call.rest();
+  const Members named = call.rest_named();
+  auto value_of = [&](const std::string& field, size_t index) -> const Value& {
+    const bool counted = std::all_of(field.begin(), field.end(), is_digit);
+    if (!field.empty() && counted) index = field.size() > 1 ? given.size() : size_t(field[0] - '0');
+    if (counted && index < given.size()) return given[index];
+    for (const auto& [name, value] : named)
+      if (!counted && name == field) return value;
+    fail(fmt::format("format: nothing is given for '{{{}}}', or tern does not support it", field));
+  };
+  std::string out;
+  size_t next = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool brace = c == '{' || c == '}';
+    if (brace && text[i + 1] == c)
+      ++i;  // a std::string ends with \0
+    else if (brace) {
+      const size_t end = text.find('}', i + 1);
+      check(c == '{' && end != text.npos, "format: a brace has no partner");
+      out += to_text(call.run.budget, value_of(text.substr(i + 1, end - i - 1), next++));
+      i = end;
+      continue;
+    }
+    out += text[i];
+  }
+  return made(call, out);
+}
+
 const Table<Function> kMethods = {{"capitalize", capitalize},
                                   {"count", occurrences},
                                   {"endswith", ends_with},
                                   {"find", find},
+                                  {"format", format},
                                   {"isdigit", all_are<is_digit>},
                                   {"join", join_method},
                                   {"lower", lower},

@@ -11,6 +11,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/reading.h"
+#include "tern/core/io/tensor_file.h"
 #include "tern/models/gmlp_text.h"
 #include "tern/nn/unfilled.h"
 
@@ -151,6 +152,8 @@ void check_holds(const ModelConfig& config, const std::string& path) {
   const int64_t weights = find_family(config.model).weights(config);
   if (pretrained::is_gguf(path)) return;
   const int64_t bytes = safetensors_bytes(path);
+  constexpr int64_t kTooSmall = 1 << 16;  // perhaps a pointer of Git LFS: the reader says so
+  if (weights > bytes / 2 && bytes < kTooSmall) load_tensors(path);
   check_io(weights <= bytes / 2,
            "{}: a {} of these sizes has {} weights, more than {} bytes can hold", path,
            config.model, weights, bytes);

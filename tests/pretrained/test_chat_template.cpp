@@ -182,6 +182,7 @@ TEST_CASE("everything in a chat template that takes time counts as steps or byte
       "t.startswith([u, u])",
       "t.removeprefix(u)",
       "t.find('b')",
+      "t.format(1)",
       "t.count('b')",
       "t.split('b')",
       "t | replace('b', 'c')",

@@ -197,6 +197,12 @@ TEST_CASE("config.json: families differ where transformers' models do") {
   CHECK(neox.ffn == models::GptFfn::gelu_erf);
   CHECK(neox.norm == models::GptNorm::layer);
   CHECK(neox.rotary_share == 0.5);
+  CHECK(family("\"gpt_neox\"", "partial_rotary_factor", "0.5").rotary_share == 0.5);
+  const std::string both =
+      with(with(kLlama, "model_type", "\"gpt_neox\""), "rotary_emb_base", "500");
+  CHECK(read_gpt_config(with(both, "rope_theta", "500")).options.rope_base == 500);
+  CHECK(contains(test::error_of([&] { read_gpt_config(with(both, "rope_theta", "600")); }),
+                 "contradicts rotary_emb_base"));
 }
 
 TEST_CASE("config.json: the end tokens are one or several") {

@@ -75,6 +75,11 @@ JINJA = r"""
 {{ 'a\nb\n'.splitlines() }} {{ 'abc'.startswith('ab') }} {{ 'abc'.endswith(('x', 'bc')) }} {{ 'aXbX'.replace('X', 'y') }} {{ 'aXbX'.replace('X', 'y', 1) }} {{ 'ab'.replace('', '-') }}
 {{ 'hello wORLD it\'s'.title() }} {{ 'hello WORLD'.capitalize() }} {{ 'aB'.upper() }} {{ 'aB'.lower() }} {{ 'user' | title }} {{ 'abcb'.find('b') }} {{ 'Größe'.find('e') }} {{ 'abcb'.count('b') }} {{ '12'.isdigit() }}
 {{ '-'.join(['a', 'b']) }} {{ 'abc'.removeprefix('a') }} {{ 'abc'.removesuffix('c') }} {{ {'a': 1}.get('a') }} {{ {'a': 1}.get('b') }} {{ {'a': 1}.get('b', 5) }} {{ {'a': 1}.keys() | list }} {{ {'a': 1}.values() | list }}
+{{ 'a{}b{}'.format(1, none) }} {{ '{1}{0}{x}'.format('p', 'q', x=[1]) }} {{ '{{}}{}'.format('}') }} {{ ''.format() }}
+{{ '{} {}'.format(1) }}
+{{ '{x}'.format(1) }}
+{{ '{'.format(1) }}
+{{ 'a}b'.format(1) }}
 {{ '  x ' | trim }}| {{ 'abc' | length }} {{ [1,2] | count }} {{ 'Größe' | length }} {{ undefined_name | length }} {{ 5 | string ~ 'x' }} {{ '12' | int + 1 }} {{ 'x' | int }} {{ '1.5' | float }} {{ 3.7 | int }}
 {{ [3,1,2] | sort }} {{ ['b','A','c'] | sort }} {{ [1,2,3] | sort(reverse=true) }} {{ [1,2] | reverse | list }} {{ 'abc' | reverse }} {{ [1,2] | first }}{{ [1,2] | last }} {{ 'ab' | list }}
 {{ undefined_name | default('d') }} {{ '' | default('d') }}| {{ '' | default('d', true) }} {{ none | d('x') }} {{ 0 | default(1, boolean=true) }} {{ [1, 2] | join(', ') }} {{ messages | join('/', attribute='role') }}

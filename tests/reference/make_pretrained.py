@@ -178,6 +178,9 @@ def all_tokenizers():
                                        p.Split("o", "contiguous"), p.Split("w", "merged_with_next")]), True),
         "plain": trained(models.BPE(unk_token="?"), trainers.BpeTrainer(
             vocab_size=90, show_progress=False, special_tokens=["?"], limit_alphabet=70)),
+        "falcon": byte_level(False, pre_tokenizer=p.Sequence([
+            p.Punctuation("contiguous"), p.ByteLevel(add_prefix_space=False), p.Digits(False),
+            p.Split(Regex("[0-9][0-9][0-9]"), "isolated")])),
     }
 
 

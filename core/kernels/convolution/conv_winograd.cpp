@@ -6,6 +6,7 @@
 #include "tern/core/kernels/convolution/conv_winograd.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "tern/core/base/ceil_div.h"
@@ -197,13 +198,31 @@ class Forward3x3 {
   void run() {
     pack_weights();
     const int64_t all = c_.batch * squares_.out_plane(), chunks = ceil_div(all, kSquares);
-    const int64_t groups = ceil_div(row_tiles_, kTilesAtOnce);
-    // If there are more threads than chunks, a task computes only some of the output channels.
-    const int64_t parts = std::clamp<int64_t>(ceil_div(num_threads(), chunks), 1, groups);
+    const int64_t size = transformed_size(), threads = num_threads();
+    auto count = [=](int64_t chunk) { return std::min(kSquares, all - chunk * kSquares); };
+    // If whole chunks would leave threads idle, all squares are transformed first, and the products
+    // are cut by output channels as well.
+    if (chunks >= kMostKept * threads || 10 * threads * ceil_div(chunks, threads) <= 11 * chunks) {
+      parallel_blocks(chunks, c_.work(), [&](int64_t chunk) {
+        Scratch<std::byte> v(size);
+        transform(chunk * kSquares, count(chunk), 0, c_.in, v.data());
+        for (int64_t tile = 0; tile < row_tiles_; tile += kTilesAtOnce)
+          multiply_tiles(chunk * kSquares, count(chunk), tile, kTilesAtOnce, v.data());
+      });
+      return;
+    }
+    const int64_t parts = ceil_div(c_.in, kPart);
+    Scratch<std::byte> v(chunks * size);
     parallel_blocks(chunks * parts, c_.work(), [&](int64_t task) {
-      const int64_t first = task / parts * kSquares, part = task % parts;
-      compute(first, std::min(kSquares, all - first), groups * part / parts,
-              groups * (part + 1) / parts);
+      const int64_t chunk = task / parts, channel = task % parts * kPart;
+      transform(chunk * kSquares, count(chunk), channel, std::min(channel + kPart, c_.in),
+                v.data() + chunk * size);
+    });
+    const int64_t tiles = tiles_of_task(chunks), groups = ceil_div(row_tiles_, tiles);
+    parallel_blocks(chunks * groups, c_.work(), [&](int64_t task) {
+      const int64_t chunk = task / groups;
+      multiply_tiles(chunk * kSquares, count(chunk), task % groups * tiles, tiles,
+                     v.data() + chunk * size);
     });
   }
 
@@ -211,6 +230,10 @@ class Forward3x3 {
   /// The size in numbers of a strip for one element of the squares. The extra line avoids strips
   /// that are a multiple of 4 KB apart, which would displace each other in the first cache.
   int64_t element_size() const { return places_ * tiles_.columns + 4 * kLine / tiles_.bytes; }
+  /// The size in bytes of a chunk of transformed squares.
+  int64_t transformed_size() const {
+    return ceil_div(kSquares, tiles_.columns) * kElements * element_size() * tiles_.bytes;
+  }
   int64_t row(int64_t tile) const { return tiles_.first_row(c_.out, row_tiles_, tile); }
   int64_t depth(int64_t d) const { return tiles_.first_depth(c_.in, depths_, d); }
   /// The packed weights of a tile's rows for one element, one block of k after the other.
@@ -250,32 +273,42 @@ class Forward3x3 {
     });
   }
 
-  /// Computes squares first, ..., first + count - 1 for some groups of row tiles.
-  void compute(int64_t first, int64_t count, int64_t first_group, int64_t last_group) const {
+  /// The row tiles that a task should compute, so that all threads end soon.
+  int64_t tiles_of_task(int64_t chunks) const {
+    constexpr double kReading = 0.15;  // of the squares, in units of the time of a tile
+    int64_t best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (int64_t tiles = kTilesAtOnce; tiles > 0; --tiles) {
+      const int64_t tasks = chunks * ceil_div(row_tiles_, tiles);
+      const double time = static_cast<double>(ceil_div(tasks, int64_t{num_threads()})) *
+                          (static_cast<double>(tiles) + kReading);
+      if (time < least) least = time, best = tiles;
+    }
+    return best;
+  }
+
+  /// Computes squares first, ..., first + count - 1, which v has, for up to `tiles` row tiles.
+  void multiply_tiles(int64_t first, int64_t count, int64_t begin, int64_t tiles,
+                      std::byte* v) const {
     const int64_t columns = tiles_.columns, strips = ceil_div(count, columns);
     const int64_t size = element_size();
-    Scratch<std::byte> v(strips * kElements * size * tiles_.bytes);
-    transform(first, count, v.data());
     const int64_t sums_size = kTilesAtOnce * tiles_.rows * kSquares + kLine;
     Scratch<float> sums(kElements * sums_size);
     alignas(64) float outputs[4 * kSquares];
-    for (int64_t group = first_group; group < last_group; ++group) {
-      const int64_t begin = group * kTilesAtOnce, end = std::min(begin + kTilesAtOnce, row_tiles_);
-      int64_t rows[kTilesAtOnce + 1];
-      for (int64_t t = begin; t <= end; ++t) rows[t - begin] = row(t);
-      std::optional<TileScope> scope(tiles_);
-      for (int64_t e = 0; e < kElements; ++e)
-        for (int64_t s = 0; s < strips; ++s)
-          for (int64_t t = 0; t < end - begin; ++t)
-            multiply(rows[t], rows[t + 1] - rows[t], e,
-                     tiles_.at(v.data(), (s * kElements + e) * size),
-                     sums.data() + e * sums_size + (rows[t] - rows[0]) * kSquares + s * columns);
-      scope.reset();
-      for (int64_t o = row(begin); o < row(end); ++o) {
-        simd([=, m = sums.data() + (o - row(begin)) * kSquares, bias = bias_ ? bias_[o] : 0.f,
-              y = &outputs[0]] { transform_outputs(m, sums_size, bias, y, count); });
-        write(first, count, outputs, o);
-      }
+    const int64_t end = std::min(begin + tiles, row_tiles_);
+    int64_t rows[kTilesAtOnce + 1];
+    for (int64_t t = begin; t <= end; ++t) rows[t - begin] = row(t);
+    std::optional<TileScope> scope(tiles_);
+    for (int64_t e = 0; e < kElements; ++e)
+      for (int64_t s = 0; s < strips; ++s)
+        for (int64_t t = 0; t < end - begin; ++t)
+          multiply(rows[t], rows[t + 1] - rows[t], e, tiles_.at(v, (s * kElements + e) * size),
+                   sums.data() + e * sums_size + (rows[t] - rows[0]) * kSquares + s * columns);
+    scope.reset();
+    for (int64_t o = row(begin); o < row(end); ++o) {
+      simd([=, m = sums.data() + (o - row(begin)) * kSquares, bias = bias_ ? bias_[o] : 0.f,
+            y = &outputs[0]] { transform_outputs(m, sums_size, bias, y, count); });
+      write(first, count, outputs, o);
     }
   }
 
@@ -288,15 +321,17 @@ class Forward3x3 {
     }
   }
 
-  /// Transforms some squares: v[strip][element][channel][square], packed if tiles need it.
-  void transform(int64_t first, int64_t count, std::byte* v) const {
-    static_assert(kBf16Group % kChannels == 0);
+  /// Transforms some channels of some squares: v[strip][element][channel][square], packed if tiles
+  /// need it.
+  void transform(int64_t first, int64_t count, int64_t first_channel, int64_t last_channel,
+                 std::byte* v) const {
+    static_assert(kBf16Group % kChannels == 0 && kPart % kBf16Group == 0);
     const int64_t columns = tiles_.columns, step = element_size();
     const int64_t at_once = tiles_.reads_b ? kChannels : kBf16Group;  // channels
     const int64_t room = at_once * columns + kLine;  // numbers of an element that are to be packed
     Scratch<float> to_pack(tiles_.reads_b ? 0 : kElements * room);
-    for (int64_t c = 0; c < c_.in; c += at_once) {
-      const int64_t channels = std::min(at_once, c_.in - c);
+    for (int64_t c = first_channel; c < last_channel; c += at_once) {
+      const int64_t channels = std::min(at_once, last_channel - c);
       Windows::Part part(windows_, c * kElements, channels * kElements, first, count);
       for (int64_t s = 0; s * columns < count; ++s) {
         part.choose(first + s * columns, std::min(columns, count - s * columns));
@@ -352,6 +387,8 @@ class Forward3x3 {
   }
 
   static constexpr int64_t kChannels = 16;  // that are copied together
+  static constexpr int64_t kPart = 32;      // channels that a task transforms
+  static constexpr int64_t kMostKept = 4;   // chunks of squares per thread that memory may hold
   static constexpr int64_t kMostColumns = 32;
 
   const Conv& c_;

@@ -219,6 +219,17 @@ Matcher split_pattern(const JsonValue& pattern) {
       return runs;
     };
   }
+  if (text == "[0-9][0-9][0-9]")  // Falcon's
+    return [](std::string_view t) {
+      auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+      std::vector<Match> found;
+      for (size_t at = 0; at + 3 <= t.size();)
+        if (std::ranges::all_of(t.substr(at, 3), is_digit))
+          found.push_back({at, at + 3}), at += 3;
+        else
+          ++at;
+      return found;
+    };
   return read_pattern(pattern);
 }
 

@@ -365,6 +365,8 @@ TEST_CASE("lm: a model folder: its files, generation, evaluation, resume, damage
     large.model.dim = 1 << 16;
     apps::save_config(ModelFiles{folder}.config(), settings_of(large));
     CHECK_THROWS_WITH_AS(load_folder(folder), doctest::Contains("bytes can hold"), IoError);
+    write_file(folder + "/model.safetensors", "version https://git-lfs.github.com/spec/v1\noid");
+    CHECK_THROWS_WITH_AS(load_folder(folder), doctest::Contains("git lfs pull"), IoError);
   }
 }
 
