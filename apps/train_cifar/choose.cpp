@@ -10,14 +10,14 @@
 namespace tern::apps::train_cifar {
 namespace {
 
-// The recipe for a kind of data. A convolutional stem learns from few pictures. Digits are easy,
-// and must not be mirrored. With weights to start from, the model is already known.
+// Digits are easy for a small gMLP. Convolutions learn more from few pictures: docs/choosing.md.
 const char* usual_model(const std::string& kind) {
-  return kind == "MNIST" ? "gmlp-small" : "gmlp-stem";
+  return kind == "MNIST" ? "gmlp-small" : "airbench94";
 }
 
-TrainOptions recipe_for(const std::string& kind, const TrainOptions& flags) {
-  TrainOptions o = default_options(flags.init.empty() ? usual_model(kind) : flags.model);
+TrainOptions recipe_for(const std::string& kind, const std::string& model) {
+  TrainOptions o = default_options(model);
+  if (model == "airbench94") return o;
   o.lr = 1e-3;
   o.schedule = "cosine";
   o.weight_decay = 0.05;
@@ -55,9 +55,11 @@ int64_t side_for(TrainOptions o, const std::string& kind) {
 bool choose_model(TrainOptions& o, const GivenKeys& given) {
   const std::string kind = o.data.empty() ? "" : datasets::labelled_kind(o.data);
   const bool fixed = kind.empty() || kind == "CIFAR-10";
-  const bool usual = !is_one_of(given, "model") || o.model == usual_model(kind);
+  const bool model_given = is_one_of(given, "model");
+  const bool usual = !model_given || o.model == usual_model(kind) || o.model == "gmlp-stem";
   if (usual && !fixed) {
-    TrainOptions chosen = recipe_for(kind, o);
+    const bool known = model_given || !o.init.empty();  // by the weights to start from
+    TrainOptions chosen = recipe_for(kind, known ? o.model : usual_model(kind));
     copy_settings(given, o, chosen);
     o = chosen;
   }
@@ -88,7 +90,7 @@ void choose_length(TrainOptions& o, const GivenKeys& given, const LabelledPictur
   const bool length_given = is_one_of(given, "epochs") || is_one_of(given, "steps");
   if (!length_given) o.epochs = std::clamp<int64_t>(30'000 / images, 10, 100);
   if (!o.init.empty()) {  // pretrained weights need less training
-    if (!is_one_of(given, "lr")) o.lr = std::min(o.lr, 1e-4);
+    if (!is_one_of(given, "lr")) o.lr = o.optimizer == "sgd" ? o.lr / 10 : std::min(o.lr, 1e-4);
     if (!length_given) o.epochs = std::max<int64_t>(o.epochs / 3, 5);
   }
   if (!is_one_of(given, "warmup") && o.schedule != "constant")

@@ -72,9 +72,13 @@ LanguageTokenizer::LanguageTokenizer(PretrainedTokenizer tokenizer)
 LanguageTokenizer LanguageTokenizer::load(const std::string& folder) {
   const std::string whole = folder + "/tokenizer.json", vocab = folder + "/vocab.json";
   if (std::filesystem::exists(whole)) return PretrainedTokenizer::load(whole);
+  const bool pieces = std::filesystem::exists(folder + "/tokenizer.model");
   check_io(std::filesystem::exists(vocab),
-           "{}: it has no tokenizer: neither tokenizer.json, nor vocab.json and merges.txt",
-           folder);
+           "{}: it has no tokenizer: neither tokenizer.json, nor vocab.json and merges.txt{}",
+           folder,
+           pieces ? "; of its tokenizer.model transformers makes tokenizer.json: "
+                    "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"
+                  : "");
   const auto [added, front] = read_tokens_around(folder);
   return PretrainedTokenizer::load_byte_bpe(vocab, folder + "/merges.txt", added, front);
 }

@@ -36,20 +36,25 @@ TEST_CASE("train_cifar choice: model, side, batch, epochs and warm-up depend on 
   const test::TempDir dir;
   write_folders(dir / "few", 2, 10, 150);
   const TrainOptions few = chosen({"--data", dir / "few"});
-  CHECK(few.model == "gmlp-stem");
+  CHECK(few.model == "airbench94");
   CHECK(few.form.side == 48);
   CHECK(few.form.classes == 2);
   CHECK(few.class_names == std::vector<std::string>{"class 000", "class 001"});
   CHECK(few.batch == 8);
   CHECK(few.epochs == 100);
   CHECK(few.warmup == 10);  // of 200 steps
-  CHECK(few.augment == "standard");
-  CHECK_FALSE(few.decay_all);
-  CHECK(test::contains(flags_between({}, few), " --no-decay-all "));
-  CHECK(chosen({"--data", dir / "few", "--decay-all"}).decay_all);
+  CHECK(few.optimizer == "sgd");
+  CHECK(few.lr == 1.5 * 8 / 1024);  // in proportion to the batch
+  CHECK(few.augment == "translate");
 
   // The same model by name is no other recipe.
-  CHECK(flags_between(few, chosen({"--data", dir / "few", "--model", "gmlp-stem"})) == "");
+  CHECK(flags_between(few, chosen({"--data", dir / "few", "--model", "airbench94"})) == "");
+  // A gMLP by name has a recipe for such data too.
+  const TrainOptions gmlp = chosen({"--data", dir / "few", "--model", "gmlp-stem"});
+  CHECK(gmlp.augment == "standard");
+  CHECK_FALSE(gmlp.decay_all);
+  CHECK(test::contains(flags_between({}, gmlp), " --no-decay-all "));
+  CHECK(chosen({"--data", dir / "few", "--model", "gmlp-stem", "--decay-all"}).decay_all);
 
   write_folders(dir / "many", 200, 2, 22);
   const TrainOptions many = chosen({"--data", dir / "many"});
@@ -83,7 +88,7 @@ TEST_CASE("train_cifar choice: a given flag counts, also for choices that depend
   CHECK(limited.warmup == 5);  // one step per epoch
   const TrainOptions plain = chosen({"--data", dir / "few", "--schedule", "constant"});
   CHECK(plain.warmup == 0);
-  CHECK(plain.model == "gmlp-stem");
+  CHECK(plain.model == "airbench94");
 }
 
 TEST_CASE("train_cifar choice: CIFAR-10 and generated pictures keep the recipe of their model") {

@@ -65,11 +65,11 @@ TEST_CASE("own pictures: they are mirrored only on request") {
   const test::TempDir dir;
   write_classes(dir / "pets", {"cat", "dog"}, 10);
   const TrainOptions plain = chosen({"--data", dir / "pets"});
-  CHECK(plain.augment == "standard");
+  CHECK(plain.augment == "translate");
   CHECK_FALSE(plain.flip);
   CHECK(test::contains(flags_between({}, plain), " --no-flip"));
   TrainOptions shown = plain;
-  CHECK(test::contains(recipe_text(settings_of(shown)), "augmentation standard without flips"));
+  CHECK(test::contains(recipe_text(settings_of(shown)), "augmentation translate without flips"));
   CHECK(chosen({"--data", dir / "pets", "--flip"}).flip);
   CHECK(chosen({"--data", dir / "pets", "--augment", "standard"}).flip);
   CHECK_FALSE(chosen({"--data", dir / "pets", "--augment", "strong", "--no-flip"}).flip);

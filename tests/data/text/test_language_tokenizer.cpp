@@ -134,6 +134,9 @@ TEST_CASE("language tokenizer: the files of a learned one give the same ids") {
   std::filesystem::remove(dir / "vocab.json");
   CHECK(test::contains(test::io_error([&] { LanguageTokenizer::load(dir.path()); }),
                        "it has no tokenizer"));
+  test::write_file(dir / "tokenizer.model", "");
+  CHECK(test::contains(test::io_error([&] { LanguageTokenizer::load(dir.path()); }),
+                       "transformers makes tokenizer.json"));
 }
 
 }  // namespace tern::test_language_tokenizer
