@@ -238,24 +238,17 @@ Value occurrences(const Value& self, Call& call) {
   return std::ssize(cut(call, text_of(self), text_of(call.take("value")))) - 1;
 }
 
-const Table<Function> kMethods = {{"capitalize", capitalize},
-                                  {"count", occurrences},
-                                  {"endswith", ends_with},
-                                  {"find", find},
-                                  {"isdigit", all_are<is_digit>},
-                                  {"join", join_method},
-                                  {"lower", lower},
-                                  {"lstrip", strip_left},
+// clang-format off
+const Table<Function> kMethods = {{"capitalize", capitalize}, {"count", occurrences},
+                                  {"endswith", ends_with}, {"find", find},
+                                  {"isdigit", all_are<is_digit>}, {"join", join_method},
+                                  {"lower", lower}, {"lstrip", strip_left},
                                   {"removeprefix", without_prefix},
-                                  {"removesuffix", without_suffix},
-                                  {"replace", replace},
-                                  {"rstrip", strip_right},
-                                  {"split", split},
-                                  {"splitlines", split_lines},
-                                  {"startswith", starts_with},
-                                  {"strip", strip_both},
-                                  {"title", title},
-                                  {"upper", upper}};
+                                  {"removesuffix", without_suffix}, {"replace", replace},
+                                  {"rstrip", strip_right}, {"split", split},
+                                  {"splitlines", split_lines}, {"startswith", starts_with},
+                                  {"strip", strip_both}, {"title", title}, {"upper", upper}};
+// clang-format on
 
 }  // namespace
 
