@@ -13,7 +13,6 @@
 #include "tern/bench/cases.h"
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/cpu.h"
-#include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/core/base/threads.h"

@@ -11,7 +11,6 @@
 #include <sys/resource.h>
 
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 
 #include "tern/apps/common/command_line/command_line.h"
