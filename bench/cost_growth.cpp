@@ -13,7 +13,6 @@
 #include "tern/bench/cases.h"
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/cpu.h"
-#include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/core/base/threads.h"
@@ -241,16 +240,15 @@ int run(const Flags& flags) {
   return 0;
 }
 
+apps::Program program(Flags& flags, int, char**) {
+  const apps::Command command{.settings = [&](apps::Settings& s) { add_settings(s, flags); },
+                              .run = [&] { return run(flags); }};
+  return {"cost_growth", "How a training step's cost grows.", {command}};
+}
+
 }  // namespace
 }  // namespace tern::bench
 
 int main(int argc, char** argv) {
-  using namespace tern;
-  bench::Flags flags;
-  const apps::Command command{.settings = [&](apps::Settings& s) { bench::add_settings(s, flags); },
-                              .run = [&] { return bench::run(flags); }};
-  const auto program = [&] {
-    return apps::Program{"cost_growth", "How a training step's cost grows.", {command}};
-  };
-  return apps::run_program("cost_growth", program, argc, argv);
+  return tern::apps::run_program("cost_growth", tern::bench::program, argc, argv);
 }

@@ -11,7 +11,6 @@
 #include <sys/resource.h>
 
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 
 #include "tern/apps/common/command_line/command_line.h"
@@ -89,14 +88,12 @@ int run(const Flags& f) {
   return 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  Flags flags;
+apps::Program program(Flags& flags, int, char**) {
   const apps::Command command{.settings = [&](apps::Settings& s) { add_settings(s, flags); },
                               .run = [&] { return run(flags); }};
-  const auto program = [&] {
-    return apps::Program{"decode_bench", "Translates and says what it took.", {command}};
-  };
-  return apps::run_program("decode_bench", program, argc, argv);
+  return {"decode_bench", "Translates and says what it took.", {command}};
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return apps::run_program("decode_bench", program, argc, argv); }

@@ -38,18 +38,17 @@ int run(const Flags& f) {
   return found.first() ? 1 : 0;
 }
 
+apps::Program program(Flags& flags, int, char**) {
+  const apps::Command command{.settings = [&](apps::Settings& s) { add_settings(s, flags); },
+                              .run = [&] { return run(flags); }};
+  return {"first_divergence",
+          "Finds the first layer at which two recordings of a model part.",
+          {command}};
+}
+
 }  // namespace
 }  // namespace tern::bench
 
 int main(int argc, char** argv) {
-  using namespace tern;
-  bench::Flags flags;
-  const apps::Command command{.settings = [&](apps::Settings& s) { bench::add_settings(s, flags); },
-                              .run = [&] { return bench::run(flags); }};
-  const auto program = [&] {
-    return apps::Program{"first_divergence",
-                         "Finds the first layer at which two recordings of a model part.",
-                         {command}};
-  };
-  return apps::run_program("first_divergence", program, argc, argv);
+  return tern::apps::run_program("first_divergence", tern::bench::program, argc, argv);
 }

@@ -159,16 +159,15 @@ int run(const Flags& flags) {
   return 0;
 }
 
+apps::Program program(Flags& flags, int, char**) {
+  const apps::Command command{.settings = [&](apps::Settings& s) { add_settings(s, flags); },
+                              .run = [&] { return run(flags); }};
+  return {"tern_bench", "Times training steps of tern's models.", {command}};
+}
+
 }  // namespace
 }  // namespace tern::bench
 
 int main(int argc, char** argv) {
-  using namespace tern;
-  bench::Flags flags;
-  const apps::Command command{.settings = [&](apps::Settings& s) { bench::add_settings(s, flags); },
-                              .run = [&] { return bench::run(flags); }};
-  const auto program = [&] {
-    return apps::Program{"tern_bench", "Times training steps of tern's models.", {command}};
-  };
-  return apps::run_program("tern_bench", program, argc, argv);
+  return tern::apps::run_program("tern_bench", tern::bench::program, argc, argv);
 }

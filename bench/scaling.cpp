@@ -168,17 +168,15 @@ void add_settings(apps::Settings& s, Flags& f) {
   s.toggle("measure", f.measure, "also run the step on as many threads as this machine has cores");
 }
 
+apps::Program program(Flags& flags, int, char**) {
+  const apps::Command command{.settings = [&](apps::Settings& s) { add_settings(s, flags); },
+                              .run = [&] { return run(flags); }};
+  return {"scaling", "Predicts training steps of tern's models on more cores.", {command}};
+}
+
 }  // namespace
 }  // namespace tern::bench
 
 int main(int argc, char** argv) {
-  using namespace tern;
-  bench::Flags flags;
-  const apps::Command command{.settings = [&](apps::Settings& s) { bench::add_settings(s, flags); },
-                              .run = [&] { return bench::run(flags); }};
-  const auto program = [&] {
-    return apps::Program{
-        "scaling", "Predicts training steps of tern's models on more cores.", {command}};
-  };
-  return apps::run_program("scaling", program, argc, argv);
+  return tern::apps::run_program("scaling", tern::bench::program, argc, argv);
 }

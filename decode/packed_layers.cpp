@@ -3,8 +3,6 @@
 #include "tern/decode/packed_layers.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"

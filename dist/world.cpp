@@ -11,12 +11,10 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <initializer_list>
 #include <mutex>
-#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>

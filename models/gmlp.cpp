@@ -66,21 +66,12 @@ GmlpBlockOptions GmlpOptions::block() const {
 }
 
 GmlpOptions gmlp_paper_form(int64_t dim, double drop_path) {
-  return {.image = 224,
-          .patch = 16,
-          .dim = dim,
-          .layers = 30,
-          .d_ffn = 6 * dim,
-          .fc_dim = 0,
-          .classes = 1000,
-          .class_token = false,
-          .positions = false,
-          .output_gelu = false,
-          .dropout = 0,
-          .drop_path = drop_path,
-          .gate = {.weight_bound = 1e-6},
-          .norm_eps = 1e-6,
+  // clang-format off
+  return {.image = 224, .patch = 16, .dim = dim, .layers = 30, .d_ffn = 6 * dim, .fc_dim = 0,
+          .classes = 1000, .class_token = false, .positions = false, .output_gelu = false,
+          .dropout = 0, .drop_path = drop_path, .gate = {.weight_bound = 1e-6}, .norm_eps = 1e-6,
           .naming = GmlpNaming::timm};
+  // clang-format on
 }
 
 const std::vector<std::pair<std::string, GmlpOptions>>& gmlp_configurations() {
@@ -89,17 +80,11 @@ const std::vector<std::pair<std::string, GmlpOptions>>& gmlp_configurations() {
       {"gmlp-51m", {.patch = 8, .dim = 1024, .layers = 8}},
       {"gmlp-4m-heads4", {.patch = 8, .dim = 512, .layers = 3, .gate = {.heads = 4}}},
       {"gmlp-small", {.patch = 4, .dim = 64, .layers = 3, .fc_dim = 64}},
-      {"gmlp-stem",
-       {.stem = {{64, 1}, {128, 2}, {192, 2}},
-        .patch = 1,
-        .dim = 192,
-        .layers = 4,
-        .d_ffn = 768,
-        .fc_dim = 0,
-        .class_token = false,
-        .output_gelu = false,
-        .dropout = 0,
-        .gate = {.weight_bound = 1e-3}}},
+      // clang-format off
+      {"gmlp-stem", {.stem = {{64, 1}, {128, 2}, {192, 2}}, .patch = 1, .dim = 192, .layers = 4,
+                     .d_ffn = 768, .fc_dim = 0, .class_token = false, .output_gelu = false,
+                     .dropout = 0, .gate = {.weight_bound = 1e-3}}},
+      // clang-format on
       {"gmlp-ti-p4", paper_form_for_cifar()},
   };
   return kConfigurations;

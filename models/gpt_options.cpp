@@ -14,85 +14,48 @@ GptOptions llama(GptOptions sizes, double eps, bool tie_head) {
   return o;
 }
 
+// clang-format off
 GptOptions smollm(int64_t context, double rope_base) {
-  GptOptions o = llama({.vocab = 49152,
-                        .context = context,
-                        .dim = 576,
-                        .layers = 30,
-                        .heads = 9,
-                        .kv_heads = 3,
-                        .ffn_dim = 1536},
-                       1e-5, true);
+  GptOptions o = llama({.vocab = 49152, .context = context, .dim = 576, .layers = 30, .heads = 9,
+                        .kv_heads = 3, .ffn_dim = 1536}, 1e-5, true);
   o.rope_base = rope_base;
   return o;
 }
 
 GptOptions llama_3_2() {
-  GptOptions o = llama({.vocab = 128256,
-                        .context = 131072,
-                        .dim = 2048,
-                        .layers = 16,
-                        .heads = 32,
-                        .kv_heads = 8,
-                        .ffn_dim = 8192},
-                       1e-5, true);
+  GptOptions o = llama({.vocab = 128256, .context = 131072, .dim = 2048, .layers = 16, .heads = 32,
+                        .kv_heads = 8, .ffn_dim = 8192}, 1e-5, true);
   o.rope_base = 5e5;
   o.rope_scaling = {.kind = RopeScaling::Kind::llama3, .factor = 32};
   return o;
 }
 
 GptOptions qwen2_5() {
-  GptOptions o = llama({.vocab = 151936,
-                        .context = 32768,
-                        .dim = 896,
-                        .layers = 24,
-                        .heads = 14,
-                        .kv_heads = 2,
-                        .ffn_dim = 4864},
-                       1e-6, true);
+  GptOptions o = llama({.vocab = 151936, .context = 32768, .dim = 896, .layers = 24, .heads = 14,
+                        .kv_heads = 2, .ffn_dim = 4864}, 1e-6, true);
   o.rope_base = 1e6;
   o.qkv_bias = nn::Bias::yes;
   return o;
 }
 
 GptOptions qwen3() {
-  GptOptions o = llama({.vocab = 151936,
-                        .context = 40960,
-                        .dim = 1024,
-                        .layers = 28,
-                        .heads = 16,
-                        .kv_heads = 8,
-                        .head_dim = 128,
-                        .ffn_dim = 3072},
-                       1e-6, true);
+  GptOptions o = llama({.vocab = 151936, .context = 40960, .dim = 1024, .layers = 28, .heads = 16,
+                        .kv_heads = 8, .head_dim = 128, .ffn_dim = 3072}, 1e-6, true);
   o.rope_base = 1e6;
   o.qk_norm = true;
   return o;
 }
 
 GptOptions mistral() {
-  GptOptions o = llama({.vocab = 32000,
-                        .context = 32768,
-                        .dim = 4096,
-                        .layers = 32,
-                        .heads = 32,
-                        .kv_heads = 8,
-                        .ffn_dim = 14336},
-                       1e-5, false);
+  GptOptions o = llama({.vocab = 32000, .context = 32768, .dim = 4096, .layers = 32, .heads = 32,
+                        .kv_heads = 8, .ffn_dim = 14336}, 1e-5, false);
   o.window = 4096;
   return o;
 }
 
 GptOptions gemma_3() {
-  GptOptions o = llama({.vocab = 262144,
-                        .context = 32768,
-                        .dim = 640,
-                        .layers = 18,
-                        .heads = 4,
-                        .kv_heads = 1,
-                        .head_dim = 256,
-                        .ffn_dim = 2048},
-                       1e-6, true);
+  GptOptions o = llama({.vocab = 262144, .context = 32768, .dim = 640, .layers = 18, .heads = 4,
+                        .kv_heads = 1, .head_dim = 256, .ffn_dim = 2048}, 1e-6, true);
   o.ffn = GptFfn::geglu;
   o.post_norms = o.qk_norm = true;
   o.norm_offset = 1;
@@ -125,21 +88,10 @@ const Configurations& known_gpts() {
       {"gpt2-xl", {.dim = 1600, .layers = 48, .heads = 25}},
       {"smollm-135m", smollm(2048, 1e4)},
       {"smollm2-135m", smollm(8192, 1e5)},
-      {"tinyllama-1.1b", llama({.vocab = 32000,
-                                .context = 2048,
-                                .dim = 2048,
-                                .layers = 22,
-                                .heads = 32,
-                                .kv_heads = 4,
-                                .ffn_dim = 5632},
-                               1e-5, false)},
-      {"llama-7b", llama({.vocab = 32000,
-                          .context = 2048,
-                          .dim = 4096,
-                          .layers = 32,
-                          .heads = 32,
-                          .ffn_dim = 11008},
-                         1e-6, false)},
+      {"tinyllama-1.1b", llama({.vocab = 32000, .context = 2048, .dim = 2048, .layers = 22,
+                                .heads = 32, .kv_heads = 4, .ffn_dim = 5632}, 1e-5, false)},
+      {"llama-7b", llama({.vocab = 32000, .context = 2048, .dim = 4096, .layers = 32, .heads = 32,
+                          .ffn_dim = 11008}, 1e-6, false)},
       {"llama-3.2-1b", llama_3_2()},
       {"qwen2.5-0.5b", qwen2_5()},
       {"qwen3-0.6b", qwen3()},
@@ -150,6 +102,7 @@ const Configurations& known_gpts() {
   return kConfigurations;
 }
 
+// clang-format on
 }  // namespace
 
 GptOptions gpt_options(const std::string& name) {

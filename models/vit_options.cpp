@@ -41,37 +41,16 @@ const std::vector<std::pair<std::string, VitOptions>>& vit_configurations() {
 
 const std::vector<std::pair<std::string, VitOptions>>& vit_cifar_configurations() {
   static const std::vector<std::pair<std::string, VitOptions>> kConfigurations = {
-      {"vit-lite-7-4",
-       {.image = 32,
-        .patch = 4,
-        .dim = 256,
-        .layers = 7,
-        .heads = 4,
-        .mlp_dim = 512,
-        .classes = 10}},
-      {"vit-tiny-p4",
-       {.image = 32,
-        .patch = 4,
-        .dim = 192,
-        .layers = 12,
-        .heads = 3,
-        .fc_dim = 256,
-        .classes = 10,
-        .dropout = 0.1}},
-      {"slides-vit",
-       {.image = 32,
-        .patch = 4,
-        .dim = 256,
-        .layers = 6,
-        .heads = 8,
-        .classes = 10,
-        .position_std = 1,
-        .norm_first = false,
-        .final_norm = VitFinalNorm::none,
-        .eps = 1e-5,
-        .activation = Activation::relu,
-        .dropout = 0.1,
-        .position_dropout = 0}},
+      // clang-format off
+      {"vit-lite-7-4", {.image = 32, .patch = 4, .dim = 256, .layers = 7, .heads = 4,
+                        .mlp_dim = 512, .classes = 10}},
+      {"vit-tiny-p4", {.image = 32, .patch = 4, .dim = 192, .layers = 12, .heads = 3,
+                       .fc_dim = 256, .classes = 10, .dropout = 0.1}},
+      {"slides-vit", {.image = 32, .patch = 4, .dim = 256, .layers = 6, .heads = 8, .classes = 10,
+                      .position_std = 1, .norm_first = false, .final_norm = VitFinalNorm::none,
+                      .eps = 1e-5, .activation = Activation::relu, .dropout = 0.1,
+                      .position_dropout = 0}},
+      // clang-format on
   };
   return kConfigurations;
 }

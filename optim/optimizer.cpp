@@ -3,7 +3,6 @@
 #include "tern/optim/optimizer.h"
 
 #include <algorithm>
-#include <memory>
 #include <unordered_set>
 
 #include "tern/core/base/ceil_div.h"

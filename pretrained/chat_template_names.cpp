@@ -1,5 +1,4 @@
 // Formats of chats for models that came without a template, written for tern.
-#include <algorithm>
 
 #include "tern/core/base/error.h"
 #include "tern/pretrained/chat_template.h"

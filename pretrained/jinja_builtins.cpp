@@ -221,36 +221,19 @@ Value json(const Value& self, Call& call) {
 
 Value same(const Value& self, Call&) { return self; }
 
-const Table<Function> kFilters = {{"abs", absolute},
-                                  {"capitalize", capitalize},
-                                  {"count", length},
-                                  {"d", otherwise},
-                                  {"default", otherwise},
-                                  {"dictsort", sorted_dict},
-                                  {"first", first},
-                                  {"float", to_real},
-                                  {"indent", indent},
-                                  {"int", to_integer},
-                                  {"items", items},
-                                  {"join", join},
-                                  {"last", last},
-                                  {"length", length},
-                                  {"list", to_list},
-                                  {"lower", lower},
-                                  {"map", map},
-                                  {"reject", reject},
-                                  {"rejectattr", reject_by},
-                                  {"replace", replace},
-                                  {"reverse", reversed},
-                                  {"safe", same},
-                                  {"select", select},
-                                  {"selectattr", select_by},
-                                  {"sort", sorted_list},
-                                  {"string", to_string},
-                                  {"title", title},
-                                  {"tojson", json},
-                                  {"trim", trim},
-                                  {"upper", upper}};
+// clang-format off
+const Table<Function> kFilters = {{"abs", absolute}, {"capitalize", capitalize}, {"count", length},
+                                  {"d", otherwise}, {"default", otherwise},
+                                  {"dictsort", sorted_dict}, {"first", first}, {"float", to_real},
+                                  {"indent", indent}, {"int", to_integer}, {"items", items},
+                                  {"join", join}, {"last", last}, {"length", length},
+                                  {"list", to_list}, {"lower", lower}, {"map", map},
+                                  {"reject", reject}, {"rejectattr", reject_by},
+                                  {"replace", replace}, {"reverse", reversed}, {"safe", same},
+                                  {"select", select}, {"selectattr", select_by},
+                                  {"sort", sorted_list}, {"string", to_string}, {"title", title},
+                                  {"tojson", json}, {"trim", trim}, {"upper", upper}};
+// clang-format on
 
 // Tests.
 
@@ -292,31 +275,17 @@ bool divides(const Value& self, Call& call) {
   return by == -1 || self.integer("a number") % by == 0;
 }
 
-const Table<Test> kTests = {{"boolean", is<bool>},
-                            {"callable", is_callable},
-                            {"defined", is_defined},
-                            {"divisibleby", divides},
-                            {"eq", is_equal},
-                            {"equalto", is_equal},
-                            {"even", is_even},
-                            {"false", is_truth<false>},
-                            {"float", is<double>},
-                            {"greaterthan", is_greater},
-                            {"gt", is_greater},
-                            {"in", is_in},
-                            {"integer", is<int64_t>},
-                            {"iterable", is_sequence},
-                            {"lessthan", is_less},
-                            {"lt", is_less},
-                            {"mapping", is_mapping},
-                            {"ne", is_unequal},
-                            {"none", is<None>},
-                            {"number", is_number},
-                            {"odd", is_odd},
-                            {"sequence", is_sequence},
-                            {"string", is_string},
-                            {"true", is_truth<true>},
-                            {"undefined", is<Undefined>}};
+// clang-format off
+const Table<Test> kTests = {{"boolean", is<bool>}, {"callable", is_callable},
+                            {"defined", is_defined}, {"divisibleby", divides}, {"eq", is_equal},
+                            {"equalto", is_equal}, {"even", is_even}, {"false", is_truth<false>},
+                            {"float", is<double>}, {"greaterthan", is_greater}, {"gt", is_greater},
+                            {"in", is_in}, {"integer", is<int64_t>}, {"iterable", is_sequence},
+                            {"lessthan", is_less}, {"lt", is_less}, {"mapping", is_mapping},
+                            {"ne", is_unequal}, {"none", is<None>}, {"number", is_number},
+                            {"odd", is_odd}, {"sequence", is_sequence}, {"string", is_string},
+                            {"true", is_truth<true>}, {"undefined", is<Undefined>}};
+// clang-format on
 
 // Methods.
 

@@ -243,52 +243,45 @@ Value format(const Value& self, Call& call) {
   const std::string& text = text_of(self);
   const Items given = call.rest();
   const Members named = call.rest_named();
-  auto value_of = [&](const std::string& field, size_t index) -> const Value& {
+  size_t next = 0;
+  auto value_of = [&](const std::string& field) -> const Value& {
     const bool counted = std::all_of(field.begin(), field.end(), is_digit);
-    if (!field.empty() && counted) index = field.size() > 1 ? given.size() : size_t(field[0] - '0');
+    size_t index = given.size();
+    if (field.empty()) index = next++;
+    if (field.size() == 1 && counted) index = static_cast<size_t>(field[0] - '0');
     if (counted && index < given.size()) return given[index];
     for (const auto& [name, value] : named)
       if (!counted && name == field) return value;
     fail(fmt::format("format: nothing is given for '{{{}}}', or tern does not support it", field));
   };
   std::string out;
-  size_t next = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    const bool brace = c == '{' || c == '}';
-    if (brace && text[i + 1] == c)
-      ++i;  // a std::string ends with \0
-    else if (brace) {
-      const size_t end = text.find('}', i + 1);
-      check(c == '{' && end != text.npos, "format: a brace has no partner");
-      out += to_text(call.run.budget, value_of(text.substr(i + 1, end - i - 1), next++));
-      i = end;
+    const bool brace = c == '{' || c == '}', doubled = text[i + 1] == c;  // "\0" ends the text
+    if (!brace || doubled) {
+      out += c;
+      i += brace;
       continue;
     }
-    out += text[i];
+    const size_t end = text.find('}', i);
+    check(c == '{' && end != text.npos, "format: a brace has no partner");
+    out += to_text(call.run.budget, value_of(text.substr(i + 1, end - i - 1)));
+    i = end;
   }
   return made(call, out);
 }
 
-const Table<Function> kMethods = {{"capitalize", capitalize},
-                                  {"count", occurrences},
-                                  {"endswith", ends_with},
-                                  {"find", find},
-                                  {"format", format},
-                                  {"isdigit", all_are<is_digit>},
-                                  {"join", join_method},
-                                  {"lower", lower},
-                                  {"lstrip", strip_left},
+// clang-format off
+const Table<Function> kMethods = {{"capitalize", capitalize}, {"count", occurrences},
+                                  {"endswith", ends_with}, {"find", find}, {"format", format},
+                                  {"isdigit", all_are<is_digit>}, {"join", join_method},
+                                  {"lower", lower}, {"lstrip", strip_left},
                                   {"removeprefix", without_prefix},
-                                  {"removesuffix", without_suffix},
-                                  {"replace", replace},
-                                  {"rstrip", strip_right},
-                                  {"split", split},
-                                  {"splitlines", split_lines},
-                                  {"startswith", starts_with},
-                                  {"strip", strip_both},
-                                  {"title", title},
-                                  {"upper", upper}};
+                                  {"removesuffix", without_suffix}, {"replace", replace},
+                                  {"rstrip", strip_right}, {"split", split},
+                                  {"splitlines", split_lines}, {"startswith", starts_with},
+                                  {"strip", strip_both}, {"title", title}, {"upper", upper}};
+// clang-format on
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "tern/apps/common/training/weights_fit.h"
 #include "tern/core/base/error.h"

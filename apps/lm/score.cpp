@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numbers>
 
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/base/error.h"

@@ -9,7 +9,6 @@
 
 #include "tern/apps/common/pages/board.h"
 #include "tern/apps/ntm/report.h"
-#include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 #include "tern/optim/rmsprop.h"
 #include "tern/train/optimizer.h"

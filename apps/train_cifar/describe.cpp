@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "tern/core/base/error.h"
 #include "tern/nn/module.h"
 #include "tern/train/progress.h"
 

@@ -10,7 +10,6 @@
 
 #include "tern/apps/common/pages/run_page.h"
 #include "tern/apps/common/process/standard_streams.h"
-#include "tern/apps/common/training/folder.h"
 #include "tern/apps/common/training/weights_fit.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/base/error.h"

@@ -18,7 +18,6 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/data/text/lines/lines.h"
 #include "tern/data/text/pairs/lexicon.h"
-#include "tern/data/text/unicode/unicode.h"
 #include "tern/train/progress.h"
 #include "tern/train/run_lock.h"
 

@@ -11,7 +11,6 @@
 
 #include "tern/apps/common/pages/board.h"
 #include "tern/apps/common/pages/html.h"
-#include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/train/progress.h"
 

@@ -9,49 +9,19 @@ namespace tern {
 /// The number of first bytes that file_kind() looks at.
 inline constexpr int64_t kFirstBytes = 512;
 
+// clang-format off
 enum class FileKind {
   unknown,
   // Weights and arrays.
-  npz,
-  npy,
-  torch_zip,
-  pickle,
-  gguf,
-  hdf5,
-  onnx,
+  npz, npy, torch_zip, pickle, gguf, hdf5, onnx,
   // Archives and packed files.
-  zip,
-  gzip,
-  xz,
-  bzip2,
-  zstd,
-  seven_zip,
-  rar,
-  tar,
+  zip, gzip, xz, bzip2, zstd, seven_zip, rar, tar,
   // Pictures and videos.
-  png,
-  jpeg,
-  gif,
-  webp,
-  bmp,
-  tiff,
-  avif,
-  heic,
-  heif,
-  video,
-  jpeg_xl,
-  jpeg_2000,
-  photoshop,
+  png, jpeg, gif, webp, bmp, tiff, avif, heic, heif, video, jpeg_xl, jpeg_2000, photoshop,
   // Documents and others.
-  pdf,
-  office,
-  rtf,
-  sqlite,
-  program,
-  apple_double,
-  git_lfs,
-  json,
+  pdf, office, rtf, sqlite, program, apple_double, git_lfs, json
 };
+// clang-format on
 
 /// The kind of a file that begins with these bytes. Of the known kinds, only JSON and the pointers
 /// of Git LFS are text.

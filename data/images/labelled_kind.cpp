@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <string_view>
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/terminal_text.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "tern/core/tape/record.h"
-#include "tern/data/images/image_ops.h"
 
 namespace tern::datasets {
 namespace {

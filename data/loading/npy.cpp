@@ -3,7 +3,6 @@
 #include "tern/data/loading/npy.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <functional>
 #include <set>

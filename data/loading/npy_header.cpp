@@ -3,7 +3,6 @@
 
 #include <bit>
 #include <charconv>
-#include <optional>
 #include <string_view>
 
 #include "tern/core/base/printable.h"

@@ -2,7 +2,6 @@
 #include "tern/data/loading/detail/zip.h"
 
 #include <algorithm>
-#include <array>
 
 #include "tern/core/base/error.h"
 
@@ -85,18 +84,12 @@ void ZipMember::read_exactly(void* to, int64_t count) {
 void ZipWriter::begin(const std::string& name, int64_t size, uint32_t crc) {
   const auto bytes = static_cast<uint64_t>(size);
   entries_.push_back({name, size, size, at_, crc, false});
-  const std::string header = put({{ZipMagic::kLocal, 4},
-                                  {45, 2},
-                                  {0x800, 2},
-                                  {0, 2},
-                                  {0, 2},
-                                  {0x21, 2},
-                                  {crc, 4},
-                                  {ZipMagic::kInExtra, 4},
-                                  {ZipMagic::kInExtra, 4},
-                                  {name.size(), 2},
-                                  {20, 2}}) +
+  // clang-format off
+  const std::string header = put({{ZipMagic::kLocal, 4}, {45, 2}, {0x800, 2}, {0, 2}, {0, 2},
+                                  {0x21, 2}, {crc, 4}, {ZipMagic::kInExtra, 4},
+                                  {ZipMagic::kInExtra, 4}, {name.size(), 2}, {20, 2}}) +
                              name + put({{1, 2}, {16, 2}, {bytes, 8}, {bytes, 8}});
+  // clang-format on
   write(header.data(), std::ssize(header));
 }
 
@@ -109,51 +102,24 @@ void ZipWriter::commit() {
   const int64_t start = at_;
   for (const ZipEntry& e : entries_) {
     const auto size = static_cast<uint64_t>(e.size);
+    // clang-format off
     const std::string record =
-        put({{ZipMagic::kCentral, 4},
-             {45, 2},
-             {45, 2},
-             {0x800, 2},
-             {0, 2},
-             {0, 2},
-             {0x21, 2},
-             {e.crc, 4},
-             {ZipMagic::kInExtra, 4},
-             {ZipMagic::kInExtra, 4},
-             {e.name.size(), 2},
-             {28, 2},
-             {0, 2},
-             {0, 2},
-             {0, 2},
-             {0, 4},
-             {ZipMagic::kInExtra, 4}}) +
+        put({{ZipMagic::kCentral, 4}, {45, 2}, {45, 2}, {0x800, 2}, {0, 2}, {0, 2}, {0x21, 2},
+             {e.crc, 4}, {ZipMagic::kInExtra, 4}, {ZipMagic::kInExtra, 4}, {e.name.size(), 2},
+             {28, 2}, {0, 2}, {0, 2}, {0, 2}, {0, 4}, {ZipMagic::kInExtra, 4}}) +
         e.name + put({{1, 2}, {24, 2}, {size, 8}, {size, 8}, {static_cast<uint64_t>(e.header), 8}});
+    // clang-format on
     write(record.data(), std::ssize(record));
   }
   const auto count = static_cast<uint64_t>(entries_.size()), end = static_cast<uint64_t>(at_);
   const auto first = static_cast<uint64_t>(start);
-  const std::string tail = put({{ZipMagic::kEnd64, 4},
-                                {44, 8},
-                                {45, 2},
-                                {45, 2},
-                                {0, 4},
-                                {0, 4},
-                                {count, 8},
-                                {count, 8},
-                                {end - first, 8},
-                                {first, 8},
-                                {ZipMagic::kLocator64, 4},
-                                {0, 4},
-                                {end, 8},
-                                {1, 4},
-                                {ZipMagic::kEnd, 4},
-                                {0, 2},
-                                {0, 2},
-                                {0xffff, 2},
-                                {0xffff, 2},
-                                {ZipMagic::kInExtra, 4},
-                                {ZipMagic::kInExtra, 4},
-                                {0, 2}});
+  // clang-format off
+  const std::string tail = put({{ZipMagic::kEnd64, 4}, {44, 8}, {45, 2}, {45, 2}, {0, 4}, {0, 4},
+                                {count, 8}, {count, 8}, {end - first, 8}, {first, 8},
+                                {ZipMagic::kLocator64, 4}, {0, 4}, {end, 8}, {1, 4},
+                                {ZipMagic::kEnd, 4}, {0, 2}, {0, 2}, {0xffff, 2}, {0xffff, 2},
+                                {ZipMagic::kInExtra, 4}, {ZipMagic::kInExtra, 4}, {0, 2}});
+  // clang-format on
   write(tail.data(), std::ssize(tail));
   file_.commit();
 }

@@ -1,7 +1,6 @@
 // The tasks copy and repeat copy of the Neural Turing Machine.
 #include <cmath>
 
-#include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"

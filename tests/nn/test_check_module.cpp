@@ -39,17 +39,19 @@ const nn::CheckModuleOptions kMixes = {.batch = nn::BatchRule::mixed_in_training
 const nn::CheckModuleOptions kStates = {.output_axes = {0, 1, 1}};
 
 /// A layer that takes one tensor of this shape.
-template <class M>
-Row row(std::string name, std::function<M(Rng&)> make, Shape shape,
-        nn::CheckModuleOptions options = {}) {
-  return {std::move(name),
-          [=](Rng& rng) { nn::check_module(make(rng), {randn(shape, rng)}, options); }};
+template <class Make>
+Row row(const std::string& name, const Shape& shape, const nn::CheckModuleOptions& options,
+        Make make) {
+  return {name, [=](Rng& rng) { nn::check_module(make(rng), {randn(shape, rng)}, options); }};
+}
+template <class Make>
+Row row(const std::string& name, const Shape& shape, Make make) {
+  return row(name, shape, nn::CheckModuleOptions(), make);
 }
 
 template <class M>
-Row stateless(std::string name, Shape shape = kSequence) {
-  return row<M>(
-      std::move(name), [](Rng&) { return M(); }, shape);
+Row stateless(const std::string& name, const Shape& shape = kSequence) {
+  return row(name, shape, [](Rng&) { return M(); });
 }
 
 Tensors all_of(const nn::RnnOutput& y) { return {y.output, y.state.h, y.state.c}; }
@@ -59,40 +61,29 @@ Tensors all_of(const nn::RnnState& y) { return {y.h, y.c}; }
 std::vector<Row> small_layers() {
   using namespace nn;
   return {
-      row<Linear>(
-          "Linear", [](Rng& r) { return Linear(8, 4, r); }, kSequence),
-      row<Linear>("Linear without bias", [](Rng& r) { return Linear(8, 1, r, Bias::no); }, {2, 8}),
-      row<LayerNorm>(
-          "LayerNorm", [](Rng&) { return LayerNorm({8}); }, kSequence),
-      row<LayerNorm>(
-          "LayerNorm of two axes",
+      row("Linear", kSequence, [](Rng& r) { return Linear(8, 4, r); }),
+      row("Linear without bias", {2, 8}, [](Rng& r) { return Linear(8, 1, r, Bias::no); }),
+      row("LayerNorm", kSequence, [](Rng&) { return LayerNorm({8}); }),
+      row("LayerNorm of two axes", kSequence,
           [](Rng&) {
             return LayerNorm({5, 8});
-          },
-          kSequence),
-      row<RmsNorm>(
-          "RmsNorm", [](Rng&) { return RmsNorm({8}); }, kSequence),
-      row<GroupNorm>("GroupNorm", [](Rng&) { return GroupNorm(2, 4); }, {2, 4, 3, 3}),
-      row<BatchNorm2d>(
-          "BatchNorm2d", [](Rng&) { return BatchNorm2d(3); }, {4, 3, 2, 5}, kMixes),
-      row<Conv1d>("Conv1d", [](Rng& r) { return Conv1d(4, 6, 3, r, {.padding = 1, .groups = 2}); },
-                  {2, 4, 7}),
-      row<Conv2d>("Conv2d", [](Rng& r) { return Conv2d(3, 4, 3, r, {.stride = 2, .padding = 1}); },
-                  {2, 3, 6, 7}),
-      row<Conv2d>("Conv2d of patches", [](Rng& r) { return Conv2d(3, 4, 4, r, {.stride = 4}); },
-                  {2, 3, 8, 8}),
-      row<Dropout>(
-          "Dropout", [](Rng& r) { return Dropout(0.3, r); }, kSequence),
-      row<DropPath>("DropPath", [](Rng& r) { return DropPath(0.3, r); }, {6, 2, 3}),
-      row<LearnedPositions>(
-          "LearnedPositions", [](Rng& r) { return LearnedPositions(6, 8, r); }, kSequence),
-      row<PositionWiseFfn>(
-          "PositionWiseFfn",
-          [](Rng& r) { return PositionWiseFfn(8, 16, r, Activation::gelu, 0.2); }, kSequence),
-      row<TinyAttention>(
-          "TinyAttention", [](Rng& r) { return TinyAttention(8, 6, 4, r); }, kSequence),
-      row<AttentionLayer>("AttentionLayer", [](Rng& r) { return AttentionLayer(4, 6, 3, r); },
-                          {2, 4, 5}),
+          }),
+      row("RmsNorm", kSequence, [](Rng&) { return RmsNorm({8}); }),
+      row("GroupNorm", {2, 4, 3, 3}, [](Rng&) { return GroupNorm(2, 4); }),
+      row("BatchNorm2d", {4, 3, 2, 5}, kMixes, [](Rng&) { return BatchNorm2d(3); }),
+      row("Conv1d", {2, 4, 7},
+          [](Rng& r) { return Conv1d(4, 6, 3, r, {.padding = 1, .groups = 2}); }),
+      row("Conv2d", {2, 3, 6, 7},
+          [](Rng& r) { return Conv2d(3, 4, 3, r, {.stride = 2, .padding = 1}); }),
+      row("Conv2d of patches", {2, 3, 8, 8},
+          [](Rng& r) { return Conv2d(3, 4, 4, r, {.stride = 4}); }),
+      row("Dropout", kSequence, [](Rng& r) { return Dropout(0.3, r); }),
+      row("DropPath", {6, 2, 3}, [](Rng& r) { return DropPath(0.3, r); }),
+      row("LearnedPositions", kSequence, [](Rng& r) { return LearnedPositions(6, 8, r); }),
+      row("PositionWiseFfn", kSequence,
+          [](Rng& r) { return PositionWiseFfn(8, 16, r, Activation::gelu, 0.2); }),
+      row("TinyAttention", kSequence, [](Rng& r) { return TinyAttention(8, 6, 4, r); }),
+      row("AttentionLayer", {2, 4, 5}, [](Rng& r) { return AttentionLayer(4, 6, 3, r); }),
       stateless<Identity>("Identity"),
       stateless<Relu>("Relu"),
       stateless<nn::Gelu>("Gelu"),
@@ -215,9 +206,8 @@ std::vector<Row> attention_layers() {
 }
 
 Row gating(std::string name, nn::SpatialGatingOptions options) {
-  return row<nn::SpatialGatingUnit>(
-      "SpatialGatingUnit, " + name, [=](Rng& r) { return nn::SpatialGatingUnit(8, 5, r, options); },
-      kSequence);
+  return row("SpatialGatingUnit, " + name, kSequence,
+             [=](Rng& r) { return nn::SpatialGatingUnit(8, 5, r, options); });
 }
 
 std::vector<Row> blocks() {
@@ -237,11 +227,9 @@ std::vector<Row> blocks() {
       gating("causal", {.causal = true}),
       gating("Toeplitz", {.heads = 2, .matrix = SpatialMatrix::toeplitz, .causal = true}),
       gating("circulant", {.matrix = SpatialMatrix::circulant}),
-      row<TransformerEncoderLayer>(
-          "TransformerEncoderLayer", [=](Rng& r) { return TransformerEncoderLayer(post, r); },
-          kSequence),
-      row<TransformerEncoder>(
-          "TransformerEncoder", [=](Rng& r) { return TransformerEncoder(2, pre, r); }, kSequence),
+      row("TransformerEncoderLayer", kSequence,
+          [=](Rng& r) { return TransformerEncoderLayer(post, r); }),
+      row("TransformerEncoder", kSequence, [=](Rng& r) { return TransformerEncoder(2, pre, r); }),
       {"TransformerDecoderLayer",
        [=](Rng& rng) {
          check_module(TransformerDecoderLayer(pre, rng), decoder,
@@ -272,17 +260,13 @@ Row pictures(std::string name, models::GmlpOptions options, nn::CheckModuleOptio
   options.dim = 8;
   options.layers = 2;
   options.fc_dim = 6;
-  return row<models::Gmlp>(
-      "Gmlp, " + name, [=](Rng& r) { return models::Gmlp(options, r); }, {2, 3, 8, 8}, how);
+  return row("Gmlp, " + name, {2, 3, 8, 8}, how, [=](Rng& r) { return models::Gmlp(options, r); });
 }
 
 Row airbench() {
-  return row<models::Airbench>(
-      "Airbench",
-      [](Rng& r) {
-        return models::Airbench({.image = 8, .widths = {4, 5}, .classes = 3, .dropout = 0.2}, r);
-      },
-      {3, 3, 8, 8}, kMixes);
+  return row("Airbench", {3, 3, 8, 8}, kMixes, [](Rng& r) {
+    return models::Airbench({.image = 8, .widths = {4, 5}, .classes = 3, .dropout = 0.2}, r);
+  });
 }
 
 Row vit(std::string name, models::VitOptions o) {
@@ -292,15 +276,14 @@ Row vit(std::string name, models::VitOptions o) {
   o.layers = 2;
   o.heads = 2;
   o.classes = 3;
-  return row<models::Vit>("Vit, " + name, [=](Rng& r) { return models::Vit(o, r); }, {2, 3, 8, 8});
+  return row("Vit, " + name, {2, 3, 8, 8}, [=](Rng& r) { return models::Vit(o, r); });
 }
 
 Row resnet(std::string name, models::ResNetOptions o) {
   o.layers = {1, 1};
   o.classes = 3;
   o.width = 4;
-  return row<models::ResNet>(
-      "ResNet, " + name, [=](Rng& r) { return models::ResNet(o, r); }, {2, 3, 8, 8}, kMixes);
+  return row("ResNet, " + name, {2, 3, 8, 8}, kMixes, [=](Rng& r) { return models::ResNet(o, r); });
 }
 
 Row ntm(std::string name, models::NtmOptions o) {
@@ -309,7 +292,7 @@ Row ntm(std::string name, models::NtmOptions o) {
   o.locations = 5;
   o.width = 4;
   o.hidden = 6;
-  return row<models::Ntm>("Ntm, " + name, [=](Rng& r) { return models::Ntm(o, r); }, {2, 4, 3});
+  return row("Ntm, " + name, {2, 4, 3}, [=](Rng& r) { return models::Ntm(o, r); });
 }
 
 Row gpt(std::string name, models::GptOptions o) {
@@ -363,8 +346,7 @@ std::vector<Row> zoo() {
       ntm("without stages, a random start", {.layers = 2,
                                              .addressing = {.interpolation = false, .shift = false},
                                              .start = NtmStart::random}),
-      row<LstmBaseline>("LstmBaseline", [](Rng& r) { return LstmBaseline(3, 2, r, 4, 2); },
-                        {2, 4, 3}),
+      row("LstmBaseline", {2, 4, 3}, [](Rng& r) { return LstmBaseline(3, 2, r, 4, 2); }),
       gpt("GPT-2's form", {.dropout = 0.1}),
       gpt("Llama's form", llama_form({.kv_heads = 1, .ffn_dim = 12})),
       {"Bert",

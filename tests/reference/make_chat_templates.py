@@ -75,7 +75,7 @@ JINJA = r"""
 {{ 'a\nb\n'.splitlines() }} {{ 'abc'.startswith('ab') }} {{ 'abc'.endswith(('x', 'bc')) }} {{ 'aXbX'.replace('X', 'y') }} {{ 'aXbX'.replace('X', 'y', 1) }} {{ 'ab'.replace('', '-') }}
 {{ 'hello wORLD it\'s'.title() }} {{ 'hello WORLD'.capitalize() }} {{ 'aB'.upper() }} {{ 'aB'.lower() }} {{ 'user' | title }} {{ 'abcb'.find('b') }} {{ 'Größe'.find('e') }} {{ 'abcb'.count('b') }} {{ '12'.isdigit() }}
 {{ '-'.join(['a', 'b']) }} {{ 'abc'.removeprefix('a') }} {{ 'abc'.removesuffix('c') }} {{ {'a': 1}.get('a') }} {{ {'a': 1}.get('b') }} {{ {'a': 1}.get('b', 5) }} {{ {'a': 1}.keys() | list }} {{ {'a': 1}.values() | list }}
-{{ 'a{}b{}'.format(1, none) }} {{ '{1}{0}{x}'.format('p', 'q', x=[1]) }} {{ '{{}}{}'.format('}') }} {{ ''.format() }}
+{{ 'a{}b{}'.format(1, none) }} {{ '{1}{0}{x}'.format('p', 'q', x=[1]) }} {{ '{{}}{}'.format('}') }} {{ ''.format() }} {{ '{x}{}'.format(2, x=1) }}
 {{ '{} {}'.format(1) }}
 {{ '{x}'.format(1) }}
 {{ '{'.format(1) }}

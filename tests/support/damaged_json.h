@@ -40,23 +40,12 @@ inline void add_changed(const nlohmann::json& fine, std::vector<std::string>& ou
 }  // namespace detail
 
 inline std::vector<std::string> damaged(const std::string& text) {
-  std::vector<std::string> out = {"",
-                                  " \n",
-                                  std::string(text.size(), '\0'),
-                                  "[]",
-                                  "{}",
-                                  "3",
-                                  "null",
-                                  "\"x\"",
-                                  "{\"a\"",
-                                  "[1,]",
-                                  text + "}",
-                                  text + ",",
-                                  "\xff" + text,
-                                  "[1e400]",
-                                  "{\"a\": 1e400}",
-                                  "{'a': 1}",
+  // clang-format off
+  std::vector<std::string> out = {"", " \n", std::string(text.size(), '\0'), "[]", "{}", "3",
+                                  "null", "\"x\"", "{\"a\"", "[1,]", text + "}", text + ",",
+                                  "\xff" + text, "[1e400]", "{\"a\": 1e400}", "{'a': 1}",
                                   std::string(100000, '[')};
+  // clang-format on
   const size_t step = text.size() / 50 + 1;
   for (size_t n = 1; n < text.size(); n += step) {
     out.push_back(text.substr(0, n));

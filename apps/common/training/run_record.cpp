@@ -12,7 +12,6 @@
 #include "tern/apps/common/process/app.h"
 #include "tern/apps/common/process/machine.h"
 #include "tern/apps/common/training/folder.h"
-#include "tern/core/base/error.h"
 #include "tern/core/base/reading.h"
 #include "tern/core/base/terminal_text.h"
 #include "tern/core/io/json_value.h"

@@ -5,12 +5,8 @@ namespace tern {
 namespace {
 
 using namespace formula;
-using detail::binary;
-using detail::Keep;
-using detail::Needs;
 using detail::rest_of_sigmoid;
 using detail::steady_sigmoid;
-using detail::unary;
 
 struct LeakyRelu {
   static constexpr const char* kName = "leaky_relu";
@@ -48,10 +44,7 @@ struct Elu {
 struct Mish {
   static constexpr const char* kName = "mish";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return x * tanh(softplus(x));
-  }
+  auto f(auto x) const { return x * tanh(softplus(x)); }
   template <class T>
   T df(const T& dy, const T& x) const {
     using C = Constant<T>;
@@ -132,10 +125,7 @@ struct Softsign {
 struct Tanhshrink {
   static constexpr const char* kName = "tanhshrink";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return x - tanh(x);
-  }
+  auto f(auto x) const { return x - tanh(x); }
   template <class T>
   T df(const T& dy, const T& x) const {
     T y = tanh(x);
@@ -175,14 +165,8 @@ struct Hardshrink {
 struct LogSigmoid {
   static constexpr const char* kName = "log_sigmoid";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return -softplus(-x);
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    return dy * steady_sigmoid(-x);
-  }
+  auto f(auto x) const { return -softplus(-x); }
+  auto df(const auto& dy, const auto& x) const { return dy * steady_sigmoid(-x); }
 };
 
 struct Prelu {
@@ -205,14 +189,8 @@ struct Prelu {
 struct Glu {
   static constexpr const char* kName = "glu";
   static constexpr Needs kNeedsA = Needs::b, kNeedsB = Needs::both;
-  template <class T>
-  T f(T a, T b) const {
-    return a * sigmoid(b);
-  }
-  template <class T>
-  T dfa(const T& dy, const T&, const T& b) const {
-    return dy * steady_sigmoid(b);
-  }
+  auto f(auto a, auto b) const { return a * sigmoid(b); }
+  auto dfa(const auto& dy, const auto&, const auto& b) const { return dy * steady_sigmoid(b); }
   template <class T>
   T dfb(const T& dy, const T& a, const T& b) const {
     T s = steady_sigmoid(b);

@@ -48,10 +48,7 @@ struct GeluErf {
   static constexpr const char* kName = "gelu";
   static constexpr Keep kKeep = Keep::input;
   void note(Op& op) const { op.note("tanh", false); }
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return formula::gelu(x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return formula::gelu(x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     using namespace formula;
@@ -68,10 +65,7 @@ struct GeluTanh {
   static constexpr const char* kName = "gelu";
   static constexpr Keep kKeep = Keep::input;
   void note(Op& op) const { op.note("tanh", true); }
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return formula::gelu_tanh(x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return formula::gelu_tanh(x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     using namespace formula;
@@ -88,10 +82,7 @@ struct GeluTanh {
 struct Silu {
   static constexpr const char* kName = "silu";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return x * formula::sigmoid(x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return x * formula::sigmoid(x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     using namespace formula;
@@ -104,10 +95,7 @@ struct Silu {
 struct Tanh {
   static constexpr const char* kName = "tanh";
   static constexpr Keep kKeep = Keep::output;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return formula::tanh(x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return formula::tanh(x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& y) const {
     return dy * (formula::Constant<T>(1) - y * y);
@@ -117,10 +105,7 @@ struct Tanh {
 struct Sigmoid {
   static constexpr const char* kName = "sigmoid";
   static constexpr Keep kKeep = Keep::output;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return formula::sigmoid(x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return formula::sigmoid(x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& y) const {
     return dy * (y * (formula::Constant<T>(1) - y));
@@ -130,10 +115,7 @@ struct Sigmoid {
 struct Softplus {
   static constexpr const char* kName = "softplus";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return formula::softplus(x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return formula::softplus(x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     return dy * steady_sigmoid(x);

@@ -6,87 +6,48 @@
 namespace tern {
 namespace {
 
-using detail::binary;
-using detail::Needs;
 using detail::scalar_for;
-using detail::unary;
 
 struct AddOp {
   static constexpr const char* kName = "add";
   static constexpr bool kIntegers = true;
   static constexpr Needs kNeedsA = Needs::nothing, kNeedsB = Needs::nothing;
-  template <class T>
-  T f(T a, T b) const {
-    return kernels::Add()(a, b);
-  }
-  template <class T>
-  T dfa(const T& dy, const T&, const T&) const {
-    return dy;
-  }
-  template <class T>
-  T dfb(const T& dy, const T&, const T&) const {
-    return dy;
-  }
+  auto f(auto a, auto b) const { return kernels::Add()(a, b); }
+  auto dfa(const auto& dy, const auto&, const auto&) const { return dy; }
+  auto dfb(const auto& dy, const auto&, const auto&) const { return dy; }
 };
 
 struct SubOp {
   static constexpr const char* kName = "sub";
   static constexpr bool kIntegers = true;
   static constexpr Needs kNeedsA = Needs::nothing, kNeedsB = Needs::nothing;
-  template <class T>
-  T f(T a, T b) const {
-    return kernels::Subtract()(a, b);
-  }
-  template <class T>
-  T dfa(const T& dy, const T&, const T&) const {
-    return dy;
-  }
-  template <class T>
-  T dfb(const T& dy, const T&, const T&) const {
-    return -dy;
-  }
+  auto f(auto a, auto b) const { return kernels::Subtract()(a, b); }
+  auto dfa(const auto& dy, const auto&, const auto&) const { return dy; }
+  auto dfb(const auto& dy, const auto&, const auto&) const { return -dy; }
 };
 
 struct MulOp {
   static constexpr const char* kName = "mul";
   static constexpr bool kIntegers = true;
   static constexpr Needs kNeedsA = Needs::b, kNeedsB = Needs::a;
-  template <class T>
-  T f(T a, T b) const {
-    return kernels::Multiply()(a, b);
-  }
-  template <class T>
-  T dfa(const T& dy, const T&, const T& b) const {
-    return dy * b;
-  }
-  template <class T>
-  T dfb(const T& dy, const T& a, const T&) const {
-    return dy * a;
-  }
+  auto f(auto a, auto b) const { return kernels::Multiply()(a, b); }
+  auto dfa(const auto& dy, const auto&, const auto& b) const { return dy * b; }
+  auto dfb(const auto& dy, const auto& a, const auto&) const { return dy * a; }
 };
 
 struct DivOp {
   static constexpr const char* kName = "div";
   static constexpr Needs kNeedsA = Needs::b, kNeedsB = Needs::both;
-  template <class T>
-  T f(T a, T b) const {
-    return a / b;
-  }
-  template <class T>
-  T dfa(const T& dy, const T&, const T& b) const {
-    return dy / b;
-  }
+  auto f(auto a, auto b) const { return a / b; }
+  auto dfa(const auto& dy, const auto&, const auto& b) const { return dy / b; }
   // d(a/b)/db = -(a/b)/b. In this order it overflows no earlier than a/b does.
-  template <class T>
-  T dfb(const T& dy, const T& a, const T& b) const {
-    return -dy * ((a / b) / b);
-  }
+  auto dfb(const auto& dy, const auto& a, const auto& b) const { return -dy * ((a / b) / b); }
 };
 
 struct NegOp {
   static constexpr const char* kName = "neg";
   static constexpr bool kIntegers = true;
-  static constexpr detail::Keep kKeep = detail::Keep::nothing;
+  static constexpr Keep kKeep = Keep::nothing;
   template <class T>
   T f(T x) const {
     if constexpr (std::is_floating_point_v<T>) return -x;

@@ -11,11 +11,7 @@ namespace tern {
 namespace {
 
 using namespace formula;
-using detail::binary;
-using detail::Keep;
-using detail::Needs;
 using detail::scalar_for;
-using detail::unary;
 
 /// A bound of clamp, exact for floats and integers; an open end is an infinity.
 struct Bound {
@@ -83,38 +79,26 @@ struct Minimum {
   static constexpr const char* kName = "minimum";
   static constexpr bool kIntegers = true;
   static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
-  template <class T>
-  T f(T a, T b) const {
-    return minimum(a, b);
-  }
+  auto f(auto a, auto b) const { return minimum(a, b); }
   template <class T>
   T dfa(const T& dy, const T& a, const T& b) const {
     using C = Constant<T>;
     return where(eq(a, b), C(0.5) * dy, where(gt(a, b), C(0), dy));
   }
-  template <class T>
-  T dfb(const T& dy, const T& a, const T& b) const {
-    return dfa(dy, b, a);
-  }
+  auto dfb(const auto& dy, const auto& a, const auto& b) const { return dfa(dy, b, a); }
 };
 
 struct Maximum {
   static constexpr const char* kName = "maximum";
   static constexpr bool kIntegers = true;
   static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
-  template <class T>
-  T f(T a, T b) const {
-    return maximum(a, b);
-  }
+  auto f(auto a, auto b) const { return maximum(a, b); }
   template <class T>
   T dfa(const T& dy, const T& a, const T& b) const {
     using C = Constant<T>;
     return where(eq(a, b), C(0.5) * dy, where(lt(a, b), C(0), dy));
   }
-  template <class T>
-  T dfb(const T& dy, const T& a, const T& b) const {
-    return dfa(dy, b, a);
-  }
+  auto dfb(const auto& dy, const auto& a, const auto& b) const { return dfa(dy, b, a); }
 };
 
 struct NanToNum {

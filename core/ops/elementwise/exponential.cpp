@@ -4,9 +4,6 @@
 namespace tern {
 namespace {
 
-using detail::Keep;
-using detail::unary;
-
 struct Reciprocal {
   static constexpr const char* kName = "reciprocal";
   static constexpr Keep kKeep = Keep::output;
@@ -14,10 +11,7 @@ struct Reciprocal {
   T f(T x) const {
     return T(1) / x;
   }
-  template <class T>
-  T df(const T& dy, const T& y) const {
-    return -dy * (y * y);
-  }
+  auto df(const auto& dy, const auto& y) const { return -dy * (y * y); }
 };
 
 }  // namespace

@@ -5,9 +5,7 @@
 namespace tern {
 namespace {
 
-using detail::binary;
 using detail::map;
-using detail::Needs;
 
 struct Lerp {
   static constexpr const char* kName = "lerp";

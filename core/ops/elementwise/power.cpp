@@ -1,19 +1,16 @@
-// pow, and floor_divide and remainder as in Python. Integers follow rules of their own: powers wrap
-// around, and division by zero is an error.
+// pow, floor_divide and remainder as in Python, and fmod as in C. Integers follow rules of their
+// own: powers wrap around, and division by zero is an error.
 #include "tern/core/kernels/creation/copy.h"
 #include "tern/core/kernels/elementwise/division.h"
+#include "tern/core/ops/elementwise/elementary.h"
 #include "tern/core/ops/elementwise/unary.h"
 
 namespace tern {
 namespace {
 
 using namespace formula;
-using detail::binary;
 using detail::exact_scalar_for;
-using detail::Keep;
-using detail::Needs;
 using detail::scalar_for;
-using detail::unary;
 
 struct Power {
   static constexpr const char* kName = "pow";
@@ -57,10 +54,7 @@ struct FloorDivide {
   static constexpr const char* kName = "floor_divide";
   static constexpr bool kIntegers = true;
   static constexpr Needs kNeedsA = Needs::nothing, kNeedsB = Needs::nothing;
-  template <class T>
-  T f(T a, T b) const {
-    return kernels::floor_divide(a, b);
-  }
+  auto f(auto a, auto b) const { return kernels::floor_divide(a, b); }
   Tensor dfa(const Tensor& dy, const Tensor&, const Tensor&) const {
     return detail::zero_gradient(dy);
   }
@@ -74,20 +68,35 @@ struct Remainder {
   static constexpr const char* kName = "remainder";
   static constexpr bool kIntegers = true;
   static constexpr Needs kNeedsA = Needs::nothing, kNeedsB = Needs::both;
-  template <class T>
-  T f(T a, T b) const {
-    return kernels::remainder(a, b);
-  }
+  auto f(auto a, auto b) const { return kernels::remainder(a, b); }
   Tensor dfa(const Tensor& dy, const Tensor&, const Tensor&) const { return dy; }
   template <class T>
   T dfb(const T& dy, const T& a, const T& b) const {
     return -dy * floor_quotient(a, b);
   }
-  template <Number T>
-  static T floor_quotient(T a, T b) {
-    return kernels::floor_divide(a, b);
-  }
+  static auto floor_quotient(Number auto a, Number auto b) { return kernels::floor_divide(a, b); }
   static Tensor floor_quotient(const Tensor& a, const Tensor& b) { return floor_divide(a, b); }
+};
+
+/// a - b trunc(a / b); the gradient treats the quotient as constant.
+struct Fmod {
+  static constexpr const char* kName = "fmod";
+  static constexpr bool kIntegers = true;
+  static constexpr Needs kNeedsA = Needs::nothing, kNeedsB = Needs::both;
+  template <class T>
+  T f(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>)
+      return std::fmod(a, b);
+    else if constexpr (std::is_signed_v<T>)
+      return b == -1 ? T(0) : static_cast<T>(a % b);  // the lowest integer / -1 overflows
+    else
+      return static_cast<T>(a % b);
+  }
+  Tensor dfa(const Tensor& dy, const Tensor&, const Tensor&) const { return dy; }
+  auto dfb(Number auto dy, Number auto a, Number auto b) const { return -dy * std::trunc(a / b); }
+  Tensor dfb(const Tensor& dy, const Tensor& a, const Tensor& b) const {
+    return -dy * trunc(a / b);
+  }
 };
 
 // Checks that no integer is divided by zero, then applies op.
@@ -128,6 +137,7 @@ Tensor pow(Scalar a, const Tensor& b) { return pow(scalar_for(b, a), b); }
 
 Tensor floor_divide(const Tensor& a, const Tensor& b) { return divide(a, b, FloorDivide()); }
 Tensor remainder(const Tensor& a, const Tensor& b) { return divide(a, b, Remainder()); }
+Tensor fmod(const Tensor& a, const Tensor& b) { return divide(a, b, Fmod()); }
 
 // Divides by the exact number, even if u8 cannot hold it; only the result wraps around.
 Tensor floor_divide(const Tensor& a, Scalar b) {
@@ -135,6 +145,9 @@ Tensor floor_divide(const Tensor& a, Scalar b) {
 }
 Tensor remainder(const Tensor& a, Scalar b) {
   return remainder(a, exact_scalar_for(a, b)).to(detail::type_for(a, b));
+}
+Tensor fmod(const Tensor& a, Scalar b) {
+  return fmod(a, exact_scalar_for(a, b)).to(detail::type_for(a, b));
 }
 
 }  // namespace tern

@@ -10,10 +10,6 @@ namespace tern {
 namespace {
 
 using namespace formula;
-using detail::binary;
-using detail::Keep;
-using detail::Needs;
-using detail::unary;
 using std::numbers::ln10;
 using std::numbers::ln2;
 using std::numbers::pi;
@@ -86,10 +82,7 @@ inline double log10(double x) { return std::log10(x); }
 struct Tan {
   static constexpr const char* kName = "tan";
   static constexpr Keep kKeep = Keep::output;
-  template <class T>
-  T f(T x) const {
-    return tan(x);
-  }
+  auto f(auto x) const { return tan(x); }
   template <class T>
   T df(const T& dy, const T& y) const {
     return dy * (y * y + Constant<T>(1));
@@ -99,10 +92,7 @@ struct Tan {
 struct Atan {
   static constexpr const char* kName = "atan";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return atan(x);
-  }
+  auto f(auto x) const { return atan(x); }
   template <class T>
   T df(const T& dy, const T& x) const {
     return dy / (x * x + Constant<T>(1));
@@ -113,10 +103,7 @@ struct Atan {
 struct Atan2 {
   static constexpr const char* kName = "atan2";
   static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
-  template <class T>
-  T f(T y, T x) const {
-    return atan2(y, x);
-  }
+  auto f(auto y, auto x) const { return atan2(y, x); }
   template <class T>
   T dfa(const T& d, const T& y, const T& x) const {
     return d * (x / square_of_radius(y, x));
@@ -135,36 +122,21 @@ struct Atan2 {
 struct Sinh {
   static constexpr const char* kName = "sinh";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return sinh(x);
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    return dy * cosh(x);
-  }
+  auto f(auto x) const { return sinh(x); }
+  auto df(const auto& dy, const auto& x) const { return dy * cosh(x); }
 };
 
 struct Cosh {
   static constexpr const char* kName = "cosh";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return cosh(x);
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    return dy * sinh(x);
-  }
+  auto f(auto x) const { return cosh(x); }
+  auto df(const auto& dy, const auto& x) const { return dy * sinh(x); }
 };
 
 struct Log2 {
   static constexpr const char* kName = "log2";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return log2(x);
-  }
+  auto f(auto x) const { return log2(x); }
   template <class T>
   T df(const T& dy, const T& x) const {
     return dy / (x * Constant<T>(ln2));
@@ -174,10 +146,7 @@ struct Log2 {
 struct Log10 {
   static constexpr const char* kName = "log10";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return log10(x);
-  }
+  auto f(auto x) const { return log10(x); }
   template <class T>
   T df(const T& dy, const T& x) const {
     return dy / (x * Constant<T>(ln10));

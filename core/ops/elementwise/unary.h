@@ -11,23 +11,14 @@ namespace tern::detail {
 struct Exp {
   static constexpr const char* kName = "exp";
   static constexpr Keep kKeep = Keep::output;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return formula::exp(x);
-  }
-  template <class T>
-  [[gnu::always_inline]] T df(const T& dy, const T& y) const {
-    return dy * y;
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return formula::exp(x); }
+  [[gnu::always_inline]] auto df(const auto& dy, const auto& y) const { return dy * y; }
 };
 
 struct Expm1 {
   static constexpr const char* kName = "expm1";
   static constexpr Keep kKeep = Keep::output;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return formula::expm1(x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return formula::expm1(x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& y) const {
     return dy * (y + formula::Constant<T>(1));
@@ -37,23 +28,14 @@ struct Expm1 {
 struct Log {
   static constexpr const char* kName = "log";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return formula::log(x);
-  }
-  template <class T>
-  [[gnu::always_inline]] T df(const T& dy, const T& x) const {
-    return dy / x;
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return formula::log(x); }
+  [[gnu::always_inline]] auto df(const auto& dy, const auto& x) const { return dy / x; }
 };
 
 struct Log1p {
   static constexpr const char* kName = "log1p";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return formula::log1p(x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return formula::log1p(x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     return dy / (x + formula::Constant<T>(1));
@@ -63,10 +45,7 @@ struct Log1p {
 struct Sqrt {
   static constexpr const char* kName = "sqrt";
   static constexpr Keep kKeep = Keep::output;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return std::sqrt(x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return std::sqrt(x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& y) const {
     return dy / (formula::Constant<T>(2) * y);
@@ -76,10 +55,7 @@ struct Sqrt {
 struct Rsqrt {
   static constexpr const char* kName = "rsqrt";
   static constexpr Keep kKeep = Keep::output;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return formula::rsqrt(x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return formula::rsqrt(x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& y) const {
     return formula::Constant<T>(-0.5) * dy * (y * y * y);
@@ -90,10 +66,7 @@ struct Square {
   static constexpr const char* kName = "square";
   static constexpr bool kIntegers = true;
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return kernels::Multiply()(x, x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return kernels::Multiply()(x, x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     return formula::Constant<T>(2) * dy * x;
@@ -121,10 +94,7 @@ struct FixedPower {
 struct Sin {
   static constexpr const char* kName = "sin";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return formula::sin(x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return formula::sin(x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     using namespace formula;
@@ -135,10 +105,7 @@ struct Sin {
 struct Cos {
   static constexpr const char* kName = "cos";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return formula::cos(x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return formula::cos(x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     using namespace formula;
@@ -149,10 +116,7 @@ struct Cos {
 struct Erf {
   static constexpr const char* kName = "erf";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  [[gnu::always_inline]] T f(T x) const {
-    return formula::erf(x);
-  }
+  [[gnu::always_inline]] auto f(auto x) const { return formula::erf(x); }
   template <class T>
   [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     using namespace formula;

@@ -12,19 +12,12 @@
 namespace tern {
 namespace {
 
-using detail::Keep;
 using Mask = std::optional<kernels::DropMask>;
 
 struct Identity {
   static constexpr Keep kKeep = Keep::nothing;
-  template <class T>
-  T f(T x) const {
-    return x;
-  }
-  template <class T>
-  T df(const T& dy, const T&) const {
-    return dy;
-  }
+  auto f(auto x) const { return x; }
+  auto df(const auto& dy, const auto&) const { return dy; }
 };
 
 /// Calls fn with the struct of an activation.

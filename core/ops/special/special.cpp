@@ -11,8 +11,6 @@ namespace tern {
 namespace {
 
 using namespace formula;
-using detail::Keep;
-using detail::unary;
 using std::numbers::pi;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -138,10 +136,7 @@ double polygamma_of(int64_t n, double x) {
 struct Erfc {
   static constexpr const char* kName = "erfc";
   static constexpr Keep kKeep = Keep::input;
-  template <class T>
-  T f(T x) const {
-    return std::erfc(x);
-  }
+  auto f(auto x) const { return std::erfc(x); }
   template <class T>
   T df(const T& dy, const T& x) const {
     return dy * (Constant<T>(-kTwoOverRootPi) * exp(-(x * x)));

@@ -6,7 +6,6 @@
 #include "tern/data/text/bpe/bpe_chunks.h"
 #include "tern/data/text/bpe/bpe_table.h"
 #include "tern/data/text/tokenizer/token_file.h"
-#include "tern/data/text/unicode/unicode.h"
 
 namespace tern::datasets {
 namespace {

@@ -2,8 +2,6 @@
 // another place.
 #include "tern/data/text/documents/bert_spans.h"
 
-#include <algorithm>
-
 namespace tern::datasets::detail {
 namespace {
 

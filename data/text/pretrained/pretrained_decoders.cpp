@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <set>
 
 #include "tern/core/base/error.h"
 #include "tern/data/text/bpe/byte_bpe_chunks.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 #include <utility>
 
 #include "tern/core/base/error.h"

@@ -1,9 +1,7 @@
 // --weight-decay and --decay: which weights decay, for every optimizer, and how the recipe says it.
 #include <doctest/doctest.h>
 
-#include "tern/apps/common/command_line/command_line.h"
 #include "tern/apps/common/training/training_options.h"
-#include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/train/optimizer.h"
 

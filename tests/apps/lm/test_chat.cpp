@@ -1,11 +1,7 @@
 // Conversations: what the model reads of each turn, where an answer ends, what is forgotten.
 #include <doctest/doctest.h>
 
-#include <sstream>
-
 #include "tern/apps/lm/chat.h"
-#include "tern/apps/lm/program.h"
-#include "tern/core/base/error.h"
 #include "tern/tests/apps/lm/known_models.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/errors.h"

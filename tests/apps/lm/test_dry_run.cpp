@@ -1,18 +1,15 @@
 // lm train --dry-run: the predicted peak memory against the allocator's peak in real steps.
 #include <doctest/doctest.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
 #include "tern/apps/lm/training.h"
+#include "tern/tests/apps/dry_run_checks.h"
+#include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::lm::test_dry_run {
 namespace {
-
-namespace fs = std::filesystem;
 
 TrainConfig config(const std::string& model) {
   TrainConfig c;
@@ -78,22 +75,15 @@ TEST_CASE("lm dry run: bert takes the predicted memory") {
 }
 
 TEST_CASE("lm dry run: it writes nothing") {
-  const fs::path before = fs::current_path();
-  const fs::path folder = fs::temp_directory_path() / fmt::format("tern_lm_dry_{}", getpid());
-  fs::create_directories(folder);
-  fs::current_path(folder);
-  for (const char* model : {"gpt", "bert"}) {
-    LmFlags o;
-    std::vector<const char*> words = {"lm",    "train", "--dry-run", "--model", model,
-                                      "--dim", "32",    "--out",     "run"};
-    const auto argc = static_cast<int>(words.size());
-    char** const argv = const_cast<char**>(words.data());
-    CHECK(apps::parse(lm_program(o, argc, argv), argc, argv) != nullptr);
-    CHECK(train_lm(o) == 0);
-    CHECK(fs::is_empty(folder));
-  }
-  fs::current_path(before);
-  fs::remove_all(folder);
+  test::check_writes_nothing([] {
+    for (const char* model : {"gpt", "bert"}) {
+      const LmFlags o =
+          test::parsed(lm_program, "lm",
+                       {"train", "--dry-run", "--model", model, "--dim", "32", "--out", "run"});
+      CHECK(o.train.dry_run);
+      CHECK(train_lm(o) == 0);
+    }
+  });
 }
 
 }  // namespace tern::apps::lm::test_dry_run

@@ -12,7 +12,6 @@
 #include "tern/data/loading/npy.h"
 #include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/data_files.h"
-#include "tern/tests/support/errors.h"
 
 namespace tern::apps::lm::test_embed {
 namespace {

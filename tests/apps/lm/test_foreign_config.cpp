@@ -2,12 +2,9 @@
 // or harmless, or reported as unknown, or refused. BERTs: tests/models/test_bert_config.cpp.
 #include <doctest/doctest.h>
 
-#include <filesystem>
-
 #include "tern/apps/common/training/train_program.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/transformers_config.h"
-#include "tern/core/base/error.h"
 #include "tern/tests/support/damaged_json.h"
 #include "tern/tests/support/data_files.h"
 

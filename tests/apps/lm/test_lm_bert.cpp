@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tern/apps/lm/fill.h"
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
 #include "tern/apps/lm/score.h"

@@ -8,7 +8,6 @@
 
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
-#include "tern/apps/lm/score.h"
 #include "tern/apps/lm/training.h"
 #include "tern/core/base/rng.h"
 #include "tern/data/text/lines/lines.h"

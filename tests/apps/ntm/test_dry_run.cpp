@@ -1,16 +1,13 @@
 // ntm train --dry-run: the predicted peak memory against the allocator's peak in real steps.
 #include <doctest/doctest.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "tern/apps/ntm/program.h"
+#include "tern/tests/apps/dry_run_checks.h"
+#include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::ntm::test_dry_run {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Runs all batches of one epoch.
 void check_run(const NtmConfig& c) {
@@ -40,18 +37,9 @@ TEST_CASE("ntm dry run: the machine and the baseline take the predicted memory")
 }
 
 TEST_CASE("ntm dry run: it writes nothing") {
-  const fs::path before = fs::current_path();
-  const fs::path folder = fs::temp_directory_path() / fmt::format("tern_ntm_dry_{}", getpid());
-  fs::create_directories(folder);
-  fs::current_path(folder);
-  NtmFlags o;
-  std::vector<const char*> words = {"ntm", "train", "--dry-run", "--task", "recall"};
-  char** const argv = const_cast<char**>(words.data());
-  CHECK(apps::parse(ntm_program(o, 5, argv), 5, argv) != nullptr);
-  CHECK(train_ntm(o) == 0);
-  CHECK(fs::is_empty(folder));
-  fs::current_path(before);
-  fs::remove_all(folder);
+  const NtmFlags o = test::parsed(ntm_program, "ntm", {"train", "--dry-run", "--task", "recall"});
+  CHECK(o.train.dry_run);
+  test::check_writes_nothing([&] { CHECK(train_ntm(o) == 0); });
 }
 
 }  // namespace tern::apps::ntm::test_dry_run

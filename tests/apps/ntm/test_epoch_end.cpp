@@ -1,5 +1,4 @@
 // ntm train with --patience, --keep, --schedule plateau, --steps and --eval-steps.
-#include "tern/apps/ntm/model.h"
 #include "tern/apps/ntm/program.h"
 #include "tern/tests/apps/epoch_end_checks.h"
 #include "tern/tests/apps/length_checks.h"

@@ -23,7 +23,6 @@
 #include "tern/tests/support/same_bits.h"
 #include "tern/tests/support/threads.h"
 #include "tern/tests/train/run_checks.h"
-#include "tern/train/interrupt.h"
 
 namespace tern::apps::ntm::test_ntm_app {
 namespace {

@@ -1,20 +1,12 @@
 // train_cifar --dry-run: the predicted peak memory against the allocator's peak in real steps.
 #include <doctest/doctest.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "tern/apps/train_cifar/drawn.h"
+#include "tern/tests/apps/dry_run_checks.h"
 #include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::train_cifar::test_dry_run {
-namespace {
-
-namespace fs = std::filesystem;
-
-}  // namespace
-
 TEST_CASE("train_cifar dry run: every model takes the predicted memory") {
   const datasets::Cifar10 data = draw_cifar10(40, 10, 1);
   for (const ClassifierEntry& entry : classifiers()) {
@@ -39,27 +31,22 @@ TEST_CASE("train_cifar dry run: every model takes the predicted memory") {
 }
 
 TEST_CASE("train_cifar dry run: it writes nothing") {
-  const fs::path before = fs::current_path();
-  const fs::path folder = fs::temp_directory_path() / fmt::format("tern_cifar_dry_{}", getpid());
-  fs::create_directories(folder);
-  fs::current_path(folder);
   CifarFlags f;
   f.options.model = "gmlp-small";
   f.train.out = "run";
   f.train.dry_run = true;
-  CHECK(train_classifier(f) == 0);
-  CHECK(fs::is_empty(folder));
-  CifarProgram program(f);
-  program.load(nullptr);
-  CHECK(program.describe()[1].second == "10,000 training and 2,000 test images of 10 classes");
-  program.config.limit = 100;  // pictures beyond the limit are not counted
-  program.config.hold_out = 0.25;
-  CHECK(program.describe()[1].second ==
-        "75 training, 25 held-out and 100 test images of 10 classes");
-  f.options.batch = 1'000'000'000;
-  CHECK(train_classifier(f) == 0);  // the batch holds at most the 10,000 images
-  fs::current_path(before);
-  fs::remove_all(folder);
+  test::check_writes_nothing([&] {
+    CHECK(train_classifier(f) == 0);
+    CifarProgram program(f);
+    program.load(nullptr);
+    CHECK(program.describe()[1].second == "10,000 training and 2,000 test images of 10 classes");
+    program.config.limit = 100;  // pictures beyond the limit are not counted
+    program.config.hold_out = 0.25;
+    CHECK(program.describe()[1].second ==
+          "75 training, 25 held-out and 100 test images of 10 classes");
+    f.options.batch = 1'000'000'000;
+    CHECK(train_classifier(f) == 0);  // the batch holds at most the 10,000 images
+  });
 }
 
 TEST_CASE("train_cifar dry run: flags") {

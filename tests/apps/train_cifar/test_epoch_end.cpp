@@ -13,28 +13,12 @@ using test::parse;
 TEST_CASE("train_cifar: a run ends early by its held-out images, keeps epochs, and stays ended") {
   test::TempDir dir;
   datasets::write_cifar10(dir / "data", draw_cifar10(40, 10, 1));
-  CifarFlags o = parse({"--data",
-                        dir / "data",
-                        "--model",
-                        "gmlp-small",
-                        "--epochs",
-                        "6",
-                        "--batch",
-                        "8",
-                        "--schedule",
-                        "plateau",
-                        "--plateau-patience",
-                        "0",
-                        "--plateau-factor",
-                        "0.25",
-                        "--patience",
-                        "3",
-                        "--keep",
-                        "2",
-                        "--hold-out",
-                        "0.25",
-                        "--out",
-                        dir / "run"});
+  // clang-format off
+  CifarFlags o = parse({"--data", dir / "data", "--model", "gmlp-small", "--epochs", "6",
+                        "--batch", "8", "--schedule", "plateau", "--plateau-patience", "0",
+                        "--plateau-factor", "0.25", "--patience", "3", "--keep", "2",
+                        "--hold-out", "0.25", "--out", dir / "run"});
+  // clang-format on
   CHECK(o.options.epoch_end == test::kEarlyEnd);
   o.options.lr = test::kNoRate;
   REQUIRE(train_classifier(o) == 0);

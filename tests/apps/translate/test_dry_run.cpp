@@ -1,16 +1,13 @@
 // translate train --dry-run: the predicted peak memory against the allocator's peak in real steps.
 #include <doctest/doctest.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "tern/apps/translate/program.h"
+#include "tern/tests/apps/dry_run_checks.h"
+#include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::translate::test_dry_run {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Runs several short epochs: the peak is that of the largest batch, together with the optimizer's
 // state, which exists from the second step on.
@@ -45,20 +42,10 @@ TEST_CASE("translate dry run: every preset takes the predicted memory") {
 }
 
 TEST_CASE("translate dry run: it writes nothing") {
-  const fs::path before = fs::current_path();
-  const fs::path folder =
-      fs::temp_directory_path() / fmt::format("tern_translate_dry_{}", getpid());
-  fs::create_directories(folder);
-  fs::current_path(folder);
-  TranslateFlags o;
-  std::vector<const char*> words = {"translate", "train", "--dry-run", "--first",
-                                    "200",       "--out", "run"};
-  char** const argv = const_cast<char**>(words.data());
-  CHECK(apps::parse(translate_program(o, 7, argv), 7, argv) != nullptr);
-  CHECK(train_translation(o) == 0);
-  CHECK(fs::is_empty(folder));
-  fs::current_path(before);
-  fs::remove_all(folder);
+  const TranslateFlags o = test::parsed(translate_program, "translate",
+                                        {"train", "--dry-run", "--first", "200", "--out", "run"});
+  CHECK(o.train.dry_run);
+  test::check_writes_nothing([&] { CHECK(train_translation(o) == 0); });
 }
 
 }  // namespace tern::apps::translate::test_dry_run

@@ -1,11 +1,9 @@
 // The user's own pairs: what the preset chooses by the data, and which messages the program prints.
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tern/apps/translate/program.h"
-#include "tern/core/base/error.h"
 #include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/data_files.h"
 

@@ -2,7 +2,6 @@
 // loop take on N threads.
 #include <doctest/doctest.h>
 
-#include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <utility>

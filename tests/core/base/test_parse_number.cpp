@@ -5,7 +5,6 @@
 #include <cmath>
 #include <random>
 #include <string>
-#include <vector>
 
 #include "tern/core/base/parse_number.h"
 
@@ -28,49 +27,14 @@ void check_same(const std::string& text) {
 }
 
 TEST_CASE("numbers: the C library reads them as std::from_chars does") {
-  for (const char* text : {"0",
-                           "-0",
-                           "1",
-                           "-1.5",
-                           ".5",
-                           "-.5",
-                           "5.",
-                           "1e3",
-                           "1e",
-                           "1e+",
-                           "1e-3x",
-                           "1E5",
-                           "0x1p3",
-                           "-0x10",
-                           "0x",
-                           "inf",
-                           "-infinity",
-                           "INF",
-                           "infx",
-                           "nan",
-                           "-nan",
-                           "nan(1)",
-                           "1e400",
-                           "-1e400",
-                           "1e-400",
-                           "1e-320",
-                           "4.9e-324",
-                           "1e39",
-                           "1e-46",
-                           "1e-44",
-                           "",
-                           " 1",
-                           "+1",
-                           "--1",
-                           "-",
-                           ".",
-                           "e5",
-                           "abc",
-                           "1,5",
-                           "1 ",
-                           "12345678901234567890123",
-                           "0.1",
-                           "3.4028235e38"}) {
+  // clang-format off
+  constexpr const char* kTexts[] = {
+      "0", "-0", "1", "-1.5", ".5", "-.5", "5.", "1e3", "1e", "1e+", "1e-3x", "1E5", "0x1p3",
+      "-0x10", "0x", "inf", "-infinity", "INF", "infx", "nan", "-nan", "nan(1)", "1e400", "-1e400",
+      "1e-400", "1e-320", "4.9e-324", "1e39", "1e-46", "1e-44", "", " 1", "+1", "--1", "-", ".",
+      "e5", "abc", "1,5", "1 ", "12345678901234567890123", "0.1", "3.4028235e38"};
+  // clang-format on
+  for (const char* text : kTexts) {
     check_same<double>(text);
     check_same<float>(text);
   }

@@ -41,7 +41,22 @@ struct OpRow {
   bool skip_empty = false;
   bool skip_expanded = false;  ///< for ops that jump at repeated values (max, sort)
   int64_t terms = 64;          ///< terms per sum: sets the f32 tolerance
+
+  OpRow& between(double least, double most) { return low = least, high = most, *this; }
+  OpRow& no_gradient() { return gradient = false, *this; }
+  OpRow& empty(const std::vector<Shape>& inputs) { return empty_shapes = inputs, *this; }
+  OpRow& no_empty() { return skip_empty = true, *this; }
+  OpRow& no_expanded() { return skip_expanded = true, *this; }
+  OpRow& sums_of(int64_t n) { return terms = n, *this; }
+  /// Checks the row, with this naive loop.
+  void equals(const std::function<Array(const std::vector<Array>&)>& loop);
 };
+
+/// A row to be checked: op("abs", {{2, 3}}, [](auto& x) { return abs(x[0]); }).equals(loop).
+inline OpRow op(const std::string& name, const std::vector<Shape>& shapes,
+                const std::function<Tensor(const std::vector<Tensor>&)>& fn) {
+  return {.name = name, .shapes = shapes, .fn = fn, .naive = {}};
+}
 
 void run_rows(const std::vector<OpRow>& rows);
 

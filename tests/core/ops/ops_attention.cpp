@@ -14,7 +14,7 @@
 namespace tern::ops_attention {
 namespace {
 
-using test::Array, test::for_each_index, test::kInf, test::OpRow;
+using test::op, test::Array, test::for_each_index, test::kInf, test::OpRow;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 using Sees = std::function<bool(const Dims&)>;  // index (b, h, t, s)
@@ -116,26 +116,15 @@ TEST_CASE("op table: attention on joint projections") {
     return x;
   };
   const Naive causal{.sees = [](const Dims& i) { return i[3] <= i[2]; }};
-  test::run_rows({
-      {.name = "self_attention",
-       .shapes = {{2, 3, 16}},
-       .fn =
-           [](const Inputs& x) {
-             return self_attention(x[0], {.heads = 4, .kv_heads = 2}, {.mask = {.causal = 0}});
-           },
-       .naive =
-           [=](const Arrays& x) {
-             return joined(
-                 causal({part(x[0], 0, 4, 2), part(x[0], 8, 2, 2), part(x[0], 12, 2, 2)}));
-           }},
-      {.name = "cross_attention",
-       .shapes = {{2, 3, 6}, {2, 4, 12}},
-       .fn = [](const Inputs& x) { return cross_attention(x[0], x[1], {.heads = 2}); },
-       .naive =
-           [=](const Arrays& x) {
-             return joined(
-                 Naive{}({part(x[0], 0, 2, 3), part(x[1], 0, 2, 3), part(x[1], 6, 2, 3)}));
-           }},
+  op("self_attention", {{2, 3, 16}}, [](const Inputs& x) {
+    return self_attention(x[0], {.heads = 4, .kv_heads = 2}, {.mask = {.causal = 0}});
+  }).equals([=](const Arrays& x) {
+    return joined(causal({part(x[0], 0, 4, 2), part(x[0], 8, 2, 2), part(x[0], 12, 2, 2)}));
+  });
+  op("cross_attention", {{2, 3, 6}, {2, 4, 12}}, [](const Inputs& x) {
+    return cross_attention(x[0], x[1], {.heads = 2});
+  }).equals([=](const Arrays& x) {
+    return joined(Naive{}({part(x[0], 0, 2, 3), part(x[1], 0, 2, 3), part(x[1], 6, 2, 3)}));
   });
 }
 

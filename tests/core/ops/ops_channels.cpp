@@ -12,7 +12,7 @@
 namespace tern::ops_channels {
 namespace {
 
-using test::Array, test::for_each_index, test::OpRow;
+using test::op, test::Array, test::for_each_index, test::OpRow;
 using Arrays = std::vector<Array>;
 using Tensors = std::vector<Tensor>;
 
@@ -146,12 +146,12 @@ TEST_CASE("op table: prelu and glu") {
       return y;
     };
   };
+  op("glu", {{3, 6}}, [](const Tensors& x) { return glu(x[0]); }).equals(gated(1));
+  op("glu, axis 1", {{2, 4, 3}}, [](const Tensors& x) { return glu(x[0], 1); }).equals(gated(1));
   test::run_rows({
       prelu_row("prelu", {3, 4}, {1}, false),
       prelu_row("prelu, a scalar weight", {3, 4}, {}, false),
       prelu_row("prelu, channels", {2, 3, 2, 2}, {3}, true),
-      {"glu", {{3, 6}}, [](const Tensors& x) { return glu(x[0]); }, gated(1)},
-      {"glu, axis 1", {{2, 4, 3}}, [](const Tensors& x) { return glu(x[0], 1); }, gated(1)},
   });
 }
 
@@ -179,18 +179,13 @@ Array naive_instance_norm(const Arrays& in, double eps) {
 }
 
 TEST_CASE("op table: instance_norm") {
-  test::run_rows({
-      {.name = "instance_norm",
-       .shapes = {{2, 3, 4}},
-       .fn = [](const Tensors& x) { return instance_norm(x[0]); },
-       .naive = [](const Arrays& x) { return naive_instance_norm(x, 1e-5); },
-       .skip_expanded = true},  // the variance would be 0
-      {.name = "instance_norm, weight and bias",
-       .shapes = {{2, 3, 2, 2}, {3}, {3}},
-       .fn = [](const Tensors& x) { return instance_norm(x[0], {}, {}, x[1], x[2], {.eps = 0.1}); },
-       .naive = [](const Arrays& x) { return naive_instance_norm(x, 0.1); },
-       .empty_shapes = {{0, 3, 2, 2}, {3}, {3}}},
-  });
+  op("instance_norm", {{2, 3, 4}}, [](const Tensors& x) { return instance_norm(x[0]); })
+      .no_expanded()  // the variance would be 0
+      .equals([](const Arrays& x) { return naive_instance_norm(x, 1e-5); });
+  op("instance_norm, weight and bias", {{2, 3, 2, 2}, {3}, {3}},
+     [](const Tensors& x) { return instance_norm(x[0], {}, {}, x[1], x[2], {.eps = 0.1}); })
+      .empty({{0, 3, 2, 2}, {3}, {3}})
+      .equals([](const Arrays& x) { return naive_instance_norm(x, 0.1); });
 }
 
 TEST_CASE("dropout of channels: drops whole channels, and so does its gradient") {

@@ -16,6 +16,7 @@ namespace {
 
 using test::Array;
 using test::for_each_index;
+using test::op;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Complex = std::complex<double>;
@@ -73,47 +74,37 @@ TEST_CASE("op table: complex functions") {
     return complex_array(broadcast_shapes("naive", numbers(x[0]), numbers(x[1])),
                          [&](const Dims& i) { return at(x[0], i) * at(x[1], i); });
   };
-  test::run_rows({
-      {"complex_mul", {{3, 4, 2}, {3, 4, 2}}, times, naive_times},
-      {"complex_mul, broadcast", {{3, 4, 2}, {4, 2}}, times, naive_times},
-      {"complex_mul, broadcast both ways", {{3, 1, 2}, {1, 4, 2}}, times, naive_times},
-      {"complex_mul, one number", {{2}, {3, 2}}, times, naive_times, -2, 2, true, {{2}, {0, 2}}},
-      {"complex_conj",
-       {{3, 4, 2}},
-       [](const Args& x) { return complex_conj(x[0]); },
-       [](const Arrays& x) { return each(x[0], [](Complex z) { return std::conj(z); }); }},
-      {"complex_abs",
-       {{3, 4, 2}},
-       [](const Args& x) { return complex_abs(x[0]); },
-       [](const Arrays& x) {
-         Array y(numbers(x[0]));
-         for_each_index(y.shape, [&](const Dims& i) { y.at(i) = std::abs(at(x[0], i)); });
-         return y;
-       }},
-      {"complex_exp",
-       {{3, 4, 2}},
-       [](const Args& x) { return complex_exp(x[0]); },
-       [](const Arrays& x) { return each(x[0], [](Complex z) { return std::exp(z); }); }},
-      {"complex_matmul",
-       {{3, 2, 4, 2}, {4, 3, 2}},
-       [](const Args& x) { return complex_matmul(x[0], x[1]); },
-       naive_matmul},
-      {"complex_einsum",
-       {{3, 4, 2}, {4, 5, 2}},
-       [](const Args& x) {
-         return complex_einsum("i k, k j -> i j", {x[0], x[1]});
-       },
-       naive_matmul},
-      {"complex_einsum, one operand",
-       {{3, 4, 2}},
-       [](const Args& x) { return complex_einsum("i k -> k", {x[0]}); },
-       [](const Arrays& x) {
-         return complex_array(Shape{x[0].shape[1]}, [&](const Dims& k) {
-           Complex sum = 0;
-           for (int64_t i = 0; i < x[0].shape[0]; ++i) sum += at(x[0], {i, k[0]});
-           return sum;
-         });
-       }},
+  op("complex_mul", {{3, 4, 2}, {3, 4, 2}}, times).equals(naive_times);
+  op("complex_mul, broadcast", {{3, 4, 2}, {4, 2}}, times).equals(naive_times);
+  op("complex_mul, broadcast both ways", {{3, 1, 2}, {1, 4, 2}}, times).equals(naive_times);
+  op("complex_mul, one number", {{2}, {3, 2}}, times).empty({{2}, {0, 2}}).equals(naive_times);
+  op("complex_conj", {{3, 4, 2}}, [](const Args& x) {
+    return complex_conj(x[0]);
+  }).equals([](const Arrays& x) { return each(x[0], [](Complex z) { return std::conj(z); }); });
+  op("complex_abs", {{3, 4, 2}}, [](const Args& x) {
+    return complex_abs(x[0]);
+  }).equals([](const Arrays& x) {
+    Array y(numbers(x[0]));
+    for_each_index(y.shape, [&](const Dims& i) { y.at(i) = std::abs(at(x[0], i)); });
+    return y;
+  });
+  op("complex_exp", {{3, 4, 2}}, [](const Args& x) {
+    return complex_exp(x[0]);
+  }).equals([](const Arrays& x) { return each(x[0], [](Complex z) { return std::exp(z); }); });
+  op("complex_matmul", {{3, 2, 4, 2}, {4, 3, 2}}, [](const Args& x) {
+    return complex_matmul(x[0], x[1]);
+  }).equals(naive_matmul);
+  op("complex_einsum", {{3, 4, 2}, {4, 5, 2}}, [](const Args& x) {
+    return complex_einsum("i k, k j -> i j", {x[0], x[1]});
+  }).equals(naive_matmul);
+  op("complex_einsum, one operand", {{3, 4, 2}}, [](const Args& x) {
+    return complex_einsum("i k -> k", {x[0]});
+  }).equals([](const Arrays& x) {
+    return complex_array(Shape{x[0].shape[1]}, [&](const Dims& k) {
+      Complex sum = 0;
+      for (int64_t i = 0; i < x[0].shape[0]; ++i) sum += at(x[0], {i, k[0]});
+      return sum;
+    });
   });
 }
 

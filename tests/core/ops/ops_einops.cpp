@@ -11,6 +11,7 @@ namespace {
 
 using test::Array;
 using test::for_each_index;
+using test::op;
 using test::OpRow;
 using test::picked;
 using test::run_rows;
@@ -48,7 +49,17 @@ TEST_CASE("op table: rearrange, reduce, repeat") {
     });
   };
   using In = const std::vector<Tensor>&;
-  run_rows({
+  op("reduce sum", {{2, 3, 4, 2}}, [](In x) {
+    return reduce(x[0], "b c (h 2) w -> b h c", ReduceOp::sum);
+  }).equals(reduced);
+  op("reduce max", {{2, 3, 2, 2}}, [](In x) { return reduce(x[0], "b h ... -> h", ReduceOp::max); })
+      .no_empty()
+      .no_expanded()
+      .equals(largest);
+  op("repeat", {{2, 3}}, [](In x) {
+    return repeat(x[0], "b c -> (b r) c s 1 3", {{"r", 2}, {"s", 4}});
+  }).equals(repeated);
+  test::run_rows({
       rearrange_row("b c h w -> b h w c", {2, 3, 2, 4}, {}, {2, 2, 4, 3},
                     [](const Dims& i) {
                       return Dims{i[0], i[3], i[1], i[2]};
@@ -77,22 +88,6 @@ TEST_CASE("op table: rearrange, reduce, repeat") {
                     [](const Dims& i) {
                       return Dims{i[0], i[1] / 2, i[1] % 2};
                     }),
-      {"reduce sum",
-       {{2, 3, 4, 2}},
-       [](In x) { return reduce(x[0], "b c (h 2) w -> b h c", ReduceOp::sum); },
-       reduced},
-      {.name = "reduce max",
-       .shapes = {{2, 3, 2, 2}},
-       .fn = [](In x) { return reduce(x[0], "b h ... -> h", ReduceOp::max); },
-       .naive = largest,
-       .skip_empty = true,
-       .skip_expanded = true},
-      {"repeat",
-       {{2, 3}},
-       [](In x) {
-         return repeat(x[0], "b c -> (b r) c s 1 3", {{"r", 2}, {"s", 4}});
-       },
-       repeated},
   });
 }
 

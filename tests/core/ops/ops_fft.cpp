@@ -14,7 +14,7 @@
 namespace tern::ops_fft {
 namespace {
 
-using test::Array, test::for_each_index;
+using test::op, test::Array, test::for_each_index;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
@@ -61,23 +61,19 @@ TEST_CASE("op table: rfft, irfft") {
     for_each_index(turned.shape, [&](const Dims& i) { turned.at(i) = y.at({i[1], i[0], i[2]}); });
     return turned;
   };
-  test::run_rows({
-      {"rfft", {{3, 8}}, [](const Args& x) { return fft::rfft(x[0]); }, spectrum(8)},
-      {"rfft, odd", {{3, 5}}, forward(5), spectrum(5)},
-      {"rfft, cropped", {{2, 7}}, forward(4), spectrum(4)},
-      {"rfft, padded", {{2, 3}}, forward(6), spectrum(6)},
-      {"rfft, a large prime", {{2, 5}}, forward(37), spectrum(37)},
-      {.name = "rfft, first axis",
-       .shapes = {{5, 3}},
-       .fn = [](const Args& x) { return fft::rfft(x[0], {.axis = 0}); },
-       .naive = columns,
-       .skip_empty = true},
-      {"irfft", {{3, 4, 2}}, [](const Args& x) { return fft::irfft(x[0]); }, signal(6)},
-      {"irfft, odd", {{3, 4, 2}}, back(7), signal(7)},
-      {"irfft, cropped", {{2, 5, 2}}, back(5), signal(5)},
-      {"irfft, padded", {{2, 3, 2}}, back(8), signal(8)},
-      {"irfft, a large prime", {{2, 3, 2}}, back(37), signal(37)},
-  });
+  op("rfft", {{3, 8}}, [](const Args& x) { return fft::rfft(x[0]); }).equals(spectrum(8));
+  op("rfft, odd", {{3, 5}}, forward(5)).equals(spectrum(5));
+  op("rfft, cropped", {{2, 7}}, forward(4)).equals(spectrum(4));
+  op("rfft, padded", {{2, 3}}, forward(6)).equals(spectrum(6));
+  op("rfft, a large prime", {{2, 5}}, forward(37)).equals(spectrum(37));
+  op("rfft, first axis", {{5, 3}}, [](const Args& x) { return fft::rfft(x[0], {.axis = 0}); })
+      .no_empty()
+      .equals(columns);
+  op("irfft", {{3, 4, 2}}, [](const Args& x) { return fft::irfft(x[0]); }).equals(signal(6));
+  op("irfft, odd", {{3, 4, 2}}, back(7)).equals(signal(7));
+  op("irfft, cropped", {{2, 5, 2}}, back(5)).equals(signal(5));
+  op("irfft, padded", {{2, 3, 2}}, back(8)).equals(signal(8));
+  op("irfft, a large prime", {{2, 3, 2}}, back(37)).equals(signal(37));
 }
 
 TEST_CASE("fft: forward and inverse give the signal, for every length and norm") {

@@ -3,8 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
@@ -16,7 +14,7 @@
 namespace tern::ops_indexing {
 namespace {
 
-using test::Array, test::for_each_index, test::picked;
+using test::op, test::Array, test::for_each_index, test::picked;
 using Args = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 using Ints = std::vector<int64_t>;
@@ -33,100 +31,67 @@ Tensor counted(const Shape& shape, DType dtype = DType::f32) {
 Tensor rows_of(const Tensor& index, const Tensor& x) { return narrow(index, 0, 0, x.size(0)); }
 
 TEST_CASE("op table: joining") {
-  test::run_rows({
-      {.name = "cat",
-       .shapes = {{3, 2}, {3, 4}, {3, 1}},
-       .fn =
-           [](const Args& x) {
-             return cat({x[0], x[1], x[2], x[0]}, -1);
-           },
-       .naive =
-           [](const Arrays& x) {
-             Array y({x[0].shape[0], 9});
-             for_each_index(y.shape, [&](const Dims& i) {
-               int64_t r = i[0], c = i[1];
-               y.at(i) = c < 2   ? x[0].at({r, c})
-                         : c < 6 ? x[1].at({r, c - 2})
-                         : c < 7 ? x[2].at({r, 0})
-                                 : x[0].at({r, c - 7});
-             });
-             return y;
-           }},
-      {.name = "cat, first axis",
-       .shapes = {{2, 3}, {1, 3}},
-       .fn =
-           [](const Args& x) {
-             return cat({x[0], x[1]});
-           },
-       .naive =
-           [](const Arrays& x) {
-             int64_t n = x[0].shape[0];
-             Array y({n + 1, 3});
-             for_each_index(y.shape, [&](const Dims& i) {
-               y.at(i) = i[0] < n ? x[0].at(i) : x[1].at({0, i[1]});
-             });
-             return y;
-           }},
-      {.name = "stack",
-       .shapes = {{3, 2}, {3, 2}},
-       .fn =
-           [](const Args& x) {
-             return stack({x[0], x[1], x[0]}, 1);
-           },
-       .naive =
-           [](const Arrays& x) {
-             Array y({x[0].shape[0], 3, 2});
-             for_each_index(y.shape, [&](const Dims& i) {
-               y.at(i) = x[static_cast<size_t>(i[1] % 2)].at({i[0], i[2]});
-             });
-             return y;
-           }},
-      {.name = "pad",
-       .shapes = {{2, 3, 4}},
-       .fn =
-           [](const Args& x) {
-             return pad(x[0], {1, 2, -1, 3}, 0.5);
-           },
-       .naive =
-           [](const Arrays& x) {
-             Array y({x[0].shape[0], 5, 7});
-             for_each_index(y.shape, [&](const Dims& i) {
-               int64_t r = i[1] + 1, c = i[2] - 1;
-               y.at(i) = r < 3 && c >= 0 && c < 4 ? x[0].at({i[0], r, c}) : 0.5;
-             });
-             return y;
-           }},
-      {.name = "roll",
-       .shapes = {{3, 2, 4}},
-       .fn =
-           [](const Args& x) {
-             return roll(x[0], {-1, 6, 2}, {0, -1, 0});
-           },
-       .naive =
-           [](const Arrays& x) {
-             int64_t n = x[0].shape[0];
-             return picked(x[0], x[0].shape, [n](const Dims& i) {
-               return Dims{(i[0] + n - 1) % n, i[1], (i[2] + 2) % 4};
-             });
-           }},
-      {.name = "roll as one line",
-       .shapes = {{3, 2}},
-       .fn = [](const Args& x) { return roll(x[0], 1, {}); },
-       .naive =
-           [](const Arrays& x) {
-             Array y = x[0];
-             for (int64_t i = 0; i < y.numel(); ++i) y[(i + 1) % y.numel()] = x[0][i];
-             return y;
-           }},
-      {.name = "repeat_interleave",
-       .shapes = {{2, 3}},
-       .fn = [](const Args& x) { return repeat_interleave(x[0], 2, -1); },
-       .naive =
-           [](const Arrays& x) {
-             return picked(x[0], {x[0].shape[0], 6}, [](const Dims& i) {
-               return Dims{i[0], i[1] / 2};
-             });
-           }},
+  op("cat", {{3, 2}, {3, 4}, {3, 1}}, [](const Args& x) {
+    return cat({x[0], x[1], x[2], x[0]}, -1);
+  }).equals([](const Arrays& x) {
+    Array y({x[0].shape[0], 9});
+    for_each_index(y.shape, [&](const Dims& i) {
+      int64_t r = i[0], c = i[1];
+      y.at(i) = c < 2   ? x[0].at({r, c})
+                : c < 6 ? x[1].at({r, c - 2})
+                : c < 7 ? x[2].at({r, 0})
+                        : x[0].at({r, c - 7});
+    });
+    return y;
+  });
+  op("cat, first axis", {{2, 3}, {1, 3}}, [](const Args& x) {
+    return cat({x[0], x[1]});
+  }).equals([](const Arrays& x) {
+    int64_t n = x[0].shape[0];
+    Array y({n + 1, 3});
+    for_each_index(y.shape, [&](const Dims& i) {
+      y.at(i) = i[0] < n ? x[0].at(i) : x[1].at({0, i[1]});
+    });
+    return y;
+  });
+  op("stack", {{3, 2}, {3, 2}}, [](const Args& x) {
+    return stack({x[0], x[1], x[0]}, 1);
+  }).equals([](const Arrays& x) {
+    Array y({x[0].shape[0], 3, 2});
+    for_each_index(y.shape, [&](const Dims& i) {
+      y.at(i) = x[static_cast<size_t>(i[1] % 2)].at({i[0], i[2]});
+    });
+    return y;
+  });
+  op("pad", {{2, 3, 4}}, [](const Args& x) {
+    return pad(x[0], {1, 2, -1, 3}, 0.5);
+  }).equals([](const Arrays& x) {
+    Array y({x[0].shape[0], 5, 7});
+    for_each_index(y.shape, [&](const Dims& i) {
+      int64_t r = i[1] + 1, c = i[2] - 1;
+      y.at(i) = r < 3 && c >= 0 && c < 4 ? x[0].at({i[0], r, c}) : 0.5;
+    });
+    return y;
+  });
+  op("roll", {{3, 2, 4}}, [](const Args& x) {
+    return roll(x[0], {-1, 6, 2}, {0, -1, 0});
+  }).equals([](const Arrays& x) {
+    int64_t n = x[0].shape[0];
+    return picked(x[0], x[0].shape, [n](const Dims& i) {
+      return Dims{(i[0] + n - 1) % n, i[1], (i[2] + 2) % 4};
+    });
+  });
+  op("roll as one line", {{3, 2}}, [](const Args& x) {
+    return roll(x[0], 1, {});
+  }).equals([](const Arrays& x) {
+    Array y = x[0];
+    for (int64_t i = 0; i < y.numel(); ++i) y[(i + 1) % y.numel()] = x[0][i];
+    return y;
+  });
+  op("repeat_interleave", {{2, 3}}, [](const Args& x) {
+    return repeat_interleave(x[0], 2, -1);
+  }).equals([](const Arrays& x) {
+    return picked(x[0], {x[0].shape[0], 6}, [](const Dims& i) { return Dims{i[0], i[1] / 2}; });
   });
 }
 
@@ -134,101 +99,78 @@ TEST_CASE("op table: indexing") {
   const Tensor columns = ints({0, 2, 2, 1, 1, 1, 2, 0, 0, 2, 2, 2}, {3, 4});
   const Tensor picks = ints({2, 0, 2, 1}, {4});
   const Tensor words = ints({4, 0, 2, 0, 0, 3}, {2, 3});
-  test::run_rows({
-      {.name = "gather, last axis",
-       .shapes = {{3, 3}},
-       .fn = [=](const Args& x) { return gather(x[0], -1, rows_of(columns, x[0])); },
-       .naive =
-           [=](const Arrays& x) {
-             Ints at = list(columns);
-             return picked(x[0], {x[0].shape[0], 4}, [&](const Dims& i) {
-               return Dims{i[0], at[static_cast<size_t>(i[0] * 4 + i[1])]};
-             });
-           }},
-      {.name = "gather, first axis, an index shorter than x",
-       .shapes = {{3, 5, 2}},
-       .fn =
-           [=](const Args& x) {
-             return gather(x[0], 0, expand(unsqueeze(columns, -1), {3, 4, 2}));
-           },
-       .naive =
-           [=](const Arrays& x) {
-             Ints at = list(columns);
-             return picked(x[0], {3, 4, 2}, [&](const Dims& i) {
-               return Dims{at[static_cast<size_t>(i[0] * 4 + i[1])], i[1], i[2]};
-             });
-           },
-       .skip_empty = true},
-      {.name = "take_along_axis",
-       .shapes = {{2, 3, 1}},
-       .fn =
-           [=](const Args& x) {
-             return take_along_axis(x[0], reshape(remainder(words, 3), {1, 2, 3}), 1);
-           },
-       .naive =
-           [=](const Arrays& x) {
-             Ints at = list(words);
-             return picked(x[0], {x[0].shape[0], 2, 3}, [&](const Dims& i) {
-               return Dims{i[0], at[static_cast<size_t>(i[1] * 3 + i[2])] % 3, 0};
-             });
-           }},
-      {.name = "index_select, last axis",
-       .shapes = {{2, 3}},
-       .fn = [=](const Args& x) { return index_select(x[0], 1, picks); },
-       .naive =
-           [=](const Arrays& x) {
-             Ints at = list(picks);
-             return picked(x[0], {x[0].shape[0], 4}, [&](const Dims& i) {
-               return Dims{i[0], at[static_cast<size_t>(i[1])]};
-             });
-           }},
-      {.name = "index_select, middle axis",
-       .shapes = {{2, 3, 5}},
-       .fn = [=](const Args& x) { return index_select(x[0], -2, picks); },
-       .naive =
-           [=](const Arrays& x) {
-             Ints at = list(picks);
-             return picked(x[0], {x[0].shape[0], 4, 5}, [&](const Dims& i) {
-               return Dims{i[0], at[static_cast<size_t>(i[1])], i[2]};
-             });
-           }},
-      {.name = "scatter_add",
-       .shapes = {{3, 3}, {3, 5}},
-       .fn = [=](const Args& x) { return scatter_add(x[0], 1, rows_of(columns, x[0]), x[1]); },
-       .naive =
-           [=](const Arrays& x) {
-             Array y = x[0];
-             Ints at = list(columns);
-             for_each_index({y.shape[0], 4}, [&](const Dims& i) {
-               y.at({i[0], at[static_cast<size_t>(i[0] * 4 + i[1])]}) += x[1].at(i);
-             });
-             return y;
-           }},
-      {.name = "scatter_add, first axis",
-       .shapes = {{3, 4}, {3, 4}},
-       .fn = [=](const Args& x) { return scatter_add(x[0], 0, columns, x[1]); },
-       .naive =
-           [=](const Arrays& x) {
-             Array y = x[0];
-             Ints at = list(columns);
-             for_each_index({3, 4}, [&](const Dims& i) {
-               y.at({at[static_cast<size_t>(i[0] * 4 + i[1])], i[1]}) += x[1].at(i);
-             });
-             return y;
-           },
-       .skip_empty = true},
-      {.name = "embedding",
-       .shapes = {{5, 3}},
-       .fn = [=](const Args& x) { return embedding(words, x[0]); },
-       .naive =
-           [=](const Arrays& x) {
-             Ints at = list(words);
-             return picked(x[0], {2, 3, 3}, [&](const Dims& i) {
-               return Dims{at[static_cast<size_t>(i[0] * 3 + i[1])], i[2]};
-             });
-           },
-       .skip_empty = true},
+  op("gather, last axis", {{3, 3}}, [=](const Args& x) {
+    return gather(x[0], -1, rows_of(columns, x[0]));
+  }).equals([=](const Arrays& x) {
+    Ints at = list(columns);
+    return picked(x[0], {x[0].shape[0], 4}, [&](const Dims& i) {
+      return Dims{i[0], at[static_cast<size_t>(i[0] * 4 + i[1])]};
+    });
   });
+  op("gather, first axis, an index shorter than x", {{3, 5, 2}},
+     [=](const Args& x) {
+       return gather(x[0], 0, expand(unsqueeze(columns, -1), {3, 4, 2}));
+     })
+      .no_empty()
+      .equals([=](const Arrays& x) {
+        Ints at = list(columns);
+        return picked(x[0], {3, 4, 2}, [&](const Dims& i) {
+          return Dims{at[static_cast<size_t>(i[0] * 4 + i[1])], i[1], i[2]};
+        });
+      });
+  op("take_along_axis", {{2, 3, 1}}, [=](const Args& x) {
+    return take_along_axis(x[0], reshape(remainder(words, 3), {1, 2, 3}), 1);
+  }).equals([=](const Arrays& x) {
+    Ints at = list(words);
+    return picked(x[0], {x[0].shape[0], 2, 3}, [&](const Dims& i) {
+      return Dims{i[0], at[static_cast<size_t>(i[1] * 3 + i[2])] % 3, 0};
+    });
+  });
+  op("index_select, last axis", {{2, 3}}, [=](const Args& x) {
+    return index_select(x[0], 1, picks);
+  }).equals([=](const Arrays& x) {
+    Ints at = list(picks);
+    return picked(x[0], {x[0].shape[0], 4}, [&](const Dims& i) {
+      return Dims{i[0], at[static_cast<size_t>(i[1])]};
+    });
+  });
+  op("index_select, middle axis", {{2, 3, 5}}, [=](const Args& x) {
+    return index_select(x[0], -2, picks);
+  }).equals([=](const Arrays& x) {
+    Ints at = list(picks);
+    return picked(x[0], {x[0].shape[0], 4, 5}, [&](const Dims& i) {
+      return Dims{i[0], at[static_cast<size_t>(i[1])], i[2]};
+    });
+  });
+  op("scatter_add", {{3, 3}, {3, 5}}, [=](const Args& x) {
+    return scatter_add(x[0], 1, rows_of(columns, x[0]), x[1]);
+  }).equals([=](const Arrays& x) {
+    Array y = x[0];
+    Ints at = list(columns);
+    for_each_index({y.shape[0], 4}, [&](const Dims& i) {
+      y.at({i[0], at[static_cast<size_t>(i[0] * 4 + i[1])]}) += x[1].at(i);
+    });
+    return y;
+  });
+  op("scatter_add, first axis", {{3, 4}, {3, 4}},
+     [=](const Args& x) { return scatter_add(x[0], 0, columns, x[1]); })
+      .no_empty()
+      .equals([=](const Arrays& x) {
+        Array y = x[0];
+        Ints at = list(columns);
+        for_each_index({3, 4}, [&](const Dims& i) {
+          y.at({at[static_cast<size_t>(i[0] * 4 + i[1])], i[1]}) += x[1].at(i);
+        });
+        return y;
+      });
+  op("embedding", {{5, 3}}, [=](const Args& x) { return embedding(words, x[0]); })
+      .no_empty()
+      .equals([=](const Arrays& x) {
+        Ints at = list(words);
+        return picked(x[0], {2, 3, 3}, [&](const Dims& i) {
+          return Dims{at[static_cast<size_t>(i[0] * 3 + i[1])], i[2]};
+        });
+      });
 }
 
 TEST_CASE("cat and stack: types, empty lists and tensors, errors") {

@@ -13,7 +13,7 @@
 namespace tern::ops_losses {
 namespace {
 
-using test::Array, test::for_each_index, test::kInf, test::OpRow;
+using test::op, test::Array, test::for_each_index, test::kInf, test::OpRow;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 
@@ -125,28 +125,20 @@ TEST_CASE("op table: cross_entropy") {
         y[i] -= in[1].at({i, c}) * log_prob(in[0], {i, 0}, c);
     return y;
   };
-  test::run_rows({
-      {.name = "cross_entropy", .shapes = {{4, 3, 2}}, .fn = fn, .naive = naive},
-      {.name = "cross_entropy, learned probabilities",
-       .shapes = {{3, 4}, {3, 4}},
-       .fn =
-           [](const Inputs& x) {
-             return cross_entropy(x[0], x[1], {.reduction = Reduction::none});
-           },
-       .naive = soft_naive},
-      {.name = "cross_entropy, one row",
-       .shapes = {{5}},
-       .fn = [](const Inputs& x) { return cross_entropy(x[0], scalar(3, DType::i64)); },
-       .naive =
-           [](const Arrays& in) {
-             Array row(Shape{1, 5}), y(Shape{});
-             row.v = in[0].v;
-             y[0] = -log_prob(row, {0, 0}, 3);
-             return y;
-           },
-       .skip_empty = true,
-       .skip_expanded = true},
-  });
+  op("cross_entropy", {{4, 3, 2}}, fn).equals(naive);
+  op("cross_entropy, learned probabilities", {{3, 4}, {3, 4}}, [](const Inputs& x) {
+    return cross_entropy(x[0], x[1], {.reduction = Reduction::none});
+  }).equals(soft_naive);
+  op("cross_entropy, one row", {{5}},
+     [](const Inputs& x) { return cross_entropy(x[0], scalar(3, DType::i64)); })
+      .no_empty()
+      .no_expanded()
+      .equals([](const Arrays& in) {
+        Array row(Shape{1, 5}), y(Shape{});
+        row.v = in[0].v;
+        y[0] = -log_prob(row, {0, 0}, 3);
+        return y;
+      });
 }
 
 TEST_CASE("cross_entropy: only ignored targets give 0 and a zero gradient") {
@@ -218,32 +210,24 @@ TEST_CASE("op table: losses of two tensors") {
   auto kl = [](double lp, double t) { return t * (std::log(t) - lp); };
   auto kl_log = [](double lp, double t) { return std::exp(t) * (t - lp); };
   const std::vector<Shape> shapes{{3, 4}, {3, 4}}, empty{{3, 0}, {3, 0}};
-  test::run_rows({
-      {"mse_loss",
-       shapes,
-       [](const Inputs& x) { return mse_loss(x[0], x[1]); },
-       naive(mse, true),
-       -2,
-       2,
-       true,
-       {},
-       true},
-      {"l1_loss", shapes, [=](const Inputs& x) { return l1_loss(x[0], x[1], none); },
-       naive(l1, false)},
-      {"smooth_l1_loss", shapes,
-       [=](const Inputs& x) { return smooth_l1_loss(x[0], x[1], .7, none); }, naive(smooth, false)},
-      {"bce_with_logits", shapes,
-       [=](const Inputs& x) {
-         return bce_with_logits(x[0], x[1],
-                                {.pos_weight = scalar(3, x[0].dtype()), .reduction = none});
-       },
-       naive(bce, false)},
-      {"kl_div", shapes, [=](const Inputs& x) { return kl_div(x[0], x[1], {.reduction = none}); },
-       naive(kl, false), .1, 2},
-      {"kl_div, log_target", shapes,
-       [=](const Inputs& x) { return kl_div(x[0], x[1], {.log_target = true, .reduction = none}); },
-       naive(kl_log, false)},
-  });
+  op("mse_loss", shapes, [](const Inputs& x) { return mse_loss(x[0], x[1]); })
+      .no_empty()
+      .equals(naive(mse, true));
+  op("l1_loss", shapes, [=](const Inputs& x) {
+    return l1_loss(x[0], x[1], none);
+  }).equals(naive(l1, false));
+  op("smooth_l1_loss", shapes, [=](const Inputs& x) {
+    return smooth_l1_loss(x[0], x[1], .7, none);
+  }).equals(naive(smooth, false));
+  op("bce_with_logits", shapes, [=](const Inputs& x) {
+    return bce_with_logits(x[0], x[1], {.pos_weight = scalar(3, x[0].dtype()), .reduction = none});
+  }).equals(naive(bce, false));
+  op("kl_div", shapes, [=](const Inputs& x) { return kl_div(x[0], x[1], {.reduction = none}); })
+      .between(.1, 2)
+      .equals(naive(kl, false));
+  op("kl_div, log_target", shapes, [=](const Inputs& x) {
+    return kl_div(x[0], x[1], {.log_target = true, .reduction = none});
+  }).equals(naive(kl_log, false));
 }
 
 TEST_CASE("losses: PyTorch's numbers") {

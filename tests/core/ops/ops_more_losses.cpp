@@ -15,7 +15,7 @@
 namespace tern::ops_more_losses {
 namespace {
 
-using test::Array, test::kInf;
+using test::op, test::Array, test::kInf;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 
@@ -173,30 +173,28 @@ TEST_CASE("op table: losses.h, losses of two tensors") {
   auto naive = [](const std::function<double(double, double)>& f) {
     return [=](const Arrays& in) { return each(in, f); };
   };
-  test::run_rows({
-      {"huber_loss", shapes,
-       [](const Inputs& x) { return huber_loss(x[0], x[1], {.delta = .7, .reduction = kNone}); },
-       naive([](double x, double y) {
-         double d = std::abs(x - y);
-         return d <= .7 ? d * d / 2 : .7 * (d - .35);
-       })},
-      {"binary_cross_entropy", shapes,
-       [](const Inputs& x) { return binary_cross_entropy(x[0], x[1], {.reduction = kNone}); },
-       naive([](double p, double y) { return -(y * std::log(p) + (1 - y) * std::log(1 - p)); }), .1,
-       .9},
-      {"gaussian_nll_loss", shapes,
-       [](const Inputs& x) {
-         return gaussian_nll_loss(x[0], 2 * x[0], x[1], {.reduction = kNone});
-       },
-       naive([](double x, double v) { return .5 * (std::log(v) + x * x / v); }), .2, 2},
-      {"sigmoid_focal_loss", shapes, [](const Inputs& x) { return sigmoid_focal_loss(x[0], x[1]); },
-       naive([](double x, double y) {
-         double p = 1 / (1 + std::exp(-x)), away = p * (1 - y) + (1 - p) * y;
-         double ce = -(y * std::log(p) + (1 - y) * std::log(1 - p));
-         return (.25 * y + .75 * (1 - y)) * away * away * ce;
-       }),
-       .1, .9},
-  });
+  op("huber_loss", shapes, [](const Inputs& x) {
+    return huber_loss(x[0], x[1], {.delta = .7, .reduction = kNone});
+  }).equals(naive([](double x, double y) {
+    double d = std::abs(x - y);
+    return d <= .7 ? d * d / 2 : .7 * (d - .35);
+  }));
+  op("binary_cross_entropy", shapes,
+     [](const Inputs& x) { return binary_cross_entropy(x[0], x[1], {.reduction = kNone}); })
+      .between(.1, .9)
+      .equals(
+          naive([](double p, double y) { return -(y * std::log(p) + (1 - y) * std::log(1 - p)); }));
+  op("gaussian_nll_loss", shapes,
+     [](const Inputs& x) { return gaussian_nll_loss(x[0], 2 * x[0], x[1], {.reduction = kNone}); })
+      .between(.2, 2)
+      .equals(naive([](double x, double v) { return .5 * (std::log(v) + x * x / v); }));
+  op("sigmoid_focal_loss", shapes, [](const Inputs& x) { return sigmoid_focal_loss(x[0], x[1]); })
+      .between(.1, .9)
+      .equals(naive([](double x, double y) {
+        double p = 1 / (1 + std::exp(-x)), away = p * (1 - y) + (1 - p) * y;
+        double ce = -(y * std::log(p) + (1 - y) * std::log(1 - p));
+        return (.25 * y + .75 * (1 - y)) * away * away * ce;
+      }));
 }
 
 TEST_CASE("op table: losses.h, losses of rows") {
@@ -220,29 +218,29 @@ TEST_CASE("op table: losses.h, losses of rows") {
     return std::sqrt(s);
   };
   const std::vector<Shape> shapes{{3, 4}, {3, 4}}, empty{{0, 4}, {0, 4}};
-  test::run_rows({
-      {"cosine_similarity", shapes, [](const Inputs& x) { return cosine_similarity(x[0], x[1]); },
-       rows(cosine), -2, 2, true, empty},
-      {"pairwise_distance", shapes, [](const Inputs& x) { return pairwise_distance(x[0], x[1]); },
-       rows(distance), -2, 2, true, empty},
-      {"cosine_embedding_loss", shapes,
-       [](const Inputs& x) {
-         return cosine_embedding_loss(x[0], x[1], -ones({x[0].size(0)}),
-                                      {.margin = -2, .reduction = kNone});
-       },
-       rows([=](const double* a, const double* b) { return cosine(a, b) + 2; }), -2, 2, true,
-       empty},
-      {"triplet_margin_loss", shapes,
-       [](const Inputs& x) {
-         return triplet_margin_loss(x[0], x[1], 2 * x[1] + 3, {.margin = 30, .reduction = kNone});
-       },
-       rows([=](const double* a, const double* b) {
-         double c[4];
-         for (int i = 0; i < 4; ++i) c[i] = 2 * b[i] + 3;
-         return distance(a, b) - distance(a, c) + 30;
-       }),
-       -2, 2, true, empty},
-  });
+  op("cosine_similarity", shapes, [](const Inputs& x) { return cosine_similarity(x[0], x[1]); })
+      .empty(empty)
+      .equals(rows(cosine));
+  op("pairwise_distance", shapes, [](const Inputs& x) { return pairwise_distance(x[0], x[1]); })
+      .empty(empty)
+      .equals(rows(distance));
+  op("cosine_embedding_loss", shapes,
+     [](const Inputs& x) {
+       return cosine_embedding_loss(x[0], x[1], -ones({x[0].size(0)}),
+                                    {.margin = -2, .reduction = kNone});
+     })
+      .empty(empty)
+      .equals(rows([=](const double* a, const double* b) { return cosine(a, b) + 2; }));
+  op("triplet_margin_loss", shapes,
+     [](const Inputs& x) {
+       return triplet_margin_loss(x[0], x[1], 2 * x[1] + 3, {.margin = 30, .reduction = kNone});
+     })
+      .empty(empty)
+      .equals(rows([=](const double* a, const double* b) {
+        double c[4];
+        for (int i = 0; i < 4; ++i) c[i] = 2 * b[i] + 3;
+        return distance(a, b) - distance(a, c) + 30;
+      }));
 }
 
 /// -log of the summed probability of all sequences of `times` classes that spell y.

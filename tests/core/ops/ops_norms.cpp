@@ -13,7 +13,7 @@
 namespace tern::ops_norms {
 namespace {
 
-using test::Array, test::for_each_index, test::kInf, test::OpRow;
+using test::op, test::Array, test::for_each_index, test::kInf, test::OpRow;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 
@@ -47,41 +47,32 @@ Array softmax_of(Array x, int axis, bool logarithm, const std::vector<int>& mask
 }
 
 TEST_CASE("op table: softmax") {
-  std::vector<OpRow> rows;
   for (int axis : {0, 1, 2}) {
-    rows.push_back({.name = "softmax",
-                    .shapes = {{2, 3, 4}},
-                    .fn = [axis](const Inputs& x) { return softmax(x[0], axis); },
-                    .naive = [axis](const Arrays& x) { return softmax_of(x[0], axis, false); }});
-    rows.push_back({.name = "log_softmax",
-                    .shapes = {{2, 3, 4}},
-                    .fn = [axis](const Inputs& x) { return log_softmax(x[0], axis); },
-                    .naive = [axis](const Arrays& x) { return softmax_of(x[0], axis, true); }});
+    op("softmax", {{2, 3, 4}}, [axis](const Inputs& x) {
+      return softmax(x[0], axis);
+    }).equals([axis](const Arrays& x) { return softmax_of(x[0], axis, false); });
+    op("log_softmax", {{2, 3, 4}}, [axis](const Inputs& x) {
+      return log_softmax(x[0], axis);
+    }).equals([axis](const Arrays& x) { return softmax_of(x[0], axis, true); });
   }
   const std::vector<int> keep{1, 0, 1, 1};
   Tensor mask = tensor({1, 0, 1, 1}, {4}, DType::u8);
-  rows.push_back({.name = "softmax, masked",
-                  .shapes = {{3, 4}},
-                  .fn = [mask](const Inputs& x) { return softmax(x[0], -1, mask); },
-                  .naive = [keep](const Arrays& x) { return softmax_of(x[0], 1, false, keep); }});
-  rows.push_back({.name = "softmax, masked, first axis",
-                  .shapes = {{4, 3}},
-                  .fn = [mask](const Inputs& x) { return softmax(x[0], 0, unsqueeze(mask, 1)); },
-                  .naive = [keep](const Arrays& x) { return softmax_of(x[0], 0, false, keep); },
-                  .empty_shapes = {{4, 0}}});
-  rows.push_back({.name = "log_softmax, masked",
-                  .shapes = {{3, 4}},
-                  .fn =
-                      [mask](const Inputs& x) {  // central differences need finite values
-                        return masked_fill(log_softmax(x[0], -1, mask), eq(mask, 0), 0);
-                      },
-                  .naive =
-                      [keep](const Arrays& x) {
-                        Array y = softmax_of(x[0], 1, true, keep);
-                        for (double& v : y.v) v = std::isinf(v) ? 0 : v;
-                        return y;
-                      }});
-  test::run_rows(rows);
+  op("softmax, masked", {{3, 4}}, [mask](const Inputs& x) {
+    return softmax(x[0], -1, mask);
+  }).equals([keep](const Arrays& x) { return softmax_of(x[0], 1, false, keep); });
+  op("softmax, masked, first axis", {{4, 3}},
+     [mask](const Inputs& x) { return softmax(x[0], 0, unsqueeze(mask, 1)); })
+      .empty({{4, 0}})
+      .equals([keep](const Arrays& x) { return softmax_of(x[0], 0, false, keep); });
+  op("log_softmax, masked", {{3, 4}},
+     [mask](const Inputs& x) {  // central differences need finite values
+       return masked_fill(log_softmax(x[0], -1, mask), eq(mask, 0), 0);
+     })
+      .equals([keep](const Arrays& x) {
+        Array y = softmax_of(x[0], 1, true, keep);
+        for (double& v : y.v) v = std::isinf(v) ? 0 : v;
+        return y;
+      });
 }
 
 TEST_CASE("softmax: large numbers, infinities, scalars") {
@@ -143,20 +134,15 @@ TEST_CASE("op table: layer_norm and rms_norm") {
       return y;
     };
   };
-  test::run_rows({
-      {.name = "layer_norm",
-       .shapes = {{3, 5}, {5}, {5}},
-       .fn = [](const Inputs& x) { return layer_norm(x[0], 5, x[1], x[2], 1e-3); },
-       .naive = naive(true, true)},
-      {.name = "layer_norm without weights",
-       .shapes = {{2, 3, 4}},
-       .fn = [](const Inputs& x) { return layer_norm(x[0], 4, {}, {}, 1e-3); },
-       .naive = naive(true, false)},
-      {.name = "rms_norm",
-       .shapes = {{3, 5}, {5}},
-       .fn = [](const Inputs& x) { return rms_norm(x[0], 5, x[1], 1e-3); },
-       .naive = naive(false, true)},
-  });
+  op("layer_norm", {{3, 5}, {5}, {5}}, [](const Inputs& x) {
+    return layer_norm(x[0], 5, x[1], x[2], 1e-3);
+  }).equals(naive(true, true));
+  op("layer_norm without weights", {{2, 3, 4}}, [](const Inputs& x) {
+    return layer_norm(x[0], 4, {}, {}, 1e-3);
+  }).equals(naive(true, false));
+  op("rms_norm", {{3, 5}, {5}}, [](const Inputs& x) {
+    return rms_norm(x[0], 5, x[1], 1e-3);
+  }).equals(naive(false, true));
 }
 
 TEST_CASE("layer_norm over two axes equals that over the flattened axis") {
@@ -197,24 +183,13 @@ TEST_CASE("op table: batch_norm and group_norm") {
   auto batch = [](const Inputs& x) {
     return batch_norm(x[0], {}, {}, x[1], x[2], {.training = true, .eps = 1e-3});
   };
-  test::run_rows({
-      {.name = "batch_norm",
-       .shapes = {{4, 3, 2, 2}, {3}, {3}},
-       .fn = batch,
-       .naive = naive(0),
-       .empty_shapes = {{4, 3, 0}, {3}, {3}}},
-      {.name = "batch_norm (N, C)",
-       .shapes = {{5, 3}, {3}, {3}},
-       .fn = batch,
-       .naive = naive(0),
-       .skip_empty = true,
-       .skip_expanded = true},  // equal rows: the variance is 0
-      {.name = "group_norm",
-       .shapes = {{2, 6, 3}, {6}, {6}},
-       .fn = [](const Inputs& x) { return group_norm(x[0], 2, x[1], x[2], 1e-3); },
-       .naive = naive(2),
-       .empty_shapes = {{0, 6, 3}, {6}, {6}}},
-  });
+  op("batch_norm", {{4, 3, 2, 2}, {3}, {3}}, batch).empty({{4, 3, 0}, {3}, {3}}).equals(naive(0));
+  // not expanded: the variance of equal rows is 0
+  op("batch_norm (N, C)", {{5, 3}, {3}, {3}}, batch).no_empty().no_expanded().equals(naive(0));
+  op("group_norm", {{2, 6, 3}, {6}, {6}},
+     [](const Inputs& x) { return group_norm(x[0], 2, x[1], x[2], 1e-3); })
+      .empty({{0, 6, 3}, {6}, {6}})
+      .equals(naive(2));
 }
 
 Tensor sample() {

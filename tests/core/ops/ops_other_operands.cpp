@@ -15,12 +15,14 @@ namespace {
 using test::Array;
 using test::Placing;
 
+using Function = std::function<Tensor(const Tensor&)>;
+
 struct Row {
   std::string name;
   Shape shape;
   DType type;
   int64_t low, high;  // the range [low, high) of the numbers
-  std::function<Tensor(const Tensor&)> fn;
+  Function fn;
 };
 
 std::vector<std::vector<double>> results(const Row& row, const Tensor& t) {
@@ -60,7 +62,7 @@ TEST_CASE("every layout: masks and conditions") {
   std::vector<Row> rows;
   for (const Shape& shape : std::vector<Shape>{{3, 4, 5}, {4, 5}, {5}, {3, 1, 5}, {3, 4, 1}}) {
     const std::string name = to_string(shape);
-    auto add = [&](const std::string& op, std::function<Tensor(const Tensor&)> fn) {
+    auto add = [&](const std::string& op, Function fn) {
       rows.push_back({op + " " + name, shape, DType::u8, 0, 2, std::move(fn)});
     };
     for (int64_t axis : {2, 1, 0}) {
@@ -75,40 +77,19 @@ TEST_CASE("every layout: masks and conditions") {
 
 TEST_CASE("every layout: indices") {
   const Tensor x = leaf({3, 4, 5}), w = leaf({7, 5});
-  run({
-      {"gather", {3, 4, 2}, DType::i64, 0, 5, [=](const Tensor& i) { return gather(x, 2, i); }},
-      {"gather, first axis",
-       {2, 4, 5},
-       DType::i64,
-       0,
-       3,
-       [=](const Tensor& i) { return gather(x, 0, i); }},
-      {"scatter_add",
-       {2, 4, 5},
-       DType::i64,
-       0,
-       3,
-       [=](const Tensor& i) { return scatter_add(x, 0, i, narrow(x, 0, 1, 2) * 2); }},
-      {"take_along_axis",
-       {3, 1, 5},
-       DType::i64,
-       0,
-       4,
-       [=](const Tensor& i) { return take_along_axis(x, i, 1); }},
-      {"index_select",
-       {6},
-       DType::i64,
-       0,
-       4,
-       [=](const Tensor& i) { return index_select(x, 1, i); }},
-      {"embedding",
-       {3, 4},
-       DType::i64,
-       0,
-       7,
-       [=](const Tensor& i) { return embedding(i, w, {.padding_idx = 2}); }},
-      {"one_hot", {3, 4}, DType::i64, 0, 7, [](const Tensor& i) { return one_hot(i, 7); }},
-  });
+  std::vector<Row> rows;
+  auto add = [&](const std::string& name, const Shape& shape, int64_t high, const Function& fn) {
+    rows.push_back({name, shape, DType::i64, 0, high, fn});
+  };
+  add("gather", {3, 4, 2}, 5, [=](const Tensor& i) { return gather(x, 2, i); });
+  add("gather, first axis", {2, 4, 5}, 3, [=](const Tensor& i) { return gather(x, 0, i); });
+  add("scatter_add", {2, 4, 5}, 3,
+      [=](const Tensor& i) { return scatter_add(x, 0, i, narrow(x, 0, 1, 2) * 2); });
+  add("take_along_axis", {3, 1, 5}, 4, [=](const Tensor& i) { return take_along_axis(x, i, 1); });
+  add("index_select", {6}, 4, [=](const Tensor& i) { return index_select(x, 1, i); });
+  add("embedding", {3, 4}, 7, [=](const Tensor& i) { return embedding(i, w, {.padding_idx = 2}); });
+  add("one_hot", {3, 4}, 7, [](const Tensor& i) { return one_hot(i, 7); });
+  run(rows);
 }
 
 TEST_CASE("every layout: targets and weights of losses and statistics") {
@@ -118,43 +99,28 @@ TEST_CASE("every layout: targets and weights of losses and statistics") {
     return batch_norm(x, mean, var, {}, {}, {});
   };
   const Tensor three = tensor({1, 2, 3}, {3});
-  run({
-      {"cross_entropy",
-       {4, 2},
-       DType::i64,
-       -1,
-       3,
-       [=](const Tensor& t) { return cross_entropy(x, t, {.ignore_index = -1}); }},
-      {"cross_entropy, probabilities",
-       {4, 3, 2},
-       DType::f32,
-       0,
-       4,
-       [=](const Tensor& t) { return cross_entropy(x, t / 6, {.label_smoothing = .1}); }},
-      {"cross_entropy, weights",
-       {3},
-       DType::f32,
-       1,
-       4,
-       [=](const Tensor& w) { return cross_entropy(rows, classes, {.weight = w}); }},
-      {"nll_loss", {4, 2}, DType::i64, 0, 3, [=](const Tensor& t) { return nll_loss(x, t); }},
-      {"nll_loss, weights",
-       {3},
-       DType::f32,
-       1,
-       4,
-       [=](const Tensor& w) { return nll_loss(rows, classes, {.weight = w}); }},
-      {"bce_with_logits, weights",
-       {4, 3},
-       DType::f32,
-       1,
-       4,
-       [=](const Tensor& w) {
-         return bce_with_logits(rows, sigmoid(rows.detach()), {.weight = w, .pos_weight = w});
-       }},
-      {"batch_norm, mean", {3}, DType::f32, 1, 4, [=](const Tensor& m) { return batch(m, three); }},
-      {"batch_norm, var", {3}, DType::f32, 1, 4, [=](const Tensor& v) { return batch(three, v); }},
+  std::vector<Row> all;
+  auto weights = [&](const std::string& name, const Shape& shape, const Function& fn) {
+    all.push_back({name, shape, DType::f32, 1, 4, fn});
+  };
+  all.push_back({"cross_entropy", {4, 2}, DType::i64, -1, 3, [=](const Tensor& t) {
+                   return cross_entropy(x, t, {.ignore_index = -1});
+                 }});
+  all.push_back({"cross_entropy, probabilities", {4, 3, 2}, DType::f32, 0, 4, [=](const Tensor& t) {
+                   return cross_entropy(x, t / 6, {.label_smoothing = .1});
+                 }});
+  all.push_back(
+      {"nll_loss", {4, 2}, DType::i64, 0, 3, [=](const Tensor& t) { return nll_loss(x, t); }});
+  weights("cross_entropy, weights", {3},
+          [=](const Tensor& w) { return cross_entropy(rows, classes, {.weight = w}); });
+  weights("nll_loss, weights", {3},
+          [=](const Tensor& w) { return nll_loss(rows, classes, {.weight = w}); });
+  weights("bce_with_logits, weights", {4, 3}, [=](const Tensor& w) {
+    return bce_with_logits(rows, sigmoid(rows.detach()), {.weight = w, .pos_weight = w});
   });
+  weights("batch_norm, mean", {3}, [=](const Tensor& m) { return batch(m, three); });
+  weights("batch_norm, var", {3}, [=](const Tensor& v) { return batch(three, v); });
+  run(all);
 }
 
 TEST_CASE("every layout: masks and lengths of attention and recurrent layers") {
@@ -178,7 +144,7 @@ TEST_CASE("every layout: masks and lengths of attention and recurrent layers") {
 TEST_CASE("every layout: integers") {
   std::vector<Row> rows;
   for (DType type : {DType::i64, DType::u8}) {
-    auto add = [&](const std::string& name, std::function<Tensor(const Tensor&)> fn) {
+    auto add = [&](const std::string& name, Function fn) {
       rows.push_back(
           {name + (type == DType::u8 ? ", u8" : ", i64"), {3, 4, 5}, type, 0, 9, std::move(fn)});
     };

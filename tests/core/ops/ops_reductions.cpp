@@ -76,8 +76,8 @@ double prod_of(const std::vector<double>& v) {
 }
 
 OpRow row(std::string name, const Shape& shape, const Dims& axes, bool keepdim,
-          const std::function<Tensor(const Tensor&, const Dims&, bool)>& fn,
-          const std::function<double(std::vector<double>)>& of) {
+          const std::function<double(std::vector<double>)>& of,
+          const std::function<Tensor(const Tensor&, const Dims&, bool)>& fn) {
   return {.name = std::move(name),
           .shapes = {shape},
           .fn = [=](const Inputs& x) { return fn(x[0], axes, keepdim); },
@@ -88,25 +88,20 @@ Tensor plain_sum(const Tensor& x, const Dims& axes, bool keep) { return sum(x, a
 
 TEST_CASE("op table: sums") {
   test::run_rows({
-      row("sum, all", {3, 4}, {}, false, plain_sum, sum_of),
-      row("sum, rows", {3, 4, 5}, {1, -1}, false, plain_sum, sum_of),
-      row("sum, columns", {5, 4, 9}, {0}, true, plain_sum, sum_of),
-      row("sum, outer and inner", {3, 4, 2, 5}, {0, 2}, false, plain_sum, sum_of),
-      row("sum, of a scalar", {}, {}, false, plain_sum, sum_of),
-      row("sum, axis of size 1", {3, 1, 2}, {1}, false, plain_sum, sum_of),
-      row(
-          "mean", {3, 4, 5}, {0, 2}, false,
-          [](const Tensor& x, const Dims& axes, bool keep) { return mean(x, axes, keep); },
-          mean_of),
-      row(
-          "sum_to", {4, 3, 5}, {0, 1}, false,
-          [](const Tensor& x, const Dims&, bool) { return sum_to(x, {5}); }, sum_of),
-      row(
-          "sum_to, kept axes", {4, 3, 5}, {0, 2}, true,
+      row("sum, all", {3, 4}, {}, false, sum_of, plain_sum),
+      row("sum, rows", {3, 4, 5}, {1, -1}, false, sum_of, plain_sum),
+      row("sum, columns", {5, 4, 9}, {0}, true, sum_of, plain_sum),
+      row("sum, outer and inner", {3, 4, 2, 5}, {0, 2}, false, sum_of, plain_sum),
+      row("sum, of a scalar", {}, {}, false, sum_of, plain_sum),
+      row("sum, axis of size 1", {3, 1, 2}, {1}, false, sum_of, plain_sum),
+      row("mean", {3, 4, 5}, {0, 2}, false, mean_of,
+          [](const Tensor& x, const Dims& axes, bool keep) { return mean(x, axes, keep); }),
+      row("sum_to", {4, 3, 5}, {0, 1}, false, sum_of,
+          [](const Tensor& x, const Dims&, bool) { return sum_to(x, {5}); }),
+      row("sum_to, kept axes", {4, 3, 5}, {0, 2}, true, sum_of,
           [](const Tensor& x, const Dims&, bool) {
             return sum_to(x, {1, x.size(1), 1});
-          },
-          sum_of),
+          }),
   });
 }
 
@@ -114,20 +109,19 @@ TEST_CASE("op table: var and std") {
   for (int64_t correction : {0, 1}) {
     auto c = static_cast<double>(correction);
     auto var_row = row(
-        "var", {4, 3, 5}, {0, 2}, false,
+        "var", {4, 3, 5}, {0, 2}, false, [=](const std::vector<double>& v) { return var_of(v, c); },
         [=](const Tensor& x, const Dims& axes, bool keep) {
           return var(x, axes, correction, keep);
-        },
-        [=](const std::vector<double>& v) { return var_of(v, c); });
+        });
     var_row.empty_shapes = {{4, 0, 5}};  // var of no elements is NaN: tested below
     test::run_rows({
         var_row,
         row(
             "std", {4, 6}, {1}, true,
+            [=](const std::vector<double>& v) { return std::sqrt(var_of(v, c)); },
             [=](const Tensor& x, const Dims& axes, bool keep) {
               return std(x, axes, correction, keep);
-            },
-            [=](const std::vector<double>& v) { return std::sqrt(var_of(v, c)); }),
+            }),
     });
   }
 }
@@ -144,29 +138,27 @@ TEST_CASE("std: equal elements give 0 and a zero gradient") {
 
 TEST_CASE("op table: amax, amin, prod, logsumexp") {
   auto max_row = row(
-      "amax", {4, 3, 5}, {1, 2}, false,
-      [](const Tensor& x, const Dims& axes, bool keep) { return amax(x, axes, keep); },
-      [](const std::vector<double>& v) { return best_of(v, 1); });
+      "amax", {4, 3, 5}, {1, 2}, false, [](const std::vector<double>& v) { return best_of(v, 1); },
+      [](const Tensor& x, const Dims& axes, bool keep) { return amax(x, axes, keep); });
   auto min_row = row(
-      "amin", {4, 9}, {0}, true,
-      [](const Tensor& x, const Dims& axes, bool keep) { return amin(x, axes, keep); },
-      [](const std::vector<double>& v) { return best_of(v, -1); });
+      "amin", {4, 9}, {0}, true, [](const std::vector<double>& v) { return best_of(v, -1); },
+      [](const Tensor& x, const Dims& axes, bool keep) { return amin(x, axes, keep); });
   min_row.skip_expanded = true;  // jumps at equal elements
   min_row.skip_empty = true;     // an error, tested below
   auto lse = [](const Tensor& x, const Dims& axes, bool keep) { return logsumexp(x, axes, keep); };
   auto product = [](const Tensor& x, const Dims& axes, bool keep) { return prod(x, axes, keep); };
-  test::run_rows({max_row, min_row, row("prod", {2, 5}, {1}, false, product, prod_of),
-                  row("prod, two axes", {3, 2, 3}, {0, 2}, true, product, prod_of),
-                  row("logsumexp", {4, 5}, {1}, false, lse, logsumexp_of),
-                  row("logsumexp, two axes", {2, 3, 4}, {0, 2}, true, lse, logsumexp_of)});
+  test::run_rows({max_row, min_row, row("prod", {2, 5}, {1}, false, prod_of, product),
+                  row("prod, two axes", {3, 2, 3}, {0, 2}, true, prod_of, product),
+                  row("logsumexp", {4, 5}, {1}, false, logsumexp_of, lse),
+                  row("logsumexp, two axes", {2, 3, 4}, {0, 2}, true, logsumexp_of, lse)});
 }
 
 TEST_CASE("op table: norm") {
   for (double p : {0.5, 1.0, 1.5, 2.0, 3.0, kInf}) {
     auto r = row(
         "norm", {3, 4, 2}, {0, 2}, false,
-        [=](const Tensor& x, const Dims& axes, bool keep) { return norm(x, p, axes, keep); },
-        [=](const std::vector<double>& v) { return norm_of(v, p); });
+        [=](const std::vector<double>& v) { return norm_of(v, p); },
+        [=](const Tensor& x, const Dims& axes, bool keep) { return norm(x, p, axes, keep); });
     if (std::isinf(p)) r.empty_shapes = {{3, 0, 2}};  // a maximum needs elements
     r.skip_expanded = std::isinf(p);                  // jumps at equal elements
     test::run_rows({r});

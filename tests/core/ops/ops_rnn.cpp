@@ -14,7 +14,7 @@
 namespace tern::ops_rnn {
 namespace {
 
-using test::Array, test::for_each_index, test::OpRow, test::run_rows;
+using test::op, test::Array, test::for_each_index, test::OpRow, test::run_rows;
 
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -130,19 +130,15 @@ Array naive_scores(const Array& q, const Array& k, const Array& w) {
 }  // namespace
 
 TEST_CASE("op table: recurrent cells") {
-  run_rows({
-      {"lstm_cell",
-       {{3, 20}, {3, 5}},
-       [](const std::vector<Tensor>& x) { return lstm_cell(x[0], x[1]); },
-       [](const std::vector<Array>& x) {
-         return naive_cell(RnnKind::lstm, x[0], Array(x[0].shape), x[1], x[1]);
-       }},
-      {"gru_cell",
-       {{3, 15}, {3, 15}, {3, 5}},
-       [](const std::vector<Tensor>& x) { return gru_cell(x[0], x[1], x[2]); },
-       [](const std::vector<Array>& x) {
-         return naive_cell(RnnKind::gru, x[0], x[1], x[2], x[2]);
-       }},
+  op("lstm_cell", {{3, 20}, {3, 5}}, [](const std::vector<Tensor>& x) {
+    return lstm_cell(x[0], x[1]);
+  }).equals([](const std::vector<Array>& x) {
+    return naive_cell(RnnKind::lstm, x[0], Array(x[0].shape), x[1], x[1]);
+  });
+  op("gru_cell", {{3, 15}, {3, 15}, {3, 5}}, [](const std::vector<Tensor>& x) {
+    return gru_cell(x[0], x[1], x[2]);
+  }).equals([](const std::vector<Array>& x) {
+    return naive_cell(RnnKind::gru, x[0], x[1], x[2], x[2]);
   });
 }
 

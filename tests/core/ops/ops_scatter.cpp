@@ -14,7 +14,7 @@
 namespace tern::ops_scatter {
 namespace {
 
-using test::Array, test::f64, test::for_each_index, test::kNan, test::OpRow;
+using test::op, test::Array, test::f64, test::for_each_index, test::kNan, test::OpRow;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
@@ -65,32 +65,28 @@ TEST_CASE("op table: scatter and its reductions") {
   OpRow smallest = reduced("scatter amin", ScatterReduce::amin,
                            [](double a, double b) { return std::min(a, b); });
   largest.skip_expanded = smallest.skip_expanded = true;
+  op("scatter, each once", {{2, 5}, {2, 2}}, [](const Args& x) {
+    return scatter(x[0], 1, narrow(ints({2, 0, 4, 1}, {2, 2}), 0, 0, x[0].size(0)), x[1]);
+  }).equals([](const Arrays& in) {
+    Array y = in[0];
+    for_each_index(in[1].shape, [&](const Dims& i) {
+      y.at({i[0], Ints{2, 0, 4, 1}[static_cast<size_t>(i[0] * 2 + i[1])]}) = in[1].at(i);
+    });
+    return y;
+  });
+  op("scatter a number", {{2, 5}}, [](const Args& x) {
+    return scatter(x[0], -1, columns(x[0]), 1.5);
+  }).equals([](const Arrays& in) {
+    return put([](double, double b) { return b; })({in[0], [&] {
+                                                      Array a({in[0].shape[0], 3});
+                                                      for (double& v : a.v) v = 1.5;
+                                                      return a;
+                                                    }()});
+  });
+  op("scatter mean", {{2, 5}, {2, 3}}, mean).equals(naive_mean);
   test::run_rows({
-      {"scatter, each once",
-       {{2, 5}, {2, 2}},
-       [](const Args& x) {
-         return scatter(x[0], 1, narrow(ints({2, 0, 4, 1}, {2, 2}), 0, 0, x[0].size(0)), x[1]);
-       },
-       [](const Arrays& in) {
-         Array y = in[0];
-         for_each_index(in[1].shape, [&](const Dims& i) {
-           y.at({i[0], Ints{2, 0, 4, 1}[static_cast<size_t>(i[0] * 2 + i[1])]}) = in[1].at(i);
-         });
-         return y;
-       }},
-      {"scatter a number",
-       {{2, 5}},
-       [](const Args& x) { return scatter(x[0], -1, columns(x[0]), 1.5); },
-       [](const Arrays& in) {
-         return put([](double, double b) { return b; })({in[0], [&] {
-                                                           Array a({in[0].shape[0], 3});
-                                                           for (double& v : a.v) v = 1.5;
-                                                           return a;
-                                                         }()});
-       }},
       reduced("scatter sum", ScatterReduce::sum, [](double a, double b) { return a + b; }),
       reduced("scatter prod", ScatterReduce::prod, [](double a, double b) { return a * b; }),
-      {"scatter mean", {{2, 5}, {2, 3}}, mean, naive_mean},
       largest,
       smallest,
   });
@@ -120,52 +116,37 @@ TEST_CASE("op table: index_add, index_put, index, masked_select") {
       return y;
     };
   };
-  auto op = [=](bool accumulate) {
+  auto putting = [=](bool accumulate) {
     return [=](const Args& x) {
       Tensor r = where(lt(rows(), 0), rows() + 1, rows());  // -3 + 1 means row 1 of 3
       return index_put(x[0], {r, cols()}, x[1], accumulate);
     };
   };
-  test::run_rows({
-      {"index_add",
-       {{2, 4}, {2, 3}},
-       [](const Args& x) {
-         return index_add(x[0], 1, ints({3, 0, 3}, {3}), x[1], -0.5);
-       },
-       added},
-      {.name = "index_put, accumulate",
-       .shapes = {{3, 3, 2}, {2, 2}},
-       .fn = op(true),
-       .naive = put_in(true),
-       .empty_shapes = {{3, 3, 0}, {2, 0}}},
-      {.name = "index",
-       .shapes = {{3, 3, 2}},
-       .fn =
-           [=](const Args& x) {
-             return index(x[0], {rows(), Tensor(), ints({1}, {1})});
-           },
-       .naive =
-           [](const Arrays& in) {
-             Array y({2, 2, in[0].shape[1]});
-             const Ints r = {1, 0, 0, 1};
-             for_each_index(y.shape, [&](const Dims& i) {
-               y.at(i) = in[0].at({r[static_cast<size_t>(i[0] * 2 + i[1])], i[2], 1});
-             });
-             return y;
-           },
-       .empty_shapes = {{3, 0, 2}}},
-      {.name = "masked_select",
-       .shapes = {{2, 3}},
-       .fn =
-           [](const Args& x) {
-             return masked_select(x[0], tensor({1, 0, 1}, {3}, DType::u8));
-           },
-       .naive =
-           [](const Arrays& in) {
-             Array y(Shape{in[0].shape[0] * 2});
-             for (int64_t i = 0; i < y.numel(); ++i) y[i] = in[0].at({i / 2, i % 2 * 2});
-             return y;
-           }},
+  op("index_add", {{2, 4}, {2, 3}}, [](const Args& x) {
+    return index_add(x[0], 1, ints({3, 0, 3}, {3}), x[1], -0.5);
+  }).equals(added);
+  op("index_put, accumulate", {{3, 3, 2}, {2, 2}}, putting(true))
+      .empty({{3, 3, 0}, {2, 0}})
+      .equals(put_in(true));
+  op("index", {{3, 3, 2}},
+     [=](const Args& x) {
+       return index(x[0], {rows(), Tensor(), ints({1}, {1})});
+     })
+      .empty({{3, 0, 2}})
+      .equals([](const Arrays& in) {
+        Array y({2, 2, in[0].shape[1]});
+        const Ints r = {1, 0, 0, 1};
+        for_each_index(y.shape, [&](const Dims& i) {
+          y.at(i) = in[0].at({r[static_cast<size_t>(i[0] * 2 + i[1])], i[2], 1});
+        });
+        return y;
+      });
+  op("masked_select", {{2, 3}}, [](const Args& x) {
+    return masked_select(x[0], tensor({1, 0, 1}, {3}, DType::u8));
+  }).equals([](const Arrays& in) {
+    Array y(Shape{in[0].shape[0] * 2});
+    for (int64_t i = 0; i < y.numel(); ++i) y[i] = in[0].at({i / 2, i % 2 * 2});
+    return y;
   });
 }
 

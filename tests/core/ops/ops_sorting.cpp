@@ -15,7 +15,7 @@
 namespace tern::ops_sorting {
 namespace {
 
-using test::Array, test::kInf, test::kNan;
+using test::op, test::Array, test::kInf, test::kNan;
 using Args = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 using Ints = std::vector<int64_t>;
@@ -53,59 +53,47 @@ Array ordered(const Array& x, int axis, int64_t k, bool descending) {
 }
 
 TEST_CASE("op table: sorting") {
-  test::run_rows({
-      {.name = "sort",
-       .shapes = {{3, 5}},
-       .fn = [](const Args& x) { return sort(x[0]).values * sort(x[0]).values; },
-       .naive =
-           [](const Arrays& x) {
-             Array y = ordered(x[0], 1, 5, false);
-             for (double& v : y.v) v *= v;
-             return y;
-           }},
-      {.name = "sort, first axis, descending",
-       .shapes = {{5, 3}},
-       .fn = [](const Args& x) { return sort(x[0], 0, true).values; },
-       .naive = [](const Arrays& x) { return ordered(x[0], 0, x[0].shape[0], true); },
-       .skip_expanded = true},
-      {.name = "topk",
-       .shapes = {{3, 6}},
-       .fn = [](const Args& x) { return topk(x[0], 2).values; },
-       .naive = [](const Arrays& x) { return ordered(x[0], 1, 2, true); }},
-      {.name = "topk, first axis, smallest",
-       .shapes = {{6, 3}},
-       .fn = [](const Args& x) { return topk(x[0], 4, 0, false).values; },
-       .naive = [](const Arrays& x) { return ordered(x[0], 0, 4, false); },
-       .skip_empty = true,
-       .skip_expanded = true},
-      {.name = "argmax",
-       .shapes = {{3, 6}},
-       .fn = [](const Args& x) { return argmax(x[0], -1).to(x[0].dtype()); },
-       .naive =
-           [](const Arrays& x) {
-             Array y(Shape{x[0].shape[0]});
-             for (int64_t r = 0; r < y.numel(); ++r)
-               for (int64_t c = 1; c < 6; ++c)
-                 if (x[0].at({r, c}) > x[0].at({r, static_cast<int64_t>(y[r])}))
-                   y[r] = static_cast<double>(c);
-             return y;
-           },
-       .gradient = false},
-      {.name = "argmin, first axis, keepdim",
-       .shapes = {{6, 3}},
-       .fn = [](const Args& x) { return argmin(x[0], 0, true).to(x[0].dtype()); },
-       .naive =
-           [](const Arrays& x) {
-             Array y({1, 3});
-             for (int64_t c = 0; c < 3; ++c)
-               for (int64_t r = 1; r < 6; ++r)
-                 if (x[0].at({r, c}) < x[0].at({static_cast<int64_t>(y[c]), c}))
-                   y[c] = static_cast<double>(r);
-             return y;
-           },
-       .gradient = false,
-       .skip_empty = true},
+  op("sort", {{3, 5}}, [](const Args& x) {
+    return sort(x[0]).values * sort(x[0]).values;
+  }).equals([](const Arrays& x) {
+    Array y = ordered(x[0], 1, 5, false);
+    for (double& v : y.v) v *= v;
+    return y;
   });
+  op("sort, first axis, descending", {{5, 3}},
+     [](const Args& x) { return sort(x[0], 0, true).values; })
+      .no_expanded()
+      .equals([](const Arrays& x) { return ordered(x[0], 0, x[0].shape[0], true); });
+  op("topk", {{3, 6}}, [](const Args& x) {
+    return topk(x[0], 2).values;
+  }).equals([](const Arrays& x) { return ordered(x[0], 1, 2, true); });
+  op("topk, first axis, smallest", {{6, 3}},
+     [](const Args& x) { return topk(x[0], 4, 0, false).values; })
+      .no_empty()
+      .no_expanded()
+      .equals([](const Arrays& x) { return ordered(x[0], 0, 4, false); });
+  op("argmax", {{3, 6}}, [](const Args& x) { return argmax(x[0], -1).to(x[0].dtype()); })
+      .no_gradient()
+      .equals([](const Arrays& x) {
+        Array y(Shape{x[0].shape[0]});
+        for (int64_t r = 0; r < y.numel(); ++r)
+          for (int64_t c = 1; c < 6; ++c)
+            if (x[0].at({r, c}) > x[0].at({r, static_cast<int64_t>(y[r])}))
+              y[r] = static_cast<double>(c);
+        return y;
+      });
+  op("argmin, first axis, keepdim", {{6, 3}},
+     [](const Args& x) { return argmin(x[0], 0, true).to(x[0].dtype()); })
+      .no_gradient()
+      .no_empty()
+      .equals([](const Arrays& x) {
+        Array y({1, 3});
+        for (int64_t c = 0; c < 3; ++c)
+          for (int64_t r = 1; r < 6; ++r)
+            if (x[0].at({r, c}) < x[0].at({static_cast<int64_t>(y[c]), c}))
+              y[c] = static_cast<double>(r);
+        return y;
+      });
 }
 
 TEST_CASE("sort is stable and treats NaN as the greatest") {

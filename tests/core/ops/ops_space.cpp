@@ -17,7 +17,7 @@
 namespace tern::ops_space {
 namespace {
 
-using test::Array, test::for_each_index, test::OpRow;
+using test::Array, test::for_each_index, test::op, test::OpRow;
 using Arrays = std::vector<Array>;
 using Tensors = std::vector<Tensor>;
 
@@ -90,53 +90,39 @@ Array naive_transpose(const Arrays& in, const Windows& windows, const Dims& out,
   return y;
 }
 
-OpRow windows_row(const char* name, std::vector<Shape> shapes,
-                  std::function<Tensor(const Tensors&)> fn,
-                  std::function<Array(const Arrays&)> naive) {
-  OpRow row{name, std::move(shapes), std::move(fn), std::move(naive), -1, 1.2};
-  row.empty_shapes = row.shapes;
-  row.empty_shapes[0][0] = 0;
-  return row;
+OpRow windows_op(const char* name, const std::vector<Shape>& shapes,
+                 const std::function<Tensor(const Tensors&)>& fn) {
+  std::vector<Shape> empty = shapes;
+  empty[0][0] = 0;
+  return op(name, shapes, fn).between(-1, 1.2).empty(empty);
 }
 
 TEST_CASE("op table: conv3d and padding modes") {
-  test::run_rows({
-      windows_row(
-          "conv3d", {{2, 3, 3, 4, 3}, {2, 3, 2, 3, 2}, {2}},
-          [](const Tensors& x) {
-            return conv3d(x[0], x[1], x[2], {.stride = {1, 2, 1}, .padding = {1, 1, 0}});
-          },
-          [](const Arrays& x) {
-            return naive_conv(x, {{1, 2, 1}, {1, 1, 0}, {1, 1, 1}}, {4, 2, 2}, 1);
-          }),
-      windows_row(
-          "conv3d, depthwise, dilated", {{1, 2, 4, 3, 5}, {4, 1, 2, 2, 2}},
-          [](const Tensors& x) {
-            return conv3d(x[0], x[1], {}, {.dilation = {3, 1, 2}, .groups = 2});
-          },
-          [](const Arrays& x) {
-            return naive_conv(x, {{1, 1, 1}, {0, 0, 0}, {3, 1, 2}}, {1, 2, 3}, 2);
-          }),
-      windows_row(
-          "conv3d, patches", {{2, 2, 2, 4, 3}, {3, 2, 2, 2, 3}, {3}},
-          [](const Tensors& x) {
-            return conv3d(x[0], x[1], x[2], {.stride = {2, 2, 3}});
-          },
-          [](const Arrays& x) {
-            return naive_conv(x, {{2, 2, 3}, {0, 0, 0}, {1, 1, 1}}, {1, 2, 1}, 1);
-          }),
-      windows_row(
-          "conv1d, circular", {{2, 2, 5}, {3, 2, 3}},
-          [](const Tensors& x) {
-            return conv1d(x[0], x[1], {}, {.padding = 2, .padding_mode = PaddingMode::circular});
-          },
-          [](const Arrays& x) {
-            Array p(Shape{x[0].shape[0], 2, 9});
-            for_each_index(p.shape, [&](const Dims& i) {
-              p.at(i) = x[0].at({i[0], i[1], (i[2] + 3) % 5});
-            });
-            return naive_conv({p, x[1]}, {{1}, {0}, {1}}, {7}, 1);
-          }),
+  windows_op("conv3d", {{2, 3, 3, 4, 3}, {2, 3, 2, 3, 2}, {2}}, [](const Tensors& x) {
+    return conv3d(x[0], x[1], x[2], {.stride = {1, 2, 1}, .padding = {1, 1, 0}});
+  }).equals([](const Arrays& x) {
+    return naive_conv(x, {{1, 2, 1}, {1, 1, 0}, {1, 1, 1}}, {4, 2, 2}, 1);
+  });
+  windows_op("conv3d, depthwise, dilated", {{1, 2, 4, 3, 5}, {4, 1, 2, 2, 2}},
+             [](const Tensors& x) {
+               return conv3d(x[0], x[1], {}, {.dilation = {3, 1, 2}, .groups = 2});
+             })
+      .equals([](const Arrays& x) {
+        return naive_conv(x, {{1, 1, 1}, {0, 0, 0}, {3, 1, 2}}, {1, 2, 3}, 2);
+      });
+  windows_op("conv3d, patches", {{2, 2, 2, 4, 3}, {3, 2, 2, 2, 3}, {3}}, [](const Tensors& x) {
+    return conv3d(x[0], x[1], x[2], {.stride = {2, 2, 3}});
+  }).equals([](const Arrays& x) {
+    return naive_conv(x, {{2, 2, 3}, {0, 0, 0}, {1, 1, 1}}, {1, 2, 1}, 1);
+  });
+  windows_op("conv1d, circular", {{2, 2, 5}, {3, 2, 3}}, [](const Tensors& x) {
+    return conv1d(x[0], x[1], {}, {.padding = 2, .padding_mode = PaddingMode::circular});
+  }).equals([](const Arrays& x) {
+    Array p(Shape{x[0].shape[0], 2, 9});
+    for_each_index(p.shape, [&](const Dims& i) {
+      p.at(i) = x[0].at({i[0], i[1], (i[2] + 3) % 5});
+    });
+    return naive_conv({p, x[1]}, {{1}, {0}, {1}}, {7}, 1);
   });
 }
 
@@ -158,49 +144,40 @@ TEST_CASE("conv: same_padding keeps the sizes and puts an odd pad at the end") {
 }
 
 TEST_CASE("op table: transposed convolutions") {
-  test::run_rows({
-      windows_row(
-          "conv_transpose1d", {{2, 3, 4}, {3, 2, 3}, {2}},
-          [](const Tensors& x) {
-            return conv_transpose1d(x[0], x[1], x[2],
-                                    {.stride = 2, .padding = 1, .output_padding = 1});
-          },
-          [](const Arrays& x) {
-            return naive_transpose(x, {{2}, {1}, {1}}, {8}, 1);
-          }),
-      windows_row(
-          "conv_transpose2d, groups, dilation", {{2, 4, 2, 3}, {4, 2, 2, 3}, {4}},
-          [](const Tensors& x) {
-            return conv_transpose2d(x[0], x[1], x[2],
-                                    {.stride = {1, 2}, .groups = 2, .dilation = {2, 1}});
-          },
-          [](const Arrays& x) {
-            return naive_transpose(x, {{1, 2}, {0, 0}, {2, 1}}, {4, 7}, 2);
-          }),
-      windows_row(
-          "conv_transpose2d, patches", {{2, 2, 3, 2}, {2, 3, 2, 2}, {3}},
-          [](const Tensors& x) { return conv_transpose2d(x[0], x[1], x[2], {.stride = 2}); },
-          [](const Arrays& x) {
-            return naive_transpose(x, {{2, 2}, {0, 0}, {1, 1}}, {6, 4}, 1);
-          }),
-      windows_row(
-          "conv_transpose2d, patches and a rest", {{1, 2, 2, 2}, {2, 1, 2, 3}},
-          [](const Tensors& x) {
-            return conv_transpose2d(x[0], x[1], {}, {.stride = {2, 3}, .output_padding = {1, 0}});
-          },
-          [](const Arrays& x) {
-            return naive_transpose(x, {{2, 3}, {0, 0}, {1, 1}}, {5, 6}, 1);
-          }),
-      windows_row(
-          "conv_transpose3d, depthwise", {{1, 2, 2, 2, 3}, {2, 1, 2, 1, 3}},
-          [](const Tensors& x) {
-            return conv_transpose3d(x[0], x[1], {},
-                                    {.stride = {2, 1, 1}, .padding = {0, 0, 1}, .groups = 2});
-          },
-          [](const Arrays& x) {
-            return naive_transpose(x, {{2, 1, 1}, {0, 0, 1}, {1, 1, 1}}, {4, 2, 3}, 2);
-          }),
+  windows_op("conv_transpose1d", {{2, 3, 4}, {3, 2, 3}, {2}}, [](const Tensors& x) {
+    return conv_transpose1d(x[0], x[1], x[2], {.stride = 2, .padding = 1, .output_padding = 1});
+  }).equals([](const Arrays& x) {
+    return naive_transpose(x, {{2}, {1}, {1}}, {8}, 1);
   });
+  windows_op("conv_transpose2d, groups, dilation", {{2, 4, 2, 3}, {4, 2, 2, 3}, {4}},
+             [](const Tensors& x) {
+               return conv_transpose2d(x[0], x[1], x[2],
+                                       {.stride = {1, 2}, .groups = 2, .dilation = {2, 1}});
+             })
+      .equals([](const Arrays& x) {
+        return naive_transpose(x, {{1, 2}, {0, 0}, {2, 1}}, {4, 7}, 2);
+      });
+  windows_op("conv_transpose2d, patches", {{2, 2, 3, 2}, {2, 3, 2, 2}, {3}}, [](const Tensors& x) {
+    return conv_transpose2d(x[0], x[1], x[2], {.stride = 2});
+  }).equals([](const Arrays& x) {
+    return naive_transpose(x, {{2, 2}, {0, 0}, {1, 1}}, {6, 4}, 1);
+  });
+  windows_op(
+      "conv_transpose2d, patches and a rest", {{1, 2, 2, 2}, {2, 1, 2, 3}},
+      [](const Tensors& x) {
+        return conv_transpose2d(x[0], x[1], {}, {.stride = {2, 3}, .output_padding = {1, 0}});
+      })
+      .equals([](const Arrays& x) {
+        return naive_transpose(x, {{2, 3}, {0, 0}, {1, 1}}, {5, 6}, 1);
+      });
+  windows_op("conv_transpose3d, depthwise", {{1, 2, 2, 2, 3}, {2, 1, 2, 1, 3}},
+             [](const Tensors& x) {
+               return conv_transpose3d(x[0], x[1], {},
+                                       {.stride = {2, 1, 1}, .padding = {0, 0, 1}, .groups = 2});
+             })
+      .equals([](const Arrays& x) {
+        return naive_transpose(x, {{2, 1, 1}, {0, 0, 1}, {1, 1, 1}}, {4, 2, 3}, 2);
+      });
 }
 
 TEST_CASE("op table: unfold and fold") {
@@ -213,58 +190,44 @@ TEST_CASE("op table: unfold and fold") {
         fn({i[0], i[1], at[0], at[1]}, {i[0], i[1] * 4 + i[2] * 2 + i[3], i[4] * 3 + i[5]});
     });
   };
-  test::run_rows({
-      windows_row(
-          "unfold", {{2, 2, 3, 5}}, [o](const Tensors& x) { return unfold(x[0], o); },
-          [each](const Arrays& x) {
-            Array y(Shape{x[0].shape[0], 8, 6});
-            each(x[0].shape[0], [&](const Dims& at, const Dims& to) { y.at(to) = x[0].at(at); });
-            return y;
-          }),
-      windows_row(
-          "fold", {{2, 8, 6}},
-          [o](const Tensors& x) {
-            return fold(x[0], {3, 5}, o);
-          },
-          [each](const Arrays& x) {
-            Array y(Shape{x[0].shape[0], 2, 3, 5});
-            each(x[0].shape[0], [&](const Dims& at, const Dims& to) { y.at(at) += x[0].at(to); });
-            return y;
-          }),
+  windows_op("unfold", {{2, 2, 3, 5}}, [o](const Tensors& x) {
+    return unfold(x[0], o);
+  }).equals([each](const Arrays& x) {
+    Array y(Shape{x[0].shape[0], 8, 6});
+    each(x[0].shape[0], [&](const Dims& at, const Dims& to) { y.at(to) = x[0].at(at); });
+    return y;
+  });
+  windows_op("fold", {{2, 8, 6}}, [o](const Tensors& x) {
+    return fold(x[0], {3, 5}, o);
+  }).equals([each](const Arrays& x) {
+    Array y(Shape{x[0].shape[0], 2, 3, 5});
+    each(x[0].shape[0], [&](const Dims& at, const Dims& to) { y.at(at) += x[0].at(to); });
+    return y;
   });
 }
 
 TEST_CASE("op table: padding with elements") {
-  auto row = [](const char* name, PaddingMode mode, std::function<int64_t(int64_t, int64_t)> from) {
-    return windows_row(
-        name, {{2, 4, 3}},
-        [mode](const Tensors& x) {
-          return pad(x[0], {2, 1, -1, 3}, mode);
-        },
-        [from](const Arrays& x) {
-          return test::picked(x[0], {x[0].shape[0], 6, 6}, [&](const Dims& i) {
-            return Dims{i[0], from(i[1] + 1, 4), from(i[2] - 2, 3)};
-          });
-        });
+  auto check = [](const char* name, PaddingMode mode, const auto& from) {
+    windows_op(name, {{2, 4, 3}}, [mode](const Tensors& x) {
+      return pad(x[0], {2, 1, -1, 3}, mode);
+    }).equals([from](const Arrays& x) {
+      return test::picked(x[0], {x[0].shape[0], 6, 6}, [&](const Dims& i) {
+        return Dims{i[0], from(i[1] + 1, 4), from(i[2] - 2, 3)};
+      });
+    });
   };
-  test::run_rows({
-      row("pad, reflect", PaddingMode::reflect,
-          [](int64_t i, int64_t n) { return i < 0   ? -i
-                                            : i < n ? i
-                                                    : 2 * n - 2 - i; }),
-      row("pad, replicate", PaddingMode::replicate,
-          [](int64_t i, int64_t n) { return std::clamp<int64_t>(i, 0, n - 1); }),
-      windows_row(
-          "pad, circular", {{2, 3, 4}},
-          [](const Tensors& x) {
-            return pad(x[0], {4, 2, 1, 0}, PaddingMode::circular);
-          },
-          [](const Arrays& x) {
-            return test::picked(x[0], {x[0].shape[0], 4, 10}, [&](const Dims& i) {
-              return Dims{i[0], (i[1] + 2) % 3, i[2] % 4};
-            });
-          }),
+  windows_op("pad, circular", {{2, 3, 4}}, [](const Tensors& x) {
+    return pad(x[0], {4, 2, 1, 0}, PaddingMode::circular);
+  }).equals([](const Arrays& x) {
+    return test::picked(x[0], {x[0].shape[0], 4, 10}, [&](const Dims& i) {
+      return Dims{i[0], (i[1] + 2) % 3, i[2] % 4};
+    });
   });
+  check("pad, reflect", PaddingMode::reflect, [](int64_t i, int64_t n) {
+    return i < 0 ? -i : i < n ? i : 2 * n - 2 - i;
+  });
+  check("pad, replicate", PaddingMode::replicate,
+        [](int64_t i, int64_t n) { return std::clamp<int64_t>(i, 0, n - 1); });
 }
 
 /// The mean or the maximum of each window, where window i of m covers [floor(i n / m),
@@ -292,33 +255,28 @@ Array naive_adaptive(const Array& x, const Dims& out, bool max) {
 }
 
 TEST_CASE("op table: adaptive pooling") {
-  auto row = [](const char* name, const Shape& x, const Dims& out, bool max,
-                std::function<Tensor(const Tensor&)> fn) {
-    return windows_row(
-        name, {x}, [fn](const Tensors& in) { return fn(in[0]); },
-        [=](const Arrays& in) { return naive_adaptive(in[0], out, max); });
+  auto check = [](const char* name, const Shape& x, const Dims& out, bool max,
+                  std::function<Tensor(const Tensor&)> fn) {
+    windows_op(name, {x}, [fn](const Tensors& in) {
+      return fn(in[0]);
+    }).equals([=](const Arrays& in) { return naive_adaptive(in[0], out, max); });
   };
-  test::run_rows({
-      row("adaptive_avg_pool1d", {2, 3, 5}, {3}, false,
-          [](const Tensor& x) { return adaptive_avg_pool1d(x, 3); }),
-      row("adaptive_avg_pool2d", {2, 2, 5, 4}, {3, 6}, false,
-          [](const Tensor& x) {
-            return adaptive_avg_pool2d(x, {3, 6});
-          }),
-      row("adaptive_avg_pool2d, one", {2, 3, 3, 4}, {1, 1}, false,
-          [](const Tensor& x) { return adaptive_avg_pool2d(x, 1); }),
-      row("adaptive_avg_pool3d", {1, 2, 3, 2, 4}, {2, 2, 3}, false,
-          [](const Tensor& x) {
-            return adaptive_avg_pool3d(x, {2, std::nullopt, 3});
-          }),
-      row("adaptive_max_pool1d", {2, 3, 5}, {3}, true,
-          [](const Tensor& x) { return adaptive_max_pool1d(x, 3); }),
-      row("adaptive_max_pool2d", {2, 2, 5, 4}, {3, 3}, true,
-          [](const Tensor& x) { return adaptive_max_pool2d(x, 3); }),
-      row("adaptive_max_pool3d", {1, 2, 3, 2, 4}, {2, 2, 3}, true,
-          [](const Tensor& x) {
-            return adaptive_max_pool3d(x, {2, std::nullopt, 3});
-          }),
+  check("adaptive_avg_pool1d", {2, 3, 5}, {3}, false,
+        [](const Tensor& x) { return adaptive_avg_pool1d(x, 3); });
+  check("adaptive_avg_pool2d", {2, 2, 5, 4}, {3, 6}, false, [](const Tensor& x) {
+    return adaptive_avg_pool2d(x, {3, 6});
+  });
+  check("adaptive_avg_pool2d, one", {2, 3, 3, 4}, {1, 1}, false,
+        [](const Tensor& x) { return adaptive_avg_pool2d(x, 1); });
+  check("adaptive_avg_pool3d", {1, 2, 3, 2, 4}, {2, 2, 3}, false, [](const Tensor& x) {
+    return adaptive_avg_pool3d(x, {2, std::nullopt, 3});
+  });
+  check("adaptive_max_pool1d", {2, 3, 5}, {3}, true,
+        [](const Tensor& x) { return adaptive_max_pool1d(x, 3); });
+  check("adaptive_max_pool2d", {2, 2, 5, 4}, {3, 3}, true,
+        [](const Tensor& x) { return adaptive_max_pool2d(x, 3); });
+  check("adaptive_max_pool3d", {1, 2, 3, 2, 4}, {2, 2, 3}, true, [](const Tensor& x) {
+    return adaptive_max_pool3d(x, {2, std::nullopt, 3});
   });
 }
 
@@ -344,41 +302,28 @@ TEST_CASE("op table: interpolate and pixels") {
       return Dims{i[0], i[1], i[2] * 3 / 5, i[3] * 4 / 2};
     });
   };
-  test::run_rows({
-      windows_row(
-          "interpolate, nearest", {{2, 2, 3, 4}},
-          [](const Tensors& x) {
-            return interpolate(x[0], {.size = {5, 2}});
-          },
-          nearest),
-      windows_row(
-          "interpolate, linear", {{2, 2, 4}},
-          [](const Tensors& x) {
-            return interpolate(x[0], {.size = 7, .mode = Interpolation::linear});
-          },
-          [](const Arrays& x) { return naive_linear(x[0], 7, false); }),
-      windows_row(
-          "interpolate, corners aligned", {{2, 2, 5}},
-          [](const Tensors& x) {
-            return interpolate(x[0],
-                               {.size = 3, .mode = Interpolation::linear, .align_corners = true});
-          },
-          [](const Arrays& x) { return naive_linear(x[0], 3, true); }),
-      windows_row(
-          "pixel_shuffle", {{2, 8, 2, 3}}, [](const Tensors& x) { return pixel_shuffle(x[0], 2); },
-          [](const Arrays& x) {
-            return test::picked(x[0], {x[0].shape[0], 2, 4, 6}, [](const Dims& i) {
-              return Dims{i[0], i[1] * 4 + i[2] % 2 * 2 + i[3] % 2, i[2] / 2, i[3] / 2};
-            });
-          }),
-      windows_row(
-          "pixel_unshuffle", {{2, 2, 4, 6}},
-          [](const Tensors& x) { return pixel_unshuffle(x[0], 2); },
-          [](const Arrays& x) {
-            return test::picked(x[0], {x[0].shape[0], 8, 2, 3}, [](const Dims& i) {
-              return Dims{i[0], i[1] / 4, i[2] * 2 + i[1] % 4 / 2, i[3] * 2 + i[1] % 2};
-            });
-          }),
+  windows_op("interpolate, nearest", {{2, 2, 3, 4}}, [](const Tensors& x) {
+    return interpolate(x[0], {.size = {5, 2}});
+  }).equals(nearest);
+  windows_op("interpolate, linear", {{2, 2, 4}}, [](const Tensors& x) {
+    return interpolate(x[0], {.size = 7, .mode = Interpolation::linear});
+  }).equals([](const Arrays& x) { return naive_linear(x[0], 7, false); });
+  windows_op("interpolate, corners aligned", {{2, 2, 5}}, [](const Tensors& x) {
+    return interpolate(x[0], {.size = 3, .mode = Interpolation::linear, .align_corners = true});
+  }).equals([](const Arrays& x) { return naive_linear(x[0], 3, true); });
+  windows_op("pixel_shuffle", {{2, 8, 2, 3}}, [](const Tensors& x) {
+    return pixel_shuffle(x[0], 2);
+  }).equals([](const Arrays& x) {
+    return test::picked(x[0], {x[0].shape[0], 2, 4, 6}, [](const Dims& i) {
+      return Dims{i[0], i[1] * 4 + i[2] % 2 * 2 + i[3] % 2, i[2] / 2, i[3] / 2};
+    });
+  });
+  windows_op("pixel_unshuffle", {{2, 2, 4, 6}}, [](const Tensors& x) {
+    return pixel_unshuffle(x[0], 2);
+  }).equals([](const Arrays& x) {
+    return test::picked(x[0], {x[0].shape[0], 8, 2, 3}, [](const Dims& i) {
+      return Dims{i[0], i[1] / 4, i[2] * 2 + i[1] % 4 / 2, i[3] * 2 + i[1] % 2};
+    });
   });
 }
 

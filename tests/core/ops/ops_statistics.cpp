@@ -15,7 +15,7 @@
 namespace tern::ops_statistics {
 namespace {
 
-using test::Array, test::f64, test::kInf, test::kNan, test::OpRow;
+using test::Array, test::f64, test::kInf, test::kNan, test::op;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
@@ -36,8 +36,7 @@ Doubles gradient(const std::function<Tensor(const Tensor&)>& fn, const Tensor& a
 }
 
 /// Applies fn to each line of a matrix along an axis. Without `keep`, the axis is dropped.
-std::function<Array(const Arrays&)> lines(int axis, std::function<Doubles(Doubles)> fn,
-                                          bool keep = true) {
+std::function<Array(const Arrays&)> lines(int axis, bool keep, std::function<Doubles(Doubles)> fn) {
   return [=](const Arrays& in) {
     const Array& x = in[0];
     const int64_t n = x.shape[axis], others = x.shape[1 - axis];
@@ -71,72 +70,58 @@ double quantile_of(Doubles v, double q) {
 
 TEST_CASE("op table: order statistics") {
   auto first_quantiles = [](const Arrays& in) {  // (3, 5) -> (2, 3)
-    Array low = lines(1, [](const Doubles& v) { return Doubles{quantile_of(v, 0.3)}; })(in);
-    Array high = lines(1, [](const Doubles& v) { return Doubles{quantile_of(v, 0.9)}; })(in);
+    Array low = lines(1, true, [](const Doubles& v) { return Doubles{quantile_of(v, 0.3)}; })(in);
+    Array high = lines(1, true, [](const Doubles& v) { return Doubles{quantile_of(v, 0.9)}; })(in);
     Array y({2, in[0].shape[0]});
     for (int64_t i = 0; i < in[0].shape[0]; ++i) y.at({0, i}) = low[i], y.at({1, i}) = high[i];
     return y;
   };
-  std::vector<OpRow> rows = {
-      {"median",
-       {{3, 5}},
-       [](const Args& x) { return median(x[0], -1).values; },
-       lines(
-           1, [](const Doubles& v) { return kth(v, 2); }, false)},
-      {"median, first axis, kept",
-       {{4, 3}},
-       [](const Args& x) { return median(x[0], 0, true).values; },
-       lines(0, [](const Doubles& v) { return kth(v, 1); })},
-      {"median of all",
-       {{3, 5}},
-       [](const Args& x) { return median(x[0]); },
-       [](const Arrays& in) {
-         Array y{Shape{}};
-         y[0] = kth(in[0].v, (in[0].v.size() - 1) / 2)[0];
-         return y;
-       }},
-      {"kthvalue",
-       {{3, 5}},
-       [](const Args& x) { return kthvalue(x[0], 4).values; },
-       lines(
-           1, [](const Doubles& v) { return kth(v, 3); }, false)},
-      {"quantile",
-       {{3, 5}},
-       [](const Args& x) { return quantile(x[0], 0.3, {.axis = 1, .keepdim = true}); },
-       lines(1, [](const Doubles& v) { return Doubles{quantile_of(v, 0.3)}; })},
-      {"quantiles",
-       {{3, 5}},
-       [](const Args& x) {
-         return quantile(x[0], tensor({0.3, 0.9}, {2}, DType::f64).to(x[0].dtype()), {.axis = -1});
-       },
-       first_quantiles},
-      {"quantile of all",
-       {{3, 5}},
-       [](const Args& x) { return quantile(x[0], 0.7); },
-       [](const Arrays& in) {
-         Array y{Shape{}};
-         y[0] = quantile_of(in[0].v, 0.7);
-         return y;
-       }},
-      {"var_mean",
-       {{3, 5}},
-       [](const Args& x) {
-         VarMean both = var_mean(x[0], 1);
-         return both.var + both.mean;
-       },
-       lines(
-           1,
-           [](const Doubles& v) {
-             double mean = 0, var = 0;
-             for (double a : v) mean += a / 5;
-             for (double a : v) var += (a - mean) * (a - mean) / 4;
-             return Doubles{var + mean};
-           },
-           false)},
-  };
-  for (size_t i = 0; i < 7; ++i) rows[i].skip_expanded = true;
-  for (size_t i : {1, 2, 6}) rows[i].skip_empty = true;
-  test::run_rows(rows);
+  op("median", {{3, 5}}, [](const Args& x) { return median(x[0], -1).values; })
+      .no_expanded()
+      .equals(lines(1, false, [](const Doubles& v) { return kth(v, 2); }));
+  op("median, first axis, kept", {{4, 3}},
+     [](const Args& x) { return median(x[0], 0, true).values; })
+      .no_empty()
+      .no_expanded()
+      .equals(lines(0, true, [](const Doubles& v) { return kth(v, 1); }));
+  op("median of all", {{3, 5}}, [](const Args& x) { return median(x[0]); })
+      .no_empty()
+      .no_expanded()
+      .equals([](const Arrays& in) {
+        Array y{Shape{}};
+        y[0] = kth(in[0].v, (in[0].v.size() - 1) / 2)[0];
+        return y;
+      });
+  op("kthvalue", {{3, 5}}, [](const Args& x) { return kthvalue(x[0], 4).values; })
+      .no_expanded()
+      .equals(lines(1, false, [](const Doubles& v) { return kth(v, 3); }));
+  op("quantile", {{3, 5}},
+     [](const Args& x) { return quantile(x[0], 0.3, {.axis = 1, .keepdim = true}); })
+      .no_expanded()
+      .equals(lines(1, true, [](const Doubles& v) { return Doubles{quantile_of(v, 0.3)}; }));
+  op("quantiles", {{3, 5}},
+     [](const Args& x) {
+       return quantile(x[0], tensor({0.3, 0.9}, {2}, DType::f64).to(x[0].dtype()), {.axis = -1});
+     })
+      .no_expanded()
+      .equals(first_quantiles);
+  op("quantile of all", {{3, 5}}, [](const Args& x) { return quantile(x[0], 0.7); })
+      .no_empty()
+      .no_expanded()
+      .equals([](const Arrays& in) {
+        Array y{Shape{}};
+        y[0] = quantile_of(in[0].v, 0.7);
+        return y;
+      });
+  op("var_mean", {{3, 5}}, [](const Args& x) {
+    VarMean both = var_mean(x[0], 1);
+    return both.var + both.mean;
+  }).equals(lines(1, false, [](const Doubles& v) {
+    double mean = 0, var = 0;
+    for (double a : v) mean += a / 5;
+    for (double a : v) var += (a - mean) * (a - mean) / 4;
+    return Doubles{var + mean};
+  }));
 }
 
 TEST_CASE("op table: running products and extremes") {
@@ -149,36 +134,24 @@ TEST_CASE("op table: running products and extremes") {
   auto times = [](double a, double b) { return a * b; };
   auto most = [](double a, double b) { return std::max(a, b); };
   auto least = [](double a, double b) { return std::min(a, b); };
-  std::vector<OpRow> rows = {
-      {"cumprod",
-       {{3, 5}},
-       [](const Args& x) { return cumprod(x[0], -1); },
-       lines(1, running(times))},
-      {"cumprod, first axis",
-       {{5, 3}},
-       [](const Args& x) { return cumprod(x[0], 0); },
-       lines(0, running(times))},
-      {"cumprod with a zero",
-       {{3, 5}},
-       [](const Args& x) {
-         return cumprod(x[0] * tensor({1, 1, 0, 1, 1}, {5}, DType::f64).to(x[0].dtype()), 1);
-       },
-       lines(1,
-             [=](Doubles v) {
-               v[2] = 0;
-               return running(times)(v);
-             })},
-      {"cummax",
-       {{3, 5}},
-       [](const Args& x) { return cummax(x[0], 1).values; },
-       lines(1, running(most))},
-      {"cummin, first axis",
-       {{5, 3}},
-       [](const Args& x) { return cummin(x[0], 0).values; },
-       lines(0, running(least))},
-  };
-  rows[3].skip_expanded = rows[4].skip_expanded = true;
-  test::run_rows(rows);
+  op("cumprod", {{3, 5}}, [](const Args& x) {
+    return cumprod(x[0], -1);
+  }).equals(lines(1, true, running(times)));
+  op("cumprod, first axis", {{5, 3}}, [](const Args& x) {
+    return cumprod(x[0], 0);
+  }).equals(lines(0, true, running(times)));
+  op("cumprod with a zero", {{3, 5}}, [](const Args& x) {
+    return cumprod(x[0] * tensor({1, 1, 0, 1, 1}, {5}, DType::f64).to(x[0].dtype()), 1);
+  }).equals(lines(1, true, [=](Doubles v) {
+    v[2] = 0;
+    return running(times)(v);
+  }));
+  op("cummax", {{3, 5}}, [](const Args& x) { return cummax(x[0], 1).values; })
+      .no_expanded()
+      .equals(lines(1, true, running(most)));
+  op("cummin, first axis", {{5, 3}}, [](const Args& x) { return cummin(x[0], 0).values; })
+      .no_expanded()
+      .equals(lines(0, true, running(least)));
 }
 
 TEST_CASE("median, kthvalue: ties, NaN, integers, no axes, no elements") {

@@ -14,6 +14,7 @@ namespace {
 
 using test::Array;
 using test::for_each_index;
+using test::op;
 using test::picked;
 
 // The same numbers in row-major order, with another shape.
@@ -36,234 +37,148 @@ Ints ints(const Tensor& t) { return t.to_vector<int64_t>(); }
 bool shares(const Tensor& a, const Tensor& b) { return a.ref()->storage == b.ref()->storage; }
 
 TEST_CASE("op table: views, shapes") {
-  test::run_rows({
-      {.name = "reshape",
-       .shapes = {{2, 3, 4}},
-       .fn =
-           [](const Args& x) {
-             return reshape(x[0], {-1, 2 * x[0].size(0)});
-           },
-       .naive =
-           [](const Arrays& x) {
-             return renamed(x[0], {12 / x[0].shape[0], 2 * x[0].shape[0]});
-           },
-       .skip_empty = true},
-      {.name = "reshape empty",
-       .shapes = {{0, 4}},
-       .fn =
-           [](const Args& x) {
-             return reshape(x[0], {2, 0, 3});
-           },
-       .naive =
-           [](const Arrays&) {
-             return Array({2, 0, 3});
-           }},
-      {.name = "transpose",
-       .shapes = {{2, 3, 4}},
-       .fn = [](const Args& x) { return transpose(x[0], 0, -1); },
-       .naive =
-           [](const Arrays& x) {
-             const Shape& s = x[0].shape;
-             return picked(x[0], {s[2], s[1], s[0]}, [](const Dims& i) {
-               return Dims{i[2], i[1], i[0]};
-             });
-           }},
-      {.name = "permute",
-       .shapes = {{2, 3, 4}},
-       .fn =
-           [](const Args& x) {
-             return permute(x[0], {2, 0, 1});
-           },
-       .naive =
-           [](const Arrays& x) {
-             const Shape& s = x[0].shape;
-             return picked(x[0], {s[2], s[0], s[1]}, [](const Dims& i) {
-               return Dims{i[1], i[2], i[0]};
-             });
-           }},
-      {.name = "expand",
-       .shapes = {{3, 1, 2}},
-       .fn =
-           [](const Args& x) {
-             return expand(x[0], {2, -1, 4, -1});
-           },
-       .naive =
-           [](const Arrays& x) {
-             return picked(x[0], {2, x[0].shape[0], 4, 2}, [](const Dims& i) {
-               return Dims{i[1], 0, i[3]};
-             });
-           }},
-      {.name = "squeeze",
-       .shapes = {{3, 1, 2, 1}},
-       .fn = [](const Args& x) { return squeeze(x[0]); },
-       .naive =
-           [](const Arrays& x) {
-             return renamed(x[0], {x[0].shape[0], 2});
-           }},
-      {.name = "squeeze one axis, and one that is longer",
-       .shapes = {{3, 1, 2, 1}},
-       .fn = [](const Args& x) { return squeeze(squeeze(x[0], 1), -2); },
-       .naive =
-           [](const Arrays& x) {
-             return renamed(x[0], {x[0].shape[0], 2, 1});
-           }},
-      {.name = "unsqueeze",
-       .shapes = {{3, 2}},
-       .fn = [](const Args& x) { return unsqueeze(unsqueeze(x[0], -1), 1); },
-       .naive =
-           [](const Arrays& x) {
-             return renamed(x[0], {x[0].shape[0], 1, 2, 1});
-           }},
-      {.name = "flatten",
-       .shapes = {{2, 3, 2, 2}},
-       .fn = [](const Args& x) { return flatten(x[0], 1, -2); },
-       .naive =
-           [](const Arrays& x) {
-             return renamed(x[0], {x[0].shape[0], 6, 2});
-           }},
-      {.name = "unflatten",
-       .shapes = {{2, 6}},
-       .fn =
-           [](const Args& x) {
-             return unflatten(x[0], -1, {3, -1});
-           },
-       .naive =
-           [](const Arrays& x) {
-             return renamed(x[0], {x[0].shape[0], 3, 2});
-           }},
-      {.name = "flip",
-       .shapes = {{3, 2, 4}},
-       .fn =
-           [](const Args& x) {
-             return flip(x[0], {0, -1});
-           },
-       .naive =
-           [](const Arrays& x) {
-             int64_t n = x[0].shape[0];
-             return picked(x[0], x[0].shape, [n](const Dims& i) {
-               return Dims{n - 1 - i[0], i[1], 3 - i[2]};
-             });
-           }},
+  op("reshape", {{2, 3, 4}},
+     [](const Args& x) {
+       return reshape(x[0], {-1, 2 * x[0].size(0)});
+     })
+      .no_empty()
+      .equals([](const Arrays& x) {
+        return renamed(x[0], {12 / x[0].shape[0], 2 * x[0].shape[0]});
+      });
+  op("reshape empty", {{0, 4}}, [](const Args& x) {
+    return reshape(x[0], {2, 0, 3});
+  }).equals([](const Arrays&) {
+    return Array({2, 0, 3});
+  });
+  op("transpose", {{2, 3, 4}}, [](const Args& x) {
+    return transpose(x[0], 0, -1);
+  }).equals([](const Arrays& x) {
+    const Shape& s = x[0].shape;
+    return picked(x[0], {s[2], s[1], s[0]}, [](const Dims& i) { return Dims{i[2], i[1], i[0]}; });
+  });
+  op("permute", {{2, 3, 4}}, [](const Args& x) {
+    return permute(x[0], {2, 0, 1});
+  }).equals([](const Arrays& x) {
+    const Shape& s = x[0].shape;
+    return picked(x[0], {s[2], s[0], s[1]}, [](const Dims& i) { return Dims{i[1], i[2], i[0]}; });
+  });
+  op("expand", {{3, 1, 2}}, [](const Args& x) {
+    return expand(x[0], {2, -1, 4, -1});
+  }).equals([](const Arrays& x) {
+    return picked(x[0], {2, x[0].shape[0], 4, 2}, [](const Dims& i) {
+      return Dims{i[1], 0, i[3]};
+    });
+  });
+  op("squeeze", {{3, 1, 2, 1}}, [](const Args& x) {
+    return squeeze(x[0]);
+  }).equals([](const Arrays& x) {
+    return renamed(x[0], {x[0].shape[0], 2});
+  });
+  op("squeeze one axis, and one that is longer", {{3, 1, 2, 1}}, [](const Args& x) {
+    return squeeze(squeeze(x[0], 1), -2);
+  }).equals([](const Arrays& x) {
+    return renamed(x[0], {x[0].shape[0], 2, 1});
+  });
+  op("unsqueeze", {{3, 2}}, [](const Args& x) {
+    return unsqueeze(unsqueeze(x[0], -1), 1);
+  }).equals([](const Arrays& x) {
+    return renamed(x[0], {x[0].shape[0], 1, 2, 1});
+  });
+  op("flatten", {{2, 3, 2, 2}}, [](const Args& x) {
+    return flatten(x[0], 1, -2);
+  }).equals([](const Arrays& x) {
+    return renamed(x[0], {x[0].shape[0], 6, 2});
+  });
+  op("unflatten", {{2, 6}}, [](const Args& x) {
+    return unflatten(x[0], -1, {3, -1});
+  }).equals([](const Arrays& x) {
+    return renamed(x[0], {x[0].shape[0], 3, 2});
+  });
+  op("flip", {{3, 2, 4}}, [](const Args& x) {
+    return flip(x[0], {0, -1});
+  }).equals([](const Arrays& x) {
+    int64_t n = x[0].shape[0];
+    return picked(x[0], x[0].shape, [n](const Dims& i) {
+      return Dims{n - 1 - i[0], i[1], 3 - i[2]};
+    });
   });
 }
 
 TEST_CASE("op table: views, parts") {
-  test::run_rows({
-      {.name = "slice",
-       .shapes = {{3, 7}},
-       .fn = [](const Args& x) { return slice(x[0], 1, 1, -1, 2); },
-       .naive =
-           [](const Arrays& x) {
-             return picked(x[0], {x[0].shape[0], 3}, [](const Dims& i) {
-               return Dims{i[0], 1 + 2 * i[1]};
-             });
-           }},
-      {.name = "slice backwards",
-       .shapes = {{3, 7}},
-       .fn = [](const Args& x) { return slice(x[0], -1, std::nullopt, 0, -3); },
-       .naive =
-           [](const Arrays& x) {
-             return picked(x[0], {x[0].shape[0], 2}, [](const Dims& i) {
-               return Dims{i[0], 6 - 3 * i[1]};
-             });
-           }},
-      {.name = "slice of several axes",
-       .shapes = {{3, 4, 5}},
-       .fn =
-           [](const Args& x) {
-             return slice(x[0], {{}, 2, {4, {}, -3}});
-           },
-       .naive =
-           [](const Arrays& x) {
-             return picked(x[0], {x[0].shape[0], 2}, [](const Dims& i) {
-               return Dims{i[0], 2, 4 - 3 * i[1]};
-             });
-           }},
-      {.name = "narrow",
-       .shapes = {{2, 5}},
-       .fn = [](const Args& x) { return narrow(x[0], 1, -4, 3); },
-       .naive =
-           [](const Arrays& x) {
-             return picked(x[0], {x[0].shape[0], 3}, [](const Dims& i) {
-               return Dims{i[0], i[1] + 1};
-             });
-           }},
-      {.name = "select",
-       .shapes = {{2, 5, 3}},
-       .fn = [](const Args& x) { return select(x[0], 1, -2); },
-       .naive =
-           [](const Arrays& x) {
-             return picked(x[0], {x[0].shape[0], 3}, [](const Dims& i) {
-               return Dims{i[0], 3, i[1]};
-             });
-           }},
-      {.name = "operator[]",
-       .shapes = {{4, 3}},
-       .fn = [](const Args& x) { return x[0][2] * x[0][-1]; },
-       .naive =
-           [](const Arrays& x) {
-             Array y(Shape{3});
-             for (int64_t i = 0; i < 3; ++i) y[i] = x[0].at({2, i}) * x[0].at({3, i});
-             return y;
-           },
-       .skip_empty = true},
-      {.name = "diagonal",
-       .shapes = {{4, 2, 3}},
-       .fn = [](const Args& x) { return diagonal(x[0], -1, 0, 2); },
-       .naive =
-           [](const Arrays& x) {
-             return picked(x[0], {2, x[0].shape[0] ? 3 : 0}, [](const Dims& i) {
-               return Dims{i[1] + 1, i[0], i[1]};
-             });
-           }},
-      {.name = "unfold, windows overlap",
-       .shapes = {{2, 7, 2}},
-       .fn = [](const Args& x) { return unfold(x[0], 1, 3, 2); },
-       .naive =
-           [](const Arrays& x) {
-             return picked(x[0], {x[0].shape[0], 3, 2, 3}, [](const Dims& i) {
-               return Dims{i[0], 2 * i[1] + i[3], i[2]};
-             });
-           }},
-      {.name = "unfold, windows apart",
-       .shapes = {{2, 7}},
-       .fn = [](const Args& x) { return unfold(x[0], 1, 2, 3); },
-       .naive =
-           [](const Arrays& x) {
-             return picked(x[0], {x[0].shape[0], 2, 2}, [](const Dims& i) {
-               return Dims{i[0], 3 * i[1] + i[2]};
-             });
-           }},
-      {.name = "split, every piece used",
-       .shapes = {{2, 7}},
-       .fn =
-           [](const Args& x) {
-             std::vector<Tensor> p = split(x[0], 3, 1);
-             return p[0] * p[1] * p[0] + p[2];
-           },
-       .naive =
-           [](const Arrays& x) {
-             Array y({x[0].shape[0], 3});
-             for_each_index(y.shape, [&](const Dims& i) {
-               double a = x[0].at(i), b = x[0].at({i[0], i[1] + 3}), c = x[0].at({i[0], 6});
-               y.at(i) = a * b * a + c;
-             });
-             return y;
-           }},
-      {.name = "split by sizes, chunk",
-       .shapes = {{2, 6}},
-       .fn =
-           [](const Args& x) {
-             return split(x[0], {1, 3, 2}, 1)[2] * chunk(x[0], 3, 1)[0];
-           },
-       .naive =
-           [](const Arrays& x) {
-             Array y({x[0].shape[0], 2});
-             for_each_index(y.shape, [&](const Dims& i) {
-               y.at(i) = x[0].at({i[0], i[1] + 4}) * x[0].at(i);
-             });
-             return y;
-           }},
+  op("slice", {{3, 7}}, [](const Args& x) {
+    return slice(x[0], 1, 1, -1, 2);
+  }).equals([](const Arrays& x) {
+    return picked(x[0], {x[0].shape[0], 3}, [](const Dims& i) { return Dims{i[0], 1 + 2 * i[1]}; });
+  });
+  op("slice backwards", {{3, 7}}, [](const Args& x) {
+    return slice(x[0], -1, std::nullopt, 0, -3);
+  }).equals([](const Arrays& x) {
+    return picked(x[0], {x[0].shape[0], 2}, [](const Dims& i) { return Dims{i[0], 6 - 3 * i[1]}; });
+  });
+  op("slice of several axes", {{3, 4, 5}}, [](const Args& x) {
+    return slice(x[0], {{}, 2, {4, {}, -3}});
+  }).equals([](const Arrays& x) {
+    return picked(x[0], {x[0].shape[0], 2}, [](const Dims& i) {
+      return Dims{i[0], 2, 4 - 3 * i[1]};
+    });
+  });
+  op("narrow", {{2, 5}}, [](const Args& x) {
+    return narrow(x[0], 1, -4, 3);
+  }).equals([](const Arrays& x) {
+    return picked(x[0], {x[0].shape[0], 3}, [](const Dims& i) { return Dims{i[0], i[1] + 1}; });
+  });
+  op("select", {{2, 5, 3}}, [](const Args& x) {
+    return select(x[0], 1, -2);
+  }).equals([](const Arrays& x) {
+    return picked(x[0], {x[0].shape[0], 3}, [](const Dims& i) { return Dims{i[0], 3, i[1]}; });
+  });
+  op("operator[]", {{4, 3}}, [](const Args& x) { return x[0][2] * x[0][-1]; })
+      .no_empty()
+      .equals([](const Arrays& x) {
+        Array y(Shape{3});
+        for (int64_t i = 0; i < 3; ++i) y[i] = x[0].at({2, i}) * x[0].at({3, i});
+        return y;
+      });
+  op("diagonal", {{4, 2, 3}}, [](const Args& x) {
+    return diagonal(x[0], -1, 0, 2);
+  }).equals([](const Arrays& x) {
+    return picked(x[0], {2, x[0].shape[0] ? 3 : 0}, [](const Dims& i) {
+      return Dims{i[1] + 1, i[0], i[1]};
+    });
+  });
+  op("unfold, windows overlap", {{2, 7, 2}}, [](const Args& x) {
+    return unfold(x[0], 1, 3, 2);
+  }).equals([](const Arrays& x) {
+    return picked(x[0], {x[0].shape[0], 3, 2, 3}, [](const Dims& i) {
+      return Dims{i[0], 2 * i[1] + i[3], i[2]};
+    });
+  });
+  op("unfold, windows apart", {{2, 7}}, [](const Args& x) {
+    return unfold(x[0], 1, 2, 3);
+  }).equals([](const Arrays& x) {
+    return picked(x[0], {x[0].shape[0], 2, 2}, [](const Dims& i) {
+      return Dims{i[0], 3 * i[1] + i[2]};
+    });
+  });
+  op("split, every piece used", {{2, 7}}, [](const Args& x) {
+    std::vector<Tensor> p = split(x[0], 3, 1);
+    return p[0] * p[1] * p[0] + p[2];
+  }).equals([](const Arrays& x) {
+    Array y({x[0].shape[0], 3});
+    for_each_index(y.shape, [&](const Dims& i) {
+      double a = x[0].at(i), b = x[0].at({i[0], i[1] + 3}), c = x[0].at({i[0], 6});
+      y.at(i) = a * b * a + c;
+    });
+    return y;
+  });
+  op("split by sizes, chunk", {{2, 6}}, [](const Args& x) {
+    return split(x[0], {1, 3, 2}, 1)[2] * chunk(x[0], 3, 1)[0];
+  }).equals([](const Arrays& x) {
+    Array y({x[0].shape[0], 2});
+    for_each_index(y.shape, [&](const Dims& i) {
+      y.at(i) = x[0].at({i[0], i[1] + 4}) * x[0].at(i);
+    });
+    return y;
   });
 }
 

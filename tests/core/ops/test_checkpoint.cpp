@@ -180,50 +180,39 @@ TEST_CASE("checkpoint: fn may capture results of ops") {
     const char* name;
     std::function<Tensor(const Tensor& z, const Tensor& w, bool recompute)> run;
   };
-  auto maybe = [](bool recompute, const Segment& fn, const Tensor& x) {
+  auto maybe = [](bool recompute, const Tensor& x, const Segment& fn) {
     return recompute ? checkpoint(fn, {x}) : fn(std::vector<Tensor>{x});
   };
   const std::vector<Row> rows = {
       {"one, used outside too",
        [&](auto& z, auto& w, bool r) {
          Tensor memory = tanh(w);
-         return maybe(
-                    r, [memory](Args in) { return sin(in[0]) * memory; }, z) +
-                memory;
+         return maybe(r, z, [memory](Args in) { return sin(in[0]) * memory; }) + memory;
        }},
       {"several segments share it, and its leaf",
        [&](auto& z, auto& w, bool r) {
          Tensor memory = exp(tanh(w) * w), x = z;
          for (int i = 0; i < 3; ++i)
-           x = maybe(
-               r, [memory, w, i](Args in) { return tanh(in[0] * memory + w) * (i + 1); }, x);
+           x = maybe(r, x, [memory, w, i](Args in) { return tanh(in[0] * memory + w) * (i + 1); });
          return x * memory;
        }},
       {"it is what fn returns",
        [&](auto& z, auto& w, bool r) {
          Tensor memory = square(w);
-         return maybe(
-                    r, [memory](Args) { return memory; }, z) *
-                z;
+         return maybe(r, z, [memory](Args) { return memory; }) * z;
        }},
       {"input and capture are the same",
        [&](auto& z, auto& w, bool r) {
          Tensor x = sin(z * w);
-         return maybe(
-             r, [x](Args in) { return in[0] * exp(x) * in[0]; }, x);
+         return maybe(r, x, [x](Args in) { return in[0] * exp(x) * in[0]; });
        }},
       {"nested, with a capture of the outer segment",
        [&](auto& z, auto& w, bool r) {
          Tensor memory = tanh(w);
-         return maybe(
-             r,
-             [maybe, r, memory](Args in) {
-               Tensor own = sin(in[0] * memory);
-               return maybe(
-                          r, [own, memory](Args in) { return in[0] * own + memory; }, own) *
-                      own;
-             },
-             z);
+         return maybe(r, z, [maybe, r, memory](Args in) {
+           Tensor own = sin(in[0] * memory);
+           return maybe(r, own, [own, memory](Args in) { return in[0] * own + memory; }) * own;
+         });
        }},
   };
   for (const Row& row : rows) {

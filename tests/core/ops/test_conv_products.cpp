@@ -176,36 +176,18 @@ TEST_CASE("conv: f32 agrees with f64 for any shape, same bits on any number of t
 }
 
 TEST_CASE("conv: large convolutions with shared weights, same bits on any number of threads") {
+  // clang-format off
   const std::vector<Example> examples{
-      {.batch = 5,
-       .in = 40,
-       .out = 72,
-       .size = {1, 25, 31},
-       .kernel = {1, 3, 3},
+      {.batch = 5, .in = 40, .out = 72, .size = {1, 25, 31}, .kernel = {1, 3, 3},
        .padding = {0, 1, 1}},
       {.batch = 3, .in = 600, .out = 64, .size = {1, 9, 9}, .kernel = {1, 1, 1}},
-      {.batch = 3,
-       .in = 64,
-       .out = 600,
-       .size = {1, 9, 9},
-       .kernel = {1, 3, 3},
+      {.batch = 3, .in = 64, .out = 600, .size = {1, 9, 9}, .kernel = {1, 3, 3},
        .padding = {0, 1, 1}},
-      {.batch = 4,
-       .in = 64,
-       .out = 96,
-       .size = {1, 17, 17},
-       .kernel = {1, 3, 3},
-       .stride = {1, 2, 2},
-       .padding = {0, 1, 1}},
-      {.axes = 1,
-       .batch = 3,
-       .in = 64,
-       .out = 48,
-       .size = {1, 1, 700},
-       .kernel = {1, 1, 5},
-       .padding = {0, 0, 8},
-       .dilation = {1, 1, 4}},
-  };
+      {.batch = 4, .in = 64, .out = 96, .size = {1, 17, 17}, .kernel = {1, 3, 3},
+       .stride = {1, 2, 2}, .padding = {0, 1, 1}},
+      {.axes = 1, .batch = 3, .in = 64, .out = 48, .size = {1, 1, 700}, .kernel = {1, 1, 5},
+       .padding = {0, 0, 8}, .dilation = {1, 1, 4}}};
+  // clang-format on
   Rng rng(4);
   for (const Example& e : examples) check_example(e, rng, {2, 3, 7, 16, 64});
 }

@@ -13,7 +13,7 @@
 namespace tern::test_fused {
 namespace {
 
-using test::Array, test::OpRow;
+using test::op, test::Array, test::OpRow;
 using Arrays = std::vector<Array>;
 using test::Inputs;
 
@@ -44,20 +44,17 @@ TEST_CASE("op table: fused formulas of several inputs") {
     for (int64_t i = 0; i < y.numel(); ++i) y[i] += x[1][i] * x[2][i % 4] * x[3][i / 12];
     return y;
   };
+  op("fused, two", {{3, 5}, {3, 5}}, [](const Inputs& x) {
+    return fused("swiglu", kSwiglu, x[0], x[1]);
+  }).equals([](const Arrays& x) {
+    Array y = x[0];
+    for (int64_t i = 0; i < y.numel(); ++i) y[i] = y[i] / (1 + std::exp(-y[i])) * x[1][i];
+    return y;
+  });
+  op("fused, three, broadcast", {{2, 3, 4}, {2, 3, 4}, {3, 1}}, [](const Inputs& x) {
+    return fused("gate", kGate, x[0], x[1], x[2]);
+  }).equals(naive_gate);
   test::run_rows({
-      {.name = "fused, two",
-       .shapes = {{3, 5}, {3, 5}},
-       .fn = [](const Inputs& x) { return fused("swiglu", kSwiglu, x[0], x[1]); },
-       .naive =
-           [](const Arrays& x) {
-             Array y = x[0];
-             for (int64_t i = 0; i < y.numel(); ++i) y[i] = y[i] / (1 + std::exp(-y[i])) * x[1][i];
-             return y;
-           }},
-      {.name = "fused, three, broadcast",
-       .shapes = {{2, 3, 4}, {2, 3, 4}, {3, 1}},
-       .fn = [](const Inputs& x) { return fused("gate", kGate, x[0], x[1], x[2]); },
-       .naive = naive_gate},
       {.name = "fused, four, broadcast",
        .shapes = {{2, 3, 4}, {2, 3, 4}, {4}, {2, 1, 1}},
        .fn = [](const Inputs& x) { return fused("scaled", kScaled, x[0], x[1], x[2], x[3]); },

@@ -12,39 +12,42 @@
 namespace tern::test_fused_words {
 namespace {
 
-using test::Array, test::OpRow;
+using test::Array, test::op;
 using Arrays = std::vector<Array>;
 using Inputs = std::vector<Tensor>;
 
+/// A formula to be checked against a function of one number, or of two.
 template <class Formula>
-OpRow row(const std::string& name, Formula formula, double (*naive)(double), double low = -2,
-          double high = 2) {
-  return {.name = "fused " + name,
-          .shapes = {{3, 5}},
-          .fn = [=](const Inputs& x) { return fused("word", formula, x[0]); },
-          .naive =
-              [=](const Arrays& x) {
-                Array y = x[0];
-                for (double& v : y.v) v = naive(v);
-                return y;
-              },
-          .low = low,
-          .high = high};
-}
+struct Word {
+  std::string name;
+  Formula formula;
+  double low = -2;
+
+  Word from(double least) const { return {name, formula, least}; }
+  void is(double (*naive)(double)) const {
+    op(name, {{3, 5}}, [f = formula](const Inputs& x) { return fused("word", f, x[0]); })
+        .between(low, 2)
+        .equals([=](const Arrays& x) {
+          Array y = x[0];
+          for (double& v : y.v) v = naive(v);
+          return y;
+        });
+  }
+  void is(double (*naive)(double, double)) const {
+    op(name, {{3, 5}, {3, 5}},
+       [f = formula](const Inputs& x) { return fused("words", f, x[0], x[1]); })
+        .between(low, 2)
+        .equals([=](const Arrays& x) {
+          Array y = x[0];
+          for (int64_t i = 0; i < y.numel(); ++i) y[i] = naive(x[0][i], x[1][i]);
+          return y;
+        });
+  }
+};
 
 template <class Formula>
-OpRow row2(const std::string& name, Formula formula, double (*naive)(double, double),
-           double low = -2) {
-  return {.name = "fused " + name,
-          .shapes = {{3, 5}, {3, 5}},
-          .fn = [=](const Inputs& x) { return fused("words", formula, x[0], x[1]); },
-          .naive =
-              [=](const Arrays& x) {
-                Array y = x[0];
-                for (int64_t i = 0; i < y.numel(); ++i) y[i] = naive(x[0][i], x[1][i]);
-                return y;
-              },
-          .low = low};
+Word<Formula> word(const std::string& name, Formula formula) {
+  return {"fused " + name, formula};
 }
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
@@ -54,110 +57,83 @@ double gelu_tanh_of(double x) {
 }
 
 TEST_CASE("op table: fused words, smooth") {
-  test::run_rows({
-      row(
-          "exp", [](auto x) { return exp(x); }, [](double x) { return std::exp(x); }),
-      row(
-          "expm1", [](auto x) { return expm1(x); }, [](double x) { return std::expm1(x); }),
-      row(
-          "log", [](auto x) { return log(x); }, [](double x) { return std::log(x); }, 0.5),
-      row(
-          "log1p", [](auto x) { return log1p(x); }, [](double x) { return std::log1p(x); }, -0.5),
-      row(
-          "sqrt", [](auto x) { return sqrt(x); }, [](double x) { return std::sqrt(x); }, 0.5),
-      row(
-          "rsqrt", [](auto x) { return rsqrt(x); }, [](double x) { return 1 / std::sqrt(x); }, 0.5),
-      row(
-          "square", [](auto x) { return square(x); }, [](double x) { return x * x; }),
-      row(
-          "pow", [](auto x) { return pow(x, 2.5); }, [](double x) { return std::pow(x, 2.5); },
-          0.5),
-      row(
-          "pow, integer", [](auto x) { return pow(x, -3); },
-          [](double x) { return 1 / (x * x * x); }, 0.5),
-      row(
-          "tanh", [](auto x) { return tanh(x); }, [](double x) { return std::tanh(x); }),
-      row(
-          "sigmoid", [](auto x) { return sigmoid(x); }, sigmoid_of),
-      row(
-          "silu", [](auto x) { return silu(x); }, [](double x) { return x * sigmoid_of(x); }),
-      row(
-          "softplus", [](auto x) { return softplus(x); },
-          [](double x) { return std::log1p(std::exp(x)); }),
-      row(
-          "sin", [](auto x) { return sin(x); }, [](double x) { return std::sin(x); }),
-      row(
-          "cos", [](auto x) { return cos(x); }, [](double x) { return std::cos(x); }),
-      row(
-          "erf", [](auto x) { return erf(x); }, [](double x) { return std::erf(x); }),
-      row(
-          "gelu", [](auto x) { return gelu(x); }, gelu_of),
-      row(
-          "gelu_tanh", [](auto x) { return gelu_tanh(x); }, gelu_tanh_of),
+  word("exp", [](auto x) { return exp(x); }).is([](double x) { return std::exp(x); });
+  word("expm1", [](auto x) { return expm1(x); }).is([](double x) { return std::expm1(x); });
+  word("log", [](auto x) { return log(x); }).from(0.5).is([](double x) { return std::log(x); });
+  word("log1p", [](auto x) { return log1p(x); }).from(-0.5).is([](double x) {
+    return std::log1p(x);
   });
+  word("sqrt", [](auto x) { return sqrt(x); }).from(0.5).is([](double x) { return std::sqrt(x); });
+  word("rsqrt", [](auto x) { return rsqrt(x); }).from(0.5).is([](double x) {
+    return 1 / std::sqrt(x);
+  });
+  word("square", [](auto x) { return square(x); }).is([](double x) { return x * x; });
+  word("pow", [](auto x) { return pow(x, 2.5); }).from(0.5).is([](double x) {
+    return std::pow(x, 2.5);
+  });
+  word("pow, integer", [](auto x) { return pow(x, -3); }).from(0.5).is([](double x) {
+    return 1 / (x * x * x);
+  });
+  word("tanh", [](auto x) { return tanh(x); }).is([](double x) { return std::tanh(x); });
+  word("sigmoid", [](auto x) { return sigmoid(x); }).is(sigmoid_of);
+  word("silu", [](auto x) { return silu(x); }).is([](double x) { return x * sigmoid_of(x); });
+  word("softplus", [](auto x) { return softplus(x); }).is([](double x) {
+    return std::log1p(std::exp(x));
+  });
+  word("sin", [](auto x) { return sin(x); }).is([](double x) { return std::sin(x); });
+  word("cos", [](auto x) { return cos(x); }).is([](double x) { return std::cos(x); });
+  word("erf", [](auto x) { return erf(x); }).is([](double x) { return std::erf(x); });
+  word("gelu", [](auto x) { return gelu(x); }).is(gelu_of);
+  word("gelu_tanh", [](auto x) { return gelu_tanh(x); }).is(gelu_tanh_of);
 }
 
 TEST_CASE("op table: fused words, piecewise") {
-  test::run_rows({
-      row(
-          "relu", [](auto x) { return relu(x); }, [](double x) { return x > 0 ? x : 0; }),
-      row(
-          "abs", [](auto x) { return abs(x); }, [](double x) { return std::abs(x); }),
-      row(
-          "clamp", [](auto x) { return clamp(x, -1, 0.5); },
-          [](double x) { return std::min(std::max(x, -1.0), 0.5); }),
-      row(
-          "max with a number", [](auto x) { return max(0.5, x) * x; },
-          [](double x) { return std::max(x, 0.5) * x; }),
-      row(
-          "min with a number", [](auto x) { return min(x, -0.25) * x; },
-          [](double x) { return std::min(x, -0.25) * x; }),
-      row(
-          "conditions",
-          [](auto x) {
-            const auto inside = x > -1.1 && 1.3 >= x && !(x == 7);
-            return where(inside || x != x, x * x * x, 2 - x) * where(x < 0, 3.0, 2.0);
-          },
-          [](double x) {
-            return (x > -1.1 && 1.3 >= x ? x * x * x : 2 - x) * (x < 0 ? 3.0 : 2.0);
-          }),
-      row2(
-          "max", [](auto a, auto b) { return max(a, b) * a; },
-          [](double a, double b) { return std::max(a, b) * a; }),
-      row2(
-          "min", [](auto a, auto b) { return min(a, b) + a * b; },
-          [](double a, double b) { return std::min(a, b) + a * b; }),
-      row2(
-          "where", [](auto a, auto b) { return where(a <= b, a * a, b); },
-          [](double a, double b) { return a <= b ? a * a : b; }),
+  word("relu", [](auto x) { return relu(x); }).is([](double x) { return x > 0 ? x : 0; });
+  word("abs", [](auto x) { return abs(x); }).is([](double x) { return std::abs(x); });
+  word("clamp", [](auto x) { return clamp(x, -1, 0.5); }).is([](double x) {
+    return std::min(std::max(x, -1.0), 0.5);
+  });
+  word("max with a number", [](auto x) { return max(0.5, x) * x; }).is([](double x) {
+    return std::max(x, 0.5) * x;
+  });
+  word("min with a number", [](auto x) { return min(x, -0.25) * x; }).is([](double x) {
+    return std::min(x, -0.25) * x;
+  });
+  word("conditions", [](auto x) {
+    const auto inside = x > -1.1 && 1.3 >= x && !(x == 7);
+    return where(inside || x != x, x * x * x, 2 - x) * where(x < 0, 3.0, 2.0);
+  }).is([](double x) { return (x > -1.1 && 1.3 >= x ? x * x * x : 2 - x) * (x < 0 ? 3.0 : 2.0); });
+  word("max", [](auto a, auto b) { return max(a, b) * a; }).is([](double a, double b) {
+    return std::max(a, b) * a;
+  });
+  word("min", [](auto a, auto b) { return min(a, b) + a * b; }).is([](double a, double b) {
+    return std::min(a, b) + a * b;
+  });
+  word("where", [](auto a, auto b) { return where(a <= b, a * a, b); }).is([](double a, double b) {
+    return a <= b ? a * a : b;
   });
 }
 
 TEST_CASE("op table: fused words, arithmetic") {
-  test::run_rows({
-      row2(
-          "+ -", [](auto a, auto b) { return (a + b) * (a - b) - (1 - a) + (b + 2.5f); },
-          [](double a, double b) { return (a + b) * (a - b) - (1 - a) + (b + 2.5); }),
-      row2(
-          "* /", [](auto a, auto b) { return -a / b * 3 + 1 / (a * b) + +b / 4; },
-          [](double a, double b) { return -a / b * 3 + 1 / (a * b) + b / 4; }, 0.5),
-      row2(
-          "a name used twice",
-          [](auto a, auto b) {
-            const auto s = sigmoid(a * b);
-            return s * (1 - s) + s * a;
-          },
-          [](double a, double b) {
-            const double s = sigmoid_of(a * b);
-            return s * (1 - s) + s * a;
-          }),
+  word("+ -", [](auto a, auto b) {
+    return (a + b) * (a - b) - (1 - a) + (b + 2.5f);
+  }).is([](double a, double b) { return (a + b) * (a - b) - (1 - a) + (b + 2.5); });
+  word("* /", [](auto a, auto b) { return -a / b * 3 + 1 / (a * b) + +b / 4; })
+      .from(0.5)
+      .is([](double a, double b) { return -a / b * 3 + 1 / (a * b) + b / 4; });
+  word("a name used twice", [](auto a, auto b) {
+    const auto s = sigmoid(a * b);
+    return s * (1 - s) + s * a;
+  }).is([](double a, double b) {
+    const double s = sigmoid_of(a * b);
+    return s * (1 - s) + s * a;
   });
 }
 
 // Checks that a formula and the op of ops.h agree in value and slope, also at kinks, infinities and
 // NaN.
 template <class Formula>
-void same_as(const std::string& name, Formula formula, Tensor (*op)(const Tensor&)) {
+void same_as(const std::string& name, Tensor (*op)(const Tensor&), Formula formula) {
   using test::kInf;
   for (DType type : {DType::f32, DType::f64})
     for (int level = 0; level <= static_cast<int>(detail::cpu().level); ++level) {
@@ -181,39 +157,29 @@ void same_as(const std::string& name, Formula formula, Tensor (*op)(const Tensor
 }
 
 TEST_CASE("fused words agree with the ops at kinks, infinities and NaN") {
+  same_as("relu", relu, [](auto x) { return relu(x); });
+  same_as("abs", abs, [](auto x) { return abs(x); });
+  same_as("silu", silu, [](auto x) { return silu(x); });
+  same_as("sigmoid", sigmoid, [](auto x) { return sigmoid(x); });
+  same_as("tanh", tanh, [](auto x) { return tanh(x); });
+  same_as("softplus", softplus, [](auto x) { return softplus(x); });
   same_as(
-      "relu", [](auto x) { return relu(x); }, relu);
+      "gelu", [](const Tensor& x) { return gelu(x); }, [](auto x) { return gelu(x); });
+  same_as("erf", erf, [](auto x) { return erf(x); });
+  same_as("exp", exp, [](auto x) { return exp(x); });
+  same_as("log", log, [](auto x) { return log(x); });
+  same_as("sqrt", sqrt, [](auto x) { return sqrt(x); });
   same_as(
-      "abs", [](auto x) { return abs(x); }, abs);
+      "clamp", [](const Tensor& x) { return clamp(x, -1, 0.5); },
+      [](auto x) { return clamp(x, -1, 0.5); });
   same_as(
-      "silu", [](auto x) { return silu(x); }, silu);
+      "max", [](const Tensor& x) { return maximum(x, 0.5); }, [](auto x) { return max(x, 0.5); });
   same_as(
-      "sigmoid", [](auto x) { return sigmoid(x); }, sigmoid);
+      "min", [](const Tensor& x) { return minimum(x, 0.5); }, [](auto x) { return min(0.5, x); });
   same_as(
-      "tanh", [](auto x) { return tanh(x); }, tanh);
+      "pow, 0", [](const Tensor& x) { return pow(x, 0); }, [](auto x) { return pow(x, 0); });
   same_as(
-      "softplus", [](auto x) { return softplus(x); }, softplus);
-  same_as(
-      "gelu", [](auto x) { return gelu(x); }, [](const Tensor& x) { return gelu(x); });
-  same_as(
-      "erf", [](auto x) { return erf(x); }, erf);
-  same_as(
-      "exp", [](auto x) { return exp(x); }, exp);
-  same_as(
-      "log", [](auto x) { return log(x); }, log);
-  same_as(
-      "sqrt", [](auto x) { return sqrt(x); }, sqrt);
-  same_as(
-      "clamp", [](auto x) { return clamp(x, -1, 0.5); },
-      [](const Tensor& x) { return clamp(x, -1, 0.5); });
-  same_as(
-      "max", [](auto x) { return max(x, 0.5); }, [](const Tensor& x) { return maximum(x, 0.5); });
-  same_as(
-      "min", [](auto x) { return min(0.5, x); }, [](const Tensor& x) { return minimum(x, 0.5); });
-  same_as(
-      "pow, 0", [](auto x) { return pow(x, 0); }, [](const Tensor& x) { return pow(x, 0); });
-  same_as(
-      "pow, 3", [](auto x) { return pow(x, 3.0); }, [](const Tensor& x) { return pow(x, 3.0); });
+      "pow, 3", [](const Tensor& x) { return pow(x, 3.0); }, [](auto x) { return pow(x, 3.0); });
 }
 
 // Where a sigmoid rounds to 0 or 1, its derivatives keep all their digits, as those of the ops do.

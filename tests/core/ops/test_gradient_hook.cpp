@@ -15,18 +15,14 @@
 namespace tern::test_gradient_hook {
 namespace {
 
-using test::f64, test::leaf, test::same_bits;
+using test::op, test::f64, test::leaf, test::same_bits;
 
 std::vector<double> gradient_of(const Tensor& t) { return t.grad().to_vector<double>(); }
 
 TEST_CASE("op table: on_gradient") {
-  test::run_rows({{.name = "on_gradient",
-                   .shapes = {{2, 3}},
-                   .fn =
-                       [](const std::vector<Tensor>& x) {
-                         return on_gradient(x[0], [](const Tensor& dy) { return dy; });
-                       },
-                   .naive = [](const std::vector<test::Array>& x) { return x[0]; }}});
+  op("on_gradient", {{2, 3}}, [](const std::vector<Tensor>& x) {
+    return on_gradient(x[0], [](const Tensor& dy) { return dy; });
+  }).equals([](const std::vector<test::Array>& x) { return x[0]; });
 }
 
 TEST_CASE("on_gradient: is called once with the whole gradient, and its result replaces it") {

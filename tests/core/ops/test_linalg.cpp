@@ -16,7 +16,7 @@
 namespace tern::test_linalg {
 namespace {
 
-using test::Array, test::f64, test::for_each_index, test::kInf, test::kNan;
+using test::op, test::Array, test::f64, test::for_each_index, test::kInf, test::kNan;
 using Arrays = std::vector<Array>;
 using Args = std::vector<Tensor>;
 using Doubles = std::vector<double>;
@@ -213,30 +213,27 @@ TEST_CASE("op table: outer, trace, diag_embed, cdist") {
     for_each_index(in[0].shape, [&](const Dims& i) { y.at({i[1] + 1, i[0], i[1]}) = in[0].at(i); });
     return y;
   };
-  test::run_rows({
-      {"outer",
-       {{3}, {4}},
-       [](const Args& x) { return outer(x[0], x[1]); },
-       [](const Arrays& in) {
-         Array y({in[0].shape[0], in[1].shape[0]});
-         for_each_index(y.shape, [&](const Dims& i) { y.at(i) = in[0][i[0]] * in[1][i[1]]; });
-         return y;
-       }},
-      {"trace",
-       {{3, 4}},
-       [](const Args& x) { return trace(x[0]); },
-       [](const Arrays& in) {
-         Array y{Shape{}};
-         for (int64_t i = 0; i < in[0].shape[0]; ++i) y[0] += in[0].at({i, i});
-         return y;
-       }},
-      {"diag_embed", {{2, 3}}, [](const Args& x) { return diag_embed(x[0], -1, 0, 2); }, embedded},
-      {"cdist", {{3, 4}, {2, 4}}, [](const Args& x) { return cdist(x[0], x[1] + 5); }, points(2)},
-      {"cdist 3",
-       {{3, 4}, {2, 4}},
-       [](const Args& x) { return cdist(x[0], x[1] + 5, 3); },
-       points(3)},
+  op("outer", {{3}, {4}}, [](const Args& x) {
+    return outer(x[0], x[1]);
+  }).equals([](const Arrays& in) {
+    Array y({in[0].shape[0], in[1].shape[0]});
+    for_each_index(y.shape, [&](const Dims& i) { y.at(i) = in[0][i[0]] * in[1][i[1]]; });
+    return y;
   });
+  op("trace", {{3, 4}}, [](const Args& x) { return trace(x[0]); }).equals([](const Arrays& in) {
+    Array y{Shape{}};
+    for (int64_t i = 0; i < in[0].shape[0]; ++i) y[0] += in[0].at({i, i});
+    return y;
+  });
+  op("diag_embed", {{2, 3}}, [](const Args& x) {
+    return diag_embed(x[0], -1, 0, 2);
+  }).equals(embedded);
+  op("cdist", {{3, 4}, {2, 4}}, [](const Args& x) {
+    return cdist(x[0], x[1] + 5);
+  }).equals(points(2));
+  op("cdist 3", {{3, 4}, {2, 4}}, [](const Args& x) {
+    return cdist(x[0], x[1] + 5, 3);
+  }).equals(points(3));
   CHECK(trace(reshape(arange(0, 6), {2, 3})).item<int64_t>() == 4);
   CHECK(diag_embed(arange(1, 3), 1).to_vector<int>() ==
         std::vector<int>{0, 1, 0, 0, 0, 2, 0, 0, 0});

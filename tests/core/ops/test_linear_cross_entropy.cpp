@@ -87,11 +87,9 @@ TEST_CASE("op table: linear_cross_entropy") {
     y[0] = count > 0 ? total / count : 0;
     return y;
   };
-  run_rows({{.name = "linear_cross_entropy",
-             .shapes = {{3, 2, 3}, {4, 3}, {4}},
-             .fn = fn,
-             .naive = naive,
-             .empty_shapes = {{0, 2, 3}, {4, 3}, {4}}}});
+  op("linear_cross_entropy", {{3, 2, 3}, {4, 3}, {4}}, fn)
+      .empty({{0, 2, 3}, {4, 3}, {4}})
+      .equals(naive);
 }
 
 TEST_CASE("linear_cross_entropy: several blocks of rows give one loss") {

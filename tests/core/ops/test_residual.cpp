@@ -16,6 +16,7 @@ namespace tern::test_residual {
 namespace {
 
 using test::Array;
+using test::op;
 using Inputs = std::vector<Tensor>;
 using Arrays = std::vector<Array>;
 using Function = std::function<std::vector<Tensor>(const Inputs&, Rng&)>;
@@ -182,56 +183,36 @@ TEST_CASE("op table: residual ops") {
       return s;
     };
   };
-  test::run_rows({
-      {.name = "dropout_add",
-       .shapes = {{3, 5}, {3, 5}},
-       .fn =
-           [](const Inputs& x) {
-             dropped(rng);
-             return dropout_add(x[0], x[1], 0.3, rng);
-           },
-       .naive = sum},
-      {.name = "add_layer_norm",
-       .shapes = {{3, 5}, {3, 5}, {5}, {5}},
-       .fn =
-           [](const Inputs& x) { return add_layer_norm(x[0], x[1], 5, x[2], x[3], dropped(rng)); },
-       .naive = norm(true)},
-      {.name = "add_rms_norm",
-       .shapes = {{3, 5}, {3, 5}, {5}},
-       .fn = [](const Inputs& x) { return add_rms_norm(x[0], x[1], 5, x[2], dropped(rng)); },
-       .naive = norm(false)},
-      {.name = "sum_and_layer_norm",
-       .shapes = {{3, 5}, {3, 5}, {5}, {5}},
-       .fn =
-           [](const Inputs& x) {
-             const SumAndNorm y = sum_and_layer_norm(x[0], x[1], 5, x[2], x[3], dropped(rng));
-             return y.sum * y.norm;
-           },
-       .naive =
-           [=](const Arrays& x) {
-             Array y = norm(true)(x), s = sum(x);
-             for (int64_t i = 0; i < y.numel(); ++i) y[i] *= s[i];
-             return y;
-           }},
-      {.name = "linear with dropout",
-       .shapes = {{3, 4}, {5, 4}, {5}, {3, 5}},
-       .fn =
-           [](const Inputs& x) {
-             rng = Rng(5);
-             return linear(
-                 x[0], x[1], x[2],
-                 {.activation = Activation::gelu, .residual = x[3], .dropout = 0.3, .rng = &rng});
-           },
-       .naive =
-           [=](const Arrays& x) {
-             Array y = x[3], m = kept({x[0].shape[0], 5});
-             for (int64_t i = 0; i < y.numel(); ++i) {
-               double v = x[2][i % 5];
-               for (int64_t k = 0; k < 4; ++k) v += x[0][i / 5 * 4 + k] * x[1][i % 5 * 4 + k];
-               y[i] += m[i] * 0.5 * v * (1 + std::erf(v / std::sqrt(2.0)));
-             }
-             return y;
-           }},
+  op("dropout_add", {{3, 5}, {3, 5}}, [](const Inputs& x) {
+    dropped(rng);
+    return dropout_add(x[0], x[1], 0.3, rng);
+  }).equals(sum);
+  op("add_layer_norm", {{3, 5}, {3, 5}, {5}, {5}}, [](const Inputs& x) {
+    return add_layer_norm(x[0], x[1], 5, x[2], x[3], dropped(rng));
+  }).equals(norm(true));
+  op("add_rms_norm", {{3, 5}, {3, 5}, {5}}, [](const Inputs& x) {
+    return add_rms_norm(x[0], x[1], 5, x[2], dropped(rng));
+  }).equals(norm(false));
+  op("sum_and_layer_norm", {{3, 5}, {3, 5}, {5}, {5}}, [](const Inputs& x) {
+    const SumAndNorm y = sum_and_layer_norm(x[0], x[1], 5, x[2], x[3], dropped(rng));
+    return y.sum * y.norm;
+  }).equals([=](const Arrays& x) {
+    Array y = norm(true)(x), s = sum(x);
+    for (int64_t i = 0; i < y.numel(); ++i) y[i] *= s[i];
+    return y;
+  });
+  op("linear with dropout", {{3, 4}, {5, 4}, {5}, {3, 5}}, [](const Inputs& x) {
+    rng = Rng(5);
+    return linear(x[0], x[1], x[2],
+                  {.activation = Activation::gelu, .residual = x[3], .dropout = 0.3, .rng = &rng});
+  }).equals([=](const Arrays& x) {
+    Array y = x[3], m = kept({x[0].shape[0], 5});
+    for (int64_t i = 0; i < y.numel(); ++i) {
+      double v = x[2][i % 5];
+      for (int64_t k = 0; k < 4; ++k) v += x[0][i / 5 * 4 + k] * x[1][i % 5 * 4 + k];
+      y[i] += m[i] * 0.5 * v * (1 + std::erf(v / std::sqrt(2.0)));
+    }
+    return y;
   });
 }
 

@@ -50,23 +50,11 @@ class Draw {
  public:
   explicit Draw(uint64_t seed) : bits_(seed) {}
   int64_t any() {
-    constexpr int64_t kNumbers[] = {kMin,
-                                    -kMax,
-                                    -k40,
-                                    -3,
-                                    -1,
-                                    0,
-                                    1,
-                                    2,
-                                    3,
-                                    4,
-                                    1 << 20,
-                                    int64_t{1} << 31,
-                                    k40,
-                                    int64_t{1} << 61,
-                                    int64_t{1} << 62,
-                                    kMax - 1,
-                                    kMax};
+    // clang-format off
+    constexpr int64_t kNumbers[] = {kMin, -kMax, -k40, -3, -1, 0, 1, 2, 3, 4, 1 << 20,
+                                    int64_t{1} << 31, k40, int64_t{1} << 61, int64_t{1} << 62,
+                                    kMax - 1, kMax};
+    // clang-format on
     return kNumbers[bits_() % std::size(kNumbers)];
   }
   int64_t size() {

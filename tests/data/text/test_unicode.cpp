@@ -74,30 +74,15 @@ TEST_CASE("unicode: graphemes are what a reader sees as one character") {
 }
 
 TEST_CASE("unicode: display width as Python's wcwidth.wcswidth gives it") {
-  const std::pair<const char*, int> rows[] = {{"", 0},
-                                              {"go", 2},
-                                              {"日本語", 6},
-                                              {"👩‍👩‍👧", 2},
-                                              {"🇫🇷", 2},
-                                              {"❤\uFE0F", 2},
-                                              {"❤", 1},
-                                              {"e\u0301", 1},
-                                              {"각", 2},
-                                              {"👍🏽", 2},
-                                              {"नमस्ते", 4},
-                                              {"\u200B", 0},
-                                              {"\uFEFF", 0},
-                                              {"ｆｕ", 4},
-                                              {"…", 1},
-                                              {"│", 1},
-                                              {"1\uFE0F\u20E3", 2},
-                                              {"ก็", 1},
-                                              {"🙂", 2},
-                                              {"🇫🇷🇩🇪", 4},
-                                              {"a\u0308o", 2},
-                                              {"שָׁלוֹם", 4},
-                                              {"مرحبا", 5},
-                                              {"\u1112\u1161\u11AB", 2}};
+  // clang-format off
+  const std::pair<const char*, int> rows[] = {{"", 0}, {"go", 2}, {"日本語", 6}, {"👩‍👩‍👧", 2},
+                                         {"🇫🇷", 2}, {"❤\uFE0F", 2}, {"❤", 1}, {"e\u0301", 1},
+                                         {"각", 2}, {"👍🏽", 2}, {"नमस्ते", 4}, {"\u200B", 0},
+                                         {"\uFEFF", 0}, {"ｆｕ", 4}, {"…", 1}, {"│", 1},
+                                         {"1\uFE0F\u20E3", 2}, {"ก็", 1}, {"🙂", 2}, {"🇫🇷🇩🇪", 4},
+                                         {"a\u0308o", 2}, {"שָׁלוֹם", 4}, {"مرحبا", 5},
+                                         {"\u1112\u1161\u11AB", 2}};
+  // clang-format on
   for (const auto& row : rows) CHECK_MESSAGE(display_width(row.first) == row.second, row.first);
 }
 
