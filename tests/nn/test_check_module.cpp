@@ -63,6 +63,10 @@ std::vector<Row> small_layers() {
   return {
       row("Linear", kSequence, [](Rng& r) { return Linear(8, 4, r); }),
       row("Linear without bias", {2, 8}, [](Rng& r) { return Linear(8, 1, r, Bias::no); }),
+      {"Bilinear",
+       [](Rng& r) {
+         check_module(Bilinear(4, 3, 2, r), {randn({2, 5, 4}, r), randn({2, 5, 3}, r)});
+       }},
       row("LayerNorm", kSequence, [](Rng&) { return LayerNorm({8}); }),
       row("LayerNorm of two axes", kSequence,
           [](Rng&) {

@@ -18,7 +18,8 @@ Tensor sinh(const Tensor& x);
 Tensor cosh(const Tensor& x);
 Tensor log2(const Tensor& x);
 Tensor log10(const Tensor& x);
-Tensor logaddexp(const Tensor& a, const Tensor& b);  ///< log(e^a + e^b)
+Tensor logaddexp(const Tensor& a, const Tensor& b);   ///< log(e^a + e^b)
+Tensor logaddexp2(const Tensor& a, const Tensor& b);  ///< log2(2^a + 2^b)
 
 // ---- Error and gamma functions ---------------------------------------------------------------
 Tensor erfc(const Tensor& x);    ///< 1 - erf(x), accurate for large x too

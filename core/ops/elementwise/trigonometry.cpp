@@ -171,6 +171,24 @@ struct LogAddExp {
   }
 };
 
+struct LogAddExp2 {
+  static constexpr const char* kName = "logaddexp2";
+  static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
+  template <class T>
+  T f(T a, T b) const {
+    const T most = maximum(a, b), apart = a == b ? T(0) : -vmath::abs(a - b);  // inf - inf is NaN
+    return most + log1p(exp(apart * Constant<T>(ln2))) / Constant<T>(ln2);
+  }
+  template <class T>
+  T dfa(const T& dy, const T& a, const T& b) const {
+    return dy * detail::steady_sigmoid((a - b) * Constant<T>(ln2));
+  }
+  template <class T>
+  T dfb(const T& dy, const T& a, const T& b) const {
+    return dy * detail::steady_sigmoid((b - a) * Constant<T>(ln2));
+  }
+};
+
 }  // namespace
 
 Tensor sin(const Tensor& x) { return unary(x, detail::Sin()); }
@@ -184,5 +202,6 @@ Tensor tanh(const Tensor& x) { return unary(x, detail::Tanh()); }
 Tensor log2(const Tensor& x) { return unary(x, Log2()); }
 Tensor log10(const Tensor& x) { return unary(x, Log10()); }
 Tensor logaddexp(const Tensor& a, const Tensor& b) { return binary(a, b, LogAddExp()); }
+Tensor logaddexp2(const Tensor& a, const Tensor& b) { return binary(a, b, LogAddExp2()); }
 
 }  // namespace tern

@@ -1,5 +1,5 @@
-// cumprod, cummax and cummin. The gradient of cumprod divides by the factors, or, if one of them is
-// 0, differentiates a product by doubling.
+// cumprod, cummax, cummin and diff. The gradient of cumprod divides by the factors, or, if one of
+// them is 0, differentiates a product by doubling.
 #include "tern/core/kernels/scans/scan.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/memory.h"
@@ -86,5 +86,18 @@ Tensor cumprod(const Tensor& x, int64_t axis) {
 
 ValuesIndices cummax(const Tensor& x, int64_t axis) { return running("cummax", x, axis, true); }
 ValuesIndices cummin(const Tensor& x, int64_t axis) { return running("cummin", x, axis, false); }
+
+Tensor diff(const Tensor& x, int64_t n, int64_t axis) {
+  check_defined("diff", x);
+  check(x.ndim() > 0, "diff: needs at least one axis, the shape is {}", x.shape());
+  check(n >= 0, "diff: takes differences {} times; n must not be negative", n);
+  const int a = normalize_axis("diff", axis, x.ndim());
+  Tensor y = x;
+  for (; n > 0 && y.size(a) > 0; --n) {
+    const int64_t left = y.size(a) - 1;
+    y = narrow(y, a, 1, left) - narrow(y, a, 0, left);
+  }
+  return y;
+}
 
 }  // namespace tern

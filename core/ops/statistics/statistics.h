@@ -36,6 +36,9 @@ VarMean var_mean(const Tensor& x, const Dims& axes = {}, int64_t correction = 1,
 
 // ---- Cumulative along an axis -----------------------------------------------------------------
 Tensor cumprod(const Tensor& x, int64_t axis);  ///< integers: i64
+/// Differences of neighbours along an axis, n times: (..., L, ...) -> (..., max(L - n, 0), ...). u8
+/// wraps around.
+Tensor diff(const Tensor& x, int64_t n = 1, int64_t axis = -1);
 /// The largest (smallest) element so far and its index; the last of equals.
 ValuesIndices cummax(const Tensor& x, int64_t axis);
 ValuesIndices cummin(const Tensor& x, int64_t axis);

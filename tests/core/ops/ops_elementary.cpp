@@ -99,6 +99,9 @@ TEST_CASE("op table: trigonometric, hyperbolic, logarithmic") {
   test::run_rows(broadcast("atan2", atan2, std::atan2));
   test::run_rows(broadcast("logaddexp", logaddexp,
                            [](double a, double b) { return std::log(std::exp(a) + std::exp(b)); }));
+  test::run_rows(broadcast("logaddexp2", logaddexp2, [](double a, double b) {
+    return std::log2(std::exp2(a) + std::exp2(b));
+  }));
 }
 
 TEST_CASE("op table: error and gamma functions") {
@@ -188,6 +191,9 @@ TEST_CASE("elementary: special values and their gradients are those of PyTorch")
   equal(run([](const Args& x) { return logaddexp(x[0], x[1]); },
             {f64({kInf, -kInf, 0, 1}), f64({kInf, -kInf, -kInf, 1})}),
         {{kInf, -kInf, 0, 1.6931471805599454}, {kNan, kNan, 1, 0.5}, {kNan, kNan, 0, 0.5}});
+  equal(run([](const Args& x) { return logaddexp2(x[0], x[1]); },
+            {f64({kInf, -kInf, 0, 1, 2000}), f64({kInf, -kInf, -kInf, 1, 2000})}),
+        {{kInf, -kInf, 0, 2, 2001}, {kNan, kNan, 1, 0.5, 0.5}, {kNan, kNan, 0, 0.5, 0.5}});
   equal(run([](const Args& x) { return atan2(x[0], x[1]); },
             {f64({0, 1, 0, -0.0}), f64({0, 0, -1, -1})}),
         {{0, M_PI / 2, M_PI, -M_PI}, {0, 0, -1, -1}, {0, -1, 0, 0}});
@@ -254,8 +260,8 @@ TEST_CASE("elementary: integers") {
   CHECK(fmod(i64({7}), 2.5).item() == 2);
   CHECK_THROWS_WITH_AS(fmod(i64({1}), 0), doctest::Contains("fmod: the divisor"), Error);
   CHECK(clamp(i64({1, 5, 9}), i64({2}), i64({7})).to_vector<int64_t>() == Ints{2, 5, 7});
-  CHECK_THROWS_WITH_AS(clamp(i64({1}), Tensor(), Tensor()), doctest::Contains("clamp: needs"),
-                       Error);
+  CHECK_THROWS_WITH_AS(clamp(i64({1}), Tensor(), Tensor()),
+                       doctest::Contains("clamp: both bounds are undefined"), Error);
   CHECK_THROWS_WITH_AS(polygamma(-1, f64({1})), doctest::Contains("polygamma"), Error);
 }
 

@@ -1,5 +1,5 @@
-// Median, quantile, cumprod, cummax, unique, bincount, searchsorted, histogram and multinomial,
-// against naive loops and PyTorch's numbers.
+// Median, quantile, cumprod, cummax, diff, unique, bincount, searchsorted, histogram and
+// multinomial, against naive loops and PyTorch's numbers.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -152,6 +152,17 @@ TEST_CASE("op table: running products and extremes") {
   op("cummin, first axis", {{5, 3}}, [](const Args& x) { return cummin(x[0], 0).values; })
       .no_expanded()
       .equals(lines(0, true, running(least)));
+  auto differences = [](const Doubles& v) {
+    Doubles d;
+    for (size_t i = 1; i < v.size(); ++i) d.push_back(v[i] - v[i - 1]);
+    return d;
+  };
+  op("diff", {{3, 5}}, [](const Args& x) {
+    return diff(x[0]);
+  }).equals(lines(1, true, differences));
+  op("diff, twice, first axis", {{5, 3}}, [](const Args& x) {
+    return diff(x[0], 2, 0);
+  }).equals(lines(0, true, [=](const Doubles& v) { return differences(differences(v)); }));
 }
 
 TEST_CASE("median, kthvalue: ties, NaN, integers, no axes, no elements") {
@@ -250,6 +261,16 @@ TEST_CASE("cummax, cumprod: NaN, ties, integers, zeros") {
   Tensor x = randn({3, 700, 130}, rng);
   test::check_threads(
       {3}, [&] { return numbers(cumprod(x, 1) + cummax(x, 1).values + cummin(x, 2).values); });
+}
+
+TEST_CASE("diff: integers, more differences than elements, errors") {
+  CHECK(list(diff(i64({1, 4, 9, 16}))) == Ints{3, 5, 7});
+  CHECK(list(diff(i64({1, 4, 9, 16}), 0)) == Ints{1, 4, 9, 16});
+  CHECK(list(diff(tensor({3, 1}, {2}, DType::u8))) == Ints{254});
+  CHECK(diff(zeros({2, 3}), 1000, 1).shape() == Shape{2, 0});
+  CHECK(diff(zeros({0, 3}), 1, 0).shape() == Shape{0, 3});
+  CHECK_THROWS_WITH_AS(diff(zeros({3}), -1), doctest::Contains("diff: takes"), Error);
+  CHECK_THROWS_WITH_AS(diff(scalar(1)), doctest::Contains("diff: needs"), Error);
 }
 
 TEST_CASE("unique: order, inverse, counts, slices, NaN, no elements") {
