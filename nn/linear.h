@@ -1,4 +1,5 @@
-// Fully connected layer and embedding table, as torch.nn.Linear and torch.nn.Embedding.
+// Fully connected layers and embedding table, as torch.nn.Linear, torch.nn.Bilinear and
+// torch.nn.Embedding.
 #pragma once
 
 #include "tern/core/ops/ops.h"
@@ -24,6 +25,19 @@ struct Linear {
   Tensor with_weight(const Tensor& w, const Tensor& x, const LinearOptions& options = {}) const {
     return linear(x, w, bias, options);
   }
+  static void fields(auto& m, auto&& visit) {
+    visit("weight", m.weight);
+    visit("bias", m.bias);
+  }
+};
+
+/// y_o = x1^T W_o x2 + b_o: x1 (..., in1) and x2 (..., in2) -> (..., out). Weight (out, in1, in2)
+/// and bias (out) start in U(±1/sqrt(in1)).
+struct Bilinear {
+  Parameter weight, bias;
+
+  Bilinear(int64_t in1, int64_t in2, int64_t out, Rng& rng, Bias with_bias = Bias::yes);
+  Tensor operator()(const Tensor& x1, const Tensor& x2) const;
   static void fields(auto& m, auto&& visit) {
     visit("weight", m.weight);
     visit("bias", m.bias);

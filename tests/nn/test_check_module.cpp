@@ -62,6 +62,10 @@ std::vector<Row> small_layers() {
       row<Linear>(
           "Linear", [](Rng& r) { return Linear(8, 4, r); }, kSequence),
       row<Linear>("Linear without bias", [](Rng& r) { return Linear(8, 1, r, Bias::no); }, {2, 8}),
+      {"Bilinear",
+       [](Rng& r) {
+         check_module(Bilinear(4, 3, 2, r), {randn({2, 5, 4}, r), randn({2, 5, 3}, r)});
+       }},
       row<LayerNorm>(
           "LayerNorm", [](Rng&) { return LayerNorm({8}); }, kSequence),
       row<LayerNorm>(

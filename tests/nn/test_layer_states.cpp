@@ -67,6 +67,18 @@ TEST_CASE("layers beside PyTorch's: norms and PReLU") {
   compare_layer("prelu_channels", nn::Prelu(3, 0.1));
 }
 
+struct BilinearOfParts : nn::Bilinear {  // takes its two inputs side by side
+  using nn::Bilinear::Bilinear;
+  Tensor operator()(const Tensor& x) const {
+    return nn::Bilinear::operator()(slice(x, -1, 0, 4), slice(x, -1, 4, 7));
+  }
+};
+
+TEST_CASE("layers beside PyTorch's: Bilinear") {
+  Rng rng(1);
+  compare_layer("bilinear", BilinearOfParts(4, 3, 2, rng));
+}
+
 TEST_CASE("layers beside PyTorch's: convolutions") {
   Rng rng(1);
   compare_layer("conv3d", nn::Conv3d(2, 4, {2, 1, 3}, rng,

@@ -66,6 +66,30 @@ TEST_CASE("layers: Linear") {
   CHECK(nn::num_parameters(plain) == 4);
 }
 
+TEST_CASE("layers: Bilinear") {
+  Rng rng(1);
+  nn::Bilinear layer(25, 3, 40, rng);
+  CHECK(layer.weight.shape() == Shape{40, 25, 3});
+  CHECK(largest(layer.weight) <= 0.2f);
+  CHECK(largest(layer.weight) > 0.199);
+  CHECK(largest(layer.bias) <= 0.2f);
+  const Tensor x = randn({2, 2, 25}, rng), z = randn({2, 2, 3}, rng);
+  const Doubles w = values(layer.weight), b = values(layer.bias), u = values(x), v = values(z);
+  Doubles want;
+  for (size_t row = 0; row < 4; ++row)
+    for (size_t o = 0; o < 40; ++o) {
+      double sum = b[o];
+      for (size_t i = 0; i < 25; ++i)
+        for (size_t j = 0; j < 3; ++j)
+          sum += u[row * 25 + i] * w[(o * 25 + i) * 3 + j] * v[row * 3 + j];
+      want.push_back(sum);
+    }
+  check_close(layer(x, z), want, 1e-5);
+  CHECK(nn::num_parameters(nn::Bilinear(2, 3, 4, rng, nn::Bias::no)) == 24);
+  CHECK_THROWS_WITH_AS(layer(z, x), doctest::Contains("Bilinear: the last axes must be 25 and 3"),
+                       Error);
+}
+
 TEST_CASE("layers: convolutions start in PyTorch's bounds and pass their options on") {
   Rng rng(1);
   nn::Conv1d one(4, 6, 3, rng, {.stride = 2, .padding = 1, .groups = 2});

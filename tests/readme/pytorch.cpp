@@ -157,6 +157,8 @@ void modules() {
   Net net(rng);
   Tensor x = randn({4, 2}, rng);
   nn::Linear no_bias(2, 8, rng, nn::Bias::no);
+  nn::Bilinear both(2, 3, 8, rng);
+  check(both(x, zeros({4, 3})).shape() == Shape{4, 8}, "bilinear");
   nn::Conv2d conv(3, 8, 3, rng, {.padding = 1});
   check(conv(zeros({1, 3, 5, 5})).shape() == Shape{1, 8, 5, 5}, "conv");
   nn::MaxPool2d pool({.kernel = 3, .stride = 2, .padding = 1});

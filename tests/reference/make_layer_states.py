@@ -16,6 +16,11 @@ from safetensors.torch import save_file
 torch.manual_seed(1)
 torch.set_default_dtype(torch.float64)
 
+class BilinearOfParts(nn.Bilinear):
+    def forward(self, x):
+        return super().forward(x[..., :4].contiguous(), x[..., 4:].contiguous())
+
+
 LAYERS = {
     "batch_norm1d": (nn.BatchNorm1d(3), (4, 3)),
     "batch_norm1d_length": (nn.BatchNorm1d(3, momentum=.3, eps=1e-3), (2, 3, 4)),
@@ -44,6 +49,7 @@ LAYERS = {
     "spectral_norm_transpose": (spectral_norm(nn.ConvTranspose2d(2, 3, 2)), (2, 2, 2, 3)),
     "spectral_norm_dim1": (spectral_norm(nn.Linear(4, 3), dim=1), (2, 4)),
     "weight_norm_embedding": (weight_norm(nn.Embedding(5, 3)), None),
+    "bilinear": (BilinearOfParts(4, 3, 2), (2, 5, 7)),
 }
 
 
@@ -53,6 +59,7 @@ def numbers(t):
 
 out = {}
 for name, (layer, shape) in LAYERS.items():
+    torch.manual_seed(1)  # a new layer at the end of the list leaves the others' numbers as they are
     with torch.no_grad():
         for p in layer.parameters():
             p.add_(torch.randn_like(p) * .3)
