@@ -19,7 +19,6 @@
 #include <string>
 #include <vector>
 
-#include "tern/models/heatmaps.h"
 #include "tern/nn/nn.h"
 
 namespace tern::models {
@@ -72,10 +71,7 @@ struct Airbench {
   void whiten(const Tensor& images);
   /// Says whether the first bias is trained.
   void train_whitening_bias(bool on);
-  // For reports, see heatmaps.h.
-  std::string summary() const;
-  int64_t patch_size() const { return 0; }
-  Heatmaps heatmaps(const Tensor&) const { return {}; }
+  std::string summary() const;  // for reports, see heatmaps.h
   static void fields(auto& m, auto&& visit) {
     visit("whitening", m.whitening);
     visit("blocks", m.blocks);

@@ -1,5 +1,5 @@
-// Optional member functions of a model, for reports that show more than its output. Reports leave
-// out what a model lacks:
+// Member functions of a model for reports that show more than its output. A model of train_cifar
+// has summary(). The others are optional, and reports leave out what a model lacks:
 //
 //   std::string summary() const;                        // "3 blocks on 17 tokens of 512 channels"
 //   int64_t patch_size() const;                         // side of a token's patch in pixels

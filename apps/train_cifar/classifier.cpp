@@ -155,7 +155,7 @@ std::string first_misfit(const NamedTensors& model, const SafeTensors& file) {
 }  // namespace
 
 const std::vector<ClassifierEntry>& classifiers() {
-  // One line per family. To add one, add its model and options in classifier.h and a line here.
+  // One line per family. Its model and options are in classifier.h, too, and in model_of above.
   static const std::vector<ClassifierEntry> kAll = [] {
     std::vector<ClassifierEntry> all;
     add_family(all, models::gmlp_names(), models::gmlp_options);
