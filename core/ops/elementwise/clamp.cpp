@@ -175,7 +175,8 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
 
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
   check_defined("clamp", x);
-  check(low.defined() || high.defined(), "clamp: needs a lower bound, an upper bound, or both");
+  check(low.defined() || high.defined(),
+        "clamp: both bounds are undefined; needs a lower bound, an upper bound, or both");
   Tensor y = low.defined() ? maximum(x, low) : x;
   return high.defined() ? minimum(y, high) : y;
 }

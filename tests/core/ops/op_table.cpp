@@ -346,6 +346,27 @@ void run_foreign(const OpRow& row) {
   }
 }
 
+// ---- Undefined operands --------------------------------------------------------------------
+
+// An undefined operand is an Error that says so. Operands after the first may be left out (a bias).
+void run_undefined(const OpRow& row) {
+  const std::vector<Operand> operands =
+      make_operands(row, row.shapes, [](size_t) { return Placing(); });
+  for (size_t i = 0; i < operands.size(); ++i) {
+    std::vector<Tensor> args = leaves_of<float>(operands, true);
+    args[i] = Tensor();
+    std::string error;
+    try {
+      row.fn(args);
+    } catch (const Error& e) {
+      error = e.what();
+    }
+    const bool named = error.find("undefined") != std::string::npos,
+               left_out = error.empty() && i > 0;
+    CHECK_MESSAGE((named || left_out), row.name, ", operand ", i, ": ", error);
+  }
+}
+
 }  // namespace
 
 double& Array::at(const Dims& index) { return v[static_cast<size_t>(linear(shape, index))]; }
@@ -386,6 +407,7 @@ void run_rows(const std::vector<OpRow>& rows) {
     run_alike(row);
     run_pairs(row);
     run_foreign(row);
+    run_undefined(row);
   }
 }
 

@@ -8,7 +8,8 @@
 //   (first and second in f64, to rounding, and first in f32). That is far stricter than central
 //   differences and far cheaper, so all pairs can be tried. The vector level changes from trial to
 //   trial; in every third, AVX2 and AVX-512 must give the same bits in f32;
-// - with all inputs in foreign read-only memory beside forbidden pages: the bits in f32.
+// - with all inputs in foreign read-only memory beside forbidden pages: the bits in f32;
+// - with each input undefined: an Error says so, or the op does without it (a bias).
 #pragma once
 
 #include <functional>

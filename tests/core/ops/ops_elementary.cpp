@@ -260,8 +260,8 @@ TEST_CASE("elementary: integers") {
   CHECK(fmod(i64({7}), 2.5).item() == 2);
   CHECK_THROWS_WITH_AS(fmod(i64({1}), 0), doctest::Contains("fmod: the divisor"), Error);
   CHECK(clamp(i64({1, 5, 9}), i64({2}), i64({7})).to_vector<int64_t>() == Ints{2, 5, 7});
-  CHECK_THROWS_WITH_AS(clamp(i64({1}), Tensor(), Tensor()), doctest::Contains("clamp: needs"),
-                       Error);
+  CHECK_THROWS_WITH_AS(clamp(i64({1}), Tensor(), Tensor()),
+                       doctest::Contains("clamp: both bounds are undefined"), Error);
   CHECK_THROWS_WITH_AS(polygamma(-1, f64({1})), doctest::Contains("polygamma"), Error);
 }
 

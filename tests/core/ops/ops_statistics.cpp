@@ -1,5 +1,5 @@
-// Median, quantile, cumprod, cummax, diff, unique, bincount, searchsorted, histogram and multinomial,
-// against naive loops and PyTorch's numbers.
+// Median, quantile, cumprod, cummax, diff, unique, bincount, searchsorted, histogram and
+// multinomial, against naive loops and PyTorch's numbers.
 #include <doctest/doctest.h>
 
 #include <algorithm>
