@@ -6,6 +6,7 @@
 #include "tern/core/ops/einsum/einsum.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
+#include "tern/core/tape/record.h"
 #include "tern/nn/init.h"
 
 namespace tern::nn {

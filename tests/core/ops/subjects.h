@@ -1,8 +1,8 @@
 // A subject is an op that is described once: its name, the shapes of its inputs, and the call.
 // subjects.cpp lists them, and test_subjects.cpp checks each property of all of them, at sizes that
-// leave a remainder in every loop. A new property is one loop. Fused ops are subjects, and ops whose
-// kernels have threads or vector code of their own. The op table (op_table.h) compares all ops with
-// naive loops at small sizes.
+// leave a remainder in every loop. A new property is one loop. Fused ops are subjects, and so are
+// ops whose kernels have threads or vector code of their own. The op table (op_table.h) compares
+// all ops with naive loops at small sizes.
 #pragma once
 
 #include <functional>
