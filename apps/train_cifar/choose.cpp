@@ -63,7 +63,7 @@ bool choose_model(TrainOptions& o, const GivenKeys& given) {
     copy_settings(given, o, chosen);
     o = chosen;
   }
-  // After 12 epochs on scikit-learn's digits, top-1 is 98.3 % without flips and 95.0 % with flips.
+  // gmlp-stem on scikit-learn's digits, 12 epochs: 98.3 % right without flips, 95.0 % with flips.
   const bool unknown = kind == "pictures" || kind == "MNIST";  // letters, digits or signs?
   const bool augments = o.augment != "none" && !is_one_of(given, "augment");
   if (unknown && augments && !is_one_of(given, "flip")) o.flip = false;
