@@ -49,7 +49,7 @@ template <class F>
 /// avx512() with AVX-512, avx2() with AVX2, otherwise f(). For code that names its vectors: g++
 /// takes those that are wider than a register apart, number by number.
 template <class Avx512, class Avx2, class F>
-auto simd(Avx512 avx512, Avx2 avx2, F f) {
+auto simd([[maybe_unused]] Avx512 avx512, [[maybe_unused]] Avx2 avx2, F f) {
 #if defined(__x86_64__)
   if (detail::vector_level == VectorLevel::kAvx512) return detail::call_avx512(avx512);
   if (detail::vector_level == VectorLevel::kAvx2) return detail::call_avx2(avx2);
