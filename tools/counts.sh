@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 (($#)) || set -- HEAD
 
-rooms=(core nn onnx optim data train dist decode models apps bench tests)
+rooms=(core nn onnx optim data train dist decode models pretrained apps bench tests)
 
 # lines FOLDER: lines of C++ that hold more than a comment.
 lines() {
@@ -23,7 +23,7 @@ largest_folder() {
 count() {
   local room file
   for room in "${rooms[@]}"; do echo "lines of $room|$(lines "$room")"; done
-  echo "lines of libraries, programs and benchmarks|$(for room in "${rooms[@]:0:11}"; do
+  echo "lines of libraries, programs and benchmarks|$(for room in "${rooms[@]:0:12}"; do
     lines "$room"
   done | awk '{ n += $1 } END { print n }')"
   echo "files of the largest folder|$(largest_folder)"

@@ -413,7 +413,10 @@ void run_rows(const std::vector<OpRow>& rows) {
 
 void OpRow::equals(const std::function<Array(const std::vector<Array>&)>& loop) {
   naive = loop;
+  checked = true;
   run_rows({*this});
 }
+
+CheckedRow::~CheckedRow() { CHECK_MESSAGE(checked, name, ": equals() was not called"); }
 
 }  // namespace tern::test

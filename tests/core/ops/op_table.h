@@ -42,6 +42,7 @@ struct OpRow {
   bool skip_empty = false;
   bool skip_expanded = false;  ///< for ops that jump at repeated values (max, sort)
   int64_t terms = 64;          ///< terms per sum: sets the f32 tolerance
+  bool checked = false;        ///< equals() was called
 
   OpRow& between(double least, double most) { return low = least, high = most, *this; }
   OpRow& no_gradient() { return gradient = false, *this; }
@@ -53,10 +54,15 @@ struct OpRow {
   void equals(const std::function<Array(const std::vector<Array>&)>& loop);
 };
 
+/// A row that must be checked: a test fails in which equals() was forgotten.
+struct CheckedRow : OpRow {
+  ~CheckedRow();
+};
+
 /// A row to be checked: op("abs", {{2, 3}}, [](auto& x) { return abs(x[0]); }).equals(loop).
-inline OpRow op(const std::string& name, const std::vector<Shape>& shapes,
-                const std::function<Tensor(const std::vector<Tensor>&)>& fn) {
-  return {.name = name, .shapes = shapes, .fn = fn, .naive = {}};
+inline CheckedRow op(const std::string& name, const std::vector<Shape>& shapes,
+                     const std::function<Tensor(const std::vector<Tensor>&)>& fn) {
+  return {{.name = name, .shapes = shapes, .fn = fn, .naive = {}}};
 }
 
 void run_rows(const std::vector<OpRow>& rows);

@@ -17,7 +17,7 @@
 namespace tern::ops_space {
 namespace {
 
-using test::Array, test::for_each_index, test::op, test::OpRow;
+using test::Array, test::for_each_index, test::op;
 using Arrays = std::vector<Array>;
 using Tensors = std::vector<Tensor>;
 
@@ -90,11 +90,17 @@ Array naive_transpose(const Arrays& in, const Windows& windows, const Dims& out,
   return y;
 }
 
-OpRow windows_op(const char* name, const std::vector<Shape>& shapes,
-                 const std::function<Tensor(const Tensors&)>& fn) {
+test::CheckedRow windows_op(const char* name, const std::vector<Shape>& shapes,
+                            const std::function<Tensor(const Tensors&)>& fn) {
   std::vector<Shape> empty = shapes;
   empty[0][0] = 0;
-  return op(name, shapes, fn).between(-1, 1.2).empty(empty);
+  return {{.name = name,
+           .shapes = shapes,
+           .fn = fn,
+           .naive = {},
+           .low = -1,
+           .high = 1.2,
+           .empty_shapes = empty}};
 }
 
 TEST_CASE("op table: conv3d and padding modes") {
