@@ -165,9 +165,9 @@ TEST_CASE("everything in a chat template that takes time counts as steps or byte
       "x[:2]", "x[:3] | sort", "x[:3] | sort(reverse=true)", "d | dictsort", "d | tojson",
       "x | length and x | first", "''.strip(t)", "t.strip('b')", "'b'.startswith(x)",
       "t.endswith(u)", "t.startswith([u, u])", "t.removeprefix(u)", "t.find('b')", "t.format(1)",
-      "t.count('b')", "t.split('b')", "t | replace('b', 'c')", "t | upper", "t | indent(2)", "'b' | indent(t)",
-      "[1] | map(attribute=t) | list", "[t, u] | join", "t ~ u", "t + u", "t is string",
-      "x[:5] | select('string') | list", "x[:5].count(u)", "range(30000)", "dict(d)",
+      "t.count('b')", "t.split('b')", "t | replace('b', 'c')", "t | upper", "t | indent(2)",
+      "'b' | indent(t)", "[1] | map(attribute=t) | list", "[t, u] | join", "t ~ u", "t + u",
+      "t is string", "x[:5] | select('string') | list", "x[:5].count(u)", "range(30000)", "dict(d)",
       "{t: 1, u: 2}"};
   // clang-format on
   for (const std::string& e : expressions) {
