@@ -76,8 +76,8 @@ LanguageTokenizer LanguageTokenizer::load(const std::string& folder) {
   check_io(std::filesystem::exists(vocab),
            "{}: it has no tokenizer: neither tokenizer.json, nor vocab.json and merges.txt{}",
            folder,
-           pieces ? "; of its tokenizer.model transformers makes tokenizer.json: "
-                    "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"
+           pieces ? "; transformers converts its tokenizer.model: "
+                    "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes tokenizer.json"
                   : "");
   const auto [added, front] = read_tokens_around(folder);
   return PretrainedTokenizer::load_byte_bpe(vocab, folder + "/merges.txt", added, front);

@@ -136,7 +136,7 @@ TEST_CASE("language tokenizer: the files of a learned one give the same ids") {
                        "it has no tokenizer"));
   test::write_file(dir / "tokenizer.model", "");
   CHECK(test::contains(test::io_error([&] { LanguageTokenizer::load(dir.path()); }),
-                       "transformers makes tokenizer.json"));
+                       "writes tokenizer.json"));
 }
 
 }  // namespace tern::test_language_tokenizer
