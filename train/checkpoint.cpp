@@ -90,11 +90,10 @@ void add_list(Checkpoint& to, const std::string& name, std::vector<T>& list) {
 
 }  // namespace
 
-void save_checkpoint(const std::string& path, SafeTensors content,
-                     const std::function<void()>& begun) {
+void save_checkpoint(const std::string& path, SafeTensors content) {
   content.metadata[kVersionKey] = kVersion;
   content.metadata[kChecksum] = checksum(content);
-  save_safetensors(path, content, begun);
+  save_safetensors(path, content);
 }
 
 SafeTensors load_checkpoint(const std::string& path) {

@@ -41,9 +41,8 @@
 
 namespace tern::training {
 
-/// Writes a checkpoint file with this content, atomically; `begun` as in save_safetensors().
-void save_checkpoint(const std::string& path, SafeTensors content,
-                     const std::function<void()>& begun = {});
+/// Writes a checkpoint file with this content, atomically.
+void save_checkpoint(const std::string& path, SafeTensors content);
 /// Reads a checkpoint; IoError if the file is truncated, damaged or no checkpoint of this version.
 SafeTensors load_checkpoint(const std::string& path);
 /// The text `name` of a checkpoint; if there is none, an IoError that names `path`.

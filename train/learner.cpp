@@ -275,9 +275,8 @@ void Learner::check_finite_state() const {
 }
 
 void Learner::save_weights(const std::string& path,
-                           const std::map<std::string, std::string>& metadata,
-                           const std::function<void()>& begun) const {
-  save_safetensors(path, {finite(ema_ ? kAverages : kWeights, weights(), steps_), metadata}, begun);
+                           const std::map<std::string, std::string>& metadata) const {
+  save_safetensors(path, {finite(ema_ ? kAverages : kWeights, weights(), steps_), metadata});
 }
 
 Learner::Evaluation::Evaluation(Learner& learner) : mode_(learner.model_) {

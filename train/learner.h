@@ -139,11 +139,10 @@ class Learner {
   std::string find_non_finite() const;
   /// Throws that sentence as Diverged.
   void check_finite_state() const;
-  /// Writes weights() as a safetensors file, atomically; `begun` as in save_safetensors(). If one
-  /// is not finite, throws Diverged and writes no file.
+  /// Writes weights() as a safetensors file, atomically. If one is not finite, throws Diverged
+  /// and writes no file.
   void save_weights(const std::string& path,
-                    const std::map<std::string, std::string>& metadata = {},
-                    const std::function<void()>& begun = {}) const;
+                    const std::map<std::string, std::string>& metadata = {}) const;
 
   /// While it lives, the model has weights() and is in evaluation mode. The destructor restores
   /// weights and mode.

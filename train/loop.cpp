@@ -385,16 +385,10 @@ bool Loop::close_epoch() {
 
 // ---- Files ------------------------------------------------------------------------------------
 
-// Call it before each file is written: WriteError if the folder no longer belongs to this run.
-const RunFolder& Loop::folder_to_write() const {
-  if (const auto taken = held_.lock()) taken->check_in_place();
-  return folder_;
-}
-
-// The same check, for the moment when a file has been begun in the folder. Gathering the content
-// takes time, in which another run's folder may have replaced this one.
-std::function<void()> Loop::still_ours() const {
-  return [this] { folder_to_write(); };
+// All files of the run are written in it: another run's folder may replace this one at any moment.
+void Loop::write(const std::function<void(const RunFolder&)>& body) const {
+  if (const auto taken = held_.lock()) return taken->write(body);
+  body(folder_);
 }
 
 void Loop::on_first(const std::string& what, const std::function<void()>& body) {
@@ -405,51 +399,50 @@ void Loop::on_first(const std::string& what, const std::function<void()>& body) 
 }
 
 // If the state is spread over the ranks, all of them gather it; rank 0 writes it.
-void Loop::write_checkpoint(const std::string& path) {
+void Loop::write_checkpoint(std::optional<int64_t> epoch) {
   SafeTensors state;
   if (first_ || shared_->gathers()) {
     if (shared_) finish_shared_steps(shared_->catch_up(state_.means));
     state = checkpoint_.state();
   }
-  on_first("the checkpoint", [&] {
-    folder_to_write();
-    save_checkpoint(path, std::move(state), still_ours());
-  });
+  const auto save = [&](const RunFolder& here) {
+    save_checkpoint(epoch ? here.checkpoint(*epoch) : here.checkpoint(), std::move(state));
+  };
+  on_first("the checkpoint", [&] { write(save); });
 }
 
 void Loop::save() {
   if (!in_folder()) return;
   if (board_) board_->events().sync();  // before the checkpoint: resuming writes only later steps
-  write_checkpoint(folder_.checkpoint());
+  write_checkpoint();
   late_ = false;
   last_save_ = Clock::now();
   saved_step_ = steps();
   if (!first_) return;
-  append_steps(folder_to_write(), state_.steps, logged_steps_);
+  write([&](const RunFolder& here) { append_steps(here, state_.steps, logged_steps_); });
   if (board_) board_->events().flush();
 }
 
 void Loop::write_weights(const std::string& path) const {
-  if (learners_.size() == 1)
-    return learner_.save_weights(path, options_.weights_metadata, still_ours());
+  if (learners_.size() == 1) return learner_.save_weights(path, options_.weights_metadata);
   SafeTensors all{{}, options_.weights_metadata};  // close_epoch() has checked that all are finite
   for (const NamedLearner& l : learners_)
     for (auto& named : with_prefix(l.name + ".", l.learner.weights()))
       all.tensors.push_back(std::move(named));
-  save_safetensors(path, all, still_ours());
+  save_safetensors(path, all);
 }
 
 void Loop::save_weights() {
   if (!in_folder()) return;
-  const auto save = [this](const std::string& path) { write_weights(path); };
-  on_first("the weights", [&] {
-    if (options_.keep > 0) save(folder_to_write().weights(state_.history.back().epoch));
-    const bool best =
-        training::best_epoch(state_.history, options_.best).epoch == state_.history.back().epoch;
-    if (best || !options_.only_best) save(folder_to_write().weights());
+  const int64_t epoch = state_.history.back().epoch;
+  const bool best = training::best_epoch(state_.history, options_.best).epoch == epoch;
+  const auto save = [&](const RunFolder& here) {
+    if (options_.keep > 0) write_weights(here.weights(epoch));
+    if (best || !options_.only_best) write_weights(here.weights());
     if (best && !options_.only_best && !options_.best.metric.empty())
-      save(folder_to_write().best_weights());
-  });
+      write_weights(here.best_weights());
+  };
+  on_first("the weights", [&] { write(save); });
 }
 
 // ---- run() ------------------------------------------------------------------------------------
@@ -531,7 +524,9 @@ Outcome Loop::train_all() {
   const LoopOptions& o = options_;
   save();  // from here on the folder holds a run, which can be resumed
   if (writes()) {
-    folder_to_write().write_log(log_lines(history(), step_history(), o.weight_unit));
+    write([&](const RunFolder& here) {
+      here.write_log(log_lines(history(), step_history(), o.weight_unit));
+    });
     logged_steps_ = step_history().size();
   }
   put_back_weights();
@@ -542,8 +537,11 @@ Outcome Loop::train_all() {
     // The weights were written before the checkpoint: a run killed in between repeats the end of
     // the epoch and writes the same weights.
     const EpochRecord& e = history().back();
-    if (writes()) append_steps(folder_to_write(), state_.steps, logged_steps_);
-    if (writes()) folder_to_write().append_log(log_line(e, o.weight_unit));
+    if (writes())
+      write([&](const RunFolder& here) {
+        append_steps(here, state_.steps, logged_steps_);
+        here.append_log(log_line(e, o.weight_unit));
+      });
     keep_checkpoint();
     save();
     drop_kept();
@@ -573,7 +571,8 @@ Outcome Loop::run() {
 
 Outcome Loop::run_here() {
   if (writes()) {
-    folder_to_write().make();
+    check_folder();
+    folder_.make();
     take_lock();
   }
   const std::shared_ptr<const RunLock> lock = std::exchange(lock_, {});  // held until run() ends

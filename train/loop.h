@@ -374,10 +374,14 @@ class Loop {
   const Means& means() const { return state_.means; }  ///< means of the epoch in progress
   double speed() const;  ///< weight per second of training in this epoch, measured by run()
   const RunFolder& folder() const { return folder_; }
-  /// The folder, for a program that writes its own file there. WriteError if the folder's lock was
-  /// taken and is no longer in its place (run_lock.h): the folder was moved or removed, and another
-  /// run may have begun under its name.
-  const RunFolder& folder_to_write() const;
+  /// Calls body with the folder, for a program that writes its own files there, as RunLock::write()
+  /// does. WriteError if the folder was moved or removed, in which case another run may have begun
+  /// under its name.
+  void write(const std::function<void(const RunFolder&)>& body) const;
+  /// The check of write() alone.
+  void check_folder() const {
+    write([](const RunFolder&) {});
+  }
   /// Runs body on rank 0 of LoopOptions::parallel while the other ranks wait, however long it takes
   /// (dist::take_time); without ranks, runs it here. Use it for your own files and reports. Body
   /// must not call the world; an exception that it throws is thrown on all ranks.
@@ -427,10 +431,9 @@ class Loop {
   void load_locked(const std::function<void()>& load);
   bool there(const std::string& path) const;
   bool in_folder() const { return !folder_.path.empty(); }
-  std::function<void()> still_ours() const;
   bool is_late() const;
   bool wants_save() const;
-  void write_checkpoint(const std::string& path);
+  void write_checkpoint(std::optional<int64_t> epoch = {});
   void save();
   void save_weights();
   void write_weights(const std::string& path) const;

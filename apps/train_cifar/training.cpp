@@ -152,8 +152,9 @@ training::LoopOptions CifarTraining::complete(training::LoopOptions o) {
                 next = std::move(o.on_epoch)](const training::EpochRecord& e) {
     loop.on_first("the report", [&] {
       if (all)
-        learner.save_weights(loop.folder_to_write().best_weights(), metadata,
-                             [this] { loop.folder_to_write(); });
+        loop.write([&](const training::RunFolder& here) {
+          learner.save_weights(here.best_weights(), metadata);
+        });
       if (loop.events()) add_pictures(*loop.events(), e.steps);
       if (next) next(e);
     });

@@ -239,8 +239,7 @@ int64_t safetensors_bytes(const std::string& path) {
   return bytes;
 }
 
-void save_safetensors(const std::string& path, const SafeTensors& content,
-                      const std::function<void()>& begun) {
+void save_safetensors(const std::string& path, const SafeTensors& content) {
   for (const auto& [name, t] : content.tensors)
     check(t.defined(), "save_safetensors: '{}' is undefined", name);
   std::vector<size_t> order = byte_order(content);
@@ -249,7 +248,6 @@ void save_safetensors(const std::string& path, const SafeTensors& content,
         "save_safetensors: {} names need a header of {} bytes, over the format's limit of {}",
         content.tensors.size(), json.size(), kMaxHeader);
   AtomicFile file(path);
-  if (begun) begun();
   uint64_t length = json.size();
   file.write(&length, 8);
   file.write(json);

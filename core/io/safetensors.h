@@ -2,7 +2,6 @@
 // https://github.com/huggingface/safetensors#format
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -61,10 +60,8 @@ class SafeTensorsFile {
 int64_t safetensors_bytes(const std::string& path);
 
 /// Writes a temporary file beside `path`, syncs and renames it, so that `path` always has the whole
-/// old or the whole new content. Calls `begun` when the folder is open; from then on the file goes
-/// into this folder, even if it is moved. If `begun` throws, nothing is written.
-void save_safetensors(const std::string& path, const SafeTensors& content,
-                      const std::function<void()>& begun = {});
+/// old or the whole new content.
+void save_safetensors(const std::string& path, const SafeTensors& content);
 
 /// The same for any bytes (checkpoints, logs, reports).
 void write_file_atomically(const std::string& path, std::string_view bytes);

@@ -58,7 +58,7 @@ void Loop::keep_checkpoint() {
   if (options_.keep == 0) return;
   const int64_t closed = state_.history.back().epoch;
   if (!is_in(state_.kept, closed)) state_.kept.push_back(closed);
-  write_checkpoint(folder_.checkpoint(closed));
+  write_checkpoint(closed);
 }
 
 // Whether the epoch is the best one up to any of the last `keep` epochs.
@@ -74,13 +74,15 @@ bool Loop::is_best_of_kept(int64_t epoch) const {
 void Loop::drop_kept() {
   if (!writes()) return;
   const int64_t closed = std::ssize(state_.history);
-  std::erase_if(state_.kept, [&](int64_t epoch) {
-    const bool old = options_.keep > 0 && epoch <= closed - options_.keep;
-    if (epoch <= closed && !old) return false;
-    remove_file(folder_to_write().checkpoint(epoch));
-    if (old && is_best_of_kept(epoch)) return false;
-    remove_file(folder_to_write().weights(epoch));
-    return true;
+  write([&](const RunFolder& here) {
+    std::erase_if(state_.kept, [&](int64_t epoch) {
+      const bool old = options_.keep > 0 && epoch <= closed - options_.keep;
+      if (epoch <= closed && !old) return false;
+      remove_file(here.checkpoint(epoch));
+      if (old && is_best_of_kept(epoch)) return false;
+      remove_file(here.weights(epoch));
+      return true;
+    });
   });
 }
 
@@ -91,13 +93,13 @@ void Loop::put_back_weights() {
                 best = training::best_epoch(state_.history, options_.best).epoch;
   const auto put_back = [&](int64_t epoch, const std::string& path) {
     if (is_in(state_.kept, epoch) && fs::exists(folder_.weights(epoch)))
-      save_safetensors(path, load_safetensors(folder_.weights(epoch)), still_ours());
+      save_safetensors(path, load_safetensors(folder_.weights(epoch)));
   };
-  on_first("the weights", [&] {
-    put_back(options_.only_best ? best : last, folder_to_write().weights());
-    if (!options_.only_best && !options_.best.metric.empty())
-      put_back(best, folder_to_write().best_weights());
-  });
+  const auto put_back_all = [&](const RunFolder& here) {
+    put_back(options_.only_best ? best : last, here.weights());
+    if (!options_.only_best && !options_.best.metric.empty()) put_back(best, here.best_weights());
+  };
+  on_first("the weights", [&] { write(put_back_all); });
 }
 
 }  // namespace tern::training

@@ -407,9 +407,10 @@ std::string run_page(const RunSummary& run, const RunPage& page) {
 }
 
 std::string save_page(const training::Loop& loop, const std::string& html) {
-  const std::string path = loop.folder_to_write().file("report.html");
-  write_file_atomically(path, html);
-  return path;
+  const std::string name = "report.html";
+  loop.write(
+      [&](const training::RunFolder& here) { write_file_atomically(here.file(name), html); });
+  return loop.folder().file(name);
 }
 
 void end_run(const training::Loop& loop, const Ending& end) {

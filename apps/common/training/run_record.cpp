@@ -87,8 +87,9 @@ RunRecord from_json(const JsonValue& j) {
 
 void save(const RunRecord& record, const training::Loop& loop) {
   // `replace`: the words of a command line may be invalid UTF-8.
-  write_file_atomically(path_of(loop.folder_to_write()),
-                        to_json(record).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  const std::string text = to_json(record).dump(1, ' ', false, json::error_handler_t::replace);
+  loop.write(
+      [&](const training::RunFolder& here) { write_file_atomically(path_of(here), text + "\n"); });
 }
 
 }  // namespace

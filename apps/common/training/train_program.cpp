@@ -410,10 +410,10 @@ int train(TrainingProgram& program, TrainFlags flags) {
   if (!loop) return flags.world->first() ? dry_run(program, flags, more) : 0;
   try {
     const int code = run(program, *loop, flags, more);
-    loop->folder_to_write();  // throws if the folder was moved or removed
+    loop->check_folder();  // throws if the folder was moved or removed
     return code;
   } catch (const IoError&) {
-    loop->folder_to_write();  // if that is the reason, throws the error that says so
+    loop->check_folder();  // if that is the reason, throws the error that says so
     throw;
   }
 }
