@@ -12,11 +12,11 @@
 //
 // Other pages: comparisons such as x > 0 (compare.h, included here), more elementwise functions
 // (elementary.h), indexing (indexing.h), order statistics and counts (statistics.h), more losses
-// (losses.h), linear algebra (linalg.h), Fourier transforms (fft.h), complex products (complex.h),
-// einsum and einops' rearrange, reduce and repeat (einsum.h), convolutions (conv.h), pooling
-// (pooling.h), padding (padding.h), resizing (interpolate.h), attention (attention.h), additive
-// attention (additive.h), recurrent layers (rnn.h), linear recurrences (linear_scan.h). Gradients:
-// core/tape/autograd.h.
+// (losses.h), linear algebra (linalg.h), Fourier transforms (fft.h, stft.h), complex products
+// (complex.h), einsum and einops' rearrange, reduce and repeat (einsum.h), convolutions (conv.h),
+// pooling (pooling.h), padding (padding.h), resizing (interpolate.h), sampling at positions
+// (grid_sample.h), attention (attention.h), additive attention (additive.h), recurrent layers
+// (rnn.h), linear recurrences (linear_scan.h). Gradients: core/tape/autograd.h.
 #pragma once
 
 #include <concepts>

@@ -111,6 +111,47 @@ void arithmetic() {
   check(all_close(x, x) && all(eq(x, x)).item<bool>(), "all_close");
 }
 
+void formulas() {
+  Rng rng(0);
+  Tensor x = randn({3, 3}, rng), y = randn({3, 3}, rng), b = randn({3}, rng);
+  check((matmul(x, y) + b).shape() == Shape{3, 3}, "addmm");
+  check(reshape(einsum("ab,cd->acbd", {x, y}), {9, 9})[0][1].item() == (x[0][0] * y[0][1]).item(),
+        "kron");
+  check(cat({x, y}, 1).shape() == Shape{3, 6}, "hstack");
+  expect(flip(transpose(x, 0, 1), 0)[0], select(x, 1, 2));
+  expect(norm(x / clamp(norm(x, 2, 1, true), 1e-12, {}), 2, 1), ones({3}));
+  double tau = 0.5, margin = 1;
+  expect(sum(softmax((x - log(-log(uniform(x.shape(), 0, 1, rng)))) / tau, -1), 1), ones({3}));
+  check(sum(where(x == x, x, 0)).item() == sum(x).item(), "nansum");
+  expect(sum(where(x == x, x, 0)) / sum(x == x), mean(x));
+  Tensor some = tensor({1, 2}), edges = tensor({0., 1., 2.});
+  check(!any(any(unsqueeze(x, -1) == some, -1)).item<bool>() && sum(x != 0).item() == 9, "isin");
+  check(searchsorted(edges, tensor({1.5})).item() == 2, "bucketize");
+  Tensor p = sigmoid(y);
+  expect(log(p) - log1p(-p), y);
+  expect(where(x == 0, 0, x * log(p)), x * log(p));
+  expect(sqrt(x * x + y * y), norm(stack({x, y}), 2, 0));
+  Tensor t = ones({3, 3});
+  check(mean(relu(margin - t * (x - y))).item() > 0 && mean(softplus(-t * x)).item() > 0,
+        "margins");
+  check(mean(exp(x) - y * x).ndim() == 0, "poisson_nll_loss");
+  Tensor rows = randn({5, 4}, rng), i = randint(0, 5, {2, 3}, rng);
+  check(mean(embedding(i, rows), 1).shape() == Shape{2, 4}, "embedding_bag");
+}
+
+void pictures_and_sound() {
+  Rng rng(0);
+  Tensor p = randn({1, 3, 4, 4}, rng);
+  Tensor theta = tensor({1, 0, 0, 0, 1, 0}, {1, 2, 3});
+  Tensor g = affine_grid(theta, {1, 3, 4, 4});
+  expect(grid_sample(p, g), p);
+  expect(interpolate(p, {.size = {4, 4}}), p);
+  expect(rearrange(p, "b (g c) h w -> b (c g) h w", {{"g", 3}}), p);
+  Tensor s = randn({2, 1600}, rng), w = fft::hann_window(400);
+  Tensor f = fft::stft(s, 400, {.hop = 160, .window = w});
+  expect(fft::istft(f, 400, {.hop = 160, .window = w}), s);
+}
+
 void gradients() {
   Tensor x = tensor({1, 2}, {2}).set_requires_grad();
   Tensor loss = sum(square(x));
@@ -331,6 +372,8 @@ int main() {
   views();
   indices();
   arithmetic();
+  formulas();
+  pictures_and_sound();
   gradients();
   modules();
   losses();

@@ -1,5 +1,5 @@
-"""Writes PyTorch's answers for convolutions, pooling, padding and interpolation over combinations of
-their options, in which every two values of every two options meet where PyTorch takes them.
+"""Writes PyTorch's answers for convolutions, pooling, padding, interpolation, sampling at positions and
+short-time Fourier transforms over combinations of their options, in which every two values of every two options meet where PyTorch takes them.
 
 usage: make_layers.py OUT_DIR
 needs: torch, safetensors, numpy (CPU only)
@@ -224,9 +224,56 @@ def columns():
     write("columns", factors, build)
 
 
+def grids():
+    modes, pads = ["nearest", "bilinear", "bicubic"], ["zeros", "reflection", "border"]
+    for n in (2, 3):
+        factors = dict(mode=[0, 1, 2], padding=[0, 1, 2], align=[0, 1]) | {
+            f"in{i}": [1, 2, 5] for i in range(n)}
+
+        def build(p):
+            return (lambda x, grid: F.grid_sample(x, 1.7 * grid, modes[p["mode"]], pads[p["padding"]],
+                                                  bool(p["align"])),
+                    [(2, 2) + tuple(p[f"in{i}"] for i in range(n)), (2, 3) + (4, 2)[3 - n:] + (n,)],
+                    [p["mode"], p["padding"], p["align"]])
+        write(f"grid_sample{n}d", factors, build)
+
+        factors = {f"out{i}": [1, 2, 5] for i in range(n)} | dict(align=[0, 1])
+
+        def build_affine(p):
+            size = (2, 3) + tuple(p[f"out{i}"] for i in range(n))
+            return (lambda theta: F.affine_grid(theta, size, bool(p["align"])), [(2, n, n + 1)],
+                    [size, p["align"]])
+        write(f"affine_grid{n}d", factors, build_affine)
+
+
+def short_time():
+    factors = dict(n=[4, 7, 8], hop=[1, 2, 3], window=[0, 1, 4], center=[0, 1], padding=[0, 1, 2],
+                   normalized=[0, 1], samples=[8, 13], length=[-1, 5, 14], inverse=[0, 1])
+
+    def build(p):
+        n, hop, some = p["n"], p["hop"], p["window"]
+        common = dict(hop_length=hop, win_length=some or n, center=bool(p["center"]),
+                      normalized=bool(p["normalized"]))
+        options = [p[k] for k in ("n", "hop", "window", "center", "padding", "normalized", "inverse")]
+        windows = [(some,)] * (some > 0)
+        if p["inverse"]:
+            assert p["padding"] == 0 and p["samples"] == 8
+            length = None if p["length"] < 0 else p["length"]
+            return (lambda s, w=None: torch.istft(torch.view_as_complex(s), n, window=w, length=length,
+                                                  **common),
+                    [(2, n // 2 + 1, 5, 2)] + windows, options + [p["length"]])
+        assert p["length"] < 0
+        return (lambda x, w=None: torch.view_as_real(torch.stft(
+                    x, n, window=w, pad_mode=MODES[p["padding"]], return_complex=True, **common)),
+                [(2, p["samples"])] + windows, options + [-1])
+    write("stft", factors, build)
+
+
 for axes in (1, 2, 3):
     convolutions(axes)
     pooling(axes)
     interpolations(axes)
 padding()
 columns()
+grids()
+short_time()

@@ -1,15 +1,18 @@
-// Convolutions, pooling, padding and interpolation against PyTorch's numbers, over combinations of
-// their options (tests/reference/make_layers.py writes the files): values, positions and first
-// derivatives in f64. The op table tests second derivatives, f32 and layouts.
+// Convolutions, pooling, padding, interpolation, sampling at positions and short-time Fourier
+// transforms against PyTorch's numbers, over combinations of their options
+// (tests/reference/make_layers.py writes the files): values, positions and first derivatives in
+// f64. The op table tests second derivatives, f32 and layouts.
 #include <doctest/doctest.h>
 
 #include <cmath>
 
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/convolution/conv.h"
+#include "tern/core/ops/convolution/grid_sample.h"
 #include "tern/core/ops/convolution/interpolate.h"
 #include "tern/core/ops/convolution/padding.h"
 #include "tern/core/ops/convolution/pooling.h"
+#include "tern/core/ops/fft/stft.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/support/tensors.h"
 
@@ -248,6 +251,39 @@ TEST_CASE("PyTorch's numbers: unfold and fold") {
     u.padding = o.size<Size2>();
     u.stride = o.size<Size2>();
     return values(o.flag() ? fold(x[0], {5, 6}, u) : unfold(x[0], u));
+  });
+}
+
+TEST_CASE("PyTorch's numbers: grid_sample, affine_grid") {
+  const Interpolation modes[] = {Interpolation::nearest, Interpolation::bilinear,
+                                 Interpolation::bicubic};
+  for (int n : {2, 3}) {
+    run_file(fmt::format("grid_sample{}d", n), [&](const Inputs& x, Options o) {
+      GridSampleOptions g;
+      g.mode = modes[o.integer()];
+      g.padding = static_cast<PaddingMode>(o.integer());
+      g.align_corners = o.flag();
+      return values(grid_sample(x[0], 1.7 * x[1], g));
+    });
+    run_file(fmt::format("affine_grid{}d", n), [n](const Inputs& x, Options o) {
+      const Shape size = o.list(n + 2);
+      return values(affine_grid(x[0], size, o.flag()));
+    });
+  }
+}
+
+TEST_CASE("PyTorch's numbers: stft, istft") {
+  run_file("stft", [](const Inputs& x, Options o) {
+    const int64_t n = o.integer();
+    fft::StftOptions s{.hop = o.integer()};
+    if (o.integer() > 0) s.window = x[1];
+    s.center = o.flag();
+    s.padding = static_cast<PaddingMode>(o.integer());
+    s.normalized = o.flag();
+    const bool inverse = o.flag();
+    const int64_t length = o.integer();
+    if (!inverse) return values(fft::stft(x[0], n, s));
+    return values(fft::istft(x[0], n, s, length < 0 ? std::nullopt : std::optional(length)));
   });
 }
 
