@@ -64,6 +64,8 @@ bool has(Bf16Way way) {
   switch (way) {
     case Bf16Way::portable:
       return true;
+    case Bf16Way::neon:
+      return false;
     case Bf16Way::avx2:
       return level >= VectorLevel::kAvx2;
     case Bf16Way::avx512:
@@ -74,6 +76,8 @@ bool has(Bf16Way way) {
       return level >= VectorLevel::kAvx512 && has_avx512_bf16() && has_amx();
   }
   fail_unhandled("Bf16Way", way);
+#elif defined(__aarch64__)
+  return way <= Bf16Way::neon;
 #else
   return way == Bf16Way::portable;
 #endif
@@ -85,6 +89,8 @@ std::string to_string(Bf16Way way) {
   switch (way) {
     case Bf16Way::portable:
       return "plain code";
+    case Bf16Way::neon:
+      return "NEON";
     case Bf16Way::avx2:
       return "AVX2+FMA";
     case Bf16Way::avx512:
@@ -99,8 +105,8 @@ std::string to_string(Bf16Way way) {
 
 std::vector<Bf16Way> bf16_ways() {
   std::vector<Bf16Way> ways;
-  for (Bf16Way way :
-       {Bf16Way::portable, Bf16Way::avx2, Bf16Way::avx512, Bf16Way::avx512_bf16, Bf16Way::amx})
+  for (Bf16Way way : {Bf16Way::portable, Bf16Way::neon, Bf16Way::avx2, Bf16Way::avx512,
+                      Bf16Way::avx512_bf16, Bf16Way::amx})
     if (has(way)) ways.push_back(way);
   return ways;
 }
@@ -108,7 +114,8 @@ std::vector<Bf16Way> bf16_ways() {
 Bf16Way bf16_way() {
   const int way = chosen.load(std::memory_order_relaxed);
   if (way != kFastest) return static_cast<Bf16Way>(way);
-  for (Bf16Way fast : {Bf16Way::amx, Bf16Way::avx512_bf16, Bf16Way::avx512, Bf16Way::avx2})
+  for (Bf16Way fast :
+       {Bf16Way::amx, Bf16Way::avx512_bf16, Bf16Way::avx512, Bf16Way::avx2, Bf16Way::neon})
     if (has(fast)) return fast;
   return Bf16Way::portable;
 }

@@ -8,11 +8,12 @@ namespace tern {
 
 /// How bf16 products are computed. All ways give the same bits.
 enum class Bf16Way : int {
-  portable = 0,     ///< fmaf() per element: slow, for processors without FMA
-  avx2 = 1,         ///< FMA instructions on rounded f32
-  avx512 = 2,       ///< the same with 16 lanes
-  avx512_bf16 = 3,  ///< VDPBF16PS: two products per instruction
-  amx = 4,          ///< TDPBF16PS: 16 x 16 sums of 32 products
+  portable,     ///< fmaf() per element: slow, for processors without FMA
+  neon,         ///< FMA instructions on rounded f32, 4 lanes, on aarch64
+  avx2,         ///< the same with 8 lanes
+  avx512,       ///< the same with 16 lanes
+  avx512_bf16,  ///< VDPBF16PS: two products per instruction
+  amx,          ///< TDPBF16PS: 16 x 16 sums of 32 products
 };
 std::string to_string(Bf16Way way);
 

@@ -11,6 +11,7 @@ void run(const Product<float>& p, const PanelDone* done) {
 #if defined(__x86_64__)
   switch (bf16_way()) {
     case Bf16Way::portable:
+    case Bf16Way::neon:
       break;
     case Bf16Way::avx2:
       return run_avx2(p, done);
@@ -21,6 +22,8 @@ void run(const Product<float>& p, const PanelDone* done) {
     case Bf16Way::amx:
       return run_amx(p, done);
   }
+#elif defined(__aarch64__)
+  if (bf16_way() == Bf16Way::neon) return run_neon(p, done);
 #endif
   run_portable(p, done);
 }
@@ -31,6 +34,7 @@ const TileSet& bf16_tiles() {
 #if defined(__x86_64__)
   switch (bf16_way()) {
     case Bf16Way::portable:
+    case Bf16Way::neon:
       break;
     case Bf16Way::avx2:
       return tiles_avx2();
@@ -41,6 +45,8 @@ const TileSet& bf16_tiles() {
     case Bf16Way::amx:
       return tiles_amx();
   }
+#elif defined(__aarch64__)
+  if (bf16_way() == Bf16Way::neon) return tiles_neon();
 #endif
   return tiles_portable();
 }

@@ -8,6 +8,7 @@
 #include "tern/core/kernels/bf16/bf16_elements.h"
 #include "tern/core/kernels/bf16/gemm_bf16_ways.h"
 #include "tern/core/kernels/products/tile_table.h"
+#include "tern/core/kernels/vectors.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -150,7 +151,7 @@ struct Plain : Rounded<4, 16> {
   }
 };
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 
 /// kRows x kVectors vectors that stay in registers.
 template <class V, int kRows, int kVectors>
@@ -219,18 +220,6 @@ template <class V, int kRows, int kVectors>
 
 using FusedTile = void (*)(int64_t, const float*, const float*, float*, int64_t, bool);
 
-template <int kRows>
-[[gnu::target("arch=x86-64-v4")]] void tile512(int64_t depth, const float* a, const float* b,
-                                               float* c, int64_t ldc, bool add) {
-  fused_tile<Vector, kRows, 2>(depth, a, b, c, ldc, add);
-}
-
-template <int kRows>
-[[gnu::target("arch=x86-64-v3")]] void tile256(int64_t depth, const float* a, const float* b,
-                                               float* c, int64_t ldc, bool add) {
-  fused_tile<Vector8, kRows, 2>(depth, a, b, c, ldc, add);
-}
-
 template <int64_t kMaxRows, int64_t kWidth, const auto& kTiles>
 struct Fused : Rounded<kMaxRows, kWidth> {
   using Scope = FlushScope;
@@ -246,10 +235,31 @@ struct Fused : Rounded<kMaxRows, kWidth> {
   }
 };
 
+#if defined(__x86_64__)
+template <int kRows>
+[[gnu::target("arch=x86-64-v4")]] void tile512(int64_t depth, const float* a, const float* b,
+                                               float* c, int64_t ldc, bool add) {
+  fused_tile<Vector, kRows, 2>(depth, a, b, c, ldc, add);
+}
+
+template <int kRows>
+[[gnu::target("arch=x86-64-v3")]] void tile256(int64_t depth, const float* a, const float* b,
+                                               float* c, int64_t ldc, bool add) {
+  fused_tile<Vector8, kRows, 2>(depth, a, b, c, ldc, add);
+}
+
 constexpr auto kTiles512 = tile_table<7>([](auto rows) { return tile512<rows>; });
 constexpr auto kTiles256 = tile_table<3>([](auto rows) { return tile256<rows>; });
 using Fused512 = Fused<7, 32, kTiles512>;
 using Fused256 = Fused<3, 16, kTiles256>;
+#else
+template <int kRows>
+void tile128(int64_t depth, const float* a, const float* b, float* c, int64_t ldc, bool add) {
+  fused_tile<Vector4, kRows, 2>(depth, a, b, c, ldc, add);
+}
+constexpr auto kTiles128 = tile_table<4>([](auto rows) { return tile128<rows>; });
+using Fused128 = Fused<4, 8, kTiles128>;
+#endif
 
 #endif
 
@@ -263,6 +273,16 @@ const Bf16Packing& packing_portable() {
   return kPacking;
 }
 const TileSet& tiles_portable() { return tile_set<Plain>(); }
+#if defined(__aarch64__)
+void run_neon(const Product<float>& p, const PanelDone* done) {
+  multiply_blocks<Fused128>(p, done);
+}
+const Bf16Packing& packing_neon() {
+  static constexpr Bf16Packing kPacking = PackedKind<Fused128>::packing();
+  return kPacking;
+}
+const TileSet& tiles_neon() { return tile_set<Fused128>(); }
+#endif
 #if defined(__x86_64__)
 void run_avx2(const Product<float>& p, const PanelDone* done) {
   multiply_blocks<Fused256>(p, done);

@@ -43,6 +43,7 @@ const Bf16Packing& bf16_packing([[maybe_unused]] Bf16Way way) {
 #if defined(__x86_64__)
   switch (way) {
     case Bf16Way::portable:
+    case Bf16Way::neon:
       break;
     case Bf16Way::avx2:
       return packing_avx2();
@@ -53,6 +54,8 @@ const Bf16Packing& bf16_packing([[maybe_unused]] Bf16Way way) {
     case Bf16Way::amx:
       return packing_amx();
   }
+#elif defined(__aarch64__)
+  if (way == Bf16Way::neon) return packing_neon();
 #endif
   return packing_portable();
 }

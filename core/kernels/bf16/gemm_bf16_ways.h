@@ -109,17 +109,36 @@ struct PackedKind {
 void run_portable(const Product<float>& p, const PanelDone* done);
 const Bf16Packing& packing_portable();
 const TileSet& tiles_portable();
+#if defined(__x86_64__) || defined(__aarch64__)
 #if defined(__x86_64__)
+inline unsigned float_mode() { return _mm_getcsr(); }
+inline void set_float_mode(unsigned mode) { _mm_setcsr(mode); }
+inline constexpr unsigned kFlush = 0x8040;  // FTZ, DAZ
+#else
+inline uint64_t float_mode() {
+  uint64_t mode;
+  asm volatile("mrs %0, fpcr" : "=r"(mode));
+  return mode;
+}
+inline void set_float_mode(uint64_t mode) { asm volatile("msr fpcr, %0" ::"r"(mode)); }
+inline constexpr uint64_t kFlush = 1 << 24;  // FZ
+#endif
 /// While in scope, this thread's sums below the smallest normal number become zero, and operands
 /// below it are read as zero.
 struct FlushScope {
-  FlushScope() : before(_mm_getcsr()) { _mm_setcsr(before | 0x8040); }
-  ~FlushScope() { _mm_setcsr(before); }
+  FlushScope() { set_float_mode(before | kFlush); }
+  ~FlushScope() { set_float_mode(before); }
   FlushScope(const FlushScope&) = delete;
   FlushScope& operator=(const FlushScope&) = delete;
-  unsigned before;
+  const decltype(float_mode()) before = float_mode();
 };
-
+#endif
+#if defined(__aarch64__)
+void run_neon(const Product<float>& p, const PanelDone* done);
+const Bf16Packing& packing_neon();
+const TileSet& tiles_neon();
+#endif
+#if defined(__x86_64__)
 void run_avx2(const Product<float>& p, const PanelDone* done);
 void run_avx512(const Product<float>& p, const PanelDone* done);
 void run_avx512_bf16(const Product<float>& p, const PanelDone* done);

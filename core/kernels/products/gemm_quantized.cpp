@@ -1,6 +1,7 @@
 // Products of rounded numbers: tiles of each way, and what follows the sums.
 #include "tern/core/kernels/products/gemm_quantized.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 
@@ -13,6 +14,11 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
 #endif
 
 namespace tern::kernels {
@@ -70,13 +76,111 @@ void tile_plain(const Piece& p) {
   }
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 [[gnu::always_inline]] inline int quad(const QuantizedInputs& x, int64_t i) {
   int four;
   std::memcpy(&four, x.q + 4 * i, sizeof(four));
   return four;
 }
+#endif
 
+#if defined(__aarch64__)
+#if defined(__ARM_FEATURE_DOTPROD) || !defined(__clang__)
+constexpr bool kSdot = true;
+#else  // clang allows sdot only where all of the code may use it
+constexpr bool kSdot = false;
+#endif
+
+/// Adds, for each of 4 outputs, the products of 4 inputs. Two products of codes fit into 16 bits.
+template <bool kDot>
+[[gnu::always_inline]] inline void add_dots(int32x4_t& sum, int8x16_t codes, int8x16_t inputs) {
+  if constexpr (!kDot)
+    sum = vpadalq_s16(sum, vpaddq_s16(vmull_s8(vget_low_s8(codes), vget_low_s8(inputs)),
+                                      vmull_high_s8(codes, inputs)));
+#if defined(__ARM_FEATURE_DOTPROD)
+  else
+    sum = vdotq_s32(sum, codes, inputs);
+#elif !defined(__clang__)  // the intrinsic would need a target for all of the tile
+  else
+    asm(".arch armv8.2-a+fp16+sve+dotprod\n\tsdot %0.4s, %1.16b, %2.16b"
+        : "+w"(sum)
+        : "w"(codes), "w"(inputs));
+#endif
+}
+
+[[gnu::always_inline]] inline float32x4_t four_scales(const uint8_t* from) {
+  return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(from)));
+}
+
+template <Form kForm, bool kDot, int kRows>
+void tile_neon(const Piece& p) {
+  constexpr bool kFour = kForm == Form::int4;
+  constexpr int kParts = kFour ? 2 : 1, kVectors = 4;
+  const uint8_t* b = p.strip;
+  const QuantizedInputs* x = p.x;
+  for (int64_t block = 0; block < p.blocks; ++block, ++x, b += quantized_block_bytes(kForm)) {
+    fetch_block_ahead<kForm>(p, b);
+    for (int64_t column = 0; column < kStrip; column += 4 * kVectors) {
+      int32x4_t sum[kRows][kVectors];
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = vdupq_n_s32(0);
+      const uint8_t* code = b + kScaleBytes<kForm> + 4 * column;
+      for (int64_t i = 0; i < kQuads; i += kParts, code += kQuadBytes)
+#pragma GCC unroll 2
+        for (int part = 0; part < kParts; ++part) {
+          int8x16_t w[kVectors];
+#pragma GCC unroll 4
+          for (int v = 0; v < kVectors; ++v) {
+            const uint8x16_t bytes = vld1q_u8(code + 16 * v);
+            w[v] = vreinterpretq_s8_u8(!kFour ? veorq_u8(bytes, vdupq_n_u8(128))
+                                       : part ? vshrq_n_u8(bytes, 4)
+                                              : vandq_u8(bytes, vdupq_n_u8(15)));
+          }
+#pragma GCC unroll 8
+          for (int r = 0; r < kRows; ++r) {
+            const int8x16_t a = vreinterpretq_s8_s32(vdupq_n_s32(quad(x[r * p.blocks], i + part)));
+#pragma GCC unroll 4
+            for (int v = 0; v < kVectors; ++v) add_dots<kDot>(sum[r][v], w[v], a);
+          }
+        }
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const int64_t at = column + 4 * v;
+        const float32x4_t scales = four_scales(b + 2 * at);
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) {
+          const QuantizedInputs& inputs = x[r * p.blocks];
+          float* const to = p.sums + r * kStrip + at;
+          float32x4_t sums =
+              vfmaq_f32(vld1q_f32(to), vcvtq_f32_s32(sum[r][v]), vmulq_n_f32(scales, inputs.scale));
+          if (kFour)
+            sums =
+                vfmaq_f32(sums, four_scales(b + 2 * (kStrip + at)), vdupq_n_f32(inputs.scaled_sum));
+          vst1q_f32(to, sums);
+        }
+      }
+    }
+  }
+}
+
+template <Form kForm, bool kDot>
+constexpr auto kNeonTiles = tile_table<4>([](auto rows) { return tile_neon<kForm, kDot, rows>; });
+
+bool has_sdot() {
+  if (!kSdot || tern::detail::max_level() == tern::detail::MaxLevel::baseline) return false;
+#if defined(__ARM_FEATURE_DOTPROD)
+  return true;
+#elif defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#else
+  return false;
+#endif
+}
+#endif
+
+#if defined(__x86_64__)
 /// Adds a block's sums of 8 or 16 outputs; scales: their scales and, 32 outputs later, minima.
 template <Form kForm>
 [[gnu::target("arch=x86-64-v3"), gnu::always_inline]] inline void add_block(
@@ -337,6 +441,9 @@ Tiles tiles_of(QuantizedWay way) {
   if (way == QuantizedWay::kAvx512Vnni) return {kAvx512Tiles<kForm>.data(), kMaxRows};
   if (way == QuantizedWay::kAvxVnni) return {kAvxTiles<kForm>.data(), std::ssize(kAvxTiles<kForm>)};
   if (way == QuantizedWay::kAvx2) return {kAvx2Tiles<kForm>.data(), std::ssize(kAvx2Tiles<kForm>)};
+#elif defined(__aarch64__)
+  if (way == QuantizedWay::kNeonDot) return {kNeonTiles<kForm, kSdot>.data(), 4};
+  if (way == QuantizedWay::kNeon) return {kNeonTiles<kForm, false>.data(), 4};
 #endif
   static_cast<void>(way);
   static constexpr Tile kPlainTile = tile_plain<kForm>;
@@ -387,15 +494,16 @@ bool quantized_way_available(QuantizedWay way) {
   if (way == QuantizedWay::kAvx512Vnni) return level == VectorLevel::kAvx512 && kVnni512;
   if (way == QuantizedWay::kAvxVnni) return level >= VectorLevel::kAvx2 && kVnni;
   if (way == QuantizedWay::kAvx2) return level >= VectorLevel::kAvx2;
+#elif defined(__aarch64__)
+  static const bool kHasSdot = has_sdot();
+  if (way == QuantizedWay::kNeonDot) return kHasSdot;
+  if (way == QuantizedWay::kNeon) return true;
 #endif
   return way == QuantizedWay::kPlain;
 }
 
 QuantizedWay best_quantized_way() {
-  for (const QuantizedWay way :
-       {QuantizedWay::kAvx512Vnni, QuantizedWay::kAvxVnni, QuantizedWay::kAvx2})
-    if (quantized_way_available(way)) return way;
-  return QuantizedWay::kPlain;
+  return *std::find_if(kQuantizedWays.rbegin(), kQuantizedWays.rend(), quantized_way_available);
 }
 
 void multiply_quantized(Form form, QuantizedWay way, const StripRange& range,

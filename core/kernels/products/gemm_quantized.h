@@ -25,6 +25,7 @@
 // Runs in the calling thread. Inside of core only.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "tern/core/kernels/products/gemm_packed.h"
@@ -35,11 +36,16 @@ enum class QuantizedForm : int { int8, int4 };
 
 /// The ways to compute products of rounded numbers, from slowest to fastest.
 enum class QuantizedWay : int {
-  kPlain = 0,       ///< loops
-  kAvx2 = 1,        ///< 16-bit products, added in pairs
-  kAvxVnni = 2,     ///< vpdpbusd of 32 bytes
-  kAvx512Vnni = 3,  ///< vpdpbusd of 64 bytes
+  kPlain,       ///< loops
+  kNeon,        ///< 16-bit products of 16 bytes, added in pairs
+  kNeonDot,     ///< sdot of 16 bytes
+  kAvx2,        ///< 16-bit products of 32 bytes, added in pairs
+  kAvxVnni,     ///< vpdpbusd of 32 bytes
+  kAvx512Vnni,  ///< vpdpbusd of 64 bytes
 };
+inline constexpr std::array kQuantizedWays = {QuantizedWay::kPlain,   QuantizedWay::kNeon,
+                                              QuantizedWay::kNeonDot, QuantizedWay::kAvx2,
+                                              QuantizedWay::kAvxVnni, QuantizedWay::kAvx512Vnni};
 /// Whether this processor has the way, within the vector level that simd() uses.
 bool quantized_way_available(QuantizedWay way);
 /// The fastest available way.

@@ -392,8 +392,7 @@ void check_ways(QuantizedForm form, const Case& c, const std::vector<float>& exp
   kernels::quantize_rows(c.x.data<float>(), rows, k, x.data());
   const kernels::StripRange range{rows, n, k, 0, strips};
   for (const bool relu : {false, true})
-    for (const QuantizedWay way : {QuantizedWay::kPlain, QuantizedWay::kAvx2,
-                                   QuantizedWay::kAvxVnni, QuantizedWay::kAvx512Vnni}) {
+    for (const QuantizedWay way : kernels::kQuantizedWays) {
       if (!kernels::quantized_way_available(way)) continue;
       CAPTURE(static_cast<int>(way));
       std::vector<float> y(expected.size()), ended = expected;
