@@ -11,7 +11,7 @@ enum class MatmulPrecision : int {
   f32 = 0,
   /// Operands are rounded to bfloat16 (8 bits of mantissa, f32's range; to nearest, ties to even;
   /// below 1.2e-38 to zero) and products are summed in f32. Results have the same bits on every
-  /// x86-64 processor, for any number of threads and any place of an element in its matrix. With
+  /// processor, for any number of threads and any place of an element in its matrix. With
   /// (x) for x rounded, element (i, j) is
   ///   s = 0 (or the element of C). For every 32 values of k, the last ones padded with zeros:
   ///   s += even + odd, where even is the sum of (a_ik)(b_kj) over the even k and odd over the odd
