@@ -237,7 +237,7 @@ def grids():
                     [p["mode"], p["padding"], p["align"]])
         write(f"grid_sample{n}d", factors, build)
 
-        factors = {f"out{i}": [1, 2, 5] for i in range(n)} | dict(align=[0, 1])
+        factors = {f"out{i}": [1, 2, 3, 5] for i in range(n)} | dict(align=[0, 1])
 
         def build_affine(p):
             size = (2, 3) + tuple(p[f"out{i}"] for i in range(n))

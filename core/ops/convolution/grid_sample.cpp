@@ -11,29 +11,29 @@ namespace {
 
 constexpr const char* kGridSample = "grid_sample";
 
-struct Axis {
+struct SampledAxis {
   int64_t size;
   const GridSampleOptions& options;
   double last() const { return static_cast<double>(size - 1); }
 };
 
 /// From -1 ... 1 to the numbers of elements.
-Tensor in_elements(const Tensor& x, const Axis& a) {
+Tensor in_elements(const Tensor& x, const SampledAxis& a) {
   const auto n = static_cast<double>(a.size);
   return a.options.align_corners ? (x + 1) / 2 * (n - 1) : ((x + 1) * n - 1) / 2;
 }
 
 /// The nearest position between the first and the last element; 0 for NaN. Its gradient is 0 where
 /// the position was moved, and at the two ends.
-Tensor clipped(const Tensor& p, const Axis& a) {
+Tensor clipped(const Tensor& p, const SampledAxis& a) {
   const Tensor end = where(p >= a.last(), full_like(p, a.last()), zeros_like(p));
   return where((p > 0) & (p < a.last()), p, end);
 }
 
 /// Mirrored at both ends, as often as needed.
-Tensor reflected(const Tensor& p, const Axis& a) {
+Tensor reflected(const Tensor& p, const SampledAxis& a) {
   const double low = a.options.align_corners ? 0 : -0.5, span = a.last() - 2 * low;
-  if (span == 0) return zeros_like(p);
+  if (span == 0) return 0 * p;
   const Tensor distance = abs(p - low), rest = remainder(distance, span);
   const Tensor odd = remainder(floor(distance.detach() / span), 2) > 0;
   return where(odd, span - rest, rest) + low;
@@ -45,7 +45,7 @@ struct Tap {
   Tensor index, inside, weight;
 };
 
-Tap tap(const Tensor& number, const Tensor& weight, const Axis& a) {
+Tap tap(const Tensor& number, const Tensor& weight, const SampledAxis& a) {
   const Tensor inside = (number >= 0) & (number <= a.last());
   return {where(inside, number, 0).to(DType::i64), inside, where(inside, weight, 0)};
 }
@@ -54,14 +54,15 @@ Tap tap(const Tensor& number, const Tensor& weight, const Axis& a) {
 Tensor cubic_near(const Tensor& d) { return (1.25 * d - 2.25) * d * d + 1; }
 Tensor cubic_far(const Tensor& d) { return ((-0.75 * d + 3.75) * d - 6) * d + 3; }
 
-std::vector<Tap> taps_of(Tensor p, const Axis& a) {
+std::vector<Tap> taps_of(Tensor p, const SampledAxis& a) {
   const GridSampleOptions& o = a.options;
   const auto moved = [&](const Tensor& at) {
     if (o.padding == PaddingMode::zeros) return at;
     return clipped(o.padding == PaddingMode::reflect ? reflected(at, a) : at, a);
   };
   if (o.mode != Interpolation::bicubic) p = moved(p);
-  if (o.mode == Interpolation::nearest) return {tap(round(p.detach()), ones_like(p), a)};
+  if (o.mode == Interpolation::nearest)  // the grid gets a gradient: 0
+    return {tap(round(p.detach()), 1 + 0 * (p - p.detach()), a)};
   const Tensor low = floor(p.detach()), t = p - low;
   if (o.mode != Interpolation::bicubic) return {tap(low, 1 - t, a), tap(low + 1, t, a)};
   return {tap(moved(low - 1), cubic_far(t + 1), a), tap(moved(low), cubic_near(t), a),
@@ -80,11 +81,9 @@ void check_call(const Tensor& x, const Tensor& grid, const GridSampleOptions& o)
   check(is_float(x.dtype()) && grid.dtype() == x.dtype(),
         "{}: x and the grid are both f32 or both f64, got {} and {}", name, x.dtype(),
         grid.dtype());
-  const bool linear =
-      o.mode == Interpolation::bilinear || (axes == 3 && o.mode == Interpolation::trilinear);
-  check(
-      linear || o.mode == Interpolation::nearest || (axes == 2 && o.mode == Interpolation::bicubic),
-      "{}: the modes are nearest, bilinear and, for pictures, bicubic", name);
+  check(o.mode == Interpolation::nearest || o.mode == Interpolation::bilinear ||
+            o.mode == Interpolation::bicubic,
+        "{}: the modes are nearest, bilinear and bicubic", name);
   check(o.padding != PaddingMode::circular, "{}: pads by zeros, replicate or reflect", name);
 }
 
@@ -101,7 +100,7 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
         x.shape());
   std::vector<Tap> all;
   for (int i = 0; i < axes; ++i) {
-    const Axis axis{x.size(i + 2), options};
+    const SampledAxis axis{x.size(i + 2), options};
     const Tensor p = reshape(select(grid, -1, axes - 1 - i), {batch, 1, positions});
     const std::vector<Tap> taps = taps_of(in_elements(p, axis), axis);
     std::vector<Tap> before = std::exchange(all, i == 0 ? taps : std::vector<Tap>());

@@ -73,7 +73,7 @@ TEST_CASE("op table: grid_sample, affine_grid") {
                   const GridSampleOptions& o) {
     op("grid_sample, " + name, {x, grid},
        [o](const Tensors& in) { return grid_sample(in[0], in[1], o); })
-        .between(-1.3, 1.3)
+        .between(-1.27, 1.31)
         .equals([o](const Arrays& in) { return naive_sample(in[0], in[1], o); });
   };
   check("zeros", {2, 3, 3, 4}, {2, 2, 3, 2}, {});
@@ -142,7 +142,7 @@ TEST_CASE("grid_sample, affine_grid: the identity, empty tensors, errors") {
   throws(zeros({3, 4, 5}), zeros({1, 2, 2, 2}), {}, "x is (B, C, H, W)");
   throws(zeros({2, 3, 4, 5}), zeros({1, 2, 2, 2}), {}, "the grid is (2, H', W', 2)");
   throws(zeros({1, 3, 4, 5}), zeros({1, 2, 2, 2}, DType::f64), {}, "both f32 or both f64");
-  throws(zeros({1, 3, 2, 4, 5}), zeros({1, 2, 2, 2, 3}), {.mode = Interpolation::bicubic},
+  throws(zeros({1, 3, 2, 4, 5}), zeros({1, 2, 2, 2, 3}), {.mode = Interpolation::trilinear},
          "the modes are");
   throws(zeros({1, 3, 4, 5}), zeros({1, 2, 2, 2}), {.padding = PaddingMode::circular}, "pads by");
   CHECK_THROWS_WITH_AS(affine_grid(zeros({2, 2, 3}), {1, 1, 4, 4}),
@@ -208,7 +208,9 @@ TEST_CASE("stft: its inverse gives the signal; windows; errors") {
       const Tensor y = fft::stft(x, n, o);
       CHECK(y.shape() == Shape{2, 3, n / 2 + 1, n == 16 ? 15 : 14, 2});
       CHECK(all_close(fft::istft(y, n, o, 70), x, 1e-12, 1e-12));
-      CHECK(fft::istft(y, n, o, 80).size(-1) == 80);
+      const Tensor plain = fft::istft(fft::stft(x, n, {.hop = 5}), n, {.hop = 5}, 80);
+      CHECK(all_close(narrow(plain, -1, 0, 70), x, 1e-12, 1e-12));
+      CHECK(all(narrow(plain, -1, 78, 2) == 0).item<bool>());
     }
   CHECK(fft::stft(ones({8}), 4).shape() == Shape{3, 9, 2});
   CHECK(fft::stft(ones({0, 8}), 4).shape() == Shape{0, 3, 9, 2});
