@@ -37,6 +37,9 @@ if [[ ! -e $work/sysroot/complete ]]; then
   "${as_arm64[@]}" update
   "${as_arm64[@]}" install -y --download-only "${libraries[@]}"
   for package in "$apt"/cache/archives/*.deb; do dpkg-deb -x "$package" "$work/sysroot"; done
+  find "$work/sysroot" -lname '/*' | while read -r link; do
+    ln -sfn "$work/sysroot$(readlink "$link")" "$link"
+  done
   touch "$work/sysroot/complete"
 fi
 
