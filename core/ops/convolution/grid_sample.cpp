@@ -39,8 +39,8 @@ Tensor reflected(const Tensor& p, const SampledAxis& a) {
   return where(odd, span - rest, rest) + low;
 }
 
-/// An element that each position reads, as (B, 1, positions): its number, whether it exists, and its
-/// weight.
+/// An element that each position reads, as (B, 1, positions): its number, whether it exists, and
+/// its weight.
 struct Tap {
   Tensor index, inside, weight;
 };

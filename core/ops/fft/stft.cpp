@@ -1,4 +1,4 @@
-// The short-time Fourier transform: frames are windows along the last axis, and their sum is a fold.
+// The short-time Fourier transform: frames are windows along the last axis, their sum is a fold.
 #include "tern/core/ops/fft/stft.h"
 
 #include <cmath>
