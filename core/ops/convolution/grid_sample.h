@@ -20,9 +20,9 @@ struct GridSampleOptions {
 };
 
 /// x (B, C, H, W), grid (B, H', W', 2) -> (B, C, H', W'): the values of x at the positions (x, y)
-/// of the grid, where -1 and 1 are the edges. Of volumes: x (B, C, D, H, W), grid (B, D', H', W', 3)
-/// with positions (x, y, z). Gradients reach x and the grid; for nearest, the grid's is 0. NaN
-/// counts as a position outside. As torch.nn.functional.grid_sample.
+/// of the grid, where -1 and 1 are the edges. Of volumes: x (B, C, D, H, W),
+/// grid (B, D', H', W', 3) with positions (x, y, z). Gradients reach x and the grid; for nearest,
+/// the grid's is 0. NaN counts as a position outside. As torch.nn.functional.grid_sample.
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options = {});
 
 /// The grid of a linear map: theta (B, 2, 3) and size {B, C, H, W} give (B, H, W, 2), and theta

@@ -24,9 +24,9 @@ struct StftOptions {
 Tensor stft(const Tensor& x, int64_t n, const StftOptions& options = {});
 
 /// The signal (..., T) of a spectrum (..., n / 2 + 1, frames, 2): frames times the window, added
-/// and divided by the sum of the squared windows. With the options of stft() it is its inverse, but for
-/// samples at the end that no frame reached. `length`: T, cropped or filled with zeros. Error if
-/// the windows leave out a sample in between. As torch.istft.
+/// and divided by the sum of the squared windows. With the options of stft() it is its inverse, but
+/// for samples at the end that no frame reached. `length`: T, cropped or filled with zeros. Error
+/// if the windows leave out a sample in between. As torch.istft.
 Tensor istft(const Tensor& spectrum, int64_t n, const StftOptions& options = {},
              std::optional<int64_t> length = {});
 
