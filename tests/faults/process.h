@@ -50,10 +50,13 @@ class Shell {
 
   std::string operator/(const std::string& name) const { return (folder_ / name).string(); }
 
-  /// Runs a line of sh in the folder. The line may redirect standard output itself.
+  /// Runs a line of sh in the folder, with the programs in PATH. The line may redirect standard
+  /// output itself.
   Ended run(const std::string& line) const {
-    const std::string whole = fmt::format(
-        "cd '{}' && export OMP_NUM_THREADS=1 && {{ {}\n}} > .out 2> .err", folder_.string(), line);
+    const std::string whole =
+        fmt::format("cd '{}' && export OMP_NUM_THREADS=1 PATH='" TERN_BINARY_DIR
+                    "/apps':\"$PATH\" && {{ {}\n}} > .out 2> .err",
+                    folder_.string(), line);
     const int status = std::system(whole.c_str());
     const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     return {code, read_all(folder_ / ".out"), read_all(folder_ / ".err")};

@@ -1,30 +1,12 @@
 // Folders that are moved during a training, and folders from others that contain links and pipes.
 #include <vector>
 
+#include "tern/tests/apps/trainings.h"
 #include "tern/tests/faults/process.h"
 #include "tern/train/checkpoint.h"
 
 namespace tern::test {
 namespace {
-
-// A training command of each program, without its length.
-struct Program {
-  std::string train, short_run, long_run;  // flags: one epoch; longer than any test
-};
-
-const std::vector<Program> kPrograms = {
-    {PROGRAM_NTM " train --task copy --baseline --layers 1 --hidden 2 --batch 1 --every 2",
-     " --sequences 2", " --sequences 2000000"},
-    {PROGRAM_TRANSLATE " train --first 40 --dim 8 --heads 1 --ffn 8 --layers 1", " --epochs 1",
-     " --epochs 1000000"},
-    {PROGRAM_LM " train --dim 8 --heads 1 --layers 1 --context 16 --text text", " --epochs 1",
-     " --epochs 1000000"},
-    {PROGRAM_TRAIN_CIFAR " --data data --model gmlp-small", " --epochs 1", " --epochs 1000000"},
-};
-
-std::string resume_command(const Program& p) {
-  return p.train.substr(0, p.train.find(" --")) + " --resume run";
-}
 
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> files;
@@ -37,17 +19,17 @@ std::vector<std::string> files_in(const std::string& folder) {
 
 TEST_CASE(
     "run folders: a run whose folder is moved ends, and leaves the next run of that name alone") {
-  for (const Program& p : kPrograms) {
+  for (const Training& p : kPrograms) {
     const Shell shell;
-    CAPTURE(p.train);
+    CAPTURE(p.name);
     // The run is stopped, and another run's folder has its name when it continues.
     const Ended ended = shell.run(fmt::format(
-        "{0}{1} --out run & first=$!; "
+        "{0} --out run & first=$!; "
         "for i in $(seq 600); do test -e run/model.safetensors && break; sleep .1; done; "
-        "kill -STOP $first; mv run old; {0}{2} --out run || exit 9; cp -R run kept; "
+        "kill -STOP $first; mv run old; {1} --out run || exit 9; cp -R run kept; "
         "kill -CONT $first; for i in $(seq 300); do kill -0 $first || break; sleep .1; done; "
         "kill -9 $first; wait $first; code=$?; diff -r run kept || exit 8; exit $code",
-        p.train, p.long_run, p.short_run));
+        p.start(1'000'000), p.start()));
     CAPTURE(ended.err);
     CHECK(ended.code == 1);
     CHECK(contains(
@@ -62,14 +44,14 @@ TEST_CASE(
 
 TEST_CASE("run folders: a lock that is a link or a pipe is refused, and no file is emptied") {
   const Shell shell;
-  for (const Program& p : kPrograms) {
-    REQUIRE(shell.run(p.train + p.short_run + " --out run").code == 0);
+  for (const Training& p : kPrograms) {
+    REQUIRE(shell.run(p.start() + " --out run").code == 0);
     for (const char* plant : {"ln -s ../mine run/lock", "mkfifo run/lock", "mkdir run/lock",
                               "cp mine run/lock", "ln mine run/lock"}) {
-      CAPTURE(p.train);
+      CAPTURE(p.name);
       CAPTURE(plant);
       const Ended refused = shell.run(
-          fmt::format("echo mine > mine; {} || exit 9; timeout 60 {}", plant, resume_command(p)));
+          fmt::format("echo mine > mine; {} || exit 9; timeout 60 {}", plant, p.resume()));
       CAPTURE(refused.err);
       CHECK(refused.code == 2);
       CHECK(contains(refused.err, "run/lock"));
@@ -82,17 +64,17 @@ TEST_CASE("run folders: a lock that is a link or a pipe is refused, and no file 
 
 TEST_CASE("run folders: links and pipes in a run from others are not followed") {
   const Shell shell;
-  for (const Program& p : kPrograms) {
-    REQUIRE(shell.run(p.train + p.short_run + " --tensorboard --out whole").code == 0);
+  for (const Training& p : kPrograms) {
+    REQUIRE(shell.run(p.start() + " --tensorboard --out whole").code == 0);
     for (const std::string& file : files_in(shell / "whole"))
       for (const char* plant : {"ln -s ../mine", "mkfifo"}) {
-        CAPTURE(p.train);
+        CAPTURE(p.name);
         CAPTURE(file);
         CAPTURE(plant);
         const Ended ended = shell.run(
             fmt::format("echo mine > mine; cp -R whole run; rm run/{1}; {0} run/{1} || exit 9; "
                         "timeout 60 {2}",
-                        plant, file, resume_command(p)));
+                        plant, file, p.resume()));
         CAPTURE(ended.err);
         const bool as_said = ended.code == 0 || (ended.code == 2 && contains(ended.err, file));
         CHECK(as_said);

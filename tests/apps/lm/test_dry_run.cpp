@@ -4,8 +4,6 @@
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
 #include "tern/apps/lm/training.h"
-#include "tern/tests/apps/dry_run_checks.h"
-#include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::lm::test_dry_run {
@@ -71,18 +69,6 @@ TEST_CASE("lm dry run: bert takes the predicted memory") {
     BertTraining training(c, program.corpus, models::Bert(bert_sizes(c, pieces.pad_id()), rng),
                           {.terminal = false});
     three_steps(training);
-  });
-}
-
-TEST_CASE("lm dry run: it writes nothing") {
-  test::check_writes_nothing([] {
-    for (const char* model : {"gpt", "bert"}) {
-      const LmFlags o =
-          test::parsed(lm_program, "lm",
-                       {"train", "--dry-run", "--model", model, "--dim", "32", "--out", "run"});
-      CHECK(o.train.dry_run);
-      CHECK(train_lm(o) == 0);
-    }
   });
 }
 

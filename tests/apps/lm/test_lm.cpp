@@ -1,4 +1,4 @@
-// lm with gpt, llama and gmlp: training, exact resume, model folders, generation, chat and flags.
+// lm with gpt, llama and gmlp: training, model folders, generation, chat and flags.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -11,12 +11,10 @@
 #include "tern/apps/lm/program.h"
 #include "tern/apps/lm/training.h"
 #include "tern/core/ops/ops.h"
-#include "tern/tests/apps/config_faults.h"
 #include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/onnx/onnx_reader.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/same_bits.h"
-#include "tern/tests/support/threads.h"
 #include "tern/tests/train/run_checks.h"
 
 namespace tern::apps::lm::test_lm {
@@ -76,20 +74,6 @@ struct Setup {
   }
 };
 
-void step(LmTraining& t) {
-  if (t.loop.epoch_trained()) REQUIRE(t.loop.close_epoch());
-  t.loop.step();
-}
-
-// Two trainings with the same history.
-void check_same_state(const LmTraining& a, const LmTraining& b) {
-  test::check_same(a.loop.state(), b.loop.state());
-  CHECK(a.loop.means().mean("bits_per_byte") == b.loop.means().mean("bits_per_byte"));
-  REQUIRE(a.loop.history().size() == b.loop.history().size());
-  for (size_t i = 0; i < a.loop.history().size(); ++i)
-    CHECK(a.loop.history()[i]["valid_bits_per_byte"] == b.loop.history()[i]["valid_bits_per_byte"]);
-}
-
 LmFlags parse(const std::vector<std::string>& words) {
   return test::parsed(lm_program, "lm", words);
 }
@@ -133,56 +117,6 @@ std::string trained_folder(const TempDir& dir, const std::string& model) {
 
 }  // namespace
 
-TEST_CASE("lm: training resumes bit for bit, in mid-epoch and at its end") {
-  TempDir dir;
-  for (const std::string& model : family_names()) {
-    CAPTURE(model);
-    const Setup setup(busy_config(model, some_text(dir)));
-    auto whole = setup.training();
-    REQUIRE(whole->loader.batches_per_epoch() >= 3);
-    for (int i = 0; i < 7; ++i) step(*whole);
-    REQUIRE(whole->loop.history().size() >= 1);
-    for (int before : {1, 2, 5}) {
-      auto first = setup.training(), second = setup.training();
-      for (int i = 0; i < before; ++i) step(*first);
-      first->loop.checkpoint().save(dir / "c");
-      second->loop.load_state(training::load_checkpoint(dir / "c"), "c");
-      for (int i = before; i < 7; ++i) step(*second);
-      check_same_state(*whole, *second);
-    }
-  }
-}
-
-TEST_CASE("lm: training gives the same bits with one thread and with two") {
-  TempDir dir;
-  const Setup setup(busy_config("gpt", some_text(dir)));
-  auto one = setup.training(), two = setup.training();
-  for (const auto& [training, count] : {std::pair{one.get(), 1}, {two.get(), 2}}) {
-    const test::Threads scope(count);
-    for (int i = 0; i < 3; ++i) step(*training);
-  }
-  check_same_state(*one, *two);
-}
-
-TEST_CASE("lm: recomputation and steps inside backward do not change the numbers") {
-  TempDir dir;
-  for (const std::string& model : family_names()) {
-    CAPTURE(model);
-    auto state_of = [&](const char* recompute, bool inside) {
-      TrainConfig c = busy_config(model, some_text(dir));
-      c.accumulate = 1;
-      c.clip = 0;
-      c.memory_use = {.step_in_backward = inside, .recompute = recompute};
-      auto t = Setup(c).training();
-      for (int i = 0; i < 4; ++i) step(*t);
-      return t->loop.state();
-    };
-    const SafeTensors plain = state_of("none", false);
-    test::check_same(state_of("selective", false), plain);
-    test::check_same(state_of("full", true), plain);
-  }
-}
-
 TEST_CASE("lm: a small model learns its text, in bits per byte") {
   TempDir dir;
   for (const std::string& model : family_names()) {
@@ -208,19 +142,6 @@ TEST_CASE("lm: a small model learns its text, in bits per byte") {
         generate(t->model, setup.tokenizer, "the cat sat on", {.temperature = 0, .stop = {"\n"}});
     CHECK(g.text == " the mat. the dog sat on the log.");
   }
-}
-
-TEST_CASE("lm: a checkpoint from another text is refused") {
-  TempDir dir;
-  const Setup setup(busy_config("gpt", some_text(dir)));
-  TrainConfig c = busy_config("gpt", write_file(dir / "other", read_file(dir / "text") + "end"));
-  c.tokenizer = dir.path();
-  setup.tokenizer.save(dir.path());
-  const Setup other(c);
-  auto t = setup.training();
-  t->loop.step();
-  CHECK_THROWS_WITH_AS(other.training()->loop.load_state(t->loop.state(), "c"),
-                       doctest::Contains("other data"), IoError);
 }
 
 TEST_CASE("lm: a text shorter than a window is refused with a context that fits") {
@@ -252,36 +173,21 @@ TEST_CASE("lm: a text shorter than a window is refused with a context that fits"
   CHECK(test::contains(why, "give more text or --context"));
 }
 
-TEST_CASE("lm: a model folder: its files, generation, evaluation, resume, damage") {
+TEST_CASE("lm: a model folder: generation, evaluation, export, damage") {
   TempDir dir;
   for (const std::string& model : family_names()) {
     CAPTURE(model);
     const std::string folder = trained_folder(dir, model);
     LmFlags o;
-    o.train.out = folder;
-    o.config = busy_config(model, dir / "text");
-    CHECK_THROWS_WITH_AS(train_lm(o), doctest::Contains("holds a run already"), Error);
-
-    std::istringstream log(read_file(folder + "/log.jsonl"));
-    int64_t epochs = 0;
-    for (std::string text; std::getline(log, text);) {
-      if (text.starts_with("{\"step\"")) continue;
-      ++epochs;
-      for (const char* key : {"epoch", "train_loss", "train_bits_per_byte", "valid_loss",
-                              "valid_ppl", "valid_bits_per_byte", "tokens_per_s", "lr", "seconds"})
-        CHECK(nlohmann::json::parse(text).at(key).is_number());
-    }
-    CHECK(epochs == 4);
     const std::string report = read_file(folder + "/report.html");
     const bool gmlp = model == "gmlp";
     for (const char* part : {"Bits per byte", "Texts", gmlp ? "Spatial weights" : "Self-attention",
                              gmlp ? "before training" : "head 4"})
       CHECK(report.find(part) != std::string::npos);
 
-    test::check_run_files(folder, "lm train <x>", gmlp ? "Spatial weights/" : "attention/");
+    if (gmlp) test::check_run_files(folder, "lm train <x>", "Spatial weights/");
     CHECK(test::contains(report, "<h2 id=\"attention\">Attention</h2>") == !gmlp);
 
-    o = {};
     o.model = folder;
     o.prompt = {"the \xFF cat"};
     o.generate.max_tokens = 30;
@@ -346,9 +252,6 @@ TEST_CASE("lm: a model folder: its files, generation, evaluation, resume, damage
     CHECK(same_bits(ours.model(tokens), theirs.model(tokens)));
     std::filesystem::rename(dir / "lm.json", folder + "/lm.json");
 
-    LmFlags resumed;
-    resumed.train.resume = folder;
-    CHECK(train_lm(resumed) == 0);  // finished: only the report is written again
     for (const char* part : {"model.safetensors", "lm.json", "vocab.json", "merges.txt"}) {
       const std::string bytes = read_file(folder + "/" + part);
       write_file(folder + "/" + part, bytes.substr(0, bytes.size() / 2));
@@ -458,35 +361,6 @@ TEST_CASE("lm: training starts from a model, with its tokenizer and sizes") {
   CHECK_FALSE(same_bits(before.model(tokens), after.model(tokens)));
 }
 
-TEST_CASE("lm: a run whose rate does not depend on the length can be made longer, bit for bit") {
-  TempDir dir;
-  some_text(dir);
-  auto run = [&](const char* name, int64_t epochs) {
-    LmFlags o;
-    o.config = busy_config("gpt", dir / "text");
-    o.config.schedule = "inverse-sqrt";
-    o.config.epochs = epochs;
-    o.train.out = dir / name;
-    REQUIRE(train_lm(o) == 0);
-    return o.train.out;
-  };
-  const std::string whole = run("whole", 3), part = run("part", 2);
-  REQUIRE(train_lm(parse({"train", "--resume", part, "--epochs", "3", "--tensorboard"})) == 0);
-  for (const char* file : {"/model.safetensors", "/lm.json"})
-    CHECK(read_file(part + file) == read_file(whole + file));
-}
-
-TEST_CASE("lm: values that no flag could set are refused by name") {
-  TrainConfig c;
-  c.model.vocab = 100;
-  c.memory_use.optimizer_bits = 8;
-  c.epoch_end.keep = 3;
-  tern::test::check_every_option(to_json(c), config_from_json<TrainConfig>, {"seed"},
-                                 {"schedule", "precision", "recompute", "optimizer"},
-                                 {"accumulate", "beta2", "weight_decay", "decay_all", "documents",
-                                  "documents_found", "published", "window"});
-}
-
 TEST_CASE("lm: flags") {
   for (const std::vector<std::string>& words : {std::vector<std::string>{}, {"train"}}) {
     const TrainConfig stories = parse(words).config;
@@ -513,12 +387,8 @@ TEST_CASE("lm: flags") {
     change(c.model);
     CHECK_THROWS_AS(config_from_json<TrainConfig>(to_json(c)), Error);
   };
-  refused([](ModelConfig& m) { m.layers = -1; });
-  refused([](ModelConfig& m) { m.dim = int64_t{1} << 40; });
-  refused([](ModelConfig& m) { m.dropout = 2; });
   refused([](ModelConfig& m) { m.eps = 0; });
   refused([](ModelConfig& m) { m.vocab = 0; });
-  refused([](ModelConfig& m) { m.model = "oracle"; });
   const TrainConfig less =
       parse({"train", "--text", "a", "--recompute", "full", "--optimizer-bits", "8"}).config;
   CHECK(less.memory_use.recompute == "full");
@@ -531,14 +401,8 @@ TEST_CASE("lm: flags") {
     CHECK_THROWS_AS(config_from_json<TrainConfig>(to_json(c)), Error);
   };
   senseless([](TrainConfig& c) { c.ema = 1; });
-  senseless([](TrainConfig& c) { c.clip = -1; });
   senseless([](TrainConfig& c) { c.epochs = 0; });
-  senseless([](TrainConfig& c) { c.parts = -3; });
   senseless([](TrainConfig& c) { c.hold_out = 1; });
-  senseless([](TrainConfig& c) { c.lr = std::nan(""); });
-  senseless([](TrainConfig& c) { c.schedule = "upwards"; });
-  CHECK_THROWS_AS(config_from_json<TrainConfig>("{}"), Error);
-  CHECK_THROWS_AS(config_from_json<TrainConfig>("[[[["), Error);
   const std::vector<std::vector<std::string>> wrong = {
       {"fly"},
       {"train", "--model", "oracle"},
@@ -553,11 +417,6 @@ TEST_CASE("lm: flags") {
       {"train", "--heads", "4", "--kv-heads", "3"},
       {"train", "--vocab", "100"},
       {"train", "--dropout", "1"},
-      {"train", "--step-in-backward"},
-      {"train", "--step-in-backward", "--clip", "0", "--accumulate", "2"},
-      {"train", "--recompute", "most"},
-      {"train", "--optimizer-bits", "4"},
-      {"train", "--resume", "r", "--lr", "1"},
       {"generate"},
       {"generate", "--model", "m", "--temperature", "-1"},
       {"generate", "--model", "m", "--top-p", "0"},

@@ -1,63 +1,10 @@
-// lm with optimizers by name, and configurations of versions without a choice of optimizer.
+// Configurations of versions without a choice of optimizer, and bounds of values in files.
 #include <doctest/doctest.h>
 
-#include "tern/apps/lm/folder.h"
-#include "tern/apps/lm/program.h"
-#include "tern/apps/lm/training.h"
+#include "tern/apps/lm/config.h"
 #include "tern/core/base/error.h"
-#include "tern/tests/support/data_files.h"
 
 namespace tern::apps::lm::test_optimizers {
-namespace {
-
-TrainConfig small(const test::TempDir& dir, const std::string& model, const std::string& name) {
-  std::string text;
-  for (int i = 0; i < 12; ++i) text += "The cat sat on the mat.\nIt saw the dog in the garden.\n\n";
-  TrainConfig c;
-  c.text = {test::write_file(dir / "text", text)};
-  c.hold_out = 0.2;
-  c.vocab_size = 280;
-  c.model.model = model;
-  c.model.context = 16;
-  c.model.layers = 2;
-  c.model.dim = 16;
-  c.optimizer = name;
-  c.schedule = "inverse-sqrt";
-  c.warmup = 0;
-  return c;
-}
-
-std::string trained(const TrainConfig& c, const std::string& out, int64_t epochs) {
-  LmFlags f;
-  f.config = c;
-  f.config.epochs = epochs;
-  f.train.out = out;
-  REQUIRE(train_lm(f) == 0);
-  return out;
-}
-
-}  // namespace
-
-TEST_CASE("lm: a run with another optimizer resumes with it, bit for bit") {
-  for (const char* model : {"gpt", kBert})
-    for (const char* name : {"muon", "lion"}) {
-      CAPTURE(model);
-      CAPTURE(name);
-      test::TempDir dir;
-      const TrainConfig c = small(dir, model, name);
-      const std::string whole = trained(c, dir / "whole", 2), part = trained(c, dir / "part", 1);
-      LmFlags more;
-      more.train.resume = part;
-      more.train.epochs = 2;
-      REQUIRE(train_lm(more) == 0);
-      CHECK(load_config({part}).optimizer == name);
-      CHECK(test::read_file(part + "/model.safetensors") ==
-            test::read_file(whole + "/model.safetensors"));
-      const std::string other = trained(small(dir, model, "adamw"), dir / "other", 2);
-      CHECK(test::read_file(other + "/model.safetensors") !=
-            test::read_file(whole + "/model.safetensors"));
-    }
-}
 
 TEST_CASE("lm: lm.json of versions without a choice of optimizer") {
   const auto c = config_from_json<TrainConfig>(R"({

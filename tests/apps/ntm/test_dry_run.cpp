@@ -2,8 +2,6 @@
 #include <doctest/doctest.h>
 
 #include "tern/apps/ntm/program.h"
-#include "tern/tests/apps/dry_run_checks.h"
-#include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::ntm::test_dry_run {
@@ -34,12 +32,6 @@ TEST_CASE("ntm dry run: the machine and the baseline take the predicted memory")
   c.layers = 3;
   c.hidden = 128;
   check_run(c);
-}
-
-TEST_CASE("ntm dry run: it writes nothing") {
-  const NtmFlags o = test::parsed(ntm_program, "ntm", {"train", "--dry-run", "--task", "recall"});
-  CHECK(o.train.dry_run);
-  test::check_writes_nothing([&] { CHECK(train_ntm(o) == 0); });
 }
 
 }  // namespace tern::apps::ntm::test_dry_run

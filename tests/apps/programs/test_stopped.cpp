@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 #include <string>
-#include <vector>
 
 #include "tern/tests/apps/programs/run_program.h"
+#include "tern/tests/apps/trainings.h"
 #include "tern/tests/support/data_files.h"
 
 namespace tern::test::test_stopped {
@@ -28,60 +28,37 @@ std::string stopped(const std::string& command, const std::string& begun, const 
 }
 
 TEST_CASE("programs: a stopped run prints a complete command that resumes it") {
-  for (const std::string start :
-       {"translate train --first 40 --epochs 100000 --dim 16",
-        "lm train --text text --vocab 257 --context 8 --dim 8 --heads 1 --layers 1 --batch 2 "
-        "--epochs 100000",
-        "ntm train --hidden 6 --slots 9 --width 4 --sequences 1e8 --every 6",
-        "train_cifar --model gmlp-small --limit 8 --batch 8 --epochs 100000"}) {
-    CAPTURE(start);
+  for (const Training& t : kPrograms) {
+    CAPTURE(t.name);
     TempDir dir;
-    std::string text;
-    for (int i = 0; i < 20; ++i) text += "thecatsatonthemat\n";
-    write_file(dir / "text", text);
-    const std::string first = stopped(start + " --threads 1 --out \"it's mine\"",
+    write_training_data(dir.path());
+    const std::string first = stopped(t.start(100'000) + " --threads 1 --out \"it's mine\"",
                                       "test -e \"it's mine/checkpoint.safetensors\"", dir);
     const std::string to_resume = "; to resume: ";
     const size_t at = first.find(to_resume);
     REQUIRE_MESSAGE(at != first.npos, first);
     std::string command = first.substr(at + to_resume.size());
     command.erase(command.find('\n'));
-    CHECK(command == start.substr(0, start.find(" --")) + " --resume 'it'\\''s mine'");
+    CHECK(command == t.resume("'it'\\''s mine'"));
     const std::string again = stopped(command + " --threads 1", "grep -q 'resumes in' said", dir);
     CHECK(contains(again, to_resume + command + "\n"));
   }
 }
 
-struct Training {
-  std::string start, purpose, use, more;
-};
-
 TEST_CASE("programs: a finished run prints a complete command that uses its weights") {
   const std::string folder = "'it'\\''s mine'";
-  for (const Training& t : std::vector<Training>{
-           {"ntm train --hidden 6 --slots 9 --width 4 --sequences 2 --every 2", "test it",
-            "ntm eval --model ", ""},
-           {"translate train --first 40 --epochs 1 --dim 16", "translate",
-            "echo 'These books will be strange.' | translate run --model ", ""},
-           {"lm train --text text --vocab 257 --context 8 --dim 8 --heads 1 --layers 1 --batch 2 "
-            "--epochs 1",
-            "write with it", "lm generate --model ", ""},
-           {"train_cifar --model gmlp-small --limit 8 --batch 8 --epochs 1", "classify pictures",
-            "train_cifar --predict FILE... --weights ", ""}}) {
-    CAPTURE(t.start);
+  for (const Training& t : kPrograms) {
+    CAPTURE(t.name);
     TempDir dir;
-    std::string text;
-    for (int i = 0; i < 20; ++i) text += "thecatsatonthemat\n";
-    write_file(dir / "text", text);
-    const Ran ran = run_words({"sh", "-c", t.start + " --threads 1 --out \"it's mine\" 2>&1"},
+    write_training_data(dir.path());
+    const Ran ran = run_words({"sh", "-c", t.start() + " --threads 1 --out \"it's mine\" 2>&1"},
                               with_programs(dir));
     CHECK(ran.code == 0);
     CHECK_MESSAGE(contains(ran.out, "\nto " + t.purpose + ": " + t.use + folder), ran.out);
-    if (t.start.starts_with("train_cifar")) continue;  // its command needs pictures
-    const Ran used =
-        run_words({"sh", "-c", t.use + folder + t.more + " --threads 1"}, with_programs(dir));
+    if (t.program == "train_cifar") continue;  // its command needs pictures
+    const Ran used = run_words({"sh", "-c", t.use + folder + " --threads 1"}, with_programs(dir));
     CHECK_MESSAGE(used.code == 0, used.err);
-    if (t.purpose == "translate") CHECK_MESSAGE(used.err.empty(), used.err);  // no unknown words
+    if (t.program == "translate") CHECK_MESSAGE(used.err.empty(), used.err);  // no unknown words
   }
 }
 

@@ -13,7 +13,6 @@
 #include "tern/core/base/matmul_backend.h"
 #include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/data_files.h"
-#include "tern/tests/support/same_bits.h"
 #include "tern/train/run_log.h"
 
 namespace tern::apps::train_cifar::test_hold_out {
@@ -47,10 +46,9 @@ CifarFlags in_folder(const test::TempDir& dir, const char* name, double share) {
   return f;
 }
 
-CifarFlags to_resume(const CifarFlags& run, int64_t epochs = 0) {
+CifarFlags to_resume(const CifarFlags& run) {
   CifarFlags f;
   f.train.resume = run.train.out;
-  f.train.epochs = epochs;
   return f;
 }
 
@@ -162,41 +160,12 @@ TEST_CASE(
                        fmt::format("best epoch ({}), test images", best.epoch)));
 }
 
-TEST_CASE(
-    "train_cifar: a run with held-out images resumes bit for bit, with the same images held out") {
-  const test::TempDir dir;
-  const CifarFlags f = in_folder(dir, "whole", 0.25);
-  const TrainOptions& o = f.options;
-  REQUIRE(train_classifier(f) == 0);
-  CifarFlags part = in_folder(dir, "part", 0.25);
-  part.options.epochs = 2;
-  REQUIRE(train_classifier(part) == 0);
-  REQUIRE(train_classifier(to_resume(part, 4)) == 0);
-  const training::RunFolder a{f.train.out}, b{part.train.out};
-  CHECK(test::read_file(a.weights()) == test::read_file(b.weights()));
-  CHECK(test::read_file(a.best_weights()) == test::read_file(b.best_weights()));
-
-  // Also in mid-epoch: an epoch has five steps.
-  CifarTraining whole(wild_options(0.25), tiny_data(), make_model(o));
-  CifarTraining first(wild_options(0.25), tiny_data(), make_model(o));
-  const auto step = [](CifarTraining& t) {
-    t.loop.step();
-    if (t.loop.epoch_trained()) REQUIRE(t.loop.close_epoch());
-  };
-  for (int i = 0; i < 8; ++i) step(whole);
-  for (int i = 0; i < 3; ++i) step(first);
-  first.loop.checkpoint().save(dir / "c");
-  const SafeTensors saved = training::load_checkpoint(dir / "c");
-  const auto read =
-      config_from_json<TrainOptions>(training::checkpoint_text(saved, "options", "c"));
-  CHECK(read.hold_out == 0.25);
-  CifarTraining second(read, tiny_data(), make_model(read));
-  second.loop.load_state(saved, "c");
-  for (int i = 3; i < 8; ++i) step(second);
-  test::check_same(whole.loop.state(), second.loop.state());
-  CHECK(whole.loop.history().size() == 1);
-
-  const std::string page = make_report(report_data(whole, {}, tiny_data().class_names));
+TEST_CASE("train_cifar: in an unfinished run, pictures in the report are those held out") {
+  const TrainOptions o = wild_options(0.25);
+  CifarTraining t(o, tiny_data(), make_model(o));
+  while (!t.loop.epoch_trained()) t.loop.step();
+  REQUIRE(t.loop.close_epoch());
+  const std::string page = make_report(report_data(t, {}, tiny_data().class_names));
   CHECK(test::contains(page, "Images held out with their true class"));
   CHECK_FALSE(test::contains(page, "est images"));
 }

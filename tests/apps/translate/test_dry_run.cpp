@@ -2,8 +2,6 @@
 #include <doctest/doctest.h>
 
 #include "tern/apps/translate/program.h"
-#include "tern/tests/apps/dry_run_checks.h"
-#include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/memory_checks.h"
 
 namespace tern::apps::translate::test_dry_run {
@@ -39,13 +37,6 @@ void check_preset(const std::string& preset) {
 TEST_CASE("translate dry run: every preset takes the predicted memory") {
   for (const std::string& preset : preset_names())
     if (preset != "base") check_preset(preset);  // 63 million weights take half a minute
-}
-
-TEST_CASE("translate dry run: it writes nothing") {
-  const TranslateFlags o = test::parsed(translate_program, "translate",
-                                        {"train", "--dry-run", "--first", "200", "--out", "run"});
-  CHECK(o.train.dry_run);
-  test::check_writes_nothing([&] { CHECK(train_translation(o) == 0); });
 }
 
 }  // namespace tern::apps::translate::test_dry_run

@@ -1,23 +1,17 @@
-// translate: training of every model, exact resume, model folders, translations, flags.
+// translate: training, model folders, translations, flags.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <sstream>
 
 #include "tern/apps/translate/program.h"
 #include "tern/core/ops/ops.h"
-#include "tern/tests/apps/config_faults.h"
 #include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/apps/translate/open_text.h"
 #include "tern/tests/onnx/onnx_reader.h"
 #include "tern/tests/support/data_files.h"
-#include "tern/tests/support/same_bits.h"
-#include "tern/tests/support/threads.h"
-#include "tern/tests/train/run_checks.h"
-#include "tern/train/optimizer.h"
 
 namespace tern::apps::translate::test_translate {
 namespace {
@@ -72,18 +66,6 @@ void step(TranslationTraining& t) {
   t.loop.step();
 }
 
-// Two trainings with the same history.
-void check_same_state(const TranslationTraining& a, const TranslationTraining& b) {
-  test::check_same(a.loop.state(), b.loop.state());
-  CHECK(a.loop.means().mean("loss") == b.loop.means().mean("loss"));
-  CHECK(a.learner.steps() == b.learner.steps());
-  REQUIRE(a.loop.history().size() == b.loop.history().size());
-  for (size_t i = 0; i < a.loop.history().size(); ++i) {
-    CHECK(a.loop.history()[i]["valid_loss"] == b.loop.history()[i]["valid_loss"]);
-    CHECK(a.loop.history()[i]["valid_bleu"] == b.loop.history()[i]["valid_bleu"]);
-  }
-}
-
 TranslateFlags parse(const std::vector<std::string>& words) {
   return test::parsed(translate_program, "translate", words);
 }
@@ -93,42 +75,11 @@ std::string trained_folder(const TempDir& dir, const std::string& model) {
   TranslateFlags o;
   o.config = busy_config(model);
   o.train.out = dir / model;
-  o.train.tensorboard = true;
-  o.train.command_line = "translate train <x>";
   REQUIRE(train_translation(o) == 0);
   return o.train.out;
 }
 
 }  // namespace
-
-TEST_CASE("translate: training resumes bit for bit, in mid-epoch and at its end") {
-  for (const char* model : {"transformer", "bahdanau", "seq2seq"}) {
-    CAPTURE(model);
-    const Setup setup(busy_config(model));
-    auto whole = setup.training();
-    REQUIRE(whole->loader.batches_per_epoch() == 5);  // three steps; the last one has one batch
-    for (int i = 0; i < 7; ++i) step(*whole);
-    for (int before : {1, 3, 5}) {
-      auto first = setup.training(), second = setup.training();
-      for (int i = 0; i < before; ++i) step(*first);
-      TempDir dir;
-      first->loop.checkpoint().save(dir / "c");
-      second->loop.load_state(training::load_checkpoint(dir / "c"), "c");
-      for (int i = before; i < 7; ++i) step(*second);
-      check_same_state(*whole, *second);
-    }
-  }
-}
-
-TEST_CASE("translate: training gives the same bits with one thread and with two") {
-  const Setup setup(busy_config("transformer"));
-  auto one = setup.training(), two = setup.training();
-  for (const auto& [training, count] : {std::pair{one.get(), 1}, {two.get(), 2}}) {
-    const test::Threads scope(count);
-    for (int i = 0; i < 3; ++i) step(*training);
-  }
-  check_same_state(*one, *two);
-}
 
 TEST_CASE("translate: accumulated batches give the same step as one large batch") {
   TrainConfig small = busy_config("transformer");
@@ -153,62 +104,6 @@ TEST_CASE("translate: accumulated batches give the same step as one large batch"
     // A key's bias has only rounding as gradient, which Adam scales like any other gradient.
     if (p[i].first.ends_with("in_proj_bias")) continue;
     CHECK(max(abs(p[i].second - q[i].second)).item() < 1e-4);
-  }
-}
-
-TEST_CASE("translate: recomputation and steps inside backward do not change the numbers") {
-  for (const char* model : {"transformer", "bahdanau", "seq2seq"}) {
-    CAPTURE(model);
-    auto state_of = [&](bool less) {
-      TrainConfig c = busy_config(model);
-      c.accumulate = 1;
-      c.clip = 0;
-      c.memory_use.step_in_backward = less;
-      c.memory_use.recompute = less && c.model.model == "transformer" ? "full" : "none";
-      const Setup setup(c);
-      auto t = setup.training();
-      for (int i = 0; i < 5; ++i) step(*t);
-      return t->loop.state();
-    };
-    test::check_same(state_of(true), state_of(false));
-  }
-}
-
-TEST_CASE("translate: 8-bit optimizer state trains, is stored as bytes, and resumes bit for bit") {
-  TempDir dir;
-  TrainConfig c = busy_config("transformer");
-  c.model.dim = 64;  // large enough for 8 bits: 4,096 elements
-  c.memory_use.optimizer_bits = 8;
-  const Setup setup(c);
-  auto whole = setup.training(), first = setup.training(), second = setup.training();
-  for (int i = 0; i < 5; ++i) step(*whole);
-  for (int i = 0; i < 2; ++i) step(*first);
-  first->loop.checkpoint().save(dir / "c");
-  second->loop.load_state(training::load_checkpoint(dir / "c"), "c");
-  for (int i = 0; i < 3; ++i) step(*second);
-  check_same_state(*whole, *second);
-  bool packed = false;
-  for (const auto& [name, t] : whole->optimizer->state_dict()) packed |= t.dtype() == DType::u8;
-  CHECK(packed);
-}
-
-TEST_CASE("translate: every optimizer trains under its name, with different weights") {
-  TrainConfig c = busy_config("transformer");
-  c.lr = 1e-3;
-  c.schedule = "constant";
-  c.warmup = 0;
-  std::set<std::vector<float>> seen;
-  for (const std::string& name : training::optimizer_names()) {
-    CAPTURE(name);
-    c.optimizer = name;
-    const Setup setup(c);
-    auto t = setup.training();
-    for (int i = 0; i < 4; ++i) step(*t);  // past the end of an epoch
-    std::vector<float> weights;
-    for (const auto& [at, w] : nn::named_parameters(t->model))
-      for (const float v : w.to_vector<float>()) weights.push_back(v);
-    CHECK(seen.insert(weights).second);
-    CHECK(parse({"train", "--optimizer", name}).config.optimizer == name);
   }
 }
 
@@ -266,23 +161,6 @@ TEST_CASE(
         read_file(whole + "/model.safetensors"));
 }
 
-TEST_CASE("translate: a checkpoint from other pairs and a damaged one are refused") {
-  const Setup setup(busy_config("bahdanau"));
-  TrainConfig c = busy_config("bahdanau");
-  c.first = 39;
-  const Setup other(c);
-  auto t = setup.training();
-  t->loop.step();
-  CHECK_THROWS_WITH_AS(other.training()->loop.load_state(t->loop.state(), "c"),
-                       doctest::Contains("other data"), IoError);
-  TempDir dir;
-  t->loop.checkpoint().save(dir / "c");
-  std::string bytes = read_file(dir / "c");
-  bytes[bytes.size() - 9] ^= 1;
-  write_file(dir / "d", bytes);
-  CHECK_THROWS_AS(training::load_checkpoint(dir / "d"), IoError);
-}
-
 TEST_CASE("translate: a small model learns the generated pairs") {
   TrainConfig c = busy_config("transformer");
   c.first = 24;
@@ -316,28 +194,11 @@ TEST_CASE("translate: a small model learns the generated pairs") {
         90);
 }
 
-TEST_CASE("translate: a model folder: its files, translation, evaluation, resume, damage") {
+TEST_CASE("translate: a model folder: translation, evaluation, export, damage") {
   TempDir dir;
   const std::string folder = trained_folder(dir, "transformer");
   TranslateFlags o;
-  o.train.out = folder;
-  o.config = busy_config("transformer");
-  CHECK_THROWS_WITH_AS(train_translation(o), doctest::Contains("holds a run already"), Error);
-
-  std::istringstream log(read_file(folder + "/log.jsonl"));
-  int64_t epochs = 0;
-  for (std::string text; std::getline(log, text);) {
-    if (text.starts_with("{\"step\"")) continue;
-    ++epochs;
-    for (const char* key : {"epoch", "train_loss", "valid_loss", "valid_ppl", "valid_bleu",
-                            "tokens_per_s", "lr", "seconds"})
-      CHECK(nlohmann::json::parse(text).at(key).is_number());
-  }
-  CHECK(epochs == 3);
   CHECK(read_file(folder + "/report.html").find("Cross attention") != std::string::npos);
-  test::check_run_files(folder, "translate train <x>", "attention 1/Cross attention");
-
-  o = TranslateFlags();
   o.model = folder;
   const auto translate = [&](const std::string& lines, std::ostream& out) {
     return run_translations(o, test::OpenText(lines).descriptor(), out);
@@ -388,9 +249,6 @@ TEST_CASE("translate: a model folder: its files, translation, evaluation, resume
   CHECK_THROWS_WITH_AS(plot_attention(o), doctest::Contains(".html, .svg or .png"), Error);
   CHECK_FALSE(std::filesystem::exists(o.attention));
 
-  TranslateFlags resumed;
-  resumed.train.resume = folder;
-  CHECK(train_translation(resumed) == 0);  // finished: only the report is written again
   for (const char* part : {"model.safetensors", "config.json", "vocabulary.json"}) {
     const std::string bytes = read_file(folder + "/" + part);
     std::filesystem::remove(folder + "/" + part);
@@ -399,43 +257,6 @@ TEST_CASE("translate: a model folder: its files, translation, evaluation, resume
     CHECK_THROWS_AS(load_translator(folder), IoError);
     write_file(folder + "/" + part, bytes);
   }
-}
-
-TEST_CASE("translate: a run with noam's schedule can be made longer, bit for bit") {
-  TempDir dir;
-  auto run = [&](const char* name, int64_t epochs) {
-    TranslateFlags o;
-    o.config = busy_config("transformer");
-    o.config.epochs = epochs;
-    o.train.out = dir / name;
-    REQUIRE(train_translation(o) == 0);
-    return o.train.out;
-  };
-  const std::string whole = run("whole", 3), part = run("part", 2);
-  TranslateFlags more = parse({"train", "--resume", part, "--epochs", "3", "--tensorboard"});
-  REQUIRE(train_translation(more) == 0);
-  for (const char* file : {"/model.safetensors", "/config.json"})
-    CHECK(read_file(part + file) == read_file(whole + file));
-  more.train.epochs = 1;
-  CHECK_THROWS_WITH_AS(train_translation(more), doctest::Contains("already in epoch 3"), IoError);
-}
-
-TEST_CASE("translate: the demo's warm-up is cut to a short run, a given one is refused") {
-  TempDir dir;
-  TranslateFlags o = parse({"train", "--first", "40", "--epochs", "1", "--batch", "8"});
-  o.config.model.dim = 16;
-  o.train.out = dir / "short";
-  REQUIRE(o.config.warmup == 100);
-  CHECK(train_translation(o) == 0);  // 5 steps
-  CHECK(load_config({o.train.out}).warmup == 1);
-  TranslateFlags more;
-  more.train.resume = o.train.out;
-  more.train.epochs = 2;
-  CHECK_THROWS_WITH_AS(train_translation(more), doctest::Contains("the cosine schedule"), Error);
-  o.train.warmup_given = true;
-  o.train.out = dir / "given";
-  CHECK_THROWS_WITH_AS(train_translation(o), doctest::Contains("a warm-up of 100 steps"), Error);
-  CHECK_FALSE(std::filesystem::exists(o.train.out));
 }
 
 TEST_CASE("translate: lines give the same translations together or alone; loss per token") {
@@ -482,17 +303,6 @@ TEST_CASE("translate: lines give the same translations together or alone; loss p
   }
 }
 
-TEST_CASE("translate: values that no flag could set are refused by name") {
-  TrainConfig c;
-  c.model.source_vocab = c.model.target_vocab = 100;
-  c.memory_use.optimizer_bits = 8;
-  c.epoch_end.keep = 3;
-  tern::test::check_every_option(
-      to_json(c), config_from_json<TrainConfig>, {"seed"},
-      {"tokens", "optimizer", "schedule", "precision", "recompute", "best", "form", "tie"},
-      {"beta2", "weight_decay", "decay_all", "accumulate", "from"});
-}
-
 TEST_CASE("translate: flags and presets") {
   CHECK(parse({}).config.preset == "demo");
   CHECK(is_demo(parse({"train", "--epochs", "2"}).config));
@@ -506,33 +316,15 @@ TEST_CASE("translate: flags and presets") {
   TrainConfig sized = best;
   sized.model.source_vocab = sized.model.target_vocab = 100;
   CHECK(to_json(config_from_json<TrainConfig>(to_json(sized))) == to_json(sized));
-  auto refused = [&](auto change) {
-    TrainConfig c = sized;
-    change(c.model);
-    CHECK_THROWS_AS(config_from_json<TrainConfig>(to_json(c)), Error);
-  };
-  refused([](ModelConfig& m) { m.layers = -1; });
-  refused([](ModelConfig& m) { m.layers = 1 << 30; });
-  refused([](ModelConfig& m) { m.dim = int64_t{1} << 40; });
-  refused([](ModelConfig& m) { m.dropout = 2; });
-  refused([](ModelConfig& m) { m.length_ratio = 1e300; });
-  refused([](ModelConfig& m) { m.model = "oracle"; });
   auto senseless = [&](auto change) {
     TrainConfig c = sized;
     change(c);
     CHECK_THROWS_AS(config_from_json<TrainConfig>(to_json(c)), Error);
   };
-  senseless([](TrainConfig& c) { c.ema = -0.5; });
   senseless([](TrainConfig& c) { c.label_smoothing = 1; });
   senseless([](TrainConfig& c) { c.lr = 0; });
-  senseless([](TrainConfig& c) { c.beta2 = std::nan(""); });
   senseless([](TrainConfig& c) { c.accumulate = 0; });
   senseless([](TrainConfig& c) { c.batch = c.batch_tokens = 0; });
-  senseless([](TrainConfig& c) { c.hold_out = -2; });
-  senseless([](TrainConfig& c) { c.tokens = "bytes"; });
-  senseless([](TrainConfig& c) { c.best = "luck"; });
-  CHECK_THROWS_AS(config_from_json<TrainConfig>("{}"), Error);
-  CHECK_THROWS_AS(config_from_json<TrainConfig>("[[[["), Error);
   const TrainConfig less = parse({"train", "--pairs", "p", "--clip", "0", "--step-in-backward",
                                   "--recompute", "selective", "--optimizer-bits", "8"})
                                .config;
@@ -545,11 +337,6 @@ TEST_CASE("translate: flags and presets") {
   sized.memory_use.optimizer_bits = 9;
   CHECK_THROWS_WITH_AS(config_from_json<TrainConfig>(to_json(sized)),
                        "optimizer_bits is 9; 32 or 8", Error);
-  CHECK_THROWS_WITH_AS(parse({"train", "--pairs", "p", "--step-in-backward"}),
-                       doctest::Contains("--clip 1 needs the norm of all of them"), Error);
-  CHECK_THROWS_WITH_AS(
-      parse({"train", "--pairs", "p", "--step-in-backward", "--clip", "0", "--accumulate", "2"}),
-      doctest::Contains("--accumulate 2 adds those of several batches"), Error);
   for (const std::string& name : preset_names()) {
     TrainConfig c;
     apply_preset(name, c);
@@ -567,12 +354,8 @@ TEST_CASE("translate: flags and presets") {
       {"train", "--model", "bahdanau", "--heads", "2"},
       {"train", "--hidden", "5"},
       {"train", "--model", "bahdanau", "--recompute", "full"},
-      {"train", "--recompute", "some"},
-      {"train", "--optimizer-bits", "16"},
-      {"train", "--resume", "r", "--recompute", "full"},
       {"train", "--bpe", "9"},
       {"train", "--dropout", "1"},
-      {"train", "--resume", "r", "--lr", "1"},
       {"train", "--int8"},
       {"run"},
       {"run", "--model", "m", "--beam", "0"},
@@ -592,17 +375,11 @@ TEST_CASE("translate: sizes that do not match the weights are refused before any
   for (const char* model : {"transformer", "seq2seq"}) {
     const std::string folder = trained_folder(dir, model);
     TrainConfig c = load_config({folder});
-    const std::string checkpoint = folder + "/checkpoint.safetensors";
-    REQUIRE(std::filesystem::exists(checkpoint));
-    TranslateFlags resumed;
-    resumed.train.resume = folder;
     for (int64_t layers : {int64_t{1}, int64_t{20}}) {
       c.model.layers = layers;
       c.model.dim = c.model.hidden = 1 << 15;  // 12 GB per layer or more
       save_config(folder + "/config.json", settings_of(c));
       CHECK_THROWS_WITH_AS(load_translator(folder), doctest::Contains("mismatched"), IoError);
-      CHECK_THROWS_WITH_AS(train_translation(resumed),
-                           doctest::Contains("config.json: it describes"), IoError);
     }
     c.model.layers = 1000;  // exceeds the address space
     c.model.dim = c.model.hidden = 1 << 16;
