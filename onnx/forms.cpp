@@ -6,15 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "tern/onnx/emitter.h"
+#include "tern/onnx/forms.h"
 
 namespace tern::onnx {
 namespace {
-
-using Ints = std::vector<int64_t>;
-using Names = std::vector<std::string>;
-
-constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 
 // ---- Forms of many ops -------------------------------------------------------------------------
 
@@ -77,6 +72,16 @@ void for_training(Emitter& e) {
   e.refuse("it is in training; export in evaluation mode, nn::set_training(model, false)");
 }
 
+void batch_norm(Emitter& e) {
+  if (!e.says("eps")) return for_training(e);
+  e.give(e.node(
+      "BatchNormalization",
+      {e.in(0), e.tensor("scale"), e.tensor("shift"), e.tensor("mean"), e.tensor("variance")},
+      {{"epsilon", e.real("eps")}}));
+}
+
+void cast(Emitter& e) { e.give(e.x()); }
+
 // ---- Elementwise -------------------------------------------------------------------------------
 
 void gelu(Emitter& e) {
@@ -108,138 +113,6 @@ void where(Emitter& e) {
   e.give(e.node("Where", {e.bool_tensor("condition"), e.in(0, type), e.in(1, type)}));
 }
 
-// ---- Shapes ------------------------------------------------------------------------------------
-
-void reshape(Emitter& e) { e.give(e.reshaped(e.in(0), e.input(0).shape, e.result().shape)); }
-
-void permute(Emitter& e) { e.give(e.node("Transpose", {e.in(0)}, {{"perm", e.numbers("axes")}})); }
-
-void transpose(Emitter& e) {
-  Ints order;
-  for (int i = 0; i < static_cast<int>(e.input(0).shape.size()); ++i) order.push_back(i);
-  const Ints axes = e.numbers("axes");
-  std::swap(order[static_cast<size_t>(axes[0])], order[static_cast<size_t>(axes[1])]);
-  e.give(e.node("Transpose", {e.in(0)}, {{"perm", order}}));
-}
-
-void expand(Emitter& e) { e.give(e.node("Expand", {e.in(0), e.shape(e.result().shape)})); }
-
-/// Where a slice ends in ONNX: open if no further element would fit in any run.
-Size end_of(const Size& whole, const Size& start, const Size& length, int64_t step) {
-  Size end = start;
-  bool open = true;
-  for (size_t run = 0; run < end.size(); ++run) {
-    const int64_t next = start[run] + length[run] * step;
-    open &= step > 0 ? next >= whole[run] : next < 0;
-    end[run] = next - step + (step > 0 ? 1 : -1);  // just behind the last element
-  }
-  if (open) return Size(end.size(), step > 0 ? kEnd : -kEnd);
-  return end;
-}
-
-void slice(Emitter& e) {
-  const Ints axes = e.numbers("axis"), steps = e.numbers("step"), drops = e.numbers("drops");
-  const std::vector<Size>&starts = e.sizes("start"), &lengths = e.sizes("length");
-  std::vector<Size> ends;
-  for (size_t i = 0; i < axes.size(); ++i)
-    ends.push_back(
-        end_of(e.input(0).shape[static_cast<size_t>(axes[i])], starts[i], lengths[i], steps[i]));
-  for (const Size& end : ends)
-    if (*std::min_element(end.begin(), end.end()) == -1)
-      e.refuse("it reaches the first element backwards in one example and not in another");
-  std::string y =
-      e.node("Slice", {e.in(0), e.shape(starts), e.shape(ends), e.ints(axes), e.ints(steps)});
-  Ints dropped;
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (drops[i]) dropped.push_back(axes[i]);
-  e.give(dropped.empty() ? y : e.node("Squeeze", {y, e.ints(dropped)}));
-  for (size_t i = 0; i < axes.size(); ++i) {
-    auto before = [&](int64_t axis) { return axis < axes[i]; };
-    if (std::abs(steps[i]) > 1 && !drops[i])
-      e.name_size(
-          static_cast<int>(axes[i] - std::count_if(dropped.begin(), dropped.end(), before)));
-  }
-}
-
-void flip(Emitter& e) {
-  const Ints axes = e.numbers("axes"), back(axes.size(), -1), first(axes.size(), -kEnd);
-  e.give(e.node("Slice", {e.in(0), e.ints(back), e.ints(first), e.ints(axes), e.ints(back)}));
-}
-
-/// The last elements of each axis come first.
-void roll(Emitter& e) {
-  const Ints shifts = e.numbers("shifts");
-  std::string x = e.in(0);
-  for (int64_t axis = 0; axis < std::ssize(shifts); ++axis) {
-    if (shifts[static_cast<size_t>(axis)] == 0) continue;
-    const std::string cut = e.ints({-shifts[static_cast<size_t>(axis)]}), along = e.ints({axis});
-    const std::string last = e.node("Slice", {x, cut, e.ints({kEnd}), along});
-    const std::string first = e.node("Slice", {x, e.ints({0}), cut, along});
-    x = e.node("Concat", {last, first}, {{"axis", axis}});
-  }
-  e.give(x);
-}
-
-void cat(Emitter& e) {
-  Names in;
-  for (int i = 0; i < e.inputs(); ++i) {
-    const std::vector<Size>& shape = e.input(i).shape;
-    const bool nothing = shape.size() == 1 && shape[0] == Size(shape[0].size(), 0);
-    if (!nothing) in.push_back(e.in(i, e.result().dtype));
-  }
-  e.give(e.node("Concat", in, {{"axis", e.number("axis")}}));
-}
-
-void stack(Emitter& e) {
-  Names in;
-  const std::string axis = e.ints(e.numbers("axis"));
-  for (int i = 0; i < e.inputs(); ++i)
-    in.push_back(e.node("Unsqueeze", {e.in(i, e.result().dtype), axis}));
-  e.give(e.node("Concat", in, {{"axis", e.number("axis")}}));
-}
-
-void pad(Emitter& e) {
-  const Ints pairs = e.numbers("pads");  // (before, after) of the last axis, then of the others
-  const size_t axes = e.input(0).shape.size();
-  Ints pads(2 * axes, 0);
-  for (size_t i = 0; i < pairs.size(); ++i) pads[(i % 2 ? 2 * axes : axes) - 1 - i / 2] = pairs[i];
-  e.give(e.node("Pad", {e.in(0), e.ints(pads), e.number(e.real("value"))}));
-}
-
-// ---- Creation and indexing ---------------------------------------------------------------------
-
-void full(Emitter& e) {
-  e.give(e.node("Expand", {e.number(e.real("value")), e.shape(e.result().shape)}));
-}
-
-/// Ones on a diagonal and on one side of it.
-void triangle(Emitter& e) {
-  const std::string ones = e.node("Expand", {e.number(1, DType::i64), e.shape(e.result().shape)});
-  const std::string side = e.scalar("diagonal");
-  e.give_bool(e.cast(e.node("Trilu", {ones, side}, {{"upper", e.number("upper")}}), kBool));
-}
-
-void arange(Emitter& e) {
-  const std::string y = e.node("Range", {e.scalar("start"), e.scalar("end"), e.scalar("step")});
-  const DType type = e.result().dtype;
-  e.give(type == DType::i64 ? y : e.cast(y, type_number(type)));
-}
-
-void cast(Emitter& e) { e.give(e.x()); }
-
-void gather(Emitter& e) {
-  e.give(e.node(e.onnx(), {e.in(0), e.cast(e.tensor("index"), type_number(DType::i64))},
-                {{"axis", e.number("axis")}}));
-}
-
-void one_hot(Emitter& e) {
-  const int64_t classes = e.number("classes");
-  Ints all;
-  for (int64_t i = 0; i < classes; ++i) all.push_back(i);
-  const std::string index = e.node("Unsqueeze", {e.tensor("index"), e.ints({-1})});
-  e.give_bool(e.node("Equal", {index, e.ints(all)}));
-}
-
 // ---- Reductions --------------------------------------------------------------------------------
 
 /// The largest element, or its place along an axis.
@@ -265,170 +138,6 @@ void first_in_order(Emitter& e) {
 }
 
 void cumsum(Emitter& e) { e.give(e.node("CumSum", {e.x(), e.scalar("axis")})); }
-
-// ---- Normalisation -----------------------------------------------------------------------------
-
-/// The mask hides elements: softmax of -inf there, and then 0 (-inf for the logarithm), since a row
-/// without an element would give NaN.
-void softmax(Emitter& e) {
-  const bool masked = e.has_tensor("mask"), logarithm = std::string_view(e.onnx()) == "LogSoftmax";
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  const std::string mask = masked ? e.bool_tensor("mask") : "";
-  std::string x = e.in(0);
-  if (masked) x = e.node("Where", {mask, x, e.number(-kInf)});
-  x = e.node(e.onnx(), {x}, {{"axis", int64_t{-1}}});
-  if (masked) x = e.node("Where", {mask, x, e.number(logarithm ? -kInf : 0)});
-  e.give(x);
-}
-
-/// The weight of a norm over the last axes, or ones.
-std::string norm_weight(Emitter& e) {
-  const std::vector<Size>& shape = e.input(0).shape;
-  if (e.has(1)) return e.in(1);
-  return e.node("Expand", {e.number(1), e.shape({shape.end() - e.number("axes"), shape.end()})});
-}
-
-void layer_norm(Emitter& e) {
-  Names in = {e.in(0), norm_weight(e)};
-  if (e.has(2)) in.push_back(e.in(2));
-  e.give(
-      e.node("LayerNormalization", in, {{"axis", -e.number("axes")}, {"epsilon", e.real("eps")}}));
-}
-
-void rms_norm(Emitter& e) {
-  e.give(e.node("RMSNormalization", {e.in(0), norm_weight(e)},
-                {{"axis", -e.number("axes")}, {"epsilon", e.real("eps")}}));
-}
-
-void batch_norm(Emitter& e) {
-  if (!e.says("eps")) return for_training(e);
-  e.give(e.node(
-      "BatchNormalization",
-      {e.in(0), e.tensor("scale"), e.tensor("shift"), e.tensor("mean"), e.tensor("variance")},
-      {{"epsilon", e.real("eps")}}));
-}
-
-// ---- Attention and recurrent layers ------------------------------------------------------------
-
-/// A query that sees no key gives zeros in tern, and in ONNX NaN or a mean.
-void attention(Emitter& e) {
-  Names in = {e.in(0), e.in(1), e.in(2)};
-  const bool masked = e.has_tensor("mask");
-  const std::string mask = masked ? e.bool_tensor("mask") : "";
-  // onnxruntime does not broadcast the mask's last two axes.
-  if (masked)
-    in.push_back(e.node("Expand", {mask, e.shape({e.input(0).shape[2], e.input(1).shape[2]})}));
-  std::string y = e.node("Attention", in, {{"scale", e.real("scale")}});
-  if (masked) {
-    const std::string seen = e.cast(mask, type_number(DType::u8));
-    const std::string any = e.node("ReduceMax", {seen, e.ints({-1})}, {{"keepdims", int64_t{1}}});
-    y = e.node("Where", {e.cast(any, kBool), y, e.number(0)});
-  }
-  e.give(y);
-}
-
-/// A layer in one direction. In ONNX there is an axis of directions, and the gates are in another
-/// order.
-void rnn(Emitter& e) {
-  struct Kind {
-    const char* op;
-    Ints gates;
-    std::vector<Attribute> attributes;
-  };
-  const Kind kinds[] = {{"RNN", {0}, {}},
-                        {"RNN", {0}, {{"activations", Names{"Relu"}}}},
-                        {"GRU", {1, 0, 2}, {{"linear_before_reset", int64_t{1}}}},
-                        {"LSTM", {0, 3, 1, 2}, {}}};
-  const Kind& kind = kinds[e.number("kind")];
-  const int64_t units = e.input(2).shape[1][0];
-  auto weight = [&](int i) {  // (1, gates * units, ...)
-    const std::string parts =
-        e.node("Reshape", {e.in(i), e.ints({std::ssize(kind.gates), units, -1})});
-    const std::string sorted =
-        e.node("Gather", {parts, e.ints(kind.gates)}, {{"axis", int64_t{0}}});
-    const bool matrix = e.input(i).shape.size() == 2;
-    return e.node("Reshape", {sorted, matrix ? e.ints({1, std::ssize(kind.gates) * units, -1})
-                                             : e.ints({1, -1})});
-  };
-  auto state = [&](int i) {
-    return e.has(i) ? e.node("Unsqueeze", {e.in(i), e.ints({0})}) : std::string();
-  };
-  std::string bias, lengths;
-  if (e.has(3)) bias = e.node("Concat", {weight(3), weight(4)}, {{"axis", int64_t{1}}});
-  if (e.has_tensor("lengths")) lengths = e.cast(e.tensor("lengths"), kInt32);
-  Names in = {e.in(0), weight(1), weight(2), bias, lengths, state(5)};
-  const bool lstm = kind.op == std::string_view("LSTM");
-  if (lstm) in.push_back(state(6));
-  std::vector<Attribute> attributes = kind.attributes;
-  attributes.push_back({"hidden_size", units});
-  attributes.push_back({"direction", std::string(e.number("reverse") ? "reverse" : "forward")});
-  const Names y = e.nodes(kind.op, in, attributes, lstm ? 3 : 2);
-  e.give(e.node("Squeeze", {y[0], e.ints({1})}));
-  for (int i = 1; i < (lstm ? 3 : 2); ++i)
-    e.give(e.node("Squeeze", {y[static_cast<size_t>(i)], e.ints({0})}), i);
-}
-
-// ---- Convolutions ------------------------------------------------------------------------------
-
-std::vector<Attribute> windows(Emitter& e) {
-  const Ints padding = e.numbers("padding");
-  Ints both = padding;
-  both.insert(both.end(), padding.begin(), padding.end());
-  return {{"strides", e.numbers("stride")}, {"pads", both}, {"dilations", e.numbers("dilation")}};
-}
-
-/// Behind a stride a size is rounded, and may be the same in all examples by chance.
-void name_sizes(Emitter& e) {
-  const Ints stride = e.numbers("stride");
-  for (size_t i = 0; i < stride.size(); ++i) {
-    const Size &from = e.input(0).shape[i + 2], &to = e.result().shape[i + 2];
-    if (is_fixed(to) && !is_fixed(from))
-      e.refuse(
-          fmt::format("its axis {} has the size {} for the sizes {}; give examples that differ "
-                      "more",
-                      i + 2, to[0], fmt::join(from, ", ")));
-    if (stride[i] != 1) e.name_size(static_cast<int>(i) + 2);
-  }
-}
-
-void conv(Emitter& e) {
-  std::vector<Attribute> attributes = windows(e);
-  attributes.push_back({"group", e.number("groups")});
-  Names in = {e.in(0), e.in(1)};
-  if (e.has(2)) in.push_back(e.in(2));
-  e.give(e.node("Conv", in, attributes));
-  name_sizes(e);
-}
-
-void conv_transpose(Emitter& e) {
-  const Ints stride = e.numbers("stride"), padding = e.numbers("padding"),
-             dilation = e.numbers("dilation"), kernel = e.numbers("kernel");
-  Ints added;  // output_padding, the same for all sizes
-  for (size_t i = 0; i < stride.size(); ++i) {
-    const int64_t in = e.input(0).shape[i + 2][0], out = e.result().shape[i + 2][0];
-    added.push_back(out - (in - 1) * stride[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) -
-                    1);
-  }
-  std::vector<Attribute> attributes = windows(e);
-  attributes.push_back({"group", e.number("groups")});
-  attributes.push_back({"output_padding", added});
-  e.give(e.node("ConvTranspose", {e.in(0), e.in(1)}, attributes));
-}
-
-void max_pool(Emitter& e) {
-  std::vector<Attribute> attributes = windows(e);
-  attributes.push_back({"kernel_shape", e.numbers("kernel")});
-  attributes.push_back({"ceil_mode", e.number("ceil_mode")});
-  e.give(e.node("MaxPool", {e.in(0)}, attributes));
-  name_sizes(e);
-}
-
-void adaptive_max_pool(Emitter& e) {
-  const Ints sizes = e.numbers("sizes");
-  if (sizes != Ints(sizes.size(), 1))
-    e.refuse(fmt::format("only the size 1 can be exported, not {}", fmt::join(sizes, ", ")));
-  e.give(e.node("GlobalMaxPool", {e.in(0)}));
-}
 
 // ---- The table ---------------------------------------------------------------------------------
 
