@@ -173,7 +173,8 @@ std::string Emitter::name(int id) {
 
 std::string Emitter::bool_name(int id) {
   if (auto truth = bools_.find(id); truth != bools_.end()) return truth->second;
-  return bools_[id] = cast(name(id), kBool);
+  std::string& made = made_["bool " + name(id)];
+  return made.empty() ? made = cast(name(id), kBool) : made;
 }
 
 std::string Emitter::in(int i, DType type) {

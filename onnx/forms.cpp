@@ -1,12 +1,13 @@
 // The table of forms: how each op of tern is written in ONNX. To add an op, add a row. An op says
 // what its inputs do not say by OpScope::note(), and the form reads that by name.
+#include "tern/onnx/forms.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-
-#include "tern/onnx/forms.h"
+#include <numbers>
 
 namespace tern::onnx {
 namespace {
@@ -32,15 +33,25 @@ void logic(Emitter& e) {
   e.give_bool(e.node(e.onnx(), in));
 }
 
-void test(Emitter& e) { e.give_bool(e.node(e.onnx(), {e.in(0)})); }
+/// The first input as a floating number.
+std::string real(Emitter& e) {
+  const DType type = e.input(0).dtype;
+  return e.in(0, is_float(type) ? type : DType::f32);
+}
+
+void test(Emitter& e) { e.give_bool(e.node(e.onnx(), {real(e)})); }
 
 /// Axes are an input since opset 18, and of ReduceSum since 13.
-std::string reduced(Emitter& e, const std::string& op, const std::string& x) {
+std::string reduced(Emitter& e, const std::string& op, const std::string& x, int64_t keepdim) {
   const Ints axes = e.numbers("axes");
-  const Attribute keeps{"keepdims", e.number("keepdim")};
+  const Attribute keeps{"keepdims", keepdim};
   if (axes.empty()) return x;
   if (e.opset() >= 18 || op == "ReduceSum") return e.node(op, {x, e.ints(axes)}, {keeps});
   return e.node(op, {x}, {{"axes", axes}, keeps});
+}
+
+std::string reduced(Emitter& e, const std::string& op, const std::string& x) {
+  return reduced(e, op, x, e.number("keepdim"));
 }
 
 void reduce(Emitter& e) { e.give(reduced(e, e.onnx(), e.x())); }
@@ -108,6 +119,97 @@ void clip(Emitter& e) {
                 {x, std::isinf(low) ? "" : e.number(low), std::isinf(high) ? "" : e.number(high)}));
 }
 
+/// Integers are whole already.
+void rounded(Emitter& e) { is_float(e.result().dtype) ? direct(e) : e.give(e.x()); }
+
+void trunc(Emitter& e) {
+  const std::string x = e.x();
+  if (!is_float(e.result().dtype)) return e.give(x);
+  const std::string negative = e.node("Less", {x, e.number(0)});
+  e.give(e.node("Where", {negative, e.node("Ceil", {x}), e.node("Floor", {x})}));
+}
+
+/// C's remainder of floats, with the sign of a, and whether b has the other sign.
+struct Division {
+  std::string a, b, rest, differs;
+  explicit Division(Emitter& e)
+      : a(e.x()),
+        b(e.in(1, e.result().dtype)),
+        rest(e.node("Mod", {a, b}, {{"fmod", int64_t{1}}})),
+        differs(e.node("Less", {e.node("Mul", {e.node("Sign", {rest}), b}), e.number(0)})) {}
+};
+
+void remainder(Emitter& e) {
+  if (!is_float(e.result().dtype)) return direct(e);
+  const Division d(e);
+  e.give(e.node("Where", {d.differs, e.node("Add", {d.rest, d.b}), d.rest}));
+}
+
+void floor_divide(Emitter& e) {
+  if (!is_float(e.result().dtype)) {
+    const std::string a = e.x(), b = e.in(1, e.result().dtype);
+    return e.give(e.node("Div", {e.node("Sub", {a, e.node("Mod", {a, b})}), b}));
+  }
+  const Division d(e);
+  const std::string q = e.node("Div", {e.node("Sub", {d.a, d.rest}), d.b});
+  const std::string below = e.node("Sub", {q, e.number(1)});
+  const std::string whole = e.node("Round", {e.node("Where", {d.differs, below, q})});
+  const std::string by_zero = e.node("Equal", {d.b, e.number(0)});
+  e.give(e.node("Where", {by_zero, e.node("Div", {d.a, d.b}), whole}));
+}
+
+void fmod(Emitter& e) {
+  e.give(e.node("Mod", {e.x(), e.in(1, e.result().dtype)}, {{"fmod", int64_t{1}}}));
+}
+
+void lerp(Emitter& e) {
+  const DType type = e.result().dtype;
+  const std::string a = e.x(), apart = e.node("Sub", {e.in(1, type), a});
+  const std::string weight = e.inputs() == 3 ? e.in(2, type) : e.number(e.real("weight"));
+  e.give(e.node("Add", {a, e.node("Mul", {weight, apart})}));
+}
+
+/// Infinities become the type's largest numbers unless the op says others.
+void nan_to_num(Emitter& e) {
+  std::string x = e.x();
+  const double most = e.result().dtype == DType::f64 ? std::numeric_limits<double>::max()
+                                                     : std::numeric_limits<float>::max();
+  auto replace = [&](const std::string& where, double value) {
+    x = e.node("Where", {where, e.number(value), x});
+  };
+  const std::string nan = e.node("IsNaN", {x});
+  const std::string above = e.node("IsInf", {x}, {{"detect_negative", int64_t{0}}});
+  const std::string below = e.node("IsInf", {x}, {{"detect_positive", int64_t{0}}});
+  replace(nan, e.real("nan"));
+  replace(above, e.says("positive") ? e.real("positive") : most);
+  replace(below, e.says("negative") ? e.real("negative") : -most);
+  e.give(x);
+}
+
+/// log(1 + x), with what rounding takes from 1 + x put back where that counts.
+void log1p(Emitter& e) {
+  const std::string x = e.x(), one = e.number(1), sum = e.node("Add", {x, one});
+  const std::string lost = e.node("Sub", {e.node("Sub", {sum, one}), x}),
+                    log = e.node("Log", {sum});
+  const std::string small = e.node("Less", {e.node("Abs", {x}), e.number(0.5)});
+  e.give(e.node("Where", {small, e.node("Sub", {log, e.node("Div", {lost, sum})}), log}));
+}
+
+/// e^x - 1 = tanh(x / 2) (e^x + 1), without cancellation.
+void expm1(Emitter& e) {
+  const std::string x = e.x(), half = e.node("Mul", {x, e.number(0.5)});
+  const std::string sum = e.node("Add", {e.node("Exp", {x}), e.number(1)});
+  e.give(e.node("Mul", {e.node("Tanh", {half}), sum}));
+}
+
+/// Of truth values, which every opset has, or of all bits.
+void bits(Emitter& e) {
+  if (e.is_bool(0) && e.is_bool(1)) return logic(e);
+  if (e.opset() < 18) e.refuse("bits of numbers that no comparison made need opset 23");
+  const DType type = e.result().dtype;
+  e.give(e.node(std::string("Bitwise") + e.onnx(), {e.in(0, type), e.in(1, type)}));
+}
+
 void where(Emitter& e) {
   const DType type = e.result().dtype;
   e.give(e.node("Where", {e.bool_tensor("condition"), e.in(0, type), e.in(1, type)}));
@@ -124,8 +226,31 @@ void best(Emitter& e) {
 
 void norm(Emitter& e) {
   const double p = e.real("p");
-  if (p != 1 && p != 2) e.refuse(fmt::format("only p = 1 and 2 can be exported, not {}", p));
-  e.give(reduced(e, p == 1 ? "ReduceL1" : "ReduceL2", e.in(0)));
+  if (p == 1 || p == 2) return e.give(reduced(e, p == 1 ? "ReduceL1" : "ReduceL2", e.in(0)));
+  if (p == 0) e.refuse("p = 0 cannot be exported");
+  const std::string x = e.node("Abs", {e.in(0)});
+  if (std::isinf(p)) return e.give(reduced(e, p > 0 ? "ReduceMax" : "ReduceMin", x));
+  const std::string sum = reduced(e, "ReduceSum", e.node("Pow", {x, e.number(p)}));
+  e.give(e.node("Pow", {sum, e.number(1 / p)}));
+}
+
+/// The variance, or its root: the sum of squares of x - mean by the count - correction.
+void variance(Emitter& e) {
+  const std::string d = e.node("Sub", {e.in(0), reduced(e, "ReduceMean", e.in(0), 1)});
+  const std::string squares = reduced(e, "ReduceSum", e.node("Mul", {d, d}));
+  const Size& count = e.sizes("count").at(0);
+  const auto correction = static_cast<double>(e.number("correction"));
+  const std::string divisor =
+      is_fixed(count) ? e.number(std::max(static_cast<double>(count[0]) - correction, 0.0))
+                      : e.node("Sub", {e.cast(e.scalar("count"), type_number(e.result().dtype)),
+                                       e.number(correction)});
+  const std::string y = e.node("Div", {squares, divisor});
+  e.give(std::string_view(e.onnx()).empty() ? y : e.node(e.onnx(), {y}));
+}
+
+/// Whether any or all elements are not 0.
+void truths(Emitter& e) {
+  e.give(reduced(e, e.onnx(), e.cast(e.bool_in(0), type_number(DType::u8))));
 }
 
 /// The first elements in order and their places.
@@ -159,6 +284,7 @@ const Form kForms[] = {
     {"add", direct, "Add"}, {"sub", direct, "Sub"}, {"mul", direct, "Mul"}, {"div", direct, "Div"},
     {"neg", direct, "Neg"}, {"abs", direct, "Abs"}, {"sign", direct, "Sign"},
     {"minimum", direct, "Min"}, {"maximum", direct, "Max"}, {"matmul", matmul},
+    {"remainder", remainder, "Mod"}, {"floor_divide", floor_divide}, {"fmod", fmod}, {"lerp", lerp},
     {"square", [](Emitter& e) { e.give(times(e, e.x(), e.x())); }},
     {"pow", [](Emitter& e) {
        if (e.inputs() == 2) return direct(e);
@@ -167,10 +293,17 @@ const Form kForms[] = {
     // functions of one number
     {"exp", direct, "Exp"}, {"log", direct, "Log"}, {"sqrt", direct, "Sqrt"},
     {"sin", direct, "Sin"}, {"cos", direct, "Cos"}, {"tan", direct, "Tan"}, {"erf", direct, "Erf"},
-    {"tanh", direct, "Tanh"}, {"floor", direct, "Floor"}, {"ceil", direct, "Ceil"},
-    {"round", direct, "Round"}, {"reciprocal", direct, "Reciprocal"},
+    {"tanh", direct, "Tanh"}, {"atan", direct, "Atan"}, {"sinh", direct, "Sinh"},
+    {"cosh", direct, "Cosh"}, {"reciprocal", direct, "Reciprocal"}, {"log1p", log1p},
+    {"expm1", expm1}, {"floor", rounded, "Floor"}, {"ceil", rounded, "Ceil"},
+    {"round", rounded, "Round"}, {"trunc", trunc},
+    {"log2", [](Emitter& e) { e.give(times(e, with(e, "Log"), e.number(std::numbers::log2e))); }},
+    {"log10", [](Emitter& e) {
+       e.give(times(e, with(e, "Log"), e.number(std::numbers::log10e)));
+     }},
     {"rsqrt", [](Emitter& e) { e.give(e.node("Reciprocal", {with(e, "Sqrt")})); }},
     {"clamp", clip}, {"hardtanh", clip}, {"relu6", clip},
+    {"nan_to_num", nan_to_num},
     // activations
     {"relu", direct, "Relu"}, {"sigmoid", direct, "Sigmoid"}, {"softplus", direct, "Softplus"},
     {"softsign", direct, "Softsign"}, {"hardswish", direct, "HardSwish"}, {"gelu", gelu},
@@ -192,6 +325,13 @@ const Form kForms[] = {
     {"hardsigmoid", [](Emitter& e) {
        e.give(with(e, "HardSigmoid", A{"alpha", 1.0 / 6}, A{"beta", 0.5}));
      }},
+    {"hardshrink", [](Emitter& e) {
+       e.give(with(e, "Shrink", A{"lambd", e.real("lambda")}, A{"bias", 0.0}));
+     }},
+    {"softshrink", [](Emitter& e) {
+       e.give(with(e, "Shrink", A{"lambd", e.real("lambda")}, A{"bias", e.real("lambda")}));
+     }},
+    {"tanhshrink", [](Emitter& e) { e.give(e.node("Sub", {e.x(), with(e, "Tanh")})); }},
     // comparisons and logic
     {"eq", compare, "Equal"}, {"lt", compare, "Less"}, {"le", compare, "LessOrEqual"},
     {"gt", compare, "Greater"}, {"ge", compare, "GreaterOrEqual"},
@@ -201,6 +341,12 @@ const Form kForms[] = {
      }, "Equal"},
     {"logical_and", logic, "And"}, {"logical_or", logic, "Or"}, {"logical_xor", logic, "Xor"},
     {"logical_not", logic, "Not"}, {"isnan", test, "IsNaN"}, {"isinf", test, "IsInf"},
+    {"isfinite", [](Emitter& e) {  // x - x is 0, or NaN
+       const std::string x = real(e);
+       e.give_bool(e.node("IsNaN", {e.node("Sub", {x, x})}));
+       e.negate();
+     }},
+    {"bitwise_and", bits, "And"}, {"bitwise_or", bits, "Or"}, {"bitwise_xor", bits, "Xor"},
     {"truth", [](Emitter& e) { e.give_bool(e.bool_in(0)); }},
     {"where", where},
     // shapes
@@ -211,20 +357,23 @@ const Form kForms[] = {
     // new tensors; those without a form only if they are the same in all examples
     {"full", full}, {"triangle", triangle}, {"arange", arange}, {"one_hot", one_hot},
     {"tensor", nullptr}, {"scalar", nullptr}, {"linspace", nullptr}, {"eye", nullptr},
-    {"diagonal", nullptr}, {"unfold", nullptr}, {"floor_divide", nullptr}, {"remainder", nullptr},
+    {"diagonal", nullptr},
     // indexing
     {"embedding", gather, "Gather"}, {"index_select", gather, "Gather"},
-    {"gather", gather, "GatherElements"},
+    {"gather", gather, "GatherElements"}, {"scatter", scatter, "none"},
+    {"scatter_add", scatter, "add"}, {"scatter_reduce", scatter, "mul"},
     {"argmax", best, "Max"}, {"argmin", best, "Min"},
     // reductions
     {"sum", reduce, "ReduceSum"}, {"mean", reduce, "ReduceMean"}, {"amax", reduce, "ReduceMax"},
     {"amin", reduce, "ReduceMin"}, {"max", best, "Max"}, {"min", best, "Min"},
     {"logsumexp", reduce, "ReduceLogSumExp"}, {"norm", norm}, {"cumsum", cumsum},
+    {"var", variance}, {"std", variance, "Sqrt"}, {"any", truths, "ReduceMax"},
+    {"all", truths, "ReduceMin"},
     {"sort", first_in_order}, {"topk", first_in_order},
     // normalisation
     {"softmax", softmax, "Softmax"}, {"log_softmax", softmax, "LogSoftmax"},
     {"layer_norm", layer_norm}, {"group_norm", layer_norm}, {"batch_norm", batch_norm},
-    {"rms_norm", rms_norm, "", 23}, {"dropout", for_training},
+    {"instance_norm", instance_norm}, {"rms_norm", rms_norm, "", 23}, {"dropout", for_training},
     // sequences
     {"attention", attention, "", 23}, {"rnn_states", rnn},
     // windows
@@ -232,7 +381,7 @@ const Form kForms[] = {
     {"conv2d_input_grad", conv_transpose}, {"conv3d_input_grad", conv_transpose},
     {"max_pool1d", max_pool}, {"max_pool2d", max_pool}, {"max_pool3d", max_pool},
     {"adaptive_max_pool1d", adaptive_max_pool}, {"adaptive_max_pool2d", adaptive_max_pool},
-    {"adaptive_max_pool3d", adaptive_max_pool},
+    {"adaptive_max_pool3d", adaptive_max_pool}, {"unfold", unfold}, {"fold", fold},
 };
 // clang-format on
 

@@ -40,6 +40,15 @@ void rms_norm(Emitter& e) {
                 {{"axis", -e.number("axes")}, {"epsilon", e.real("eps")}}));
 }
 
+void instance_norm(Emitter& e) {
+  const Size& channels = e.input(0).shape[1];
+  auto or_all = [&](int i, double value) {
+    return e.has(i) ? e.in(i) : e.node("Expand", {e.number(value), e.size(channels)});
+  };
+  e.give(e.node("InstanceNormalization", {e.in(0), or_all(1, 1), or_all(2, 0)},
+                {{"epsilon", e.real("eps")}}));
+}
+
 // ---- Attention and recurrent layers ------------------------------------------------------------
 
 /// A query that sees no key gives zeros in tern, and in ONNX NaN or a mean.

@@ -105,6 +105,10 @@ void pad(Emitter& e) {
   const size_t axes = e.input(0).shape.size();
   Ints pads(2 * axes, 0);
   for (size_t i = 0; i < pairs.size(); ++i) pads[(i % 2 ? 2 * axes : axes) - 1 - i / 2] = pairs[i];
+  if (e.says("reflects")) {
+    const std::string mode = e.number("reflects") ? "reflect" : "edge";
+    return e.give(e.node("Pad", {e.in(0), e.ints(pads)}, {{"mode", mode}}));
+  }
   e.give(e.node("Pad", {e.in(0), e.ints(pads), e.number(e.real("value"))}));
 }
 
@@ -130,6 +134,16 @@ void arange(Emitter& e) {
 void gather(Emitter& e) {
   e.give(e.node(e.onnx(), {e.in(0), e.cast(e.tensor("index"), type_number(DType::i64))},
                 {{"axis", e.number("axis")}}));
+}
+
+void scatter(Emitter& e) {
+  std::string reduction = e.onnx();
+  if (e.says("largest")) {
+    reduction = e.number("largest") ? "max" : "min";
+    if (e.opset() < 18) e.refuse("the largest and the smallest of elements need opset 23");
+  }
+  e.give(e.node("ScatterElements", {e.in(0), e.tensor("index"), e.tensor("source")},
+                {{"axis", e.number("axis")}, {"reduction", reduction}}));
 }
 
 void one_hot(Emitter& e) {

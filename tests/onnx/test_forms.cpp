@@ -4,9 +4,11 @@
 #include "tern/core/ops/attention/attention.h"
 #include "tern/core/ops/convolution/conv.h"
 #include "tern/core/ops/convolution/interpolate.h"
+#include "tern/core/ops/convolution/padding.h"
 #include "tern/core/ops/convolution/pooling.h"
 #include "tern/core/ops/einsum/einsum.h"
 #include "tern/core/ops/elementwise/elementary.h"
+#include "tern/core/ops/indexing/indexing.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/onnx/exported.h"
 #include "tern/tests/support/tensors.h"
@@ -14,11 +16,17 @@
 namespace tern::test_forms {
 namespace {
 
-using test::check_ops, test::cubes, test::exported, test::texts;
+using test::check_ops, test::check_refused, test::cubes, test::exported, test::texts;
 using test::Ints, test::OnnxFile, test::OnnxTensor, test::Texts;
 using Fn = test::OnnxFn;
 
 constexpr uint64_t kInt64 = 7;
+
+/// Examples of inputs (N, 3, T).
+std::vector<OnnxTensors> lines() {
+  Rng rng(1);
+  return {{randn({2, 3, 7}, rng)}, {randn({5, 3, 12}, rng)}, {randn({3, 3, 20}, rng)}};
+}
 
 /// Checks an attribute of the node with this op.
 void check_real(const std::string& op, const std::string& attribute, float value, const Fn& fn) {
@@ -61,12 +69,46 @@ TEST_CASE("onnx: elementwise ops") {
   check_ops("types", "Cast Mul", [](auto& x) { return x[0] * ones({4}, DType::i64); });
   check_ops("where", "Greater Where", [](auto& x) { return where(gt(x[0], 0), x[0], 1); });
   check_ops("ne", "Equal Not Where", [](auto& x) { return where(ne(x[0], 0), x[0], 1); });
+  check_ops("atan", "Atan", of(atan));
+  check_ops("sinh", "Sinh", of(sinh));
+  check_ops("cosh", "Cosh", of(cosh));
+  check_ops("log2", "Log Mul", of(log2));
+  check_ops("log10", "Log Mul", of(log10));
+  check_ops("log1p", "Add Sub Sub Log Abs Less Div Sub Where", of(log1p));
+  check_ops("expm1", "Mul Exp Add Tanh Mul", of(expm1));
+  check_ops("trunc", "Less Ceil Floor Where", of(trunc));
+  check_ops("trunc of integers", "", texts(9), of(trunc));
+  check_ops("floor of integers", "", texts(9), of(floor));
+  check_ops("tanhshrink", "Tanh Sub", of(tanhshrink));
+  check_ops("nan_to_num", "IsNaN IsInf IsInf Where Where Where",
+            [](auto& x) { return nan_to_num(x[0]); });
+  check_ops("isfinite", "Sub IsNaN Not Cast", of(isfinite));
+  check_ops("lerp", "Mul Sub Mul Add", [](auto& x) { return lerp(x[0], square(x[0]), 0.3); });
+  check_ops("remainder", "Mod Sign Mul Less Add Where", [](auto& x) { return remainder(x[0], 2); });
+  check_ops("remainder of integers", "Mod", texts(9), [](auto& x) { return remainder(x[0], 4); });
+  check_ops("floor_divide", "Mod Sign Mul Less Sub Div Sub Where Round Equal Div Where",
+            [](auto& x) { return floor_divide(x[0], 0.3); });
+  check_ops("floor_divide of integers", "Mod Sub Div", texts(9),
+            [](auto& x) { return floor_divide(x[0], 4); });
+  check_ops("bits of truth values", "Greater Less Or Cast", [](auto& x) {
+    const Tensor above = x[0] > 1;
+    return above | (x[0] < 0);
+  });
   check_ops("logic", "Greater Less And Cast", [](auto& x) {
     const Tensor above = gt(x[0], 0);
     return logical_and(above, lt(x[0], 1));
   });
   check_real("LeakyRelu", "alpha", 0.25, [](auto& x) { return leaky_relu(x[0], 0.25); });
   check_real("Elu", "alpha", 0.5, [](auto& x) { return elu(x[0], 0.5); });
+  check_real("Shrink", "bias", 0, [](auto& x) { return hardshrink(x[0], 0.25); });
+  check_real("Shrink", "bias", 0.25, [](auto& x) { return softshrink(x[0], 0.25); });
+  check_real("Shrink", "lambd", 0.25, [](auto& x) { return softshrink(x[0], 0.25); });
+  const Fn bits = [](auto& x) { return x[0].to(DType::u8) ^ scalar(3, DType::u8); };
+  CHECK(exported(bits, texts(9), {}, {.opset = 23}).ops() == Texts{"Cast", "BitwiseXor"});
+  check_refused("bitwise_xor: bits of numbers that no comparison made need opset 23", bits,
+                texts(9));
+  const OnnxFile rest = exported([](auto& x) { return fmod(x[0], x[0]); });
+  CHECK(rest.node("Mod").integer("fmod") == 1);
   const OnnxFile clip = exported([](auto& x) { return clamp(x[0], -1, {}); });
   REQUIRE(clip.node("Clip").inputs.size() == 3);
   CHECK(clip.tensors.at(clip.node("Clip").inputs[1]).values<float>() == std::vector<float>{-1});
@@ -88,6 +130,15 @@ TEST_CASE("onnx: shapes") {
   check_ops("cat", "Concat", [](auto& x) { return cat({x[0], x[0]}, 2); });
   check_ops("stack", "Unsqueeze Unsqueeze Concat", [](auto& x) { return stack({x[0], x[0]}, 1); });
   check_ops("pad", "Pad", [](auto& x) { return pad(x[0], {1, 2}); });
+  check_ops("reflect", "Pad", lines(), [](auto& x) {
+    return pad(x[0], {1, 2}, PaddingMode::reflect);
+  });
+  check_ops("unfold", "Shape Add Squeeze Range Unsqueeze Add Gather Transpose", lines(),
+            [](auto& x) { return unfold(x[0], 2, 3, 1); });
+  check_ops("unfold of one size", "Unsqueeze Add Gather Transpose",
+            [](auto& x) { return unfold(x[0], 1, 2, 1); });
+  const OnnxFile steps = exported([](auto& x) { return unfold(x[0], 2, 3, 2); }, lines());
+  CHECK(steps.outputs[0].shape == Texts{"N", "3", "size_2", "3"});
   check_ops("a weight's view", "Add",
             [](auto& x) { return x[0] + narrow(arange(0, 8, 1, DType::f32), 0, 0, 4); });
   const OnnxFile both =
@@ -111,6 +162,13 @@ TEST_CASE("onnx: reductions, norms, indexing") {
   check_ops("max", "ArgMax Reshape Cast GatherElements Reshape",
             [](auto& x) { return max(x[0], 1).values; });
   check_ops("norm", "ReduceL2", [](auto& x) { return norm(x[0], 2, 1); });
+  check_ops("norm, 3", "Abs Pow ReduceSum Pow", [](auto& x) { return norm(x[0], 3, 1); });
+  check_ops("largest", "Abs ReduceMax", [](auto& x) { return norm(x[0], test::kInf, 1); });
+  check_ops("var", "ReduceMean Sub Mul ReduceSum Div", [](auto& x) { return var(x[0], 1); });
+  check_ops("std of open sizes", "ReduceMean Sub Mul ReduceSum Shape Squeeze Cast Sub Div Sqrt",
+            lines(), [](auto& x) { return std(x[0], 2); });
+  check_ops("any", "Greater Cast ReduceMax", [](auto& x) { return any(gt(x[0], 0), 1); });
+  check_ops("all", "Cast Cast ReduceMin", [](auto& x) { return all(x[0], 1); });
   check_ops("logsumexp", "ReduceLogSumExp", [](auto& x) { return logsumexp(x[0], 1); });
   check_ops("one_hot", "Unsqueeze Equal Cast", texts(9), [](auto& x) { return one_hot(x[0], 9); });
   check_ops("cumsum", "CumSum", [](auto& x) { return cumsum(x[0], 1); });
@@ -122,6 +180,8 @@ TEST_CASE("onnx: reductions, norms, indexing") {
   check_ops("layer_norm", "Expand LayerNormalization", [](auto& x) { return layer_norm(x[0], 4); });
   check_ops("rms_norm", "Mul ReduceMean Add Sqrt Reciprocal Mul | Expand RMSNormalization",
             [](auto& x) { return rms_norm(x[0], 4); });
+  check_ops("instance_norm", "Expand Expand InstanceNormalization",
+            [](auto& x) { return instance_norm(x[0]); });
   check_ops("embedding", "Cast Gather", texts(8), [](auto& x) {
     return embedding(x[0], reshape(arange(0, 24, 1, DType::f32), {8, 3}));
   });
@@ -131,6 +191,45 @@ TEST_CASE("onnx: reductions, norms, indexing") {
   const OnnxFile mean_file = exported([](auto& x) { return mean(x[0], {0, 2}, true); });
   CHECK(mean_file.node("ReduceMean").integers("axes") == Ints{0, 2});
   CHECK(mean_file.node("ReduceMean").integer("keepdims") == 1);
+}
+
+TEST_CASE("onnx: writing at indices") {
+  auto at = [](const OnnxTensors& x) { return argmax(x[0], 1, true); };
+  auto reduction = [](const Fn& fn, int opset = 17) {
+    const OnnxFile file = exported(fn, cubes(), {}, {.opset = opset});
+    const test::OnnxNode& node = file.node("ScatterElements");
+    CHECK(node.inputs.size() == 3);
+    CHECK(node.integer("axis") == 1);
+    return node.text("reduction");
+  };
+  auto reduce = [&](ScatterReduce how, bool include_self = true) -> Fn {
+    return [=](auto& x) { return scatter_reduce(x[0], 1, at(x), x[0] * 2, how, include_self); };
+  };
+  CHECK(reduction([&](auto& x) { return scatter(x[0], 1, at(x), x[0] * 2); }) == "none");
+  CHECK(reduction([&](auto& x) { return scatter(x[0], 1, at(x), 7); }) == "none");
+  CHECK(reduction([&](auto& x) { return scatter_add(x[0], 1, at(x), x[0] * 2); }) == "add");
+  CHECK(reduction(reduce(ScatterReduce::sum)) == "add");
+  CHECK(reduction(reduce(ScatterReduce::prod)) == "mul");
+  CHECK(reduction(reduce(ScatterReduce::amax), 23) == "max");
+  CHECK(reduction(reduce(ScatterReduce::amin), 23) == "min");
+  CHECK(reduction(reduce(ScatterReduce::amin, false), 23) == "none");  // first
+  check_refused("scatter_reduce: the largest and the smallest of elements need opset 23",
+                reduce(ScatterReduce::amax));
+  const Tensor rows = tensor({2, 0, 2});
+  check_ops("index_add", "Mul Shape Concat Expand ScatterElements",
+            [&](auto& x) { return index_add(x[0], 1, rows, x[0] * 3); });
+  check_ops("index_add at a computed index",
+            "ReduceMax Cast Clip Reshape Shape Concat Expand ScatterElements", [](auto& x) {
+              const Tensor list = clamp(amax(x[0], {0, 2}).to(DType::i64), 0, 2);
+              return index_add(x[0], 1, list, x[0]);
+            });
+  const Tensor i = tensor({0, 1}), j = tensor({2, 0});
+  check_ops("index_put",
+            "Shape Concat Expand Transpose Reshape Transpose Reshape Concat Expand ScatterElements "
+            "Reshape Transpose",
+            [&](auto& x) {
+              return index_put(x[0], {Tensor(), i, j}, ones({2}));
+            });
 }
 
 TEST_CASE("onnx: products that sum over leading axes") {
@@ -166,6 +265,22 @@ TEST_CASE("onnx: windows") {
             [](auto& x) { return avg_pool2d(x[0], {.kernel = 2}); });
   check_ops("adaptive", "GlobalMaxPool", pictures,
             [](auto& x) { return adaptive_max_pool2d(x[0], 1); });
+  check_ops("adaptive, 3", "MaxPool", pictures, [](auto& x) {
+    return adaptive_max_pool2d(x[0], {3, 4});
+  });
+  check_ops("unfold", "Conv Reshape", pictures, [](auto& x) {
+    return unfold(x[0], {.kernel = {2, 3}});
+  });
+  const Fn folded = [](auto& x) {
+    return fold(unfold(x[0], {.kernel = 3, .padding = 1, .stride = 2}), {6, 8},
+                {.kernel = 3, .padding = 1, .stride = 2});
+  };
+  check_ops("fold", "Conv Reshape Reshape ConvTranspose | Conv Reshape Col2Im", pictures, folded);
+  const OnnxFile fold_file = exported(folded, pictures);
+  CHECK(fold_file.node("ConvTranspose").integers("output_padding") == Ints{1, 1});
+  CHECK(fold_file.tensors.at(fold_file.node("Conv").inputs[1]).shape == Ints{36, 1, 3, 3});
+  const OnnxFile columns = exported(folded, pictures, {}, {.opset = 23});
+  CHECK(columns.node("Col2Im").integers("strides") == Ints{2, 2});
   check_ops("adaptive mean", "ReduceMean", pictures,
             [](auto& x) { return adaptive_avg_pool2d(x[0], 1); });
   check_ops("resized", "Transpose MatMul Transpose", pictures, [](auto& x) {
