@@ -366,6 +366,37 @@ TEST_CASE(
   CHECK(file.node("Reshape").inputs.size() == 2);
 }
 
+TEST_CASE("onnx: of two files that belong together both change, or none") {
+  const TempDir dir;
+  const std::string first = test::write_file(dir / "encoder.onnx", "old"),
+                    second = test::write_file(dir / "decoder.onnx", "old");
+  auto files_in = [&] {
+    return std::distance(std::filesystem::directory_iterator(dir.path()), {});
+  };
+  auto write = [&](const Fn& fn, bool apart) {
+    AtomicFiles files;
+    const OnnxOptions options{.separate_weights = apart, .files = &files};
+    export_onnx(
+        first, [](const OnnxTensors& x) { return OnnxTensors{x[0] * 2}; }, NamedTensors(),
+        test::cubes(), options);
+    CHECK(test::read_file(first) == "old");
+    export_onnx(
+        second, [&](const OnnxTensors& x) { return OnnxTensors{fn(x)}; }, NamedTensors(),
+        test::cubes(), options);
+    files.commit();
+  };
+  for (bool apart : {false, true}) {
+    CHECK_THROWS_AS(write([](auto& x) { return cumprod(x[0], -1); }, apart), Error);
+    CHECK(test::read_file(first) == "old");
+    CHECK(test::read_file(second) == "old");
+    CHECK(files_in() == 2);
+  }
+  write([](auto& x) { return x[0] * 3; }, false);
+  CHECK(OnnxFile(first).ops() == Texts{"Mul"});
+  CHECK(OnnxFile(second).ops() == Texts{"Mul"});
+  CHECK(files_in() == 2);
+}
+
 TEST_CASE("onnx: weights in a file of their own") {
   Rng rng(1);
   const nn::Linear linear(16, 32, rng);
