@@ -305,7 +305,11 @@ const Form kForms[] = {
     {"clamp", clip}, {"hardtanh", clip}, {"relu6", clip},
     {"nan_to_num", nan_to_num},
     // activations
-    {"relu", direct, "Relu"}, {"sigmoid", direct, "Sigmoid"}, {"softplus", direct, "Softplus"},
+    {"relu", [](Emitter& e) {  // onnxruntime has no Relu of integers
+       e.give(is_float(e.result().dtype) ? with(e, "Relu")
+                                         : e.node("Max", {e.x(), e.number(0)}));
+     }},
+    {"sigmoid", direct, "Sigmoid"}, {"softplus", direct, "Softplus"},
     {"softsign", direct, "Softsign"}, {"hardswish", direct, "HardSwish"}, {"gelu", gelu},
     {"prelu", direct, "PRelu"},
     {"silu", [](Emitter& e) { e.give(times(e, e.x(), sigmoid(e, e.x()))); }},

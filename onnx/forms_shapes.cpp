@@ -70,14 +70,20 @@ void flip(Emitter& e) {
 
 /// The last elements of each axis come first.
 void roll(Emitter& e) {
-  const Ints shifts = e.numbers("shifts");
+  const std::vector<Size>& shifts = e.sizes("shifts");
   std::string x = e.in(0);
-  for (int64_t axis = 0; axis < std::ssize(shifts); ++axis) {
-    if (shifts[static_cast<size_t>(axis)] == 0) continue;
-    const std::string cut = e.ints({-shifts[static_cast<size_t>(axis)]}), along = e.ints({axis});
+  for (size_t axis = 0; axis < shifts.size(); ++axis) {
+    Size first_place = e.input(0).shape[axis], from_end = shifts[axis];
+    for (size_t run = 0; run < from_end.size(); ++run) {
+      first_place[run] -= from_end[run];  // of the element that comes first
+      from_end[run] *= -1;
+    }
+    if (from_end == Size(from_end.size(), 0)) continue;
+    const std::string cut = e.size(is_fixed(from_end) ? from_end : first_place);
+    const std::string along = e.ints({static_cast<int64_t>(axis)});
     const std::string last = e.node("Slice", {x, cut, e.ints({kEnd}), along});
     const std::string first = e.node("Slice", {x, e.ints({0}), cut, along});
-    x = e.node("Concat", {last, first}, {{"axis", axis}});
+    x = e.node("Concat", {last, first}, {{"axis", static_cast<int64_t>(axis)}});
   }
   e.give(x);
 }
