@@ -111,9 +111,9 @@ class Emitter {
   const OnnxOptions& options_;
   const Call* call_ = nullptr;
   std::vector<Symbol> symbols_;
-  std::map<int, std::string> names_;          // of values
-  std::map<int, std::string> bools_;          // of those that are truth values in ONNX
-  std::map<std::string, std::string> made_;   // names of nodes and constants that may be shared
+  std::map<int, std::string> names_;         // of values
+  std::map<int, std::string> bools_;         // of those that are truth values in ONNX
+  std::map<std::string, std::string> made_;  // names of nodes and constants that may be shared
   std::map<std::string, int> counts_;
   std::vector<std::string> nodes_;
   NamedTensors weights_;

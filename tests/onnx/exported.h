@@ -52,8 +52,8 @@ inline void check_refused(const std::string& words, const OnnxFn& fn,
   CHECK_MESSAGE(contains(error, words), "'", error, "' lacks '", words, "'");
 }
 
-/// Checks the ops of ONNX that a function becomes, in opset 17 and 23: names separated by spaces, and
-/// " | " between the opsets if they differ.
+/// Checks the ops of ONNX that a function becomes, in opset 17 and 23: names separated by spaces,
+/// and " | " between the opsets if they differ.
 inline void check_ops(const std::string& name, const std::string& ops,
                       const std::vector<OnnxTensors>& examples, const OnnxFn& fn) {
   CAPTURE(name);
