@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/io/atomic_file.h"
@@ -173,7 +172,8 @@ std::string Emitter::name(int id) {
 
 std::string Emitter::bool_name(int id) {
   if (auto truth = bools_.find(id); truth != bools_.end()) return truth->second;
-  return bools_[id] = cast(name(id), kBool);
+  std::string& made = made_["bool " + name(id)];
+  return made.empty() ? made = cast(name(id), kBool) : made;
 }
 
 std::string Emitter::in(int i, DType type) {
@@ -479,9 +479,9 @@ std::string Emitter::write(const std::string& path) {
     size += heads.back().size() + (is_apart(t) ? 0 : static_cast<size_t>(bytes));
     offset += is_apart(t) ? ceil_div(bytes, kPage) * kPage : 0;
   }
-  AtomicFile file(path);
-  std::optional<AtomicFile> data;
-  if (apart) data.emplace(data_path);
+  AtomicFiles own, &files = options_.files ? *options_.files : own;
+  AtomicFile* const data = apart ? &files.add(data_path) : nullptr;
+  AtomicFile& file = files.add(path);
   file.write(model_head(size).bytes());
   file.write(front.bytes());
   for (size_t i = 0; i < weights_.size(); ++i) {
@@ -492,8 +492,7 @@ std::string Emitter::write(const std::string& path) {
       data->write(std::string(static_cast<size_t>(-bytes_of(t) & (kPage - 1)), '\0'));
   }
   file.write(back.bytes());
-  if (apart) data->commit();
-  file.commit();
+  own.commit();
   return signature(inputs, trace_.inputs) + " to " + signature(outputs, trace_.outputs);
 }
 

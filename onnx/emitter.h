@@ -33,6 +33,8 @@ class Emitter {
   bool has(int input) const { return input < inputs() && call_->inputs[input] >= 0; }
   const Value& input(int i) const { return value(call_->inputs[i]); }
   const Value& result() const { return value(call_->results[0]); }
+  /// Whether the input is known as truth values, 0 or 1.
+  bool is_bool(int i) const { return bools_.contains(call_->inputs[i]); }
   bool says(const char* property) const { return call_->properties.contains(property); }
   const std::vector<Size>& sizes(const char* property) const { return find(property).whole; }
   std::vector<int64_t> numbers(const char* property) const;  ///< sizes that are always the same
@@ -65,6 +67,7 @@ class Emitter {
   std::vector<std::string> nodes(const std::string& op, const std::vector<std::string>& inputs,
                                  const std::vector<Attribute>& attributes, int outputs);
   std::string cast(const std::string& x, int type);
+  std::string constant(const Tensor& t, std::string name = "");
   std::string ints(const std::vector<int64_t>& values);  ///< i64 (n)
   std::string number(double value, DType type);          ///< shape ()
   std::string number(double value) { return number(value, result().dtype); }
@@ -98,7 +101,6 @@ class Emitter {
   std::vector<Formula> formulas(const Size& size) const;
   std::string text(const Formula& formula) const;
   std::string text(const Size& size) const;  ///< "3", "N+1", "?"
-  std::string constant(const Tensor& t, std::string name = "");
   void emit(const Call& call);
   std::vector<std::string> name_outputs();
   detail::ProtobufMessage info(const std::string& name, const Value& v) const;
@@ -109,8 +111,9 @@ class Emitter {
   const OnnxOptions& options_;
   const Call* call_ = nullptr;
   std::vector<Symbol> symbols_;
-  std::map<int, std::string> names_, bools_;  // of values
-  std::map<std::string, std::string> made_;   // names of nodes and constants that may be shared
+  std::map<int, std::string> names_;         // of values
+  std::map<int, std::string> bools_;         // of those that are truth values in ONNX
+  std::map<std::string, std::string> made_;  // names of nodes and constants that may be shared
   std::map<std::string, int> counts_;
   std::vector<std::string> nodes_;
   NamedTensors weights_;

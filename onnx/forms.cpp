@@ -1,20 +1,16 @@
 // The table of forms: how each op of tern is written in ONNX. To add an op, add a row. An op says
 // what its inputs do not say by OpScope::note(), and the form reads that by name.
+#include "tern/onnx/forms.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-
-#include "tern/onnx/emitter.h"
+#include <numbers>
 
 namespace tern::onnx {
 namespace {
-
-using Ints = std::vector<int64_t>;
-using Names = std::vector<std::string>;
-
-constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 
 // ---- Forms of many ops -------------------------------------------------------------------------
 
@@ -37,15 +33,25 @@ void logic(Emitter& e) {
   e.give_bool(e.node(e.onnx(), in));
 }
 
-void test(Emitter& e) { e.give_bool(e.node(e.onnx(), {e.in(0)})); }
+/// The first input as a floating number.
+std::string real(Emitter& e) {
+  const DType type = e.input(0).dtype;
+  return e.in(0, is_float(type) ? type : DType::f32);
+}
+
+void test(Emitter& e) { e.give_bool(e.node(e.onnx(), {real(e)})); }
 
 /// Axes are an input since opset 18, and of ReduceSum since 13.
-std::string reduced(Emitter& e, const std::string& op, const std::string& x) {
+std::string reduced(Emitter& e, const std::string& op, const std::string& x, int64_t keepdim) {
   const Ints axes = e.numbers("axes");
-  const Attribute keeps{"keepdims", e.number("keepdim")};
+  const Attribute keeps{"keepdims", keepdim};
   if (axes.empty()) return x;
   if (e.opset() >= 18 || op == "ReduceSum") return e.node(op, {x, e.ints(axes)}, {keeps});
   return e.node(op, {x}, {{"axes", axes}, keeps});
+}
+
+std::string reduced(Emitter& e, const std::string& op, const std::string& x) {
+  return reduced(e, op, x, e.number("keepdim"));
 }
 
 void reduce(Emitter& e) { e.give(reduced(e, e.onnx(), e.x())); }
@@ -77,6 +83,16 @@ void for_training(Emitter& e) {
   e.refuse("it is in training; export in evaluation mode, nn::set_training(model, false)");
 }
 
+void batch_norm(Emitter& e) {
+  if (!e.says("eps")) return for_training(e);
+  e.give(e.node(
+      "BatchNormalization",
+      {e.in(0), e.tensor("scale"), e.tensor("shift"), e.tensor("mean"), e.tensor("variance")},
+      {{"epsilon", e.real("eps")}}));
+}
+
+void cast(Emitter& e) { e.give(e.x()); }
+
 // ---- Elementwise -------------------------------------------------------------------------------
 
 void gelu(Emitter& e) {
@@ -103,141 +119,100 @@ void clip(Emitter& e) {
                 {x, std::isinf(low) ? "" : e.number(low), std::isinf(high) ? "" : e.number(high)}));
 }
 
-void where(Emitter& e) {
+/// Integers are whole already.
+void rounded(Emitter& e) { is_float(e.result().dtype) ? direct(e) : e.give(e.x()); }
+
+void trunc(Emitter& e) {
+  const std::string x = e.x();
+  if (!is_float(e.result().dtype)) return e.give(x);
+  const std::string negative = e.node("Less", {x, e.number(0)});
+  e.give(e.node("Where", {negative, e.node("Ceil", {x}), e.node("Floor", {x})}));
+}
+
+/// C's remainder of floats, with the sign of a, and whether b has the other sign.
+struct Division {
+  std::string a, b, rest, differs;
+  explicit Division(Emitter& e)
+      : a(e.x()),
+        b(e.in(1, e.result().dtype)),
+        rest(e.node("Mod", {a, b}, {{"fmod", int64_t{1}}})),
+        differs(e.node("Less", {e.node("Mul", {e.node("Sign", {rest}), b}), e.number(0)})) {}
+};
+
+void remainder(Emitter& e) {
+  if (!is_float(e.result().dtype)) return direct(e);
+  const Division d(e);
+  e.give(e.node("Where", {d.differs, e.node("Add", {d.rest, d.b}), d.rest}));
+}
+
+void floor_divide(Emitter& e) {
+  if (!is_float(e.result().dtype)) {
+    const std::string a = e.x(), b = e.in(1, e.result().dtype);
+    return e.give(e.node("Div", {e.node("Sub", {a, e.node("Mod", {a, b})}), b}));
+  }
+  const Division d(e);
+  const std::string q = e.node("Div", {e.node("Sub", {d.a, d.rest}), d.b});
+  const std::string below = e.node("Sub", {q, e.number(1)});
+  const std::string whole = e.node("Round", {e.node("Where", {d.differs, below, q})});
+  const std::string by_zero = e.node("Equal", {d.b, e.number(0)});
+  e.give(e.node("Where", {by_zero, e.node("Div", {d.a, d.b}), whole}));
+}
+
+void fmod(Emitter& e) {
+  e.give(e.node("Mod", {e.x(), e.in(1, e.result().dtype)}, {{"fmod", int64_t{1}}}));
+}
+
+void lerp(Emitter& e) {
   const DType type = e.result().dtype;
-  e.give(e.node("Where", {e.bool_tensor("condition"), e.in(0, type), e.in(1, type)}));
+  const std::string a = e.x(), apart = e.node("Sub", {e.in(1, type), a});
+  const std::string weight = e.inputs() == 3 ? e.in(2, type) : e.number(e.real("weight"));
+  e.give(e.node("Add", {a, e.node("Mul", {weight, apart})}));
 }
 
-// ---- Shapes ------------------------------------------------------------------------------------
-
-void reshape(Emitter& e) { e.give(e.reshaped(e.in(0), e.input(0).shape, e.result().shape)); }
-
-void permute(Emitter& e) { e.give(e.node("Transpose", {e.in(0)}, {{"perm", e.numbers("axes")}})); }
-
-void transpose(Emitter& e) {
-  Ints order;
-  for (int i = 0; i < static_cast<int>(e.input(0).shape.size()); ++i) order.push_back(i);
-  const Ints axes = e.numbers("axes");
-  std::swap(order[static_cast<size_t>(axes[0])], order[static_cast<size_t>(axes[1])]);
-  e.give(e.node("Transpose", {e.in(0)}, {{"perm", order}}));
-}
-
-void expand(Emitter& e) { e.give(e.node("Expand", {e.in(0), e.shape(e.result().shape)})); }
-
-/// Where a slice ends in ONNX: open if no further element would fit in any run.
-Size end_of(const Size& whole, const Size& start, const Size& length, int64_t step) {
-  Size end = start;
-  bool open = true;
-  for (size_t run = 0; run < end.size(); ++run) {
-    const int64_t next = start[run] + length[run] * step;
-    open &= step > 0 ? next >= whole[run] : next < 0;
-    end[run] = next - step + (step > 0 ? 1 : -1);  // just behind the last element
-  }
-  if (open) return Size(end.size(), step > 0 ? kEnd : -kEnd);
-  return end;
-}
-
-void slice(Emitter& e) {
-  const Ints axes = e.numbers("axis"), steps = e.numbers("step"), drops = e.numbers("drops");
-  const std::vector<Size>&starts = e.sizes("start"), &lengths = e.sizes("length");
-  std::vector<Size> ends;
-  for (size_t i = 0; i < axes.size(); ++i)
-    ends.push_back(
-        end_of(e.input(0).shape[static_cast<size_t>(axes[i])], starts[i], lengths[i], steps[i]));
-  for (const Size& end : ends)
-    if (*std::min_element(end.begin(), end.end()) == -1)
-      e.refuse("it reaches the first element backwards in one example and not in another");
-  std::string y =
-      e.node("Slice", {e.in(0), e.shape(starts), e.shape(ends), e.ints(axes), e.ints(steps)});
-  Ints dropped;
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (drops[i]) dropped.push_back(axes[i]);
-  e.give(dropped.empty() ? y : e.node("Squeeze", {y, e.ints(dropped)}));
-  for (size_t i = 0; i < axes.size(); ++i) {
-    auto before = [&](int64_t axis) { return axis < axes[i]; };
-    if (std::abs(steps[i]) > 1 && !drops[i])
-      e.name_size(
-          static_cast<int>(axes[i] - std::count_if(dropped.begin(), dropped.end(), before)));
-  }
-}
-
-void flip(Emitter& e) {
-  const Ints axes = e.numbers("axes"), back(axes.size(), -1), first(axes.size(), -kEnd);
-  e.give(e.node("Slice", {e.in(0), e.ints(back), e.ints(first), e.ints(axes), e.ints(back)}));
-}
-
-/// The last elements of each axis come first.
-void roll(Emitter& e) {
-  const Ints shifts = e.numbers("shifts");
-  std::string x = e.in(0);
-  for (int64_t axis = 0; axis < std::ssize(shifts); ++axis) {
-    if (shifts[static_cast<size_t>(axis)] == 0) continue;
-    const std::string cut = e.ints({-shifts[static_cast<size_t>(axis)]}), along = e.ints({axis});
-    const std::string last = e.node("Slice", {x, cut, e.ints({kEnd}), along});
-    const std::string first = e.node("Slice", {x, e.ints({0}), cut, along});
-    x = e.node("Concat", {last, first}, {{"axis", axis}});
-  }
+/// Infinities become the type's largest numbers unless the op says others.
+void nan_to_num(Emitter& e) {
+  std::string x = e.x();
+  const double most = e.result().dtype == DType::f64 ? std::numeric_limits<double>::max()
+                                                     : std::numeric_limits<float>::max();
+  auto replace = [&](const std::string& where, double value) {
+    x = e.node("Where", {where, e.number(value), x});
+  };
+  const std::string nan = e.node("IsNaN", {x});
+  const std::string above = e.node("IsInf", {x}, {{"detect_negative", int64_t{0}}});
+  const std::string below = e.node("IsInf", {x}, {{"detect_positive", int64_t{0}}});
+  replace(nan, e.real("nan"));
+  replace(above, e.says("positive") ? e.real("positive") : most);
+  replace(below, e.says("negative") ? e.real("negative") : -most);
   e.give(x);
 }
 
-void cat(Emitter& e) {
-  Names in;
-  for (int i = 0; i < e.inputs(); ++i) {
-    const std::vector<Size>& shape = e.input(i).shape;
-    const bool nothing = shape.size() == 1 && shape[0] == Size(shape[0].size(), 0);
-    if (!nothing) in.push_back(e.in(i, e.result().dtype));
-  }
-  e.give(e.node("Concat", in, {{"axis", e.number("axis")}}));
+/// log(1 + x), with what rounding takes from 1 + x put back where that counts.
+void log1p(Emitter& e) {
+  const std::string x = e.x(), one = e.number(1), sum = e.node("Add", {x, one});
+  const std::string lost = e.node("Sub", {e.node("Sub", {sum, one}), x}),
+                    log = e.node("Log", {sum});
+  const std::string small = e.node("Less", {e.node("Abs", {x}), e.number(0.5)});
+  e.give(e.node("Where", {small, e.node("Sub", {log, e.node("Div", {lost, sum})}), log}));
 }
 
-void stack(Emitter& e) {
-  Names in;
-  const std::string axis = e.ints(e.numbers("axis"));
-  for (int i = 0; i < e.inputs(); ++i)
-    in.push_back(e.node("Unsqueeze", {e.in(i, e.result().dtype), axis}));
-  e.give(e.node("Concat", in, {{"axis", e.number("axis")}}));
+/// e^x - 1 = tanh(x / 2) (e^x + 1), without cancellation.
+void expm1(Emitter& e) {
+  const std::string x = e.x(), half = e.node("Mul", {x, e.number(0.5)});
+  const std::string sum = e.node("Add", {e.node("Exp", {x}), e.number(1)});
+  e.give(e.node("Mul", {e.node("Tanh", {half}), sum}));
 }
 
-void pad(Emitter& e) {
-  const Ints pairs = e.numbers("pads");  // (before, after) of the last axis, then of the others
-  const size_t axes = e.input(0).shape.size();
-  Ints pads(2 * axes, 0);
-  for (size_t i = 0; i < pairs.size(); ++i) pads[(i % 2 ? 2 * axes : axes) - 1 - i / 2] = pairs[i];
-  e.give(e.node("Pad", {e.in(0), e.ints(pads), e.number(e.real("value"))}));
-}
-
-// ---- Creation and indexing ---------------------------------------------------------------------
-
-void full(Emitter& e) {
-  e.give(e.node("Expand", {e.number(e.real("value")), e.shape(e.result().shape)}));
-}
-
-/// Ones on a diagonal and on one side of it.
-void triangle(Emitter& e) {
-  const std::string ones = e.node("Expand", {e.number(1, DType::i64), e.shape(e.result().shape)});
-  const std::string side = e.scalar("diagonal");
-  e.give_bool(e.cast(e.node("Trilu", {ones, side}, {{"upper", e.number("upper")}}), kBool));
-}
-
-void arange(Emitter& e) {
-  const std::string y = e.node("Range", {e.scalar("start"), e.scalar("end"), e.scalar("step")});
+/// Of truth values, which every opset has, or of all bits.
+void bits(Emitter& e) {
+  if (e.is_bool(0) && e.is_bool(1)) return logic(e);
+  if (e.opset() < 18) e.refuse("bits of numbers that no comparison made need opset 23");
   const DType type = e.result().dtype;
-  e.give(type == DType::i64 ? y : e.cast(y, type_number(type)));
+  e.give(e.node(std::string("Bitwise") + e.onnx(), {e.in(0, type), e.in(1, type)}));
 }
 
-void cast(Emitter& e) { e.give(e.x()); }
-
-void gather(Emitter& e) {
-  e.give(e.node(e.onnx(), {e.in(0), e.cast(e.tensor("index"), type_number(DType::i64))},
-                {{"axis", e.number("axis")}}));
-}
-
-void one_hot(Emitter& e) {
-  const int64_t classes = e.number("classes");
-  Ints all;
-  for (int64_t i = 0; i < classes; ++i) all.push_back(i);
-  const std::string index = e.node("Unsqueeze", {e.tensor("index"), e.ints({-1})});
-  e.give_bool(e.node("Equal", {index, e.ints(all)}));
+void where(Emitter& e) {
+  const DType type = e.result().dtype;
+  e.give(e.node("Where", {e.bool_tensor("condition"), e.in(0, type), e.in(1, type)}));
 }
 
 // ---- Reductions --------------------------------------------------------------------------------
@@ -251,8 +226,31 @@ void best(Emitter& e) {
 
 void norm(Emitter& e) {
   const double p = e.real("p");
-  if (p != 1 && p != 2) e.refuse(fmt::format("only p = 1 and 2 can be exported, not {}", p));
-  e.give(reduced(e, p == 1 ? "ReduceL1" : "ReduceL2", e.in(0)));
+  if (p == 1 || p == 2) return e.give(reduced(e, p == 1 ? "ReduceL1" : "ReduceL2", e.in(0)));
+  if (p == 0) e.refuse("p = 0 cannot be exported");
+  const std::string x = e.node("Abs", {e.in(0)});
+  if (std::isinf(p)) return e.give(reduced(e, p > 0 ? "ReduceMax" : "ReduceMin", x));
+  const std::string sum = reduced(e, "ReduceSum", e.node("Pow", {x, e.number(p)}));
+  e.give(e.node("Pow", {sum, e.number(1 / p)}));
+}
+
+/// The variance, or its root: the sum of squares of x - mean by the count - correction.
+void variance(Emitter& e) {
+  const std::string d = e.node("Sub", {e.in(0), reduced(e, "ReduceMean", e.in(0), 1)});
+  const std::string squares = reduced(e, "ReduceSum", e.node("Mul", {d, d}));
+  const Size& count = e.sizes("count").at(0);
+  const auto correction = static_cast<double>(e.number("correction"));
+  const std::string divisor =
+      is_fixed(count) ? e.number(std::max(static_cast<double>(count[0]) - correction, 0.0))
+                      : e.node("Sub", {e.cast(e.scalar("count"), type_number(e.result().dtype)),
+                                       e.number(correction)});
+  const std::string y = e.node("Div", {squares, divisor});
+  e.give(std::string_view(e.onnx()).empty() ? y : e.node(e.onnx(), {y}));
+}
+
+/// Whether any or all elements are not 0.
+void truths(Emitter& e) {
+  e.give(reduced(e, e.onnx(), e.cast(e.bool_in(0), type_number(DType::u8))));
 }
 
 /// The first elements in order and their places.
@@ -265,170 +263,6 @@ void first_in_order(Emitter& e) {
 }
 
 void cumsum(Emitter& e) { e.give(e.node("CumSum", {e.x(), e.scalar("axis")})); }
-
-// ---- Normalisation -----------------------------------------------------------------------------
-
-/// The mask hides elements: softmax of -inf there, and then 0 (-inf for the logarithm), since a row
-/// without an element would give NaN.
-void softmax(Emitter& e) {
-  const bool masked = e.has_tensor("mask"), logarithm = std::string_view(e.onnx()) == "LogSoftmax";
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  const std::string mask = masked ? e.bool_tensor("mask") : "";
-  std::string x = e.in(0);
-  if (masked) x = e.node("Where", {mask, x, e.number(-kInf)});
-  x = e.node(e.onnx(), {x}, {{"axis", int64_t{-1}}});
-  if (masked) x = e.node("Where", {mask, x, e.number(logarithm ? -kInf : 0)});
-  e.give(x);
-}
-
-/// The weight of a norm over the last axes, or ones.
-std::string norm_weight(Emitter& e) {
-  const std::vector<Size>& shape = e.input(0).shape;
-  if (e.has(1)) return e.in(1);
-  return e.node("Expand", {e.number(1), e.shape({shape.end() - e.number("axes"), shape.end()})});
-}
-
-void layer_norm(Emitter& e) {
-  Names in = {e.in(0), norm_weight(e)};
-  if (e.has(2)) in.push_back(e.in(2));
-  e.give(
-      e.node("LayerNormalization", in, {{"axis", -e.number("axes")}, {"epsilon", e.real("eps")}}));
-}
-
-void rms_norm(Emitter& e) {
-  e.give(e.node("RMSNormalization", {e.in(0), norm_weight(e)},
-                {{"axis", -e.number("axes")}, {"epsilon", e.real("eps")}}));
-}
-
-void batch_norm(Emitter& e) {
-  if (!e.says("eps")) return for_training(e);
-  e.give(e.node(
-      "BatchNormalization",
-      {e.in(0), e.tensor("scale"), e.tensor("shift"), e.tensor("mean"), e.tensor("variance")},
-      {{"epsilon", e.real("eps")}}));
-}
-
-// ---- Attention and recurrent layers ------------------------------------------------------------
-
-/// A query that sees no key gives zeros in tern, and in ONNX NaN or a mean.
-void attention(Emitter& e) {
-  Names in = {e.in(0), e.in(1), e.in(2)};
-  const bool masked = e.has_tensor("mask");
-  const std::string mask = masked ? e.bool_tensor("mask") : "";
-  // onnxruntime does not broadcast the mask's last two axes.
-  if (masked)
-    in.push_back(e.node("Expand", {mask, e.shape({e.input(0).shape[2], e.input(1).shape[2]})}));
-  std::string y = e.node("Attention", in, {{"scale", e.real("scale")}});
-  if (masked) {
-    const std::string seen = e.cast(mask, type_number(DType::u8));
-    const std::string any = e.node("ReduceMax", {seen, e.ints({-1})}, {{"keepdims", int64_t{1}}});
-    y = e.node("Where", {e.cast(any, kBool), y, e.number(0)});
-  }
-  e.give(y);
-}
-
-/// A layer in one direction. In ONNX there is an axis of directions, and the gates are in another
-/// order.
-void rnn(Emitter& e) {
-  struct Kind {
-    const char* op;
-    Ints gates;
-    std::vector<Attribute> attributes;
-  };
-  const Kind kinds[] = {{"RNN", {0}, {}},
-                        {"RNN", {0}, {{"activations", Names{"Relu"}}}},
-                        {"GRU", {1, 0, 2}, {{"linear_before_reset", int64_t{1}}}},
-                        {"LSTM", {0, 3, 1, 2}, {}}};
-  const Kind& kind = kinds[e.number("kind")];
-  const int64_t units = e.input(2).shape[1][0];
-  auto weight = [&](int i) {  // (1, gates * units, ...)
-    const std::string parts =
-        e.node("Reshape", {e.in(i), e.ints({std::ssize(kind.gates), units, -1})});
-    const std::string sorted =
-        e.node("Gather", {parts, e.ints(kind.gates)}, {{"axis", int64_t{0}}});
-    const bool matrix = e.input(i).shape.size() == 2;
-    return e.node("Reshape", {sorted, matrix ? e.ints({1, std::ssize(kind.gates) * units, -1})
-                                             : e.ints({1, -1})});
-  };
-  auto state = [&](int i) {
-    return e.has(i) ? e.node("Unsqueeze", {e.in(i), e.ints({0})}) : std::string();
-  };
-  std::string bias, lengths;
-  if (e.has(3)) bias = e.node("Concat", {weight(3), weight(4)}, {{"axis", int64_t{1}}});
-  if (e.has_tensor("lengths")) lengths = e.cast(e.tensor("lengths"), kInt32);
-  Names in = {e.in(0), weight(1), weight(2), bias, lengths, state(5)};
-  const bool lstm = kind.op == std::string_view("LSTM");
-  if (lstm) in.push_back(state(6));
-  std::vector<Attribute> attributes = kind.attributes;
-  attributes.push_back({"hidden_size", units});
-  attributes.push_back({"direction", std::string(e.number("reverse") ? "reverse" : "forward")});
-  const Names y = e.nodes(kind.op, in, attributes, lstm ? 3 : 2);
-  e.give(e.node("Squeeze", {y[0], e.ints({1})}));
-  for (int i = 1; i < (lstm ? 3 : 2); ++i)
-    e.give(e.node("Squeeze", {y[static_cast<size_t>(i)], e.ints({0})}), i);
-}
-
-// ---- Convolutions ------------------------------------------------------------------------------
-
-std::vector<Attribute> windows(Emitter& e) {
-  const Ints padding = e.numbers("padding");
-  Ints both = padding;
-  both.insert(both.end(), padding.begin(), padding.end());
-  return {{"strides", e.numbers("stride")}, {"pads", both}, {"dilations", e.numbers("dilation")}};
-}
-
-/// Behind a stride a size is rounded, and may be the same in all examples by chance.
-void name_sizes(Emitter& e) {
-  const Ints stride = e.numbers("stride");
-  for (size_t i = 0; i < stride.size(); ++i) {
-    const Size &from = e.input(0).shape[i + 2], &to = e.result().shape[i + 2];
-    if (is_fixed(to) && !is_fixed(from))
-      e.refuse(
-          fmt::format("its axis {} has the size {} for the sizes {}; give examples that differ "
-                      "more",
-                      i + 2, to[0], fmt::join(from, ", ")));
-    if (stride[i] != 1) e.name_size(static_cast<int>(i) + 2);
-  }
-}
-
-void conv(Emitter& e) {
-  std::vector<Attribute> attributes = windows(e);
-  attributes.push_back({"group", e.number("groups")});
-  Names in = {e.in(0), e.in(1)};
-  if (e.has(2)) in.push_back(e.in(2));
-  e.give(e.node("Conv", in, attributes));
-  name_sizes(e);
-}
-
-void conv_transpose(Emitter& e) {
-  const Ints stride = e.numbers("stride"), padding = e.numbers("padding"),
-             dilation = e.numbers("dilation"), kernel = e.numbers("kernel");
-  Ints added;  // output_padding, the same for all sizes
-  for (size_t i = 0; i < stride.size(); ++i) {
-    const int64_t in = e.input(0).shape[i + 2][0], out = e.result().shape[i + 2][0];
-    added.push_back(out - (in - 1) * stride[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) -
-                    1);
-  }
-  std::vector<Attribute> attributes = windows(e);
-  attributes.push_back({"group", e.number("groups")});
-  attributes.push_back({"output_padding", added});
-  e.give(e.node("ConvTranspose", {e.in(0), e.in(1)}, attributes));
-}
-
-void max_pool(Emitter& e) {
-  std::vector<Attribute> attributes = windows(e);
-  attributes.push_back({"kernel_shape", e.numbers("kernel")});
-  attributes.push_back({"ceil_mode", e.number("ceil_mode")});
-  e.give(e.node("MaxPool", {e.in(0)}, attributes));
-  name_sizes(e);
-}
-
-void adaptive_max_pool(Emitter& e) {
-  const Ints sizes = e.numbers("sizes");
-  if (sizes != Ints(sizes.size(), 1))
-    e.refuse(fmt::format("only the size 1 can be exported, not {}", fmt::join(sizes, ", ")));
-  e.give(e.node("GlobalMaxPool", {e.in(0)}));
-}
 
 // ---- The table ---------------------------------------------------------------------------------
 
@@ -450,6 +284,7 @@ const Form kForms[] = {
     {"add", direct, "Add"}, {"sub", direct, "Sub"}, {"mul", direct, "Mul"}, {"div", direct, "Div"},
     {"neg", direct, "Neg"}, {"abs", direct, "Abs"}, {"sign", direct, "Sign"},
     {"minimum", direct, "Min"}, {"maximum", direct, "Max"}, {"matmul", matmul},
+    {"remainder", remainder, "Mod"}, {"floor_divide", floor_divide}, {"fmod", fmod}, {"lerp", lerp},
     {"square", [](Emitter& e) { e.give(times(e, e.x(), e.x())); }},
     {"pow", [](Emitter& e) {
        if (e.inputs() == 2) return direct(e);
@@ -458,12 +293,23 @@ const Form kForms[] = {
     // functions of one number
     {"exp", direct, "Exp"}, {"log", direct, "Log"}, {"sqrt", direct, "Sqrt"},
     {"sin", direct, "Sin"}, {"cos", direct, "Cos"}, {"tan", direct, "Tan"}, {"erf", direct, "Erf"},
-    {"tanh", direct, "Tanh"}, {"floor", direct, "Floor"}, {"ceil", direct, "Ceil"},
-    {"round", direct, "Round"}, {"reciprocal", direct, "Reciprocal"},
+    {"tanh", direct, "Tanh"}, {"atan", direct, "Atan"}, {"sinh", direct, "Sinh"},
+    {"cosh", direct, "Cosh"}, {"reciprocal", direct, "Reciprocal"}, {"log1p", log1p},
+    {"expm1", expm1}, {"floor", rounded, "Floor"}, {"ceil", rounded, "Ceil"},
+    {"round", rounded, "Round"}, {"trunc", trunc},
+    {"log2", [](Emitter& e) { e.give(times(e, with(e, "Log"), e.number(std::numbers::log2e))); }},
+    {"log10", [](Emitter& e) {
+       e.give(times(e, with(e, "Log"), e.number(std::numbers::log10e)));
+     }},
     {"rsqrt", [](Emitter& e) { e.give(e.node("Reciprocal", {with(e, "Sqrt")})); }},
     {"clamp", clip}, {"hardtanh", clip}, {"relu6", clip},
+    {"nan_to_num", nan_to_num},
     // activations
-    {"relu", direct, "Relu"}, {"sigmoid", direct, "Sigmoid"}, {"softplus", direct, "Softplus"},
+    {"relu", [](Emitter& e) {  // onnxruntime has no Relu of integers
+       e.give(is_float(e.result().dtype) ? with(e, "Relu")
+                                         : e.node("Max", {e.x(), e.number(0)}));
+     }},
+    {"sigmoid", direct, "Sigmoid"}, {"softplus", direct, "Softplus"},
     {"softsign", direct, "Softsign"}, {"hardswish", direct, "HardSwish"}, {"gelu", gelu},
     {"prelu", direct, "PRelu"},
     {"silu", [](Emitter& e) { e.give(times(e, e.x(), sigmoid(e, e.x()))); }},
@@ -483,6 +329,13 @@ const Form kForms[] = {
     {"hardsigmoid", [](Emitter& e) {
        e.give(with(e, "HardSigmoid", A{"alpha", 1.0 / 6}, A{"beta", 0.5}));
      }},
+    {"hardshrink", [](Emitter& e) {
+       e.give(with(e, "Shrink", A{"lambd", e.real("lambda")}, A{"bias", 0.0}));
+     }},
+    {"softshrink", [](Emitter& e) {
+       e.give(with(e, "Shrink", A{"lambd", e.real("lambda")}, A{"bias", e.real("lambda")}));
+     }},
+    {"tanhshrink", [](Emitter& e) { e.give(e.node("Sub", {e.x(), with(e, "Tanh")})); }},
     // comparisons and logic
     {"eq", compare, "Equal"}, {"lt", compare, "Less"}, {"le", compare, "LessOrEqual"},
     {"gt", compare, "Greater"}, {"ge", compare, "GreaterOrEqual"},
@@ -492,6 +345,12 @@ const Form kForms[] = {
      }, "Equal"},
     {"logical_and", logic, "And"}, {"logical_or", logic, "Or"}, {"logical_xor", logic, "Xor"},
     {"logical_not", logic, "Not"}, {"isnan", test, "IsNaN"}, {"isinf", test, "IsInf"},
+    {"isfinite", [](Emitter& e) {  // x - x is 0, or NaN
+       const std::string x = real(e);
+       e.give_bool(e.node("IsNaN", {e.node("Sub", {x, x})}));
+       e.negate();
+     }},
+    {"bitwise_and", bits, "And"}, {"bitwise_or", bits, "Or"}, {"bitwise_xor", bits, "Xor"},
     {"truth", [](Emitter& e) { e.give_bool(e.bool_in(0)); }},
     {"where", where},
     // shapes
@@ -502,20 +361,23 @@ const Form kForms[] = {
     // new tensors; those without a form only if they are the same in all examples
     {"full", full}, {"triangle", triangle}, {"arange", arange}, {"one_hot", one_hot},
     {"tensor", nullptr}, {"scalar", nullptr}, {"linspace", nullptr}, {"eye", nullptr},
-    {"diagonal", nullptr}, {"unfold", nullptr}, {"floor_divide", nullptr}, {"remainder", nullptr},
+    {"diagonal", nullptr},
     // indexing
     {"embedding", gather, "Gather"}, {"index_select", gather, "Gather"},
-    {"gather", gather, "GatherElements"},
+    {"gather", gather, "GatherElements"}, {"scatter", scatter, "none"},
+    {"scatter_add", scatter, "add"}, {"scatter_reduce", scatter, "mul"},
     {"argmax", best, "Max"}, {"argmin", best, "Min"},
     // reductions
     {"sum", reduce, "ReduceSum"}, {"mean", reduce, "ReduceMean"}, {"amax", reduce, "ReduceMax"},
     {"amin", reduce, "ReduceMin"}, {"max", best, "Max"}, {"min", best, "Min"},
     {"logsumexp", reduce, "ReduceLogSumExp"}, {"norm", norm}, {"cumsum", cumsum},
+    {"var", variance}, {"std", variance, "Sqrt"}, {"any", truths, "ReduceMax"},
+    {"all", truths, "ReduceMin"},
     {"sort", first_in_order}, {"topk", first_in_order},
     // normalisation
     {"softmax", softmax, "Softmax"}, {"log_softmax", softmax, "LogSoftmax"},
     {"layer_norm", layer_norm}, {"group_norm", layer_norm}, {"batch_norm", batch_norm},
-    {"rms_norm", rms_norm, "", 23}, {"dropout", for_training},
+    {"instance_norm", instance_norm}, {"rms_norm", rms_norm, "", 23}, {"dropout", for_training},
     // sequences
     {"attention", attention, "", 23}, {"rnn_states", rnn},
     // windows
@@ -523,7 +385,7 @@ const Form kForms[] = {
     {"conv2d_input_grad", conv_transpose}, {"conv3d_input_grad", conv_transpose},
     {"max_pool1d", max_pool}, {"max_pool2d", max_pool}, {"max_pool3d", max_pool},
     {"adaptive_max_pool1d", adaptive_max_pool}, {"adaptive_max_pool2d", adaptive_max_pool},
-    {"adaptive_max_pool3d", adaptive_max_pool},
+    {"adaptive_max_pool3d", adaptive_max_pool}, {"unfold", unfold}, {"fold", fold},
 };
 // clang-format on
 

@@ -7,6 +7,8 @@
 
 namespace tern {
 
+class AtomicFiles;
+
 struct OnnxOptions {
   /// Names of the inputs and outputs. Default: "input" and "output", with _0, _1, ... if several.
   std::vector<std::string> inputs = {}, outputs = {};
@@ -20,6 +22,9 @@ struct OnnxOptions {
   bool separate_weights = false;
   /// Properties of the model that its users may read, such as the names of classes.
   std::map<std::string, std::string> metadata = {};
+  /// For models that belong together, as an encoder and a decoder: takes their files, and moves all
+  /// into place by its commit(). Null: the export itself moves its file.
+  AtomicFiles* files = nullptr;
 };
 
 }  // namespace tern

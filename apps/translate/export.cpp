@@ -7,6 +7,7 @@
 #include "tern/apps/translate/program.h"
 #include "tern/apps/translate/translator.h"
 #include "tern/core/base/error.h"
+#include "tern/core/io/atomic_file.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/models/state_tensors.h"
@@ -32,8 +33,9 @@ OnnxTensors sources(int64_t vocab, const std::vector<int64_t>& lengths, Rng& rng
 
 template <class M>
 std::string export_encoder(const TranslateFlags& f, const M& m,
-                           const std::vector<OnnxTensors>& examples) {
+                           const std::vector<OnnxTensors>& examples, AtomicFiles& files) {
   OnnxOptions options{.inputs = {"source", "lengths"}, .sizes = {"N", "S"}, .opset = f.opset};
+  options.files = &files;
   auto outputs = [&](const OnnxTensors& x, auto take) {
     map_tensors(m.encode(x[0], x[1]), [&](const std::string& name, const Tensor& t) {
       if (name != "lengths") take(name, t);
@@ -52,7 +54,7 @@ std::string export_encoder(const TranslateFlags& f, const M& m,
 
 template <class M>
 std::string export_decoder(const TranslateFlags& f, const M& m, int64_t vocab,
-                           const std::vector<OnnxTensors>& examples) {
+                           const std::vector<OnnxTensors>& examples, AtomicFiles& files) {
   using State = decltype(m.encode(Tensor(), Tensor()));
   Rng rng(1);
   auto example = [&](const OnnxTensors& source, int64_t past) {
@@ -74,7 +76,8 @@ std::string export_decoder(const TranslateFlags& f, const M& m, int64_t vocab,
        .outputs = {"logits"},
        .sizes = sizes_of(m),
        .opset = f.opset,
-       .metadata = {{"begin", begin}, {"end", end}}});
+       .metadata = {{"begin", begin}, {"end", end}},
+       .files = &files});
 }
 
 }  // namespace
@@ -95,8 +98,12 @@ int export_model(const TranslateFlags& f) {
         auto say = [&](const char* part, const std::string& what) {
           training::say(fmt::format("{}: {}/{}.onnx: {}", f.model, f.out, part, what), stderr);
         };
-        say("encoder", export_encoder(f, m, examples));
-        say("decoder", export_decoder(f, m, c.target_vocab, examples));
+        AtomicFiles files;
+        const std::string encoder = export_encoder(f, m, examples, files),
+                          decoder = export_decoder(f, m, c.target_vocab, examples, files);
+        files.commit();
+        say("encoder", encoder);
+        say("decoder", decoder);
       },
       translator.model.network());
   return 0;

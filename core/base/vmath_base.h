@@ -46,18 +46,6 @@ template <class T, class... Rest>
   return c0 + x * poly(x, rest...);
 }
 
-/// The nearest integer, ties to even; needs |x| < 2^(mantissa - 1).
-template <class T>
-[[gnu::always_inline]] inline T round_small(T x) {
-  return (x + kRounder<T>)-kRounder<T>;
-}
-
-/// 2^n for an integer n in [-bias + 1, bias].
-template <class T>
-[[gnu::always_inline]] inline T pow2(T n) {
-  return from_bits<T>(to_bits(n + (kRounder<T> + T(kBias<T>))) << kMantissa<T>);
-}
-
 template <class T>
 [[gnu::always_inline]] inline T abs(T x) {
   return from_bits<T>(to_bits(x) & (~BitsOf<T>{0} >> 1));

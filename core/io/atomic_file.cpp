@@ -109,15 +109,24 @@ void AtomicFile::write(const void* bytes, int64_t count) {
   write_all(fd_, static_cast<const char*>(bytes), count, path_);
 }
 
-void AtomicFile::commit() {
+void AtomicFile::sync() {
   if (::fsync(fd_) != 0) fail_write(path_, "cannot sync");
   if (!fd_.close()) fail_write(path_, "cannot close");
+}
+
+void AtomicFile::move() {
   if (::renameat(folder_, temporary_.c_str(), folder_, name_.c_str()) != 0)
     fail_write(path_, "cannot rename into place");
   temporary_.clear();
   // Makes the rename survive a power cut. Some file systems cannot sync a folder; then there is no
   // stronger guarantee.
   ::fsync(folder_);
+}
+
+void AtomicFiles::commit() {
+  for (AtomicFile& file : files_) file.sync();
+  for (AtomicFile& file : files_) file.move();
+  files_.clear();
 }
 
 int detail::open_regular_file(const std::string& path, int flags) {

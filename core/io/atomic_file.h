@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,11 +54,27 @@ class AtomicFile {
   void write(const void* bytes, int64_t count);
   void write(std::string_view bytes) { write(bytes.data(), static_cast<int64_t>(bytes.size())); }
   /// Syncs the bytes to disk and moves the file into place.
+  void commit() { sync(), move(); }
+
+ private:
+  friend class AtomicFiles;
+  void sync();
+  void move();
+
+  std::string path_, name_, temporary_;  // the last two relative to the folder
+  detail::Descriptor folder_, fd_;
+};
+
+/// Files that belong together. Until commit() all targets keep their old content.
+class AtomicFiles {
+ public:
+  /// A file to write to. REQUIRES: as AtomicFile. It is committed with the others.
+  AtomicFile& add(std::string path) { return files_.emplace_back(std::move(path)); }
+  /// Syncs all files to disk, and then moves them into place, in the order of add().
   void commit();
 
  private:
-  std::string path_, name_, temporary_;  // the last two relative to the folder
-  detail::Descriptor folder_, fd_;
+  std::deque<AtomicFile> files_;
 };
 
 namespace detail {

@@ -147,6 +147,7 @@ KeptInputs keep_inputs(const Tensor& a, const Tensor& b, Needs gradient_of_a, Ne
 template <class Formula>
 Tensor binary(const Tensor& a, const Tensor& b, const Formula& formula) {
   Op op(Formula::kName, a, b);
+  if constexpr (requires { formula.note(op); }) formula.note(op);
   const Fresh y = binary_result(Formula::kName, a, b, TakesIntegers<Formula>);
   auto forward = [&]<class T>() {
     auto f = [formula](T u, T v) { return formula.f(u, v); };

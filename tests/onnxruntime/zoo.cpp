@@ -3,6 +3,7 @@
 // with onnxruntime's outputs.
 #include <fmt/core.h>
 
+#include <cmath>
 #include <filesystem>
 #include <functional>
 
@@ -10,6 +11,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/convolution/conv.h"
 #include "tern/core/ops/convolution/interpolate.h"
+#include "tern/core/ops/convolution/padding.h"
 #include "tern/core/ops/convolution/pooling.h"
 #include "tern/core/ops/einsum/einsum.h"
 #include "tern/core/ops/elementwise/elementary.h"
@@ -254,6 +256,52 @@ void single_ops() {
          einsum("n t c, n t d -> c d", {x, x}), einsum("n t c, n t d -> n d", {x, x}),
          einsum("n t c, c -> t", {x, select(select(x, 0, 0), 0, 0)}), x.to(DType::f64) * 2,
          ids.to(DType::f32)});
+    // Divisions next to a whole quotient differ by rounding, which x itself rarely meets.
+    const Tensor far = x * 3, low = x - 0.5;
+    add({remainder(far, 2), remainder(far, -0.7), floor_divide(far, 0.7), floor_divide(far, -2),
+         fmod(far, 0.7), remainder(ids - 3, 4), floor_divide(ids - 3, 4), floor_divide(ids, -2),
+         fmod(ids - 3, 4), remainder(far, positive), trunc(far), trunc(ids), floor(ids)});
+    add({log1p(positive),
+         log1p(x * 1e-6),
+         expm1(x),
+         expm1(x * 1e-6),
+         log2(positive),
+         log10(positive),
+         atan(x),
+         sinh(x),
+         cosh(x),
+         tanhshrink(x),
+         softshrink(x),
+         hardshrink(x),
+         lerp(x, positive, 0.3),
+         lerp(x, positive, sigmoid(x)),
+         nan_to_num(log(low), 7),
+         nan_to_num(x / relu(x), 0, 3, -2),
+         isfinite(log(low)),
+         (x > 0) & (x < 1),
+         (x > 0) | (x < -1),
+         (x > 0) ^ (low > 0)});
+    add({var(x, 1), var(x, {1, 2}, 0, true), std(x, 2), std(x), any(seen, 2), all(seen, {1, 2}),
+         any(ids, 1, true), norm(x, 3, 2), norm(x, HUGE_VAL, 1), norm(x, -HUGE_VAL, 1, true)});
+    const Tensor rank = argsort(x, 2), first = slice(rank, 2, 0, 4);
+    add({scatter(x, 2, rank, x * 2), scatter(x, 2, first, positive), scatter(x, 2, first, 7),
+         scatter_add(x, 2, unsqueeze(ids, -1), positive),
+         index_add(x, 2, tensor({2, 0, 2}), slice(x, 2, 0, 3), 2),
+         index_add(x, 1, clamp(ids[0], 0, 0), x),
+         index_put(x, {Tensor(), Tensor(), tensor({1, 4})}, scalar(9)),
+         index_put(x, {Tensor(), Tensor(), tensor({1, 1})}, ones({2}), true),
+         scatter(ids, 1, argsort(ids, 1), ids * 2)});
+    auto reduced = [&](ScatterReduce how, bool include_self) {
+      return scatter_reduce(x, 2, slice(remainder(rank, 3), 2, 0, 4), positive, how, include_self);
+    };
+    for (bool self : {true, false})
+      add({reduced(ScatterReduce::sum, self), reduced(ScatterReduce::mean, self),
+           reduced(ScatterReduce::prod, self)});
+    if (opset == 23)
+      add({reduced(ScatterReduce::amax, true), reduced(ScatterReduce::amin, false),
+           ids.to(DType::u8) ^ scalar(5, DType::u8), ids & scalar(3, DType::i64),
+           ids | scalar(8, DType::i64)});
+    add({unfold(x, 2, 3, 2), unfold(x, 0, 1, 1), unfold(cat({x, x, x}, 1), 1, 3, 1)});
     return y;
   };
   auto source = std::make_shared<Rng>(6);
@@ -275,13 +323,43 @@ void single_ops() {
         adaptive_avg_pool2d(x, 3),
         interpolate(x, {.size = {{11, 5}}, .mode = Interpolation::bilinear}),
         group_norm(x, 2),
-        prelu(x, tensor({0.1F, 0.2F, 0.3F, 0.4F}))};
+        prelu(x, tensor({0.1F, 0.2F, 0.3F, 0.4F})),
+        adaptive_max_pool2d(x, {2, 5}),
+        instance_norm(x),
+        instance_norm(x, {}, {}, tensor({1.F, 2.F, 3.F, 4.F}), tensor({5.F, 6.F, 7.F, 8.F})),
+        unfold(x, {.kernel = {3, 2}, .dilation = {1, 2}, .padding = {1, 0}, .stride = {2, 1}}),
+        fold(unfold(x, {.kernel = 3, .padding = 1, .stride = 2}), {8, 10},
+             {.kernel = 3, .padding = 1, .stride = 2}),
+        fold(unfold(x, {.kernel = {3, 2}, .dilation = {1, 2}, .padding = {1, 0}, .stride = {2, 1}}),
+             {8, 10}, {.kernel = {3, 2}, .dilation = {1, 2}, .padding = {1, 0}, .stride = {2, 1}})};
   };
   run("windows", model, windows,
       [=](int64_t n, int64_t) {
         return OnnxTensors{randn({n, 4, 8, 10}, *source)};
       },
       {{1, 0}, {5, 0}, {16, 0}});
+}
+
+/// Windows of pictures of any side.
+void open_windows() {
+  Rng rng(5);
+  const nn::Linear model(6, 6, rng);
+  auto source = std::make_shared<Rng>(6);
+  auto fn = [](const OnnxTensors& in) {
+    const Tensor& x = in[0];
+    return OnnxTensors{roll(x, {-2, 3}, {3, 2}),
+                       pad(x, {1, 2, 2, 1}, PaddingMode::reflect),
+                       pad(x, {1, 2, 2, 1}, PaddingMode::replicate),
+                       instance_norm(x),
+                       std(x, {2, 3}),
+                       unfold(x, {.kernel = 3, .stride = {1, 2}}),
+                       unfold(x, 3, 3, 2)};
+  };
+  run("open-windows", model, fn,
+      [=](int64_t n, int64_t t) {
+        return OnnxTensors{randn({n, 4, 8, t}, *source)};
+      },
+      {{1, 16}, {4, 6}, {7, 23}});
 }
 
 void run_ntm(const std::string& name, const models::NtmOptions& options) {
@@ -495,5 +573,6 @@ int main(int argc, char** argv) {
     tern::recurrent();
     tern::own_models();
     tern::single_ops();
+    tern::open_windows();
   }
 }

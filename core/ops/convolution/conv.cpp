@@ -151,8 +151,8 @@ namespace detail {
 // y = x * w + b
 Tensor convolve(const ConvCall& c, const Tensor& x, const Tensor& w, const Tensor& b) {
   Op op(name_of(c, kConvNames), x, w, b);
-  op.note("stride", c.space(c.stride), "padding", c.space(c.padding), "dilation",
-          c.space(c.dilation), "groups", c.groups);
+  c.note(op);
+  op.note("groups", c.groups);
   Fresh y(c.output_shape(), x.dtype());
   Tensor xc = x.detach().contiguous(), wc = w.detach().contiguous();
   Tensor bc = b.defined() ? b.detach().contiguous() : Tensor();
@@ -175,8 +175,8 @@ Tensor convolve(const ConvCall& c, const Tensor& x, const Tensor& w, const Tenso
 // dx(dy, w):  d(dy) = ddx * w,  dw = weight_grad(ddx, dy)
 Tensor conv_input_grad(const ConvCall& c, const Tensor& dy, const Tensor& w) {
   Op op(name_of(c, kInputGrad), dy, w);
-  op.note("stride", c.space(c.stride), "padding", c.space(c.padding), "dilation",
-          c.space(c.dilation), "groups", c.groups, "kernel", c.space(c.kernel));
+  c.note(op);
+  op.note("groups", c.groups);
   Fresh dx(c.input_shape(), dy.dtype());
   Tensor d = dy.detach().contiguous(), wc = w.detach().contiguous();
   dispatch_float(dy.dtype(), name_of(c, kConvNames), [&]<class T>() {

@@ -5,6 +5,7 @@
 #include "tern/core/base/conv_method.h"
 #include "tern/core/kernels/convolution/conv.h"
 #include "tern/core/ops/convolution/conv.h"
+#include "tern/core/tape/op.h"
 #include "tern/core/tensor/tensor.h"
 
 namespace tern::detail {
@@ -23,6 +24,11 @@ struct ConvCall : kernels::Conv {
   Shape input_shape() const { return shape(batch, in, size); }
   Shape weight_shape() const { return shape(out, in_group(), kernel); }
   Shape output_shape() const { return shape(batch, out, out_size); }
+  /// Tells observers the windows.
+  void note(OpScope& op) const {
+    op.note("kernel", space(kernel), "stride", space(stride), "padding", space(padding), "dilation",
+            space(dilation));
+  }
 };
 
 /// {1, ..., given}: expands an op's sizes to the kernels' three axes, with `missing` for absent

@@ -2,6 +2,8 @@
 // and pad_sequence.
 #include "tern/core/ops/convolution/padding.h"
 
+#include <algorithm>
+
 #include "tern/core/ops/convolution/axis_map.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/record.h"
@@ -85,6 +87,9 @@ Tensor pad(const Tensor& x, const Dims& pads, PaddingMode mode) {
   // Pads the first axes first, so that parts copied along them are not padded yet.
   for (int i = pads.size() - 2; i >= 0; i -= 2)
     y = pad_axis(y, x.ndim() - 1 - i / 2, pads[i], pads[i + 1], mode);
+  const bool crops = std::any_of(pads.begin(), pads.end(), [](int64_t n) { return n < 0; });
+  if (mode != PaddingMode::circular && !crops)
+    op.note("pads", pads, "reflects", mode == PaddingMode::reflect, "result", y);
   return y;
 }
 

@@ -77,8 +77,8 @@ ValuesIndices max_pool(const Tensor& x, const MaxPoolOptions<Size>& o) {
     kernels::max_pool_positions(c, xc.data<T>(), positions.data<int64_t>());
   });
   ValuesIndices y = elements_at(x, positions, c.output_shape());
-  op.note("kernel", c.space(c.kernel), "stride", c.space(c.stride), "padding", c.space(c.padding),
-          "dilation", c.space(c.dilation), "ceil_mode", o.ceil_mode, "result", y.values);
+  c.note(op);
+  op.note("ceil_mode", o.ceil_mode, "result", y.values);
   return y;
 }
 

@@ -19,6 +19,8 @@ Tensor to_columns(const ConvCall& c, const Tensor& x);
 
 Tensor from_columns(const ConvCall& c, const Tensor& columns) {
   Op op("fold", columns);
+  c.note(op);
+  op.note("windows", c.space(c.out_size));
   Fresh x(c.input_shape(), columns.dtype());
   Tensor from = columns.detach().contiguous();
   dispatch_float(columns.dtype(), "fold",
@@ -28,6 +30,7 @@ Tensor from_columns(const ConvCall& c, const Tensor& columns) {
 
 Tensor to_columns(const ConvCall& c, const Tensor& x) {
   Op op("unfold", x);
+  c.note(op);
   Fresh y(Shape{c.batch, checked_product("unfold", c.in, c.taps()), c.out_plane()}, x.dtype());
   Tensor from = x.detach().contiguous();
   dispatch_float(x.dtype(), "unfold",

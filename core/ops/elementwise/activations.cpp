@@ -137,6 +137,7 @@ struct Softshrink {
   static constexpr const char* kName = "softshrink";
   static constexpr Keep kKeep = Keep::input;
   double lambda;
+  void note(Op& op) const { op.note("lambda", lambda); }
   template <class T>
   T f(T x) const {
     const T l = static_cast<T>(lambda);
@@ -152,6 +153,7 @@ struct Hardshrink {
   static constexpr const char* kName = "hardshrink";
   static constexpr Keep kKeep = Keep::input;
   double lambda;
+  void note(Op& op) const { op.note("lambda", lambda); }
   template <class T>
   T f(T x) const {
     return abs(x) <= static_cast<T>(lambda) ? T(0) : x;

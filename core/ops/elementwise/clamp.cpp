@@ -106,6 +106,11 @@ struct NanToNum {
   static constexpr Keep kKeep = Keep::input;
   double nan;
   std::optional<double> positive, negative;
+  void note(Op& op) const {
+    op.note("nan", nan);
+    if (positive) op.note("positive", *positive);
+    if (negative) op.note("negative", *negative);
+  }
   template <class T>
   T f(T x) const {
     constexpr T kMost = std::numeric_limits<T>::max();

@@ -11,6 +11,7 @@ struct Lerp {
   static constexpr const char* kName = "lerp";
   static constexpr Needs kNeedsA = Needs::nothing, kNeedsB = Needs::nothing;
   double weight;
+  void note(Op& op) const { op.note("weight", weight); }
   template <class T>
   T f(T a, T b) const {
     return mix(a, b, static_cast<T>(weight));

@@ -163,7 +163,7 @@ Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tens
         values.dtype(), x.dtype());
   const Plan plan("index_put", x, indices);
   Tensor rows = plan.from_result(expand(values, plan.result())), matrix = plan.matrix(x);
-  Tensor at = detail::spread(plan.linear(), 0, rows.shape());
+  const Tensor at = expand(unsqueeze(plan.linear(), 1), rows.shape());
   Tensor y = accumulate ? scatter_add(matrix, 0, at, rows) : scatter(matrix, 0, at, rows);
   return plan.from_matrix(y, x.shape());
 }

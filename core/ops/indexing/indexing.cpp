@@ -132,6 +132,7 @@ Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& given, const Ten
   check_covers("scatter_add", source, given, -1);
   const Tensor index = checked_index("scatter_add", given, x.shape()[a]);
   const Tensor used = detail::covered(source, index);
+  op.note("axis", a, "index", index, "source", used);
   Access access{"scatter_add", a};
   Fresh y =
       filled(x.detach().clone(), [&](const Tensor& out) { add_into(access, out, index, used); });

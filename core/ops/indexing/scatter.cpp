@@ -27,6 +27,8 @@ struct ScatterOperands {
     index = detail::checked_index(op, given, x.shape()[axis]);
     used = detail::covered(source, index);
   }
+  /// Tells observers the axis, the index, and the part of the source.
+  void note(Op& op) const { op.note("axis", axis, "index", index, "source", used); }
   int axis;
   Tensor index, used;
 };
@@ -67,6 +69,7 @@ Gradients product_gradients(const Tensor& dy, const Tensor& x, const Tensor& s, 
 Tensor product(const Tensor& x, int64_t axis, const Tensor& given, const Tensor& source) {
   Op op("scatter_reduce", x, source);
   const ScatterOperands o("scatter_reduce", x, axis, given, source);
+  o.note(op);
   Fresh y = combined("scatter_reduce", Combine::multiply, x, o);
   auto vjp = [a = o.axis, x = save(x), s = save(o.used), y = save(y), index = save(o.index)](
                  const Tensor& dy, const Wants& wants) {
@@ -79,6 +82,8 @@ Tensor product(const Tensor& x, int64_t axis, const Tensor& given, const Tensor&
 Tensor best(const Tensor& x, int64_t axis, const Tensor& given, const Tensor& source, Combine how) {
   Op op("scatter_reduce", x, source);
   const ScatterOperands o("scatter_reduce", x, axis, given, source);
+  o.note(op);
+  op.note("largest", how == Combine::largest);
   Fresh y = combined("scatter_reduce", how, x, o);
   auto vjp = [a = o.axis, x = save(x), s = save(o.used), y = save(y),
               at = save(o.index)](const Tensor& dy) {
@@ -118,6 +123,7 @@ Tensor scatter(const Tensor& x, int64_t axis, const Tensor& given, const Tensor&
   if (x.ndim() == 0)
     return reshape(scatter(with_axes(x), axis, with_axes(given), with_axes(source)), {});
   const ScatterOperands o("scatter", x, axis, given, source);
+  o.note(op);
   // If several values go to one element, all get its gradient, as in PyTorch.
   Fresh y = combined("scatter", Combine::set, x, o);
   return op.record(y, {x, o.used},
@@ -178,8 +184,10 @@ Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tenso
         "index_add: alpha is {}, but the tensors are integers; convert with .to(DType::f32)",
         alpha);
   const Scalar factor = is_float(x.dtype()) ? Scalar(alpha) : Scalar(static_cast<int64_t>(alpha));
-  Tensor list = with_axes(detail::checked_index("index_add", index, x.shape()[a]));
-  return scatter_add(x, a, detail::spread(list, a, shape), alpha == 1 ? source : source * factor);
+  Shape line = Dims::filled(x.ndim(), 1);
+  line[a] = index.numel();
+  const Tensor list = reshape(detail::checked_index("index_add", index, x.shape()[a]), line);
+  return scatter_add(x, a, expand(list, shape), alpha == 1 ? source : source * factor);
 }
 
 }  // namespace tern

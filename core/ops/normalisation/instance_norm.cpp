@@ -46,7 +46,9 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
                         {.training = true, .momentum = o.momentum, .eps = o.eps});
   gather_samples(running_mean, mean_each, n);
   gather_samples(running_var, var_each, n);
-  return reshape(y, x.shape());
+  y = reshape(y, x.shape());
+  op.note("eps", o.eps, "result", y);
+  return y;
 }
 
 }  // namespace tern

@@ -138,6 +138,7 @@ Tensor any(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("any", x);
   check_defined("any", x);
   Reduced r("any", x, axes, keepdim);
+  r.note(op, keepdim);
   return op.not_differentiable(best_over<End::largest>(ne(x, 0), r.axes, r.out));
 }
 
@@ -145,6 +146,7 @@ Tensor all(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("all", x);
   check_defined("all", x);
   Reduced r("all", x, axes, keepdim);
+  r.note(op, keepdim);
   if (r.count == 0) return ones(r.out, DType::u8);
   return op.not_differentiable(best_over<End::smallest>(ne(x, 0), r.axes, r.out));
 }

@@ -87,6 +87,8 @@ Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) 
   Op op("var", x);
   check_defined("var", x);
   Reduced r("var", x, axes, keepdim);
+  r.note(op, keepdim);
+  op.note("count", r.count, "correction", correction);
   Fresh y = spread("var", x, r, correction, false);
   return op.record(y, [r, correction, x = save(x)](const Tensor& dy) {
     return centred(x.get(), r.axes) * (r.broadcastable(dy) * (2 / divisor_of(r, correction)));
@@ -99,6 +101,8 @@ Tensor std(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) 
   Op op("std", x);
   check_defined("std", x);
   Reduced r("std", x, axes, keepdim);
+  r.note(op, keepdim);
+  op.note("count", r.count, "correction", correction);
   Fresh y = spread("std", x, r, correction, true);
   return op.record(y, [r, correction, x = save(x), y = save(y)](const Tensor& dy) {
     Tensor s = r.broadcastable(y.get()), zero = eq(s, 0);

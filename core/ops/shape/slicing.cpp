@@ -63,6 +63,7 @@ struct Windows {
   int axis;
   int64_t size, step;
   Layout operator()(const Layout& whole) const { return unfold(whole, axis, size, step); }
+  void note(Op& op) const { op.note("axis", axis, "size", size, "step", step); }
 };
 
 template <class Part>

@@ -1,0 +1,165 @@
+// Forms of convolutions, pooling, and windows as columns.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tern/core/ops/ops.h"
+#include "tern/onnx/forms.h"
+
+namespace tern::onnx {
+namespace {
+
+std::vector<Attribute> windows(Emitter& e) {
+  const Ints padding = e.numbers("padding");
+  Ints both = padding;
+  both.insert(both.end(), padding.begin(), padding.end());
+  return {{"strides", e.numbers("stride")}, {"pads", both}, {"dilations", e.numbers("dilation")}};
+}
+
+/// Behind a stride a size is rounded. Error if it is the same in all examples by chance.
+void check_differs(Emitter& e, size_t axis, const Size& from) {
+  const Size& to = e.result().shape[axis];
+  if (is_fixed(to) && !is_fixed(from))
+    e.refuse(
+        fmt::format("its axis {} has the size {} for the sizes {}; give examples that differ more",
+                    axis, to[0], fmt::join(from, ", ")));
+}
+
+void name_sizes(Emitter& e) {
+  const Ints stride = e.numbers("stride");
+  for (size_t i = 0; i < stride.size(); ++i) {
+    check_differs(e, i + 2, e.input(0).shape[i + 2]);
+    if (stride[i] != 1) e.name_size(static_cast<int>(i) + 2);
+  }
+}
+
+/// The elements that the result of a transposed convolution has beyond its last window, for that
+/// many windows.
+Ints output_padding(Emitter& e, const std::vector<Size>& counts) {
+  const Ints stride = e.numbers("stride"), padding = e.numbers("padding"),
+             dilation = e.numbers("dilation"), kernel = e.numbers("kernel");
+  Ints added;
+  for (size_t i = 0; i < stride.size(); ++i) {
+    Size each = e.result().shape[i + 2];
+    for (size_t run = 0; run < each.size(); ++run)
+      each[run] -=
+          (counts[i][run] - 1) * stride[i] - 2 * padding[i] + dilation[i] * (kernel[i] - 1) + 1;
+    if (!is_fixed(each)) e.refuse("its last window ends elsewhere in some of the examples");
+    added.push_back(each[0]);
+  }
+  return added;
+}
+
+/// Weights (channels * taps, 1, kernel...) of a convolution of each channel whose outputs are the
+/// single elements of a window.
+std::string selection(Emitter& e, const Size& channels) {
+  Shape shape = {1, 1}, counts = {channels[0], 1};
+  for (int64_t n : e.numbers("kernel")) {
+    shape[0] *= n;
+    shape.push_back(n);
+    counts.push_back(1);
+  }
+  const Tensor ones = eye(shape[0], shape[0], e.result().dtype);
+  return e.constant(repeat(reshape(ones, shape), counts));
+}
+
+/// unfold(x, axis, size, step): reads x at start + offset, (windows, size), along the axis.
+void unfold_axis(Emitter& e) {
+  const int64_t axis = e.number("axis"), size = e.number("size"), step = e.number("step");
+  const Size &whole = e.input(0).shape[static_cast<size_t>(axis)],
+             &count = e.result().shape[static_cast<size_t>(axis)];
+  check_differs(e, static_cast<size_t>(axis), whole);
+  Ints offsets(static_cast<size_t>(size));
+  std::iota(offsets.begin(), offsets.end(), 0);
+  std::string starts;
+  if (is_fixed(whole)) {
+    Ints all;
+    for (int64_t i = 0; i < count[0]; ++i) all.push_back(i * step);
+    starts = e.ints(all);
+  } else {
+    const std::string end = e.node("Add", {e.size(whole), e.ints({1 - size})});
+    starts = e.node("Range", {e.number(0, DType::i64), e.node("Squeeze", {end, e.ints({0})}),
+                              e.number(static_cast<double>(step), DType::i64)});
+  }
+  const std::string at =
+      e.node("Add", {e.node("Unsqueeze", {starts, e.ints({1})}), e.ints(offsets)});
+  const std::string y = e.node("Gather", {e.in(0), at}, {{"axis", axis}});
+  Ints order(e.result().shape.size());  // the windows' axis is the last
+  std::iota(order.begin(), order.end(), 0);
+  std::rotate(order.begin() + axis + 1, order.begin() + axis + 2, order.end());
+  e.give(e.node("Transpose", {y}, {{"perm", order}}));
+  if (step != 1) e.name_size(static_cast<int>(axis));
+}
+
+}  // namespace
+
+void conv(Emitter& e) {
+  std::vector<Attribute> attributes = windows(e);
+  attributes.push_back({"group", e.number("groups")});
+  Names in = {e.in(0), e.in(1)};
+  if (e.has(2)) in.push_back(e.in(2));
+  e.give(e.node("Conv", in, attributes));
+  name_sizes(e);
+}
+
+void conv_transpose(Emitter& e) {
+  const std::vector<Size>& shape = e.input(0).shape;
+  std::vector<Attribute> attributes = windows(e);
+  attributes.push_back({"group", e.number("groups")});
+  attributes.push_back({"output_padding", output_padding(e, {shape.begin() + 2, shape.end()})});
+  e.give(e.node("ConvTranspose", {e.in(0), e.in(1)}, attributes));
+}
+
+void max_pool(Emitter& e) {
+  std::vector<Attribute> attributes = windows(e);
+  attributes.push_back({"kernel_shape", e.numbers("kernel")});
+  attributes.push_back({"ceil_mode", e.number("ceil_mode")});
+  e.give(e.node("MaxPool", {e.in(0)}, attributes));
+  name_sizes(e);
+}
+
+/// Sizes that divide those of the input give windows of one size, side by side.
+void adaptive_max_pool(Emitter& e) {
+  const Ints sizes = e.numbers("sizes");
+  if (sizes == Ints(sizes.size(), 1)) return e.give(e.node("GlobalMaxPool", {e.in(0)}));
+  Ints kernel;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const Size& from = e.input(0).shape[i + 2];
+    if (!is_fixed(from) || from[0] % sizes[i] != 0)
+      e.refuse(fmt::format("the size {} can be exported only if it divides the input's, {}",
+                           sizes[i], fmt::join(from, ", ")));
+    kernel.push_back(from[0] / sizes[i]);
+  }
+  e.give(e.node("MaxPool", {e.in(0)}, {{"kernel_shape", kernel}, {"strides", kernel}}));
+}
+
+/// unfold(x, {.kernel = ...}), as a convolution of each channel that moves the elements of a window
+/// to channels of their own.
+void unfold(Emitter& e) {
+  if (e.says("axis")) return unfold_axis(e);
+  std::vector<Attribute> attributes = windows(e);
+  attributes.push_back({"group", e.input(0).shape[1][0]});
+  const std::string y = e.node("Conv", {e.in(0), selection(e, e.input(0).shape[1])}, attributes);
+  e.give(e.node("Reshape", {y, e.ints({0, 0, -1})}));
+  check_differs(e, 2, e.input(0).shape[2]);
+  check_differs(e, 2, e.input(0).shape[3]);
+  e.name_size(2);
+}
+
+void fold(Emitter& e) {
+  std::vector<Attribute> attributes = windows(e);
+  const std::vector<Size>&from = e.input(0).shape, &to = e.result().shape;
+  if (e.opset() >= 18)
+    return e.give(e.node(
+        "Col2Im", {e.in(0), e.shape({to.begin() + 2, to.end()}), e.ints(e.numbers("kernel"))},
+        attributes));
+  std::vector<Size> apart = {from[0], from[1]};
+  for (const Size& each : e.sizes("windows")) apart.push_back(each);
+  attributes.push_back({"group", to[1][0]});
+  attributes.push_back({"output_padding", output_padding(e, e.sizes("windows"))});
+  e.give(
+      e.node("ConvTranspose", {e.reshaped(e.in(0), from, apart), selection(e, to[1])}, attributes));
+}
+
+}  // namespace tern::onnx
