@@ -122,7 +122,8 @@ void max_pool(Emitter& e) {
 /// Sizes that divide those of the input give windows of one size, side by side.
 void adaptive_max_pool(Emitter& e) {
   const Ints sizes = e.numbers("sizes");
-  if (sizes == Ints(sizes.size(), 1)) return e.give(e.node("GlobalMaxPool", {e.in(0)}));
+  if (std::ranges::all_of(sizes, [](int64_t n) { return n == 1; }))
+    return e.give(e.node("GlobalMaxPool", {e.in(0)}));
   Ints kernel;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Size& from = e.input(0).shape[i + 2];
