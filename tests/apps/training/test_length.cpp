@@ -146,29 +146,27 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "length: a run can be made longer, bit for bit, if its rates do not depend on its length") {
-  for (const Training& t : all_trainings())
-    for (const std::string schedule : {"constant", "inverse-sqrt", "noam"}) {
-      if (schedule == "noam" && (t.program == "ntm" || t.program == "train_cifar")) continue;
-      CAPTURE(t.name);
-      CAPTURE(schedule);
-      const DataFolder dir;
-      const std::string flags =
-          t.held_out + " --ema 0.9 --warmup 2 --schedule " + schedule + " --out ";
-      REQUIRE(run_line(t.start(2) + flags + "part") == 0);
-      CHECK_THROWS_WITH_AS(run_line(t.resume("part") + " --steps 9"),
-                           Contains("--steps 9: the length of this run is not counted in"), Error);
-      if (!has_epochs(t)) continue;
-      REQUIRE(run_line(t.start(3) + flags + "whole") == 0);
-      REQUIRE(run_line(t.resume("part") + " --epochs 3 --tensorboard") == 0);
-      for (const std::string& file : {std::string("model.safetensors"), t.config})
-        CHECK(read_file(dir / "part/" + file) == read_file(dir / "whole/" + file));
-      const training::RunFolder part{"part"}, whole{"whole"};
-      CHECK(read_file(part.best_weights()) == read_file(whole.best_weights()));
-      CHECK_THROWS_WITH_AS(run_line(t.resume("part") + " --epochs 1"),
-                           Contains("already in epoch 3"), IoError);
-    }
+TEST_CASE("length: a run can be made longer, bit for bit, with rates that allow it") {
+  const std::vector<std::string> schedules = {"constant", "noam", "inverse-sqrt"};
+  const std::vector<Training> all = all_trainings();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Training& t = all[i];
+    CAPTURE(t.name);
+    const DataFolder dir;
+    const std::string flags = t.held_out + " --ema 0.9 --warmup 2 --schedule " + schedules[i % 3];
+    REQUIRE(run_line(t.start(2, flags) + " --out part") == 0);
+    CHECK_THROWS_WITH_AS(run_line(t.resume("part") + " --steps 9"),
+                         Contains("--steps 9: the length of this run is not counted in"), Error);
+    if (!has_epochs(t)) continue;
+    REQUIRE(run_line(t.start(3, flags) + " --out whole") == 0);
+    REQUIRE(run_line(t.resume("part") + " --epochs 3 --tensorboard") == 0);
+    for (const std::string& file : {std::string("model.safetensors"), t.config})
+      CHECK(read_file(dir / "part/" + file) == read_file(dir / "whole/" + file));
+    const training::RunFolder part{"part"}, whole{"whole"};
+    CHECK(read_file(part.best_weights()) == read_file(whole.best_weights()));
+    CHECK_THROWS_WITH_AS(run_line(t.resume("part") + " --epochs 1"), Contains("already in epoch 3"),
+                         IoError);
+  }
 }
 
 TEST_CASE(

@@ -85,8 +85,8 @@ SafeTensors state_after(const std::string& line, int64_t steps) {
   return t.loop->state();
 }
 
-// Trains `steps` steps, and resumes from checkpoints after the first step and before the last one;
-// with `all` also before the first step, and before and after the evaluation of an epoch.
+// Trains `steps` steps, and resumes from a checkpoint after the first step; with `all`, from those
+// before the first step and the last, and before and after the evaluation of an epoch.
 void check_resumes(const std::string& line, int64_t steps, bool all) {
   struct Moment {
     std::string file;
@@ -105,7 +105,7 @@ void check_resumes(const std::string& line, int64_t steps, bool all) {
     whole.loop->step();
     ++taken;
     if (!whole.loop->epoch_trained()) {
-      if (taken == 1 || taken == steps - 1) save(fmt::format("step-{}", taken));
+      if (taken == (all ? steps - 1 : 1)) save(fmt::format("step-{}", taken));
       continue;
     }
     if (in_first && all) save("trained");
