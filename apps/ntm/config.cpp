@@ -137,7 +137,7 @@ void settings(Settings& s, NtmConfig& c) {
   // muon needs a model with a list of blocks.
   std::vector<std::string> optimizers = training::optimizer_names();
   std::erase(optimizers, "muon");
-  add_training_settings(s, c, {.optimizers = optimizers, .blocks = false, .decay = false});
+  add_training_settings(s, c, {.optimizers = optimizers, .blocks = false});
   counted_otherwise(s, c.length, {"sequences"}, {"every"});
   if (c.length.steps > 0) s.find("sequences")->phrase = describe_length(c);
 }

@@ -65,9 +65,13 @@ std::unique_ptr<optim::Optimizer> make_ntm_optimizer(const NtmConfig& c,
                                                      const NamedTensors& parameters) {
   if (c.optimizer != "rmsprop") return make_optimizer(c, parameters);
   // From Graves 2013, section 4.2, which the paper cites.
-  return std::make_unique<optim::RmsProp>(
-      parameters, optim::RmsPropOptions{
-                      .lr = c.lr, .alpha = 0.95, .eps = 1e-4, .momentum = 0.9, .centered = true});
+  return std::make_unique<optim::RmsProp>(parameter_groups(c, parameters),
+                                          optim::RmsPropOptions{.lr = c.lr,
+                                                                .alpha = 0.95,
+                                                                .eps = 1e-4,
+                                                                .weight_decay = c.weight_decay,
+                                                                .momentum = 0.9,
+                                                                .centered = true});
 }
 
 Facts describe(const NtmConfig& c, const SequenceModel& model) {

@@ -36,7 +36,6 @@ void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits
          "how the learning rate changes during the run");
   s.number("warmup", o.warmup, kAnyCount, "steps in which the learning rate rises from 0")
       .says(o.warmup > 0, "warm-up {}", o.warmup);
-  if (!traits.decay) return;
   s.number("beta2", o.beta2, kShare, "beta2 of Adam and its variants; 0: the optimizer's default")
       .came_later()
       .only_if(has_beta2(o), o.optimizer + " has none")
@@ -287,6 +286,13 @@ training::LearnerOptions learner_options(const TrainingOptions& o, int64_t steps
   return options;
 }
 
+optim::ParameterGroups parameter_groups(const TrainingOptions& o, const NamedTensors& parameters) {
+  optim::ParameterGroups groups = parameters;
+  if (!o.decay_all && o.weight_decay > 0) groups = optim::decay_groups(parameters, o.weight_decay);
+  if (o.details.norm_bias_lr == 1) return groups;
+  return optim::scale_norm_biases(groups, o.details.norm_bias_lr, o.lr, o.weight_decay);
+}
+
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& o,
                                                  const NamedTensors& parameters) {
   training::OptimizerOptions options{.name = o.optimizer,
@@ -296,11 +302,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& o,
                                      .momentum = o.details.momentum,
                                      .nesterov = o.details.nesterov};
   if (o.beta2 > 0 && training::has_beta2(o.optimizer)) options.beta2 = o.beta2;
-  optim::ParameterGroups groups = parameters;
-  if (!o.decay_all && o.weight_decay > 0) groups = optim::decay_groups(parameters, o.weight_decay);
-  if (o.details.norm_bias_lr != 1)
-    groups = optim::scale_norm_biases(groups, o.details.norm_bias_lr, o.lr, o.weight_decay);
-  return training::make_optimizer(options, groups);
+  return training::make_optimizer(options, parameter_groups(o, parameters));
 }
 
 void set_loop_options(training::LoopOptions& loop, const TrainingOptions& o) {

@@ -94,7 +94,6 @@ struct TrainingTraits {
   std::vector<std::string> optimizers;  ///< optimizers that suit the models
   bool noam = false;                    ///< the models have a width, which noam needs
   bool blocks = true;                   ///< the models have blocks that can be recomputed
-  bool decay = true;                    ///< --beta2, --weight-decay and --decay-all
   bool details = false;                 ///< the flags of OptimizerDetails
 };
 
@@ -126,8 +125,10 @@ training::LearnerOptions learner_options(const TrainingOptions& options, int64_t
                                          int64_t width = 0, bool largest = false);
 training::ScheduleOptions schedule_options(const TrainingOptions& options, int64_t width = 0);
 
-/// The optimizer that the options name. Without decay_all it decays only parameters with two or
-/// more axes (optim::decay_groups).
+/// Without decay_all, weights decay only in parameters with two or more axes (optim::decay_groups).
+optim::ParameterGroups parameter_groups(const TrainingOptions& options,
+                                        const NamedTensors& parameters);
+/// The optimizer that the options name, of these groups.
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainingOptions& options,
                                                  const NamedTensors& parameters);
 
