@@ -18,7 +18,7 @@ struct Frames {
   Tensor window;
 
   Frames(const char* name, const Tensor& x, int64_t length, const StftOptions& o)
-      : n(length), hop(o.hop > 0 ? o.hop : length / 4) {
+      : n(length), hop(o.hop != 0 ? o.hop : length / 4) {
     check_defined(name, x);
     check(is_float(x.dtype()), "{}: needs f32 or f64, got {}; convert with .to(DType::f32)", name,
           x.dtype());
@@ -41,8 +41,8 @@ struct Frames {
   }
 };
 
-Tensor cosine_window(double middle, int64_t n, bool periodic, DType dtype) {
-  check(n >= 1, "a window of {} elements; it needs at least 1", n);
+Tensor cosine_window(const char* name, double middle, int64_t n, bool periodic, DType dtype) {
+  check(n >= 1, "{}: a window of {} elements; it needs at least 1", name, n);
   if (n == 1) return ones({1}, dtype);
   const auto period = static_cast<double>(periodic ? n : n - 1);
   const Tensor angle = arange(0, n, 1, DType::f64) * (2 * std::numbers::pi / period);
@@ -83,8 +83,8 @@ Tensor istft(const Tensor& spectrum, int64_t n, const StftOptions& options,
   const int64_t first = options.center ? n / 2 : 0;
   const int64_t whole = sum.size(1) - 2 * first,
                 kept = std::min(length.value_or(whole), whole + first);
-  check(kept >= 0 && length.value_or(0) >= 0, "{}: {} frames, {} apart, leave no signal", name,
-        count, f.hop);
+  check(length.value_or(0) >= 0, "{}: the length is {}, less than 0", name, length.value_or(0));
+  check(kept >= 0, "{}: {} frames, {} apart, leave no signal", name, count, f.hop);
   const Tensor divisor = narrow(weight, 1, first, kept);
   check(kept == 0 || amin(divisor).item() > 1e-11,
         "{}: the windows leave out samples of the signal: their squares add up to 0 there", name);
@@ -96,10 +96,10 @@ Tensor istft(const Tensor& spectrum, int64_t n, const StftOptions& options,
 }
 
 Tensor hann_window(int64_t n, bool periodic, DType dtype) {
-  return cosine_window(0.5, n, periodic, dtype);
+  return cosine_window("fft::hann_window", 0.5, n, periodic, dtype);
 }
 Tensor hamming_window(int64_t n, bool periodic, DType dtype) {
-  return cosine_window(0.54, n, periodic, dtype);
+  return cosine_window("fft::hamming_window", 0.54, n, periodic, dtype);
 }
 
 }  // namespace tern::fft

@@ -226,6 +226,9 @@ TEST_CASE("stft: its inverse gives the signal; windows; errors") {
   throws("the window has one axis of 1 to 4",
          [] { return fft::stft(ones({9}), 4, {.window = ones({5})}); });
   throws("both must be at least 1", [] { return fft::stft(ones({9}), 3); });
+  throws("frames of 4 samples, -2 apart", [] { return fft::stft(ones({9}), 4, {.hop = -2}); });
+  throws("the length is -1", [] { return fft::istft(ones({3, 4, 2}), 4, {}, -1); });
+  throws("fft::hann_window: a window of 0", [] { return fft::hann_window(0); });
   throws("have spectra (..., 3, frames, 2)", [] { return fft::istft(ones({4, 2, 2}), 4); });
   throws("leave out samples", [] {
     return fft::istft(ones({3, 4, 2}), 4,
