@@ -47,9 +47,11 @@ void LayerRows::add(const PackedLinear& linear, const PackedRows& input,
   float* y = grown(sum_, dim_);
   linear(input, y);
   (*post_norm)(y, count_, y);
-  simd([=, x = x_.data(), n = count_ * dim_] {
+  for_rows(count_, dim_, [=, x = x_.data(), dim = dim_](int64_t begin, int64_t end) {
+    simd([=] {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) x[i] += y[i];
+      for (int64_t i = begin * dim; i < end * dim; ++i) x[i] += y[i];
+    });
   });
 }
 
@@ -61,7 +63,11 @@ void LayerRows::add_ffn(const PackedFfn& ffn, const float* input, const PackedNo
   float* y = grown(wide_, ffn.linear1.outputs());
   ffn.linear1(packed(input, dim_), y,
               {.activation = ffn.gated ? Activation::none : ffn.activation});
-  if (ffn.gated) multiply_by_gate(y, count_, ffn.linear2.inputs(), ffn.activation);
+  if (ffn.gated) {
+    float* const gated = context(ffn.linear2.inputs());
+    multiply_by_gate(y, count_, ffn.linear2.inputs(), ffn.activation, gated);
+    y = gated;
+  }
   add(ffn.linear2, packed(y, ffn.linear2.inputs()), post_norm);
 }
 

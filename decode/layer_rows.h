@@ -54,7 +54,7 @@ class LayerRows {
   float* project(const PackedLinear& linear, const float* input) {
     return project(linear, packed(input, linear.inputs()));
   }
-  /// A buffer for the heads side by side (rows, width).
+  /// A buffer (rows, width) for the heads side by side, or for gated hidden units.
   float* context(int64_t width) { return grown(context_, width); }
   /// x = x + linear(context), or x + post_norm(linear(context)) if there is a norm.
   void add_context(const PackedLinear& linear, const PackedNorm* post_norm = nullptr);
@@ -79,7 +79,7 @@ class LayerRows {
   std::vector<float> other_h_;  // for parallel sublayers
   std::vector<float> sum_;      // (rows, D), of a sublayer before its norm
   std::vector<float> wide_;     // (rows, the widest layer)
-  std::vector<float> context_;  // (rows, H D)
+  std::vector<float> context_;  // (rows, H D) or (rows, hidden units)
   PackedRows packed_;
 };
 

@@ -183,22 +183,26 @@ void PackedGptTexts::attend(const PackedGptLayer& layer, int64_t l, const float*
   const int64_t width = a.in.outputs(), queries = a.queries(), groups = a.counts.kv_heads;
   float* wide = layers_.project(a.in, input);
   float* context = layers_.context(queries);
-  queries_.clear();
-  int64_t longest = 0, keys = 0;
-  for (int64_t r = 0; r < layers_.count(); ++r) {
-    const Row& row = rows_[r];
-    float* own = wide + r * width;
-    if (layer.q_norm) {
-      (*layer.q_norm)(own, a.counts.heads, own);
-      (*layer.k_norm)(own + queries, groups, own + queries);
+  queries_.resize(rows_.size());
+  for_rows(layers_.count(), width, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const Row& row = rows_[r];
+      float* own = wide + r * width;
+      if (layer.q_norm) {
+        (*layer.q_norm)(own, a.counts.heads, own);
+        (*layer.k_norm)(own + queries, groups, own + queries);
+      }
+      if (layer.turn >= 0) turn(layer, own, a.counts.heads + groups, row.position);
+      std::copy_n(own + queries, 2 * a.keys(), pool_.at(l, texts_[row.text].cells[row.position]));
+      const int64_t last = row.position + 1;
+      const int64_t first = layer.window > 0 ? std::max<int64_t>(0, last - layer.window) : 0;
+      queries_[r] = {own, context + r * queries, first, last};
     }
-    if (layer.turn >= 0) turn(layer, own, a.counts.heads + groups, row.position);
-    std::copy_n(own + queries, 2 * a.keys(), pool_.at(l, texts_[row.text].cells[row.position]));
-    const int64_t end = row.position + 1;
-    const int64_t first = layer.window > 0 ? std::max<int64_t>(0, end - layer.window) : 0;
-    queries_.push_back({own, context + r * queries, first, end});
-    longest = std::max(longest, end - first);
-    keys += end - first;
+  });
+  int64_t longest = 0, keys = 0;
+  for (const tern::detail::Query& query : queries_) {
+    longest = std::max(longest, query.keys());
+    keys += query.keys();
   }
   // Rows of one text are cut into parts that read their keys together.
   parts_.clear();

@@ -6,7 +6,6 @@
 
 #include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
-#include "tern/core/base/threads.h"
 #include "tern/core/base/vmath.h"
 #include "tern/core/ops/formula.h"
 #include "tern/core/tape/substitution.h"
@@ -35,21 +34,26 @@ PackedNorm::PackedNorm(const nn::RmsNorm& norm)
 
 void PackedNorm::operator()(const float* x, int64_t rows, float* y) const {
   const auto n = static_cast<int64_t>(weight.size());
-  simd([=, w = weight.data(), b = bias.data(), e = eps, shift = centred] {
-    const double count = static_cast<double>(n);
-    for (int64_t r = 0; r < rows; ++r) {
-      const float* row = x + r * n;
-      float* out = y + r * n;
-      const double sum =
-          shift ? kernels::blocked_sum<float>(n, [=](int64_t i) { return row[i]; }) : 0.0;
-      const float mean = static_cast<float>(sum / count);
-      const double squares = kernels::blocked_sum<float>(
-          n, [=](int64_t i) { return (row[i] - mean) * (row[i] - mean); });
-      const float rstd = static_cast<float>(1 / __builtin_sqrt(squares / count + e));
+  for_rows(rows, n,
+           [=, w = weight.data(), b = bias.data(), e = eps, shift = centred](int64_t begin,
+                                                                             int64_t end) {
+             simd([=] {
+               const double count = static_cast<double>(n);
+               for (int64_t r = begin; r < end; ++r) {
+                 const float* row = x + r * n;
+                 float* out = y + r * n;
+                 const double sum =
+                     shift ? kernels::blocked_sum<float>(n, [=](int64_t i) { return row[i]; })
+                           : 0.0;
+                 const float mean = static_cast<float>(sum / count);
+                 const double squares = kernels::blocked_sum<float>(
+                     n, [=](int64_t i) { return (row[i] - mean) * (row[i] - mean); });
+                 const float rstd = static_cast<float>(1 / __builtin_sqrt(squares / count + e));
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) out[i] = (row[i] - mean) * rstd * w[i] + b[i];
-    }
-  });
+                 for (int64_t i = 0; i < n; ++i) out[i] = (row[i] - mean) * rstd * w[i] + b[i];
+               }
+             });
+           });
 }
 
 PackedAttention::PackedAttention(const nn::MultiHeadAttention& a, Kind kind, PackedType type)
@@ -72,15 +76,17 @@ PackedAttention::PackedAttention(HeadCounts heads, PackedLinear project, PackedL
       counts(heads),
       dim(in.outputs() / (counts.heads + 2 * counts.kv_heads)) {}
 
-void multiply_by_gate(float* y, int64_t rows, int64_t n, Activation f) {
+void multiply_by_gate(const float* x, int64_t rows, int64_t n, Activation f, float* y) {
   auto run = [=](auto function) {
-    simd([=] {
-      for (int64_t r = 0; r < rows; ++r) {
-        const float* row = y + 2 * r * n;
-        float* to = y + r * n;  // never overwrites numbers that are still to be read
+    for_rows(rows, n, [=](int64_t begin, int64_t end) {
+      simd([=] {
+        for (int64_t r = begin; r < end; ++r) {
+          const float* row = x + 2 * r * n;
+          float* to = y + r * n;
 #pragma omp simd
-        for (int64_t i = 0; i < n; ++i) to[i] = function(row[i]) * row[n + i];
-      }
+          for (int64_t i = 0; i < n; ++i) to[i] = function(row[i]) * row[n + i];
+        }
+      });
     });
   };
   if (f == Activation::silu)

@@ -3,10 +3,13 @@
 // other rows. Inside of decode only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "tern/core/base/threads.h"
 #include "tern/core/ops/products/packed_linear.h"
 #include "tern/decode/continuous_batching.h"
 #include "tern/decode/token_scan.h"
@@ -58,8 +61,15 @@ struct PackedFfn {
 
   int64_t bytes() const { return linear1.bytes() + linear2.bytes(); }
 };
-/// y (rows, 2 n) -> (rows, n) in place: f of the first n numbers of a row times the others.
-void multiply_by_gate(float* y, int64_t rows, int64_t n, Activation f);
+/// y (rows, n) of x (rows, 2 n): f of the first n numbers of a row times the others.
+void multiply_by_gate(const float* x, int64_t rows, int64_t n, Activation f, float* y);
+
+/// Calls fn(begin, end) on ranges of rows of n numbers, in parallel if there are many.
+template <class F>
+void for_rows(int64_t rows, int64_t n, F&& fn) {
+  constexpr int64_t kNumbers = 1 << 14;  // of a range: some ten microseconds
+  parallel_for(rows, std::max<int64_t>(1, kNumbers / std::max<int64_t>(n, 1)), std::forward<F>(fn));
+}
 
 /// The last layer with log-softmax and the most likely tokens. Never stores all logits.
 class PackedGenerator {

@@ -64,13 +64,15 @@ void multiply_bf16_strips(const Bf16Packing& packing, const StripRange& range, c
                           const void* strips, float* y, int64_t y_stride, const StripEnd& end) {
   const int64_t first = range.first * kStrip;
   const int64_t wide = range.last * kStrip - first, n = std::min(range.n - first, wide);
-  Scratch<float> sums(range.rows * wide);
+  const int64_t begin = packing.first_row(range.rows, range.part),
+                stop = packing.first_row(range.rows, {range.part.i + 1, range.part.n});
+  Scratch<float> sums((stop - begin) * wide);
   if (range.k == 0)
-    std::fill_n(sums.data(), range.rows * wide, 0.0f);
+    std::fill_n(sums.data(), (stop - begin) * wide, 0.0f);
   else
     packing.multiply(range, rows, strips, sums.data(), wide);
-  for (int64_t r = 0; r < range.rows; ++r)
-    end_row(sums.data() + r * wide, end.bias + first,
+  for (int64_t r = begin; r < stop; ++r)
+    end_row(sums.data() + (r - begin) * wide, end.bias + first,
             end.residual ? end.residual + r * end.residual_stride : nullptr, end.relu, n,
             y + r * y_stride);
 }

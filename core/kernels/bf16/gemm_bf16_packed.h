@@ -15,11 +15,14 @@ struct Bf16Packing {
   /// Sizes in bytes of packed rows of x and of packed strips of w.
   int64_t (*bytes_of_rows)(int64_t rows, int64_t k);
   int64_t (*bytes_of_strips)(int64_t n, int64_t k);
-  /// x (rows, k), contiguous.
-  void (*pack_rows)(const float* x, int64_t rows, int64_t k, void* packed);
+  /// The first row of a part; part n of n is the end.
+  int64_t (*first_row)(int64_t rows, RowPart part);
+  /// Packs a part of x (rows, k), contiguous.
+  void (*pack_rows)(const float* x, int64_t rows, int64_t k, RowPart part, void* packed);
   /// w (n, k), contiguous. Outputs beyond n are undefined.
   void (*pack_strips)(const float* w, int64_t n, int64_t k, void* packed);
-  /// Computes sums (range.rows, outputs of whole strips first .. last). Rows are `stride` apart.
+  /// Computes sums (rows of the part, outputs of whole strips first .. last). Rows are `stride`
+  /// apart.
   void (*multiply)(const StripRange& range, const void* rows, const void* strips, float* sums,
                    int64_t stride);
 };

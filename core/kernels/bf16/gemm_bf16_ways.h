@@ -52,10 +52,15 @@ struct PackedKind {
     return strips_of(n) * kStrip * padded(k) * static_cast<int64_t>(sizeof(Packed));
   }
 
-  static void pack_rows(const float* x, int64_t rows, int64_t k, void* packed) {
+  static int64_t first_row(int64_t rows, RowPart part) {
+    const Tiles tiles(rows);
+    return tiles.first(part.first(tiles.count));
+  }
+
+  static void pack_rows(const float* x, int64_t rows, int64_t k, RowPart part, void* packed) {
     const Depths depths(k);
     const Tiles tiles(rows);
-    for (int64_t t = 0; t < tiles.count; ++t)
+    for (int64_t t = part.first(tiles.count); t < part.last(tiles.count); ++t)
       for (int64_t d = 0; d < depths.count; ++d)
         K::pack_a(x + tiles.first(t) * k + depths.first(d), k, /*by_rows=*/true, tiles.height(t),
                   depths.places(d), tile(packed, tiles, t, k) + block(tiles, t, depths, d));
@@ -76,21 +81,22 @@ struct PackedKind {
     const Depths depths(range.k);
     const Tiles tiles(range.rows);
     const int64_t size = K::kColumns * padded(range.k);
+    const int64_t begin = range.part.first(tiles.count), end = range.part.last(tiles.count);
     [[maybe_unused]] const typename K::Scope scope;
     for (int64_t part = range.first * kParts; part < range.last * kParts; ++part) {
       const Packed* strip = static_cast<const Packed*>(strips) + part * size;
       float* column = sums + (part - range.first * kParts) * K::kColumns;
-      for (int64_t t = 0; t < tiles.count; ++t)
+      for (int64_t t = begin; t < end; ++t)
         for (int64_t d = 0; d < depths.count; ++d)
           K::tile(tiles.height(t), K::kColumns, depths.places(d),
                   tile(rows, tiles, t, range.k) + block(tiles, t, depths, d),
                   strip + depths.first(d) * K::kColumns, K::kColumns,
-                  column + tiles.first(t) * stride, stride, d > 0);
+                  column + (tiles.first(t) - tiles.first(begin)) * stride, stride, d > 0);
     }
   }
 
   static constexpr Bf16Packing packing() {
-    return {bytes_of_rows, bytes_of_strips, pack_rows, pack_strips, multiply};
+    return {bytes_of_rows, bytes_of_strips, first_row, pack_rows, pack_strips, multiply};
   }
 
  private:

@@ -136,8 +136,9 @@ void multiply_strips(const StripRange& range, const float* x, int64_t x_stride, 
                      float* y, int64_t y_stride, const StripEnd& end) {
   const Unit unit = kernels::unit();
   const int64_t tiles = ceil_div(range.rows, unit.max_rows);
+  const int64_t first = range.part.first(tiles), last = range.part.last(tiles);
   for (int64_t s = range.first; s < range.last; ++s)
-    for (int64_t t = 0; t < tiles; ++t) {
+    for (int64_t t = first; t < last; ++t) {
       const int64_t row = range.rows * t / tiles, rows = range.rows * (t + 1) / tiles - row;
       const int64_t column = (s - range.first) * kStrip;
       Piece p{range.k,
@@ -150,8 +151,8 @@ void multiply_strips(const StripRange& range, const float* x, int64_t x_stride, 
       p.end.bias += s * kStrip;
       if (end.residual) p.end.residual += row * end.residual_stride + column;
       if (s + 1 < range.last && range.rows > kMemoryBound)
-        fetch_part(packed + (s + 1) * kStrip * range.k, kStrip * range.k * int64_t{sizeof(float)},
-                   t, tiles);
+        fetch_piece(packed + (s + 1) * kStrip * range.k, kStrip * range.k * int64_t{sizeof(float)},
+                    t - first, last - first);
       const Tile run = unit.tiles[rows - 1];
       if (range.width(s) == kStrip)
         run(p);

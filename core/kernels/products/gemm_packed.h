@@ -23,11 +23,20 @@ struct StripEnd {
   int64_t residual_stride = 0;
 };
 
-/// The outputs of strips first .. last of y (rows, n). Rows of x and y are x_stride and y_stride
-/// apart. y and the residual of StripEnd point to the outputs of strip `first`.
+/// Part i of n of the rows, which cuts between tiles: the tiles first .. last of `tiles`.
+struct RowPart {
+  int64_t i = 0, n = 1;
+  int64_t first(int64_t tiles) const { return tiles * i / n; }
+  int64_t last(int64_t tiles) const { return tiles * (i + 1) / n; }
+};
+
+/// The outputs of strips first .. last of y (rows, n), or a part of their rows. Rows of x and y are
+/// x_stride and y_stride apart. y and the residual of StripEnd point to the outputs of strip `first`
+/// in row 0.
 struct StripRange {
   int64_t rows, n, k;
   int64_t first, last;
+  RowPart part = {};
   int64_t width(int64_t strip) const { return std::min(kStrip, n - strip * kStrip); }
 };
 
@@ -38,9 +47,9 @@ constexpr int64_t kMemoryBound = 4, kAhead = 4096;
   __builtin_prefetch(static_cast<const char*>(at) + kAhead, 0, 2);
 }
 
-/// For more rows: prefetches part i of n of `bytes`. Calls between the tiles of a strip load the
+/// For more rows: prefetches piece i of n of `bytes`. Calls between the tiles of a strip load the
 /// next strip piece by piece, since packed weights rarely stay in the second cache.
-inline void fetch_part(const void* data, int64_t bytes, int64_t i, int64_t n) {
+inline void fetch_piece(const void* data, int64_t bytes, int64_t i, int64_t n) {
   constexpr int64_t kLine = 64;
   const char* p = static_cast<const char*>(data);
   for (int64_t at = bytes * i / n / kLine * kLine; at < bytes * (i + 1) / n; at += kLine)

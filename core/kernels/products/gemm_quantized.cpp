@@ -513,12 +513,13 @@ void multiply_quantized(Form form, QuantizedWay way, const StripRange& range,
   const int64_t blocks = quantized_blocks(range.k), bytes = quantized_strip_bytes(form, range.k);
   const int64_t count = ceil_div(range.rows, tiles.max_rows);
   alignas(64) float sums[kMaxRows * kStrip];
+  const int64_t first = range.part.first(count), last = range.part.last(count);
   for (int64_t s = range.first; s < range.last; ++s)
-    for (int64_t t = 0; t < count; ++t) {
+    for (int64_t t = first; t < last; ++t) {
       const int64_t row = range.rows * t / count, rows = range.rows * (t + 1) / count - row;
       const int64_t column = (s - range.first) * kStrip;
       if (s + 1 < range.last && range.rows > kMemoryBound)
-        fetch_part(packed + (s + 1) * bytes, bytes, t, count);
+        fetch_piece(packed + (s + 1) * bytes, bytes, t - first, last - first);
       std::fill(sums, sums + rows * kStrip, 0.0f);
       tiles.of_rows[rows - 1](
           {blocks, x + row * blocks, packed + s * bytes, sums, range.rows <= kMemoryBound});

@@ -2,6 +2,8 @@
 // gemm_bf16_packed.h, gemm_quantized.h) and lets threads share strips of outputs.
 #include "tern/core/ops/products/packed_linear.h"
 
+#include <algorithm>
+
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/bf16/bf16_elements.h"
 #include "tern/core/kernels/bf16/gemm_bf16_packed.h"
@@ -28,12 +30,17 @@ kernels::QuantizedForm form_of(PackedType type) {
   return type == PackedType::int8 ? kernels::QuantizedForm::int8 : kernels::QuantizedForm::int4;
 }
 
+/// Numbers of a range in loops over elements.
+constexpr int64_t kAtOnce = 1 << 14;
+
 /// y = f(y) for activations that the product does not apply.
 void activate(Activation activation, float* y, int64_t n) {
   auto run = [=](auto op) {
-    simd([=] {
+    parallel_for(n, kAtOnce, [=](int64_t begin, int64_t end) {
+      simd([=] {
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) y[i] = op.f(y[i]);
+        for (int64_t i = begin; i < end; ++i) y[i] = op.f(y[i]);
+      });
     });
   };
   switch (activation) {
@@ -53,6 +60,26 @@ void activate(Activation activation, float* y, int64_t n) {
   }
 }
 
+/// How threads share a product: pieces of some strips and a part of the rows each. Sums depend on
+/// neither.
+struct Pieces {
+  int64_t strips, groups, parts;
+
+  Pieces(const kernels::StripRange& range, int64_t work) {
+    constexpr int64_t kMostStrips = 8, kFewestRows = 64, kPerThread = 16;
+    // Multiplications of a piece: some ten microseconds.
+    const int64_t each = range.rows > kernels::kMemoryBound ? 1 << 20 : 1 << 17;
+    const int64_t all = range.last - range.first;
+    const int64_t wanted =
+        num_threads() == 1 ? 1 : std::clamp<int64_t>(work / each, 1, kPerThread * num_threads());
+    // Cuts the rows first: within a group of strips a tile loads the next strip.
+    const int64_t most = std::max<int64_t>(range.rows / kFewestRows, 1);
+    strips = std::clamp<int64_t>(all * most / wanted, 1, kMostStrips);
+    groups = ceil_div(all, strips);
+    parts = std::clamp<int64_t>(ceil_div(wanted, std::max<int64_t>(groups, 1)), 1, most);
+  }
+};
+
 }  // namespace
 
 void PackedRows::assign(const float* x, int64_t rows, int64_t k, PackedType type) {
@@ -65,11 +92,18 @@ void PackedRows::assign(const float* x, int64_t rows, int64_t k, PackedType type
     way_ = bf16_way();
     const kernels::Bf16Packing& packing = kernels::bf16_packing(way_);
     packed_.resize(static_cast<size_t>(packing.bytes_of_rows(rows, k)));
-    return packing.pack_rows(x, rows, k, packed_.data());
+    const int64_t parts = ceil_div(rows * k, kAtOnce);
+    return parallel_blocks(parts, rows * k * 10, [&](int64_t part) {
+      packing.pack_rows(x, rows, k, {part, parts}, packed_.data());
+    });
   }
-  packed_.resize(static_cast<size_t>(rows * kernels::quantized_blocks(k)) *
-                 sizeof(QuantizedInputs));
-  kernels::quantize_rows(x, rows, k, reinterpret_cast<QuantizedInputs*>(packed_.data()));
+  const int64_t blocks = kernels::quantized_blocks(k);
+  packed_.resize(static_cast<size_t>(rows * blocks) * sizeof(QuantizedInputs));
+  auto* const to = reinterpret_cast<QuantizedInputs*>(packed_.data());
+  parallel_for(rows, std::max<int64_t>(1, kAtOnce / std::max<int64_t>(k, 1)),
+               [&](int64_t begin, int64_t end) {
+                 kernels::quantize_rows(x + begin * k, end - begin, k, to + begin * blocks);
+               });
 }
 
 PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, PackedType type,
@@ -141,14 +175,14 @@ void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float*
   const kernels::StripRange all{x.rows_, std::min(first + count, outputs_), inputs_, first / kStrip,
                                 strips_of(first + count)};
   kernels::StripEnd end{bias_.data(), o.activation == Activation::relu, o.residual, count};
-  // Threads share groups of strips; the sums do not depend on the groups.
-  constexpr int64_t kGroup = 8;
-  const int64_t strips = all.last - all.first, groups = ceil_div(strips, kGroup);
-  parallel_blocks(groups, x.rows_ * count * inputs_, [&](int64_t g) {
+  const int64_t work = x.rows_ * count * inputs_;
+  const Pieces pieces(all, work);
+  parallel_blocks(pieces.groups * pieces.parts, work, [&](int64_t i) {
+    const int64_t column = i / pieces.parts * pieces.strips * kStrip;
     kernels::StripRange part = all;
-    part.first = all.first + g * kGroup;
-    part.last = std::min(all.last, part.first + kGroup);
-    const int64_t column = g * kGroup * kStrip;
+    part.first = all.first + i / pieces.parts * pieces.strips;
+    part.last = std::min(all.last, part.first + pieces.strips);
+    part.part = {i % pieces.parts, pieces.parts};
     kernels::StripEnd part_end = end;
     if (end.residual) part_end.residual += column;
     if (type_ == PackedType::f32) {

@@ -141,8 +141,9 @@ std::vector<float> naive_int4(const Case& c) {
   return y;
 }
 
-const std::vector<std::vector<int64_t>> kSizes = {
-    {1, 1, 1}, {1, 33, 5}, {2, 32, 64}, {3, 31, 7}, {13, 65, 9}, {25, 96, 40}, {5, 300, 130}};
+const std::vector<std::vector<int64_t>> kSizes = {{1, 1, 1},     {1, 33, 5},    {2, 32, 64},
+                                                  {3, 31, 7},    {13, 65, 9},   {25, 96, 40},
+                                                  {5, 300, 130}, {200, 200, 64}};
 
 }  // namespace
 
@@ -249,13 +250,20 @@ TEST_CASE("packed linear: every activation") {
 TEST_CASE("packed linear: a row's bits depend on neither other rows nor threads") {
   for (const PackedType type :
        {PackedType::f32, PackedType::bf16, PackedType::int8, PackedType::int4}) {
-    const Case c = make(29, 700, 100);
-    const auto all = run(c, type, c.x);
-    {
-      const test::Threads other(num_threads() == 1 ? 2 : 1);
-      CHECK(same_bits(run(c, type, c.x), all));
+    const Case c = make(300, 700, 100);  // threads share strips and rows
+    const PackedLinearOptions with[] = {{.residual = c.residual.data<float>()},
+                                        {.activation = Activation::gelu}};
+    std::vector<float> before[2];
+    for (const int threads : {1, 2, 16}) {
+      const test::Threads scope(threads);
+      for (size_t i = 0; i < 2; ++i) {
+        const auto all = run(c, type, c.x, with[i]);
+        if (threads == 1) before[i] = all;
+        CHECK(same_bits(all, before[i]));
+      }
     }
-    for (const int64_t first : {0, 7, 28}) {
+    const auto all = run(c, type, c.x);
+    for (const int64_t first : {0, 7, 64, 255, 299}) {
       const auto part = run(c, type, narrow(c.x, 0, first, 1).contiguous());
       CHECK(same_bits(part, {all.begin() + first * 700, all.begin() + (first + 1) * 700}));
     }
@@ -291,6 +299,7 @@ TEST_CASE("packed linear: columns() and shortlists give outputs of the whole pro
 }
 
 TEST_CASE("packed linear: bf16 has the bits of linear in bf16, by every way") {
+  const test::Threads threads(3);
   for (auto s : kSizes) {
     for (const int64_t inputs : {s[2], int64_t{1030}, int64_t{0}}) {  // blocks of k; no inputs
       const Case c = make(s[0], s[1], inputs);
