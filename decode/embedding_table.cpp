@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <iterator>
 
 #include "tern/core/base/simd.h"
 #include "tern/core/ops/ops.h"
@@ -27,38 +26,43 @@ float whole(uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); 
 EmbeddingTable::EmbeddingTable(const Tensor& table)
     : table_(table.contiguous()), rows_(table.size(0)), dim_(table.size(1)) {}
 
-EmbeddingTable::EmbeddingTable(int64_t rows, int64_t dim) : rows_(rows), dim_(dim) {
-  halves_.reserve(static_cast<size_t>(rows * dim));  // address space, until numbers come
+EmbeddingTable::EmbeddingTable(int64_t rows, int64_t dim) : rows_(rows), dim_(dim) {}
+
+const uint16_t* EmbeddingTable::halves() const {
+  return reinterpret_cast<const uint16_t*>(table_.data<uint8_t>());
 }
 
 void EmbeddingTable::append(const Tensor& rows) {
   const Tensor given = rows.contiguous();
   const float* x = given.data<float>();
   const int64_t n = given.numel();
-  if (!table_.defined() && !fits_bf16(x, n)) widen();
-  if (table_.defined())
-    std::copy_n(x, n, table_.mutable_data<float>() + appended_);
+  const bool fits = fits_bf16(x, n);
+  if (!table_.defined())
+    table_ = fits ? empty({rows_, dim_, 2}, DType::u8) : empty({rows_, dim_});
+  else if (compact() && !fits)
+    widen();
+  if (compact())
+    std::transform(
+        x, x + n, reinterpret_cast<uint16_t*>(table_.mutable_data<uint8_t>()) + appended_,
+        [](float number) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(number) >> 16); });
   else
-    std::transform(x, x + n, std::back_inserter(halves_), [](float number) {
-      return static_cast<uint16_t>(std::bit_cast<uint32_t>(number) >> 16);
-    });
+    std::copy_n(x, n, table_.mutable_data<float>() + appended_);
   appended_ += n;
 }
 
 void EmbeddingTable::widen() {
-  table_ = empty({rows_, dim_});
-  std::transform(halves_.begin(), halves_.end(), table_.mutable_data<float>(), whole);
-  halves_ = {};
+  const Tensor wide = empty({rows_, dim_});
+  std::transform(halves(), halves() + appended_, wide.mutable_data<float>(), whole);
+  table_ = wide;
 }
 
 int64_t EmbeddingTable::bytes() const {
-  const int64_t numbers = table_.defined() ? table_.numel() : 0;
-  return numbers * int64_t{sizeof(float)} + std::ssize(halves_) * int64_t{sizeof(uint16_t)};
+  return defined() ? table_.numel() * item_size(table_.dtype()) : 0;
 }
 
 const float* EmbeddingTable::row(int64_t token, float* room) const {
-  if (table_.defined()) return table_.data<float>() + token * dim_;
-  const uint16_t* from = halves_.data() + token * dim_;
+  if (!compact()) return table_.data<float>() + token * dim_;
+  const uint16_t* from = halves() + token * dim_;
   std::transform(from, from + dim_, room, whole);
   return room;
 }

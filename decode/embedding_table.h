@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "tern/core/tensor/tensor.h"
 
@@ -19,16 +18,17 @@ class EmbeddingTable {
   EmbeddingTable(int64_t rows, int64_t dim);
   void append(const Tensor& rows);
 
-  bool defined() const { return table_.defined() || !halves_.empty(); }
+  bool defined() const { return table_.defined(); }
   int64_t bytes() const;  ///< memory held or shared
   /// The row of a token. `room` has space for D numbers, which may be used. REQUIRES: token < V.
   const float* row(int64_t token, float* room) const;
 
  private:
+  bool compact() const { return table_.dtype() == DType::u8; }
+  const uint16_t* halves() const;
   void widen();
 
-  Tensor table_;                  // or:
-  std::vector<uint16_t> halves_;  // upper halves of f32 numbers whose lower halves are 0
+  Tensor table_;  // f32 (V, D), or as bytes the upper halves of f32 numbers whose lower ones are 0
   int64_t rows_ = 0, dim_ = 0;
   int64_t appended_ = 0;  // numbers
 };

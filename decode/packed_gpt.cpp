@@ -170,36 +170,38 @@ PackedGpt::PackedGpt(const models::GptOptions& options, PackedType type,
                      const TensorSource& source) {
   NoGradGuard no_grad;
   Rng rng(0);
-  models::Gpt model = nn::unfilled([&] { return models::Gpt(options, rng); });
   const std::vector<Named> outer = of_layer(source, options.layers, -1);
   Named table = find_matrix(outer, models::is_gpt_table);
   Named head = find_matrix(outer, models::is_gpt_head);
   if (options.tie_head && table.first.empty()) table = std::exchange(head, {});
   // A second copy of the table is compared by rows.
   const bool twice = options.tie_head && table.second == head.second;
-  NamedTensors state;
-  for (const auto& [name, shape] : outer) {
-    if (twice && name == head.first) continue;
-    if (name == table.first || name == head.first) {
-      // In place of the rows, to which the others are compared.
-      const DType dtype = source.load_rows(name, 0, 0).dtype();
-      state.emplace_back(name, nn::unfilled([&, &shape = shape] {
-                           return empty(shape, is_float(dtype) ? DType::f32 : dtype);
-                         }));
-    } else {
-      state.emplace_back(name, source.load(name));
+  {
+    models::Gpt model = nn::unfilled([&] { return models::Gpt(options, rng); });
+    NamedTensors state;
+    for (const auto& [name, shape] : outer) {
+      if (twice && name == head.first) continue;
+      if (name == table.first || name == head.first) {
+        // In place of the rows, to which the others are compared.
+        const DType dtype = source.load_rows(name, 0, 0).dtype();
+        state.emplace_back(name, nn::unfilled([&, &shape = shape] {
+                             return empty(shape, is_float(dtype) ? DType::f32 : dtype);
+                           }));
+      } else {
+        state.emplace_back(name, source.load(name));
+      }
     }
+    std::vector<models::GptBlock> blocks = std::exchange(model.body.blocks, {});
+    models::load_gpt_state(std::move(state), model);
+    model.body.blocks = std::move(blocks);
+    weights_ = std::make_unique<Weights>(model, type);
+    weights_->take_layers(model, [&](int64_t layer) {
+      NamedTensors tensors;
+      for (const auto& [name, shape] : of_layer(source, options.layers, layer))
+        tensors.emplace_back(name, source.load(name));
+      models::load_gpt_layer(std::move(tensors), model, layer);
+    });
   }
-  std::vector<models::GptBlock> blocks = std::exchange(model.body.blocks, {});
-  models::load_gpt_state(std::move(state), model);
-  model.body.blocks = std::move(blocks);
-  weights_ = std::make_unique<Weights>(model, type);
-  weights_->take_layers(model, [&](int64_t layer) {
-    NamedTensors tensors;
-    for (const auto& [name, shape] : of_layer(source, options.layers, layer))
-      tensors.emplace_back(name, source.load(name));
-    models::load_gpt_layer(std::move(tensors), model, layer);
-  });
   trim_memory();
   const auto rows_of = [&](const std::string& name) {
     return [&source, name](int64_t begin, int64_t end) {
