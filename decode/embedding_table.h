@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "tern/core/tensor/tensor.h"
 
@@ -13,19 +12,25 @@ class EmbeddingTable {
   EmbeddingTable() = default;
   /// table f32 (V, D). Shares its memory.
   explicit EmbeddingTable(const Tensor& table);
-  /// If bf16 can hold all numbers, as in most published models, copies them as bf16, so that the
-  /// table can be freed: half the memory, the same numbers. Else shares the table.
-  static EmbeddingTable compact(const Tensor& table);
+  /// A table of its own for `rows` rows. append() adds them in order, f32 (n, D). As long as bf16
+  /// can hold all numbers, as in most published models, it keeps them as bf16: half the memory, the
+  /// same numbers.
+  EmbeddingTable(int64_t rows, int64_t dim);
+  void append(const Tensor& rows);
 
-  bool defined() const { return table_.defined() || !halves_.empty(); }
+  bool defined() const { return table_.defined(); }
   int64_t bytes() const;  ///< memory held or shared
   /// The row of a token. `room` has space for D numbers, which may be used. REQUIRES: token < V.
   const float* row(int64_t token, float* room) const;
 
  private:
-  Tensor table_;                  // or:
-  std::vector<uint16_t> halves_;  // upper halves of f32 numbers whose lower halves are 0
-  int64_t dim_ = 0;
+  bool compact() const { return table_.dtype() == DType::u8; }
+  const uint16_t* halves() const;
+  void widen();
+
+  Tensor table_;  // f32 (V, D), or as bytes the upper halves of f32 numbers whose lower ones are 0
+  int64_t rows_ = 0, dim_ = 0;
+  int64_t appended_ = 0;  // numbers
 };
 
 }  // namespace tern::decoding

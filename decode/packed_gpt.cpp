@@ -14,16 +14,27 @@ namespace {
 
 using models::GptLinear;
 
-/// The matrices of layers with the same input, stacked below each other.
+/// The matrices of layers with the same input, below each other.
 PackedLinear packed(const std::vector<const GptLinear*>& layers, PackedType type) {
   std::vector<Tensor> weights, biases;
+  int64_t outputs = 0;
   for (const GptLinear* l : layers) {
     const Tensor w = l->weight.tensor().detach();
     weights.push_back(l->transposed ? transpose(w, 0, 1) : w);
+    outputs += weights.back().size(0);
     if (l->bias.defined()) biases.push_back(l->bias.tensor().detach());
   }
-  if (layers.size() == 1) return {weights[0], biases.empty() ? Tensor() : biases[0], type};
-  return {cat(weights, 0), biases.empty() ? Tensor() : cat(biases, 0), type};
+  const auto rows = [&](int64_t begin, int64_t end) {
+    std::vector<Tensor> parts;
+    int64_t first = 0;
+    for (const Tensor& w : weights) {
+      const int64_t from = std::max(begin, first), to = std::min(end, first + w.size(0));
+      if (from < to) parts.push_back(narrow(w, 0, from - first, to - from));
+      first += w.size(0);
+    }
+    return parts.size() == 1 ? parts[0] : cat(parts, 0);
+  };
+  return {outputs, weights[0].size(1), rows, biases.empty() ? Tensor() : cat(biases, 0), type};
 }
 
 PackedNorm packed(const models::GptNormLayer& norm) {
@@ -71,54 +82,139 @@ const models::Gpt& checked(const models::Gpt& model) {
 
 }  // namespace
 
-PackedGpt::Weights::Weights(const models::Gpt& m, PackedType t, models::Gpt* taken,
-                            const std::function<void(int64_t)>& fill)
+PackedGpt::Weights::Weights(const models::Gpt& m, PackedType t)
     : type(t),
       options(checked(m).options),
-      table(taken ? EmbeddingTable::compact(m.body.embed.tensor().detach())
-                  : EmbeddingTable(m.body.embed.tensor().detach())),
       positions(m.body.positions.defined() ? m.body.positions.tensor().detach().contiguous()
                                            : zeros({1, options.dim})),
-      norm(packed(m.body.norm)),
-      head((options.tie_head ? m.body.embed : m.head).tensor().detach(), Tensor(),
-           t == PackedType::int4 ? PackedType::int8 : t) {
+      norm(packed(m.body.norm)) {
   for (const models::GptBlock& block : m.body.blocks)
     if (block.attention.turn) turns[block.attention.window > 0 ? 1 : 0] = *block.attention.turn;
-  if (t == PackedType::f32 && options.tie_head) table = {};  // a copy of the head
-  if (taken) {
-    const nn::Parameter head_gone = std::move(taken->head),
-                        table_gone = std::move(taken->body.embed);
-  }
+}
+
+void PackedGpt::Weights::take_layers(models::Gpt& m, const std::function<void(int64_t)>& fill) {
   // Packs from the last block to the first, so that packed blocks can be popped.
   for (size_t i = m.body.blocks.size(); i-- > 0;) {
     fill(static_cast<int64_t>(i));
-    layers.push_back(packed(m.body.blocks[i], t));
-    if (taken) taken->body.blocks.pop_back();
+    layers.push_back(packed(m.body.blocks[i], type));
+    m.body.blocks.pop_back();
   }
   std::reverse(layers.begin(), layers.end());
 }
 
+void PackedGpt::Weights::read_ends(const RowReader& embeddings, const RowReader& head_rows) {
+  const int64_t vocab = options.vocab, dim = options.dim;
+  const auto append = [this](int64_t, const Tensor& rows) { table.append(rows); };
+  const auto both = [&](int64_t begin, int64_t end) {
+    const Tensor rows = embeddings(begin, end);
+    append(begin, rows);
+    return rows;
+  };
+  if (!head_is_table()) table = EmbeddingTable(vocab, dim);
+  if (!options.tie_head) read_in_blocks(vocab, dim, embeddings, append);
+  head = PackedLinear(vocab, dim,
+                      !options.tie_head ? head_rows
+                      : head_is_table() ? embeddings
+                                        : both,
+                      Tensor(), head_type());
+}
+
 PackedGpt::PackedGpt(const models::Gpt& model, PackedType type) {
   NoGradGuard no_grad;
-  weights_ = std::make_unique<Weights>(model, type, nullptr);
+  weights_ = std::make_unique<Weights>(model, type);
+  Weights& w = *weights_;
+  for (const models::GptBlock& block : model.body.blocks) w.layers.push_back(packed(block, type));
+  const Tensor table = model.body.embed.tensor().detach();
+  if (!w.head_is_table()) w.table = EmbeddingTable(table);
+  w.head = {w.options.tie_head ? table : model.head.tensor().detach(), Tensor(), w.head_type()};
 }
+
 PackedGpt::PackedGpt(models::Gpt&& model, PackedType type) {
   NoGradGuard no_grad;
-  weights_ = std::make_unique<Weights>(model, type, &model);
+  weights_ = std::make_unique<Weights>(model, type);
+  weights_->take_layers(model, [](int64_t) {});
+  const nn::Parameter table = std::move(model.body.embed), head = std::move(model.head);
   trim_memory();
+  const auto rows_of = [](const nn::Parameter& matrix) {
+    return [&matrix](int64_t begin, int64_t end) {
+      return narrow(matrix.tensor().detach(), 0, begin, end - begin);
+    };
+  };
+  weights_->read_ends(rows_of(table), rows_of(head));
 }
-PackedGpt::PackedGpt(const models::GptOptions& options, PackedType type, const ReadLayer& read) {
+
+namespace {
+
+using Named = std::pair<std::string, Shape>;
+
+/// The tensors of one layer, or with -1 all others. So layers that the model does not have are an
+/// error there.
+std::vector<Named> of_layer(const TensorSource& source, int64_t layers, int64_t layer) {
+  std::vector<Named> out;
+  for (const Named& t : source.tensors)
+    if (const int64_t of = models::gpt_layer_of(t.first); (of < layers ? of : -1) == layer)
+      out.push_back(t);
+  return out;
+}
+
+/// The first matrix with a name of this kind; an empty name if there is none.
+Named find_matrix(const std::vector<Named>& tensors, bool (*is)(std::string_view)) {
+  for (const Named& t : tensors)
+    if (t.second.size() == 2 && is(t.first)) return t;
+  return {};
+}
+
+}  // namespace
+
+PackedGpt::PackedGpt(const models::GptOptions& options, PackedType type,
+                     const TensorSource& source) {
   NoGradGuard no_grad;
   Rng rng(0);
+  const std::vector<Named> outer = of_layer(source, options.layers, -1);
+  Named table = find_matrix(outer, models::is_gpt_table);
+  Named head = find_matrix(outer, models::is_gpt_head);
+  if (options.tie_head && table.first.empty()) table = std::exchange(head, {});
+  // A second copy of the table is compared by rows.
+  const bool twice = options.tie_head && table.second == head.second;
   {
     models::Gpt model = nn::unfilled([&] { return models::Gpt(options, rng); });
+    NamedTensors state;
+    for (const auto& [name, shape] : outer) {
+      if (twice && name == head.first) continue;
+      if (name == table.first || name == head.first) {
+        // In place of the rows, to which the others are compared.
+        const DType dtype = source.load_rows(name, 0, 0).dtype();
+        state.emplace_back(name, nn::unfilled([&, &shape = shape] {
+                             return empty(shape, is_float(dtype) ? DType::f32 : dtype);
+                           }));
+      } else {
+        state.emplace_back(name, source.load(name));
+      }
+    }
     std::vector<models::GptBlock> blocks = std::exchange(model.body.blocks, {});
-    models::load_gpt_state(read(-1), model);
+    models::load_gpt_state(std::move(state), model);
     model.body.blocks = std::move(blocks);
-    weights_ = std::make_unique<Weights>(model, type, &model, [&](int64_t layer) {
-      models::load_gpt_layer(read(layer), model, layer);
+    weights_ = std::make_unique<Weights>(model, type);
+    weights_->take_layers(model, [&](int64_t layer) {
+      NamedTensors tensors;
+      for (const auto& [name, shape] : of_layer(source, options.layers, layer))
+        tensors.emplace_back(name, source.load(name));
+      models::load_gpt_layer(std::move(tensors), model, layer);
     });
   }
+  trim_memory();
+  const auto rows_of = [&](const std::string& name) {
+    return [&source, name](int64_t begin, int64_t end) {
+      return source.load_rows(name, begin, end).to(DType::f32);
+    };
+  };
+  const RowReader embeddings = rows_of(table.first), others = rows_of(head.first);
+  const auto compared = [&](int64_t begin, int64_t end) {
+    const Tensor rows = embeddings(begin, end);
+    if (twice) models::check_tied(rows, others(begin, end));
+    return rows;
+  };
+  weights_->read_ends(compared, others);
   trim_memory();
 }
 PackedGpt::~PackedGpt() = default;

@@ -15,11 +15,11 @@
 // stay the model's own. Pack again after training: changes of other weights are not seen.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "tern/core/io/tensor_file.h"
 #include "tern/core/ops/products/packed_linear.h"
 #include "tern/decode/step_model.h"
 #include "tern/models/gpt.h"
@@ -34,19 +34,12 @@ class PackedGpt {
   /// never holds both copies of the whole model. Returns what it freed to the system
   /// (trim_memory()).
   PackedGpt(models::Gpt&& model, PackedType type);
-  /// Makes the model of the tensors that `read` returns (names: models::load_gpt_state). read(-1)
-  /// gives those outside of the layers, read(i) those of layer i (models::gpt_layer_of). A layer is
-  /// read right before it is packed, so memory holds the packed weights and one layer.
+  /// Packs the weights of a file (names: models::load_gpt_state) while it reads them: layer by
+  /// layer, then the table of tokens and the head in blocks of rows. So memory never holds more
+  /// than the packed weights and one block, or the packed layers and one layer.
   ///
-  ///   const SafeTensorsFile file("model.safetensors");
-  ///   PackedGpt packed(options, PackedType::int8, [&](int64_t layer) {
-  ///     NamedTensors out;
-  ///     for (const std::string& name : file.names())
-  ///       if (models::gpt_layer_of(name) == layer) out.emplace_back(name, file.load(name));
-  ///     return out;
-  ///   });
-  using ReadLayer = std::function<NamedTensors(int64_t layer)>;
-  PackedGpt(const models::GptOptions& options, PackedType type, const ReadLayer& read);
+  ///   PackedGpt packed(options, PackedType::int8, open_tensors("model.safetensors"));
+  PackedGpt(const models::GptOptions& options, PackedType type, const TensorSource& source);
   ~PackedGpt();
   PackedGpt(PackedGpt&&) noexcept;
   PackedGpt& operator=(PackedGpt&&) noexcept;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -31,11 +32,15 @@ struct PackedGpt::Weights {
   PackedNorm norm;
   PackedLinear head;
 
-  /// `taken`: the model if its weights may be freed, else null. `fill(i)` is called before layer i
-  /// is packed.
-  Weights(
-      const models::Gpt& model, PackedType type, models::Gpt* taken,
-      const std::function<void(int64_t)>& fill = [](int64_t) {});
+  /// All but the layers, the table and the head.
+  Weights(const models::Gpt& model, PackedType type);
+  /// Packs the layers and frees them. Calls fill(i) before it packs layer i.
+  void take_layers(models::Gpt& model, const std::function<void(int64_t)>& fill);
+  /// Packs the table and the head (read if not tied).
+  void read_ends(const RowReader& embeddings, const RowReader& head_rows);
+  PackedType head_type() const { return type == PackedType::int4 ? PackedType::int8 : type; }
+  /// f32 keeps a table that is the head only once.
+  bool head_is_table() const { return type == PackedType::f32 && options.tie_head; }
 };
 
 class PackedGptTexts final : public TextStepper {

@@ -300,6 +300,11 @@ Gpt gpt_from(const GptOptions& options, NamedTensors state);
 /// The number of the layer that a tensor of a file belongs to, by its name: 3 for
 /// "model.layers.3.mlp.up_proj.weight"; -1 for those outside of the layers.
 int64_t gpt_layer_of(std::string_view name);
+/// Whether a tensor of a file is the table of embeddings, or the head, by its name.
+bool is_gpt_table(std::string_view name);
+bool is_gpt_head(std::string_view name);
+/// Error unless these rows are equal, for a model with one matrix for both.
+void check_tied(const Tensor& table, const Tensor& head);
 /// load_gpt_state() of one layer's tensors.
 void load_gpt_layer(NamedTensors state, Gpt& model, int64_t layer);
 /// load_gpt_state() of a safetensors file. IoError, which names the file.

@@ -106,18 +106,13 @@ NamedTensors named_as(const GptOptions& o, NamedTensors state) {
 }
 
 /// Removes the head if it equals the table; otherwise refuses the file.
-void drop_tied_head(const GptOptions& o, NamedTensors& state) {
-  auto find = [&](const std::string& end) {
-    return std::find_if(state.begin(), state.end(),
-                        [&](const auto& entry) { return entry.first.ends_with(end); });
+void drop_tied_head(NamedTensors& state) {
+  auto find = [&](bool (*is)(std::string_view)) {
+    return std::ranges::find_if(state, [=](const auto& entry) { return is(entry.first); });
   };
-  const auto head = find("lm_head.weight");
-  const auto table = find(o.names == GptNames::gpt2 ? ".wte.weight" : ".embed_tokens.weight");
+  const auto head = find(is_gpt_head), table = find(is_gpt_table);
   if (head == state.end() || table == state.end()) return;
-  check(
-      head->second.shape() == table->second.shape() && all_close(head->second, table->second, 0, 0),
-      "load_gpt_weights: lm_head.weight differs from the embeddings, but the model uses one table "
-      "for both; make it with .tie_head = false");
+  check_tied(table->second, head->second);
   state.erase(head);
 }
 
@@ -125,8 +120,24 @@ void drop_tied_head(const GptOptions& o, NamedTensors& state) {
 
 void load_gpt_state(NamedTensors state, Gpt& model) {
   NamedTensors named = named_as(model.options, std::move(state));
-  if (model.options.tie_head) drop_tied_head(model.options, named);
+  if (model.options.tie_head) drop_tied_head(named);
   nn::load_state_dict(model, named, {.take = true});
+}
+
+bool is_gpt_table(std::string_view name) {
+  return name.ends_with("wte.weight") || name.ends_with("embed_tokens.weight") ||
+         name.ends_with("embed_in.weight");
+}
+
+bool is_gpt_head(std::string_view name) {
+  return name.ends_with("lm_head.weight") || name.ends_with("embed_out.weight");
+}
+
+void check_tied(const Tensor& table, const Tensor& head) {
+  check(
+      head.shape() == table.shape() && all_close(head, table, 0, 0),
+      "load_gpt_weights: lm_head.weight differs from the embeddings, but the model uses one table "
+      "for both; make it with .tie_head = false");
 }
 
 int64_t gpt_layer_of(std::string_view name) {

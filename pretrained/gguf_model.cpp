@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "tern/core/base/parse_number.h"
 #include "tern/core/base/reading.h"
 #include "tern/core/ops/ops.h"
+#include "tern/nn/unfilled.h"
 
 namespace tern::pretrained {
 namespace {
@@ -332,6 +334,27 @@ Tensor load_gguf_weight(const GgufFile& file, const std::string& name) {
     if (architecture.name == "gpt2" && x.ndim() == 2) return transpose(x, 0, 1).contiguous();
     return x;
   });
+}
+
+TensorSource open_gguf_weights(std::shared_ptr<const GgufFile> file) {
+  TensorSource out;
+  std::unordered_map<std::string, std::string> names;  // in the file
+  for (const GgufTensor& t : file->tensors())
+    if (const std::string name = gguf_weight_name(*file, t.name); !name.empty()) {
+      out.tensors.emplace_back(
+          name, nn::unfilled([&] { return load_gguf_weight(*file, t.name).shape(); }));
+      names.emplace(name, t.name);
+    }
+  out.load = [file, names](const std::string& name) {
+    return load_gguf_weight(*file, names.at(name));
+  };
+  out.load_rows = [file, names](const std::string& name, int64_t begin, int64_t end) {
+    // Matrices outside of blocks are stored as transformers has them.
+    const std::string& stored = names.at(name);
+    if (split_name(stored).block.empty()) return file->load_rows(stored, begin, end);
+    return narrow(load_gguf_weight(*file, stored), 0, begin, end - begin);
+  };
+  return out;
 }
 
 NamedTensors load_gguf_weights(const GgufFile& file) {

@@ -6,10 +6,12 @@
 // computes.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "tern/core/io/gguf.h"
 #include "tern/core/io/state.h"
+#include "tern/core/io/tensor_file.h"
 
 namespace tern::pretrained {
 
@@ -27,6 +29,8 @@ std::string gguf_weight_name(const GgufFile& file, const std::string& name);
 /// llama.cpp changes for "llama" and "smollm3"; GPT-2's matrices (in, out).
 Tensor load_gguf_weight(const GgufFile& file, const std::string& name);
 
+/// All weights under transformers' names, which are read when they are asked for.
+TensorSource open_gguf_weights(std::shared_ptr<const GgufFile> file);
 /// All weights under transformers' names, in the order of the file, dequantised.
 NamedTensors load_gguf_weights(const GgufFile& file);
 

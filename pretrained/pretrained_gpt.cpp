@@ -10,7 +10,6 @@
 #include "tern/core/base/reading.h"
 #include "tern/core/io/file_kind.h"
 #include "tern/core/io/json_value.h"
-#include "tern/core/io/tensor_file.h"
 #include "tern/data/text/lines/lines.h"
 #include "tern/nn/unfilled.h"
 #include "tern/pretrained/gguf_model.h"
@@ -151,39 +150,9 @@ void load_weights(const std::string& weights_path, models::Gpt& model) {
           [&] { models::load_gpt_state(load_gguf_weights(GgufFile(weights_path)), model); });
 }
 
-std::function<NamedTensors(int64_t layer)> read_by_layer(const std::string& path, int64_t layers) {
-  // The number of the layer of a name; -1 for a name that belongs to none of the model's.
-  const auto layer_of = [layers](const std::string& name) {
-    const int64_t layer = models::gpt_layer_of(name);
-    return layer < layers ? layer : -1;
-  };
-  if (is_gguf(path)) {
-    const auto file = std::make_shared<const GgufFile>(path);
-    return [file, layer_of](int64_t layer) {
-      NamedTensors out;
-      for (const GgufTensor& t : file->tensors())
-        if (const std::string name = gguf_weight_name(*file, t.name);
-            !name.empty() && layer_of(name) == layer)
-          out.emplace_back(name, load_gguf_weight(*file, t.name));
-      return out;
-    };
-  }
-  if (path.ends_with(".safetensors") && !is_torch_file(path)) {
-    const auto file = std::make_shared<const SafeTensorsFile>(path);
-    return [file, layer_of](int64_t layer) {
-      NamedTensors out;
-      for (const std::string& name : file->names())
-        if (layer_of(name) == layer) out.emplace_back(name, file->load(name));
-      return out;
-    };
-  }
-  const auto all = std::make_shared<const SafeTensors>(load_tensors(path));
-  return [all, layer_of](int64_t layer) {
-    NamedTensors out;
-    for (const auto& [name, t] : all->tensors)
-      if (layer_of(name) == layer) out.emplace_back(name, t);
-    return out;
-  };
+TensorSource open_weights(const std::string& path) {
+  if (!is_gguf(path)) return open_tensors(path);
+  return reading(path, [&] { return open_gguf_weights(std::make_shared<const GgufFile>(path)); });
 }
 
 Pretrained load_pretrained(const std::string& path) {

@@ -12,9 +12,9 @@
 // are changed while they are loaded (models/gpt.h).
 #pragma once
 
-#include <functional>
 #include <string>
 
+#include "tern/core/io/tensor_file.h"
 #include "tern/data/text/tokenizer/language_tokenizer.h"
 #include "tern/models/gpt.h"
 #include "tern/pretrained/gpt_config.h"
@@ -46,12 +46,10 @@ std::string weights_path(const std::string& path);
 /// Loads the file of weights. IoError if they do not fit; then the model does not change.
 void load_weights(const std::string& weights_path, models::Gpt& model);
 
-/// Reads the weights of one of `layers` layers from the file, or with -1 all others, so that layers
-/// that the model does not have are an error there. Names are the model's. For decoding::PackedGpt,
-/// whose memory then never holds the whole model unpacked. IoError if the file is missing or
-/// damaged. Files of PyTorch stay in memory as a whole.
-std::function<NamedTensors(int64_t layer)> read_by_layer(const std::string& weights_path,
-                                                         int64_t layers);
+/// Opens the file of weights, for decoding::PackedGpt, whose memory then never holds the whole
+/// model unpacked. Names are transformers'. IoError if the file is missing or damaged. Files of
+/// PyTorch stay in memory as a whole.
+TensorSource open_weights(const std::string& weights_path);
 
 /// A published model with what its files say of it.
 struct Pretrained : GptFiles {

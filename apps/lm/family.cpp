@@ -172,14 +172,9 @@ LanguageModel load_model(const ModelConfig& config, const std::string& path) {
 LanguageModel load_packed(const ModelConfig& config, const std::string& path, PackedType type) {
   check_holds(config, path);
   const models::GptOptions options = gpt_options(config);
-  const auto read = pretrained::read_by_layer(path, options.layers);
-  return reading(path, [&] {
-    return LanguageModel(config, decoding::PackedGpt(options, type, [&](int64_t layer) {
-                           NamedTensors weights = read(layer);
-                           check_finite_weights(path, weights);
-                           return weights;
-                         }));
-  });
+  const TensorSource weights = finite_weights(path, pretrained::open_weights(path));
+  return reading(
+      path, [&] { return LanguageModel(config, decoding::PackedGpt(options, type, weights)); });
 }
 
 PackedType packed_type() {

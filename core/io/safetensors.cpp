@@ -168,9 +168,17 @@ struct Shard {
     for (const SafeTensorsEntry& e : header.entries) check_entry(file, e, data);
     check_cover(file, header, data);
   }
-  Tensor load(const SafeTensorsEntry& e) const {
-    return read_tensor(file, data + e.offsets[0], Shape(e.shape.begin(), e.shape.end()),
-                       *find_element_type(e.dtype));
+};
+
+/// Where a tensor is.
+struct Place {
+  const Shard* shard;
+  const SafeTensorsEntry* entry;
+
+  Shape shape() const { return Shape(entry->shape.begin(), entry->shape.end()); }
+  Tensor load(const Shape& part, int64_t offset) const {
+    return read_tensor(shard->file, shard->data + entry->offsets[0] + offset, part,
+                       *find_element_type(entry->dtype));
   }
 };
 
@@ -178,7 +186,13 @@ struct Shard {
 
 struct SafeTensorsFile::Impl {
   std::deque<Shard> shards;
-  std::unordered_map<std::string_view, std::pair<const Shard*, const SafeTensorsEntry*>> places;
+  std::unordered_map<std::string_view, Place> places;
+
+  const Place& place(std::string_view name) const {
+    const auto found = places.find(name);
+    check_io(found != places.end(), "{}: there is no tensor '{:.80}'", shards[0].file.path(), name);
+    return found->second;
+  }
 };
 
 SafeTensorsFile::SafeTensorsFile(const std::string& path, const SafeTensorsLimits& limits)
@@ -208,11 +222,22 @@ std::vector<std::string> SafeTensorsFile::names() const {
 }
 
 Tensor SafeTensorsFile::load(std::string_view name) const {
-  const auto place = impl_->places.find(name);
-  check_io(place != impl_->places.end(), "{}: there is no tensor '{:.80}'",
-           impl_->shards[0].file.path(), name);
-  const auto [shard, entry] = place->second;
-  return shard->load(*entry);
+  const Place& place = impl_->place(name);
+  return place.load(place.shape(), 0);
+}
+
+Shape SafeTensorsFile::shape(std::string_view name) const { return impl_->place(name).shape(); }
+
+Tensor SafeTensorsFile::load_rows(std::string_view name, int64_t begin, int64_t end) const {
+  const Place& place = impl_->place(name);
+  Shape shape = place.shape();
+  check(!shape.empty(), "SafeTensorsFile: '{:.80}' is a scalar and has no rows", name);
+  check(0 <= begin && begin <= end && end <= shape[0],
+        "SafeTensorsFile: rows {} to {} of '{:.80}', which has {}", begin, end, name, shape[0]);
+  const std::vector<int64_t>& offsets = place.entry->offsets;
+  const int64_t row = shape[0] == 0 ? 0 : (offsets[1] - offsets[0]) / shape[0];
+  shape[0] = end - begin;
+  return place.load(shape, begin * row);
 }
 
 std::map<std::string, std::string> SafeTensorsFile::metadata() const {

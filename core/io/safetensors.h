@@ -36,7 +36,7 @@ struct SafeTensorsLimits {
 SafeTensors load_safetensors(const std::string& path, const SafeTensorsLimits& limits = {});
 
 /// A file, or the shards of one, that is open: its tensors are read when they are asked for. Checks
-/// and errors as in load_safetensors(). load() may run on several threads.
+/// and errors as in load_safetensors(). load() and load_rows() may run on several threads.
 class SafeTensorsFile {
  public:
   explicit SafeTensorsFile(const std::string& path, const SafeTensorsLimits& limits = {});
@@ -49,6 +49,9 @@ class SafeTensorsFile {
   std::map<std::string, std::string> metadata() const;
   /// IoError if there is no tensor of this name.
   Tensor load(std::string_view name) const;
+  Shape shape(std::string_view name) const;
+  /// Rows [begin, end) of a tensor with one axis or more.
+  Tensor load_rows(std::string_view name, int64_t begin, int64_t end) const;
 
  private:
   struct Impl;

@@ -4,7 +4,10 @@
 //   nn::load_state_dict(model, load_tensors("model.pt").tensors);
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tern/core/io/safetensors.h"
 
@@ -14,6 +17,17 @@ namespace tern {
 /// does not matter. If the file does not exist, but PATH.index.json does, reads the shards that
 /// this index names (model.safetensors, pytorch_model.bin). The same limits and errors.
 SafeTensors load_tensors(const std::string& path, const SafeTensorsLimits& limits = {});
+
+/// The tensors of a file, which are read when they are asked for.
+struct TensorSource {
+  std::vector<std::pair<std::string, Shape>> tensors;  ///< in the order of the file
+  std::function<Tensor(const std::string& name)> load;
+  /// Rows [begin, end) of a tensor with two axes or more.
+  std::function<Tensor(const std::string& name, int64_t begin, int64_t end)> load_rows;
+};
+/// Opens the files of load_tensors(), with the same errors. PyTorch's are read whole and stay in
+/// memory.
+TensorSource open_tensors(const std::string& path, const SafeTensorsLimits& limits = {});
 
 /// Whether the file begins as one of PyTorch's. False if there is none.
 bool is_torch_file(const std::string& path);

@@ -7,7 +7,7 @@
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/reserved.h"
 #include "tern/core/base/rng.h"
-#include "tern/core/io/safetensors.h"
+#include "tern/core/io/tensor_file.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/decode/packed_gpt.h"
 #include "tern/decode/sampling.h"
@@ -293,30 +293,65 @@ TEST_CASE("Gpt families: a model made for loading takes the state's memory") {
   CHECK_THROWS_WITH_AS(models::gpt_from(o, {}), doctest::Contains("missing"), Error);
 }
 
-TEST_CASE("Gpt families: packing reads layer by layer, and gives the bits of the whole model") {
+/// The tensors as a file; `order` receives the names that are read.
+TensorSource source_of(const NamedTensors& all, std::vector<std::string>* order = nullptr) {
+  TensorSource out;
+  for (const auto& [name, t] : all) out.tensors.emplace_back(name, t.shape());
+  out.load_rows = [all, order](const std::string& name, int64_t begin, int64_t end) {
+    if (order) order->push_back(name);
+    for (const auto& [n, t] : all)
+      if (n == name) return narrow(t, 0, begin, end - begin).clone();
+    return Tensor();
+  };
+  out.load = [out](const std::string& name) {
+    for (const auto& [n, shape] : out.tensors)
+      if (n == name) return out.load_rows(name, 0, shape[0]);
+    return Tensor();
+  };
+  return out;
+}
+
+TEST_CASE("Gpt families: packing while a file is read gives the bits of the whole model") {
   NoGradGuard guard;
+  const Tensor tokens = remainder(some_tokens(2, 9), 43);
   for (const Case& c : cases()) {
     CAPTURE(c.folder);
-    const SafeTensorsFile file(reference(c.folder) + "/model.safetensors");
-    std::vector<int64_t> order;
-    auto read = [&](int64_t layer) {
-      order.push_back(layer);
-      NamedTensors out;
-      for (const std::string& name : file.names())
-        if (models::gpt_layer_of(name) == layer) out.emplace_back(name, file.load(name));
-      return out;
-    };
-    const decoding::PackedGpt packed(c.options, PackedType::f32, read);
-    CHECK(order == std::vector<int64_t>{-1, 1, 0});
+    const std::string path = reference(c.folder) + "/model.safetensors";
     const Gpt model = models::gpt_from(c.options, state_of(c.folder));
-    const Tensor tokens = remainder(some_tokens(2, 9), 43);
-    CHECK(same(packed(tokens), decoding::PackedGpt(model, PackedType::f32)(tokens)));
-    auto without_layer = [&](int64_t layer) { return layer == 1 ? NamedTensors{} : read(layer); };
-    CHECK_THROWS_WITH_AS(decoding::PackedGpt(c.options, PackedType::f32, without_layer),
-                         doctest::Contains("missing"), Error);
-    auto other_layer = [&](int64_t layer) { return read(layer == 1 ? 0 : layer); };
-    CHECK_THROWS_WITH_AS(decoding::PackedGpt(c.options, PackedType::f32, other_layer),
-                         doctest::Contains("layers.0."), Error);
+    for (const PackedType type :
+         {PackedType::f32, PackedType::bf16, PackedType::int8, PackedType::int4}) {
+      const decoding::PackedGpt packed(c.options, type, open_tensors(path));
+      const decoding::PackedGpt whole(model, type);
+      CHECK(same(packed(tokens), whole(tokens)));
+      CHECK(packed.bytes() <= whole.bytes());
+    }
+    NamedTensors all = load_safetensors(path).tensors;
+    auto refuses = [&](const NamedTensors& state, const std::string& text) {
+      CHECK_THROWS_WITH_AS(decoding::PackedGpt(c.options, PackedType::f32, source_of(state)),
+                           doctest::Contains(text.c_str()), Error);
+    };
+    const int64_t dim = c.options.dim;
+    NamedTensors state = all;
+    std::erase_if(state, [](const auto& t) { return models::gpt_layer_of(t.first) == 1; });
+    refuses(state, "missing");
+    state = all;
+    for (auto& [name, t] : state)
+      if (const size_t at = name.find("layers.1."); at != name.npos) name[at + 7] = '2';
+    refuses(state, "layers.2.");
+    for (const auto is : {models::is_gpt_table, models::is_gpt_head})
+      for (size_t i = 0; i < all.size(); ++i) {
+        if (!is(all[i].first)) continue;
+        state = all;
+        state.erase(state.begin() + static_cast<ptrdiff_t>(i));
+        refuses(state, "missing");
+        state = all;
+        state[i].second = zeros({44, dim});
+        refuses(state, fmt::format("(44, {0}) instead of (43, {0})", dim));
+        state[i].second = zeros({43, dim}, DType::i64);
+        refuses(state, "is i64 instead of f32");
+        state[i].second = zeros({43 * dim});
+        refuses(state, fmt::format("({},) instead of (43, {})", 43 * dim, dim));
+      }
   }
   CHECK(models::gpt_layer_of("model.layers.12.mlp.up_proj.weight") == 12);
   CHECK(models::gpt_layer_of("h.3.ln_1.bias") == 3);
@@ -326,25 +361,60 @@ TEST_CASE("Gpt families: packing reads layer by layer, and gives the bits of the
     CHECK(models::gpt_layer_of(name) == -1);
 }
 
-TEST_CASE("Gpt families: packing layer by layer holds one layer beside the packed weights") {
-  const GptOptions o = models::llama_form(
-      {.vocab = 100, .context = 8, .dim = 256, .layers = 10, .heads = 4, .ffn_dim = 600});
+TEST_CASE("Gpt families: a tied head that the file has too must equal the table") {
+  NoGradGuard guard;
+  GptOptions o = test::small_llama();
+  o.tie_head = true;
+  const Gpt model = sharp(o);
+  const Tensor tokens = some_tokens(2, 5);
+  NamedTensors all;
+  for (const auto& [name, t] : nn::state_dict(model))
+    if (t.is_contiguous()) all.emplace_back(name, t.to(DType::f64));
+  std::erase_if(all, [](const auto& t) { return models::is_gpt_head(t.first); });
+  const Tensor table = model.body.embed.tensor().detach().to(DType::f64);
+  Gpt single = model;
+  nn::to(single, DType::f32);
+  for (const PackedType type : {PackedType::f32, PackedType::int8}) {
+    const Tensor want = decoding::PackedGpt(single, type)(tokens);
+    auto packed = [&](const NamedTensors& state) {
+      return decoding::PackedGpt(o, type, source_of(state))(tokens);
+    };
+    CHECK(same(packed(all), want));
+    NamedTensors twice = all;
+    twice.emplace_back("lm_head.weight", table);
+    CHECK(same(packed(twice), want));
+    NamedTensors head_only = twice;
+    std::erase_if(head_only, [](const auto& t) { return models::is_gpt_table(t.first); });
+    CHECK(same(packed(head_only), want));
+    for (const Tensor& other : {table + 1, narrow(table, 0, 0, table.size(0) - 1)}) {
+      twice.back().second = other;
+      CHECK_THROWS_WITH_AS(packed(twice), doctest::Contains("lm_head.weight differs"), Error);
+    }
+  }
+}
+
+TEST_CASE("Gpt families: packing while a file is read holds a block beside the packed weights") {
+  GptOptions o = models::llama_form(
+      {.vocab = 20'000, .context = 8, .dim = 256, .layers = 10, .heads = 4, .ffn_dim = 600});
   Rng rng(1);
-  const Gpt source(o, rng);
-  const NamedTensors all = nn::state_dict(source);
-  const int64_t layer_bytes = nn::num_parameters(source.body.blocks[0]) * 4;
-  reset_peak_memory();
-  const int64_t before = memory_stats().live;
-  const decoding::PackedGpt packed(o, PackedType::int8, [&](int64_t layer) {
-    NamedTensors out;
-    for (const auto& [name, t] : all)
-      if (models::gpt_layer_of(name) == layer) out.emplace_back(name, t.clone());
-    return out;
-  });
-  // A layer and the matrices of it that are stacked before they are packed.
-  CHECK(memory_stats().peak - before < packed.bytes() + 2 * layer_bytes);
-  CHECK(memory_stats().cached == 0);
-  CHECK(packed.bytes() + 2 * layer_bytes < 10 * layer_bytes);
+  for (const bool tied : {true, false}) {
+    o.tie_head = tied;
+    const Gpt source(o, rng);
+    const NamedTensors all = nn::state_dict(source);
+    const int64_t layer_bytes = nn::num_parameters(source.body.blocks[0]) * 4;
+    const int64_t table_bytes = o.vocab * o.dim * 4;
+    for (const PackedType type : {PackedType::f32, PackedType::int8, PackedType::int4}) {
+      trim_memory();
+      reset_peak_memory();
+      const int64_t before = memory_stats().live;
+      const decoding::PackedGpt packed(o, type, source_of(all));
+      // A block of the table has 4 MiB.
+      CHECK(memory_stats().peak - before < packed.bytes() + (9 << 19));
+      CHECK(memory_stats().cached == 0);
+      CHECK((9 << 19) < table_bytes / 4);
+      CHECK(layer_bytes < table_bytes);
+    }
+  }
 }
 
 TEST_CASE("Gpt families: errors name the rule and the values") {

@@ -2,6 +2,7 @@
 // (tests/reference/make_gguf_models.py).
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,7 @@
 #include "tern/data/text/pretrained/pretrained_tokenizer.h"
 #include "tern/pretrained/gguf_model.h"
 #include "tern/pretrained/gguf_tokenizer.h"
+#include "tern/pretrained/pretrained_gpt.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/gguf_bytes.h"
 #include "tern/tests/support/same_bits.h"
@@ -87,11 +89,22 @@ TEST_CASE("gguf model: weights have the names and values that transformers gave 
     const SafeTensors expected = load_safetensors(kReference + name + ".safetensors");
     const NamedTensors weights = pretrained::load_gguf_weights(file);
     CHECK(weights.size() == expected.tensors.size());
+    const TensorSource source = pretrained::open_weights(kReference + name + ".gguf");
+    CHECK(source.tensors.size() == weights.size());
     for (const auto& weight : weights) {
       CAPTURE(weight.first);
       const Tensor wanted = expected.find(weight.first);
       REQUIRE(wanted.defined());
       CHECK(test::same_bits(weight.second, wanted));
+      const auto entry =
+          std::ranges::find(source.tensors, weight.first, &std::pair<std::string, Shape>::first);
+      REQUIRE(entry != source.tensors.end());
+      CHECK(entry->second == wanted.shape());
+      CHECK(test::same_bits(source.load(weight.first), wanted));
+      if (wanted.ndim() < 2) continue;
+      const int64_t rows = wanted.size(0);
+      CHECK(test::same_bits(source.load_rows(weight.first, 1, rows),
+                            narrow(wanted, 0, 1, rows - 1).contiguous()));
     }
   }
 }

@@ -2,7 +2,6 @@
 // file.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -176,18 +175,6 @@ TEST_CASE("pretrained: errors name the file") {
   CHECK_FALSE(pretrained::is_gguf(f.dir / "model.safetensors"));
 }
 
-TEST_CASE("pretrained: layers that the model does not have are among the other weights") {
-  const Folder f;  // one layer
-  const std::string weights = pretrained::weights_path(f.path());
-  const auto has_layer = [](const NamedTensors& tensors) {
-    return std::ranges::any_of(
-        tensors, [](const auto& entry) { return models::gpt_layer_of(entry.first) >= 0; });
-  };
-  CHECK_FALSE(has_layer(pretrained::read_by_layer(weights, 1)(-1)));
-  CHECK(has_layer(pretrained::read_by_layer(weights, 1)(0)));
-  CHECK(has_layer(pretrained::read_by_layer(weights, 0)(-1)));
-}
-
 TEST_CASE("pretrained: models of today's families give transformers' logits from their folders") {
   namespace fs = std::filesystem;
   NoGradGuard no_grad;
@@ -206,12 +193,13 @@ TEST_CASE("pretrained: models of today's families give transformers' logits from
     nn::set_training(model, false);
     const SafeTensors answers = load_safetensors(folder + "/answers.safetensors");
     CHECK(test::close(model(answers.find("prompt")), answers.find("logits"), 1e-4, 1e-4));
-    // A layer at a time gives the same weights.
-    const auto read =
-        pretrained::read_by_layer(pretrained::weights_path(folder), config.options.layers);
+    // Tensors one at a time are the same weights.
+    const TensorSource source = pretrained::open_weights(pretrained::weights_path(folder));
     NamedTensors parts;
-    for (int64_t layer = -1; layer < config.options.layers; ++layer)
-      for (auto& part : read(layer)) parts.push_back(std::move(part));
+    for (const auto& [name, shape] : source.tensors) {
+      parts.emplace_back(name, source.load(name));
+      CHECK(parts.back().second.shape() == shape);
+    }
     Gpt in_parts(config.options, rng);
     models::load_gpt_state(std::move(parts), in_parts);
     nn::set_training(in_parts, false);

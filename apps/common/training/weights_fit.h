@@ -12,6 +12,7 @@
 #include "tern/core/base/shape_only.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/io/state.h"
+#include "tern/core/io/tensor_file.h"
 #include "tern/core/ops/ops.h"
 #include "tern/nn/module.h"
 
@@ -42,6 +43,19 @@ inline void check_finite_weights(const std::string& path, const NamedTensors& we
   for (const auto& [name, t] : weights)
     check_io(!is_float(t.dtype()) || all(isfinite(t)).item<bool>(),
              "{}: its weights {} are not finite", path, name);
+}
+
+/// The source with the same check of all that is read.
+inline TensorSource finite_weights(const std::string& path, const TensorSource& source) {
+  const auto checked = [path](const std::string& name, Tensor t) {
+    check_finite_weights(path, {{name, t}});
+    return t;
+  };
+  return {source.tensors,
+          [=, load = source.load](const std::string& name) { return checked(name, load(name)); },
+          [=, load = source.load_rows](const std::string& name, int64_t begin, int64_t end) {
+            return checked(name, load(name, begin, end));
+          }};
 }
 
 /// The model of make() with the weights of the file. IoError if they do not fit the configuration

@@ -17,13 +17,17 @@ namespace {
 
 using kernels::kStrip, kernels::strips_of, kernels::QuantizedInputs, kernels::QuantizedWeights;
 
-void check_weights(const Tensor& w, const Tensor& b) {
+const Tensor& checked(const Tensor& w) {
   check(w.ndim() == 2 && w.dtype() == DType::f32,
         "PackedLinear: needs weights f32 (N, K), got {} {}", w.dtype(), w.shape());
-  check(!b.defined() || (b.dtype() == DType::f32 && b.shape() == Shape{w.size(0)}),
-        "PackedLinear: needs a bias f32 ({},), got {} {}", w.size(0),
-        b.defined() ? b.dtype() : DType::f32, b.defined() ? b.shape() : Shape());
   detail::check_unhooked("PackedLinear", w, "merge its change into the weights first");
+  return w;
+}
+
+void check_bias(const Tensor& b, int64_t n) {
+  check(!b.defined() || (b.dtype() == DType::f32 && b.shape() == Shape{n}),
+        "PackedLinear: needs a bias f32 ({},), got {} {}", n, b.defined() ? b.dtype() : DType::f32,
+        b.defined() ? b.shape() : Shape());
 }
 
 kernels::QuantizedForm form_of(PackedType type) {
@@ -32,6 +36,11 @@ kernels::QuantizedForm form_of(PackedType type) {
 
 /// Numbers of a range in loops over elements.
 constexpr int64_t kAtOnce = 1 << 14;
+
+/// The data of strips of f32.
+const float* f32_strips(const Tensor& data) {
+  return reinterpret_cast<const float*>(data.data<uint8_t>());
+}
 
 /// y = f(y) for activations that the product does not apply.
 void activate(Activation activation, float* y, int64_t n) {
@@ -106,58 +115,88 @@ void PackedRows::assign(const float* x, int64_t rows, int64_t k, PackedType type
                });
 }
 
-PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, PackedType type,
-                           Shortlists shortlists)
-    : type_(type) {
-  check_weights(weight, bias);
-  const Tensor w = weight.detach().contiguous();
-  outputs_ = w.size(0);
-  inputs_ = w.size(1);
-  const int64_t padded = strips_of(outputs_) * kStrip;
-  bias_.assign(static_cast<size_t>(padded), 0.0f);
+void read_in_blocks(int64_t n, int64_t k, const RowReader& read,
+                    const std::function<void(int64_t first, const Tensor& rows)>& use) {
+  constexpr int64_t kNumbers = 1 << 20;
+  const int64_t most = std::max<int64_t>(1, kNumbers / std::max<int64_t>(k, 1) / kStrip) * kStrip;
+  for (int64_t first = 0; first < n; first += most) {
+    const int64_t count = std::min(most, n - first);
+    const Tensor rows = read(first, first + count).detach().contiguous();
+    check(rows.dtype() == DType::f32 && rows.shape() == Shape{count, k},
+          "read_in_blocks: rows {} to {} are f32 {}, got {} {}", first, first + count,
+          Shape{count, k}, rows.dtype(), rows.shape());
+    use(first, rows);
+  }
+}
+
+PackedLinear::PackedLinear(int64_t outputs, int64_t inputs, const RowReader& weights,
+                           const Tensor& bias, PackedType type)
+    : inputs_(inputs), outputs_(outputs), type_(type), way_(bf16_way()) {
+  check_bias(bias, outputs);
+  const int64_t strips = strips_of(outputs);
+  bias_.assign(static_cast<size_t>(strips * kStrip), 0.0f);
   if (bias.defined()) {
     const Tensor b = bias.detach().contiguous();
-    std::copy_n(b.data<float>(), outputs_, bias_.begin());
+    std::copy_n(b.data<float>(), outputs, bias_.begin());
   }
+  const kernels::Bf16Packing& bf16 = kernels::bf16_packing(way_);
+  const bool rounded = type == PackedType::int8 || type == PackedType::int4;
+  const int64_t bytes = rounded ? kernels::quantized_strip_bytes(form_of(type), inputs)
+                        : type == PackedType::bf16
+                            ? bf16.bytes_of_strips(kStrip, inputs)
+                            : kStrip * inputs * static_cast<int64_t>(sizeof(float));
+  data_ = empty({strips, bytes}, DType::u8);
+  if (rounded) units_.resize(bias_.size());
+  auto* const to = data_.mutable_data<uint8_t>();
+  read_in_blocks(outputs, inputs, weights, [&](int64_t first, const Tensor& rows) {
+    const int64_t n = rows.size(0);
+    const auto* from = rows.data<float>();
+    parallel_blocks(strips_of(n), rows.numel() * 10, [&](int64_t s) {
+      const float* w = from + s * kStrip * inputs;
+      const int64_t width = std::min(kStrip, n - s * kStrip), at = first / kStrip + s;
+      uint8_t* strip = to + at * bytes;
+      if (rounded)
+        kernels::pack_quantized(form_of(type), w, width, inputs, 0, strip, &units_[at * kStrip]);
+      else if (type == PackedType::bf16)
+        bf16.pack_strips(w, width, inputs, strip);
+      else
+        kernels::pack_strips(w, width, inputs, reinterpret_cast<float*>(strip));
+    });
+  });
+}
+
+PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, PackedType type,
+                           Shortlists shortlists)
+    : PackedLinear(
+          checked(weight).size(0), checked(weight).size(1),
+          [&](int64_t begin, int64_t end) {
+            return narrow(weight.detach(), 0, begin, end - begin);
+          },
+          bias, type) {
+  if (shortlists == Shortlists::no) return;
+  const Tensor w = weight.detach().contiguous();
   if (type == PackedType::f32) {
-    data_ = empty({padded, inputs_});
-    kernels::pack_strips(w.data<float>(), outputs_, inputs_, data_.mutable_data<float>());
-    if (shortlists == Shortlists::yes) rows_ = w;
+    rows_ = w;
     return;
   }
   if (type == PackedType::bf16) {
-    way_ = bf16_way();
-    const kernels::Bf16Packing& packing = kernels::bf16_packing(way_);
-    data_ = empty({packing.bytes_of_strips(outputs_, inputs_)}, DType::u8);
-    packing.pack_strips(w.data<float>(), outputs_, inputs_, data_.mutable_data<uint8_t>());
-    if (shortlists == Shortlists::no) return;
     rows_ = empty({outputs_, inputs_, 2}, DType::u8);
     kernels::round_to_bf16(w.data<float>(),
                            reinterpret_cast<kernels::Bf16*>(rows_.mutable_data<uint8_t>()),
                            w.numel());
     return;
   }
-  const int64_t bytes = kernels::quantized_strip_bytes(form_of(type), inputs_);
-  data_ = empty({strips_of(outputs_), bytes}, DType::u8);
-  units_.resize(static_cast<size_t>(padded));
-  const float* from = w.data<float>();
-  uint8_t* to = data_.mutable_data<uint8_t>();
-  parallel_blocks(strips_of(outputs_), w.numel() * 10, [&](int64_t s) {
-    kernels::pack_quantized(form_of(type), from, outputs_, inputs_, s, to + s * bytes,
-                            &units_[s * kStrip]);
-  });
-  if (shortlists == Shortlists::no) return;
   const int64_t blocks = kernels::quantized_blocks(inputs_);
   rows_ = empty({outputs_, blocks * int64_t{sizeof(QuantizedWeights)}}, DType::u8);
   auto* rows = reinterpret_cast<QuantizedWeights*>(rows_.mutable_data<uint8_t>());
   for (int64_t j = 0; j < outputs_; ++j)
-    kernels::quantize_weights(form_of(type), from + j * inputs_, inputs_, rows + j * blocks);
+    kernels::quantize_weights(form_of(type), w.data<float>() + j * inputs_, inputs_,
+                              rows + j * blocks);
 }
 
 int64_t PackedLinear::bytes() const {
   const int64_t numbers = std::ssize(bias_) + std::ssize(units_);
-  return numbers * int64_t{sizeof(float)} +
-         (data_.defined() ? data_.numel() * (type_ == PackedType::f32 ? 4 : 1) : 0) +
+  return numbers * int64_t{sizeof(float)} + (data_.defined() ? data_.numel() : 0) +
          (type_ != PackedType::f32 && rows_.defined() ? rows_.numel() : 0);
 }
 
@@ -186,8 +225,7 @@ void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float*
     kernels::StripEnd part_end = end;
     if (end.residual) part_end.residual += column;
     if (type_ == PackedType::f32) {
-      kernels::multiply_strips(part, x.x_, inputs_, data_.data<float>(), y + column, count,
-                               part_end);
+      kernels::multiply_strips(part, x.x_, inputs_, f32_strips(data_), y + column, count, part_end);
     } else if (type_ == PackedType::bf16) {
       kernels::multiply_bf16_strips(kernels::bf16_packing(way_), part, x.packed_.data(),
                                     data_.data<uint8_t>(), y + column, count, part_end);
@@ -228,7 +266,7 @@ void PackedLinear::some(const PackedRows& x, int64_t row, const int64_t* list, i
 void PackedLinear::copy_weights(int64_t output, float* weights) const {
   check(type_ == PackedType::f32 && output >= 0 && output < outputs_,
         "PackedLinear: there are no f32 weights of output {} among {}", output, outputs_);
-  const float* strip = data_.data<float>() + output / kStrip * kStrip * inputs_ + output % kStrip;
+  const float* strip = f32_strips(data_) + output / kStrip * kStrip * inputs_ + output % kStrip;
   for (int64_t i = 0; i < inputs_; ++i) weights[i] = strip[i * kStrip];
 }
 

@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "tern/core/base/bf16_way.h"
@@ -56,6 +57,13 @@ struct PackedLinearOptions {
   const float* residual = nullptr;
 };
 
+/// Rows [begin, end) of a matrix: f32 (end - begin, K).
+using RowReader = std::function<Tensor(int64_t begin, int64_t end)>;
+/// Reads a matrix (N, K) in order, in blocks of a few megabytes. Calls use(first, rows) with each
+/// block, contiguous; `first` is a multiple of 32. Error: a block of another type or shape.
+void read_in_blocks(int64_t n, int64_t k, const RowReader& read,
+                    const std::function<void(int64_t first, const Tensor& rows)>& use);
+
 /// Whether some() will be called. It needs the weights a second time, row by row.
 enum class Shortlists { no, yes };
 
@@ -65,6 +73,10 @@ class PackedLinear {
   /// weight f32 (N, K), bias f32 (N) or undefined. Error: other types or shapes.
   PackedLinear(const Tensor& weight, const Tensor& bias, PackedType type,
                Shortlists shortlists = Shortlists::no);
+  /// The same, with weights that are read in blocks of rows, so that they need not be in memory
+  /// together.
+  PackedLinear(int64_t outputs, int64_t inputs, const RowReader& weights, const Tensor& bias,
+               PackedType type);
 
   int64_t inputs() const { return inputs_; }
   int64_t outputs() const { return outputs_; }
@@ -93,7 +105,7 @@ class PackedLinear {
   int64_t inputs_ = 0, outputs_ = 0;
   PackedType type_ = PackedType::f32;
   Bf16Way way_ = Bf16Way::portable;  // the bf16 kernels that it is packed for
-  Tensor data_;                      // strips of 32 outputs
+  Tensor data_;                      // strips of 32 outputs, as bytes
   Tensor rows_;                      // (N, K) for shortlists: f32, or bf16 words or rounded
                                      // blocks as bytes
   std::vector<float> bias_;          // padded to whole strips of 32

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tern/core/io/safetensors.h"
+#include "tern/core/io/tensor_file.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/support/damaged_json.h"
 #include "tern/tests/support/data_files.h"
@@ -72,6 +72,54 @@ TEST_CASE("safetensors: an open file reads single tensors, also out of shards") 
   std::filesystem::resize_file(dir / kFirst, std::filesystem::file_size(dir / kFirst) - 1);
   CHECK_THROWS_AS(static_cast<void>(moved.load("b")), IoError);
   CHECK_THROWS_AS(SafeTensorsFile{path}, IoError);
+}
+
+TEST_CASE("safetensors: an open file reads rows of single tensors") {
+  const TempDir dir;
+  const std::string path = dir / "x.safetensors";
+  // Two bytes an element: the rows (1, 2), (3, 4), (-1, -2); bf16, f16, i16.
+  const std::string bf16{"\x80\x3f\x00\x40\x40\x40\x80\x40\x80\xbf\x00\xc0", 12},
+      f16{"\x00\x3c\x00\x40\x00\x42\x00\x44\x00\xbc\x00\xc0", 12},
+      i16{"\x01\x00\x02\x00\x03\x00\x04\x00\xff\xff\xfe\xff", 12};
+  const std::string header = R"({"b":{"dtype":"BF16","shape":[3,2],"data_offsets":[0,12]},)"
+                             R"("h":{"dtype":"F16","shape":[3,2],"data_offsets":[12,24]},)"
+                             R"("i":{"dtype":"I16","shape":[3,2],"data_offsets":[24,36]},)"
+                             R"("scalar":{"dtype":"F32","shape":[],"data_offsets":[36,40]},)"
+                             R"("empty":{"dtype":"F32","shape":[0,5],"data_offsets":[40,40]},)"
+                             R"("thin":{"dtype":"F32","shape":[4,0],"data_offsets":[40,40]}})";
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size() % 256);
+  length[1] = static_cast<char>(header.size() / 256);
+  test::write_file(path, length + header + bf16 + f16 + i16 + std::string("\0\0\0\0", 4));
+  const SafeTensorsFile file(path);
+  const Tensor want = tensor({{3, 4}, {-1, -2}});
+  for (const char* name : {"b", "h", "i"}) {
+    CAPTURE(name);
+    CHECK(file.shape(name) == Shape{3, 2});
+    const DType dtype = name[0] == 'i' ? DType::i64 : DType::f32;
+    CHECK(test::same_bits(file.load_rows(name, 1, 3), want.to(dtype)));
+    CHECK(test::same_bits(file.load_rows(name, 0, 3), file.load(name)));
+    CHECK(test::same_bits(file.load_rows(name, 3, 3), zeros({0, 2}, dtype)));
+  }
+  CHECK(file.load_rows("empty", 0, 0).shape() == Shape{0, 5});
+  CHECK(file.load_rows("thin", 1, 3).shape() == Shape{2, 0});
+  for (const auto& [begin, end] : {std::pair{-1, 1}, {0, 4}, {2, 1}, {4, 4}})
+    CHECK_THROWS_WITH_AS(file.load_rows("b", begin, end), doctest::Contains("of 'b', which has 3"),
+                         Error);
+  CHECK_THROWS_WITH_AS(file.load_rows("empty", 0, 1), doctest::Contains("which has 0"), Error);
+  CHECK_THROWS_WITH_AS(file.load_rows("scalar", 0, 1), doctest::Contains("'scalar' is a scalar"),
+                       Error);
+  CHECK_THROWS_WITH_AS(file.load_rows("c", 0, 1), doctest::Contains("there is no tensor 'c'"),
+                       IoError);
+  CHECK_THROWS_WITH_AS(file.shape("c"), doctest::Contains("there is no tensor 'c'"), IoError);
+
+  // Rows out of shards, and of files of PyTorch's through the same struct.
+  const TempDir shards;
+  const TensorSource source = open_tensors(write_shards(shards));
+  CHECK(source.tensors.size() == 3);
+  CHECK(source.tensors[1] == std::pair<std::string, Shape>("b", Shape{2, 3}));
+  CHECK(test::same_bits(source.load_rows("b", 1, 2), ones({1, 3})));
+  CHECK(test::same_bits(source.load("a"), arange(0, 6)));
 }
 
 TEST_CASE("safetensors: an index and its shards must agree on every tensor") {

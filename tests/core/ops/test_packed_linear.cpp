@@ -270,6 +270,47 @@ TEST_CASE("packed linear: a row's bits depend on neither other rows nor threads"
   }
 }
 
+TEST_CASE("packed linear: weights read in blocks give the outputs of their parts") {
+  constexpr int64_t kInputs = 8192, kOutputs = 300, kFirst = 128;  // outputs of the first block
+  const Case c = make(3, kOutputs, kInputs);
+  for (const PackedType type :
+       {PackedType::f32, PackedType::bf16, PackedType::int8, PackedType::int4}) {
+    std::vector<int64_t> read;
+    const PackedLinear linear(
+        kOutputs, kInputs,
+        [&](int64_t begin, int64_t end) {
+          read.push_back(begin);
+          return narrow(c.w, 0, begin, end - begin);
+        },
+        c.b, type);
+    CHECK(read == std::vector<int64_t>{0, kFirst, 2 * kFirst});
+    PackedRows rows;
+    rows.assign(c.x.data<float>(), 3, kInputs, type);
+    std::vector<float> y(3 * kOutputs);
+    linear(rows, y.data());
+    for (int64_t first = 0; first < kOutputs; first += 100) {
+      auto part = [&](const Tensor& x) { return narrow(x, 0, first, 100).contiguous(); };
+      const auto want = run({c.x, part(c.w), part(c.b), c.residual}, type, c.x);
+      for (int64_t r = 0; r < 3; ++r)
+        CHECK(same_bits({y.begin() + r * kOutputs + first, y.begin() + r * kOutputs + first + 100},
+                        {want.begin() + r * 100, want.begin() + (r + 1) * 100}));
+    }
+  }
+  auto reads = [&](auto change) {
+    return PackedLinear(
+        4, 3,
+        [&](int64_t begin, int64_t end) {
+          return change(zeros({end - begin, 3}));
+        },
+        Tensor(), PackedType::int8);
+  };
+  CHECK(reads([](const Tensor& x) { return x; }).outputs() == 4);
+  CHECK_THROWS_WITH_AS(reads([](const Tensor& x) { return narrow(x, 0, 0, 3); }),
+                       doctest::Contains("rows 0 to 4 are f32 (4, 3), got f32 (3, 3)"), Error);
+  CHECK_THROWS_WITH_AS(reads([](const Tensor& x) { return x.to(DType::f64); }),
+                       doctest::Contains("got f64"), Error);
+}
+
 TEST_CASE("packed linear: columns() and shortlists give outputs of the whole product") {
   for (const PackedType type :
        {PackedType::f32, PackedType::bf16, PackedType::int8, PackedType::int4}) {
