@@ -290,6 +290,36 @@ TEST_CASE("train: with equal batches, weights by samples give the bits of weight
   CHECK(trained({}) == trained([](const Points&) { return 1.0; }));
 }
 
+TEST_CASE("train: steps that draw from an Rng that the checkpoint lacks are refused in a folder") {
+  struct Case {
+    bool folder, registered, fresh;
+  };
+  for (const Case c : {Case{true, false, false}, Case{true, true, false}, Case{false, false, false},
+                       Case{true, false, true}}) {
+    CAPTURE(c.folder);
+    CAPTURE(c.registered);
+    CAPTURE(c.fresh);
+    TempDir dir;
+    Rng rng(1), noise(2);
+    Net model(rng);
+    optim::Sgd optimizer(nn::named_parameters(model), {.lr = 0.1});
+    Learner learner(model, optimizer);
+    auto loader = points();
+    Loop loop(learner, loader,
+              {.loss =
+                   [&](const Points& p) {
+                     Rng own(3);
+                     return mean(square(model(p.x) + uniform({3}, 0, 1, c.fresh ? own : noise)));
+                   }},
+              {.folder = c.folder ? dir / "run" : "", .terminal = false});
+    if (c.registered) loop.checkpoint().add("noise", noise);
+    const std::string error = test::error_of([&] { loop.run(); });
+    CHECK((c.folder && !c.registered && !c.fresh) ==
+          error.starts_with("Loop: the steps draw random"));
+    CHECK((error.empty() || loop.steps() == 2));
+  }
+}
+
 TEST_CASE("train: a task has a loss or a step") {
   Linear t;
   CHECK_THROWS_WITH_AS(Loop(t.learner, t.loader, {}),
