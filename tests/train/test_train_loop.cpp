@@ -320,6 +320,26 @@ TEST_CASE("train: steps that draw from an Rng that the checkpoint lacks are refu
   }
 }
 
+TEST_CASE("train: a model whose layers draw the same random numbers is refused") {
+  Rng rng(1);
+  std::vector<Net> nets(2, Net(rng));
+  optim::Sgd optimizer(nn::named_parameters(nets), {.lr = 0.1});
+  const Tensor x = ones({4, 4});
+  const auto train = [&] {
+    optimizer.zero_grad();
+    Learner learner(nets, optimizer);
+    learner.backward(mean(nets[0](x) * nets[1](x)));
+  };
+  CHECK(test::error_of(train).starts_with(
+      "Learner: '1.dropout.rng' is a copy of '0.dropout.rng' and draws the same random numbers"));
+  for (Net& net : nets) net.dropout.p = 0;
+  for (Rng* g : nn::generators(nets)) *g = Rng(5);
+  CHECK_NOTHROW(train());  // neither draws
+  for (Net& net : nets) net.dropout.p = 0.5;
+  for (Rng* g : nn::generators(nets)) *g = rng.split();
+  CHECK_NOTHROW(train());
+}
+
 TEST_CASE("train: a task has a loss or a step") {
   Linear t;
   CHECK_THROWS_WITH_AS(Loop(t.learner, t.loader, {}),
