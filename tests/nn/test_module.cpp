@@ -246,6 +246,17 @@ TEST_CASE("module: a checkpoint of a spectral norm has the gradients and vectors
   }
 }
 
+TEST_CASE("module: weight norm loads the names that PyTorch had before its parametrizations") {
+  Rng rng(1);
+  nn::Sequential net(nn::WeightNorm(nn::Linear(3, 2, rng)));
+  nn::load_state_dict(
+      net, {{"0.bias", ones({2})}, {"0.weight_g", full({2, 1}, 5)}, {"0.weight_v", ones({2, 3})}});
+  const auto state = nn::state_dict(net);
+  CHECK(state[1].first == "0.parametrizations.weight.original0");
+  CHECK(values(state[1].second) == Floats(2, 5));
+  CHECK(values(state[2].second) == Floats(6, 1));
+}
+
 TEST_CASE("module: a state that does not fit changes nothing; the error lists all differences") {
   Rng rng(1);
   Mlp m(rng);
