@@ -91,6 +91,20 @@ NamedTensors state_dict(const Slots& walked) {
   return out;
 }
 
+namespace {
+
+// torch.nn.utils.weight_norm calls a weight's parts weight_g and weight_v. Its successor, whose
+// names tern has, reads such files too.
+std::string parametrized_name(const std::string& name) {
+  for (const std::string old : {"weight_g", "weight_v"})
+    if (name == old || name.ends_with("." + old))
+      return name.substr(0, name.size() - old.size()) + "parametrizations.weight.original" +
+             (old == "weight_g" ? "0" : "1");
+  return name;
+}
+
+}  // namespace
+
 LoadStateReport load_state_dict(const Slots& walked, const std::string& op,
                                 const NamedTensors& state, const LoadStateOptions& options) {
   for (const auto& [name, t] : state)
@@ -105,7 +119,16 @@ LoadStateReport load_state_dict(const Slots& walked, const std::string& op,
            std::none_of(state.begin(), state.end(),
                         [&](const auto& given) { return given.first == target.first; });
   });
-  return load_state(op, wanted, state, options);
+  NamedTensors renamed;  // handles of its own only where needed: load_state takes over sole ones
+  for (size_t i = 0; i < state.size(); ++i) {
+    const std::string now = parametrized_name(state[i].first);
+    if (now == state[i].first ||
+        std::ranges::none_of(wanted, [&](const auto& target) { return target.first == now; }))
+      continue;
+    if (renamed.empty()) renamed = state;
+    renamed[i].first = now;
+  }
+  return load_state(op, wanted, renamed.empty() ? state : renamed, options);
 }
 
 NamedTensors generator_state(const Slots& walked) {

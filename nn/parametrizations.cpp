@@ -3,6 +3,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/core/tape/segment.h"
 #include "tern/core/tape/substitution.h"
 
 namespace tern::nn {
@@ -83,10 +84,12 @@ Tensor SpectralWeight::weight() const {
   tern::detail::check_unhooked("SpectralNorm", w, "use a WeightsInstead");
   if (w.ndim() == 1) return normalised(w, eps);
   const Tensor rows = matrix(w);
-  if (training) iterate(rows, iterations);
   // Copies, since u and v may change before the backward pass.
-  const Tensor left = u.tensor().clone(), right = v.tensor().clone();
-  return w / matmul(left, matmul(rows, right));
+  const std::vector<Tensor> sides = tern::detail::in_first_run([&] {
+    if (training) iterate(rows, iterations);
+    return std::vector<Tensor>{u.tensor().clone(), v.tensor().clone()};
+  });
+  return w / matmul(sides[0], matmul(rows, sides[1]));
 }
 
 }  // namespace tern::nn

@@ -114,3 +114,11 @@ struct fmt::formatter<M> {
     return std::copy(s.begin(), s.end(), ctx.out());
   }
 };
+
+/// A Parameter or Buffer prints as its tensor.
+template <std::derived_from<tern::nn::OwnedTensor> P>
+struct fmt::formatter<P> : fmt::formatter<tern::Tensor> {
+  auto format(const P& p, fmt::format_context& ctx) const {
+    return fmt::formatter<tern::Tensor>::format(p.own(), ctx);
+  }
+};

@@ -51,7 +51,11 @@ void check_training_graph(const Tensor& loss, const NamedTensors& parameters,
   append(wrong, "the loss depends on leaves that are not parameters of the model", unknown);
   append(wrong, "the optimizer lacks", outside(parameters, stepped));
   append(wrong, "only the optimizer has", outside(optimized, model));
-  check(wrong.empty(), "training graph:{}", wrong);
+  check(
+      wrong.empty(),
+      "training graph:{}. If this is intended, freeze what is not trained, or leave this check out "
+      "(LearnerOptions::check_graph)",
+      wrong);
 }
 
 void check_training_graph(const Tensor& loss, const Optimizer& optimizer) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -40,6 +41,25 @@ NamedTensors finite(const char* what, NamedTensors tensors, int64_t steps) {
   return tensors;
 }
 
+// A copy of a layer has a copy of its generator, so its dropout zeroes the same elements. Call it
+// after a forward pass, when generators that are in use have moved.
+void check_generators(const nn::ModuleRef& model) {
+  const NamedTensors states = nn::generator_state(model);
+  const std::vector<Rng*> generators = nn::generators(model);
+  std::map<uint64_t, size_t> first;  // the place of a generator, by its key
+  for (size_t i = 0; i < generators.size(); ++i) {
+    const auto [key, position] = generators[i]->state();
+    if (position == 0) continue;
+    const size_t found = first.emplace(key, i).first->second;
+    check(
+        generators[found] == generators[i],
+        "Learner: '{}' is a copy of '{}' and draws the same random numbers. Give each generator of "
+        "the model its own: for (Rng* g : nn::generators(model)) *g = rng.split(); or leave this "
+        "check out (LearnerOptions::check_graph)",
+        states[i].first, states[found].first);
+  }
+}
+
 constexpr const char* kWeights = "weights";
 constexpr const char* kAverages = "averaged weights";
 constexpr const char* kOptimizer = "optimizer's values";
@@ -72,8 +92,10 @@ void Learner::check_loss(const Tensor& loss) {
   if (!std::isfinite(value))
     throw Diverged(fmt::format("the loss{} is {} in step {}", of_, value, steps_ + 1));
   if (!graph_checked_) check_mode();
-  if (options_.check_graph && !graph_checked_)
+  if (options_.check_graph && !graph_checked_) {
+    check_generators(model_);
     optim::check_training_graph(loss, nn::named_parameters(model_), optimizer_, others_);
+  }
   graph_checked_ = true;
 }
 

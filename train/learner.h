@@ -49,7 +49,9 @@ struct LearnerOptions {
   double ema = 0;   ///< decay of averaged weights, with a warm-up; 0: no averages
   /// Slow weights, from which the training continues every few steps.
   std::optional<optim::LookaheadOptions> lookahead = {};
-  bool check_graph = true;  ///< runs optim/training_graph.h before the first step
+  /// Runs optim/training_graph.h before the first step, and refuses a model in which one layer is a
+  /// copy of another with its generator: both would drop the same elements.
+  bool check_graph = true;
   /// Allocates the optimizer's state with the learner, so that it leaves no gaps between
   /// activations.
   bool allocate_state = true;

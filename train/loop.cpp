@@ -11,6 +11,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/dist/shared_work.h"
+#include "tern/train/detail/draw_watch.h"
 #include "tern/train/detail/loop_board.h"
 #include "tern/train/detail/loop_shared_steps.h"
 #include "tern/train/detail/loop_state.h"
@@ -47,6 +48,7 @@ Loop::Loop(std::vector<NamedLearner> learners, Evaluate evaluate,
     if (!first_) options_.terminal = options_.tensorboard = false;
   }
   folder_.path = options_.folder;
+  draws_ = std::make_unique<DrawWatch>(in_folder());
   if (options_.weight_unit.empty()) {
     const bool samples = !feed_->weighed && options_.bar.unit == BarOptions{}.unit;
     options_.weight_unit = samples ? "samples" : options_.bar.unit;
@@ -274,6 +276,7 @@ void Loop::step() {
   check(!epoch_trained(), "Loop: the epoch must be evaluated and closed before another step");
   if (state_.epoch_steps == 0)
     for (const NamedLearner& l : learners_) l.learner.check_mode();
+  draws_->check_kept(generators_, checkpoint_);
   if (state_.batch >= state_.batches) start_data_epoch();
   generators_.resize(learners_.size());
   for (size_t i = 0; i < learners_.size(); ++i)
@@ -282,10 +285,7 @@ void Loop::step() {
   size_t count = 0;
   try {
     count = take_batches();
-    if (shared_)
-      take_shared_step();
-    else
-      take_step(count);
+    shared_ ? take_shared_step() : draws_->take([&] { take_step(count); });
   } catch (const Diverged& e) {
     const std::string cause = diagnose(count);
     undo_step();

@@ -35,8 +35,9 @@
 // an uninterrupted run, also in mid-epoch. resume() also restores frozen parameters and the
 // optimizer's settings (Learner::add_to). Other settings come from the program (accumulate, blocks,
 // clip, schedule); a printed line lists those that differ from the checkpoint's. Add the state of
-// your loss or evaluation (a generator, counters) to checkpoint() before resume(). If the loop's
-// hooks do not fit, write your own loop with learner.h, checkpoint.h, interrupt.h and progress.h.
+// your loss or evaluation (a generator, counters) to checkpoint() before resume(). A run in a folder
+// whose first steps draw from an Rng that is not there ends with an Error. If the loop's hooks do
+// not fit, write your own loop with learner.h, checkpoint.h, interrupt.h and progress.h.
 #pragma once
 
 #include <chrono>
@@ -281,6 +282,7 @@ struct LoopState {
   std::vector<int64_t> kept = {};  // epochs with separate files, which this run wrote
 };
 
+class DrawWatch;
 class LoopBoard;
 class SharedSteps;
 struct SharedStep;
@@ -467,8 +469,9 @@ class Loop {
   std::weak_ptr<const RunLock> held_;         // the program's lock, or the loop's own
   std::vector<std::vector<Rng>> generators_;  // the learners' generators before the step
   Means means_;                               // the means before the step
-  double evaluation_seconds_ = 0;             // time of the last evaluation; 0: none has run
-  double pace_ = 0;                           // seconds per unit of the last epoch's bar
+  std::unique_ptr<DrawWatch> draws_;
+  double evaluation_seconds_ = 0;  // time of the last evaluation; 0: none has run
+  double pace_ = 0;                // seconds per unit of the last epoch's bar
   std::chrono::steady_clock::time_point last_save_;
   int64_t saved_step_ = 0;
   size_t logged_steps_ = 0;  // number of step records in the log file

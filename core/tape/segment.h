@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "tern/core/tape/autograd.h"
@@ -29,5 +30,9 @@ Tensor as_end(const Tensor& t);
 [[nodiscard]] std::vector<Tensor> grad_since(uint64_t since, const std::vector<Tensor>& outputs,
                                              const std::vector<Tensor>& inputs,
                                              const GradOptions& options);
+
+/// f(), whose tensors depend on a state that it changes, such as a step of a power iteration. In a
+/// checkpoint f runs only with the first run of fn; the second run gets the same tensors again.
+[[nodiscard]] std::vector<Tensor> in_first_run(const std::function<std::vector<Tensor>()>& f);
 
 }  // namespace tern::detail

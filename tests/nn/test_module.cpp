@@ -216,6 +216,47 @@ TEST_CASE("module: a checkpoint replays the generators of the module") {
   CHECK(values(b(x)) == values(a(x)));
 }
 
+// Spectral norm moves its vectors in each training pass, and its weight depends on them.
+TEST_CASE("module: a checkpoint of a spectral norm has the gradients and vectors of a plain run") {
+  Rng rng(1);
+  const nn::SpectralNorm layer(nn::Linear(5, 4, rng, nn::Bias::no), rng);
+  const Tensor x = randn({3, 5}, rng);
+  const auto trained = [&](int nested) {
+    nn::SpectralNorm copy = layer;
+    std::function<Tensor(std::span<const Tensor>)> fn = [&copy](std::span<const Tensor> in) {
+      return copy(in[0]);
+    };
+    for (int i = 0; i < nested; ++i)
+      fn = [fn](std::span<const Tensor> in) { return checkpoint(fn, {in[0]}); };
+    Tensor in = x.clone().set_requires_grad();
+    const Tensor two[] = {in}, four[] = {2 * in};
+    const Tensor y = sum(exp(fn(two))) + sum(sin(fn(four)));  // both run before backward
+    const Tensor dx = grad({y}, {in}, {.create_graph = true})[0];
+    (y + sum(dx * dx)).backward();
+    Floats all = values(copy.spectral.original.grad());
+    for (const Tensor& t : {in.grad(), copy.spectral.u.tensor(), copy.spectral.v.tensor()})
+      for (const float f : values(t)) all.push_back(f);
+    return all;
+  };
+  const Floats plain = trained(0);
+  for (const int nested : {1, 2}) {
+    const Floats again = trained(nested);
+    for (size_t i = 0; i < plain.size(); ++i)
+      CHECK(again[i] == doctest::Approx(plain[i]).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("module: weight norm loads the names that PyTorch had before its parametrizations") {
+  Rng rng(1);
+  nn::Sequential net(nn::WeightNorm(nn::Linear(3, 2, rng)));
+  nn::load_state_dict(
+      net, {{"0.bias", ones({2})}, {"0.weight_g", full({2, 1}, 5)}, {"0.weight_v", ones({2, 3})}});
+  const auto state = nn::state_dict(net);
+  CHECK(state[1].first == "0.parametrizations.weight.original0");
+  CHECK(values(state[1].second) == Floats(2, 5));
+  CHECK(values(state[2].second) == Floats(6, 1));
+}
+
 TEST_CASE("module: a state that does not fit changes nothing; the error lists all differences") {
   Rng rng(1);
   Mlp m(rng);

@@ -124,4 +124,9 @@ TEST_CASE("print: printing gives parameters their names for errors and profiles"
   CHECK_THROWS_WITH(mlp(ones({2, 3})), doctest::Contains("0: linear: "));
 }
 
+TEST_CASE("print: a Parameter and a Buffer print as their tensors") {
+  CHECK(fmt::format("{}", nn::Parameter(ones({2}))) == "tensor([1., 1.], requires_grad=True)");
+  CHECK(fmt::format("{}", nn::Buffer(ones({2}))) == "tensor([1., 1.])");
+}
+
 }  // namespace tern::test_print_module

@@ -182,9 +182,10 @@ TEST_CASE("check_training_graph: without a model, names leaves that the optimize
   Tensor a = leaf(ones({2})), b = leaf(ones({3}));
   optim::Sgd sgd(NamedTensors{{"a", a}});
   CHECK_NOTHROW(optim::check_training_graph(sum(a), sgd));
-  CHECK(error_of([&] { optim::check_training_graph(sum(a) + sum(b), sgd); }) ==
-        "training graph: the loss depends on leaves that are not parameters of the model: a leaf "
-        "of shape (3,)");
+  CHECK(
+      error_of([&] { optim::check_training_graph(sum(a) + sum(b), sgd); })
+          .starts_with("training graph: the loss depends on leaves that are not parameters of the "
+                       "model: a leaf of shape (3,). "));
 }
 
 TEST_CASE("optimizers: parameters that share elements are refused, disjoint views are not") {

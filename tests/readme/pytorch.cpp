@@ -240,6 +240,7 @@ void modules() {
   nn::set_training(net, false);
   nn::EvalScope evaluating(net);
   Net copy = net;
+  for (Rng* g : nn::generators(copy)) *g = rng.split();
   fill_(copy.seen, 1);
   check(net.seen.tensor().item() == 0, "a copy has weights of its own");
   nn::set_requires_grad(net.body, false);
@@ -276,6 +277,7 @@ void optimizers() {
   Rng rng(0);
   Net net(rng);
   optim::AdamW optimizer(nn::named_parameters(net), {.lr = 1e-3, .weight_decay = 0.01});
+  optim::Adam adam(nn::named_parameters(net), {.beta1 = 0.5, .beta2 = 0.9});
   optim::AdamW small(nn::named_parameters(net), {.lr = 1e-3, .state_bits = 8});
   optim::Sgd sgd(nn::named_parameters(net), {.lr = 0.1, .momentum = 0.9, .nesterov = true});
   optim::AdamW decayed(optim::decay_groups(nn::named_parameters(net), 0.01), {.lr = 1e-3});
@@ -328,6 +330,9 @@ void loading() {
   auto drawn = datasets::dataset_loader(
       samples, datasets::Stack{}, {.batch = 8, .sampler = datasets::weighted_sampler(weights)});
   loader.load_state_dict(loader.state_dict());
+  check(loader.next().has_value() && loader.position().batch == 1, "in the middle of an epoch");
+  loader.seek({});
+  check(loader.position() == datasets::LoaderPosition{}, "seek");
   check(noisy.batches_per_epoch() == 13 && drawn.batches_per_epoch() == 13, "batches");
   auto of_pictures = [](const std::string& folder) {
     datasets::PictureFolder pictures = datasets::open_picture_folder(folder);

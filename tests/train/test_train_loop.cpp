@@ -290,6 +290,56 @@ TEST_CASE("train: with equal batches, weights by samples give the bits of weight
   CHECK(trained({}) == trained([](const Points&) { return 1.0; }));
 }
 
+TEST_CASE("train: steps that draw from an Rng that the checkpoint lacks are refused in a folder") {
+  struct Case {
+    bool folder, registered, fresh;
+  };
+  for (const Case c : {Case{true, false, false}, Case{true, true, false}, Case{false, false, false},
+                       Case{true, false, true}}) {
+    CAPTURE(c.folder);
+    CAPTURE(c.registered);
+    CAPTURE(c.fresh);
+    TempDir dir;
+    Rng rng(1), noise(2);
+    Net model(rng);
+    optim::Sgd optimizer(nn::named_parameters(model), {.lr = 0.1});
+    Learner learner(model, optimizer);
+    auto loader = points();
+    Loop loop(learner, loader,
+              {.loss =
+                   [&](const Points& p) {
+                     Rng own(3);
+                     return mean(square(model(p.x) + uniform({3}, 0, 1, c.fresh ? own : noise)));
+                   }},
+              {.folder = c.folder ? dir / "run" : "", .terminal = false});
+    if (c.registered) loop.checkpoint().add("noise", noise);
+    const std::string error = test::error_of([&] { loop.run(); });
+    CHECK((c.folder && !c.registered && !c.fresh) ==
+          error.starts_with("Loop: the steps draw random"));
+    CHECK((error.empty() || loop.steps() == 2));
+  }
+}
+
+TEST_CASE("train: a model whose layers draw the same random numbers is refused") {
+  Rng rng(1);
+  std::vector<Net> nets(2, Net(rng));
+  optim::Sgd optimizer(nn::named_parameters(nets), {.lr = 0.1});
+  const Tensor x = ones({4, 4});
+  const auto train = [&] {
+    optimizer.zero_grad();
+    Learner learner(nets, optimizer);
+    learner.backward(mean(nets[0](x) * nets[1](x)));
+  };
+  CHECK(test::error_of(train).starts_with(
+      "Learner: '1.dropout.rng' is a copy of '0.dropout.rng' and draws the same random numbers"));
+  for (Net& net : nets) net.dropout.p = 0;
+  for (Rng* g : nn::generators(nets)) *g = Rng(5);
+  CHECK_NOTHROW(train());  // neither draws
+  for (Net& net : nets) net.dropout.p = 0.5;
+  for (Rng* g : nn::generators(nets)) *g = rng.split();
+  CHECK_NOTHROW(train());
+}
+
 TEST_CASE("train: a task has a loss or a step") {
   Linear t;
   CHECK_THROWS_WITH_AS(Loop(t.learner, t.loader, {}),

@@ -74,7 +74,7 @@ void check_operand(const char* op, const Tensor& x, const Tensor& operand) {
   check_defined(op, x, operand);
   check(!grad_enabled() || !operand.requires_grad(),
         "{}: the operand of shape {} requires a gradient, but in-place ops are not recorded; "
-        "compute a new tensor instead, or give its detach()",
+        "compute a new tensor instead (by stack, cat, where or index_put), or give its detach()",
         op, operand.shape());
 }
 

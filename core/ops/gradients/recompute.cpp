@@ -131,12 +131,42 @@ class AgainScope {
   bool before_;
 };
 
+using KeptTensors = std::vector<std::vector<Tensor>>;
+
+/// Keeps the results of in_first_run() while fn runs for the first time, or gives them again.
+/// Scopes nest as those of draws.h: a first run within a second one keeps what the outer one gives.
+class KeepScope {
+ public:
+  KeepScope(KeptTensors& kept, bool again) : kept_(kept), again_(again), outer_(current) {
+    current = this;
+  }
+  ~KeepScope() { current = outer_; }
+  KeepScope(const KeepScope&) = delete;
+  KeepScope& operator=(const KeepScope&) = delete;
+
+  static std::vector<Tensor> take(const std::function<std::vector<Tensor>()>& f, KeepScope* scope) {
+    if (!scope) return f();
+    if (!scope->again_) scope->kept_.push_back(take(f, scope->outer_));
+    check(scope->next_ < scope->kept_.size(),
+          "checkpoint: fn runs more layers that keep a state in backward than in the forward pass");
+    return scope->kept_[scope->next_++];
+  }
+  inline static thread_local KeepScope* current = nullptr;
+
+ private:
+  KeptTensors& kept_;
+  const bool again_;
+  KeepScope* outer_;
+  size_t next_ = 0;
+};
+
 struct Recompute {
   Function fn;
   std::vector<Rng*> rngs;
   std::vector<Rng> rngs_before;
   detail::Ref<detail::Substitution> substitution;  // active in the first run
   detail::DrawLog draws = {};
+  KeptTensors kept = {};
   Shape shape = {};
   std::vector<Saved> inputs = {};
   std::vector<Saved> others = {};
@@ -164,6 +194,8 @@ struct Recompute {
     const detail::SubstitutionScope weights(substitution);
     detail::DrawLog log = draws;
     detail::DrawScope scope(log, detail::DrawScope::Mode::replay);
+    KeptTensors first = kept;
+    const KeepScope keeping(first, true);
     const uint64_t since = detail::tape_position();
     Tensor y = fn(args);
     scope.check_finished();
@@ -252,6 +284,10 @@ struct Recompute {
 
 bool recomputing() { return running_again; }
 
+std::vector<Tensor> detail::in_first_run(const std::function<std::vector<Tensor>()>& f) {
+  return KeepScope::take(f, KeepScope::current);
+}
+
 Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs,
                   const CheckpointOptions& options) {
   if (!grad_enabled()) return fn(inputs);
@@ -265,6 +301,7 @@ Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs,
   Tensor y;
   {
     detail::DrawScope scope(recompute.draws, detail::DrawScope::Mode::record);
+    const KeepScope keeping(recompute.kept, false);
     y = fn(args);
   }
   if (!y.requires_grad()) return y;
