@@ -21,7 +21,9 @@ inline models::GmlpOptions tiny_gmlp() {
   return {.image = 8, .patch = 4, .dim = 8, .layers = 2, .fc_dim = 6};
 }
 
-inline Choices<models::GmlpOptions> gmlp_choices() {
+/// Options of the gates, which gMLPs for images and for texts have.
+template <class O>
+Choices<O> gate_choices() {
   using nn::Gate, nn::SpatialMatrix;
   return {
       {{"additive", [](auto& o) { o.gate.gate = Gate::additive; }},
@@ -30,6 +32,12 @@ inline Choices<models::GmlpOptions> gmlp_choices() {
       {{"heads", [](auto& o) { o.gate.heads = 4; }}},
       {{"toeplitz", [](auto& o) { o.gate.matrix = SpatialMatrix::toeplitz; }},
        {"circulant", [](auto& o) { o.gate.matrix = SpatialMatrix::circulant; }}},
+  };
+}
+
+inline Choices<models::GmlpOptions> gmlp_choices() {
+  auto out = gate_choices<models::GmlpOptions>();
+  const Choices<models::GmlpOptions> more = {
       {{"causal", [](auto& o) { o.gate.causal = true, o.class_token = false; }}},
       {{"start near 0", [](auto& o) { o.gate.weight_bound = 1e-6; }}},
       {{"attention", [](auto& o) { o.attention_dim = 4; }}},
@@ -49,6 +57,8 @@ inline Choices<models::GmlpOptions> gmlp_choices() {
       {{"odd sizes",
         [](auto& o) { o.dim = 7, o.d_ffn = 24, o.image = 9, o.patch = o.stem.empty() ? 3 : 5; }}},
   };
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
 }
 
 inline models::VitOptions tiny_vit() {

@@ -57,15 +57,6 @@ Tensors mapped(const Tensors& outputs, Change change) {
 
 bool has(const std::vector<int>& list, int i) { return std::ranges::count(list, i) > 0; }
 
-Tensor loss_of(const Tensors& outputs) {
-  Tensor loss;
-  for (const Tensor& y : outputs) {
-    const Tensor part = mean(square(y));
-    loss = loss.defined() ? loss + part : part;
-  }
-  return loss;
-}
-
 /// A step of training. Returns outputs, gradients, buffers and the state of generators.
 std::vector<double> step(const AnyModel& model, const Tensors& x) {
   Tensors all = model(x);
@@ -287,10 +278,13 @@ TEST_CASE("zoo: recomputation changes no bit of gradients, buffers and random nu
       const Tensors x = inputs_of(row, 3, rng);
       std::vector<double> out = step(model, x);
       for (const double v : step(model, x)) out.push_back(v);  // adds to the gradients
+      const nn::EvalScope evaluating(model);
+      for (const double v : numbers_of(model(x))) out.push_back(v);
       return out;
     };
     const std::vector<double> want = run(Recompute::none);
     CHECK(run(Recompute::selective) == want);
+    check_threads([&] { return run(Recompute::full); });
     CHECK(run(Recompute::full) == want);
   });
 }

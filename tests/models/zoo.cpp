@@ -16,14 +16,10 @@ namespace {
 using namespace models;
 using Rows = std::vector<Model>;
 
-template <class O>
-constexpr bool kRecomputes = requires(O o) {
-  o.recompute;
-};
-// The Transformer's is an option of its layers, that of a classifier of texts is its text's.
+// The Transformer's is an option of its layers.
 template <class O>
 nn::Recompute* recompute_of(O& o) {
-  if constexpr (kRecomputes<O>) return &o.recompute;
+  if constexpr (requires { o.recompute; }) return &o.recompute;
   if constexpr (requires { o.layer.recompute; }) return &o.layer.recompute;
   return nullptr;
 }
@@ -44,26 +40,45 @@ Model row_of(std::string name, O options, Make make, Call call, Start start = nu
   return row;
 }
 
+template <class M>
+constexpr auto kMake = [](const auto& options, Rng& rng) { return M(options, rng); };
 constexpr auto kFirst = [](const auto& m, const Tensors& x) { return m(x[0]); };
-constexpr auto kFirstTwo = [](const auto& m, const Tensors& x) { return m(x[0], x[1]); };
 
 // ---- Images ------------------------------------------------------------------------------------
 
 /// Images of height x width pixels.
-template <class O, class Make>
-Model images(std::string name, const O& o, int64_t height, int64_t width, Make make) {
-  Model row = row_of(std::move(name), o, make, kFirst);
+template <class M, class O>
+Model images(std::string name, const O& o, int64_t height, int64_t width) {
+  Model row = row_of(std::move(name), o, kMake<M>, kFirst);
   row.inputs = {{{kRows, o.channels, height, width}}};
   row.outputs = {{kRows, o.classes}};
+  row.random = o.dropout > 0;
   return row;
 }
 
 Model gmlp(const std::string& name, const GmlpOptions& o) {
-  Model row = images("gMLP: " + name, o, o.image, o.image,
-                     [](const auto& options, Rng& rng) { return Gmlp(options, rng); });
+  Model row = images<Gmlp>("gMLP: " + name, o, o.image, o.image);
   row.weights = gmlp_weights(o);
   row.random = o.dropout > 0 || o.drop_path > 0;
   row.batch_norm = !o.stem.empty();
+  return row;
+}
+
+Model vit(const std::string& name, VitOptions o) {
+  o.dropout = 0.2;
+  o.attention_dropout = 0.1;
+  o.drop_path = 0.3;
+  Model row = images<Vit>("ViT: " + name, o, o.image, o.image);
+  row.outputs = {{kRows, o.classes ? o.classes : o.dim}};
+  row.weights = vit_weights(o);
+  return row;
+}
+
+Model resnet(const std::string& name, const ResNetOptions& o, int64_t height, int64_t width) {
+  Model row = images<ResNet>("ResNet: " + name, o, height, width);
+  const int64_t block = o.block == ResNetBlockKind::basic ? 1 : 4;
+  row.outputs = {{kRows, o.classes ? o.classes : o.width * block << (o.layers.size() - 1)}};
+  row.batch_norm = true;
   return row;
 }
 
@@ -76,32 +91,15 @@ void add_images(Rows& rows) {
   paper.drop_path = 0.2;
   paper.gate.weight_bound = 1e-6;
   rows.push_back(gmlp("the paper's form", paper));
-  for (auto [name, o] : vit_forms()) {
-    o.dropout = 0.2;
-    o.attention_dropout = 0.1;
-    o.drop_path = 0.3;
-    Model row = images("ViT: " + name, o, o.image, o.image,
-                       [](const auto& options, Rng& rng) { return Vit(options, rng); });
-    row.outputs = {{kRows, o.classes ? o.classes : o.dim}};
-    row.weights = vit_weights(o);
-    row.random = true;
-    rows.push_back(row);
-  }
+  for (const auto& form : vit_forms()) rows.push_back(vit(form.first, form.second));
   for (auto [name, o] : resnet_forms()) {
     if (o.layers == tiny_resnet().layers) o.layers = {1, 1};  // takes less time
     o.dropout = name == "small pictures" ? 0.1 : 0;
-    Model row = images("ResNet: " + name, o, 9, 7,
-                       [](const auto& options, Rng& rng) { return ResNet(options, rng); });
-    const int64_t block = o.block == ResNetBlockKind::basic ? 1 : 4;
-    row.outputs = {{kRows, o.classes ? o.classes : o.width * block << (o.layers.size() - 1)}};
-    row.random = o.dropout > 0;
-    row.batch_norm = true;
-    rows.push_back(row);
+    rows.push_back(resnet(name, o, 9, 7));
   }
-  Model row = images("airbench",
-                     AirbenchOptions{.image = 11, .widths = {5, 6}, .classes = 3, .dropout = 0.2},
-                     11, 11, [](const auto& o, Rng& rng) { return Airbench(o, rng); });
-  row.random = row.batch_norm = true;
+  const AirbenchOptions o{.image = 11, .widths = {5, 6}, .classes = 3, .dropout = 0.2};
+  Model row = images<Airbench>("airbench", o, 11, 11);
+  row.batch_norm = true;
   row.frozen = {"whitening.weight"};
   rows.push_back(row);
 }
@@ -113,24 +111,51 @@ constexpr auto kStepOf = [](const auto& m) {
 };
 
 /// A causal language model of `context` tokens.
-template <class O, class Make>
-Model language(std::string name, const O& o, Make make) {
-  Model row = row_of(std::move(name), o, make, kFirst, [](const auto& m, const Tensors& x) {
+template <class M, class O, class Call>
+Model language(std::string name, const O& o, int64_t weights, bool random, Call call) {
+  Model row = row_of(std::move(name), o, kMake<M>, call, [](const auto& m, const Tensors& x) {
     return any_state(m.encode(x[0]), kStepOf(m));
   });
   row.inputs = {{{kRows, o.context}, o.vocab}};
   row.outputs = {{kRows, o.context, o.vocab}};
+  row.weights = weights;
+  row.random = random;
   row.causal = 0;
   return row;
 }
 
+template <class Call>
+Model gpt(const std::string& name, const GptOptions& o, Call call) {
+  return language<Gpt>("GPT: " + name, o, gpt_weights(o), true, call);
+}
+
+template <class Call>
+Model gmlp_language(const std::string& name, const GmlpTextOptions& o, Call call) {
+  return language<GmlpLanguageModel>("gMLP, language: " + name, o, gmlp_text_weights(o),
+                                     o.dropout > 0 || o.drop_path > 0, call);
+}
+
 /// A model of tokens (rows, length) with lengths.
-template <class O, class Make>
-Model padded_texts(std::string name, const O& o, int64_t words, int64_t length, Make make) {
-  Model row = row_of(std::move(name), o, make, kFirstTwo);
-  row.inputs = {{{kRows, length}, words}, {{kRows}}};
+template <class O, class Make, class Call>
+Model padded_texts(std::string name, const O& o, const GmlpTextOptions& text, Make make,
+                   Call call) {
+  Model row = row_of(std::move(name), o, make, call);
+  // They leave room for one more token.
+  row.inputs = {{{kRows, text.context - 1}, text.vocab}, {{kRows}}};
   row.lengths = 1;
   row.padded = {0};
+  row.random = true;
+  return row;
+}
+
+template <class Call>
+Model gmlp_masked(const std::string& name, const GmlpTextOptions& o, Call call) {
+  Model row =
+      padded_texts("gMLP, masked words: " + name, o, o, kMake<GmlpMaskedLanguageModel>, call);
+  row.outputs = {{kRows, o.context - 1, o.vocab}};
+  row.random = o.dropout > 0 || o.drop_path > 0;
+  row.along = {0};
+  row.sees_padding = !o.gate.causal;
   return row;
 }
 
@@ -140,39 +165,21 @@ struct Classifier {
   nn::Recompute recompute = nn::Recompute::none;
 };
 
-bool draws(const GmlpTextOptions& o) { return o.dropout > 0 || o.drop_path > 0; }
-
-void add_gmlp_language(Rows& rows, const std::string& name, const GmlpTextOptions& o) {
-  Model row = language("gMLP, language: " + name, o, [](const auto& options, Rng& rng) {
-    return GmlpLanguageModel(options, rng);
-  });
-  row.weights = gmlp_text_weights(o);
-  row.random = draws(o);
-  rows.push_back(row);
-}
-
-/// Masked words, and classes with every pooling. The texts leave room for one more token.
+/// Masked words, and classes with every pooling.
 void add_gmlp_padded(Rows& rows, const std::string& name, const GmlpTextOptions& o) {
-  Model row = padded_texts(
-      "gMLP, masked words: " + name, o, o.vocab, o.context - 1,
-      [](const auto& options, Rng& rng) { return GmlpMaskedLanguageModel(options, rng); });
-  row.outputs = {{kRows, o.context - 1, o.vocab}};
-  row.random = draws(o);
-  row.along = {0};
-  row.sees_padding = !o.gate.causal;
-  rows.push_back(row);
+  constexpr auto call = [](const auto& m, const Tensors& x) { return m(x[0], x[1]); };
+  rows.push_back(gmlp_masked(name, o, call));
   for (const auto pooling : {TextPooling::first, TextPooling::last, TextPooling::mean}) {
     if (pooling == TextPooling::first && o.gate.causal) continue;
-    row =
-        padded_texts(fmt::format("gMLP, classes, pooling {}: {}", static_cast<int>(pooling), name),
-                     Classifier{o, {.classes = 4, .pooling = pooling}}, o.vocab, o.context - 1,
-                     [](Classifier c, Rng& rng) {
-                       c.text.recompute = c.recompute;
-                       return GmlpTextClassifier(c.text, c.head, rng);
-                     });
-    row.outputs = {{kRows, 4}};
-    row.random = true;
-    rows.push_back(row);
+    rows.push_back(padded_texts(
+        fmt::format("gMLP, classes, pooling {}: {}", static_cast<int>(pooling), name),
+        Classifier{o, {.classes = 4, .pooling = pooling}}, o,
+        [](Classifier c, Rng& rng) {
+          c.text.recompute = c.recompute;
+          return GmlpTextClassifier(c.text, c.head, rng);
+        },
+        call));
+    rows.back().outputs = {{kRows, 4}};
   }
 }
 
@@ -182,14 +189,8 @@ GmlpTextOptions tiny_text() {
 }
 
 Choices<GmlpTextOptions> text_choices() {
-  using nn::Gate, nn::SpatialMatrix;
-  return {
-      {{"additive", [](auto& o) { o.gate.gate = Gate::additive; }},
-       {"linear", [](auto& o) { o.gate.gate = Gate::linear, o.gate.split = false; }}},
-      {{"unsplit", [](auto& o) { o.gate.split = false; }}},
-      {{"heads", [](auto& o) { o.gate.heads = 4; }}},
-      {{"toeplitz", [](auto& o) { o.gate.matrix = SpatialMatrix::toeplitz; }},
-       {"circulant", [](auto& o) { o.gate.matrix = SpatialMatrix::circulant; }}},
+  auto out = gate_choices<GmlpTextOptions>();
+  const Choices<GmlpTextOptions> more = {
       {{"causal", [](auto& o) { o.gate.causal = true; }}},
       {{"attention", [](auto& o) { o.attention_dim = 4; }}},
       {{"positions", [](auto& o) { o.positions = true; }}},
@@ -198,54 +199,57 @@ Choices<GmlpTextOptions> text_choices() {
       {{"default d_ffn", [](auto& o) { o.d_ffn = 0; }}},
       {{"one layer", [](auto& o) { o.layers = 1; }}},
   };
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
 }
 
 void add_gpts(Rows& rows) {
-  auto add = [&](const std::string& name, const GptOptions& o) {
-    Model row = language("GPT: " + name, o,
-                         [](const auto& options, Rng& rng) { return Gpt(options, rng); });
-    row.weights = gpt_weights(o);
-    row.random = true;
-    rows.push_back(row);
-  };
   for (auto [name, o] : forms()) {
     o.dropout = 0.1;
-    add(name, o);
+    rows.push_back(gpt(name, o, kFirst));
   }
-  for (auto only : {&GptOptions::embed_dropout, &GptOptions::attention_dropout}) {
-    GptOptions o = small();
-    o.*only = 0.5;
-    add(only == &GptOptions::embed_dropout ? "dropout of embeddings" : "dropout of attention", o);
-  }
+  GptOptions o = small();
+  o.embed_dropout = 0.5;
+  rows.push_back(gpt("dropout of embeddings", o, kFirst));
+  std::swap(o.embed_dropout, o.attention_dropout);
+  rows.push_back(gpt("dropout of attention", o, kFirst));
+}
+
+BertInput bert_input(const Bert& m, const Tensors& x) {
+  BertInput in{x[0], x[1]};
+  if (m.options.segments == 0) in.segments = {};
+  if (x[2].defined()) in.mask = nn::Mask::lengths(x[2]);
+  return in;
+}
+
+template <class Call>
+Model bert(const std::string& name, const BertOptions& o, int64_t length, Call call) {
+  Model row = row_of("BERT: " + name, o, kMake<Bert>, call);
+  row.inputs = {
+      {{kRows, length}, o.vocab}, {{kRows, length}, std::max<int64_t>(o.segments, 1)}, {{kRows}}};
+  if (!o.classes_of_tokens)
+    row.along = {0}, row.outputs = {{kRows, length, o.masked_lm ? o.vocab : o.dim}};
+  if (o.next_sentence) row.outputs.push_back({kRows, 2});
+  if (o.classes_of_tokens) row.along.push_back(static_cast<int>(row.outputs.size()));
+  if (o.classes > 0)
+    row.outputs.push_back(o.classes_of_tokens ? Shape{kRows, length, o.classes}
+                                              : Shape{kRows, o.classes});
+  row.weights = bert_weights(o);
+  row.random = o.dropout > 0 || o.attention_dropout > 0 || o.classifier_dropout.value_or(0) > 0;
+  row.lengths = 2;
+  row.padded = {0, 1};
+  return row;
 }
 
 void add_berts(Rows& rows) {
   auto add = [&](const std::string& name, const BertOptions& o) {
-    Model row = row_of(
-        "BERT: " + name, o, [](const auto& options, Rng& rng) { return Bert(options, rng); },
-        [](const Bert& m, const Tensors& x) {
-          BertInput in{x[0], x[1]};
-          if (m.options.segments == 0) in.segments = {};
-          if (x[2].defined()) in.mask = nn::Mask::lengths(x[2]);
-          const Tensor hidden = m.bert(in);
-          const Bert::Output y = m.heads(hidden);
-          // Without a head of tokens the hidden states show what tokens see.
-          const bool tokens = m.options.masked_lm || m.options.classes_of_tokens;
-          return Tensors{tokens ? Tensor() : hidden, y.words, y.next, y.classes};
-        });
-    row.inputs = {{{kRows, 7}, o.vocab}, {{kRows, 7}, std::max<int64_t>(o.segments, 1)}, {{kRows}}};
-    if (!o.classes_of_tokens)
-      row.along = {0}, row.outputs = {{kRows, 7, o.masked_lm ? o.vocab : o.dim}};
-    if (o.next_sentence) row.outputs.push_back({kRows, 2});
-    if (o.classes_of_tokens) row.along.push_back(static_cast<int>(row.outputs.size()));
-    if (o.classes > 0)
-      row.outputs.push_back(o.classes_of_tokens ? Shape{kRows, 7, o.classes}
-                                                : Shape{kRows, o.classes});
-    row.weights = bert_weights(o);
-    row.random = o.dropout > 0 || o.attention_dropout > 0 || o.classifier_dropout.value_or(0) > 0;
-    row.lengths = 2;
-    row.padded = {0, 1};
-    rows.push_back(row);
+    rows.push_back(bert(name, o, 7, [](const Bert& m, const Tensors& x) {
+      const Tensor hidden = m.bert(bert_input(m, x));
+      const Bert::Output y = m.heads(hidden);
+      // Without a head of tokens the hidden states show what tokens see.
+      const bool tokens = m.options.masked_lm || m.options.classes_of_tokens;
+      return Tensors{tokens ? Tensor() : hidden, y.words, y.next, y.classes};
+    }));
   };
   int count = 0;
   for (BertOptions o : bert_forms()) {
@@ -266,31 +270,30 @@ void add_berts(Rows& rows) {
 
 // ---- Pairs of sentences ------------------------------------------------------------------------
 
-template <class M, class O>
-void add_sentences(Rows& rows, std::string name, O o, bool random) {
-  o.source_vocab = o.source_vocab ? o.source_vocab : 9;
-  o.target_vocab = o.target_vocab ? o.target_vocab : 7;
-  Model row = row_of(
-      std::move(name), o, [](const O& options, Rng& rng) { return M(options, rng); },
-      [](const M& m, const Tensors& x) { return m(x[0], x[1], x[2]); },
-      [](const M& m, const Tensors& x) {
-        AnyState state = any_state(m.encode(x[0], x[1]), kStepOf(m));
-        for (int64_t t = 0; t < x[2].size(1); ++t) state = state.step(select(x[2], 1, t)).state;
-        return state;
-      });
-  row.inputs = {{{kRows, 6}, o.source_vocab}, {{kRows}}, {{kRows, 5}, o.target_vocab}};
-  row.outputs = {{kRows, 5, o.target_vocab}};
+constexpr auto kThree = [](const auto& m, const Tensors& x) { return m(x[0], x[1], x[2]); };
+
+/// Sources of up to `source` tokens, targets of `target`.
+template <class M, class O, class Call>
+Model sentences(std::string name, const O& o, bool random, int64_t source, int64_t target,
+                Call call) {
+  Model row = row_of(std::move(name), o, kMake<M>, call, [](const M& m, const Tensors& x) {
+    AnyState state = any_state(m.encode(x[0], x[1]), kStepOf(m));
+    for (int64_t t = 0; t < x[2].size(1); ++t) state = state.step(select(x[2], 1, t)).state;
+    return state;
+  });
+  row.inputs = {{{kRows, source}, o.source_vocab}, {{kRows}}, {{kRows, target}, o.target_vocab}};
+  row.outputs = {{kRows, target, o.target_vocab}};
   row.random = random;
   row.causal = 2;
   row.lengths = 1;
   row.padded = {0};
-  rows.push_back(row);
+  return row;
 }
 
 void add_sentences(Rows& rows) {
   auto transformer = [&](const std::string& name, const TransformerOptions& o,
                          bool random = false) {
-    add_sentences<Transformer>(rows, "Transformer: " + name, o, random);
+    rows.push_back(sentences<Transformer>("Transformer: " + name, o, random, 6, 5, kThree));
   };
   for (TransformerOptions o : transformer_forms()) {
     o.encoder_layers = 1;  // takes less time
@@ -313,19 +316,19 @@ void add_sentences(Rows& rows) {
   transformer("tied tables and generator", tied);
   tied.tie_source_target = false;
   transformer("tied generator", tied);
-  const BahdanauOptions paper = {.embed = 5, .hidden = 6, .dropout = 0.1};
-  add_sentences<Bahdanau>(rows, "Bahdanau", paper, true);
-  BahdanauOptions d2l = paper;
-  d2l.form = BahdanauForm::d2l;
-  d2l.layers = 2;
-  d2l.dropout = 0;
-  d2l.layer_dropout = d2l.attention_dropout = 0.1;
-  add_sentences<Bahdanau>(rows, "Bahdanau, d2l's form", d2l, true);
-  Seq2SeqOptions lstm = {.embed = 5, .hidden = 6};
-  add_sentences<LstmSeq2Seq>(rows, "LSTM seq2seq", lstm, false);
+  BahdanauOptions b = {
+      .source_vocab = 9, .target_vocab = 7, .embed = 5, .hidden = 6, .dropout = 0.1};
+  rows.push_back(sentences<Bahdanau>("Bahdanau", b, true, 6, 5, kThree));
+  b.form = BahdanauForm::d2l;
+  b.layers = 2;
+  b.dropout = 0;
+  b.layer_dropout = b.attention_dropout = 0.1;
+  rows.push_back(sentences<Bahdanau>("Bahdanau, d2l's form", b, true, 6, 5, kThree));
+  Seq2SeqOptions lstm = {.source_vocab = 9, .target_vocab = 7, .embed = 5, .hidden = 6};
+  rows.push_back(sentences<LstmSeq2Seq>("LSTM seq2seq", lstm, false, 6, 5, kThree));
   lstm.reverse_source = true;
   lstm.dropout = 0.1;
-  add_sentences<LstmSeq2Seq>(rows, "LSTM seq2seq, reversed source", lstm, true);
+  rows.push_back(sentences<LstmSeq2Seq>("LSTM, reversed source", lstm, true, 6, 5, kThree));
 }
 
 // ---- Sequences of numbers ----------------------------------------------------------------------
@@ -344,17 +347,15 @@ void add_sequences(Rows& rows) {
     rows.push_back(row);
   };
   for (const NtmOptions& form : ntm_forms())
-    add(row_of(
-        fmt::format("NTM: form {}", count++), form,
-        [](const NtmOptions& o, Rng& rng) { return Ntm(o, rng); }, kFirst,
-        [](const Ntm& m, const Tensors& x) {
-          const auto step = [&m](const NtmState& state, const Tensor& next) {
-            NtmRun run = m.run(unsqueeze(next, 1), {.state = state});
-            return NtmStep{select(run.output, 1, 0), std::move(run.state)};
-          };
-          return x[0].size(1) ? any_state(m.run(x[0]).state, step)
-                              : any_state(m.start(x[0].size(0)), step);
-        }));
+    add(row_of(fmt::format("NTM: form {}", count++), form, kMake<Ntm>, kFirst,
+               [](const Ntm& m, const Tensors& x) {
+                 const auto step = [&m](const NtmState& state, const Tensor& next) {
+                   NtmRun run = m.run(unsqueeze(next, 1), {.state = state});
+                   return NtmStep{select(run.output, 1, 0), std::move(run.state)};
+                 };
+                 return x[0].size(1) ? any_state(m.run(x[0]).state, step)
+                                     : any_state(m.start(x[0].size(0)), step);
+               }));
   add(row_of(
       "LSTM baseline", 0, [](int, Rng& rng) { return LstmBaseline(3, 2, rng, 5, 2); }, kFirst));
 }
@@ -366,7 +367,7 @@ const std::vector<Model>& zoo() {
     Rows rows;
     add_images(rows);
     for_singles(tiny_text(), text_choices(), [&](const std::string& name, const auto& o) {
-      add_gmlp_language(rows, name, o);
+      rows.push_back(gmlp_language(name, o, kFirst));
       if (name == "default" || name == "attention") add_gmlp_padded(rows, name, o);
     });
     add_gpts(rows);
@@ -384,12 +385,73 @@ const std::vector<Model>& zoo_pairs() {
     for_pairs(tiny_gmlp(), gmlp_choices(),
               [&](const auto& name, const auto& o) { rows.push_back(gmlp(name, o)); });
     const auto add_texts = [&](const auto& name, const auto& o) {
-      add_gmlp_language(rows, name, o);
+      rows.push_back(gmlp_language(name, o, kFirst));
       add_gmlp_padded(rows, name, o);
     };
     for_singles(tiny_text(), text_choices(), add_texts);
     for_pairs(tiny_text(), text_choices(), add_texts);
     for (Model& row : rows) row.pair = true;
+    return rows;
+  }();
+  return all;
+}
+
+const std::vector<Model>& zoo_large() {
+  static const Rows all = [] {
+    constexpr auto own_loss = [](const auto& m, const Tensors& x) { return m.loss(x[0], x[0]); };
+    constexpr auto translation_loss = [](const auto& m, const Tensors& x) {
+      return m.loss(x[0], x[1], x[2], x[2], {.label_smoothing = 0.1});
+    };
+    Rows rows = {
+        gmlp("patches of 8", {.patch = 8, .dim = 64, .layers = 4}),
+        gmlp("mean",
+             {.dim = 64, .layers = 4, .class_token = false, .drop_path = 0.3, .attention_dim = 16}),
+        gmlp("stem", {.stem = {{.channels = 16}}, .dim = 64, .layers = 2, .attention_dim = 16}),
+        vit("patches of 8",
+            {.image = 32, .patch = 8, .dim = 64, .layers = 4, .heads = 4, .classes = 10}),
+        resnet("four blocks", {.layers = {4}, .classes = 3, .width = 8, .small_pictures = true}, 32,
+               32),
+    };
+    rows[2].recomputes = false;  // not of the stem, which takes most of the memory
+    rows[4].selective_saves = 0;
+    TransformerOptions o{.source_vocab = 50, .target_vocab = 50};
+    o.encoder_layers = o.decoder_layers = 3;
+    // Sums of 1,400 terms take several blocks, so their bits depend on the starting value.
+    o.layer = {.dim = 48, .heads = 4, .ffn = 1400, .dropout = 0.2};
+    o.tie_source_target = o.tie_target_generator = true;
+    rows.push_back(
+        sentences<Transformer>("Transformer: post-norm", o, true, 20, 19, translation_loss));
+    rows.back().selective_saves = 0.01;
+    o.layer.norm_first = true;
+    o.layer.activation = Activation::gelu;
+    rows.push_back(
+        sentences<Transformer>("Transformer: pre-norm", o, true, 20, 19, translation_loss));
+    const BahdanauOptions b{
+        .source_vocab = 3000, .target_vocab = 2000, .embed = 128, .hidden = 128};
+    rows.push_back(sentences<Bahdanau>("Bahdanau", b, false, 20, 18, kThree));
+    const Seq2SeqOptions s{.source_vocab = 3000, .target_vocab = 2000, .embed = 128, .hidden = 128};
+    rows.push_back(sentences<LstmSeq2Seq>("LSTM seq2seq", s, false, 20, 18, kThree));
+    Model ntm = row_of("NTM", NtmOptions{.inputs = 10, .outputs = 8, .start = NtmStart::learned},
+                       kMake<Ntm>, kFirst);
+    ntm.inputs = {{{kRows, 41, 10}}};
+    rows.push_back(ntm);
+    GptOptions g{.vocab = 60, .context = 24, .dim = 64, .layers = 4, .heads = 4};
+    rows.push_back(gpt("GPT-2", g, own_loss));
+    g.kv_heads = 2;
+    rows.push_back(gpt("Llama", llama_form(g), own_loss));
+    const GmlpTextOptions text{.vocab = 60, .context = 25, .dim = 64, .layers = 4};
+    rows.push_back(gmlp_language("large", text, own_loss));
+    rows.push_back(gmlp_masked("large", text, [](const auto& m, const Tensors& x) {
+      return m.loss(x[0], x[1], x[0], {.ignore_index = 3});
+    }));
+    rows.push_back(bert(
+        "large", {.vocab = 60, .dim = 64, .layers = 4, .heads = 4, .ffn = 256, .positions = 24}, 24,
+        [](const Bert& m, const Tensors& x) {
+          const Tensor places = arange(0, 5 * x[0].size(0)) * 4;
+          return pretraining_loss(m, bert_input(m, x),
+                                  {places, remainder(places, 60), remainder(x[2], 2)})
+              .total;
+        }));
     return rows;
   }();
   return all;
@@ -420,6 +482,15 @@ AnyModel evaluated(const Model& row, Rng& rng, DType dtype) {
   nn::to(model, dtype);
   nn::set_training(model, false);
   return model;
+}
+
+Tensor loss_of(const Tensors& outputs) {
+  Tensor loss;
+  for (const Tensor& y : outputs) {
+    const Tensor part = mean(square(y));
+    loss = loss.defined() ? loss + part : part;
+  }
+  return loss;
 }
 
 Tensors begun(const Model& row, Tensors x, int64_t size) {

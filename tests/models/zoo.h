@@ -103,6 +103,7 @@ struct Model {
   bool random = false;              ///< training draws random numbers
   bool batch_norm = false;          ///< in training the rows of a batch influence each other
   bool recomputes = false;          ///< has the option
+  double selective_saves = 0.05;    ///< share of memory that Recompute::selective saves in a step
   bool pair = false;                ///< has a pair of options: stands in zoo_pairs()
   std::vector<std::string> frozen;  ///< parameters that never get a gradient
 
@@ -119,6 +120,9 @@ struct Model {
 const std::vector<Model>& zoo();
 /// gMLP for images and texts with each pair of options, for properties that take little time.
 const std::vector<Model>& zoo_pairs();
+/// Models of such sizes that activations take most of the memory of a step. Models that have loss()
+/// return it in place of outputs.
+const std::vector<Model>& zoo_large();
 
 /// check(row, rng) for every row. A failure names the row.
 template <class Check>
@@ -134,6 +138,8 @@ void for_rows(const std::vector<Model>& rows, Check&& check) {
 Tensors inputs_of(const Model& row, int64_t rows, Rng& rng, DType dtype = DType::f32);
 /// In evaluation, with weights moved away from 0 and 1, where errors would not show.
 AnyModel evaluated(const Model& row, Rng& rng, DType dtype = DType::f32);
+/// The sum of the means of the squares of all outputs.
+Tensor loss_of(const Tensors& outputs);
 /// x with the first `size` elements of the input along which the model is causal.
 Tensors begun(const Model& row, Tensors x, int64_t size);
 /// Example i of x by itself, without its padding and without lengths.
