@@ -1,4 +1,5 @@
-// BERT: heads, losses, padding, dropout, and filling of masks. Files: test_bert_files.cpp.
+// BERT: numbers of weights, segments, losses, attention, and filling of masks. Files:
+// test_bert_files.cpp.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,8 +9,8 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"
 #include "tern/models/bert.h"
-#include "tern/nn/check_module.h"
 #include "tern/optim/optim.h"
+#include "tern/tests/models/forms.h"
 #include "tern/tests/support/model_checks.h"
 
 namespace tern::test_bert {
@@ -17,41 +18,9 @@ namespace {
 
 using models::Bert, models::BertInput, models::BertLoss, models::BertOptions;
 using nn::Mask;
-using test::close;
-using test::same;
+using test::bert_forms, test::close, test::same, test::tiny_bert;
 
 constexpr int64_t kWords = 17;
-
-BertOptions tiny() {
-  return {.vocab = kWords,
-          .dim = 12,
-          .layers = 2,
-          .heads = 3,
-          .ffn = 20,
-          .positions = 9,
-          .dropout = 0,
-          .attention_dropout = 0};
-}
-
-/// Forms with both heads, one of them, a classifier, other sizes, and parts of other encoders.
-std::vector<BertOptions> forms() {
-  std::vector<BertOptions> out(8, tiny());
-  out[1].next_sentence = false;
-  out[2].masked_lm = false;
-  out[3].masked_lm = out[3].next_sentence = false;
-  out[3].classes = 5;
-  out[4].classes = 1;
-  out[4].activation = Activation::gelu_tanh;
-  out[5].layers = 1;
-  out[5].heads = 1;
-  out[5].pad = -1;
-  out[5].segments = 3;
-  out[6].position_offset = 2;
-  out[6].embedding_dim = 8;
-  out[6].pooler_activation = Activation::gelu;
-  out[7].relative_buckets = 8;
-  return out;
-}
 
 /// Moves norms and biases away from 0 and 1, where errors would not show.
 Bert make_model(const BertOptions& options, Rng& rng) {
@@ -71,18 +40,6 @@ Sample make_sample(Rng& rng) {
           tensor<int64_t>({7, 2, 5}, {3})};
 }
 
-/// The outputs of all heads at the first two tokens, joined; 0 at padding.
-Tensor answers(const Bert& model, const Sample& s) {
-  const Tensor hidden = model.bert(s.input());
-  const Bert::Output y = model.heads(hidden);
-  const Tensor real = unsqueeze(lt(arange(0, s.tokens.size(1)), unsqueeze(s.lengths, 1)), 2);
-  std::vector<Tensor> parts = {flatten(narrow(where(real, hidden, 0), 1, 0, 2), 1)};
-  if (y.words.defined()) parts.push_back(flatten(narrow(where(real, y.words, 0), 1, 0, 2), 1));
-  for (const Tensor& t : {y.next, y.classes})
-    if (t.defined()) parts.push_back(t);
-  return cat(parts, 1);
-}
-
 }  // namespace
 
 TEST_CASE("bert: numbers of weights") {
@@ -98,83 +55,25 @@ TEST_CASE("bert: numbers of weights") {
   tiny_classifier.masked_lm = tiny_classifier.next_sentence = false;
   tiny_classifier.classes = 2;
   CHECK(models::bert_weights(tiny_classifier) == 4386178);
-  for (const BertOptions& options : forms()) {
-    Rng rng(1);
-    CHECK(models::bert_weights(options) == nn::num_parameters(Bert(options, rng)));
-  }
   CHECK(models::bert_names() ==
         std::vector<std::string>{"base", "large", "medium", "small", "mini", "tiny"});
   CHECK_THROWS_WITH_AS(models::bert_options("bas"), doctest::Contains("base, large"), Error);
 }
 
-TEST_CASE("bert: the loss of all heads reaches all parameters and nothing else") {
-  for (const BertOptions& options : forms()) {
-    Rng rng(1);
-    const Bert model = make_model(options, rng);
-    const Bert::Output y = model(make_sample(rng).input());
-    Tensor loss = zeros({});
-    for (const auto& [logits, axis, size] : {std::tuple(y.words, options.masked_lm, kWords),
-                                             {y.next, options.next_sentence, 2},
-                                             {y.classes, options.classes > 0, options.classes}}) {
-      REQUIRE(logits.defined() == axis);
-      if (!logits.defined()) continue;
-      CHECK(logits.size(-1) == size);
-      loss = loss + sum(square(logits));
-    }
-    test::check_leaves(loss, model);
-  }
-}
-
-TEST_CASE("bert: padding changes nothing; a row alone equals that row of a batch") {
-  for (const BertOptions& options : forms()) {
+TEST_CASE("bert: a mask by keys is the same as lengths") {
+  for (const BertOptions& options : bert_forms()) {
     Rng rng(3);
     const Bert model = make_model(options, rng);
     Sample s = make_sample(rng);
-    const Tensor y = answers(model, s);
-    Sample other = s;
-    other.tokens = test::repad(s.tokens, s.lengths, kWords);
-    other.segments = test::repad(s.segments, s.lengths, 2);
-    CHECK(same(answers(model, other), y));
-    Sample longer = s;
-    longer.tokens = cat({s.tokens, randint(0, kWords, {3, 2}, rng)}, 1);
-    longer.segments = cat({s.segments, randint(0, 2, {3, 2}, rng)}, 1);
-    CHECK(close(answers(model, longer), y));
-    for (int64_t i = 0; i < 3; ++i) {
-      const int64_t n = s.lengths[i].item<int64_t>();
-      const Sample row{narrow(narrow(s.tokens, 0, i, 1), 1, 0, n),
-                       narrow(narrow(s.segments, 0, i, 1), 1, 0, n), narrow(s.lengths, 0, i, 1)};
-      CHECK(close(answers(model, row), narrow(y, 0, i, 1)));
-    }
+    if (options.segments == 0) s.segments = {};
     const Tensor keys = lt(arange(0, 7), unsqueeze(s.lengths, 1));
-    const Bert::Output a = model(s.input()), b = model({s.tokens, s.segments, Mask::keys(keys)});
-    if (a.words.defined()) CHECK(close(a.words, b.words));
-    if (a.next.defined()) CHECK(close(a.next, b.next));
-    const Bert::Output unmasked = model({s.tokens, s.segments});
-    if (a.next.defined()) CHECK_FALSE(close(unmasked.next, a.next));
-  }
-}
-
-TEST_CASE("bert: check_module passes in every form, with all dropouts") {
-  for (BertOptions options : forms()) {
-    options.dropout = options.attention_dropout = 0.2;
-    options.pad = -1;  // a padding word would have no gradient as an input
-    Rng rng(13);
-    const Bert model = make_model(options, rng);
-    const Sample s = make_sample(rng);
-    auto call = [](const Bert& m, const std::vector<Tensor>& x) {
-      const Bert::Output y = m({x[0], x[1], Mask::lengths(x[2])});
-      std::vector<Tensor> out;
-      for (const Tensor& t : {y.words, y.next, y.classes})
-        if (t.defined()) out.push_back(t);
-      return out;
-    };
-    nn::check_module(model, call, {s.tokens, s.segments, s.lengths});
+    CHECK(close(model.bert(s.input()), model.bert({s.tokens, s.segments, Mask::keys(keys)})));
   }
 }
 
 TEST_CASE("bert: missing segments mean 0; order and segments matter") {
   Rng rng(4);
-  const Bert model = make_model(tiny(), rng);
+  const Bert model = make_model(tiny_bert(), rng);
   const Tensor tokens = randint(0, kWords, {2, 5}, rng);
   const Tensor zero = zeros({2, 5}, DType::i64), y = model({tokens}).next;
   CHECK(close(model({tokens, zero}).next, y));
@@ -187,7 +86,7 @@ TEST_CASE("bert: missing segments mean 0; order and segments matter") {
 TEST_CASE("bert: the loss at gathered places equals that of all logits; f32 and f64") {
   for (DType dtype : {DType::f32, DType::f64}) {
     Rng rng(5);
-    Bert a = make_model(tiny(), rng);
+    Bert a = make_model(tiny_bert(), rng);
     nn::to(a, dtype);
     const Bert b = a;
     const Sample s = make_sample(rng);
@@ -212,7 +111,7 @@ TEST_CASE("bert: the loss at gathered places equals that of all logits; f32 and 
 
 TEST_CASE("bert: losses without places, without next-sentence targets, without heads") {
   Rng rng(6);
-  const Bert model = make_model(tiny(), rng);
+  const Bert model = make_model(tiny_bert(), rng);
   const Sample s = make_sample(rng);
   const Tensor none = zeros({0}, DType::i64), next = tensor<int64_t>({1, 0, 1}, {3});
   const BertLoss empty = models::pretraining_loss(model, s.input(), {none, none, next});
@@ -227,7 +126,8 @@ TEST_CASE("bert: losses without places, without next-sentence targets, without h
   CHECK_FALSE(words.next.defined());
   CHECK(words.total.item() == words.masked.item());
 
-  const Bert masked_only = make_model(forms()[1], rng), next_only = make_model(forms()[2], rng);
+  const Bert masked_only = make_model(bert_forms()[1], rng),
+             next_only = make_model(bert_forms()[2], rng);
   CHECK_THROWS_WITH_AS(models::pretraining_loss(masked_only, s.input(), {none, none, next}),
                        doctest::Contains("next_sentence"), Error);
   CHECK_THROWS_WITH_AS(models::pretraining_loss(next_only, s.input(), {none, none, next}),
@@ -238,7 +138,7 @@ TEST_CASE("bert: losses without places, without next-sentence targets, without h
 TEST_CASE("bert: the padding word learns only as an output") {
   for (int64_t pad : {0, -1}) {
     Rng rng(7);
-    BertOptions options = tiny();
+    BertOptions options = tiny_bert();
     options.pad = pad;
     options.masked_lm = false;
     const Bert model = make_model(options, rng);
@@ -247,36 +147,14 @@ TEST_CASE("bert: the padding word learns only as an output") {
     CHECK((sum(abs(select(grad, 0, 0))).item() == 0) == (pad == 0));
   }
   Rng rng(7);
-  const Bert fresh(tiny(), rng);
+  const Bert fresh(tiny_bert(), rng);
   CHECK(sum(abs(select(fresh.bert.embeddings.word_embeddings.weight, 0, 0))).item() == 0);
   CHECK(sum(abs(select(fresh.bert.embeddings.word_embeddings.weight, 0, 1))).item() > 0);
 }
 
-TEST_CASE("bert: every dropout acts in training; evaluation is deterministic") {
-  for (int which : {0, 1, 2}) {
-    Rng rng(8);
-    BertOptions options = tiny();
-    options.classes = 3;
-    (which == 0 ? options.dropout : options.attention_dropout) = which == 2 ? 0 : 0.5;
-    options.classifier_dropout = which == 2 ? 0.5 : 0;
-    Bert model = make_model(options, rng);
-    const Sample s = make_sample(rng);
-    auto classes = [&] { return model(s.input()).classes; };
-    CHECK_FALSE(same(classes(), classes()));
-    const auto generators = nn::generator_state(model);
-    const Tensor first = classes();
-    nn::load_generator_state(model, generators);
-    CHECK(same(classes(), first));
-    nn::set_training(model, false);
-    const Tensor y = classes();
-    CHECK(same(classes(), y));
-    CHECK_FALSE(same(y, first));
-  }
-}
-
 TEST_CASE("bert: attention sees only real tokens; asking for weights changes nothing") {
   Rng rng(9);
-  const Bert model = make_model(tiny(), rng);
+  const Bert model = make_model(tiny_bert(), rng);
   const Sample s = make_sample(rng);
   const std::vector<Tensor> weights = model.attend(s.input());
   REQUIRE(weights.size() == 2);
@@ -290,24 +168,11 @@ TEST_CASE("bert: attention sees only real tokens; asking for weights changes not
   CHECK(seen.size() == 2);
 }
 
-TEST_CASE("bert: the same bits on any number of threads") {
-  test::check_threads([] {
-    Rng rng(10);
-    const Bert model = make_model(tiny(), rng);
-    const Sample s = make_sample(rng);
-    const BertLoss loss = models::pretraining_loss(
-        model, s.input(),
-        {tensor<int64_t>({0, 20}, {2}), tensor<int64_t>({1, 2}, {2}), zeros({3}, DType::i64)});
-    loss.total.backward();
-    return test::with_gradients(loss.total, model);
-  });
-}
-
 TEST_CASE("bert: fills masks with learned words, and returns to training mode") {
   // Sentences n, n + 1, n + 2, n + 3 (words 5 to 14) between [CLS] and [SEP]. The mask is 4.
   constexpr int64_t kClass = 2, kSeparator = 3, kMask = 4;
   Rng rng(11);
-  Bert model(tiny(), rng);
+  Bert model(tiny_bert(), rng);
   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 0.01});
   for (int step = 0; step < 150; ++step) {
     std::vector<int64_t> tokens, places, words;
@@ -347,7 +212,7 @@ TEST_CASE("bert: fills masks with learned words, and returns to training mode") 
 TEST_CASE("bert: invalid options and inputs are errors") {
   Rng rng(12);
   auto broken = [](auto change) {
-    BertOptions options = tiny();
+    BertOptions options = tiny_bert();
     change(options);
     return options;
   };
@@ -356,7 +221,7 @@ TEST_CASE("bert: invalid options and inputs are errors") {
         broken([](auto& o) { o.vocab = 0; }), broken([](auto& o) { o.layers = -1; }),
         broken([](auto& o) { o.classes = -1; }), broken([](auto& o) { o.pad = kWords; })})
     CHECK_THROWS_AS(Bert(options, rng), Error);
-  const Bert model(tiny(), rng);
+  const Bert model(tiny_bert(), rng);
   const Tensor tokens = zeros({2, 3}, DType::i64);
   CHECK_THROWS_WITH_AS(model({zeros({2, 10}, DType::i64)}), doctest::Contains("1 to 9"), Error);
   CHECK_THROWS_AS(model({zeros({2, 0}, DType::i64)}), Error);

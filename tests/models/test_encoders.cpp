@@ -177,22 +177,6 @@ TEST_CASE("encoders: a model that tern saves loads again, and has BERT's names")
   }
 }
 
-TEST_CASE("encoders: recomputation changes no gradient, also of biases by distance") {
-  const Answers answers("mpnet");
-  const Bert a = load(folder_of("mpnet"));
-  BertOptions options = a.options;
-  options.recompute = nn::Recompute::full;
-  Rng rng(2);
-  Bert b(options, rng);
-  load_bert_weights(folder_of("mpnet") + "/model.safetensors", b);
-  nn::set_training(b, false);
-  for (const Bert* model : {&a, static_cast<const Bert*>(&b)})
-    sum(square(answers.real(model->bert(answers.input)))).backward();
-  const Tensor bias = a.bert.relative_attention->weight.grad();
-  CHECK(sum(abs(bias)).item() > 0);
-  CHECK(test::same(bias, b.bert.relative_attention->weight.grad()));
-}
-
 TEST_CASE("encoders: config.json of every family: options that change results are refused") {
   struct Row {
     const char *name, *key, *value, *said;

@@ -1,66 +1,19 @@
-// The gMLP for images: numbers of weights, names of both kinds, blocks against a plain FFN,
-// resuming of training, and heatmaps.
+// The gMLP for images: numbers of weights, names of both kinds, the first tokens of blocks, and
+// heatmaps.
 #include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cmath>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/models/gmlp.h"
-#include "tern/optim/optim.h"
+#include "tern/tests/models/forms.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_gmlp {
 using models::Gmlp, models::GmlpOptions;
+using test::close, test::gmlp_choices, test::tiny_gmlp;
 
 namespace {
-
-GmlpOptions tiny() {
-  GmlpOptions o;
-  o.image = 8;
-  o.patch = 4;
-  o.dim = 8;
-  o.layers = 2;
-  o.fc_dim = 6;
-  return o;
-}
-
-// One form for every option that changes the graph.
-std::vector<std::pair<std::string, GmlpOptions>> forms() {
-  std::vector<std::pair<std::string, GmlpOptions>> out = {{"post", tiny()}};
-  auto form = [&](const char* name) -> GmlpOptions& {
-    out.emplace_back(name, tiny());
-    return out.back().second;
-  };
-  form("heads").gate.heads = 4;
-  GmlpOptions& causal = form("causal");
-  causal.gate.causal = true;
-  causal.class_token = false;
-  form("toeplitz").gate.matrix = nn::SpatialMatrix::toeplitz;
-  form("unsplit").gate.split = false;
-  form("additive").gate.gate = nn::Gate::additive;
-  form("linear").gate = {.gate = nn::Gate::linear, .split = false};
-  form("attention").attention_dim = 4;
-  form("stem").stem = {{4, 1}, {6, 2}};
-  GmlpOptions& paper = form("paper");
-  paper.class_token = paper.positions = paper.output_gelu = false;
-  paper.fc_dim = 0;
-  paper.drop_path = 0.2;
-  paper.gate.weight_bound = 1e-6;
-  return out;
-}
-
-std::vector<std::string> names_of_leaves(const Tensor& loss, const NamedTensors& parameters) {
-  std::vector<std::string> names;
-  for (const Tensor& leaf : leaves(loss)) {
-    auto it = std::find_if(parameters.begin(), parameters.end(),
-                           [&](const auto& p) { return p.second.ref() == leaf.ref(); });
-    names.push_back(it == parameters.end() ? "?" : it->first);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 std::vector<double> values(const Tensor& t) { return t.to_vector<double>(); }
 
@@ -102,7 +55,7 @@ TEST_CASE("gmlp: names match the reference's") {
   for (const char* n : {"model.norm.weight", "model.norm.bias", "fc_1.weight", "fc_1.bias",
                         "head.weight", "head.bias"})
     want.push_back(n);
-  for (const auto& [name, t] : nn::state_dict(Gmlp(tiny(), rng))) names.push_back(name);
+  for (const auto& [name, t] : nn::state_dict(Gmlp(tiny_gmlp(), rng))) names.push_back(name);
   CHECK(names == want);
 }
 
@@ -129,109 +82,37 @@ TEST_CASE("gmlp: the paper's form has timm's names, in timm's order") {
 }
 
 TEST_CASE("gmlp: the naming changes only names") {
-  for (const auto& form : forms()) {
-    GmlpOptions o = form.second;
+  test::for_singles(tiny_gmlp(), gmlp_choices(), [](const std::string& name, GmlpOptions o) {
+    o.naming = models::GmlpNaming::post;
     Rng rng(3), same(3), data(4);
     const Gmlp post(o, rng);
     o.naming = models::GmlpNaming::timm;
     const Gmlp timm(o, same);
-    const Tensor x = randn({2, 3, 8, 8}, data);
-    CHECK_MESSAGE(values(post(x)) == values(timm(x)), form.first);
+    const Tensor x = randn({2, 3, o.image, o.image}, data);
+    CHECK_MESSAGE(values(post(x)) == values(timm(x)), name);
     CHECK(nn::named_parameters(post).size() == nn::named_parameters(timm).size());
-  }
-}
-
-TEST_CASE("gmlp: the loss depends on all parameters and on nothing else, in every form") {
-  for (const auto& form : forms()) {
-    const auto& name = form.first;
-    const auto& options = form.second;
-    Rng rng(3);
-    Gmlp model(options, rng);
-    Tensor logits = model(randn({4, 3, 8, 8}, rng));
-    CHECK(logits.shape() == Shape{4, 10});
-    Tensor loss = cross_entropy(logits, tensor<int64_t>({1, 0, 9, 3}, {4}));
-    std::vector<std::string> wanted;
-    for (const auto& [n, t] : nn::named_parameters(model)) wanted.push_back(n);
-    std::sort(wanted.begin(), wanted.end());
-    CHECK_MESSAGE(names_of_leaves(loss, nn::named_parameters(model)) == wanted, name);
-    optim::AdamW optimizer(nn::named_parameters(model));
-    optim::check_training_graph(loss, nn::named_parameters(model), optimizer);
-    loss.backward();
-    optimizer.step();
-  }
-}
-
-TEST_CASE("gmlp: a fresh block with W = 0 and b = 1 is a plain FFN") {
-  Rng rng(3);
-  GmlpOptions o = tiny();
-  o.gate.weight_bound = 0;
-  models::GmlpBlock block(o.block(), 5, 0, rng);
-  Tensor x = randn({2, 5, 8}, rng);
-  // Only the first half of U's channels remains: u * (0 + 1).
-  Tensor u = narrow(block.channel_proj_u.weight, 0, 0, 16);
-  Tensor hidden = gelu(linear(block.norm(x), u, narrow(block.channel_proj_u.bias, 0, 0, 16)));
-  Tensor want = x + gelu(linear(hidden, block.channel_proj_v.weight, block.channel_proj_v.bias));
-  CHECK(all_close(block(x), want, 1e-5, 1e-6));
+  });
 }
 
 TEST_CASE("gmlp: computing only a block's first tokens gives the same values and gradients") {
-  for (const auto& form : forms()) {
-    const auto& name = form.first;
-    const auto& options = form.second;
+  test::for_singles(tiny_gmlp(), gmlp_choices(), [](const std::string& name, GmlpOptions o) {
+    CAPTURE(name);
     Rng rng(3);
-    GmlpOptions o = options;
     o.drop_path = 0;
     models::GmlpBlock a(o.block(), 5, 0, rng);
     nn::to(a, DType::f64);
     models::GmlpBlock b = a;
-    Tensor x = randn({2, 5, 8}, rng, DType::f64);
+    Tensor x = randn({2, 5, o.dim}, rng, DType::f64);
     Tensor xa = x.clone().set_requires_grad(), xb = x.clone().set_requires_grad();
     Tensor ya = narrow(a(xa), 1, 0, 2), yb = b.first(xb, 2);
-    CHECK_MESSAGE(all_close(ya, yb, 1e-12, 1e-12), name);
+    CHECK(close(ya, yb, 1e-12, 1e-12));
     sum(square(ya)).backward();
     sum(square(yb)).backward();
-    CHECK_MESSAGE(all_close(xa.grad(), xb.grad(), 1e-12, 1e-12), name);
+    CHECK(close(xa.grad(), xb.grad(), 1e-12, 1e-12));
     NamedTensors pa = nn::named_parameters(a), pb = nn::named_parameters(b);
     for (size_t i = 0; i < pa.size(); ++i)
-      CHECK_MESSAGE(all_close(pa[i].second.grad(), pb[i].second.grad(), 1e-12, 1e-12), name, " ",
-                    pa[i].first);
-  }
-}
-
-TEST_CASE("gmlp: a batch of one equals a row of a batch; dropout is off in evaluation") {
-  for (const auto& form : forms()) {
-    const auto& name = form.first;
-    const auto& options = form.second;
-    Rng rng(3);
-    Gmlp model(options, rng);
-    nn::set_training(model, false);
-    Tensor x = randn({3, 3, 8, 8}, rng);
-    Tensor all = model(x);
-    CHECK(values(all) == values(model(x)));
-    for (int64_t i = 0; i < 3; ++i)
-      CHECK_MESSAGE(all_close(model(narrow(x, 0, i, 1)), narrow(all, 0, i, 1), 1e-5, 1e-6), name);
-  }
-}
-
-TEST_CASE("gmlp: training resumes exactly from weights, optimizer and generators") {
-  Rng rng(3);
-  GmlpOptions o = tiny();
-  Tensor x = randn({4, 3, 8, 8}, rng), target = tensor<int64_t>({1, 0, 9, 3}, {4});
-  auto step = [&](Gmlp& model, optim::AdamW& optimizer) {
-    Tensor loss = cross_entropy(model(x), target);
-    loss.backward();
-    optimizer.step();
-    optimizer.zero_grad();
-    return loss.item();
-  };
-  Gmlp a(o, rng), b(o, rng);
-  optim::AdamW opt_a(nn::named_parameters(a), {.lr = 0.01});
-  optim::AdamW opt_b(nn::named_parameters(b), {.lr = 0.01});
-  for (int i = 0; i < 3; ++i) step(a, opt_a);
-  nn::load_state_dict(b, nn::state_dict(a));
-  nn::load_generator_state(b, nn::generator_state(a));
-  opt_b.load_state_dict(opt_a.state_dict());
-  for (int i = 0; i < 3; ++i) CHECK(step(a, opt_a) == step(b, opt_b));
+      CHECK_MESSAGE(close(pa[i].second.grad(), pb[i].second.grad(), 1e-12, 1e-12), pa[i].first);
+  });
 }
 
 TEST_CASE("gmlp: summary and heatmaps") {
@@ -261,7 +142,7 @@ TEST_CASE("gmlp: summary and heatmaps") {
 
 TEST_CASE("gmlp: spatial matrices; invalid options and images are errors") {
   Rng rng(3);
-  GmlpOptions o = tiny();
+  GmlpOptions o = tiny_gmlp();
   o.gate.heads = 4;
   std::vector<Tensor> w = Gmlp(o, rng).spatial_weights();
   CHECK(w.size() == 2);
@@ -271,10 +152,10 @@ TEST_CASE("gmlp: spatial matrices; invalid options and images are errors") {
   CHECK_THROWS_AS(Gmlp(o, rng)(zeros({3, 8, 8})), Error);
   o.patch = 3;
   CHECK_THROWS_AS(Gmlp(o, rng), Error);
-  GmlpOptions blind = tiny();
+  GmlpOptions blind = tiny_gmlp();
   blind.gate.causal = true;  // the class token, which is classified, would see nothing
   CHECK_THROWS_WITH_AS(Gmlp(blind, rng), doctest::Contains(".class_token = false"), Error);
-  GmlpOptions negative = tiny();
+  GmlpOptions negative = tiny_gmlp();
   negative.attention_dim = -4;
   CHECK_THROWS_AS(Gmlp(negative, rng), Error);
 }

@@ -1,8 +1,7 @@
-// GPT-2 and Llama: numbers of weights, causality, decoding with a cache, logits and files of
-// transformers (tests/reference).
+// GPT-2 and Llama: numbers of weights, attention, logits and files of transformers
+// (tests/reference), errors.
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <filesystem>
 
 #include "tern/core/base/rng.h"
@@ -11,16 +10,15 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/decode/sampling.h"
 #include "tern/models/gpt.h"
-#include "tern/nn/check_module.h"
 #include "tern/tests/gpt_forms.h"
 #include "tern/tests/support/data_files.h"
-#include "tern/tests/support/model_checks.h"
+#include "tern/tests/support/tensors.h"
 #include "tern/tests/support/torch_archive.h"
 
 namespace tern::test_gpt {
 using models::Gpt, models::GptOptions;
-using test::close, test::same, test::forms, test::sharp, test::small, test::small_llama,
-    test::some_tokens, test::kContext, test::kWords;
+using test::close, test::same, test::sharp, test::small, test::small_llama, test::some_tokens,
+    test::kContext, test::kWords;
 using Tokens = std::vector<int64_t>;
 
 namespace {
@@ -89,109 +87,6 @@ TEST_CASE("Gpt: numbers of weights") {
   }
 }
 
-TEST_CASE("Gpt: gpt_weights is right, and the loss reaches all weights, in every form") {
-  for (const auto& form : forms()) {
-    const GptOptions& options = form.second;
-    INFO(form.first);
-    Rng rng(1);
-    Gpt model(options, rng);
-    CHECK(nn::num_parameters(model) == models::gpt_weights(options));
-    const Tensor tokens = some_tokens(2, 7);
-    const Tensor y = model(tokens);
-    CHECK(y.shape() == Shape{2, 7, kWords});
-    test::check_leaves(sum(y), model);
-    nn::to(model, DType::f64);
-    CHECK(close(model(tokens), y.to(DType::f64), 1e-4, 1e-5));
-  }
-}
-
-TEST_CASE("Gpt: check_module passes in every form") {
-  for (const auto& form : forms()) {
-    INFO(form.first);
-    GptOptions options = form.second;
-    options.dropout = 0.1;
-    Rng rng(6);
-    CHECK_NOTHROW(nn::check_module(Gpt(options, rng), {some_tokens(3, 5)}));
-  }
-}
-
-TEST_CASE("Gpt: later tokens do not change earlier logits; texts do not change each other") {
-  for (const auto& form : forms()) {
-    const GptOptions& options = form.second;
-    INFO(form.first);
-    Rng rng(2);
-    Gpt model(options, rng);
-    nn::set_training(model, false);
-    NoGradGuard guard;
-    const Tensor tokens = some_tokens(3, kContext), other = some_tokens(3, kContext, 4);
-    const Tensor whole = model(tokens);
-    for (int64_t t : {1, 5, 11}) {
-      const Tensor mixed = cat({narrow(tokens, 1, 0, t), narrow(other, 1, t, kContext - t)}, 1);
-      CHECK(same(narrow(model(mixed), 1, 0, t), narrow(whole, 1, 0, t)));
-    }
-    const Tensor others = cat({narrow(other, 0, 0, 1), narrow(tokens, 0, 1, 1)});
-    CHECK(same(model(others)[1], model(narrow(tokens, 0, 0, 2))[1]));
-    CHECK(!same(whole[0], model(other)[0]));
-  }
-}
-
-TEST_CASE("Gpt: steps with a cache equal the whole, from any prompt") {
-  for (const auto& form : forms()) {
-    const GptOptions& options = form.second;
-    INFO(form.first);
-    const Gpt model = sharp(options);
-    NoGradGuard guard;
-    const Tensor tokens = some_tokens(2, kContext);
-    const Tensor whole = model(tokens);
-    for (int64_t known : {0, 1, 7}) {
-      models::GptState state = model.encode(narrow(tokens, 1, 0, known));
-      CHECK(state.batch() == 2);
-      for (int64_t t = known; t < kContext; ++t) {
-        Gpt::Step next = model.step(state, select(tokens, 1, t));
-        CHECK(close(next.logits, select(whole, 1, t), 1e-10, 1e-10));
-        state = std::move(next.state);
-      }
-      CHECK(state.position == kContext);
-    }
-  }
-}
-
-TEST_CASE("Gpt: greedy and sampling stop at the end; a batch equals its texts alone") {
-  for (const auto& options : {small(), small_llama()}) {
-    const Gpt model = sharp(options, 5);
-    const Tensor prompt = some_tokens(4, 3);
-    const Tokens last = select(prompt, 1, 2).to_vector<int64_t>();
-    const models::GptState state = model.encode(narrow(prompt, 1, 0, 2));
-    const decoding::GreedyOptions greedy{.begin = last, .end = 7, .max_length = kContext - 2};
-    const auto best = decoding::greedy(model, state, greedy);
-    decoding::SampleOptions draw{.temperature = 0.7,
-                                 .top_k = 9,
-                                 .top_p = 0.9,
-                                 .begin = last,
-                                 .end = 7,
-                                 .max_length = kContext - 2};
-    Rng rng(3), again(3);
-    const auto drawn = decoding::sample(model, state, draw, rng);
-    CHECK(drawn[2].tokens == decoding::sample(model, state, draw, again)[2].tokens);
-    bool differ = false;
-    for (int64_t i = 0; i < 4; ++i) {
-      const auto alone =
-          decoding::greedy(model, model.encode(narrow(narrow(prompt, 0, i, 1), 1, 0, 2)),
-                           {.begin = last[i], .end = 7, .max_length = kContext - 2});
-      CHECK(alone[0].tokens == best[i].tokens);
-      Tensor text = narrow(prompt, 0, i, 1);
-      for (int64_t token : best[i].tokens) {  // without a cache
-        const Tensor logits = model(text);
-        CHECK(argmax(select(logits, 1, text.size(1) - 1), -1).item<int64_t>() == token);
-        text = cat({text, tensor(Tokens{token}, {1, 1})}, 1);
-      }
-      CHECK((best[i].finished || std::ssize(best[i].tokens) == kContext - 2));
-      differ = differ || best[i].tokens != best[0].tokens;
-    }
-    CHECK(differ);
-  }
-}
-
 TEST_CASE("Gpt: attention is causal, its rows sum to 1, and logits stay the same") {
   for (const auto& options : {small(), small_llama()}) {
     const Gpt model = sharp(options);
@@ -205,33 +100,6 @@ TEST_CASE("Gpt: attention is causal, its rows sum to 1, and logits stay the same
       CHECK(close(sum(w, -1), ones({2, options.heads, 6}, DType::f64), 1e-10, 0));
       CHECK(same(triu(w, 1), zeros(w.shape(), DType::f64)));
     }
-  }
-}
-
-TEST_CASE("Gpt: the same bits on any number of threads; dropout only in training") {
-  GptOptions options = small();
-  options.dropout = 0.3;
-  const Tensor tokens = some_tokens(3, kContext);
-  test::check_threads([&] {
-    Rng rng(4);
-    const Gpt model(options, rng);
-    const Tensor y = model(tokens);
-    sum(y * y).backward();
-    return test::with_gradients(y, model);
-  });
-  Rng rng(4);
-  Gpt model(options, rng);
-  CHECK(!same(model(tokens), model(tokens)));
-  nn::set_training(model, false);
-  CHECK(same(model(tokens), model(tokens)));
-  for (auto only : {&GptOptions::embed_dropout, &GptOptions::attention_dropout}) {
-    options.dropout = 0;
-    options.embed_dropout = options.attention_dropout = 0;
-    options.*only = 0.5;
-    Gpt one(options, rng);
-    CHECK(!same(one(tokens), one(tokens)));
-    nn::set_training(one, false);
-    CHECK(same(one(tokens), one(tokens)));
   }
 }
 
@@ -325,6 +193,7 @@ TEST_CASE("Gpt: errors name the rule and the values") {
   CHECK_THROWS_WITH_AS(model(some_tokens(1, kContext + 1)), doctest::Contains("context of 12"),
                        Error);
   const auto full = model.encode(some_tokens(1, kContext));
+  CHECK(full.position == kContext);
   CHECK_THROWS_WITH_AS(model.step(full, tensor(Tokens{1}, {1})), doctest::Contains("context of 12"),
                        Error);
   CHECK_THROWS_WITH_AS(model.step(full, tensor(Tokens{1, 2}, {2})), doctest::Contains("one token"),

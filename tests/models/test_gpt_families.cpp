@@ -193,8 +193,8 @@ TEST_CASE("Gpt families: transformers' logits and greedy continuations, on tape 
 
 TEST_CASE("Gpt families: options in pairs: counted weights, steps, and packed weights") {
   NoGradGuard guard;
-  for (const GptOptions& base : {test::small(), test::small_llama()})
-    test::for_pairs(base, test::later_options(), [](const std::string& name, const GptOptions& o) {
+  for (const GptOptions& base : {test::small(), test::small_llama()}) {
+    const auto check_form = [](const std::string& name, const GptOptions& o) {
       CAPTURE(name);
       const auto [exact, single] = models_of(o);
       CHECK(nn::num_parameters(exact) == models::gpt_weights(o));
@@ -214,7 +214,10 @@ TEST_CASE("Gpt families: options in pairs: counted weights, steps, and packed we
         CHECK(close(next.logits, select(whole, 1, t), 1e-10, 1e-10));
         state = std::move(next.state);
       }
-    });
+    };
+    test::for_singles(base, test::later_options(), check_form);
+    test::for_pairs(base, test::later_options(), check_form);
+  }
 }
 
 TEST_CASE("Gpt families: a token beyond the windows of all layers changes nothing") {

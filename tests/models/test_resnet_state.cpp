@@ -7,9 +7,9 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/core/io/tensor_file.h"
 #include "tern/models/resnet.h"
-#include "tern/tests/models/resnet_forms.h"
+#include "tern/tests/models/forms.h"
 #include "tern/tests/support/data_files.h"
-#include "tern/tests/support/model_checks.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_resnet_state {
 using models::ResNet, models::ResNetBlockKind, models::ResNetOptions;

@@ -1,4 +1,4 @@
-// The Transformer: layers, stacks and the model; masks, cached steps, tied weights, dropout.
+// The Transformer: layers, stacks and the model; names, masks, attention, tied weights, errors.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/models/transformer.h"
-#include "tern/tests/support/data_files.h"
+#include "tern/tests/models/forms.h"
 #include "tern/tests/support/model_checks.h"
 
 namespace tern::test_transformer {
@@ -14,28 +14,9 @@ namespace {
 
 using models::Transformer, models::TransformerOptions, models::TransformerState;
 using nn::Mask;
-using test::close;
-using test::repad;
-using test::same;
+using test::close, test::same, test::transformer_forms;
 
 constexpr int64_t kSourceWords = 9, kTargetWords = 7;
-
-/// Post-norm and pre-norm, each plain and with grouped heads and GELU (post-norm: no final norm).
-std::vector<TransformerOptions> forms() {
-  std::vector<TransformerOptions> out;
-  for (bool norm_first : {false, true})
-    for (bool other : {false, true}) {
-      TransformerOptions o{.source_vocab = kSourceWords, .target_vocab = kTargetWords};
-      o.encoder_layers = 2;
-      o.decoder_layers = other ? 1 : 2;
-      o.layer = {.dim = 16, .heads = 4, .ffn = 24, .kv_heads = other ? 2 : 0, .dropout = 0};
-      o.layer.norm_first = norm_first;
-      if (other) o.layer.activation = Activation::gelu;
-      o.final_norm = norm_first || !other;
-      out.push_back(o);
-    }
-  return out;
-}
 
 struct Batch {
   Tensor source, lengths, target;
@@ -61,14 +42,11 @@ Transformer make_model(const TransformerOptions& options, Rng& rng) {
 
 }  // namespace
 
-TEST_CASE("transformer: gradients reach every parameter; names and shapes match torch.nn's") {
-  for (const TransformerOptions& options : forms()) {
+TEST_CASE("transformer: names and shapes match torch.nn's") {
+  for (const TransformerOptions& options : transformer_forms()) {
     Rng rng(1);
     Transformer model = make_model(options, rng);
     Batch b = make_batch(rng);
-    Tensor logits = model(b.source, b.lengths, b.target);
-    CHECK(logits.shape() == Shape{3, 5, kTargetWords});
-    test::check_leaves(sum(square(logits)), model);
     test::check_leaves(sum(square(model.attend(b.source, b.lengths, b.target).logits)), model);
     NamedTensors parameters = nn::named_parameters(model);
     auto shape = [&](const std::string& name) {
@@ -89,75 +67,8 @@ TEST_CASE("transformer: gradients reach every parameter; names and shapes match 
   }
 }
 
-TEST_CASE("transformer: later target tokens do not change earlier logits, bit for bit") {
-  for (const TransformerOptions& options : forms()) {
-    Rng rng(2);
-    Transformer model = make_model(options, rng);
-    Batch b = make_batch(rng);
-    Tensor logits = model(b.source, b.lengths, b.target);
-    for (int64_t t = 1; t < 5; ++t) {
-      Tensor other = repad(b.target, tensor<int64_t>({t, t, t}, {3}), kTargetWords);
-      Tensor changed = model(b.source, b.lengths, other);
-      CHECK(same(narrow(changed, 1, 0, t), narrow(logits, 1, 0, t)));
-      CHECK_FALSE(same(select(changed, 1, t), select(logits, 1, t)));
-    }
-  }
-}
-
-TEST_CASE("transformer: padding changes nothing; a row alone equals that row of a batch") {
-  for (const TransformerOptions& options : forms()) {
-    Rng rng(3);
-    Transformer model = make_model(options, rng);
-    Batch b = make_batch(rng);
-    Tensor logits = model(b.source, b.lengths, b.target);
-    CHECK(same(model(repad(b.source, b.lengths, kSourceWords), b.lengths, b.target), logits));
-    Tensor longer = cat({b.source, randint(0, kSourceWords, {3, 4}, rng)}, 1);
-    CHECK(close(model(longer, b.lengths, b.target), logits));
-    for (int64_t i = 0; i < 3; ++i) {
-      Tensor source = narrow(narrow(b.source, 0, i, 1), 1, 0, b.lengths[i].item<int64_t>());
-      Tensor alone = model(source, {}, narrow(b.target, 0, i, 1));
-      CHECK(close(alone, narrow(logits, 0, i, 1)));
-    }
-    CHECK_FALSE(close(model(b.source, {}, b.target), logits));
-  }
-}
-
-TEST_CASE("transformer: cached steps equal the whole; a state is a value") {
-  for (const TransformerOptions& options : forms()) {
-    Rng rng(4);
-    Transformer model = make_model(options, rng);
-    Batch b = make_batch(rng);
-    Tensor logits = model(b.source, b.lengths, b.target);
-    for (bool recorded : {false, true}) {
-      std::optional<NoGradGuard> guard;
-      if (!recorded) guard.emplace();
-      std::vector<TransformerState> states = {model.encode(b.source, b.lengths)};
-      for (int64_t t = 0; t < 5; ++t) {
-        CHECK(states.back().position == t);
-        Transformer::Step step = model.step(states.back(), select(b.target, 1, t));
-        CHECK(close(step.logits, select(logits, 1, t)));
-        states.push_back(step.state);
-      }
-      // Continues from every earlier state, first with other tokens, then with the same.
-      for (int64_t t = 0; t < 5; ++t) {
-        const TransformerState& state = states[static_cast<size_t>(t)];
-        Tensor other = remainder(select(b.target, 1, t) + 1, kTargetWords);
-        Tensor target = cat({narrow(b.target, 1, 0, t), unsqueeze(other, 1)}, 1);
-        Tensor want = model(b.source, b.lengths, target);
-        CHECK(close(model.step(state, other).logits, select(want, 1, t)));
-        CHECK(close(model.step(state, select(b.target, 1, t)).logits, select(logits, 1, t)));
-      }
-      // Selects rows, as beam search does.
-      Tensor rows = tensor<int64_t>({2, 2, 0, 1}, {4});
-      TransformerState chosen = states[3].select_rows(rows);
-      Tensor next = index_select(select(b.target, 1, 3), 0, rows);
-      CHECK(close(model.step(chosen, next).logits, index_select(select(logits, 1, 3), 0, rows)));
-    }
-  }
-}
-
 TEST_CASE("transformer: attention of every layer and head; rows sum to 1 over visible tokens") {
-  for (const TransformerOptions& options : forms()) {
+  for (const TransformerOptions& options : transformer_forms()) {
     Rng rng(5);
     Transformer model = make_model(options, rng);
     Batch b = make_batch(rng);
@@ -185,7 +96,7 @@ TEST_CASE("transformer: attention of every layer and head; rows sum to 1 over vi
 }
 
 TEST_CASE("transformer: a source without tokens gives finite logits and gradients") {
-  for (const TransformerOptions& options : forms()) {
+  for (const TransformerOptions& options : transformer_forms()) {
     Rng rng(6);
     Transformer model = make_model(options, rng);
     Batch b = make_batch(rng);
@@ -198,69 +109,30 @@ TEST_CASE("transformer: a source without tokens gives finite logits and gradient
   }
 }
 
-TEST_CASE("transformer: tied weights are counted, saved and trained once") {
-  const int64_t words = 8;
+TEST_CASE("transformer: tied weights are counted once") {
+  TransformerOptions options = transformer_forms()[0];
+  options.target_vocab = options.source_vocab;
+  Rng rng(7);
+  const int64_t all = nn::num_parameters(Transformer(options, rng));
   for (bool tables : {false, true})
     for (bool generator : {false, true}) {
-      TransformerOptions options = forms()[0];
-      options.source_vocab = options.target_vocab = words;
-      Rng rng(7);
-      const int64_t all = nn::num_parameters(Transformer(options, rng));
       options.tie_source_target = tables;
       options.tie_target_generator = generator;
-      Transformer model = make_model(options, rng);
-      CHECK(nn::num_parameters(model) == all - (tables + generator) * words * 16);
-      Tensor source = randint(0, words, {2, 4}, rng), target = randint(0, words, {2, 3}, rng);
-      test::check_leaves(sum(square(model(source, {}, target))), model);
-      test::TempDir folder;
-      nn::save_weights(folder / "model.safetensors", model);
-      Transformer other = make_model(options, rng);
-      Tensor want = model(source, {}, target);
-      CHECK_FALSE(same(other(source, {}, target), want));
-      nn::load_weights(folder / "model.safetensors", other);
-      CHECK(same(other(source, {}, target), want));
-      // A copy is independent, and its weights are tied to each other.
-      Transformer copy = model;
-      test::check_leaves(sum(square(copy(source, {}, target))), copy);
-      randomise(copy, rng);
-      CHECK(same(model(source, {}, target), want));
+      CHECK(nn::num_parameters(Transformer(options, rng)) ==
+            all - (tables + generator) * kSourceWords * 16);
     }
 }
 
-TEST_CASE("transformer: dropout of layers and embeddings, only in training") {
-  for (bool embedding : {false, true}) {
-    TransformerOptions options = forms()[0];
-    (embedding ? options.embed_dropout.emplace() : options.layer.dropout) = 0.5;
-    if (!embedding) options.embed_dropout = 0;
-    Rng rng(8);
-    Transformer model = make_model(options, rng);
-    Batch b = make_batch(rng);
-    auto run = [&] { return model(b.source, b.lengths, b.target); };
-    CHECK_FALSE(same(run(), run()));
-    nn::set_training(model, false);
-    Tensor y = run();
-    CHECK(same(run(), y));
-    Transformer without = make_model(forms()[0], rng);
-    nn::load_state_dict(without, nn::state_dict(model));
-    CHECK(same(without(b.source, b.lengths, b.target), y));
-  }
-}
-
-TEST_CASE("transformer: the same bits on any number of threads") {
-  for (bool norm_first : {false, true})
-    test::check_threads([&] {
-      Rng rng(9);
-      TransformerOptions options = forms()[0];
-      options.layer = {.dim = 64, .heads = 4, .ffn = 128, .dropout = 0.1};
-      options.layer.norm_first = norm_first;
-      Transformer model(options, rng);
-      Tensor source = randint(0, kSourceWords, {12, 17}, rng);
-      Tensor target = randint(0, kTargetWords, {12, 13}, rng);
-      Tensor lengths = randint(1, 18, {12}, rng);
-      Tensor logits = model(source, lengths, target);
-      cross_entropy(flatten(logits, 0, 1), flatten(target)).backward();
-      return test::with_gradients(logits, model);
-    });
+TEST_CASE("transformer: with dropout of layers and embeddings evaluation is that without") {
+  Rng rng(8);
+  TransformerOptions options = transformer_forms()[0];
+  const Transformer without = make_model(options, rng);
+  const Batch b = make_batch(rng);
+  options.layer.dropout = options.embed_dropout.emplace(0.5);
+  Transformer model(options, rng);
+  nn::load_state_dict(model, nn::state_dict(without));
+  nn::set_training(model, false);
+  CHECK(same(model(b.source, b.lengths, b.target), without(b.source, b.lengths, b.target)));
 }
 
 TEST_CASE("transformer: numbers of weights by formula; configurations by name") {
@@ -353,7 +225,7 @@ TEST_CASE("transformer: errors name the rule, the values and a way out") {
     CHECK_THROWS_WITH_AS(static_cast<void>(call()), doctest::Contains(text), Error);
   };
   auto made_with = [&](auto&& change) {
-    TransformerOptions options = forms()[0];
+    TransformerOptions options = transformer_forms()[0];
     change(options);
     Transformer(options, rng);
   };
@@ -367,7 +239,7 @@ TEST_CASE("transformer: errors name the rule, the values and a way out") {
   refuses([&] { made_with([](auto& o) { o.layer.dim = 0; }); }, "0 channels");
   refuses([&] { made_with([](auto& o) { o.tie_source_target = true; }); },
           "tie_source_target needs equal vocabularies, got 9 and 7 words");
-  Transformer model(forms()[0], rng);
+  Transformer model(transformer_forms()[0], rng);
   Batch b = make_batch(rng);
   refuses([&] { return model(b.source.to(DType::f32), {}, b.target); },
           "the source is i64 (B, tokens)");
@@ -392,7 +264,7 @@ TEST_CASE("transformer: errors name the rule, the values and a way out") {
   refuses([&] { model.step(state, zeros({3})); }, "i64 (B), got f32");
   refuses([&] { model.step(state, zeros({2}, DType::i64)); },
           "has 3 sentences, but there are 2 tokens");
-  TransformerOptions shallow = forms()[0];
+  TransformerOptions shallow = transformer_forms()[0];
   shallow.decoder_layers = 1;
   refuses([&] { Transformer(shallow, rng).step(state, zeros({3}, DType::i64)); },
           "the state has 2 layers, but the decoder has 1");

@@ -4,8 +4,8 @@
 #include "tern/core/base/rng.h"
 #include "tern/models/vit.h"
 #include "tern/optim/optim.h"
-#include "tern/tests/models/vit_forms.h"
-#include "tern/tests/support/model_checks.h"
+#include "tern/tests/models/forms.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_vit {
 using models::Vit, models::VitOptions, models::VitPooling, models::VitPositions;
@@ -42,12 +42,6 @@ TEST_CASE("vit: numbers of weights, without creating the models") {
     const VitOptions o = models::vit_options(name);
     CHECK_MESSAGE(nn::num_parameters(Vit(o, rng)) == models::vit_weights(o), name);
   }
-  for (const auto& form : test::vit_forms()) {
-    const auto& name = form.first;
-    const auto& options = form.second;
-    Rng rng(0);
-    CHECK_MESSAGE(nn::num_parameters(Vit(options, rng)) == models::vit_weights(options), name);
-  }
 }
 
 TEST_CASE("vit: names and their order match timm's") {
@@ -61,52 +55,6 @@ TEST_CASE("vit: names and their order match timm's") {
   for (const char* n : {"norm.weight", "norm.bias", "head.weight", "head.bias"}) want.push_back(n);
   for (const auto& [name, t] : nn::state_dict(Vit(test::tiny_vit(), rng))) names.push_back(name);
   CHECK(names == want);
-}
-
-TEST_CASE("vit: the loss depends on all parameters and nothing else, in every form") {
-  for (const auto& form : test::vit_forms()) {
-    const auto& name = form.first;
-    const auto& options = form.second;
-    CAPTURE(name);
-    Rng rng(3);
-    Vit model(with_dropouts(options), rng);
-    Tensor logits = model(randn({4, 3, 8, 8}, rng));
-    CHECK(logits.shape() == Shape{4, options.classes ? options.classes : options.dim});
-    test::check_leaves(mean(square(logits)), model);
-  }
-}
-
-TEST_CASE("vit: a batch of one equals a row of a batch; no dropout in evaluation") {
-  for (const auto& form : test::vit_forms()) {
-    const auto& name = form.first;
-    const auto& options = form.second;
-    CAPTURE(name);
-    Rng rng(3);
-    Vit model(with_dropouts(options), rng);
-    Tensor x = randn({3, 3, 8, 8}, rng);
-    CHECK_FALSE(test::same(model(x), model(x)));
-    nn::set_training(model, false);
-    Tensor all = model(x);
-    CHECK(test::same(all, model(x)));
-    for (int64_t i = 0; i < 3; ++i)
-      CHECK(test::close(model(narrow(x, 0, i, 1)), narrow(all, 0, i, 1)));
-  }
-}
-
-TEST_CASE("vit: an empty batch; the same bits on any number of threads") {
-  Rng rng(3);
-  const Tensor images = randn({5, 3, 8, 8}, rng);
-  for (const auto& form : test::vit_forms()) {
-    CAPTURE(form.first);
-    Vit model(with_dropouts(form.second), rng);
-    CHECK(model(zeros({0, 3, 8, 8})).size(0) == 0);
-    test::check_threads([&] {
-      Vit copy = model;
-      const Tensor logits = copy(images);
-      sum(square(logits)).backward();
-      return test::with_gradients(logits, copy);
-    });
-  }
 }
 
 TEST_CASE("vit: computing only a block's first tokens gives the same values and gradients") {

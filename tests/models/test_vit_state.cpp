@@ -4,8 +4,8 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/models/vit.h"
-#include "tern/tests/models/vit_forms.h"
-#include "tern/tests/support/model_checks.h"
+#include "tern/tests/models/forms.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test_vit_state {
 using test::part;

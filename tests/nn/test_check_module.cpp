@@ -1,20 +1,11 @@
-// check_module on every layer of nn and every model of the zoo, and on modules with one fault each.
+// check_module on every layer of nn and on modules with one fault each. The models of the zoo:
+// tests/models/test_zoo.cpp.
 #include <doctest/doctest.h>
 
 #include <functional>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/record.h"
-#include "tern/models/airbench.h"
-#include "tern/models/bahdanau.h"
-#include "tern/models/bert.h"
-#include "tern/models/gmlp.h"
-#include "tern/models/gpt.h"
-#include "tern/models/ntm.h"
-#include "tern/models/resnet.h"
-#include "tern/models/seq2seq.h"
-#include "tern/models/transformer.h"
-#include "tern/models/vit.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/support/model_checks.h"
 
@@ -247,132 +238,6 @@ std::vector<Row> blocks() {
   };
 }
 
-// A sequence-to-sequence model, called with source, lengths and target.
-template <class M, class Options>
-Row sentences(std::string name, Options options) {
-  options.source_vocab = 9;
-  options.target_vocab = 7;
-  return {std::move(name), [=](Rng& rng) {
-            nn::check_module(M(options, rng),
-                             {ids({2, 5}, 9, rng), lengths({5, 3}), ids({2, 4}, 7, rng)});
-          }};
-}
-
-Row pictures(std::string name, models::GmlpOptions options, nn::CheckModuleOptions how = {}) {
-  options.image = 8;
-  options.patch = 4;
-  options.dim = 8;
-  options.layers = 2;
-  options.fc_dim = 6;
-  return row("Gmlp, " + name, {2, 3, 8, 8}, how, [=](Rng& r) { return models::Gmlp(options, r); });
-}
-
-Row airbench() {
-  return row("Airbench", {3, 3, 8, 8}, kMixes, [](Rng& r) {
-    return models::Airbench({.image = 8, .widths = {4, 5}, .classes = 3, .dropout = 0.2}, r);
-  });
-}
-
-Row vit(std::string name, models::VitOptions o) {
-  o.image = 8;
-  o.patch = 4;
-  o.dim = 8;
-  o.layers = 2;
-  o.heads = 2;
-  o.classes = 3;
-  return row("Vit, " + name, {2, 3, 8, 8}, [=](Rng& r) { return models::Vit(o, r); });
-}
-
-Row resnet(std::string name, models::ResNetOptions o) {
-  o.layers = {1, 1};
-  o.classes = 3;
-  o.width = 4;
-  return row("ResNet, " + name, {2, 3, 8, 8}, kMixes, [=](Rng& r) { return models::ResNet(o, r); });
-}
-
-Row ntm(std::string name, models::NtmOptions o) {
-  o.inputs = 3;
-  o.outputs = 2;
-  o.locations = 5;
-  o.width = 4;
-  o.hidden = 6;
-  return row("Ntm, " + name, {2, 4, 3}, [=](Rng& r) { return models::Ntm(o, r); });
-}
-
-Row gpt(std::string name, models::GptOptions o) {
-  o.vocab = 11;
-  o.context = 5;
-  o.dim = 8;
-  o.layers = 2;
-  o.heads = 2;
-  return {"Gpt, " + name, [=](Rng& rng) {
-            nn::check_module(models::Gpt(o, rng), {ids({2, 5}, 11, rng)});
-          }};
-}
-
-std::vector<Row> zoo() {
-  using namespace models;
-  const nn::TransformerLayerOptions layer = {.dim = 8, .heads = 2, .ffn = 12};
-  return {
-      pictures("the defaults", {}),
-      pictures("the paper's form",
-               {.class_token = false, .positions = false, .output_gelu = false, .drop_path = 0.2}),
-      pictures("a stem, heads, tiny attention",
-               {.stem = {{.channels = 4}}, .attention_dim = 4, .gate = {.heads = 2}}, kMixes),
-      sentences<Transformer>(
-          "Transformer",
-          TransformerOptions{.encoder_layers = 1, .decoder_layers = 2, .layer = layer}),
-      sentences<Transformer>("Transformer, tied", TransformerOptions{.encoder_layers = 1,
-                                                                     .decoder_layers = 1,
-                                                                     .layer = layer,
-                                                                     .tie_target_generator = true,
-                                                                     .final_norm = false}),
-      sentences<Bahdanau>("Bahdanau", BahdanauOptions{.embed = 4, .hidden = 3, .dropout = 0.1}),
-      sentences<Bahdanau>("Bahdanau, d2l's form", BahdanauOptions{.embed = 4,
-                                                                  .hidden = 3,
-                                                                  .form = BahdanauForm::d2l,
-                                                                  .layers = 2,
-                                                                  .layer_dropout = 0.1,
-                                                                  .attention_dropout = 0.1}),
-      sentences<LstmSeq2Seq>("LstmSeq2Seq",
-                             Seq2SeqOptions{.embed = 4, .hidden = 3, .dropout = 0.1}),
-      vit("the defaults", {.dropout = 0.1, .drop_path = 0.2}),
-      vit("averaged, registers, layer scale, post-norm", {.registers = 1,
-                                                          .positions = VitPositions::sincos,
-                                                          .pooling = VitPooling::average,
-                                                          .norm_first = false,
-                                                          .layer_scale = 0.1}),
-      resnet("basic, small pictures", {.small_pictures = true, .dropout = 0.1}),
-      resnet("bottlenecks with groups", {.block = ResNetBlockKind::bottleneck, .groups = 2}),
-      ntm("an LSTM", {.start = NtmStart::learned}),
-      ntm("several heads",
-          {.controller = NtmController::feed_forward, .read_heads = 2, .write_heads = 2}),
-      ntm("without stages, a random start", {.layers = 2,
-                                             .addressing = {.interpolation = false, .shift = false},
-                                             .start = NtmStart::random}),
-      row("LstmBaseline", {2, 4, 3}, [](Rng& r) { return LstmBaseline(3, 2, r, 4, 2); }),
-      gpt("GPT-2's form", {.dropout = 0.1}),
-      gpt("Llama's form", llama_form({.kv_heads = 1, .ffn_dim = 12})),
-      {"Bert",
-       [](Rng& rng) {
-         const BertOptions options = {.vocab = 11,
-                                      .dim = 8,
-                                      .layers = 2,
-                                      .heads = 2,
-                                      .ffn = 12,
-                                      .positions = 5,
-                                      .classes = 3};
-         auto call = [](const Bert& m, const Tensors& x) {
-           const auto y = m({x[0], x[1], nn::Mask::lengths(x[2])});
-           return Tensors{y.words, y.next, y.classes};
-         };
-         nn::check_module(Bert(options, rng), call,
-                          {ids({2, 5}, 11, rng), randint(0, 2, {2, 5}, rng), lengths({5, 3})});
-       }},
-      airbench(),
-  };
-}
-
 void check_rows(const std::vector<Row>& rows) {
   uint64_t seed = 0;
   for (const Row& r : rows) {
@@ -412,8 +277,6 @@ TEST_CASE("check module: the layers of nn") {
   check_rows(attention_layers());
   check_rows(blocks());
 }
-
-TEST_CASE("check module: the models of the zoo") { check_rows(zoo()); }
 
 // ---- Faults ------------------------------------------------------------------------------------
 namespace {
