@@ -37,7 +37,8 @@ void DrawWatch::take(const std::function<void()>& step) {
   std::map<uint64_t, uint64_t> begins;
   for (const auto& words : log) begins.emplace(words.key, words.first);
   for (const auto& [key, begin] : begins)
-    if (begins_.emplace(key, begin).first->second != begin) moved_.push_back(key);
+    if (begins_.emplace(key, begin).first->second != begin && told_.insert(key).second)
+      moved_.push_back(key);
 }
 
 void DrawWatch::check_kept(const std::vector<std::vector<Rng>>& known,

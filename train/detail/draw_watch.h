@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "tern/core/base/rng.h"
@@ -27,6 +28,7 @@ class DrawWatch {
   int64_t steps_ = 0;
   std::map<uint64_t, uint64_t> begins_;  // by key: where the draws of its first step began
   std::vector<uint64_t> moved_;          // keys of generators that began elsewhere in a later one
+  std::set<uint64_t> told_;              // of all that were once in `moved_`
 };
 
 }  // namespace tern::training
