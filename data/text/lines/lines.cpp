@@ -108,6 +108,7 @@ std::string read_text(const std::string& path, const TextOptions& options) {
   std::string text;
   while (reader.read(text)) {
   }
+  text.shrink_to_fit();  // it grew by doubling, and some texts are kept
   return text;
 }
 
