@@ -86,8 +86,11 @@ Tensor SpectralWeight::weight() const {
   const Tensor rows = matrix(w);
   // Copies, since u and v may change before the backward pass.
   const std::vector<Tensor> sides = tern::detail::in_first_run([&] {
-    if (training) iterate(rows, iterations);
-    return std::vector<Tensor>{u.tensor().clone(), v.tensor().clone()};
+    if (training) {
+      iterate(rows, iterations);
+      return std::vector<Tensor>{u.tensor().clone(), v.tensor().clone()};
+    }
+    return std::vector<Tensor>{normalised(u, eps), normalised(v, eps)};  // averages are shorter
   });
   return w / matmul(sides[0], matmul(rows, sides[1]));
 }

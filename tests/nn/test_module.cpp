@@ -246,6 +246,16 @@ TEST_CASE("module: a checkpoint of a spectral norm has the gradients and vectors
   }
 }
 
+// An average of unit vectors (Ema) is shorter than 1.
+TEST_CASE("module: a spectral norm in evaluation uses only the directions of its vectors") {
+  Rng rng(1);
+  nn::SpectralNorm layer(nn::Linear(5, 4, rng), rng);
+  nn::set_training(layer, false);
+  const Tensor before = layer.weight().detach();
+  mul_(layer.spectral.u, 0.5), mul_(layer.spectral.v, 0.7);
+  CHECK(all_close(layer.weight(), before, 1e-5, 1e-6));
+}
+
 TEST_CASE("module: weight norm loads the names that PyTorch had before its parametrizations") {
   Rng rng(1);
   nn::Sequential net(nn::WeightNorm(nn::Linear(3, 2, rng)));
