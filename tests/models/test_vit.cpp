@@ -5,21 +5,10 @@
 #include "tern/models/vit.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/models/forms.h"
-#include "tern/tests/support/tensors.h"
+#include "tern/tests/support/model_checks.h"
 
 namespace tern::test_vit {
 using models::Vit, models::VitOptions, models::VitPooling, models::VitPositions;
-
-namespace {
-
-VitOptions with_dropouts(VitOptions o) {
-  o.dropout = 0.2;
-  o.attention_dropout = 0.1;
-  o.drop_path = 0.3;
-  return o;
-}
-
-}  // namespace
 
 TEST_CASE("vit: numbers of weights, without creating the models") {
   // The first five and vit-lite-7-4 are from the papers and timm, vit-tiny-p4 from the benchmark.
@@ -59,24 +48,11 @@ TEST_CASE("vit: names and their order match timm's") {
 
 TEST_CASE("vit: computing only a block's first tokens gives the same values and gradients") {
   for (const auto& form : test::vit_forms()) {
-    const auto& name = form.first;
-    const auto& o = form.second;
-    CAPTURE(name);
+    CAPTURE(form.first);
     Rng rng(3);
-    models::VitBlock a(o, 1, rng);
-    nn::to(a, DType::f64);
-    models::VitBlock b = a;
-    Tensor x = randn({2, 5, 8}, rng, DType::f64);
-    Tensor xa = x.clone().set_requires_grad(), xb = x.clone().set_requires_grad();
-    Tensor ya = narrow(a(xa), 1, 0, 2), yb = b.first(xb, 2);
-    CHECK(test::close(ya, yb, 1e-12, 1e-12));
-    sum(square(ya)).backward();
-    sum(square(yb)).backward();
-    CHECK(test::close(xa.grad(), xb.grad(), 1e-12, 1e-12));
-    NamedTensors pa = nn::named_parameters(a), pb = nn::named_parameters(b);
-    for (size_t i = 0; i < pa.size(); ++i)
-      CHECK_MESSAGE(test::close(pa[i].second.grad(), pb[i].second.grad(), 1e-12, 1e-12),
-                    pa[i].first);
+    models::VitBlock block(form.second, 1, rng);
+    nn::to(block, DType::f64);
+    test::check_first_tokens(block, randn({2, 5, 8}, rng, DType::f64));
   }
 }
 
@@ -148,7 +124,7 @@ TEST_CASE("vit: rows of attention maps and rollouts sum to 1") {
     const auto& o = form.second;
     CAPTURE(name);
     Rng rng(3);
-    Vit model(with_dropouts(o), rng);
+    Vit model(o, rng);
     nn::set_training(model, false);
     const Tensor x = randn({3, 3, 8, 8}, rng);
     const std::vector<Tensor> maps = model.attention_maps(x);

@@ -40,4 +40,14 @@ std::vector<float> with_gradients(const Tensor& result, const M& model) {
   return out;
 }
 
+/// A block that computes only its first tokens of x (B, T, D), in f64, gives their values and
+/// gradients.
+template <class Block>
+void check_first_tokens(const Block& block, const Tensor& x) {
+  std::vector<Tensor> leaves = nn::parameters(block);
+  leaves.push_back(leaf(x));
+  CHECK(close(value_and_gradients(block.first(leaves.back(), 2), leaves),
+              value_and_gradients(narrow(block(leaves.back()), 1, 0, 2), leaves), 1e-12, 1e-12));
+}
+
 }  // namespace tern::test

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/temporary_stream.h"
 #include "tern/tests/train/train_fixture.h"
 
 namespace tern::test::test_train_end {
@@ -61,7 +62,7 @@ TEST_CASE("patience: a run ends after this number of epochs without a better val
 
 TEST_CASE("patience: the reason is printed, in the log, and known after a resume") {
   TempDir dir;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(std::tmpfile(), std::fclose);
+  const TemporaryStream output;
   const std::string why = "rank was no better in 2 epochs than 3 in epoch 3";
   Rng rng(1);
   nn::Linear model(4, 3, rng);
@@ -92,9 +93,7 @@ TEST_CASE("patience: the reason is printed, in the log, and known after a resume
     const std::string text = read_file(loop.folder().log());
     CHECK(contains(text, "\"ended\":\"" + why + "\"}\n"));
   }
-  std::string said;
-  std::rewind(output.get());
-  for (int c; (c = std::fgetc(output.get())) != EOF;) said += static_cast<char>(c);
+  const std::string said = output.text();
   CHECK(contains(said, "ended after epoch 5 of 8: " + why + "\n"));
   CHECK(contains(said, "ended after epoch 5 of 8 and 30 steps: " + why + "\n"));
 }

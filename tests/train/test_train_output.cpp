@@ -14,23 +14,15 @@
 #include <string>
 
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/temporary_stream.h"
 #include "tern/tests/train/train_fixture.h"
 
 namespace tern::test::test_train_output {
 namespace {
 
-using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
-
-std::string all_of(std::FILE* file) {
-  std::string text;
-  std::rewind(file);
-  for (int c; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
-  return text;
-}
-
 /// The output of a run of two epochs of six steps that is stopped in step `last`, if that is not 0.
 std::string said(const std::string& folder, bool resume, int64_t last) {
-  const File output(std::tmpfile(), std::fclose);
+  const TemporaryStream output;
   Rng rng(1);
   nn::Linear model(4, 3, rng);
   auto loader = points();
@@ -44,7 +36,7 @@ std::string said(const std::string& folder, bool resume, int64_t last) {
             {.epochs = 2, .folder = folder, .output = output.get()});
   if (resume) REQUIRE(loop.resume());
   loop.run();
-  return all_of(output.get());
+  return output.text();
 }
 
 /// Sets environment variables and restores them in the end.
@@ -86,7 +78,9 @@ TEST_CASE("train: a loop prints to LoopOptions::output, and prints where it resu
 TEST_CASE("train: the columns and colours of a terminal") {
   int ends[2];
   REQUIRE(::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr) == 0);
-  const File terminal(::fdopen(ends[1], "w"), std::fclose), none(std::tmpfile(), std::fclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> terminal(::fdopen(ends[1], "w"),
+                                                                 std::fclose);
+  const TemporaryStream none;
   auto resize = [&](unsigned short columns) {
     winsize size{};
     size.ws_col = columns;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/temporary_stream.h"
 #include "tern/tests/train/train_fixture.h"
 
 namespace tern::test::test_train_settings {
@@ -345,11 +346,9 @@ TEST_CASE("settings: a resumed loop prints its notes") {
     loop.run();
   };
   run(0.5, nullptr, 2);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(std::tmpfile(), std::fclose);
+  const TemporaryStream output;
   run(0.25, output.get(), -1);
-  std::rewind(output.get());
-  std::string text;
-  for (int c; (c = std::fgetc(output.get())) != EOF;) text += static_cast<char>(c);
+  const std::string text = output.text();
   CHECK(contains(text, "\nnote: lr is 0.5 as in the checkpoint, not 0.25 as in the program\n"));
 }
 

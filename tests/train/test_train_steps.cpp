@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/temporary_stream.h"
 #include "tern/tests/train/train_fixture.h"
 
 namespace tern::test::test_train_steps {
@@ -223,7 +224,7 @@ TEST_CASE("steps: invalid options") {
 
 TEST_CASE("steps: the lines on a terminal count steps") {
   TempDir dir;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(std::tmpfile(), std::fclose);
+  const TemporaryStream output;
   const auto run = [&](int64_t stop) {
     Rng rng(1);
     nn::Linear model(4, 3, rng);
@@ -240,9 +241,7 @@ TEST_CASE("steps: the lines on a terminal count steps") {
     loop.run();
   };
   run(7), run(-1), run(-1);
-  std::rewind(output.get());
-  std::string text;
-  for (int c; (c = std::fgetc(output.get())) != EOF;) text += static_cast<char>(c);
+  const std::string text = output.text();
   CHECK(contains(text, "step  5/10  train_loss "));
   CHECK(contains(text, "samples/s"));
   CHECK(contains(text, "\nstopped after 7 steps; to resume: run it again\n"));

@@ -1,26 +1,11 @@
 // Text made safe for a terminal: control characters in any encoding become visible symbols.
 #include <doctest/doctest.h>
 
-#include <cstdio>
-#include <memory>
-
 #include "tern/core/base/terminal_text.h"
+#include "tern/tests/support/temporary_stream.h"
 #include "tern/train/progress.h"
 
 namespace tern::test::test_terminal_text {
-namespace {
-
-using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
-
-std::string all_of(std::FILE* file) {
-  std::string text;
-  std::rewind(file);
-  for (int c; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
-  return text;
-}
-
-}  // namespace
-
 TEST_CASE("terminal text: control characters become symbols, everything else stays") {
   CHECK(terminal_text("") == "");
   CHECK(terminal_text("a\tb\nc \u00e9 \u00a0 \u20ac \U0001f600 \u200d") ==
@@ -63,9 +48,9 @@ TEST_CASE("terminal text: no pair of bytes leaves a control character") {
 }
 
 TEST_CASE("terminal text: the messages of training contain no control characters") {
-  const File output(std::tmpfile(), std::fclose);
+  const TemporaryStream output;
   training::say("a \x1b[31mcat\x9b\r\n> un\tchat", output.get());
-  CHECK(all_of(output.get()) == "a \u241b[31mcat\uFFFD\u240d\n> un\tchat\n");
+  CHECK(output.text() == "a \u241b[31mcat\uFFFD\u240d\n> un\tchat\n");
 }
 
 }  // namespace tern::test::test_terminal_text
