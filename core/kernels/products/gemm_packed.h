@@ -31,8 +31,8 @@ struct RowPart {
 };
 
 /// The outputs of strips first .. last of y (rows, n), or a part of their rows. Rows of x and y are
-/// x_stride and y_stride apart. y and the residual of StripEnd point to the outputs of strip `first`
-/// in row 0.
+/// x_stride and y_stride apart. y and the residual of StripEnd point to row 0 of the outputs of
+/// strip `first`.
 struct StripRange {
   int64_t rows, n, k;
   int64_t first, last;

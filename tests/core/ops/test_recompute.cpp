@@ -1,5 +1,6 @@
-// Recomputation: running statistics of norms, fused formulas, names. RecomputeScope and checkpoint by
-// themselves are in test_recompute_scope.cpp, models with the option in tests/models/test_zoo.cpp.
+// Recomputation: running statistics of norms, fused formulas, names. RecomputeScope and checkpoint
+// by themselves are in test_recompute_scope.cpp, models with the option in
+// tests/models/test_zoo.cpp.
 #include <doctest/doctest.h>
 
 #include <optional>
