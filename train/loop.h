@@ -35,9 +35,9 @@
 // an uninterrupted run, also in mid-epoch. resume() also restores frozen parameters and the
 // optimizer's settings (Learner::add_to). Other settings come from the program (accumulate, blocks,
 // clip, schedule); a printed line lists those that differ from the checkpoint's. Add the state of
-// your loss or evaluation (a generator, counters) to checkpoint() before resume(). A run in a folder
-// whose first steps draw from an Rng that is not there ends with an Error. If the loop's hooks do
-// not fit, write your own loop with learner.h, checkpoint.h, interrupt.h and progress.h.
+// your loss or evaluation (a generator, counters) to checkpoint() before resume(). A run in a
+// folder whose first steps draw from an Rng that is not there ends with an Error. If the loop's
+// hooks do not fit, write your own loop with learner.h, checkpoint.h, interrupt.h and progress.h.
 #pragma once
 
 #include <chrono>

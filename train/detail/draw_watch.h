@@ -1,5 +1,5 @@
-// Finds generators of a program that steps draw from and that its checkpoint lacks. Inside of train
-// only.
+// Finds generators of a program that steps draw from and that its checkpoint lacks.
+// Inside of train only.
 #pragma once
 
 #include <cstdint>
