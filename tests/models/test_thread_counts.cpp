@@ -29,7 +29,7 @@ void check_threads(const std::function<void()>& step) {
 }
 
 const models::GptOptions kForm = {
-    .vocab = 50, .context = 16, .dim = 32, .layers = 2, .heads = 2, .dropout = 0.1};
+    .vocab = 4000, .context = 16, .dim = 64, .layers = 2, .heads = 2, .dropout = 0.1};
 
 TEST_CASE("threads: training starts and ends no threads after its first step") {
   Rng rng(1);

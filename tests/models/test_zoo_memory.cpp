@@ -54,7 +54,10 @@ Trained train(const Model& row, Recompute recompute) {
 
 }  // namespace
 
+// On one thread: how many threads hold memory inside a kernel at once is a matter of timing.
+
 TEST_CASE("zoo: recomputation saves memory and changes no bit") {
+  const Threads one(1);
   for_rows(zoo_large(), [](const Model& row, Rng&) {
     if (!row.recomputes) return;
     const Trained none = train(row, Recompute::none), selective = train(row, Recompute::selective),
@@ -72,6 +75,7 @@ TEST_CASE("zoo: recomputation saves memory and changes no bit") {
 }
 
 TEST_CASE("zoo: summary predicts the memory of a step, as the allocator sees it") {
+  const Threads one(1);
   for_rows(zoo_large(), [](const Model& row, Rng& rng) {
     const Tensors x = inputs_of(row, 16, rng);
     const auto make = [&] {
