@@ -18,7 +18,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     fuzz::may_refuse_file([&] {
       const SafeTensors content = load_safetensors(file.path());
       int64_t elements = 0;
-      for (const auto& [name, t] : content.tensors) elements += t.numel();
+      const SafeTensorsFile opened(file.path());
+      for (const auto& [name, t] : content.tensors) {
+        elements += t.numel();
+        fuzz::require(opened.shape(name) == t.shape());
+        if (t.ndim() > 0 && t.size(0) > 1)
+          fuzz::require(opened.load_rows(name, 1, 2).numel() * t.size(0) == t.numel());
+      }
       fuzz::require(elements <= static_cast<int64_t>(file_bytes.size()));
     });
   }
