@@ -10,18 +10,18 @@
 namespace tern::decoding {
 namespace {
 
-bool fits_bf16(const float* x, int64_t n) {
-  return simd([=] {
+float whole(uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); }
+
+}  // namespace
+
+bool fits_bf16(const Tensor& rows) {
+  return simd([x = rows.data<float>(), n = rows.numel()] {
     uint32_t rest = 0;
 #pragma omp simd reduction(| : rest)
     for (int64_t i = 0; i < n; ++i) rest |= std::bit_cast<uint32_t>(x[i]) & 0xffff;
     return rest == 0;
   });
 }
-
-float whole(uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); }
-
-}  // namespace
 
 EmbeddingTable::EmbeddingTable(const Tensor& table)
     : table_(table.contiguous()), rows_(table.size(0)), dim_(table.size(1)) {}
@@ -36,7 +36,7 @@ void EmbeddingTable::append(const Tensor& rows) {
   const Tensor given = rows.contiguous();
   const float* x = given.data<float>();
   const int64_t n = given.numel();
-  const bool fits = fits_bf16(x, n);
+  const bool fits = fits_bf16(given);
   if (!table_.defined())
     table_ = fits ? empty({rows_, dim_, 2}, DType::u8) : empty({rows_, dim_});
   else if (compact() && !fits)

@@ -7,6 +7,9 @@
 
 namespace tern::decoding {
 
+/// Whether bf16 can hold all numbers of f32 rows, contiguous.
+bool fits_bf16(const Tensor& rows);
+
 class EmbeddingTable {
  public:
   EmbeddingTable() = default;

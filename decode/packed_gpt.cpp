@@ -104,19 +104,21 @@ void PackedGpt::Weights::take_layers(models::Gpt& m, const std::function<void(in
 
 void PackedGpt::Weights::read_ends(const RowReader& embeddings, const RowReader& head_rows) {
   const int64_t vocab = options.vocab, dim = options.dim;
-  const auto append = [this](int64_t, const Tensor& rows) { table.append(rows); };
-  const auto both = [&](int64_t begin, int64_t end) {
+  const auto keep_first = [&](int64_t count) {
+    table = EmbeddingTable(vocab, dim);
+    read_in_blocks(count, dim, embeddings,
+                   [this](int64_t, const Tensor& rows) { table.append(rows); });
+  };
+  const auto tied_rows = [&](int64_t begin, int64_t end) {
     const Tensor rows = embeddings(begin, end);
-    append(begin, rows);
+    if (table.defined() || (type == PackedType::bf16 && !fits_bf16(rows))) {
+      if (!table.defined()) keep_first(begin);
+      table.append(rows);
+    }
     return rows;
   };
-  if (!head_is_table()) table = EmbeddingTable(vocab, dim);
-  if (!options.tie_head) read_in_blocks(vocab, dim, embeddings, append);
-  head = PackedLinear(vocab, dim,
-                      !options.tie_head ? head_rows
-                      : head_is_table() ? embeddings
-                                        : both,
-                      Tensor(), head_type());
+  if (!options.tie_head) keep_first(vocab);
+  head = PackedLinear(vocab, dim, options.tie_head ? tied_rows : head_rows, Tensor(), head_type());
 }
 
 PackedGpt::PackedGpt(const models::Gpt& model, PackedType type) {
@@ -125,7 +127,8 @@ PackedGpt::PackedGpt(const models::Gpt& model, PackedType type) {
   Weights& w = *weights_;
   for (const models::GptBlock& block : model.body.blocks) w.layers.push_back(packed(block, type));
   const Tensor table = model.body.embed.tensor().detach();
-  if (!w.head_is_table()) w.table = EmbeddingTable(table);
+  if (!w.options.tie_head || (type == PackedType::bf16 && !fits_bf16(table.contiguous())))
+    w.table = EmbeddingTable(table);
   w.head = {w.options.tie_head ? table : model.head.tensor().detach(), Tensor(), w.head_type()};
 }
 

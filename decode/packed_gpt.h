@@ -11,7 +11,9 @@
 // the weights from memory once, however many texts there are. A text's bits depend neither on
 // other texts nor on threads, nor on whether its tokens come one by one or together.
 //
-// The weights are copies, but for the embedding tables of a model that was not moved from, which
+// A table of tokens that is the head's weight, too, is kept once, as the head is packed: rounded in
+// int8 and int4. In bf16 a table of f32 numbers that bf16 cannot hold is kept beside the head.
+// The weights are copies, but for other embedding tables of a model that was not moved from, which
 // stay the model's own. Pack again after training: changes of other weights are not seen.
 #pragma once
 

@@ -25,7 +25,7 @@ struct PackedGptLayer {
 struct PackedGpt::Weights {
   PackedType type;
   models::GptOptions options;
-  EmbeddingTable table;                    ///< undefined if the head has the same
+  EmbeddingTable table;                    ///< undefined if the head's rows are used
   Tensor positions;                        ///< (context, D), or a row of zeros for all
   std::array<nn::RotaryOptions, 2> turns;  ///< of layers that see all, and of those with a window
   std::vector<PackedGptLayer> layers;
@@ -36,11 +36,10 @@ struct PackedGpt::Weights {
   Weights(const models::Gpt& model, PackedType type);
   /// Packs the layers and frees them. Calls fill(i) before it packs layer i.
   void take_layers(models::Gpt& model, const std::function<void(int64_t)>& fill);
-  /// Packs the table and the head (read if not tied).
+  /// Packs the table and the head (read if not tied). The head's rows are the table if they are
+  /// tied, but for bf16 that would round a table of f32 numbers.
   void read_ends(const RowReader& embeddings, const RowReader& head_rows);
   PackedType head_type() const { return type == PackedType::int4 ? PackedType::int8 : type; }
-  /// f32 keeps a table that is the head only once.
-  bool head_is_table() const { return type == PackedType::f32 && options.tie_head; }
 };
 
 class PackedGptTexts final : public TextStepper {

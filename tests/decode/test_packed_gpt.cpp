@@ -279,11 +279,31 @@ TEST_CASE("packed gpt: a table of bf16 numbers takes half the memory and gives t
       const Tensor tokens = test::some_tokens(2, 5);
       const PackedGpt copy(model, type);
       const Tensor want = copy(tokens);
-      const bool in_head = type == PackedType::f32 && model.options.tie_head;
+      const bool in_head = model.options.tie_head;
       const PackedGpt taken(std::move(model), type);
       CHECK(same(taken(tokens), want));
       CHECK(copy.bytes() - taken.bytes() == (in_head ? 0 : 2 * table.numel()));
     }
+}
+
+TEST_CASE("packed gpt: bf16 keeps a tied table of f32 numbers, wherever the first of them is") {
+  NoGradGuard guard;
+  models::GptOptions options = test::small_llama();
+  options.tie_head = true, options.vocab = (1 << 20) / options.dim + 40, options.layers = 1;
+  models::Gpt model = make(options).single;
+  Tensor table = model.body.embed.tensor().detach();
+  float* x = table.mutable_data<float>();
+  for (int64_t i = 0; i < table.numel(); ++i)
+    x[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(x[i]) & 0xffff0000);
+  const int64_t compact = PackedGpt(model, PackedType::bf16).bytes();
+  x[table.numel() - 1] = 1 + 0x1p-20f;  // in the second block that is read
+  const Tensor tokens = tensor(Tokens{0, 5, options.vocab - 1}, {1, 3});
+  const PackedGpt copy(model, PackedType::bf16);
+  const Tensor want = copy(tokens);
+  const PackedGpt taken(std::move(model), PackedType::bf16);
+  CHECK(same(taken(tokens), want));
+  CHECK(taken.bytes() == copy.bytes());
+  CHECK(taken.bytes() == compact + table.numel() * 4);
 }
 
 TEST_CASE("packed gpt: a hook that packed weights would not call is an error") {

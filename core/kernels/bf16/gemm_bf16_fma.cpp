@@ -52,9 +52,18 @@ struct Rounded {
                      float* to) {
     pack<kWidth>(from, stride, !by_rows, columns, depth, to, kColumns);
   }
+  /// Where pack_b writes place k of a column.
+  static int64_t place_b(int64_t depth, int64_t k, int64_t column) {
+    const int64_t i = k % kBf16Group, group = k - i;
+    return (group + place_of(i, std::min(kBf16Group, depth - group))) * kColumns + column;
+  }
 
  private:
-  /// to[place(i) * to_stride + j] = from[i * stride + j], or from[j * stride + i] if `turned`, for
+  static int64_t place_of(int64_t i, int64_t count) {
+    return i % 2 == 0 ? i / 2 : even_places(count) + i / 2;
+  }
+
+  /// to[place_of(i) * to_stride + j] = from[i * stride + j], or from[j * stride + i] if `turned`, for
   /// j < width <= kMost.
   template <int64_t kMost, class From>
   static void pack(const From* from, int64_t stride, bool turned, int64_t width, int64_t depth,
@@ -89,10 +98,9 @@ struct Rounded {
   template <int64_t kMost, class From>
   [[gnu::always_inline]] static inline void keep(const From* from, int64_t stride, int64_t width,
                                                  int64_t count, float* to, int64_t to_stride) {
-    const int64_t even = (count + 1) / 2;
     for (int64_t i = 0; i < count; ++i) {
       const From* x = from + i * stride;
-      float* y = to + (i % 2 == 0 ? i / 2 : even + i / 2) * to_stride;
+      float* y = to + place_of(i, count) * to_stride;
       if (kMost < 8 && width >= 4) {  // two vectors that may overlap
         round_four(x, y);
         round_four(x + width - 4, y + width - 4);
@@ -117,7 +125,7 @@ struct Rounded {
       }
     }
     for (int64_t i = 0; i < count; ++i) {
-      float* y = to + (i % 2 == 0 ? i / 2 : (count + 1) / 2 + i / 2) * to_stride;
+      float* y = to + place_of(i, count) * to_stride;
       for (int64_t j = 0; j < width; ++j) y[j] = row[j][i];
     }
   }

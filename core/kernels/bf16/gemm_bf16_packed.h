@@ -21,6 +21,8 @@ struct Bf16Packing {
   void (*pack_rows)(const float* x, int64_t rows, int64_t k, RowPart part, void* packed);
   /// w (n, k), contiguous. Outputs beyond n are undefined.
   void (*pack_strips)(const float* w, int64_t n, int64_t k, void* packed);
+  /// Row `output` of w (k), as it was rounded.
+  void (*read_output)(const void* packed, int64_t output, int64_t k, float* w);
   /// Computes sums (rows of the part, outputs of whole strips first .. last). Rows are `stride`
   /// apart.
   void (*multiply)(const StripRange& range, const void* rows, const void* strips, float* sums,

@@ -113,6 +113,17 @@ struct Pairs {
     return std::min(k, part(groups_of(k), depths, d) * kBf16Group);
   }
 
+  /// Where pack_b writes place k of a column.
+  static int64_t place_b(int64_t, int64_t k, int64_t column) {
+    static constexpr auto kHalf = [] {
+      std::array<int64_t, kBf16Group> half{};
+      for (size_t i = 0; i < half.size(); ++i) half[static_cast<size_t>(kOrder.place[i])] = i;
+      return half;
+    }();
+    const int64_t half = kHalf[static_cast<size_t>(k % kBf16Group)];
+    return k / kBf16Group * kColumns * kBf16Group + (half / 2 * kColumns + column) * 2 + half % 2;
+  }
+
   /// The 16 pairs of a row: `count` places from `from` on, then zeros.
   template <class From>
   [[gnu::target("arch=x86-64-v4,avx512bf16"), gnu::always_inline]] static inline Vector row_of(

@@ -76,6 +76,18 @@ struct PackedKind {
                   depths.places(d), to + depths.first(d) * K::kColumns);
   }
 
+  static void read_output(const void* strips, int64_t output, int64_t k, float* w) {
+    const Depths depths(k);
+    const Packed* from =
+        static_cast<const Packed*>(strips) + output / K::kColumns * K::kColumns * padded(k);
+    for (int64_t d = 0; d < depths.count; ++d) {
+      const int64_t first = depths.first(d), places = depths.places(d);
+      for (int64_t i = 0; i < places; ++i)
+        w[first + i] =
+            number(from[first * K::kColumns + K::place_b(places, i, output % K::kColumns)]);
+    }
+  }
+
   static void multiply(const StripRange& range, const void* rows, const void* strips, float* sums,
                        int64_t stride) {
     const Depths depths(range.k);
@@ -96,11 +108,14 @@ struct PackedKind {
   }
 
   static constexpr Bf16Packing packing() {
-    return {bytes_of_rows, bytes_of_strips, first_row, pack_rows, pack_strips, multiply};
+    return {bytes_of_rows, bytes_of_strips, first_row, pack_rows,
+            pack_strips,   read_output,     multiply};
   }
 
  private:
   static constexpr int64_t kLastRows = 16;
+  static float number(float packed) { return packed; }
+  static float number(uint16_t packed) { return as_factor(Bf16{packed}); }
   template <class Pointer>
   static auto tile(Pointer* packed, const Tiles& tiles, int64_t t, int64_t k) {
     using To = std::conditional_t<std::is_const_v<Pointer>, const Packed, Packed>;

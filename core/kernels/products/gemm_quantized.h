@@ -85,6 +85,10 @@ inline int64_t quantized_strip_bytes(QuantizedForm form, int64_t k) {
 void pack_quantized(QuantizedForm form, const float* w, int64_t n, int64_t k, int64_t s,
                     uint8_t* strip, float* units);
 
+/// Row `output` of w (k), as it was rounded.
+void read_quantized(QuantizedForm form, const uint8_t* packed, const float* units, int64_t output,
+                    int64_t k, float* w);
+
 /// As multiply_strips, with all strips of W. x: (rows, quantized_blocks(k)). REQUIRES:
 /// quantized_way_available(way).
 void multiply_quantized(QuantizedForm form, QuantizedWay way, const StripRange& range,

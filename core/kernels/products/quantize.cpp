@@ -174,4 +174,25 @@ void pack_quantized(QuantizedForm form, const float* w, int64_t n, int64_t k, in
   }
 }
 
+void read_quantized(QuantizedForm form, const uint8_t* packed, const float* units, int64_t output,
+                    int64_t k, float* w) {
+  const bool four = form == QuantizedForm::int4;
+  const int64_t j = output % kStrip, codes = kStrip * (four ? 4 : 2);
+  const uint8_t* strip = packed + output / kStrip * quantized_strip_bytes(form, k);
+  const auto half_at = [j](const uint8_t* from) {
+    uint16_t half;
+    std::memcpy(&half, from + j * 2, 2);
+    return half_to_float(half);
+  };
+  for (int64_t at = 0; at < k; at += kQuantized, strip += quantized_block_bytes(form)) {
+    const float scale = half_at(strip), min = four ? half_at(strip + kStrip * 2) : 0;
+    for (int64_t i = 0; i < std::min(kQuantized, k - at); ++i) {
+      const int64_t quad = four ? i / 8 * 4 : i / 4 * 4;
+      const int code = strip[codes + quad * kStrip + j * 4 + i % 4];
+      const int q = !four ? code - 128 : i % 8 < 4 ? code & 15 : code >> 4;
+      w[at + i] = std::fma(scale, static_cast<float>(q), min) * units[output];
+    }
+  }
+}
+
 }  // namespace tern::kernels

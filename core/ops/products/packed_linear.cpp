@@ -264,8 +264,13 @@ void PackedLinear::some(const PackedRows& x, int64_t row, const int64_t* list, i
 }
 
 void PackedLinear::copy_weights(int64_t output, float* weights) const {
-  check(type_ == PackedType::f32 && output >= 0 && output < outputs_,
-        "PackedLinear: there are no f32 weights of output {} among {}", output, outputs_);
+  check(output >= 0 && output < outputs_, "PackedLinear: there is no output {} among {}", output,
+        outputs_);
+  if (type_ == PackedType::bf16)
+    return kernels::bf16_packing(way_).read_output(data_.data<uint8_t>(), output, inputs_, weights);
+  if (type_ != PackedType::f32)
+    return kernels::read_quantized(form_of(type_), data_.data<uint8_t>(), units_.data(), output,
+                                   inputs_, weights);
   const float* strip = f32_strips(data_) + output / kStrip * kStrip * inputs_ + output % kStrip;
   for (int64_t i = 0; i < inputs_; ++i) weights[i] = strip[i * kStrip];
 }

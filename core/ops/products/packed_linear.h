@@ -87,7 +87,7 @@ class PackedLinear {
   /// numbers per row.
   void operator()(const PackedRows& x, float* y, const PackedLinearOptions& options = {}) const;
 
-  /// The weights of one output, to `weights` (inputs). REQUIRES: f32.
+  /// The weights of one output as they are packed, so rounded, to `weights` (inputs).
   void copy_weights(int64_t output, float* weights) const;
 
   /// Only the outputs first .. first + count; y (rows, count). `first` is a multiple of 32.

@@ -15,12 +15,13 @@ namespace tern::datasets::detail {
 namespace {
 
 using Ids = std::vector<int64_t>;
-using TokenIds = std::unordered_map<std::string, int64_t>;
 
 PretrainedModel read_vocabulary(const JsonValue& part) {
-  PretrainedModel model{.tokens = read_token_ids(part.at("vocab")), .ids = {}, .encode = {}};
-  for (const auto& [token, id] : part.at("vocab").members()) model.ids.emplace(token, id.integer());
-  return model;
+  TokenIds ids;
+  for (const auto& [token, id] : part.at("vocab").members()) ids.emplace(token, id.integer());
+  return {.tokens = read_token_ids(part.at("vocab")),
+          .ids = std::make_shared<const TokenIds>(std::move(ids)),
+          .encode = {}};
 }
 
 std::optional<int64_t> find(const TokenIds& ids, const std::string& token) {
@@ -29,9 +30,9 @@ std::optional<int64_t> find(const TokenIds& ids, const std::string& token) {
   return found->second;
 }
 
-std::optional<int64_t> unknown_of(const PretrainedModel& model, const std::string& token) {
+std::optional<int64_t> unknown_of(const TokenIds& ids, const std::string& token) {
   if (token.empty()) return std::nullopt;
-  const std::optional<int64_t> id = find(model.ids, token);
+  const std::optional<int64_t> id = find(ids, token);
   check(id.has_value(), "the unknown token '{}' is not in the vocabulary", token);
   return id;
 }
@@ -47,20 +48,20 @@ class WordPieces {
   WordPieces(const PretrainedModel& model, const JsonValue& part)
       : ids_(model.ids),
         prefix_(part.get("continuing_subword_prefix", "##")),
-        unknown_(unknown_of(model, part.at("unk_token").text())),
+        unknown_(unknown_of(*ids_, part.at("unk_token").text())),
         longest_word_(longest_word_of(part)) {
-    for (const auto& [token, id] : ids_) longest_ = std::max(longest_, token.size());
+    for (const auto& [token, id] : *ids_) longest_ = std::max(longest_, token.size());
     check(unknown_.has_value(), "WordPiece: its unknown token is empty");
   }
 
   Ids operator()(std::string_view word) const {
     return longest_pieces(word, {prefix_, longest_word_, longest_},
-                          [&](const std::string& piece) { return find(ids_, piece); })
+                          [&](const std::string& piece) { return find(*ids_, piece); })
         .value_or(Ids{*unknown_});
   }
 
  private:
-  TokenIds ids_;
+  std::shared_ptr<const TokenIds> ids_;
   std::string prefix_;
   std::optional<int64_t> unknown_;
   int64_t longest_word_;
@@ -70,11 +71,11 @@ class WordPieces {
 /// BPE: starts from characters and merges pairs.
 class Pairs {
  public:
-  Pairs(PretrainedModel model, const JsonValue& part)
-      : model_(std::move(model)),
+  Pairs(const PretrainedModel& model, const JsonValue& part)
+      : ids_(model.ids),
         prefix_(part.get("continuing_subword_prefix", "")),
         suffix_(part.get("end_of_word_suffix", "")),
-        unknown_(unknown_of(model_, part.get("unk_token", ""))),
+        unknown_(unknown_of(*ids_, part.get("unk_token", ""))),
         fuse_(part.get("fuse_unk", false)),
         byte_fallback_(part.get("byte_fallback", false)),
         ignore_merges_(part.get("ignore_merges", false)) {
@@ -84,7 +85,7 @@ class Pairs {
 
   Ids operator()(std::string_view word) const {
     if (ignore_merges_)
-      if (const auto whole = find(model_.ids, std::string(word))) return {*whole};
+      if (const auto whole = find(*ids_, std::string(word))) return {*whole};
     return merges_.merge(characters(word));
   }
 
@@ -105,7 +106,7 @@ class Pairs {
     check(right.size() >= prefix_.size(), "BPE: the merge '{} {}' is shorter than the prefix", left,
           right);
     const std::string whole = left + right.substr(prefix_.size());
-    const auto a = find(model_.ids, left), b = find(model_.ids, right), c = find(model_.ids, whole);
+    const auto a = find(*ids_, left), b = find(*ids_, right), c = find(*ids_, whole);
     check(a && b && c, "BPE: the merge '{} {}' needs a token that is not in the vocabulary", left,
           right);
     check(merges_.add(*a, *b, *c), "BPE: the merge '{} {}' appears twice", left, right);
@@ -118,7 +119,7 @@ class Pairs {
     for (size_t i = 0; i < letters.size(); ++i) {
       const std::string token = (i > 0 ? prefix_ : "") + std::string(letters[i]) +
                                 (i + 1 == letters.size() ? suffix_ : "");
-      if (const auto id = find(model_.ids, token)) {
+      if (const auto id = find(*ids_, token)) {
         if (pending) ids.push_back(*unknown_);
         pending = false;
         ids.push_back(*id);
@@ -135,10 +136,10 @@ class Pairs {
 
   Ids bytes_of(const std::string& token) const {
     if (!byte_fallback_) return {};
-    return byte_tokens(token, [&](const std::string& byte) { return find(model_.ids, byte); });
+    return byte_tokens(token, [&](const std::string& byte) { return find(*ids_, byte); });
   }
 
-  PretrainedModel model_;
+  std::shared_ptr<const TokenIds> ids_;
   std::string prefix_, suffix_;
   std::optional<int64_t> unknown_;
   bool fuse_, byte_fallback_, ignore_merges_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,10 +56,12 @@ Matcher read_pattern(const JsonValue& pattern);
 Matcher literal_pattern(const std::string& literal);
 Fragment replace_matches(const Fragment& text, const Matcher& find, std::string_view by);
 
-/// The model: its tokens by id ("" for an unused id), and a function that gives the ids of a text.
+using TokenIds = std::unordered_map<std::string, int64_t>;
+/// The model: its tokens by id ("" for an unused id), and a function that gives the ids of a text,
+/// which shares `ids`.
 struct PretrainedModel {
   std::vector<std::string> tokens;
-  std::unordered_map<std::string, int64_t> ids;
+  std::shared_ptr<const TokenIds> ids;
   std::function<std::vector<int64_t>(std::string_view)> encode;
 };
 PretrainedModel read_model(const JsonValue& part);

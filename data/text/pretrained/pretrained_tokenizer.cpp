@@ -27,6 +27,7 @@ struct PretrainedTokenizer::Impl {
   detail::Decoder join;
   detail::PretrainedTemplate around;
   detail::AddedTokens added;
+  detail::TokenIds added_ids;  // before those of the model
   detail::TokenBytes bytes;
   bool cuts_at_lines;
   mutable detail::ChunkCache cache;
@@ -48,7 +49,7 @@ struct PretrainedTokenizer::Impl {
             model.tokens.size());
       if (id >= std::ssize(model.tokens)) model.tokens.resize(static_cast<size_t>(id) + 1);
       model.tokens[static_cast<size_t>(id)] = content;
-      model.ids[content] = id;
+      added_ids[content] = id;
     }
     for (const auto* list : {&around.single, &around.pair})
       for (const detail::TemplatePiece& piece : *list)
@@ -171,9 +172,9 @@ std::optional<std::string> PretrainedTokenizer::token(int64_t id) const {
 }
 
 std::optional<int64_t> PretrainedTokenizer::id(std::string_view token) const {
-  const auto found = impl_->model.ids.find(std::string(token));
-  if (found == impl_->model.ids.end()) return std::nullopt;
-  return found->second;
+  for (const detail::TokenIds* ids : {&impl_->added_ids, impl_->model.ids.get()})
+    if (const auto found = ids->find(std::string(token)); found != ids->end()) return found->second;
+  return std::nullopt;
 }
 
 std::vector<std::string> PretrainedTokenizer::added(bool special) const {

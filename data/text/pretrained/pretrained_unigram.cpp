@@ -89,7 +89,7 @@ struct Best {
 class Unigram {
  public:
   Unigram(const PretrainedModel& model, const JsonValue& part)
-      : trie_(model.ids), byte_fallback_(part.get("byte_fallback", false)) {
+      : trie_(*model.ids), byte_fallback_(part.get("byte_fallback", false)) {
     double lowest = HUGE_VAL;
     for (const JsonValue& entry : part.at("vocab").elements()) {
       scores_.push_back(entry.at(1).number());
@@ -163,6 +163,7 @@ class Unigram {
 
 PretrainedModel read_unigram(const JsonValue& part) {
   PretrainedModel model;
+  TokenIds ids;
   const std::vector<JsonValue> vocabulary = part.at("vocab").elements();
   check(!vocabulary.empty(), "Unigram: there are no pieces");
   size_t bytes = 0;
@@ -172,8 +173,9 @@ PretrainedModel read_unigram(const JsonValue& part) {
     model.tokens.push_back(entry.at(0).text());
     check(std::isfinite(entry.at(1).number()), "Unigram: the score of '{}' is not finite",
           model.tokens.back());
-    model.ids[model.tokens.back()] = std::ssize(model.tokens) - 1;
+    ids[model.tokens.back()] = std::ssize(model.tokens) - 1;
   }
+  model.ids = std::make_shared<const TokenIds>(std::move(ids));
   // Shared: the copies that a function makes of itself would be as large as the model.
   model.encode = [unigram = std::make_shared<const Unigram>(model, part)](std::string_view text) {
     return (*unigram)(text);
