@@ -34,22 +34,6 @@ Tensor loss_of_block(const models::BertLoss& l, const datasets::BertBatch& b) {
   return pairs > 0 ? masked + l.next * (share(pairs, b.whole.pairs) / tokens) : masked;
 }
 
-/// Takes sizes and heads from the model that --from names.
-void take_sizes(TrainConfig& c) {
-  const models::BertOptions o = load_bert_folder(c.from).model.options;
-  check_io(o.masked_lm && o.segments == 2 && o.activation == Activation::gelu,
-           "{}: training can continue only with a head for masked words, two segments and gelu",
-           c.from);
-  c.model.vocab = o.vocab;
-  c.model.context = o.positions;
-  c.model.layers = o.layers;
-  c.model.dim = o.dim;
-  c.model.heads = o.heads;
-  c.model.ffn = o.ffn;
-  c.model.eps = o.eps;
-  c.pairs = o.next_sentence;
-}
-
 /// A random piece of a sentence that begins with a letter; 0 if there is none. A masked punctuation
 /// mark would show little.
 size_t place_to_mask(const std::vector<int64_t>& ids, const datasets::WordPiece& pieces, Rng& rng) {
@@ -89,6 +73,23 @@ std::vector<FilledSample> samples(const LoadedBert& bert, const BertCorpus& corp
 
 }  // namespace
 
+void BertKind::take_from(TrainConfig& c) {
+  const models::BertOptions o = load_bert_folder(c.from).model.options;
+  check_io(o.masked_lm && o.segments == 2 && o.activation == Activation::gelu,
+           "{}: training can continue only with a head for masked words, two segments and gelu",
+           c.from);
+  c.model.model = kBert;
+  c.model.vocab = o.vocab;
+  c.model.context = o.positions;
+  c.model.layers = o.layers;
+  c.model.dim = o.dim;
+  c.model.heads = o.heads;
+  c.model.ffn = o.ffn;
+  c.model.eps = o.eps;
+  c.model.dropout = o.dropout;
+  c.pairs = o.next_sentence;
+}
+
 models::Bert BertKind::draw(const TrainConfig& c, const BertCorpus& corpus) {
   Rng rng(c.seed);
   return {bert_sizes(c, corpus.tokenizer ? corpus.tokenizer->pad_id() : 0), rng};
@@ -101,10 +102,7 @@ bool BertKind::encode(TrainConfig& c, const std::string& resumed, const std::str
   const Texts texts = read_texts(c);
   const datasets::WordPiece pieces =
       resumed.empty() ? make_pieces(c, texts) : load_pieces({resumed});
-  if (!c.from.empty() && resumed.empty())
-    take_sizes(c);
-  else if (resumed.empty())
-    c.model.vocab = pieces.size();
+  if (c.from.empty() && resumed.empty()) c.model.vocab = pieces.size();
   corpus = encode_documents(c, texts, pieces);
   if (resumed.empty()) note_documents(c, corpus.documents, corpus.marks);
   return corpus.valid->sentences() > 0;

@@ -121,7 +121,8 @@ void settings(Settings& s, TrainConfig& c) {
       .says(true, "batches of {} {} of {} tokens{}", c.batch, bert ? "sequences" : "windows",
             c.window_tokens(), bert ? " at most" : "");
   s.number("window", c.window, {0, 1 << 24}, "").flag("").came_later();
-  add_training_settings(s, c, {.optimizers = training::optimizer_names(), .noam = true});
+  add_training_settings(
+      s, c, {.optimizers = training::optimizer_names(), .noam = true, .muon_lr = kMuonRate});
   counted_otherwise(s, c.length, {}, {"parts"});
 }
 

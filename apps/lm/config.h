@@ -63,6 +63,8 @@ struct TrainConfig : TrainingOptions {
 /// Fine-tuning (--from): the usual learning rate, and the longest window unless --context gives it.
 inline constexpr double kFineTuneRate = 5e-5;
 inline constexpr int64_t kFineTuneWindow = 1024;
+/// The rate of --optimizer muon without --from.
+inline constexpr double kMuonRate = 5e-3;
 
 /// Whether the text is the stories of grammar.h, because no files were given.
 inline bool is_demo(const TrainConfig& c) { return c.text.empty(); }

@@ -156,17 +156,18 @@ void check_embed(const LmFlags& f) {
 void check_train(LmFlags& f, const Given& given) {
   TrainConfig& c = f.config;
   f.given = given_keys(settings_of(c), given);
+  auto unless_given = [&](const char* flag, auto& value, auto other) {
+    if (!given(flag)) value = other;
+  };
   if (is_demo(c)) {
     const TrainConfig stories = story_defaults(c);
-    auto unless_given = [&](const char* flag, auto& value, auto story_value) {
-      if (!given(flag)) value = story_value;
-    };
     unless_given("--vocab", c.vocab_size, stories.vocab_size);
     unless_given("--epochs", c.epochs, stories.epochs);
     unless_given("--batch", c.batch, stories.batch);
     unless_given("--lr", c.lr, stories.lr);
     unless_given("--dropout", c.model.dropout, stories.model.dropout);
   }
+  if (c.optimizer == "muon") unless_given("--lr", c.lr, kMuonRate);
   check(c.valid.empty() || !is_demo(c), "--valid needs --text");
   const ModelConfig& m = c.model;
   check(m.dim % m.heads == 0, "--dim {} is not a multiple of --heads {}", m.dim, m.heads);
@@ -316,12 +317,17 @@ namespace {
 /// and window of fine-tuning.
 void take_from(const LmFlags& f, TrainConfig& c) {
   const auto given = [&](const char* key) { return std::ranges::count(f.given, key) > 0; };
-  const ModelConfig asked = std::exchange(c.model, load_sizes({c.from}));
+  const ModelConfig asked = c.model;
+  if (is_bert_folder(c.from)) {
+    BertKind::take_from(c);
+  } else {
+    c.model = load_sizes({c.from});
+    c.window = given("model.context") ? asked.context : std::min(c.model.context, kFineTuneWindow);
+    check(c.window <= c.model.context, "--context {} is above the model's context of {}", c.window,
+          c.model.context);
+  }
   if (given("model.dropout")) c.model.dropout = asked.dropout;
   if (!given("lr")) c.lr = kFineTuneRate;
-  c.window = given("model.context") ? asked.context : std::min(c.model.context, kFineTuneWindow);
-  check(c.window <= c.model.context, "--context {} is above the model's context of {}", c.window,
-        c.model.context);
 }
 
 }  // namespace
@@ -333,10 +339,7 @@ int train_lm(const LmFlags& f) {
     for (std::string* path : {&c.tokenizer, &c.from}) make_absolute(*path);
     for (std::vector<std::string>* list : {&c.text, &c.valid})
       for (std::string& path : *list) make_absolute(path);
-    if (!c.from.empty() && is_bert_folder(c.from))
-      c.model.model = kBert;
-    else if (!c.from.empty())
-      take_from(f, c);
+    if (!c.from.empty()) take_from(f, c);
   } else if (std::filesystem::exists(resumed.config())) {
     c.model.model = load_config(resumed).model.model;
   }

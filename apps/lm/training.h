@@ -233,6 +233,8 @@ struct BertKind {
   using Corpus = BertCorpus;
   using Batch = datasets::BertBatch;
 
+  /// Takes sizes, heads and dropout from the model that --from names.
+  static void take_from(TrainConfig& config);
   /// As GptKind::encode, but the corpus is only in memory.
   static bool encode(TrainConfig& config, const std::string& resumed, const std::string& scratch,
                      Corpus& corpus);

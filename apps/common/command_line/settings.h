@@ -103,7 +103,8 @@ struct Setting {
 class Settings {
  public:
   template <class T>
-  Setting& number(const std::string& key, T& value, const Bounds& bounds, const char* about) {
+  Setting& number(const std::string& key, T& value, const Bounds& bounds,
+                  const std::string& about) {
     Setting& s = add(key, &value, std::is_integral_v<T> ? "N" : "X", about);
     s.bounds = bounds;
     return s;

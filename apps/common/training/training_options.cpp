@@ -29,8 +29,11 @@ void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits
       .came_later()
       .says(true, "{}", o.optimizer);
   s.number("lr", o.lr, kAboveZero,
-           traits.noam ? "highest learning rate; with --schedule noam a factor"
-                       : "highest learning rate")
+           fmt::format("highest learning rate{}{}",
+                       traits.noam ? "; with --schedule noam a factor" : "",
+                       traits.muon_lr > 0
+                           ? fmt::format("; for muon {:g} unless it is given", traits.muon_lr)
+                           : ""))
       .says(true, "lr {:g} {}", o.lr, o.schedule);
   s.word("schedule", o.schedule, training::schedule_names(traits.noam),
          "how the learning rate changes during the run");

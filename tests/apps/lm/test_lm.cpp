@@ -373,6 +373,14 @@ TEST_CASE("lm: flags") {
   CHECK(given.lr == 0.5);
   CHECK(given.model.dropout == 0.25);
   CHECK(given.batch == 4);
+  for (const char* text : {"", "--text=a"}) {
+    std::vector<std::string> words = {"train", "--optimizer", "muon"};
+    if (*text) words.push_back(text);
+    CHECK(parse(words).config.lr == kMuonRate);
+    words.insert(words.end(), {"--lr", "0.5"});
+    CHECK(parse(words).config.lr == 0.5);
+  }
+  CHECK(parse({"train", "--text", "a"}).config.lr == 1e-3);
   CHECK(parse({"train", "--text", "a"}).config.batch == 16);
   CHECK(parse({"train", "--text", "a", "b"}).config.text == std::vector<std::string>{"a", "b"});
   const ModelConfig llama = parse({"train", "--text", "a", "--model", "llama"}).config.model;

@@ -222,6 +222,7 @@ TEST_CASE("lm bert: training starts from a model, cased or not, with or without 
   o.config.from = folder;
   o.config.lr = 1e-9;
   o.config.epochs = 1;
+  o.given = {"lr"};
   o.train.out = dir / "more";
   CHECK(train_lm(o) == 0);
   const LoadedBert after = load_bert_folder(o.train.out);
@@ -230,6 +231,17 @@ TEST_CASE("lm bert: training starts from a model, cased or not, with or without 
   const Tensor x = before.model({tokens}).words, y = after.model({tokens}).words;
   CHECK(all_close(x, y, 1e-4, 1e-4));
   CHECK_FALSE(same_bits(x, y));
+  o.given = {};
+  o.train.out = dir / "tuned";
+  CHECK(train_lm(o) == 0);
+  const TrainConfig tuned = load_config({o.train.out});
+  CHECK(tuned.lr == kFineTuneRate);
+  CHECK(tuned.model.dropout == c.model.dropout);
+  o.given = {"model.dropout"};
+  o.config.model.dropout = 0.375;
+  o.train.out = dir / "dropout";
+  CHECK(train_lm(o) == 0);
+  CHECK(load_config({o.train.out}).model.dropout == 0.375);
   o.train.out = dir / "parts";
   o.config.parts = 2;
   CHECK_THROWS_WITH_AS(train_lm(o), doctest::Contains("--parts"), Error);
