@@ -48,7 +48,7 @@ Loop::Loop(std::vector<NamedLearner> learners, Evaluate evaluate,
     if (!first_) options_.terminal = options_.tensorboard = false;
   }
   folder_.path = options_.folder;
-  draws_ = std::make_unique<DrawWatch>(in_folder());
+  draws_ = std::make_unique<DrawWatch>(shared_ || in_folder());
   if (options_.weight_unit.empty()) {
     const bool samples = !feed_->weighed && options_.bar.unit == BarOptions{}.unit;
     options_.weight_unit = samples ? "samples" : options_.bar.unit;
@@ -276,7 +276,7 @@ void Loop::step() {
   check(!epoch_trained(), "Loop: the epoch must be evaluated and closed before another step");
   if (state_.epoch_steps == 0)
     for (const NamedLearner& l : learners_) l.learner.check_mode();
-  draws_->check_kept(generators_, checkpoint_);
+  draws_->check_kept(generators_, shared_ ? nullptr : &checkpoint_);
   if (state_.batch >= state_.batches) start_data_epoch();
   generators_.resize(learners_.size());
   for (size_t i = 0; i < learners_.size(); ++i)
@@ -285,7 +285,7 @@ void Loop::step() {
   size_t count = 0;
   try {
     count = take_batches();
-    shared_ ? take_shared_step() : draws_->take([&] { take_step(count); });
+    draws_->take([&] { shared_ ? take_shared_step() : take_step(count); });
   } catch (const Diverged& e) {
     const std::string cause = diagnose(count);
     undo_step();

@@ -36,8 +36,9 @@
 // optimizer's settings (Learner::add_to). Other settings come from the program (accumulate, blocks,
 // clip, schedule); a printed line lists those that differ from the checkpoint's. Add the state of
 // your loss or evaluation (a generator, counters) to checkpoint() before resume(). A run in a
-// folder whose first steps draw from an Rng that is not there ends with an Error. If the loop's
-// hooks do not fit, write your own loop with learner.h, checkpoint.h, interrupt.h and progress.h.
+// folder whose first steps draw from an Rng that is not there ends with an Error; so does a run of
+// several ranks whose first steps draw from an Rng that is not the model's. If the loop's hooks do
+// not fit, write your own loop with learner.h, checkpoint.h, interrupt.h and progress.h.
 #pragma once
 
 #include <chrono>

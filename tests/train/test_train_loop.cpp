@@ -290,32 +290,36 @@ TEST_CASE("train: with equal batches, weights by samples give the bits of weight
   CHECK(trained({}) == trained([](const Points&) { return 1.0; }));
 }
 
-TEST_CASE("train: steps that draw from an Rng that the checkpoint lacks are refused in a folder") {
-  struct Case {
-    bool folder, registered, fresh;
-  };
-  for (const Case c : {Case{true, false, false}, Case{true, true, false}, Case{false, false, false},
-                       Case{true, false, true}}) {
-    CAPTURE(c.folder);
-    CAPTURE(c.registered);
-    CAPTURE(c.fresh);
+TEST_CASE("train: steps that draw from an Rng that nothing restores are refused") {
+  dist::World alone;
+  for (int i = 0; i < 16; ++i) {
+    const bool folder = i & 1, registered = i & 2, fresh = i & 4, shared = i & 8;
+    CAPTURE(folder);
+    CAPTURE(registered);
+    CAPTURE(fresh);
+    CAPTURE(shared);
     TempDir dir;
     Rng rng(1), noise(2);
     Net model(rng);
     optim::Sgd optimizer(nn::named_parameters(model), {.lr = 0.1});
     Learner learner(model, optimizer);
-    auto loader = points();
+    auto loader = points(24);  // batch norm refuses a block of one
+    LoopOptions options{.folder = folder ? dir / "run" : "", .terminal = false};
+    if (shared) options.parallel = {.world = &alone, .blocks = 2};
     Loop loop(learner, loader,
               {.loss =
                    [&](const Points& p) {
                      Rng own(3);
-                     return mean(square(model(p.x) + uniform({3}, 0, 1, c.fresh ? own : noise)));
+                     return mean(square(model(p.x) + uniform({3}, 0, 1, fresh ? own : noise)));
                    }},
-              {.folder = c.folder ? dir / "run" : "", .terminal = false});
-    if (c.registered) loop.checkpoint().add("noise", noise);
+              options);
+    if (registered) loop.checkpoint().add("noise", noise);
     const std::string error = test::error_of([&] { loop.run(); });
-    CHECK((c.folder && !c.registered && !c.fresh) ==
-          error.starts_with("Loop: the steps draw random"));
+    CAPTURE(error);
+    const bool lost = folder && !registered && !fresh && !shared;
+    CHECK(error.starts_with("Loop: the steps draw random numbers from an Rng that the") == lost);
+    CHECK(error.starts_with("Loop: the steps draw random numbers from an Rng that is not") ==
+          (shared && !fresh));
     CHECK((error.empty() || loop.steps() == 2));
   }
 }

@@ -41,9 +41,9 @@ struct Points {
   Tensor x, label;
 };
 
-// 22 points in six batches: five of 4 points and one of 2.
-inline datasets::Loader<Points> points() {
-  return datasets::Loader<Points>(22,
+// Points in batches of 4; the last of the six has 2.
+inline datasets::Loader<Points> points(int64_t count = 22) {
+  return datasets::Loader<Points>(count,
                                   [](const datasets::BatchPlan& plan) {
                                     const int64_t n = std::ssize(plan.indices);
                                     Rng rng = plan.batch_rng();

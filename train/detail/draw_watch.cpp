@@ -42,14 +42,18 @@ void DrawWatch::take(const std::function<void()>& step) {
 }
 
 void DrawWatch::check_kept(const std::vector<std::vector<Rng>>& known,
-                           const Checkpoint& checkpoint) {
+                           const Checkpoint* checkpoint) {
   std::vector<uint64_t> keys = std::exchange(moved_, {});
   for (const auto& list : known)
     for (const Rng& rng : list) std::erase(keys, rng.state()[0]);
   if (keys.empty()) return;
+  check(checkpoint,
+        "Loop: the steps draw random numbers from an Rng that is not the model's, so the numbers "
+        "would depend on how many ranks share a step. Make it a member of the model, or make a new "
+        "one in each step");
   SafeTensors state;
   try {
-    state = checkpoint.state();
+    state = checkpoint->state();
   } catch (const Diverged&) {
     return;  // the step that follows says so
   }

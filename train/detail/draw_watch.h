@@ -1,4 +1,5 @@
-// Finds generators of a program from which steps draw and which its checkpoint lacks.
+// Finds generators of a program from which steps draw: those that its checkpoint lacks, and those
+// that ranks cannot share.
 // Inside of train only.
 #pragma once
 
@@ -20,8 +21,9 @@ class DrawWatch {
   /// Takes a step. Watches the first ones, and notes the generators that continue from one to the
   /// next.
   void take(const std::function<void()>& step);
-  /// Error if a generator noted since the last call is neither in `known` nor in the checkpoint.
-  void check_kept(const std::vector<std::vector<Rng>>& known, const Checkpoint& checkpoint);
+  /// Error if a generator noted since the last call is neither in `known` nor in the checkpoint,
+  /// which is null in steps that ranks share: they set only the generators of the model, `known`.
+  void check_kept(const std::vector<std::vector<Rng>>& known, const Checkpoint* checkpoint);
 
  private:
   bool on_;
