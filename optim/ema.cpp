@@ -56,6 +56,13 @@ void Ema::pull() {
       copy_(weights_[i].second, average);
 }
 
+void Ema::restart() {
+  check_in_training();
+  NoGradGuard no_grad;
+  for (size_t i = 0; i < weights_.size(); ++i) copy_(averages_[i].second, weights_[i].second);
+  updates_ = 0;
+}
+
 void Ema::check_held() const {
   for (const auto& [name, t] : weights_)
     check(!t.ref()->storage->retired(),

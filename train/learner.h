@@ -46,7 +46,8 @@ struct LearnerOptions {
   /// A further factor, which falls when the metric given to report() stops improving.
   std::optional<optim::PlateauOptions> plateau = {};
   double clip = 0;  ///< upper bound of the norm of all gradients together; 0: no bound
-  double ema = 0;   ///< decay of averaged weights, with a warm-up; 0: no averages
+  double ema = 0;   ///< decay of averaged weights, with a warm-up; 0: no averages. They start at
+                    ///< the weights before the first step, as do slow weights
   /// Slow weights, from which the training continues every few steps.
   std::optional<optim::LookaheadOptions> lookahead = {};
   /// Runs optim/training_graph.h before the first step, and refuses a model in which one layer is a
@@ -182,6 +183,7 @@ class Learner {
   void show_gradients(const NamedTensors& parameters) const;
   void check_finite(const NamedTensors& parameters) const;
   void set_rate(int64_t step);
+  void begin_step();
   void step_parameter(const Tensor& leaf);
   NamedTensors optimizer_state() const;
 
