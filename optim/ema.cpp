@@ -125,6 +125,8 @@ void Ema::swap() {
 
 NamedTensors Ema::averages() const { return swapped_ ? weights_ : averages_; }
 
+NamedTensors Ema::weights() const { return swapped_ ? averages_ : weights_; }
+
 NamedTensors Ema::state_dict() const {
   NamedTensors out = averages();
   out.emplace_back(kUpdates, scalar(updates_, DType::i64));

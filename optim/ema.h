@@ -37,6 +37,8 @@ class Ema {
   bool swapped() const { return swapped_; }
   /// The averages under the weights' names, whether swapped in or not.
   NamedTensors averages() const;
+  /// The weights under their names, whether the averages are swapped in or not.
+  NamedTensors weights() const;
 
   /// The averages and the number of updates ("updates", i64).
   NamedTensors state_dict() const;

@@ -352,7 +352,11 @@ void Learner::add_settings_to(Checkpoint& checkpoint, const std::string& prefix)
 void Learner::add_to(Checkpoint& checkpoint, const std::string& prefix) {
   add_settings_to(checkpoint, prefix);
   checkpoint.add(
-      prefix + "model", [this] { return finite(kWeights, nn::state_dict(model_), steps_); },
+      prefix + "model",
+      [this] {  // not the averages, which an evaluation swaps in
+        const bool averaged = ema_ && ema_->swapped();
+        return finite(kWeights, averaged ? ema_->weights() : nn::state_dict(model_), steps_);
+      },
       [this](const NamedTensors& state) { nn::load_state_dict(model_, state); });
   checkpoint.add(
       prefix + "generators", [this] { return nn::generator_state(model_); },

@@ -1,4 +1,5 @@
-// What a program does with the model beside the steps.
+// What a program does with the model beside the steps: it loads weights late, saves in an
+// evaluation, unfreezes parts, evaluates a copy.
 #include "tern/tests/train/train_fixture.h"
 
 namespace tern::test_train_models {
@@ -6,9 +7,17 @@ namespace {
 
 using namespace test;
 
+LearnerOptions plain() { return {.ema = 0.9}; }
+
 void check_same(const NamedTensors& a, const NamedTensors& b) {
   REQUIRE(a.size() == b.size());
   for (size_t i = 0; i < a.size(); ++i) CHECK_MESSAGE(same(a[i].second, b[i].second), a[i].first);
+}
+
+NamedTensors copies(const NamedTensors& state) {
+  NamedTensors all;
+  for (const auto& [name, t] : state) all.emplace_back(name, t.clone());
+  return all;
 }
 
 TEST_CASE("averages: they start at weights that were loaded after the learner was made") {
@@ -37,6 +46,38 @@ TEST_CASE("averages: they start at weights that were loaded after the learner wa
     check_same(nn::state_dict(late), nn::state_dict(early));
     check_same(before.weights(), after.weights());
   }
+}
+
+TEST_CASE("averages: a checkpoint in an evaluation has the weights that are trained") {
+  Training t({}, plain());
+  NamedTensors weights, found;
+  t.evaluated = [&] {
+    if (t.loop.epoch() < 2) return;
+    const SafeTensors state = t.loop.state();
+    for (const auto& [name, w] : nn::state_dict(t.model))
+      found.emplace_back(name, state.find("model." + name).clone());
+  };
+  while (t.loop.epoch() < 3) {
+    while (!t.loop.epoch_trained()) t.loop.step();
+    weights = copies(nn::state_dict(t.model));
+    REQUIRE(t.loop.close_epoch());
+  }
+  check_same(found, weights);
+}
+
+TEST_CASE("averages: a checkpoint of a model that holds them at the moment is an error") {
+  Rng rng(2);
+  nn::Linear model(2, 2, rng);
+  optim::Ema ema(nn::state_dict(model));
+  Checkpoint checkpoint;
+  checkpoint.add("model", model);
+  checkpoint.add("ema", ema);
+  {
+    const optim::EmaScope averaged(ema);
+    CHECK_THROWS_WITH_AS(checkpoint.state(),
+                         doctest::Contains("'weight' of 'model' holds averaged"), Error);
+  }
+  CHECK_NOTHROW(checkpoint.state());
 }
 
 }  // namespace
