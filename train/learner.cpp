@@ -115,6 +115,11 @@ void Learner::check_mode() const {
         "after an evaluation), or ask for LearnerOptions::allow_evaluation_mode");
 }
 
+void Learner::check_optimized() const {
+  if (options_.check_graph && graph_checked_)
+    optim::check_optimized(nn::named_parameters(model_), optimizer_);
+}
+
 double Learner::backward(const Tensor& loss, double share) {
   check(!stepped_,
         "Learner: with step_in_backward a pass is a step: call step() before the next one, or "

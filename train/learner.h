@@ -87,6 +87,10 @@ class Learner {
   /// Error if the model is wholly in evaluation mode (LearnerOptions::allow_evaluation_mode). The
   /// first backward() calls it, and a Loop calls it at the start of each epoch.
   void check_mode() const;
+  /// Error if the optimizer lacks a parameter of the model that requires a gradient, such as one
+  /// that was unfrozen, added or replaced after the first backward(), which checks this itself. A
+  /// Loop calls it at the start of each epoch. Without LearnerOptions::check_graph it does nothing.
+  void check_optimized() const;
   /// Checks that the gradients are finite (Diverged names the first parameter whose gradient is
   /// not), clips them, sets the learning rate, takes the step, clears the gradients, and updates
   /// the slow and averaged weights. If it throws Diverged, nothing has changed.

@@ -275,7 +275,7 @@ void Loop::undo_step() {
 void Loop::step() {
   check(!epoch_trained(), "Loop: the epoch must be evaluated and closed before another step");
   if (state_.epoch_steps == 0)
-    for (const NamedLearner& l : learners_) l.learner.check_mode();
+    for (const NamedLearner& l : learners_) l.learner.check_mode(), l.learner.check_optimized();
   draws_->check_kept(generators_, checkpoint_);
   if (state_.batch >= state_.batches) start_data_epoch();
   generators_.resize(learners_.size());

@@ -80,5 +80,30 @@ TEST_CASE("averages: a checkpoint of a model that holds them at the moment is an
   CHECK_NOTHROW(checkpoint.state());
 }
 
+TEST_CASE("train: a part that is unfrozen in a run, and that the optimizer lacks, is an error") {
+  for (const bool check_graph : {true, false}) {
+    Rng rng(3);
+    Net model(rng);
+    nn::freeze(model.up);
+    NamedTensors trained;
+    for (const auto& named : nn::named_parameters(model))
+      if (named.second.requires_grad()) trained.push_back(named);
+    optim::Sgd sgd(trained, {.lr = 0.1});
+    Learner learner(model, sgd, {.check_graph = check_graph});
+    auto loader = points();
+    Loop loop(learner, loader,
+              {.loss = [&](const Points& p) { return cross_entropy(model(p.x), p.label); }},
+              {.epochs = 3, .terminal = false, .on_epoch = [&](const EpochRecord& e) {
+                 if (e.epoch == 1) nn::unfreeze(model.up);
+               }});
+    if (check_graph)
+      CHECK_THROWS_WITH_AS(loop.run(), doctest::Contains("the optimizer lacks: up.weight, up.bias"),
+                           Error);
+    else
+      CHECK(loop.run() == Outcome::finished);
+    CHECK(loop.history().size() == (check_graph ? 1 : 3));
+  }
+}
+
 }  // namespace
 }  // namespace tern::test_train_models
