@@ -181,6 +181,14 @@ void Loop::start_data_epoch() {
   state_.order = feed_->order();
 }
 
+// The program may have iterated over the loader since the last step, for a metric of its data.
+void Loop::return_to_position() {
+  const bool data_over = state_.batch >= state_.batches;
+  const datasets::LoaderPosition own = {.epoch = state_.data_epoch + (data_over ? 1 : 0),
+                                        .batch = data_over ? 0 : state_.batch};
+  if (feed_->position() != own) feed_->seek(own);
+}
+
 // Takes the batches of a step. After an epoch's last batch, moves the loader to the next epoch.
 size_t Loop::take_batches() {
   const int64_t count = std::min(options_.accumulate, state_.batches - state_.batch);
@@ -277,6 +285,7 @@ void Loop::step() {
   if (state_.epoch_steps == 0)
     for (const NamedLearner& l : learners_) l.learner.check_mode(), l.learner.check_optimized();
   draws_->check_kept(generators_, checkpoint_);
+  return_to_position();
   if (state_.batch >= state_.batches) start_data_epoch();
   generators_.resize(learners_.size());
   for (size_t i = 0; i < learners_.size(); ++i)
@@ -366,6 +375,7 @@ bool Loop::close_epoch() {
     if (shared_) check_same_on_all_ranks(evaluated);
     evaluation_seconds_ = seconds_since(start);
     if (timed_) state_.evaluate_seconds += evaluation_seconds_;
+    return_to_position();
   }
   state_.history.push_back({.epoch = epoch(),
                             .metrics = epoch_metrics(evaluated),

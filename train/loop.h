@@ -193,6 +193,7 @@ class Feed {
   virtual double step(size_t i, Means& means) = 0;  ///< replaces `loss`, if `own_step`
   virtual double weight(size_t i) const = 0;
   virtual double progress(size_t i) const = 0;
+  virtual datasets::LoaderPosition position() const = 0;
   virtual void seek(datasets::LoaderPosition position) = 0;
   /// From now on take() takes the blocks [first, end) of a batch.
   virtual void cut(int64_t blocks, int64_t first, int64_t end) = 0;
@@ -237,6 +238,7 @@ class LoaderFeed final : public Feed {
   double progress(size_t i) const override {
     return task_.progress ? task_.progress(batch(i)) : weighed ? weight(i) : 1;
   }
+  datasets::LoaderPosition position() const override { return loader_.position(); }
   void seek(datasets::LoaderPosition position) override { loader_.seek(position); }
   void cut(int64_t blocks, int64_t first, int64_t end) override {
     loader_.cut(blocks, first, end);
@@ -289,7 +291,8 @@ struct SharedStep;
 
 class Loop {
  public:
-  /// Learner and loader must outlive it; nothing else may use them while it runs.
+  /// Learner and loader must outlive it. Nothing else may use them while it runs, except that an
+  /// evaluation or a hook may iterate over the loader: the loop goes back to its own position.
   template <class B>
   Loop(Learner& learner, datasets::Loader<B>& loader, std::type_identity_t<Task<B>> task,
        LoopOptions options = {})
@@ -411,6 +414,7 @@ class Loop {
 
   // A step:
   void start_epoch();
+  void return_to_position();
   size_t take_batches();
   double train_on(size_t count, double weight);
   void take_step(size_t count);

@@ -105,5 +105,20 @@ TEST_CASE("train: a part that is unfrozen in a run, and that the optimizer lacks
   }
 }
 
+TEST_CASE("train: an evaluation may iterate over the loader of the training") {
+  const auto run = [](bool reads) {
+    Training t;
+    if (reads)
+      t.evaluated = [&t, evaluations = 0]() mutable {
+        int batches = 0;
+        for (Points& p : t.loader)
+          if (p.x.defined() && ++batches == 2 && ++evaluations % 2) break;
+      };
+    CHECK(t.loop.run() == Outcome::finished);
+    return copies(t.learner.weights());
+  };
+  check_same(run(true), run(false));
+}
+
 }  // namespace
 }  // namespace tern::test_train_models
