@@ -11,6 +11,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/dist/shared_work.h"
+#include "tern/train/detail/copy_watch.h"
 #include "tern/train/detail/draw_watch.h"
 #include "tern/train/detail/loop_board.h"
 #include "tern/train/detail/loop_shared_steps.h"
@@ -329,6 +330,18 @@ std::optional<Metrics> Loop::evaluate_weights() {
   return evaluate_in(0);
 }
 
+std::optional<Metrics> Loop::evaluate_first() {
+  CopyWatch copies;
+  std::optional<Metrics> result;
+  {
+    const ObserverScope watching(copies);
+    result = evaluate_();
+  }
+  for (const NamedLearner& l : learners_) copies.check_used(l.learner.parameters());
+  evaluated_ = result.has_value();
+  return result;
+}
+
 // Opens the evaluation scopes of this learner and of those after it, then evaluates.
 std::optional<Metrics> Loop::evaluate_in(size_t learner) {
   if (learner < learners_.size()) {
@@ -336,7 +349,7 @@ std::optional<Metrics> Loop::evaluate_in(size_t learner) {
     return evaluate_in(learner + 1);
   }
   try {
-    return evaluate_();
+    return evaluated_ ? evaluate_() : evaluate_first();
   } catch (const Diverged& e) {
     throw Diverged(fmt::format("{} (after step {}){}", e.what(), steps(),
                                diagnose_step([this] { evaluate_(); })));

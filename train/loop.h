@@ -428,6 +428,7 @@ class Loop {
   // The end of an epoch:
   std::optional<Metrics> evaluate_weights();
   std::optional<Metrics> evaluate_in(size_t learner);
+  std::optional<Metrics> evaluate_first();
   void check_same_on_all_ranks(const Metrics& evaluated) const;
   Metrics epoch_metrics(const Metrics& evaluated) const;
   void end_if_no_better();
@@ -468,7 +469,7 @@ class Loop {
   bool first_ = true;                    // this process is rank 0
   bool stop_ = false;                    // a rank was interrupted in the last step
   bool late_ = false;                    // rank 0 has wanted a checkpoint since the last one
-  bool resumed_ = false, timed_ = false;
+  bool resumed_ = false, timed_ = false, evaluated_ = false;
   std::shared_ptr<const RunLock> lock_;       // between resume() and run()
   std::weak_ptr<const RunLock> held_;         // the program's lock, or the loop's own
   std::vector<std::vector<Rng>> generators_;  // the learners' generators before the step

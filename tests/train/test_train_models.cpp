@@ -105,6 +105,40 @@ TEST_CASE("train: a part that is unfrozen in a run, and that the optimizer lacks
   }
 }
 
+TEST_CASE("train: an evaluation of a copy of the model is an error") {
+  Rng rng(4);
+  Net model(rng);
+  optim::Sgd sgd(nn::named_parameters(model), {.lr = 0.1});
+  const Tensor x = ones({2, 4});
+  const auto run = [&](const Evaluate& evaluate) {
+    Learner learner(model, sgd);
+    auto loader = points();
+    Loop loop(learner, loader,
+              {.loss = [&](const Points& p) { return cross_entropy(model(p.x), p.label); },
+               .evaluate = evaluate},
+              {.epochs = 2, .terminal = false});
+    const Outcome outcome = loop.run();  // may throw
+    CHECK(outcome == Outcome::finished);
+  };
+  CHECK_THROWS_WITH_AS(run([=] {
+                         return Metrics{{"mean", mean(model(x)).item()}};
+                       }),
+                       doctest::Contains("uses a copy of the model's 'up.weight'"), Error);
+  const Net first = model;
+  run([&] {  // how far the model has moved
+    return Metrics{{"moved", mean(abs(model(x) - first(x))).item()}};
+  });
+  Net rounded = model;
+  run([&] {
+    rounded = model;  // the weights of now
+    return Metrics{{"mean", mean(rounded(x)).item()}};
+  });
+  run([&] {
+    const Net rounded = model;
+    return Metrics{{"mean", mean(rounded(x)).item()}};
+  });
+}
+
 TEST_CASE("train: an evaluation may iterate over the loader of the training") {
   const auto run = [](bool reads) {
     Training t;
