@@ -29,6 +29,8 @@ struct HeldLayer {
   virtual ~HeldLayer() = default;
   virtual Tensor call(const Tensor& x) const = 0;
   virtual std::unique_ptr<HeldLayer> clone() const = 0;
+  /// Assigns a layer of the same type; false if the type has no such assignment.
+  virtual bool assign(const HeldLayer& other) = 0;
   virtual const std::type_info& type() const = 0;
   virtual Slots fields() const = 0;
   virtual void outline(Outliner& out, std::string_view name) const = 0;
@@ -40,6 +42,10 @@ struct Held final : HeldLayer {
   explicit Held(L l) : layer(std::move(l)) {}
   Tensor call(const Tensor& x) const override { return layer(x); }
   std::unique_ptr<HeldLayer> clone() const override { return std::make_unique<Held>(layer); }
+  bool assign(const HeldLayer& other) override {
+    if constexpr (std::is_copy_assignable_v<L>) layer = static_cast<const Held&>(other).layer;
+    return std::is_copy_assignable_v<L>;
+  }
   const std::type_info& type() const override { return typeid(L); }
   Slots fields() const override {
     Slots out;
@@ -69,10 +75,11 @@ class AnyLayer {
   }
   AnyLayer(const AnyLayer& other) : held_(other.held().clone()) {}
   AnyLayer(AnyLayer&&) noexcept = default;
-  AnyLayer& operator=(AnyLayer other) noexcept {
-    held_ = std::move(other.held_);
-    return *this;
-  }
+  /// Assigning a layer of the same type writes into the existing weights, as for a layer that is
+  /// not in an AnyLayer: optimizers and averages still see them. Otherwise it takes the new layer,
+  /// and an optimizer that holds the old one refuses its next step.
+  AnyLayer& operator=(const AnyLayer& other);
+  AnyLayer& operator=(AnyLayer&& other);
   ~AnyLayer() = default;
 
   Tensor operator()(const Tensor& x) const { return held().call(x); }

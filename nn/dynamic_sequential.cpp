@@ -1,6 +1,8 @@
 // Adding, inserting and finding layers by index or name, and the call in order.
 #include "tern/nn/dynamic_sequential.h"
 
+#include <algorithm>
+
 #include "tern/nn/module_dict.h"
 
 namespace tern::nn {
@@ -34,8 +36,11 @@ void DynamicSequential::insert(int64_t at, AnyLayer layer) {
   layers_.emplace(layers_.begin() + static_cast<int64_t>(i), "", std::move(layer));
 }
 
+// Swaps the layers behind it forward: assigning them would write into the weights before them.
 void DynamicSequential::erase(int64_t at) {
-  layers_.erase(layers_.begin() + static_cast<int64_t>(place("erase", at, size())));
+  const auto gone = layers_.begin() + static_cast<int64_t>(place("erase", at, size()));
+  std::rotate(gone, gone + 1, layers_.end());
+  layers_.pop_back();
 }
 
 Tensor DynamicSequential::operator()(Tensor x) const {

@@ -10,6 +10,7 @@
 // nn::AnyLayer (ModuleDict<>). For a list without names use a std::vector.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,7 +40,12 @@ class ModuleDict {
           name, name);
     return modules_.emplace_back(std::move(name), std::move(module)).second;
   }
-  void erase(std::string_view name) { modules_.erase(modules_.begin() + place(name)); }
+  /// Swaps the modules behind it forward: assigning them would write into the weights before them.
+  void erase(std::string_view name) {
+    const auto gone = modules_.begin() + place(name);
+    std::rotate(gone, gone + 1, modules_.end());
+    modules_.pop_back();
+  }
   void clear() { *this = {}; }
 
   /// The module of this name. If there is none, an Error lists the names.

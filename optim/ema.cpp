@@ -56,6 +56,13 @@ void Ema::pull() {
       copy_(weights_[i].second, average);
 }
 
+void Ema::restart() {
+  check_in_training();
+  NoGradGuard no_grad;
+  for (size_t i = 0; i < weights_.size(); ++i) copy_(averages_[i].second, weights_[i].second);
+  updates_ = 0;
+}
+
 void Ema::check_held() const {
   for (const auto& [name, t] : weights_)
     check(!t.ref()->storage->retired(),
@@ -117,6 +124,8 @@ void Ema::swap() {
 }
 
 NamedTensors Ema::averages() const { return swapped_ ? weights_ : averages_; }
+
+NamedTensors Ema::weights() const { return swapped_ ? averages_ : weights_; }
 
 NamedTensors Ema::state_dict() const {
   NamedTensors out = averages();

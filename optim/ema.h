@@ -10,7 +10,8 @@ struct EmaOptions {
   bool warmup = false;  ///< update t uses min(decay, (1 + t) / (10 + t)), so that the start fades
 };
 
-/// average <- decay * average + (1 - decay) * weights at every update; it starts at the weights.
+/// average <- decay * average + (1 - decay) * weights at every update. It starts at the weights
+/// that the model has when it is made: load weights before, or call restart().
 /// Give it parameters and buffers (nn::state_dict); integers are copied, not averaged. It holds
 /// handles of the weights: after nn::to, an update is an Error.
 ///
@@ -26,6 +27,8 @@ class Ema {
   void update();
   /// The same with a decay in [0, 1] for this update only.
   void update(double decay);
+  /// Starts again at the weights as they are now, such as those of a file that was loaded since.
+  void restart();
   /// Sets the weights to the averages; integers stay.
   void pull();
   /// Exchanges the weights with the averages; a second call puts them back. Between the two, an
@@ -34,6 +37,8 @@ class Ema {
   bool swapped() const { return swapped_; }
   /// The averages under the weights' names, whether swapped in or not.
   NamedTensors averages() const;
+  /// The weights under their names, whether the averages are swapped in or not.
+  NamedTensors weights() const;
 
   /// The averages and the number of updates ("updates", i64).
   NamedTensors state_dict() const;

@@ -17,7 +17,8 @@ struct LookaheadOptions {
 
 /// After every `every` steps: slow <- s slow + (1 - s) weights, weights <- slow, with the share s =
 /// decay^every (steps / total)^3. After the last step of the run: weights <- slow. Give it
-/// parameters and buffers (nn::state_dict), as for Ema; the model's integers stay.
+/// parameters and buffers (nn::state_dict), as for Ema; the model's integers stay. The slow weights
+/// start at those that the model has when it is made: load weights before, or call restart().
 ///
 ///   optim::Lookahead lookahead(nn::state_dict(model), {.total = 1000});
 ///   for (int64_t step = 1; step <= 1000; ++step) {
@@ -29,6 +30,8 @@ class Lookahead {
   explicit Lookahead(const NamedTensors& weights, const LookaheadOptions& options = {});
   /// Call it after each step, with the number of steps taken so far.
   void after(int64_t steps);
+  /// Starts again at the weights as they are now.
+  void restart() { slow_.restart(); }
   /// Share of the slow weights in an update after `steps` steps.
   double share(int64_t steps) const;
   /// The slow weights and the number of updates. A resume also needs the number of steps taken.

@@ -33,6 +33,16 @@ std::vector<std::string> outside(const NamedTensors& tensors, const Set& set) {
   return names;
 }
 
+void check_none(const std::string& wrong) {
+  check(
+      wrong.empty(),
+      "training graph:{}. If this is intended, freeze what is not trained, or leave this check out "
+      "(LearnerOptions::check_graph)",
+      wrong);
+}
+
+constexpr const char* kLacks = "the optimizer lacks";
+
 }  // namespace
 
 void check_training_graph(const Tensor& loss, const NamedTensors& parameters,
@@ -49,17 +59,19 @@ void check_training_graph(const Tensor& loss, const NamedTensors& parameters,
   std::string wrong;
   append(wrong, "the loss does not depend on", outside(parameters, reached));
   append(wrong, "the loss depends on leaves that are not parameters of the model", unknown);
-  append(wrong, "the optimizer lacks", outside(parameters, stepped));
+  append(wrong, kLacks, outside(parameters, stepped));
   append(wrong, "only the optimizer has", outside(optimized, model));
-  check(
-      wrong.empty(),
-      "training graph:{}. If this is intended, freeze what is not trained, or leave this check out "
-      "(LearnerOptions::check_graph)",
-      wrong);
+  check_none(wrong);
 }
 
 void check_training_graph(const Tensor& loss, const Optimizer& optimizer) {
   check_training_graph(loss, optimizer.parameters(), optimizer);
+}
+
+void check_optimized(const NamedTensors& parameters, const Optimizer& optimizer) {
+  std::string wrong;
+  append(wrong, kLacks, outside(parameters, identities(optimizer.parameters())));
+  check_none(wrong);
 }
 
 }  // namespace tern::optim

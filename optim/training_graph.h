@@ -18,4 +18,8 @@ void check_training_graph(const Tensor& loss, const NamedTensors& parameters,
 /// parameters.
 void check_training_graph(const Tensor& loss, const Optimizer& optimizer);
 
+/// The part of that check which needs no loss: Error if the optimizer lacks a parameter that
+/// requires a gradient.
+void check_optimized(const NamedTensors& parameters, const Optimizer& optimizer);
+
 }  // namespace tern::optim

@@ -88,6 +88,17 @@ void add_list(Checkpoint& to, const std::string& name, std::vector<T>& list) {
       });
 }
 
+// An EmaScope lends the model the averages in place of its weights.
+NamedTensors own_weights(const std::string& part, const nn::ModuleRef& module) {
+  NamedTensors weights = nn::state_dict(module);
+  for (const auto& [name, t] : weights)
+    check(!t.ref()->storage->lent(),
+          "Checkpoint: '{}' of '{}' holds averaged weights at the moment, and a run that resumes "
+          "from them would train them; save after the EmaScope has ended (or after Ema::swap)",
+          name, part);
+  return weights;
+}
+
 }  // namespace
 
 void save_checkpoint(const std::string& path, SafeTensors content) {
@@ -223,7 +234,7 @@ void Checkpoint::load(const std::string& path) const { load_state(load_checkpoin
 
 void Checkpoint::add_module(const std::string& name, const nn::ModuleRef& module) {
   add(
-      name, [module] { return nn::state_dict(module); },
+      name, [name, module] { return own_weights(name, module); },
       [module](const NamedTensors& state) mutable { nn::load_state_dict(module, state); });
   add(
       name + "_generators", [module] { return nn::generator_state(module); },

@@ -21,6 +21,9 @@
 // rule (Adam for AdamW) or different groups of parameters are an IoError. Only a Learner
 // (learner.h) stores which parameters are frozen; without one the program decides.
 //
+// Save outside of an optim::EmaScope: inside, the model has averaged weights, and saving it is an
+// Error. (A Learner's parts have its own weights there, too.)
+//
 // Errors: if a file is truncated, damaged, of another format, or has other parts, an IoError names
 // the file and the part. The parts before it have then been loaded.
 #pragma once

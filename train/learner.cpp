@@ -115,6 +115,11 @@ void Learner::check_mode() const {
         "after an evaluation), or ask for LearnerOptions::allow_evaluation_mode");
 }
 
+void Learner::check_optimized() const {
+  if (options_.check_graph && graph_checked_)
+    optim::check_optimized(nn::named_parameters(model_), optimizer_);
+}
+
 double Learner::backward(const Tensor& loss, double share) {
   check(!stepped_,
         "Learner: with step_in_backward a pass is a step: call step() before the next one, or "
@@ -147,7 +152,7 @@ double Learner::run_backward(const Tensor& part) {
     part.backward();
     return value;
   }
-  set_rate(steps_);
+  begin_step();
   stepped_ = part.requires_grad();  // if false, backward throws
   squares_.assign(parameters_.size(), 0);
   tern::backward(part, {.on_ready = [this](const Tensor& leaf) { step_parameter(leaf); }});
@@ -207,6 +212,15 @@ void Learner::set_rate(int64_t step) {
   optimizer_.set_lr_factor(plateau_ ? planned * plateau_->factor() : planned);
 }
 
+// Weights may have been loaded since the learner was made: averages start at those of the first
+// step.
+void Learner::begin_step() {
+  set_rate(steps_);
+  if (steps_ > 0) return;
+  if (ema_) ema_->restart();
+  if (lookahead_) lookahead_->restart();
+}
+
 void Learner::report(double metric) {
   if (plateau_) plateau_->update(metric);
 }
@@ -214,7 +228,7 @@ void Learner::report(double metric) {
 void Learner::step() {
   if (!stepped_) {
     check_gradients();
-    set_rate(steps_);
+    begin_step();
   }
   if (options_.clip == 0)
     grad_norm_ = std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
@@ -261,7 +275,8 @@ NamedTensors Learner::optimizer_state() const {
 
 void Learner::skip_step() {
   clear_gradients();
-  set_rate(steps_++);
+  begin_step();
+  ++steps_;
 }
 
 NamedTensors Learner::own_state() const {
@@ -283,7 +298,9 @@ void Learner::load_own_state(const NamedTensors& state) {
   if (lookahead_) lookahead_->load_state_dict(below("lookahead.", state));
 }
 
-NamedTensors Learner::weights() const { return ema_ ? ema_->averages() : nn::state_dict(model_); }
+NamedTensors Learner::weights() const {
+  return ema_ && steps_ > 0 ? ema_->averages() : nn::state_dict(model_);
+}
 
 std::string Learner::find_non_finite() const {
   std::string found = non_finite(kWeights, nn::state_dict(model_), steps_);
@@ -302,7 +319,7 @@ void Learner::save_weights(const std::string& path,
 }
 
 Learner::Evaluation::Evaluation(Learner& learner) : mode_(learner.model_) {
-  if (learner.ema_) averaged_.emplace(*learner.ema_);
+  if (learner.ema_ && learner.steps_ > 0) averaged_.emplace(*learner.ema_);
 }
 
 // The settings that come from the program. Loading a checkpoint makes a note for each difference.
@@ -340,7 +357,11 @@ void Learner::add_settings_to(Checkpoint& checkpoint, const std::string& prefix)
 void Learner::add_to(Checkpoint& checkpoint, const std::string& prefix) {
   add_settings_to(checkpoint, prefix);
   checkpoint.add(
-      prefix + "model", [this] { return finite(kWeights, nn::state_dict(model_), steps_); },
+      prefix + "model",
+      [this] {  // not the averages, which an evaluation swaps in
+        const bool averaged = ema_ && ema_->swapped();
+        return finite(kWeights, averaged ? ema_->weights() : nn::state_dict(model_), steps_);
+      },
       [this](const NamedTensors& state) { nn::load_state_dict(model_, state); });
   checkpoint.add(
       prefix + "generators", [this] { return nn::generator_state(model_); },

@@ -46,7 +46,8 @@ struct LearnerOptions {
   /// A further factor, which falls when the metric given to report() stops improving.
   std::optional<optim::PlateauOptions> plateau = {};
   double clip = 0;  ///< upper bound of the norm of all gradients together; 0: no bound
-  double ema = 0;   ///< decay of averaged weights, with a warm-up; 0: no averages
+  double ema = 0;   ///< decay of averaged weights, with a warm-up; 0: no averages. They start at
+                    ///< the weights before the first step, as do slow weights
   /// Slow weights, from which the training continues every few steps.
   std::optional<optim::LookaheadOptions> lookahead = {};
   /// Runs optim/training_graph.h before the first step, and refuses a model in which one layer is a
@@ -86,6 +87,10 @@ class Learner {
   /// Error if the model is wholly in evaluation mode (LearnerOptions::allow_evaluation_mode). The
   /// first backward() calls it, and a Loop calls it at the start of each epoch.
   void check_mode() const;
+  /// Error if the optimizer lacks a parameter of the model that requires a gradient, such as one
+  /// that was unfrozen, added or replaced after the first backward(), which checks this itself. A
+  /// Loop calls it at the start of each epoch. Without LearnerOptions::check_graph it does nothing.
+  void check_optimized() const;
   /// Checks that the gradients are finite (Diverged names the first parameter whose gradient is
   /// not), clips them, sets the learning rate, takes the step, clears the gradients, and updates
   /// the slow and averaged weights. If it throws Diverged, nothing has changed.
@@ -182,6 +187,7 @@ class Learner {
   void show_gradients(const NamedTensors& parameters) const;
   void check_finite(const NamedTensors& parameters) const;
   void set_rate(int64_t step);
+  void begin_step();
   void step_parameter(const Tensor& leaf);
   NamedTensors optimizer_state() const;
 

@@ -1,5 +1,5 @@
 // The steps of a Loop, its epochs and run(). Other parts are in train/detail: loop_setup.cpp,
-// loop_lengths.cpp, loop_words.cpp and kept_epochs.cpp.
+// loop_lengths.cpp, loop_evaluation.cpp, loop_words.cpp and kept_epochs.cpp.
 #include "tern/train/loop.h"
 
 #include <algorithm>
@@ -9,7 +9,6 @@
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/tape/autograd.h"
 #include "tern/dist/shared_work.h"
 #include "tern/train/detail/draw_watch.h"
 #include "tern/train/detail/loop_board.h"
@@ -181,6 +180,14 @@ void Loop::start_data_epoch() {
   state_.order = feed_->order();
 }
 
+// The program may have iterated over the loader since the last step, for a metric of its data.
+void Loop::return_to_position() {
+  const bool data_over = state_.batch >= state_.batches;
+  const datasets::LoaderPosition own = {.epoch = state_.data_epoch + (data_over ? 1 : 0),
+                                        .batch = data_over ? 0 : state_.batch};
+  if (feed_->position() != own) feed_->seek(own);
+}
+
 // Takes the batches of a step. After an epoch's last batch, moves the loader to the next epoch.
 size_t Loop::take_batches() {
   const int64_t count = std::min(options_.accumulate, state_.batches - state_.batch);
@@ -275,8 +282,12 @@ void Loop::undo_step() {
 void Loop::step() {
   check(!epoch_trained(), "Loop: the epoch must be evaluated and closed before another step");
   if (state_.epoch_steps == 0)
-    for (const NamedLearner& l : learners_) l.learner.check_mode();
+    for (const NamedLearner& l : learners_) {
+      l.learner.check_mode();
+      l.learner.check_optimized();
+    }
   draws_->check_kept(generators_, shared_ ? nullptr : &checkpoint_);
+  return_to_position();
   if (state_.batch >= state_.batches) start_data_epoch();
   generators_.resize(learners_.size());
   for (size_t i = 0; i < learners_.size(); ++i)
@@ -299,57 +310,6 @@ void Loop::step() {
 
 // ---- The end of an epoch ----------------------------------------------------------------------
 
-void Loop::end_if_no_better() {
-  const int64_t closed = std::ssize(state_.history);
-  if (options_.patience == 0 || finished()) return;
-  const int64_t since = epochs_since_best(state_.history, options_.best);
-  if (since < options_.patience) return;
-  const std::string& metric = options_.best.metric;
-  const char* const word = epoch_word();
-  std::string reason = fmt::format("there was no {} in {} {}s", metric, since, word);
-  if (since < closed) {
-    const EpochRecord& best = state_.history[static_cast<size_t>(closed - since - 1)];
-    reason = fmt::format("{} was no better in {} {}{} than {:.6g} in {} {}", metric, since, word,
-                         since == 1 ? "" : "s", best[metric], word, best.epoch);
-  }
-  state_.history.back().ended = reason;
-}
-
-std::optional<Metrics> Loop::evaluate_weights() {
-  NoGradGuard no_grad;
-  return evaluate_in(0);
-}
-
-// Opens the evaluation scopes of this learner and of those after it, then evaluates.
-std::optional<Metrics> Loop::evaluate_in(size_t learner) {
-  if (learner < learners_.size()) {
-    Learner::Evaluation scope(learners_[learner].learner);
-    return evaluate_in(learner + 1);
-  }
-  try {
-    return evaluate_();
-  } catch (const Diverged& e) {
-    throw Diverged(fmt::format("{} (after step {}){}", e.what(), steps(),
-                               diagnose_step([this] { evaluate_(); })));
-  }
-}
-
-Metrics Loop::epoch_metrics(const Metrics& evaluated) const {
-  Metrics all;
-  for (const Means::Entry& e : state_.means.entries())
-    all.emplace_back("train_" + e.name, e.sum / e.count);
-  all.insert(all.end(), evaluated.begin(), evaluated.end());
-  return all;
-}
-
-// The learning rate, the best epoch and the end of the run depend on these metrics: if they
-// differed, the ranks would drift apart.
-void Loop::check_same_on_all_ranks(const Metrics& evaluated) const {
-  std::vector<std::pair<std::string, std::string>> texts;
-  for (const auto& [name, value] : evaluated) texts.emplace_back(name, fmt::format("{}", value));
-  options_.parallel.world->check_same(texts);
-}
-
 bool Loop::close_epoch() {
   check(epoch_trained(), "Loop: the epoch is not over");
   for (const NamedLearner& l : learners_) l.learner.check_finite_state();
@@ -366,6 +326,7 @@ bool Loop::close_epoch() {
     if (shared_) check_same_on_all_ranks(evaluated);
     evaluation_seconds_ = seconds_since(start);
     if (timed_) state_.evaluate_seconds += evaluation_seconds_;
+    return_to_position();
   }
   state_.history.push_back({.epoch = epoch(),
                             .metrics = epoch_metrics(evaluated),

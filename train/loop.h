@@ -194,6 +194,7 @@ class Feed {
   virtual double step(size_t i, Means& means) = 0;  ///< replaces `loss`, if `own_step`
   virtual double weight(size_t i) const = 0;
   virtual double progress(size_t i) const = 0;
+  virtual datasets::LoaderPosition position() const = 0;
   virtual void seek(datasets::LoaderPosition position) = 0;
   /// From now on take() takes the blocks [first, end) of a batch.
   virtual void cut(int64_t blocks, int64_t first, int64_t end) = 0;
@@ -238,6 +239,7 @@ class LoaderFeed final : public Feed {
   double progress(size_t i) const override {
     return task_.progress ? task_.progress(batch(i)) : weighed ? weight(i) : 1;
   }
+  datasets::LoaderPosition position() const override { return loader_.position(); }
   void seek(datasets::LoaderPosition position) override { loader_.seek(position); }
   void cut(int64_t blocks, int64_t first, int64_t end) override {
     loader_.cut(blocks, first, end);
@@ -290,7 +292,8 @@ struct SharedStep;
 
 class Loop {
  public:
-  /// Learner and loader must outlive it; nothing else may use them while it runs.
+  /// Learner and loader must outlive it. Nothing else may use them while it runs, except that an
+  /// evaluation or a hook may iterate over the loader: the loop goes back to its own position.
   template <class B>
   Loop(Learner& learner, datasets::Loader<B>& loader, std::type_identity_t<Task<B>> task,
        LoopOptions options = {})
@@ -412,6 +415,7 @@ class Loop {
 
   // A step:
   void start_epoch();
+  void return_to_position();
   size_t take_batches();
   double train_on(size_t count, double weight);
   void take_step(size_t count);
@@ -425,6 +429,7 @@ class Loop {
   // The end of an epoch:
   std::optional<Metrics> evaluate_weights();
   std::optional<Metrics> evaluate_in(size_t learner);
+  std::optional<Metrics> evaluate_first();
   void check_same_on_all_ranks(const Metrics& evaluated) const;
   Metrics epoch_metrics(const Metrics& evaluated) const;
   void end_if_no_better();
@@ -465,7 +470,7 @@ class Loop {
   bool first_ = true;                    // this process is rank 0
   bool stop_ = false;                    // a rank was interrupted in the last step
   bool late_ = false;                    // rank 0 has wanted a checkpoint since the last one
-  bool resumed_ = false, timed_ = false;
+  bool resumed_ = false, timed_ = false, evaluated_ = false;
   std::shared_ptr<const RunLock> lock_;       // between resume() and run()
   std::weak_ptr<const RunLock> held_;         // the program's lock, or the loop's own
   std::vector<std::vector<Rng>> generators_;  // the learners' generators before the step

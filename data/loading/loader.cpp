@@ -46,6 +46,11 @@ Planner equal_batches(int64_t samples, const LoaderOptions& options) {
   check(options.batch >= 1, "Loader: batches of {} samples; at least 1", options.batch);
   check(!options.drop_last || options.sampler || samples == 0 || samples >= options.batch,
         "Loader: drop_last leaves no batch: {} samples, batches of {}", samples, options.batch);
+  const auto* const sized = options.sampler.target<SizedSampler>();
+  check(!sized || sized->samples == samples,
+        "Loader: the sampler is for {} samples (weighted_sampler: one weight per sample, not per "
+        "class), but there are {}",
+        sized ? sized->samples : 0, samples);
   return [samples, options](int64_t, Rng random) {
     EpochPlan plan;
     if (options.sampler) {

@@ -39,6 +39,13 @@ namespace tern::datasets {
 /// it must depend only on that. weighted_sampler.h has one.
 using Sampler = std::function<std::vector<int64_t>(Rng random)>;
 
+/// A sampler for a data set of this size. A loader of another one refuses it.
+struct SizedSampler {
+  int64_t samples;
+  Sampler draw;
+  std::vector<int64_t> operator()(Rng random) const { return draw(random); }
+};
+
 struct LoaderOptions {
   int64_t batch = 32;      ///< samples per batch
   bool shuffle = true;     ///< a new order for each epoch, else 0, 1, 2, ...

@@ -67,7 +67,7 @@ Sampler weighted_sampler(const std::vector<double>& weights, const WeightedSampl
   check(o.replacement || n <= whole.above_zero(),
         "weighted_sampler: {} samples without replacement, but {} of {} weights are above 0", n,
         whole.above_zero(), weights.size());
-  return [whole, n, replacement = o.replacement](Rng random) {
+  const auto draw = [whole, n, replacement = o.replacement](Rng random) {
     WeightTree left = whole;
     std::vector<int64_t> order(static_cast<size_t>(n));
     for (int64_t& sample : order) {
@@ -76,6 +76,7 @@ Sampler weighted_sampler(const std::vector<double>& weights, const WeightedSampl
     }
     return order;
   };
+  return SizedSampler{std::ssize(weights), draw};
 }
 
 }  // namespace tern::datasets

@@ -27,7 +27,7 @@ struct WeightedSamplerOptions {
 /// weights, as in torch.multinomial: heavy samples tend to come early.
 ///
 /// Error: a weight is negative, infinite or NaN; all are 0; without replacement fewer weights are
-/// above 0 than samples to draw.
+/// above 0 than samples to draw. A loader refuses the sampler if it has not one weight per sample.
 Sampler weighted_sampler(const std::vector<double>& weights,
                          const WeightedSamplerOptions& options = {});
 

@@ -158,6 +158,49 @@ TEST_CASE("DynamicSequential: the example in the header learns") {
   CHECK(losses.back() < 0.2 * losses.front());
 }
 
+// As when the best weights are put back into a model whose optimizer exists already.
+TEST_CASE("AnyLayer: assignment writes into the weights that an optimizer holds") {
+  Rng rng(8);
+  DynamicSequential net{nn::Linear(3, 3, rng), Twice(), nn::Linear(3, 2, rng)};
+  optim::AdamW optimizer(nn::named_parameters(net), {.lr = 0.1});
+  const auto step = [&] {
+    sum(net(ones({1, 3}))).backward();
+    optimizer.step();
+    nn::zero_grad(net);
+  };
+  const DynamicSequential best = net;
+  step();
+  for (int layer : {0, 2}) {
+    net = best;
+    const auto &now = net[layer].as<nn::Linear>(), &then = best[layer].as<nn::Linear>();
+    CHECK(test::same(now.weight, then.weight));
+    step();
+    CHECK_FALSE(all_close(now.weight, then.weight));
+    net[layer] = AnyLayer(then);  // of a temporary
+    CHECK(test::same(now.bias, then.bias));
+    step();
+    CHECK_FALSE(all_close(now.bias, then.bias));
+  }
+  net[0] = Twice();  // its weights are gone
+  sum(net(ones({1, 3}))).backward();
+  CHECK_THROWS_WITH_AS(optimizer.step(), doctest::Contains("no longer uses the elements of '0."),
+                       Error);
+}
+
+TEST_CASE("DynamicSequential, ModuleDict: removal leaves the weights of others in place") {
+  Rng rng(9);
+  DynamicSequential net{nn::Linear(2, 2, rng), nn::Linear(2, 2, rng)};
+  const Tensor second = net[1].as<nn::Linear>().weight.own();
+  net.erase(0);
+  CHECK(net[0].as<nn::Linear>().weight.own().ref() == second.ref());
+  ModuleDict<nn::Linear> heads;
+  heads.add("a", nn::Linear(2, 2, rng));
+  heads.add("b", nn::Linear(2, 2, rng));
+  const Tensor b = heads["b"].weight.own();
+  heads.erase("a");
+  CHECK(heads["b"].weight.own().ref() == b.ref());
+}
+
 TEST_CASE("ModuleDict: modules of one type by name, in order") {
   Rng rng(6);
   ModuleDict<nn::Linear> heads;

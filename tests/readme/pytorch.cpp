@@ -86,6 +86,11 @@ void indices() {
   expect(where(x > 0, x, 0), relu(x));
   expect(gather(x, 1, unsqueeze(j, 1)), tensor({3, -6}, {2, 1}));
   check(((x > 0) & (x < 4)).dtype() == DType::u8, "masks");
+  expect(((x > 0).to(DType::i64) * 2 - 1).to(DType::f32), sign(x));
+  check(min((x > 0) * 2 - 1).item() == 1 && max((x > 0) * 2 - 1).item() == 255, "u8 wraps around");
+  expect(where(x < 0, x * 2, x), x + masked_fill(x, x > 0, 0));
+  Tensor y = ones({2});
+  expect(index_put(x, {i, j}, y, true)[1], tensor({-4, 5, -5}, {3}));
   check(argmax(x, 1)[0].item() == 2 && topk(x, 2).indices[0][0].item() == 2, "argmax, topk");
   expect(sort(x, 1).values[0], tensor({-2, 1, 3}, {3}));
   expect(one_hot(i, 2).to(DType::f32), flip(eye(2), 0));

@@ -146,6 +146,15 @@ TEST_CASE("weighted sampler: a saved position is refused if seed or weights diff
   }
 }
 
+// As in the mistake to give one weight per class.
+TEST_CASE("weighted sampler: a loader with another number of samples refuses it") {
+  for (const size_t weights : {2, 5})
+    CHECK_THROWS_WITH_AS(
+        Loader<Order>(4, [](const BatchPlan&) { return Order(); },
+                      {.workers = 0, .sampler = weighted_sampler(std::vector(weights, 1.0))}),
+        doctest::Contains("one weight per sample, not per class"), Error);
+}
+
 TEST_CASE("samplers: drop_last works; wrong indices and a planner beside a sampler are errors") {
   Loader<Order> full = loader(0, {.num_samples = 11}, true);
   CHECK(epochs(full, 1).size() == 2);
