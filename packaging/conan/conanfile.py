@@ -28,7 +28,8 @@ class Tern(ConanFile):
         self.version = re.search(r'kVersion = "([0-9.]+)"', text).group(1)
 
     def export_sources(self):
-        for pattern in ("*.h", "*.cpp", "*.cmake", "*.in", "CMakeLists.txt", "copyright"):
+        for pattern in ("*.h", "*.cpp", "*.cmake", "*.in", "CMakeLists.txt",
+                        "packaging/copyright"):
             copy(self, pattern, self._root, self.export_sources_folder,
                  excludes=("build*", "tests/*", "bench/*", "apps/*"))
 

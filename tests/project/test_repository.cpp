@@ -67,7 +67,7 @@ const Rooms kMayLink = {
     {"decode", {}},
     {"pretrained", {"nlohmann_json"}},
     {"dist", {"MPI"}},
-    {"apps", {"nlohmann_json", "PNG"}},
+    {"apps", {"nlohmann_json", "ZLIB"}},
 };
 
 /// Headers that tern.h leaves out, for authors of their own ops.
