@@ -1,6 +1,7 @@
 // The evaluation of a Loop after an epoch, its metrics, and whether they end the run.
 #include "tern/core/tape/autograd.h"
 #include "tern/train/detail/copy_watch.h"
+#include "tern/train/diagnose.h"
 #include "tern/train/loop.h"
 
 namespace tern::training {
