@@ -231,12 +231,14 @@ TEST_CASE("first contact: an error about an undefined operand names the op and t
       {"clone: operand 1", [&] { clone(u); }},
       {"copy_: operand 2",
        [&] {
-         copy_(ones({2, 2}), u);
+         Tensor to = ones({2, 2});
+         copy_(to, u);
        }},
       {"fill_: operand 1", [&] { fill_(u, 0); }},
       {"add_: operand 2",
        [&] {
-         add_(ones({2, 2}), u);
+         Tensor to = ones({2, 2});
+         add_(to, u);
        }},
       {"view: operand 1", [&] { view(u, 4); }},
       {"reshape: operand 1", [&] { reshape(u, 4); }},

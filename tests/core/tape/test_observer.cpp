@@ -375,9 +375,11 @@ TEST_CASE("the anomaly detector does not read uninitialized results") {
   spoil_free_memory();
   Tensor y = cat({x, x}), z = stack({x, x}), p = pad(x, {0, 0, 1, 1});
   spoil_free_memory();
-  fill_(empty({16, 16}), 1);
+  Tensor filled = empty({16, 16});
+  fill_(filled, 1);
   spoil_free_memory();
-  copy_(empty({16, 16}), x);
+  Tensor copied = empty({16, 16});
+  copy_(copied, x);
   CHECK(detector.first_given() == "");
   CHECK_THROWS_WITH_AS(sqrt(-square(x)), doctest::Contains("NaN first seen in sqrt"), Error);
 }
