@@ -212,13 +212,21 @@ void Learner::set_rate(int64_t step) {
   optimizer_.set_lr_factor(plateau_ ? planned * plateau_->factor() : planned);
 }
 
-// Weights may have been loaded since the learner was made: averages start at those of the first
-// step.
+// Weights may have been loaded since the learner was made: then averages start at those of the
+// first step. Buffers do not tell, since the first forward pass has changed them.
 void Learner::begin_step() {
   set_rate(steps_);
   if (steps_ > 0) return;
-  if (ema_) ema_->restart();
-  if (lookahead_) lookahead_->restart();
+  const NamedTensors parameters = nn::named_parameters(model_);
+  const auto differ = [&](const NamedTensors& averages) {
+    for (const auto& [name, t] : averages)
+      for (const auto& [other, p] : parameters)
+        if (name == other && sum(ne(t, p.detach())).item<int64_t>() > 0) return true;
+    return false;
+  };
+  NoGradGuard no_grad;
+  if (ema_ && differ(ema_->averages())) ema_->restart();
+  if (lookahead_ && differ(lookahead_->state_dict())) lookahead_->restart();
 }
 
 void Learner::report(double metric) {

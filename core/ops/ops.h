@@ -103,31 +103,6 @@ void zero_(const Tensor& x);
 void add_(const Tensor& x, const Tensor& y, double alpha = 1);  ///< x += alpha * y
 void mul_(const Tensor& x, const Tensor& y);
 void mul_(const Tensor& x, Scalar s);
-// Where the written tensor is a temporary: x[0] is one and shares the elements of x. Error if no
-// other tensor shares them, as for fill_(gather(x, 0, i), 0): the values would be lost.
-namespace detail {
-const Tensor& kept(const Tensor& temporary);
-}
-template <std::same_as<Tensor> T>
-void copy_(T&& to, const Tensor& from) {
-  copy_(detail::kept(to), from);
-}
-template <std::same_as<Tensor> T>
-void fill_(T&& x, Scalar value) {
-  fill_(detail::kept(x), value);
-}
-template <std::same_as<Tensor> T>
-void zero_(T&& x) {
-  zero_(detail::kept(x));
-}
-template <std::same_as<Tensor> T>
-void add_(T&& x, const Tensor& y, double alpha = 1) {
-  add_(detail::kept(x), y, alpha);
-}
-template <std::same_as<Tensor> T>
-void mul_(T&& x, const auto& y) {
-  mul_(detail::kept(x), y);
-}
 
 // ---- Views: no element moves -----------------------------------------------------------------
 Tensor view(const Tensor& x,
@@ -255,24 +230,6 @@ const Tensor& operator+=(const Tensor& x, Scalar y);
 const Tensor& operator-=(const Tensor& x, Scalar y);
 const Tensor& operator*=(const Tensor& x, Scalar y);
 const Tensor& operator/=(const Tensor& x, Scalar y);
-// Of a temporary, such as x[0] += 1: an error if the result would be lost, as in
-// masked_select(x, mask) += 1.
-template <std::same_as<Tensor> T>
-const Tensor& operator+=(T&& x, const auto& y) {
-  return detail::kept(x) += y;
-}
-template <std::same_as<Tensor> T>
-const Tensor& operator-=(T&& x, const auto& y) {
-  return detail::kept(x) -= y;
-}
-template <std::same_as<Tensor> T>
-const Tensor& operator*=(T&& x, const auto& y) {
-  return detail::kept(x) *= y;
-}
-template <std::same_as<Tensor> T>
-const Tensor& operator/=(T&& x, const auto& y) {
-  return detail::kept(x) /= y;
-}
 
 // ---- Functions of one tensor (integers give f32 where the result is fractional) --------------
 Tensor exp(const Tensor& x);

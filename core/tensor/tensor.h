@@ -238,6 +238,7 @@ class [[nodiscard]] Tensor {
   void check_contiguous(const char* member) const;
   static Tensor wrap_memory(void* data, bool read_only, const Shape& shape, DType dtype,
                             WrapOptions options);
+  void check_shared() const;
   detail::Ref<detail::TensorImpl> impl_;
 };
 

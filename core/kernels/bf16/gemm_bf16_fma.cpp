@@ -63,8 +63,8 @@ struct Rounded {
     return i % 2 == 0 ? i / 2 : even_places(count) + i / 2;
   }
 
-  /// to[place_of(i) * to_stride + j] = from[i * stride + j], or from[j * stride + i] if `turned`, for
-  /// j < width <= kMost.
+  /// to[place_of(i) * to_stride + j] = from[i * stride + j], or from[j * stride + i] if `turned`,
+  /// for j < width <= kMost.
   template <int64_t kMost, class From>
   static void pack(const From* from, int64_t stride, bool turned, int64_t width, int64_t depth,
                    float* to, int64_t to_stride) {

@@ -50,22 +50,22 @@ void fill_(const Tensor& x, Scalar value) {
 
 void zero_(const Tensor& x) { fill_(x, 0); }
 
-const Tensor& detail::kept(const Tensor& x) {
-  check(!x.defined() || x.ref()->storage->count > 1 || x.ref()->storage->foreign(),
+void Tensor::check_shared() const {
+  check(!defined() || impl().storage->count > 1 || impl().storage->foreign(),
         "an assignment to a temporary of shape {} is lost: no other tensor shares its elements. "
-        "Give the result a name, or assign to a view, such as x[0] = y; index_put, index_add and "
-        "where give a tensor with new values at the places of indices or of a mask",
-        x.shape());
-  return x;
+        "Give the result a name, or assign to a view, such as x[0] = y",
+        shape());
 }
 
 const Tensor& Tensor::operator=(const Tensor& values) && {
-  copy_(detail::kept(*this), values);
+  check_shared();
+  copy_(*this, values);
   return *this;
 }
 
 const Tensor& Tensor::operator=(Scalar value) && {
-  fill_(detail::kept(*this), value);
+  check_shared();
+  fill_(*this, value);
   return *this;
 }
 
