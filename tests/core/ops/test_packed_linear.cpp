@@ -574,12 +574,13 @@ TEST_CASE("int4: weights of Q4_0 and Q4_1 stay exact") {
 TEST_CASE("packed linear: weights that are read again give the products with single inputs") {
   const PackedType types[] = {PackedType::f32, PackedType::bf16, PackedType::int8,
                               PackedType::int4};
-  for (const auto& [n, k] : {std::pair{37, 5}, {32, 32}, {70, 67}, {1, 1}, {33, 1100}})
+  for (const Shape& size : {Shape{37, 5}, {32, 32}, {70, 67}, {1, 1}, {33, 1100}})
     for (const PackedType type : types)
       for (const Bf16Way way : type == PackedType::bf16 ? bf16_ways() : std::vector{bf16_way()}) {
-        CAPTURE(k);
+        CAPTURE(size);
         CAPTURE(to_string(way));
         const Bf16WayScope scope(way);
+        const int64_t n = size[0], k = size[1];
         Case c = make(k, n, k);
         c.b = zeros({n});
         // int8 and int4 keep 127 as it is, and their products are exact but for int4's last step.
