@@ -36,8 +36,8 @@ struct PackedGpt::Weights {
   Weights(const models::Gpt& model, PackedType type);
   /// Packs the layers and frees them. Calls fill(i) before it packs layer i.
   void take_layers(models::Gpt& model, const std::function<void(int64_t)>& fill);
-  /// Packs the table and the head (read if not tied). The head's rows are the table if they are
-  /// tied, but for bf16 that would round a table of f32 numbers.
+  /// Packs the table and the head (read if not tied). If they are tied, the head's rows are the
+  /// table, except in bf16 if that would round them.
   void read_ends(const RowReader& embeddings, const RowReader& head_rows);
   PackedType head_type() const { return type == PackedType::int4 ? PackedType::int8 : type; }
 };
