@@ -31,15 +31,18 @@ template <>
   load(v, from);
 }
 
+/// Elements 0, 2, ..., 14 of `from`. Reads no element after them.
+[[gnu::always_inline]] inline Vector8 every_other(const float* from) {
+  Vector8 low, high;
+  load(low, from);
+  load(high, from + 7);
+  return __builtin_shufflevector(low, high, 0, 2, 4, 6, 9, 11, 13, 15);
+}
+
 /// to[i] = from[2 * i] for begin <= i < end. Reads no element after from[2 * end - 2].
 [[gnu::always_inline]] inline void take_every_other(const float* from, float* to, int64_t begin,
                                                     int64_t end) {
-  auto eight = [=](int64_t i) {
-    Vector8 low, high;
-    load(low, from + 2 * i);
-    load(high, from + 2 * i + 7);
-    store(to + i, __builtin_shufflevector(low, high, 0, 2, 4, 6, 9, 11, 13, 15));
-  };
+  auto eight = [=](int64_t i) { store(to + i, every_other(from + 2 * i)); };
   int64_t i = begin;
   for (; i + 8 <= end; i += 8) eight(i);
   if (i < end && end - begin >= 8) return eight(end - 8);
@@ -92,11 +95,12 @@ template <class T>
 [[gnu::always_inline]] inline void join(const T* upper, const T* lower, uint32_t upper_mask,
                                         uint32_t lower_mask, float* to, int64_t begin, int64_t end,
                                         int64_t step) {
-  auto word = [=](int64_t i) {
-    const uint32_t u = std::bit_cast<uint32_t>(as_factor(upper[i * step]));
-    const uint32_t l = std::bit_cast<uint32_t>(as_factor(lower[i * step]));
-    to[i] = std::bit_cast<float>((u & upper_mask) | (l >> 16 & lower_mask));
+  auto joined = [=](auto high, auto low) {
+    const uint32_t u = std::bit_cast<uint32_t>(as_factor(high));
+    const uint32_t l = std::bit_cast<uint32_t>(as_factor(low));
+    return std::bit_cast<float>((u & upper_mask) | (l >> 16 & lower_mask));
   };
+  auto word = [=](int64_t i) { to[i] = joined(upper[i * step], lower[i * step]); };
   auto words = [=]<int kCount>(std::integral_constant<int, kCount>, int64_t i) {
     for (int64_t j = i; j < i + kCount; ++j) word(j);
   };
@@ -115,6 +119,13 @@ template <class T>
       i = end;
     }
   }
+  if constexpr (std::is_same_v<T, float>)
+    for (; step == 2 && i + 8 <= end; i += 8) {
+      alignas(32) float u[8], l[8];
+      store(u, every_other(upper + 2 * i));
+      store(l, every_other(lower + 2 * i));
+      for (int j = 0; j < 8; ++j) to[i + j] = joined(u[j], l[j]);
+    }
   for (; i < end; ++i) word(i);
 }
 

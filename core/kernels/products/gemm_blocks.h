@@ -272,6 +272,14 @@ struct Blocks : Product<float> {
           for (int64_t j = piece.begin; j < piece.end; ++j) move(in_tile[j], in_c[j * step]);
         }
     };
+    // The lines of C arrive while the tile is computed.
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = 0; i < count; ++i) {
+        const float* in_c = to + r * ldc + pieces[i].at;
+        const int64_t step = conv->c.step, line = std::max<int64_t>(step, 16);
+        for (int64_t j = pieces[i].begin * step; j < pieces[i].end * step; j += line)
+          __builtin_prefetch(in_c + j, 1);
+      }
     if (add) each([](float& t, const float& y) { t = y; });
     run(tile, K::kColumns);
     each([](const float& t, float& y) { y = t; });
