@@ -31,6 +31,12 @@ template <>
   load(v, from);
 }
 
+template <class T>
+void fetch(const T* from, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(from + i);
+}
+
 /// Elements 0, 2, ..., 14 of `from`. Reads no element after them.
 [[gnu::always_inline]] inline Vector8 every_other(const float* from) {
   Vector8 low, high;
@@ -181,13 +187,17 @@ Windows::Part::Part(const Windows& w, int64_t first_row, int64_t rows, int64_t f
       w.x_.at((first_picture_ * c_.in + w.first_channel_ + first_channel_) * c_.plane());
   data_ = in_place_ ? static_cast<const float*>(x.data) : held_.data();
   if (!in_place_) x.visit([&](auto from) { hold(from); });
+  if (w.rounded_)
+    simd([to = held_.data(), n = pictures_ * picture_size_] {
+      for (int64_t i = 0; i < n; ++i) to[i] = as_factor(to[i]);
+    });
 }
 
 /// Whether no window reaches beyond a picture, and runs of columns are whole vectors, so that
 /// copies read nothing after them.
 bool Windows::Part::reads_in_place() const {
   const Conv::Sizes ones{1, 1, 1};
-  if (w_.order_ != Order::planes || w_.x_.bf16 || c_.stride != ones) return false;
+  if (w_.order_ != Order::planes || w_.x_.bf16 || w_.rounded_ || c_.stride != ones) return false;
   for (size_t a = 0; a < 3; ++a)
     if (c_.padding[a] != 0 ||
         c_.out_size[a] - 1 + (c_.kernel[a] - 1) * c_.dilation[a] >= c_.size[a])
@@ -333,12 +343,20 @@ void Windows::Part::hold(const T* x) const {
       hold_planes(x, lines.data(), count);
       continue;
     }
-    // The channels of a block are held side by side.
-    for (int64_t block = 0; block < ceil_div(channels_, kChannels); ++block)
-      for (int64_t j = 0; j < count; ++j)
-        hold_pixels(x + block * kChannels * c_.plane() + lines.data()[j].from,
-                    std::min(kChannels, channels_ - block * kChannels),
+    // The channels of a block are held side by side. A row of all of them is many short pieces of
+    // memory, so the next one is fetched early, unless it is shorter than half a line.
+    const bool early = c_.width() >= 8;
+    for (int64_t block = 0; block < ceil_div(channels_, kChannels); ++block) {
+      const int64_t channels = std::min(kChannels, channels_ - block * kChannels);
+      const T* from = x + block * kChannels * c_.plane();
+      for (int64_t j = 0; j < count; ++j) {
+        const int64_t next = lines.data()[std::min(j + 1, count - 1)].from;
+        for (int64_t i = 0; i < channels && early; ++i)
+          fetch(from + i * c_.plane() + next, c_.width());
+        hold_pixels(from + lines.data()[j].from, channels,
                     held_.data() + lines.data()[j].to + block * plane_);
+      }
+    }
   }
 }
 

@@ -28,9 +28,9 @@ class Windows {
   enum class Order { planes, quads, pixels };
   /// The windows of the in_group() channels of x from `first_channel` on. Elements outside of a
   /// picture are zeros, on all sides and for any padding and out_size of c. A padding may be
-  /// negative.
-  Windows(const Conv& c, Order order, Factor x, int64_t first_channel)
-      : c_(c), order_(order), x_(x), first_channel_(first_channel) {}
+  /// negative. `rounded`: x becomes the numbers that bf16 products read.
+  Windows(const Conv& c, Order order, Factor x, int64_t first_channel, bool rounded = false)
+      : c_(c), order_(order), x_(x), first_channel_(first_channel), rounded_(rounded) {}
 
   /// The number of rows of Order::planes and Order::quads. In Order::quads, zeros fill up the last
   /// four channels.
@@ -55,6 +55,7 @@ class Windows {
   const Order order_;
   const Factor x_;
   const int64_t first_channel_;
+  const bool rounded_;
 };
 
 /// Some rows and columns, ready to be packed. Holds the elements of the pictures that they read,

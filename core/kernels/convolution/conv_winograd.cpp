@@ -31,12 +31,10 @@ bool in_bf16() { return matmul_precision() == MatmulPrecision::bf16; }
 
 const TileSet& tiles_in_use() { return in_bf16() ? bf16_tiles() : f32_tiles(); }
 
-/// Rounds x to bf16. Backward passes may find x already rounded (core/base/precision.h): it has to
-/// be the same number before its squares are transformed.
-void round_in_place(float* x, int64_t n) {
-  simd([=] {
-    for (int64_t i = 0; i < n; ++i) x[i] = as_factor(x[i]);
-  });
+/// The windows of x. Backward passes may find x already rounded to bf16 (core/base/precision.h): it
+/// has to be the same number before its squares are transformed.
+Windows squares_in(const Conv& squares, Windows::Order order, Factor x) {
+  return {squares, order, x, 0, /*rounded=*/in_bf16()};
 }
 
 /// The weights of a convolution. The 3 x 3 weights of output i and input j begin at data + i * row
@@ -193,7 +191,7 @@ class Forward3x3 {
         depths_(ceil_div(c.in, tiles_.max_depth)),
         places_(tiles_.padded(c.in)),
         packed_((kElements * c.out * places_ + tiles_.slack) * tiles_.bytes),
-        windows_(squares_, Windows::Order::planes, x, 0) {}
+        windows_(squares_in(squares_, Windows::Order::planes, x)) {}
 
   void run() {
     pack_weights();
@@ -357,7 +355,6 @@ class Forward3x3 {
     alignas(64) float squares[kChannels * kElements * kMostColumns];
     const int64_t columns = tiles_.columns;
     part.copy(channel * kElements, channels * kElements, squares, columns);
-    if (!tiles_.reads_b) round_in_place(squares, channels * kElements * columns);
     simd([=, from = &squares[0]] {
       for (int64_t i = 0; i < channels; ++i)
         transform_squares(from + i * kElements * columns, columns, to + i * columns, step, columns);
@@ -422,7 +419,7 @@ class WeightSums3x3 {
         tiles_(tiles_in_use()),
         squares_(squares_of(c)),
         gradients_(gradient_squares_of(c)),
-        x_(squares_, Windows::Order::pixels, x, 0),
+        x_(squares_in(squares_, Windows::Order::pixels, x)),
         dy_(gradients_, Windows::Order::pixels, dy, 0),
         first_block_(first_block),
         channels_(std::min(c.in, last_block * kBlock) - first_block * kBlock),
@@ -471,8 +468,6 @@ class WeightSums3x3 {
       for (int64_t t = 0; t < kFrom; ++t) {
         part.choose(column + c * kFrom + t * width, width);
         part.copy(first, count, elements_.data() + t * kStep, kBlock);
-        if (kFrom == kElements && !tiles_.reads_b)
-          round_in_place(elements_.data() + t * kStep, count * kBlock);
       }
       simd([=, d = elements_.data(), v = to + c] {
         for (int64_t i = 0; i < count; ++i)
