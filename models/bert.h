@@ -275,7 +275,7 @@ struct BertFileReport {
 ///
 /// Sizes and heads come from the file. The weights do not show the number of attention heads, the
 /// activation, eps, the padding and the offset of positions: if rest.heads is 0, they and the
-/// dropout come from config.json in the file's folder. Otherwise they come from `rest`, and must
+/// dropouts come from config.json in the file's folder. Otherwise they come from `rest`, and must
 /// agree with a config.json that is there.
 ///
 /// IoError: not such a file; another head; no config.json, and no rest.heads; a config.json that

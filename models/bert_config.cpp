@@ -94,10 +94,20 @@ BertOptions from_mpnet(const JsonValue& j) {
   return o;
 }
 
+bool has_classes_of_tokens(const JsonValue& j) {
+  const JsonValue names = j.find("architectures");
+  if (names.is_null()) return false;
+  for (const JsonValue& name : names.elements())
+    if (name.text().ends_with("ForTokenClassification")) return true;
+  return false;
+}
+
 BertOptions from_distilbert(const JsonValue& j) {
   // The table of positions is in the file, also if it began with sines.
-  j.ignore("qa_dropout seq_classif_dropout sinusoidal_pos_embds tie_weights_");
+  j.ignore("qa_dropout sinusoidal_pos_embds tie_weights_");
   BertOptions o;
+  const double classifier_dropout = j.get("seq_classif_dropout", 0.2);
+  if (!has_classes_of_tokens(j)) o.classifier_dropout = classifier_dropout;
   o.activation = activation_named(j.get("activation", "gelu"));
   distilbert_members(o, member_reader(j));
   o.segments = 0;
@@ -131,14 +141,6 @@ Reader reader_of(const std::string& kind) {
   fail(fmt::format("model_type is {}; {} are known", kind, known));
 }
 
-bool has_classes_of_tokens(const JsonValue& j) {
-  const JsonValue names = j.find("architectures");
-  if (names.is_null()) return false;
-  for (const JsonValue& name : names.elements())
-    if (name.text().ends_with("ForTokenClassification")) return true;
-  return false;
-}
-
 BertOptions from_any(const JsonValue& j) {
   const Reader reader = reader_of(j.get("model_type", ""));
   ignore_harmless(j);
@@ -147,6 +149,8 @@ BertOptions from_any(const JsonValue& j) {
   only(j, "is_decoder", false);
   BertOptions o = reader(j);
   o.classes_of_tokens = has_classes_of_tokens(j);
+  if (const JsonValue p = j.find("classifier_dropout"); !p.is_null())
+    o.classifier_dropout = p.number();
   check(o.heads > 0 && o.dropout >= 0 && o.dropout < 1 && o.attention_dropout >= 0 &&
             o.attention_dropout < 1 && o.eps > 0,
         "heads {}, dropouts {} and {}, layer_norm_eps {} cannot be", o.heads, o.dropout,
@@ -181,6 +185,7 @@ std::string bert_options_to_json(const BertOptions& o) {
       {"type_vocab_size", o.segments},
       {"pad_token_id", o.pad}};
   bert_members(o, member_writer(j));
+  if (o.classifier_dropout) j["classifier_dropout"] = *o.classifier_dropout;
   return j.dump(2) + "\n";
 }
 

@@ -242,6 +242,7 @@ BertOptions completed(BertOptions o, const BertOptions& config) {
   o.position_offset = config.position_offset;
   o.dropout = config.dropout;
   o.attention_dropout = config.attention_dropout;
+  if (!o.classifier_dropout) o.classifier_dropout = config.classifier_dropout;
   o.classes_of_tokens = o.classes_of_tokens || config.classes_of_tokens;
   return o;
 }

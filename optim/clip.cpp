@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <unordered_set>
 
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
@@ -23,10 +24,13 @@ struct Gradients {
 
 enum class Layouts { any, contiguous_in_place };
 
-// The existing gradients, made contiguous. contiguous_in_place: the copies replace the originals.
+// The existing gradients, made contiguous. contiguous_in_place, for functions that write to them:
+// the copies replace the originals, and a parameter that two models share counts once.
 Gradients collect(const char* op, const NamedTensors& parameters, Layouts layouts) {
   Gradients out;
+  std::unordered_set<const void*> seen;
   for (const auto& [name, p] : parameters) {
+    if (layouts == Layouts::contiguous_in_place && !seen.insert(p.ref().get()).second) continue;
     check_gradient_is_there(op, name, p);
     Tensor g = p.grad();
     if (!g.defined()) continue;

@@ -16,7 +16,8 @@ struct ClipNormOptions {
 };
 /// Scales all gradients by min(1, max_norm / (norm + 1e-6)), where `norm` is the norm of all of
 /// them together. Returns the norm before scaling. If it is infinite or NaN, an Error names the
-/// first parameter that causes it. The sum has a fixed order and does not depend on the threads.
+/// first parameter that causes it. A parameter that is in the list twice counts once. The sum has a
+/// fixed order and does not depend on the threads.
 double clip_grad_norm(const NamedTensors& parameters, double max_norm,
                       const ClipNormOptions& options = {});
 /// The same for nn::parameters(model); errors give the number of a parameter.

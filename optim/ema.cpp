@@ -3,6 +3,8 @@
 #include "tern/optim/ema.h"
 
 #include <algorithm>
+#include <string>
+#include <unordered_map>
 
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
@@ -35,8 +37,14 @@ char* bytes_of(const Tensor& t) {
 Ema::Ema(const NamedTensors& weights, const EmaOptions& options) : options_(options) {
   check(options.decay >= 0 && options.decay < 1, "Ema: the decay must lie in [0, 1), it is {}",
         options.decay);
+  // By address. A swap with two averages of one tensor could not be undone.
+  std::unordered_map<const char*, std::string> names;
   for (const auto& [name, t] : weights) {
     check(t.is_contiguous(), "Ema: '{}' is not contiguous", name);
+    if (t.numel() > 0) {
+      const auto [known, first] = names.emplace(bytes_of(t), name);
+      check(first, "Ema: '{}' and '{}' are the same tensor; give it once", known->second, name);
+    }
     t.check_writable("Ema");  // the exchange with the averages cannot fail
     weights_.emplace_back(name, t.detach());
     averages_.emplace_back(name, t.detach().clone());

@@ -73,14 +73,18 @@ nn::Bias bias_of(bool yes) { return yes ? nn::Bias::yes : nn::Bias::no; }
 GptOptions from_gpt2(const JsonValue& j) {
   // n_ctx is the old name of n_positions; transformers does not read it.
   j.ignore(
-      "attn_pdrop embd_pdrop is_decoder n_ctx summary_activation summary_first_dropout "
-      "summary_proj_to_labels summary_type summary_use_proj");
+      "is_decoder n_ctx summary_activation summary_first_dropout summary_proj_to_labels "
+      "summary_type summary_use_proj");
   only(j, "scale_attn_weights", true);
   only(j, "scale_attn_by_inverse_layer_idx", false);
   if (j.get("activation_function", "") != "gelu_pytorch_tanh")
     only(j, "activation_function", "gelu_new");
   GptOptions o;
   gpt2_members(o, member_reader(j));
+  // Left to `dropout` where that is the same: who changes it later means all.
+  const double embed = j.get("embd_pdrop", 0.1), attention = j.get("attn_pdrop", 0.1);
+  if (embed != o.dropout) o.embed_dropout = embed;
+  if (attention != o.dropout) o.attention_dropout = attention;
   o.ffn_dim = j.get("n_inner", int64_t{0});
   return o;
 }

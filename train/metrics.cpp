@@ -71,12 +71,8 @@ std::string log_line(const EpochRecord& record, const std::string& unit) {
 
 const EpochRecord& best_epoch(const std::vector<EpochRecord>& history, const Best& best) {
   check(!history.empty(), "best_epoch: no epoch is closed");
-  if (best.metric.empty() || std::isnan(history.back()[best.metric])) return history.back();
-  return *std::min_element(history.begin(), history.end(),
-                           [&](const EpochRecord& a, const EpochRecord& b) {
-                             const double x = a[best.metric], y = b[best.metric];
-                             return best.largest ? x > y : x < y;
-                           });
+  const int64_t since = best.metric.empty() ? 0 : epochs_since_best(history, best);
+  return since < std::ssize(history) ? *(history.end() - 1 - since) : history.back();
 }
 
 int64_t epochs_since_best(const std::vector<EpochRecord>& history, const Best& best) {

@@ -63,11 +63,11 @@ struct Best {
   Best();
   Best(std::string metric_name, bool is_largest = false);  // NOLINT: implicit on purpose
 };
-/// The best epoch of a history. If the metric has no name, or is NaN in the last record, that is
-/// the last epoch.
+/// The best epoch of a history. A metric that is NaN is never better. If the metric has no name, or
+/// is NaN in all records, that is the last epoch.
 /// REQUIRES: the history is not empty.
 const EpochRecord& best_epoch(const std::vector<EpochRecord>& history, const Best& best);
-/// The number of epochs since the best one. A metric that is NaN is never better.
+/// The number of epochs since the best one; of all epochs, if the metric is NaN in all records.
 int64_t epochs_since_best(const std::vector<EpochRecord>& history, const Best& best);
 
 }  // namespace tern::training

@@ -32,11 +32,12 @@ struct Parallel {
   /// After local_steps steps, and at the end of each epoch, all ranks take an outer step: SGD with
   /// Nesterov momentum on the mean of the differences to the weights of the last outer step, in
   /// which each rank is weighted by the amount that it trained on. Then all ranks have the same
-  /// weights. The outer step also averages the running statistics of batch norm over the ranks, and
-  /// at the end of an epoch the averaged weights (ema). Every 8 steps ranks begin to send each
-  /// other losses, metrics and whether to stop (some kilobytes); they receive them 8 steps later,
-  /// or before the outer step. So other steps wait only if the network takes longer than 8 steps,
-  /// and after a signal or an error on one rank there are at most 16 more steps.
+  /// weights. The outer step also averages the running statistics of batch norm and frozen
+  /// parameters over the ranks, and at the end of an epoch the averaged weights (ema). Every 8
+  /// steps ranks begin to send each other losses, metrics and whether to stop (some kilobytes);
+  /// they receive them 8 steps later, or before the outer step. So other steps wait only if the
+  /// network takes longer than 8 steps, and after a signal or an error on one rank there are at
+  /// most 16 more steps.
   ///
   /// Bits depend on the number of ranks. A checkpoint may be taken after any step and holds the
   /// weights and optimizers of all ranks; resuming with another number of ranks or of local steps

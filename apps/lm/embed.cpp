@@ -37,7 +37,8 @@ bool read_json(const std::string& folder, const std::string& name, Read read) {
 
 void read_pooling(const JsonValue& j, EmbedRecipe& recipe) {
   using models::Pooling;
-  j.ignore("word_embedding_dimension embedding_dimension include_prompt");
+  j.ignore("word_embedding_dimension embedding_dimension");
+  recipe.pools_prompt = j.get("include_prompt", true);
   std::vector<Pooling> chosen;
   for (const auto& [key, pooling] : {std::pair("pooling_mode_mean_tokens", Pooling::mean),
                                      {"pooling_mode_cls_token", Pooling::first},
@@ -78,6 +79,8 @@ void read_prompts(const JsonValue& j, EmbedRecipe& recipe) {
   const std::string name = j.get("default_prompt_name", "");
   const JsonValue prompts = j.find("prompts");
   if (!name.empty()) recipe.prompt = prompts.at(name).text();
+  if (!recipe.prompt.empty() && !recipe.pools_prompt)
+    prompts.at(name).fail("the Pooling leaves this text out (include_prompt); tern cannot");
   j.ignore("prompts");
 }
 

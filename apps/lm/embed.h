@@ -23,6 +23,7 @@ struct EmbedRecipe {
   bool normalise = true;
   std::optional<int64_t> max_tokens = {};  ///< of a text, with special tokens
   std::string prompt = {};                 ///< in front of every text
+  bool pools_prompt = true;                ///< the prompt's states are pooled too
   bool found = false;                      ///< there is a modules.json
 };
 /// IoError with the file: it is damaged, or asks for something that tern does not do, such as a

@@ -46,13 +46,21 @@ struct Match {
   std::vector<std::string> missing, unexpected, unfit;
 };
 
+// NaN counts as equal. In a ShapeOnlyScope there are no elements to compare.
+bool same_elements(const Tensor& a, const Tensor& b) {
+  if (&a == &b || detail::reserving) return true;
+  return a.defined() && a.shape() == b.shape() && all(logical_or(eq(a, b), isnan(a))).item<bool>();
+}
+
 Match match(const NamedTensors& targets, const NamedTensors& state) {
   Match out;
-  std::unordered_map<std::string, const Tensor*> given;
-  for (const auto& [name, t] : state)
-    if (!given.emplace(name, &t).second) out.unfit.push_back(name + " appears twice");
+  std::unordered_map<std::string, const std::pair<std::string, Tensor>*> given;
+  for (const auto& named : state)
+    if (!given.emplace(named.first, &named).second)
+      out.unfit.push_back(named.first + " appears twice");
   std::unordered_set<std::string> known;
   std::unordered_set<const void*> written;
+  std::unordered_map<const void*, const std::pair<std::string, Tensor>*> sources;  // by target
   std::vector<const std::pair<std::string, Tensor>*> absent;
   for (const auto& target : targets) {
     const auto& [name, to] = target;
@@ -62,14 +70,17 @@ Match match(const NamedTensors& targets, const NamedTensors& state) {
       absent.push_back(&target);
       continue;
     }
-    const Tensor& from = *found->second;
+    const Tensor& from = found->second->second;
     written.insert(to.ref()->storage.get());
+    const auto& [first, same] = *sources.emplace(to.ref().get(), found->second).first->second;
     if (!from.defined() || from.shape() != to.shape())
       out.unfit.push_back(fmt::format("{} is {} instead of {}", name,
                                       from.defined() ? to_string(from.shape()) : "undefined",
                                       to.shape()));
     else if (is_float(from.dtype()) != is_float(to.dtype()))
       out.unfit.push_back(fmt::format("{} is {} instead of {}", name, from.dtype(), to.dtype()));
+    else if (!same_elements(same, from))
+      out.unfit.push_back(fmt::format("{} and {} differ, but are one tensor here", first, name));
     else
       out.copies.emplace_back(&to, &from);
   }

@@ -29,7 +29,8 @@ struct LoadStateReport {
 /// Copies the tensors of `state` into the targets with the same names, converting float types. If
 /// anything does not fit, nothing is written, and one Error lists all problems (missing names,
 /// unexpected ones with the nearest name, other shapes); `op` begins its text. A target with
-/// several names needs only one of them in `state`.
+/// several names (tied weights) needs only one of them in `state`. If `state` has more, these must
+/// have the same elements.
 LoadStateReport load_state(const std::string& op, const NamedTensors& targets,
                            const NamedTensors& state, const LoadStateOptions& options = {});
 

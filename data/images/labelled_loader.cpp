@@ -24,7 +24,7 @@ Batch make_batch(const Dataset<LabelledPicture>& data, const PictureForm& form,
     const LabelledPicture picture = data.get(index);
     check(picture.label >= 0 && picture.label < form.classes,
           "labelled_loader: the label is {}, there are {} classes", picture.label, form.classes);
-    Rng rng = plan.sample_rng(index);
+    Rng rng = plan.rng_of(i);
     augment(picture, form, options.augment, rng, images.data<float>() + i * form.numbers(),
             mirrored(options.augment, plan, index));
     labels.data<int64_t>()[i] = picture.label;

@@ -83,7 +83,7 @@ Batch make_batch(const Dataset<PictureSample>& data, const PictureLoaderOptions&
   Fresh indices({n}, DType::i64);
   plan.for_each_sample([&](int64_t i, int64_t index) {
     const PictureSample sample = data.get(index);
-    Rng rng = plan.sample_rng(index);
+    Rng rng = plan.rng_of(i);
     write_normalized(fit_picture(sample.picture, o, rng), o.normalization,
                      images.data<float>() + i * numbers);
     labels.data<int64_t>()[i] = sample.label;

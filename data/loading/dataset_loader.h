@@ -22,7 +22,7 @@ namespace tern::datasets {
 
 /// Batches made by transform and collate, in the loader's order:
 /// - transform(sample, rng) changes a sample at random; its generator belongs to this sample and
-///   epoch, for any number of workers;
+///   epoch, for any number of workers. A sample that a sampler repeats gets another one each time;
 /// - collate(samples) gets the batch as a std::vector; or collate(samples, plan) also gets its
 ///   BatchPlan, with the samples' indices and the batch's generator.
 /// Both run on several threads at once and must depend only on their arguments.
@@ -45,8 +45,8 @@ auto dataset_loader(Dataset<T> data, Transform transform, Collate collate,
                collate = std::move(collate)](const BatchPlan& plan) {
     Samples samples;
     samples.reserve(plan.indices.size());
-    plan.for_each_sample([&](int64_t, int64_t index) {
-      Rng rng = plan.sample_rng(index);
+    plan.for_each_sample([&](int64_t i, int64_t index) {
+      Rng rng = plan.rng_of(i);
       samples.push_back(transform(data.get(index), rng));
     });
     if constexpr (kWithPlan)

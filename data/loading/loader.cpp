@@ -55,8 +55,11 @@ Planner equal_batches(int64_t samples, const LoaderOptions& options) {
     EpochPlan plan;
     if (options.sampler) {
       plan.order = options.sampler(random);
-      for (int64_t i : plan.order)
+      std::vector<int64_t> drawn(static_cast<size_t>(samples));  // how often
+      for (int64_t i : plan.order) {
         check(i >= 0 && i < samples, "the sampler gives sample {}, but there are {}", i, samples);
+        plan.repeats.push_back(drawn[static_cast<size_t>(i)]++);
+      }
     } else if (options.shuffle) {
       plan.order = permutation(samples, random);
     } else {
@@ -101,6 +104,9 @@ void check_plan(const EpochPlan& plan, int64_t epoch) {
           epoch, next, end, plan.order.size());
     end = next;
   }
+  check(plan.repeats.empty() || plan.repeats.size() == plan.order.size(),
+        "Loader: the planner gives {} repeats for the {} samples of epoch {}", plan.repeats.size(),
+        plan.order.size(), epoch);
 }
 
 // Plans epochs and makes the batch at a position, which depends only on the options.
@@ -139,6 +145,9 @@ class BatchMaker {
         std::span(plan->order).subspan(static_cast<size_t>(begin), static_cast<size_t>(size)),
         Rng(options_.seed).stream(static_cast<uint64_t>(position.epoch))};
     batch.lasting = Rng(options_.seed).stream(kLasting);
+    if (!plan->repeats.empty())
+      batch.repeats =
+          std::span(plan->repeats).subspan(static_cast<size_t>(begin), static_cast<size_t>(size));
     return watching_ ? watched(batch) : made(batch);
   }
 
@@ -190,7 +199,7 @@ class BatchMaker {
     check(!moved(begins, again),
           "Loader: make draws from a generator that continues from batch to batch, so batches "
           "depend on the order in which workers make them, and a resumed run gets other batches; "
-          "draw from plan.sample_rng(index) or plan.batch_rng()");
+          "draw from plan.rng_of(i) or plan.batch_rng()");
     watching_ = false;
     return m;
   }

@@ -1,8 +1,9 @@
 // Batches in training order, made in advance on worker threads.
 //
-// An epoch's order depends on (seed, epoch), a sample's random numbers on (seed, epoch, sample), a
-// batch's on (seed, epoch, batch). So batches are the same for any number of workers. A loader set
-// to a saved position continues exactly as the saved one, also within an epoch.
+// An epoch's order depends on (seed, epoch), a sample's random numbers on (seed, epoch, sample, how
+// often a sampler drew it before), a batch's on (seed, epoch, batch). So batches are the same for
+// any number of workers. A loader set to a saved position continues exactly as the saved one, also
+// within an epoch.
 //
 //   Loader<Batch> loader = labelled_loader(data, form, {.order = {.batch = 32, .seed = 1}});
 //   for (int64_t epoch = 0; epoch < 10; ++epoch)
@@ -81,8 +82,16 @@ struct BatchPlan {
   int64_t block = 0, blocks = 1;     ///< which block of the batch this is (Loader::cut)
   std::span<const int64_t> batch = indices;  ///< the indices of all blocks
   Rng lasting = random;                      ///< the loader's generator, the same in all epochs
+  /// How often each of `indices` came before in this epoch; empty if a sampler repeats none.
+  std::span<const int64_t> repeats = {};
   /// The generator of the sample with this index, for this epoch.
   Rng sample_rng(int64_t index) const { return random.stream(0).stream(index); }
+  /// The generator of indices[i], for this epoch: sample_rng(indices[i]), but a sample that a
+  /// sampler repeats gets a new one each time, so that its augmentations differ.
+  Rng rng_of(int64_t i) const {
+    const Rng first = sample_rng(indices[i]);
+    return repeats.empty() || repeats[i] == 0 ? first : first.stream(repeats[i]);
+  }
   /// The generator of the sample with this index, the same in all epochs.
   Rng lasting_rng(int64_t index) const { return lasting.stream(index); }
   /// The generator of this batch, or of this block of it, as a whole.
@@ -107,6 +116,7 @@ struct BatchPlan {
 struct EpochPlan {
   std::vector<int64_t> order;  ///< indices of samples
   std::vector<int64_t> ends;   ///< ascending, above 0; the last is at most the length of `order`
+  std::vector<int64_t> repeats = {};  ///< BatchPlan::repeats of `order`
 };
 
 /// Returns the plan of an epoch. It must depend only on its arguments: any epoch may be requested,
@@ -241,7 +251,9 @@ class Loader {
       for (int64_t b = cut->first; b < cut->end; ++b) {
         const int64_t samples = std::ssize(plan.indices), begin = samples * b / cut->blocks;
         BatchPlan block = plan;  // its `batch` stays the whole batch
-        block.indices = plan.indices.subspan(begin, samples * (b + 1) / cut->blocks - begin);
+        const int64_t count = samples * (b + 1) / cut->blocks - begin;
+        block.indices = plan.indices.subspan(begin, count);
+        if (!plan.repeats.empty()) block.repeats = plan.repeats.subspan(begin, count);
         block.block = b, block.blocks = cut->blocks;
         blocks->push_back(block.indices.empty() ? std::nullopt : std::optional<B>(make(block)));
       }

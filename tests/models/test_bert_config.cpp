@@ -74,6 +74,7 @@ TEST_CASE("bert config: what tern writes, it reads") {
                       .segments = 3,
                       .dropout = 0.25,
                       .attention_dropout = 0.5,
+                      .classifier_dropout = 0.75,
                       .activation = Activation::relu,
                       .eps = 1e-6,
                       .pad = 2};
@@ -87,6 +88,7 @@ TEST_CASE("bert config: what tern writes, it reads") {
   CHECK(read.segments == 3);
   CHECK(read.dropout == 0.25);
   CHECK(read.attention_dropout == 0.5);
+  CHECK(read.classifier_dropout == 0.75);
   CHECK(read.activation == Activation::relu);
   CHECK(read.eps == 1e-6);
   CHECK(read.pad == 2);

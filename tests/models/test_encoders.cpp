@@ -104,6 +104,7 @@ TEST_CASE("encoders: what load_bert says about the models") {
   CHECK(roberta.eps == 1e-5);
   CHECK(load(folder_of("distilbert")).options.segments == 0);
   CHECK(load(folder_of("distilbert_classifier")).options.pooler_activation == Activation::relu);
+  CHECK(load(folder_of("distilbert_classifier")).options.classifier_dropout == 0.2);
   CHECK(load(folder_of("electra")).options.embedding_dim == 8);
   CHECK(load(folder_of("mpnet")).options.relative_buckets == 32);
   const Bert model = load(folder_of("distilbert"));

@@ -252,6 +252,26 @@ TEST_CASE("clip_grad_norm scales all gradients together and returns the norm bef
   CHECK_THROWS_AS(optim::clip_grad_norm(p, 1, {.p = 3}), Error);
 }
 
+TEST_CASE("a parameter that two models share: clipped once, and refused by Ema") {
+  Tensor shared = leaf(zeros({2})), own = leaf(zeros({1}));
+  const NamedTensors twice = {{"a.embed", shared}, {"own", own}, {"b.embed", shared}};
+  const auto reset = [&] {
+    shared.set_grad(tensor({3, 4}, {2}));
+    own.set_grad(tensor({12}, {1}));
+  };
+  reset();
+  CHECK(optim::clip_grad_norm(twice, 6.5) == doctest::Approx(13));
+  CHECK(shared.grad().to_vector<double>()[1] == doctest::Approx(2));
+  reset();
+  CHECK(optim::clip_grad_norm(std::vector<Tensor>{shared, own, shared}, 6.5) ==
+        doctest::Approx(13));
+  CHECK(shared.grad().to_vector<double>()[1] == doctest::Approx(2));
+  CHECK(test::error_of([&] {
+          optim::Ema ema(twice);
+        }).starts_with("Ema: 'a.embed' and 'b.embed' are the same tensor"));
+  CHECK_NOTHROW(optim::Ema(NamedTensors{{"a", zeros({0})}, {"b", zeros({0})}}));
+}
+
 TEST_CASE("grad_squares: one sum per parameter, which depends only on its gradient") {
   NamedTensors p = {{"a", leaf(zeros({2, 3}))},
                     {"none", leaf(zeros({4}))},

@@ -237,6 +237,7 @@ TEST_CASE("config.json: what is written is read again") {
   };
   const std::vector<GptOptions> all = {
       {.vocab = 300, .context = 64, .dim = 32, .layers = 2, .heads = 4, .ffn_dim = 48},
+      {.dropout = 0.2, .embed_dropout = 0, .attention_dropout = 0.3},
       base,
       changed([](GptOptions& o) { o.tie_head = true, o.rope_base = 5e5; }),
       changed([](GptOptions& o) { o.qkv_bias = o.out_bias = nn::Bias::yes; }),
@@ -273,10 +274,11 @@ TEST_CASE("config.json: what is written is read again") {
     const GptOptions& r = c.options;
     const auto facts = [](const GptOptions& x) {
       return std::tuple(x.vocab, x.context, x.dim, x.layers, x.heads, x.head_channels(), x.ffn_dim,
-                        x.dropout, x.names, x.positions, x.norm, x.ffn, x.bias,
-                        x.qkv_bias.value_or(x.bias), x.out_bias.value_or(x.bias), x.tie_head, x.eps,
-                        x.qk_norm, x.rope_base, x.rope_scaling, x.window, x.window_rope_base,
-                        x.post_norms, x.norm_offset, x.embed_scale);
+                        x.dropout, x.embed_dropout.value_or(x.dropout),
+                        x.attention_dropout.value_or(x.dropout), x.names, x.positions, x.norm,
+                        x.ffn, x.bias, x.qkv_bias.value_or(x.bias), x.out_bias.value_or(x.bias),
+                        x.tie_head, x.eps, x.qk_norm, x.rope_base, x.rope_scaling, x.window,
+                        x.window_rope_base, x.post_norms, x.norm_offset, x.embed_scale);
     };
     CHECK((facts(r) == facts(o)));
     if (!o.window_layers.empty()) CHECK(r.window_layers == o.window_layers);

@@ -269,6 +269,75 @@ TEST_CASE("train: without a weight, batches are weighted by their samples, with 
     }
 }
 
+TEST_CASE("train: outer steps begin at weights that were loaded after the loop was made") {
+  dist::World alone;
+  const auto trained = [&](bool late) {
+    Linear t;
+    const auto load = [&] { nn::init::constant(t.model.weight, 2); };
+    if (!late) load();
+    LoopOptions o{.terminal = false};
+    o.parallel = {.world = &alone, .local_steps = 4};
+    Loop loop(t.learner, t.loader,
+              {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); }}, o);
+    if (late) load();
+    REQUIRE(loop.run() == Outcome::finished);
+    return t.model.weight.own().to_vector<float>();
+  };
+  CHECK(trained(true) == trained(false));
+}
+
+namespace {
+
+struct SharedDropout {
+  nn::Linear linear;
+  nn::Dropout dropout;
+  static void fields(auto& m, auto&& visit) {
+    visit("linear", m.linear), visit("encoder.dropout", m.dropout);
+    visit("decoder.dropout", m.dropout);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("train: ranks that train apart keep one generator, even where two parts share it") {
+  dist::World alone;
+  Linear t;
+  SharedDropout model{t.model, nn::Dropout(0.5, t.rng)};
+  optim::Sgd optimizer(nn::named_parameters(model), {.lr = 0.5});
+  Learner learner(model, optimizer);
+  LoopOptions o{.terminal = false};
+  o.parallel = {.world = &alone, .local_steps = 4};
+  Loop loop(learner, t.loader,
+            {.loss =
+                 [&](const Points& p) {
+                   return cross_entropy(model.dropout(model.linear(p.x)), p.label);
+                 }},
+            o);
+  Rng expected = model.dropout.rng;
+  static_cast<void>(expected.split());
+  loop.step();
+  CHECK(model.dropout.rng == expected);
+}
+
+TEST_CASE("train: outer steps do not move a parameter that was frozen meanwhile") {
+  dist::World alone;
+  Linear t;
+  std::vector<float> frozen;
+  LoopOptions o{.epochs = 3, .terminal = false};
+  o.on_epoch = [&](const EpochRecord& e) {
+    if (e.epoch == 1) {
+      t.model.bias.own().set_requires_grad(false);
+      frozen = t.model.bias.own().to_vector<float>();
+    }
+  };
+  o.parallel = {.world = &alone, .local_steps = 4};
+  Loop loop(t.learner, t.loader,
+            {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); }}, o);
+  REQUIRE(loop.run() == Outcome::finished);
+  CHECK(frozen != std::vector<float>(3));
+  CHECK(t.model.bias.own().to_vector<float>() == frozen);
+}
+
 TEST_CASE("train: with equal batches, weights by samples give the bits of weights of 1") {
   const auto trained = [&](const std::function<double(const Points&)>& weight) {
     Linear t;

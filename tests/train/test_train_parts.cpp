@@ -313,7 +313,9 @@ TEST_CASE("train: best epochs and log lines") {
   CHECK(best_epoch(h, {"acc", true}).epoch == 2);
   CHECK(best_epoch(h, {}).epoch == 3);
   h.push_back({4, {{"loss", kNan}}});
-  CHECK(best_epoch(h, {"loss"}).epoch == 4);
+  CHECK(best_epoch(h, {"loss"}).epoch == 2);  // NaN is never better, and never in the way
+  CHECK(best_epoch({h[3], h[0], h[2]}, {"loss"}).epoch == 3);
+  CHECK(best_epoch({h[3], h[3]}, {"loss"}).epoch == 4);
   CHECK_THROWS_WITH_AS(h[0]["los"], doctest::Contains("there are loss, acc"), Error);
   CHECK(log_line(h[3], "images") ==
         R"({"epoch":4,"loss":null,"images_per_s":0.0,"lr":0.0,"seconds":0.0})");

@@ -161,17 +161,17 @@ void SharedSteps::run_again() {
 // Sets the generators so that each rank draws different numbers. Returns the generators for after
 // the step, which are the same on all ranks.
 std::vector<Rng> SharedSteps::draw_apart() {
-  std::vector<Rng> after;
-  for (Rng* g : generators_) {
-    const Rng step = after.emplace_back(*g).split();
-    *g = step.stream(static_cast<uint64_t>(world_.rank()));
-  }
+  std::vector<Rng> after, step;  // read first: a part that the model has twice is here twice
+  for (const Rng* g : generators_) step.push_back(after.emplace_back(*g).split());
+  for (size_t i = 0; i < step.size(); ++i)
+    *generators_[i] = step[i].stream(static_cast<uint64_t>(world_.rank()));
   return after;
 }
 
 std::vector<SharedStep> SharedSteps::take_apart(const Place& place, Means& means) {
   std::vector<SharedStep> known;
   world_.together([&] {
+    outer_->begin();
     Note note{.stop = interrupted(), .late = place.late};
     double loss = 0, weight = 0;  // 0: this rank's part of the batch is empty
     const std::vector<Rng> after = draw_apart();

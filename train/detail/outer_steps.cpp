@@ -53,6 +53,13 @@ OuterSteps::OuterSteps(const Parallel& options, Learner& learner)
                     .nesterov = options.outer_momentum > 0}),
       weights_(static_cast<size_t>(world_.size())) {}
 
+void OuterSteps::begin() {
+  if (std::exchange(begun_, true)) return;
+  NoGradGuard no_grad;
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    copy_(start_[i].second, parameters_[i].second.detach());
+}
+
 void OuterSteps::count(const std::vector<double>& weights) {
   for (size_t r = 0; r < weights_.size(); ++r) weights_[r] += weights[r];
 }
@@ -63,9 +70,14 @@ void OuterSteps::take(bool end_of_epoch) {
   for (size_t i = 0; i < parameters_.size(); ++i)
     differences.push_back(start_[i].second - parameters_[i].second);
   dist::average(world_, "the differences of the weights", differences, weights_);
-  for (size_t i = 0; i < parameters_.size(); ++i)
-    start_[i].second.set_grad(std::exchange(differences[i], {}));
-  sgd_.step();
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    Tensor difference = std::exchange(differences[i], {});
+    if (parameters_[i].second.requires_grad())
+      start_[i].second.set_grad(std::move(difference));
+    else
+      add_(start_[i].second, difference, -1);
+  }
+  sgd_.step({.allow_no_gradients = true});
   sgd_.zero_grad();
   for (size_t i = 0; i < parameters_.size(); ++i)
     copy_(parameters_[i].second.detach(), start_[i].second);
@@ -74,6 +86,7 @@ void OuterSteps::take(bool end_of_epoch) {
     unite(world_, "the averaged weights", learner_.weights(),
           std::vector<double>(weights_.size(), 1));
   std::fill(weights_.begin(), weights_.end(), 0);
+  begun_ = false;
 }
 
 NamedTensors OuterSteps::state_dict() {
@@ -116,6 +129,7 @@ void OuterSteps::load_state_dict(const NamedTensors& state) {
     check(w >= 0 && std::isfinite(w), "a rank trained on {} in this round", w);
   sgd_.load_state_dict(below("outer.", state));
   weights_ = weights;
+  begun_ = std::ranges::any_of(weights, [](double w) { return w > 0; });
   if (!world_.first()) learner_.load_own_state(below(fmt::format("rank{}.", world_.rank()), state));
 }
 

@@ -5,7 +5,8 @@
 // weights is the gradient of one step of SGD with Nesterov momentum, the outer step. All ranks
 // continue from its result. The inner optimizers keep their states.
 //
-// Additions to the paper: the mean weights each rank by the amount that it trained on. Running
+// Additions to the paper: the mean weights each rank by the amount that it trained on. Frozen
+// parameters become the mean over the ranks: the outer momentum would move them further. Running
 // statistics (float buffers) become the mean over the ranks with the same weights. Counters
 // (integer buffers) come from the last rank, whose part of a batch is never empty. Averaged weights
 // (LearnerOptions::ema) follow each rank's own weights; at the end of an epoch they become their
@@ -25,9 +26,12 @@ namespace tern::training {
 
 class OuterSteps {
  public:
-  /// REQUIRES: all ranks have the same weights and buffers.
   OuterSteps(const Parallel& options, Learner& learner);
 
+  /// Call it before each inner step. In the first one of a round it takes the weights as the start
+  /// of the round: the program may have loaded or changed them since the last outer step.
+  /// REQUIRES: then all ranks have the same weights and buffers.
+  void begin();
   /// Adds the weight of each rank's batch in an inner step.
   void count(const std::vector<double>& weights);
   /// Takes an outer step. All ranks take it together, and then have the same weights and buffers.
@@ -46,6 +50,7 @@ class OuterSteps {
   NamedTensors start_;           // their values at the start of the round
   optim::Sgd sgd_;               // the outer optimizer, which updates start_
   std::vector<double> weights_;  // by rank: the weight of its batches in this round
+  bool begun_ = false;           // whether this round has begun
 };
 
 }  // namespace tern::training

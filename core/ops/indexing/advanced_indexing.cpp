@@ -90,6 +90,10 @@ class Plan {
       }
       check(t.dtype() == DType::u8, "{}: an index must be i64, or a mask of u8, got {}", op,
             t.dtype());
+      check(t.ndim() > 0,
+            "{}: a u8 tensor of shape () is neither a mask nor a number; convert it with "
+            ".to(DType::i64) to take the element of that number",
+            op);
       for (int i = 0; i < t.ndim(); ++i) {
         const int axis = static_cast<int>(lists.size()) + i;
         check(axis < x.ndim() && x.shape()[axis] == t.shape()[i],

@@ -14,6 +14,7 @@ namespace {
 
 using detail::check_same_shape;
 using detail::reduced;
+using detail::weighted;
 using namespace formula;
 
 // (y - 1) log(1 - p) - y log p with logarithms clamped at -100; as in PyTorch dp = (p - y) / max(p
@@ -68,11 +69,10 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
 Tensor bce_with_logits(const Tensor& logits, const Tensor& target, const BceOptions& options) {
   check_defined("bce_with_logits", logits, target);
   check_same_shape("bce_with_logits", logits, target);
-  Tensor positive = target * softplus(-logits);
-  if (options.pos_weight.defined()) positive = positive * options.pos_weight;
+  const char* op = "bce_with_logits";
+  Tensor positive = weighted(op, "pos_weight", target * softplus(-logits), options.pos_weight);
   Tensor losses = (1 - target) * softplus(logits) + positive;
-  if (options.weight.defined()) losses = losses * options.weight;
-  return reduced(losses, options.reduction);
+  return reduced(weighted(op, "weight", losses, options.weight), options.reduction);
 }
 
 Tensor kl_div(const Tensor& log_probs, const Tensor& target, const KlDivOptions& options) {
@@ -112,9 +112,9 @@ Tensor binary_cross_entropy(const Tensor& p, const Tensor& target,
           "use bce_with_logits for logits",
           low, high);
   }
-  Tensor losses = binary(p, target, BinaryCrossEntropy());
-  if (options.weight.defined()) losses = losses * options.weight;
-  return reduced(losses, options.reduction);
+  const Tensor losses = binary(p, target, BinaryCrossEntropy());
+  return reduced(weighted("binary_cross_entropy", "weight", losses, options.weight),
+                 options.reduction);
 }
 
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& var,

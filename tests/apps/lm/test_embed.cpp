@@ -159,6 +159,12 @@ TEST_CASE("lm embed: folders that do not fit are refused by name") {
   refused("2 kinds of pooling");
   write_modules(dir, {{"pooling_mode_mean_tokens", true}, {"pooling_mode_new", true}});
   refused("pooling_mode_new");
+  write_modules(dir, {{"pooling_mode_mean_tokens", true}, {"include_prompt", false}});
+  CHECK_NOTHROW(load_embedder(dir.path()));
+  write_file(dir / "config_sentence_transformers.json",
+             R"({"prompts": {"query": "a mat "}, "default_prompt_name": "query"})");
+  refused("the Pooling leaves this text out");
+  std::filesystem::remove(dir / "config_sentence_transformers.json");
   write_modules(dir, {{"pooling_mode_mean_tokens", true}});
   json modules = json::parse(test::read_file(dir / "modules.json"));
   modules.push_back({{"idx", 3}, {"name", "3"}, {"path", "3_Dense"}, {"type", "a.models.Dense"}});

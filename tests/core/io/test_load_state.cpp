@@ -2,6 +2,8 @@
 // elsewhere.
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "tern/core/base/allocator.h"
 #include "tern/core/io/state.h"
 #include "tern/core/ops/ops.h"
@@ -78,6 +80,15 @@ TEST_CASE("load_state: tied targets, one source under two names, backward after 
     load_state("test", {{"a", to}, {"b", to}}, {{"a", from}, {"b", from}}, kTake);
     CHECK(numbers(to) == std::vector<float>{1, 2});
   }
+  for (const bool strict : {true, false}) {  // else the last one would win
+    const Tensor to = zeros({2});
+    CHECK_THROWS_WITH_AS(load_state("test", {{"a", to}, {"b", to}},
+                                    {{"a", list({1, 2})}, {"b", list({1, 3})}}, {.strict = strict}),
+                         doctest::Contains("a and b differ, but are one tensor"), Error);
+    CHECK(numbers(to) == std::vector<float>{0, 0});
+  }
+  const Tensor to = zeros({1}), nan = list({std::numeric_limits<float>::quiet_NaN()});
+  CHECK_NOTHROW(load_state("test", {{"a", to}, {"b", to}}, {{"a", nan}, {"b", nan.clone()}}));
   const Tensor w = ones({2}).set_requires_grad();
   const Tensor loss = sum(square(w));
   load_state("test", {{"w", w}}, {{"w", list({3, 4})}}, kTake);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/losses/losses.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
 #include "tern/tests/support/tensors.h"
@@ -249,6 +250,21 @@ TEST_CASE("losses: PyTorch's numbers") {
   check_close(nll_loss(sample(), classes(), {.weight = class_weight()}), {-2.1333333333333333});
   CHECK_THROWS_WITH_AS(mse_loss(zeros({3, 1}), zeros({3})), doctest::Contains("(3, 1) and (3,)"),
                        Error);
+}
+
+TEST_CASE("losses: factors broadcast to the losses, and never expand them") {
+  const Tensor x = full({3, 2}, .5), y = zeros({3, 2}), rows = full({3, 1}, 2), column = ones({3});
+  CHECK(bce_with_logits(x, y, {.weight = rows}).item() ==
+        2 * bce_with_logits(x, y, {.pos_weight = rows}).item());
+  CHECK(binary_cross_entropy(x, y, {.weight = rows}).item() ==
+        2 * binary_cross_entropy(x, y).item());
+  const std::string why = "of shape (3, 1) would expand the losses (3,)";
+  CHECK_THROWS_WITH_AS(bce_with_logits(column, column, {.weight = rows}),
+                       doctest::Contains(("weight " + why).c_str()), Error);
+  CHECK_THROWS_WITH_AS(bce_with_logits(column, column, {.pos_weight = rows}),
+                       doctest::Contains(("pos_weight " + why).c_str()), Error);
+  CHECK_THROWS_WITH_AS(binary_cross_entropy(column, column, {.weight = rows}),
+                       doctest::Contains(("weight " + why).c_str()), Error);
 }
 
 TEST_CASE("kl_div: a target of 0 gives 0 and no gradient, even where log_probs is -inf") {

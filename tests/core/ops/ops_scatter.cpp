@@ -248,6 +248,9 @@ TEST_CASE("index_put: masks, neighbours, whole axes, types, errors") {
   CHECK_THROWS_WITH_AS(index(x, {ints({-4}, {1})}), doctest::Contains("index: index -1"), Error);
   CHECK_THROWS_WITH_AS(index(x, {ones({2}, DType::u8)}), doctest::Contains("the mask (2,)"), Error);
   CHECK_THROWS_WITH_AS(index(x, {ones({3})}), doctest::Contains("must be i64"), Error);
+  for (const Tensor& t : {scalar(1, DType::u8), eq(scalar(1), 1)})
+    CHECK_THROWS_WITH_AS(index(x, {t}), doctest::Contains("neither a mask nor a number"), Error);
+  CHECK(list(index(x, {scalar(2, DType::i64)})) == list(x[2]));
   CHECK_THROWS_WITH_AS(index(x, {}), doctest::Contains("at least one"), Error);
   CHECK_THROWS_WITH_AS(index(x, {ints({0}, {1}), ints({0}, {1}), ints({0}, {1})}),
                        doctest::Contains("3 indices"), Error);

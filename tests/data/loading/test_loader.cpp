@@ -213,7 +213,7 @@ TEST_CASE("loader: a generator that batches share is refused for any number of w
                           },
                           {.batch = 10, .workers = workers});
     for (int again = 0; again < 2; ++again)  // not only once
-      CHECK_THROWS_WITH_AS(run_all(loader), doctest::Contains("plan.sample_rng(index)"), Error);
+      CHECK_THROWS_WITH_AS(run_all(loader), doctest::Contains("plan.rng_of(i)"), Error);
   }
   // Allowed: a copy of one generator, which draws the same in every batch, and a generator that the
   // plan sets.

@@ -136,6 +136,52 @@ TEST_CASE("weighted sampler: the same batches for any number of workers and any 
   }
 }
 
+// Else a rare class that is drawn often would be seen in one crop and one mirroring.
+TEST_CASE("weighted sampler: a sample that is drawn again gets other random numbers") {
+  struct Seen {
+    int64_t sample;
+    uint64_t random;
+  };
+  const auto seen = [](const LoaderOptions& o, int64_t blocks) {
+    auto l = dataset_loader(
+        Dataset<int64_t>(10, [](int64_t i) { return i; }),
+        [](int64_t i, Rng& rng) {
+          return Seen{i, rng.next_u64()};
+        },
+        [](std::vector<Seen> batch) { return batch; }, o);
+    std::vector<Seen> all;
+    const auto add = [&](const std::vector<Seen>& part) {
+      all.insert(all.end(), part.begin(), part.end());
+    };
+    if (blocks == 1) {
+      while (const auto batch = l.next()) add(*batch);
+      return all;
+    }
+    l.cut(blocks, 0, blocks);
+    while (const auto parts = l.next_blocks())
+      for (const auto& part : *parts)
+        if (part) add(*part);
+    return all;
+  };
+  LoaderOptions options{.batch = 4, .seed = 9};
+  std::map<int64_t, uint64_t> once;  // without a sampler
+  for (const Seen& s : seen(options, 1)) once[s.sample] = s.random;
+  options.sampler = weighted_sampler(std::vector(10, 1.0), {.num_samples = 50});
+  const std::vector<Seen> drawn = seen(options, 1);
+  std::set<int64_t> samples;
+  std::set<uint64_t> numbers;
+  for (const Seen& s : drawn) {
+    if (samples.insert(s.sample).second) CHECK(s.random == once[s.sample]);
+    numbers.insert(s.random);
+  }
+  REQUIRE(drawn.size() == 50);
+  CHECK(numbers.size() == 50);
+  options.workers = 3;
+  const std::vector<Seen> cut = seen(options, 3);
+  REQUIRE(cut.size() == 50);
+  for (size_t i = 0; i < 50; ++i) CHECK(cut[i].random == drawn[i].random);
+}
+
 TEST_CASE("weighted sampler: a saved position is refused if seed or weights differ") {
   Loader<Order> saved = loader(0);
   saved.next();
