@@ -38,17 +38,17 @@ void fetch(const T* from, int64_t count) {
 }
 
 /// Elements 0, 2, ..., 14 of `from`. Reads no element after them.
-[[gnu::always_inline]] inline Vector8 every_other(const float* from) {
+[[gnu::always_inline]] inline void copy_every_other(const float* from, float* to) {
   Vector8 low, high;
   load(low, from);
   load(high, from + 7);
-  return __builtin_shufflevector(low, high, 0, 2, 4, 6, 9, 11, 13, 15);
+  store(to, __builtin_shufflevector(low, high, 0, 2, 4, 6, 9, 11, 13, 15));
 }
 
 /// to[i] = from[2 * i] for begin <= i < end. Reads no element after from[2 * end - 2].
 [[gnu::always_inline]] inline void take_every_other(const float* from, float* to, int64_t begin,
                                                     int64_t end) {
-  auto eight = [=](int64_t i) { store(to + i, every_other(from + 2 * i)); };
+  auto eight = [=](int64_t i) { copy_every_other(from + 2 * i, to + i); };
   int64_t i = begin;
   for (; i + 8 <= end; i += 8) eight(i);
   if (i < end && end - begin >= 8) return eight(end - 8);
@@ -128,8 +128,8 @@ template <class T>
   if constexpr (std::is_same_v<T, float>)
     for (; step == 2 && i + 8 <= end; i += 8) {
       alignas(32) float u[8], l[8];
-      store(u, every_other(upper + 2 * i));
-      store(l, every_other(lower + 2 * i));
+      copy_every_other(upper + 2 * i, u);
+      copy_every_other(lower + 2 * i, l);
       for (int j = 0; j < 8; ++j) to[i + j] = joined(u[j], l[j]);
     }
   for (; i < end; ++i) word(i);

@@ -14,7 +14,7 @@ inline void check_same_shape(const char* op, const Tensor& x, const Tensor& y) {
 inline Tensor weighted(const char* op, const char* what, const Tensor& losses,
                        const Tensor& weight) {
   if (!weight.defined()) return losses;
-  check(broadcast_shapes(op, losses.shape(), weight.shape()) == losses.shape(),
+  check(numel(broadcast_shapes(op, losses.shape(), weight.shape())) == losses.numel(),
         "{}: {} of shape {} would expand the losses {}; reshape it", op, what, weight.shape(),
         losses.shape());
   return losses * weight;

@@ -258,6 +258,8 @@ TEST_CASE("losses: factors broadcast to the losses, and never expand them") {
         2 * bce_with_logits(x, y, {.pos_weight = rows}).item());
   CHECK(binary_cross_entropy(x, y, {.weight = rows}).item() ==
         2 * binary_cross_entropy(x, y).item());
+  CHECK(bce_with_logits(full({}, .5), ones({}), {.pos_weight = full({1}, 2)}).item() ==
+        2 * bce_with_logits(full({}, .5), ones({})).item());
   const std::string why = "of shape (3, 1) would expand the losses (3,)";
   CHECK_THROWS_WITH_AS(bce_with_logits(column, column, {.weight = rows}),
                        doctest::Contains(("weight " + why).c_str()), Error);
