@@ -188,11 +188,11 @@ std::vector<std::tuple<int64_t, Ids, Ids>> rows_of(const PairBatch& b) {
   std::vector<std::tuple<int64_t, Ids, Ids>> rows;
   const auto row = [](const Tensor& t, const Tensor& lengths, int64_t i) {
     Ids ids = t.select(0, i).to_vector<int64_t>();
-    ids.resize(static_cast<size_t>(lengths.select(0, i).item() - 1));  // without <eos>
+    ids.resize(static_cast<size_t>(lengths.select(0, i).item<int64_t>() - 1));  // without <eos>
     return ids;
   };
   for (int64_t i = 0; i < b.source.size(0); ++i)
-    rows.emplace_back(static_cast<int64_t>(b.indices.select(0, i).item()), row(b.source, b.source_lengths, i),
+    rows.emplace_back(b.indices.select(0, i).item<int64_t>(), row(b.source, b.source_lengths, i),
                       row(b.target_out, b.target_lengths, i));
   return rows;
 }
