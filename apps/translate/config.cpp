@@ -150,11 +150,6 @@ void add_data(Settings& s, TrainConfig& c) {
          "what a token is: words, byte pairs (bpe), or words as in d2l.ai's chapter (d2l)");
   s.number("bpe", c.bpe, kCount, "merges to learn with --tokens bpe")
       .only_if(c.tokens == "bpe", tokens);
-  s.number("bpe_dropout", c.bpe_dropout, kShare,
-           "share of merges that each epoch leaves out, so that words come in other pieces")
-      .only_if(c.tokens == "bpe", tokens)
-      .says(c.bpe_dropout > 0, "BPE dropout {:g}", c.bpe_dropout)
-      .came_later();
   s.toggle("shared", c.shared, "one vocabulary for both languages").flag("--shared,!--no-shared");
   s.number("min_freq", c.min_freq, kCount, "words that occur fewer times are unknown")
       .only_if(c.tokens == "words", tokens);

@@ -124,8 +124,6 @@ Corpus encode_corpus(const TrainConfig& c, const PairFiles& files, const Tokeniz
   corpus.train = datasets::encode_pairs(files.train, t.source, t.target, c.max_length);
   check(!corpus.train.pairs->empty(), "none of the {} training pairs is left: {}",
         files.train.size(), corpus.train.report.summary());
-  if (c.bpe_dropout > 0)
-    corpus.change = datasets::bpe_dropout(t.source, t.target, c.bpe_dropout);
   // No validation pair is left out for its length: the score counts all of them.
   corpus.valid = datasets::encode_pairs(files.valid, t.source, t.target);
   for (const datasets::SentencePair& p : files.valid)

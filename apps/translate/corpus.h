@@ -36,7 +36,6 @@ Tokenizers learn_tokenizers(const TrainConfig& config,
 
 struct Corpus {
   datasets::EncodedPairs train, valid;
-  datasets::PairChange change;                     ///< of the training pairs in each epoch, or none
   std::vector<datasets::SentencePair> valid_text;  ///< texts of the pairs in valid, in order
   std::string checksum;  ///< of all ids: a resumed run must have the same data
 };

@@ -60,10 +60,7 @@ std::string sample_text(const SampleTranslation& s) {
 
 datasets::Loader<datasets::PairBatch> training_batches(const TrainConfig& c, const Corpus& corpus) {
   return datasets::pair_loader(corpus.train.pairs,
-                               {.batch = c.batch,
-                                .batch_tokens = c.batch_tokens,
-                                .change = corpus.change,
-                                .seed = c.seed});
+                               {.batch = c.batch, .batch_tokens = c.batch_tokens, .seed = c.seed});
 }
 
 Tensor training_loss(const TranslationModel& model, const TrainConfig& c,

@@ -14,12 +14,6 @@ using detail::kByteIds;
 
 constexpr size_t kLongestPiece = 1 << 10;  // a damaged file could double the length with each merge
 
-std::vector<int64_t> bytes_of(std::string_view chunk) {
-  std::vector<int64_t> ids;
-  for (char c : chunk) ids.push_back(kByteIds + static_cast<unsigned char>(c));
-  return ids;
-}
-
 }  // namespace
 
 struct Bpe::Impl {
@@ -44,6 +38,12 @@ struct Bpe::Impl {
       pieces.push_back(pieces[left] + pieces[right]);
     }
   }
+
+  std::vector<int64_t> encode_chunk(std::string_view chunk) const {
+    std::vector<int64_t> ids;
+    for (char c : chunk) ids.push_back(kByteIds + static_cast<unsigned char>(c));
+    return table.merge(std::move(ids));
+  }
 };
 
 Bpe::Bpe() : Bpe(std::vector<Merge>{}) {}
@@ -65,18 +65,7 @@ std::vector<int64_t> Bpe::encode(std::string_view text) const {
   const std::string spaced = detail::with_space(text);
   std::vector<int64_t> ids;
   impl_->cache.append(detail::bpe_chunks(spaced), ids,
-                      [&](std::string_view chunk) { return impl_->table.merge(bytes_of(chunk)); });
-  return ids;
-}
-
-std::vector<int64_t> Bpe::encode(std::string_view text, double dropout, Rng& random) const {
-  check(dropout >= 0 && dropout <= 1, "Bpe::encode: dropout is {}; 0 to 1", dropout);
-  const std::string spaced = detail::with_space(text);
-  std::vector<int64_t> ids;
-  for (std::string_view chunk : detail::bpe_chunks(spaced)) {
-    const std::vector<int64_t> pieces = impl_->table.merge(bytes_of(chunk), dropout, random);
-    ids.insert(ids.end(), pieces.begin(), pieces.end());
-  }
+                      [&](std::string_view chunk) { return impl_->encode_chunk(chunk); });
   return ids;
 }
 

@@ -17,8 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "tern/core/base/rng.h"
-
 namespace tern::datasets {
 
 struct BpeOptions {
@@ -45,10 +43,6 @@ class Bpe {
 
   /// Thread-safe. Caches chunks.
   std::vector<int64_t> encode(std::string_view text) const;
-  /// A random cut of the text into pieces, by BPE dropout (Provilkov et al. 2020,
-  /// https://arxiv.org/abs/1910.13267): at every step each possible merge is left out with
-  /// probability `dropout`, in [0, 1]. 0 is encode(text), 1 gives single bytes.
-  std::vector<int64_t> encode(std::string_view text, double dropout, Rng& random) const;
   /// The bytes of these pieces, without special tokens. A model's output need not be valid UTF-8.
   /// Error: an unknown id.
   std::string decode(std::span<const int64_t> ids) const;

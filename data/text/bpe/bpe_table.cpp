@@ -104,22 +104,6 @@ std::vector<int64_t> MergeTable::merge(std::vector<int64_t> ids) const {
   return ids;
 }
 
-std::vector<int64_t> MergeTable::merge(std::vector<int64_t> ids, double dropout,
-                                       Rng& random) const {
-  while (true) {
-    const Merged* first = nullptr;
-    ptrdiff_t place = 0;
-    for (ptrdiff_t i = 0; i + 1 < std::ssize(ids); ++i) {
-      const Merged* m = find(ids[i], ids[i + 1]);
-      if (!m || random.uniform() < dropout || (first && first->rank <= m->rank)) continue;
-      first = m, place = i;
-    }
-    if (!first) return ids;
-    ids[place] = first->id;
-    ids.erase(ids.begin() + place + 1);
-  }
-}
-
 std::string shown_piece(std::string_view bytes) {
   std::string out;
   for (size_t at = 0; at < bytes.size();) {

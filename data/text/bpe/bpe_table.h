@@ -8,8 +8,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tern/core/base/rng.h"
-
 namespace tern::datasets::detail {
 
 /// Pairs of ids to merge, in order of priority, and the resulting ids.
@@ -22,9 +20,6 @@ class MergeTable {
   /// the leftmost. Takes O(n log n) time and 24 bytes per id, or 8 while there are long runs of one
   /// pair. Error for 2^31 ids.
   std::vector<int64_t> merge(std::vector<int64_t> ids) const;
-  /// BPE dropout: at every step each possible merge is left out with probability `dropout`. Takes
-  /// O(n^2) time.
-  std::vector<int64_t> merge(std::vector<int64_t> ids, double dropout, Rng& random) const;
 
  private:
   struct Merged {

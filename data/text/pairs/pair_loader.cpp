@@ -19,20 +19,6 @@ struct Lengths {
   int64_t source = 0, target = 0;
 };
 
-Lengths lengths_of(const EncodedPair& pair, const PairLoaderOptions& o) {
-  return {std::ssize(pair.source) + o.source_begin + o.source_end, std::ssize(pair.target) + 1};
-}
-
-/// The pair as an epoch has it; `random` is the pair's generator for this epoch.
-EncodedPair changed(const EncodedPair& pair, const PairLoaderOptions& o, const Rng& random) {
-  if (!o.change) return pair;
-  EncodedPair other = o.change(pair, random);
-  check(!other.source.empty() && !other.target.empty(),
-        "pair_loader: `change` returned a pair with an empty side");
-  const auto [source, target] = lengths_of(other, o);
-  return o.batch_tokens > 0 && std::max(source, target) > o.batch_tokens ? pair : other;
-}
-
 // A batch that is being filled with pairs.
 struct Filling {
   int64_t count = 0, tokens = 0;  // without padding
@@ -56,41 +42,31 @@ struct Filling {
 // Plans the batches of an epoch: sorts by length, equals at random, and cuts at the limits.
 class LengthPlanner {
  public:
-  LengthPlanner(PairsPtr pairs, const PairLoaderOptions& options)
-      : pairs_(std::move(pairs)), options_(options) {
-    for (const EncodedPair& pair : *pairs_) unchanged_.push_back(lengths_of(pair, options_));
+  LengthPlanner(const std::vector<EncodedPair>& pairs, const PairLoaderOptions& options)
+      : options_(options) {
+    lengths_.reserve(pairs.size());
+    for (const EncodedPair& pair : pairs)
+      lengths_.push_back({std::ssize(pair.source) + options.source_begin + options.source_end,
+                          std::ssize(pair.target) + 1});
   }
 
   EpochPlan operator()(int64_t, Rng random) const {
-    const AllLengths lengths = options_.change ? changed_lengths(random) : unchanged_;
     std::vector<int64_t> order = initial_order(random.stream(0));
     if (options_.by_length) {
-      const std::vector<Key> key = keys(lengths, random.stream(2));
+      const std::vector<Key> key = keys(random.stream(2));
       std::stable_sort(order.begin(), order.end(),
                        [&](int64_t a, int64_t b) { return key[a] < key[b]; });
     }
-    const std::vector<int64_t> ends = cut(order, lengths);
+    const std::vector<int64_t> ends = cut(order);
     if (!options_.shuffle || !options_.by_length) return {std::move(order), ends};
     return shuffled(order, ends, random.stream(1));
   }
 
  private:
-  using AllLengths = std::vector<Lengths>;
-
-  AllLengths changed_lengths(const Rng& random) const {
-    BatchPlan epoch;
-    epoch.random = random;
-    AllLengths lengths;
-    lengths.reserve(pairs_->size());
-    for (int64_t i = 0; i < std::ssize(*pairs_); ++i)
-      lengths.push_back(lengths_of(changed((*pairs_)[i], options_, epoch.sample_rng(i)), options_));
-    return lengths;
-  }
-
   std::vector<int64_t> initial_order(Rng random) const {
-    const int64_t n = std::ssize(*pairs_);
+    const int64_t n = std::ssize(lengths_);
     if (options_.shuffle) return permutation(n, random);
-    std::vector<int64_t> order(pairs_->size());
+    std::vector<int64_t> order(lengths_.size());
     std::iota(order.begin(), order.end(), int64_t{0});
     return order;
   }
@@ -99,26 +75,26 @@ class LengthPlanner {
   // similar on both sides. With shuffle it adds up to two to the target length, so that batches
   // differ between epochs.
   using Key = std::pair<int64_t, int64_t>;
-  std::vector<Key> keys(const AllLengths& lengths, Rng random) const {
+  std::vector<Key> keys(Rng random) const {
     std::vector<Key> out;
-    out.reserve(lengths.size());
-    for (const auto& [source, target] : lengths) {
+    out.reserve(lengths_.size());
+    for (const auto& [source, target] : lengths_) {
       const int64_t t = target + (options_.shuffle ? random.below(3) : 0);
       out.emplace_back(source, source % 2 == 0 ? t : -t);
     }
     return out;
   }
 
-  std::vector<int64_t> cut(const std::vector<int64_t>& order, const AllLengths& lengths) const {
+  std::vector<int64_t> cut(const std::vector<int64_t>& order) const {
     std::vector<int64_t> ends;
     Filling batch;
     for (int64_t i = 0; i < std::ssize(order); ++i) {
       Filling next = batch;
-      next.add(lengths[order[i]]);
+      next.add(lengths_[order[i]]);
       if (batch.count > 0 && !next.within(options_)) {
         ends.push_back(i);
         next = Filling();
-        next.add(lengths[order[i]]);
+        next.add(lengths_[order[i]]);
       }
       batch = next;
     }
@@ -137,9 +113,8 @@ class LengthPlanner {
     return plan;
   }
 
-  PairsPtr pairs_;
   PairLoaderOptions options_;
-  AllLengths unchanged_;
+  std::vector<Lengths> lengths_;
 };
 
 void check_options(const std::vector<EncodedPair>& pairs, const PairLoaderOptions& o) {
@@ -149,8 +124,8 @@ void check_options(const std::vector<EncodedPair>& pairs, const PairLoaderOption
   check(o.max_padding >= 0 && o.max_padding <= 1, "pair_loader: max_padding is {}; 0 to 1",
         o.max_padding);
   for (size_t i = 0; i < pairs.size() && o.batch_tokens > 0; ++i) {
-    const auto [source, target] = lengths_of(pairs[i], o);
-    const int64_t longest = std::max(source, target);
+    const int64_t source = std::ssize(pairs[i].source) + o.source_begin + o.source_end;
+    const int64_t longest = std::max(source, std::ssize(pairs[i].target) + 1);
     check(longest <= o.batch_tokens,
           "pair_loader: pair {} has {} tokens, but a batch has at most {}; leave longer pairs out "
           "with encode_pairs",
@@ -159,10 +134,10 @@ void check_options(const std::vector<EncodedPair>& pairs, const PairLoaderOption
 }
 
 PairBatch make_batch(const std::vector<EncodedPair>& pairs, const PairLoaderOptions& options,
-                     const BatchPlan& plan) {
+                     std::span<const int64_t> indices) {
   std::vector<std::vector<int64_t>> source, in, out;
-  plan.for_each_sample([&](int64_t, int64_t i) {
-    const EncodedPair pair = changed(pairs[i], options, plan.sample_rng(i));
+  for (int64_t i : indices) {
+    const EncodedPair& pair = pairs[i];
     source.push_back(pair.source);
     if (options.source_begin) source.back().insert(source.back().begin(), kBeginId);
     if (options.source_end) source.back().push_back(kEndId);
@@ -170,10 +145,10 @@ PairBatch make_batch(const std::vector<EncodedPair>& pairs, const PairLoaderOpti
     in.back().insert(in.back().end(), pair.target.begin(), pair.target.end());
     out.push_back(pair.target);
     out.back().push_back(kEndId);
-  });
+  }
   const PaddedTokens s = pad_tokens(source), t = pad_tokens(in), u = pad_tokens(out);
-  Fresh numbers({std::ssize(plan.indices)}, DType::i64);
-  std::copy(plan.indices.begin(), plan.indices.end(), numbers.data<int64_t>());
+  Fresh numbers({std::ssize(indices)}, DType::i64);
+  std::copy(indices.begin(), indices.end(), numbers.data<int64_t>());
   return {s.tokens, s.lengths, t.tokens, u.tokens, u.lengths, not_differentiable(numbers)};
 }
 
@@ -200,17 +175,6 @@ EncodedPairs encode_pairs(std::span<const SentencePair> pairs, const Tokenizer& 
   return {std::move(encoded), report};
 }
 
-PairChange bpe_dropout(const Tokenizer& source, const Tokenizer& target, double dropout) {
-  check(source.unit() == TokenUnit::bpe && target.unit() == TokenUnit::bpe,
-        "bpe_dropout: only tokenizers of byte pairs (bpe) can cut words into other pieces");
-  check(dropout >= 0 && dropout <= 1, "bpe_dropout: dropout is {}; 0 to 1", dropout);
-  return [=](const EncodedPair& pair, Rng random) {
-    EncodedPair other{source.cut_again(pair.source, dropout, random), {}};
-    other.target = target.cut_again(pair.target, dropout, random);
-    return other;
-  };
-}
-
 PaddedTokens pad_tokens(std::span<const std::vector<int64_t>> sequences) {
   const int64_t n = std::ssize(sequences);
   int64_t longest = 0;
@@ -227,8 +191,8 @@ PaddedTokens pad_tokens(std::span<const std::vector<int64_t>> sequences) {
 Loader<PairBatch> pair_loader(PairsPtr pairs, const PairLoaderOptions& options) {
   check_options(*pairs, options);
   return Loader<PairBatch>(
-      Planner(LengthPlanner(pairs, options)),
-      [pairs, options](const BatchPlan& plan) { return make_batch(*pairs, options, plan); },
+      Planner(LengthPlanner(*pairs, options)),
+      [pairs, options](const BatchPlan& plan) { return make_batch(*pairs, options, plan.indices); },
       LoaderOptions{
           .seed = options.seed, .workers = options.workers, .prefetch = options.prefetch});
 }

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -51,15 +50,6 @@ struct PairBatch {
   Tensor indices;         ///< (B): indices of the pairs
 };
 
-/// Makes another form of a pair for one epoch. `random` belongs to this pair and epoch. Several
-/// threads call it at once; it must depend only on its arguments.
-using PairChange = std::function<EncodedPair(const EncodedPair& pair, Rng random)>;
-
-/// BPE dropout: in each epoch the same words in other pieces (Bpe::encode). Translations of small
-/// corpora gain from it; .1 is usual. Error: a tokenizer of another unit than bpe, or dropout
-/// outside of [0, 1].
-PairChange bpe_dropout(const Tokenizer& source, const Tokenizer& target, double dropout);
-
 struct PairLoaderOptions {
   int64_t batch = 0;          ///< largest number of pairs per batch; 0: no limit
   int64_t batch_tokens = 0;   ///< limit of B S and of B T, with padding; 0: no limit
@@ -68,8 +58,6 @@ struct PairLoaderOptions {
   bool shuffle = true;        ///< new batches in a new order for each epoch
   bool source_begin = false;  ///< <bos> before the source
   bool source_end = true;     ///< <eos> after the source
-  /// Changes the pairs of each epoch. A pair that would exceed batch_tokens stays as it is.
-  PairChange change = {};
   uint64_t seed = 0;
   int workers = 1;   ///< as in LoaderOptions
   int prefetch = 4;  ///< as in LoaderOptions

@@ -106,14 +106,6 @@ std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
   return unit_ == TokenUnit::words ? word_ids(vocabulary, words) : vocabulary.ids(words);
 }
 
-std::vector<int64_t> Tokenizer::cut_again(std::span<const int64_t> ids, double dropout,
-                                          Rng& random) const {
-  const Bpe* bpe = std::get_if<Bpe>(&table_);
-  check(bpe, "Tokenizer::cut_again: the unit is {}; only byte pairs (bpe) can be cut again",
-        kUnitNames[static_cast<size_t>(unit_)]);
-  return bpe->encode(bpe->decode(ids), dropout, random);
-}
-
 std::string Tokenizer::decode(std::span<const int64_t> ids) const {
   std::vector<int64_t> shown;
   for (int64_t id : ids) {

@@ -52,9 +52,6 @@ class Tokenizer {
 
   /// Any text; invalid UTF-8 bytes become U+FFFD.
   std::vector<int64_t> encode(std::string_view text) const;
-  /// The pieces of encode(), cut anew at random: Bpe::encode with dropout. The text is the same.
-  /// Error: another unit than bpe.
-  std::vector<int64_t> cut_again(std::span<const int64_t> ids, double dropout, Rng& random) const;
   /// The text up to the first kEndId, without kPadId and kBeginId; unknown words are "<unk>".
   /// Always valid UTF-8. Error: an unknown id.
   std::string decode(std::span<const int64_t> ids) const;

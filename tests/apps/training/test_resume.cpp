@@ -33,7 +33,7 @@ struct Busy {
 
 const std::string kTranslate =
     "translate train --first 40 --hold-out 6 --tokens bpe --bpe 60 --shared --dim 16"
-    " --bpe-dropout 0.2 --dropout 0.2 --epochs 3 --batch 9 --lr 0.5 --schedule noam --warmup 5"
+    " --dropout 0.2 --epochs 3 --batch 9 --lr 0.5 --schedule noam --warmup 5"
     " --label-smoothing 0.1 --ema 0.9 --accumulate 2 --optimizer adamw --weight-decay 0.01"
     " --decay-all --seed 3 --model ";
 const std::string kLm =

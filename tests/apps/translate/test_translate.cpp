@@ -161,26 +161,6 @@ TEST_CASE(
         read_file(whole + "/model.safetensors"));
 }
 
-TEST_CASE("translate: BPE dropout gives each epoch other pieces, and validates with the usual ones") {
-  TrainConfig c = busy_config("transformer");
-  const Setup usual(c);
-  c.bpe_dropout = 0.3;
-  const Setup setup(c);
-  CHECK(setup.corpus.checksum == usual.corpus.checksum);  // validation pairs and limits
-  const auto tokens_of_epochs = [](const Setup& s) {
-    auto loader = training_batches(s.config, s.corpus);
-    std::vector<double> tokens(2);
-    for (double& epoch : tokens)
-      for (const datasets::PairBatch& b : loader)
-        epoch += sum(b.source_lengths).item() + sum(b.target_lengths).item();
-    return tokens;
-  };
-  const std::vector<double> before = tokens_of_epochs(usual), after = tokens_of_epochs(setup);
-  CHECK(before[0] == before[1]);
-  CHECK(after[0] > before[0]);
-  CHECK(after[0] != after[1]);
-}
-
 TEST_CASE("translate: a small model learns the generated pairs") {
   TrainConfig c = busy_config("transformer");
   c.first = 24;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "tern/core/base/error.h"
 #include "tern/data/text/pairs/pair_loader.h"
@@ -181,92 +180,6 @@ TEST_CASE("pair loader: resumes from a saved position, also with epochs of unequ
     }
   }
   CHECK_THROWS_AS(whole.seek({2, std::ssize(epochs[2]) + 1}), Error);
-}
-
-// A batch's pairs: index, source, target.
-std::vector<std::tuple<int64_t, Ids, Ids>> rows_of(const PairBatch& b) {
-  std::vector<std::tuple<int64_t, Ids, Ids>> rows;
-  const auto row = [](const Tensor& t, const Tensor& lengths, int64_t i) {
-    Ids ids = t.select(0, i).to_vector<int64_t>();
-    ids.resize(static_cast<size_t>(lengths.select(0, i).item<int64_t>() - 1));  // without <eos>
-    return ids;
-  };
-  for (int64_t i = 0; i < b.source.size(0); ++i)
-    rows.emplace_back(b.indices.select(0, i).item<int64_t>(), row(b.source, b.source_lengths, i),
-                      row(b.target_out, b.target_lengths, i));
-  return rows;
-}
-
-TEST_CASE("pair loader: BPE dropout changes the pieces of each epoch, not the text or the limits") {
-  Rng rng(3);
-  std::vector<SentencePair> texts;
-  for (int64_t i = 0; i < 120; ++i) {
-    SentencePair pair;
-    for (int64_t words = 1 + rng.below(8); words > 0; --words) {
-      pair.source += rng.below(2) ? " newest" : " widest";
-      pair.target += rng.below(2) ? " lower" : " low";
-    }
-    texts.push_back(pair);
-  }
-  std::vector<std::string> sources, targets;
-  for (const auto& [source, target] : texts) sources.push_back(source), targets.push_back(target);
-  const TokenizerOptions unit{.unit = TokenUnit::bpe};
-  const Tokenizer from = Tokenizer::learn(sources, unit), to = Tokenizer::learn(targets, unit);
-  const SharedPairs pairs = encode_pairs(texts, from, to).pairs;
-  // 40 tokens are fewer than the letters of the longest pairs.
-  const auto loader_of = [&](int workers) {
-    return pair_loader(pairs, {.batch_tokens = 40,
-                               .change = bpe_dropout(from, to, .3),
-                               .seed = 5,
-                               .workers = workers});
-  };
-  Loader<PairBatch> loader = loader_of(0), threads = loader_of(3);
-  std::vector<std::vector<Ids>> forms(texts.size());
-  std::vector<std::vector<std::tuple<int64_t, Ids, Ids>>> epochs(3);
-  bool changed_target = false;
-  for (auto& epoch : epochs) {
-    Ids seen;
-    for (const PairBatch& batch : loader) {
-      CHECK(std::max(batch.source.numel(), batch.target_out.numel()) <= 40);
-      const auto rows = rows_of(batch);
-      CHECK(rows == rows_of(*threads.next()));
-      for (const auto& [i, source, target] : rows) {
-        CHECK(from.decode(source) == texts[i].source);
-        CHECK(to.decode(target) == texts[i].target);
-        seen.push_back(i);
-        forms[i].push_back(source);
-        changed_target = changed_target || target != (*pairs)[i].target;
-        epoch.emplace_back(i, source, target);
-      }
-    }
-    CHECK(!threads.next());
-    std::sort(seen.begin(), seen.end());
-    CHECK(seen == upto(std::ssize(texts)));
-  }
-  CHECK(changed_target);
-  int64_t varied = 0;
-  for (const auto& f : forms) varied += f[0] != f[1] || f[1] != f[2];
-  CHECK(varied > 100);
-  Loader<PairBatch> resumed = loader_of(1);
-  resumed.seek({2, 0});
-  std::vector<std::tuple<int64_t, Ids, Ids>> again;
-  for (const PairBatch& batch : resumed)
-    for (auto& row : rows_of(batch)) again.push_back(std::move(row));
-  CHECK(again == epochs[2]);
-}
-
-TEST_CASE("pair loader: a change that gives nothing, or that cannot be, is an error") {
-  const std::vector<std::string> text = {"low lower"};
-  const Tokenizer words = Tokenizer::learn(text, {}),
-                  bpe = Tokenizer::learn(text, {.unit = TokenUnit::bpe});
-  CHECK_THROWS_AS(bpe_dropout(words, bpe, .1), Error);
-  CHECK_THROWS_AS(bpe_dropout(bpe, words, .1), Error);
-  CHECK_THROWS_AS(bpe_dropout(bpe, bpe, 1.1), Error);
-  Rng rng;
-  CHECK_THROWS_AS(words.cut_again(words.encode("low"), .1, rng), Error);
-  const auto nothing = [](const EncodedPair&, Rng) { return EncodedPair(); };
-  Loader<PairBatch> loader = pair_loader(random_pairs(4), {.batch = 4, .change = nothing});
-  CHECK_THROWS_AS(loader.next(), Error);
 }
 
 TEST_CASE("pair loader: no pairs give no batches; invalid options are errors") {

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <map>
 #include <thread>
@@ -171,35 +170,6 @@ TEST_CASE("bpe: decode(encode(s)) == s for any bytes") {
     CHECK(bpe.decode(ids) == text);
     CHECK(std::all_of(ids.begin(), ids.end(), [&](int64_t i) { return i >= 4 && i < bpe.size(); }));
   }
-}
-
-TEST_CASE("bpe: dropout cuts the same text into other pieces, with the paper's probabilities") {
-  const Bpe bpe = Bpe::learn(kTexts);
-  Rng rng(8);
-  for (int i = 0; i < 200; ++i) {
-    const std::string text = i % 2 ? random_unicode(rng) + kTexts[1] : random_bytes(rng);
-    CHECK(bpe.encode(text, 0, rng) == bpe.encode(text));
-    CHECK(bpe.decode(bpe.encode(text, rng.uniform(), rng)) == text);
-    CHECK(bpe.encode(text, 1, rng).size() == (text.empty() ? 0 : text.size() + 1));
-  }
-  Rng a(1), b(1);
-  CHECK(bpe.encode(kTexts[0], .5, a) == bpe.encode(kTexts[0], .5, b));
-  CHECK(bpe.encode(kTexts[0], .5, a) != bpe.encode(kTexts[0], .5, b = Rng(2)));
-  CHECK_THROWS_AS(bpe.encode("low", 1.5, rng), Error);
-  CHECK_THROWS_AS(bpe.encode("low", -.1, rng), Error);
-  // Two merges, of which only one can happen: x|y with probability 1 - p, else y|z with 1 - p.
-  constexpr auto x = kSpecials + 'x', y = kSpecials + 'y', z = kSpecials + 'z';
-  const Bpe two({{x, y}, {y, z}});
-  std::map<Ids, double> seen;
-  constexpr int n = 40'000;
-  constexpr double p = .25;
-  for (int i = 0; i < n; ++i) seen[two.encode("xyz", p, rng)] += 1. / n;
-  const int64_t space = kSpecials + ' ', xy = kSpecials + 256, yz = xy + 1;
-  CHECK(seen.size() == 3);
-  for (const auto& [ids, share] : {std::pair{Ids{space, xy, z}, 1 - p},
-                                   {Ids{space, x, yz}, p * (1 - p)},
-                                   {Ids{space, x, y, z}, p * p}})
-    CHECK(std::abs(seen[ids] - share) < 4.5 * std::sqrt(share * (1 - share) / n));
 }
 
 TEST_CASE("bpe: a long word takes linear time; threads share the cache") {
