@@ -5,8 +5,13 @@
 #include <cstdint>
 
 #include "tern/core/base/ceil_div.h"
+#include "tern/core/base/threads.h"
 
 namespace tern::kernels {
+
+/// The number of threads that may take parts of a loop. Up to kFewThreads, few panels are enough.
+inline int64_t loop_threads() { return in_serial() ? 1 : num_threads(); }
+constexpr int64_t kFewThreads = 4;
 
 /// Cuts tiles x strips into panels for many threads. Threads get about equal numbers of panels, of
 /// about equal size, and the panels are close to squares, which read least.

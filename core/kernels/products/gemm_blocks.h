@@ -256,30 +256,26 @@ struct Blocks : Product<float> {
     // Columns of one row of a picture, or of a whole picture, lie `step` apart.
     struct Piece {
       int64_t at, begin, end;
-    };
-    Piece pieces[K::kColumns];
+    } pieces[K::kColumns];
+    const int64_t step = conv->c.step, line = std::max<int64_t>(step, 16);
     int64_t count = 0;
     for (int64_t j = 0; j < columns; ++count) {
       const int64_t end = std::min(columns, j + conv->c.run(column + j));
-      pieces[count] = {conv->c.of(column + j) - j * conv->c.step, j, end};
+      pieces[count] = {conv->c.of(column + j) - j * step, j, end};
       j = end;
     }
-    auto each = [&, step = conv->c.step](auto move) {
+    auto each = [&](auto move) {
       for (int64_t r = 0; r < rows; ++r)
-        for (int64_t i = 0; i < count; ++i) {
-          const Piece piece = pieces[i];
-          float *in_tile = tile + r * K::kColumns, *in_c = to + r * ldc + piece.at;
-          for (int64_t j = piece.begin; j < piece.end; ++j) move(in_tile[j], in_c[j * step]);
+        for (const Piece* p = pieces; p < pieces + count; ++p) {
+          float *in_tile = tile + r * K::kColumns, *in_c = to + r * ldc + p->at;
+          for (int64_t j = p->begin; j < p->end; ++j) move(in_tile[j], in_c[j * step]);
         }
     };
     // The lines of C arrive while the tile is computed.
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t i = 0; i < count; ++i) {
-        const float* in_c = to + r * ldc + pieces[i].at;
-        const int64_t step = conv->c.step, line = std::max<int64_t>(step, 16);
-        for (int64_t j = pieces[i].begin * step; j < pieces[i].end * step; j += line)
-          __builtin_prefetch(in_c + j, 1);
-      }
+      for (const Piece* p = pieces; p < pieces + count; ++p)
+        for (int64_t j = p->begin * step; j < p->end * step; j += line)
+          __builtin_prefetch(to + r * ldc + p->at + j, 1);
     if (add) each([](float& t, const float& y) { t = y; });
     run(tile, K::kColumns);
     each([](const float& t, float& y) { y = t; });
@@ -330,10 +326,6 @@ void multiply_alone(const Product<float>& product) {
       }
     }
 }
-
-/// The number of threads that may take parts of a loop. Up to kFewThreads, few panels are enough.
-inline int64_t loop_threads() { return in_serial() ? 1 : num_threads(); }
-constexpr int64_t kFewThreads = 4;
 
 /// The panels of a product whose packed B all threads share.
 struct Panels {
