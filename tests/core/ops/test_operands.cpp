@@ -17,6 +17,7 @@
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/base/shape_only.h"
+#include "tern/core/base/system.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/op.h"
@@ -101,7 +102,8 @@ std::vector<Tensor> square_weights(int n, int64_t width) {
 
 TEST_CASE("operands: a network's activations take half of the memory in bf16") {
   constexpr int kLayers = 8;
-  constexpr int64_t kRows = 512, kWidth = 256, kBytes = kRows * kWidth * 4, kPages = 8192;
+  constexpr int64_t kRows = 512, kWidth = 256, kBytes = kRows * kWidth * 4;
+  constexpr int64_t kPages = 2 * detail::kPage;  // blocks are whole pages
   auto held_by_graph = [&](MatmulPrecision precision) {
     const std::vector<Tensor> weights = square_weights(kLayers, kWidth);
     const MatmulPrecisionScope scope(precision);
