@@ -46,10 +46,11 @@ struct Match {
   std::vector<std::string> missing, unexpected, unfit;
 };
 
-// NaN counts as equal. In a ShapeOnlyScope there are no elements to compare.
+// Two NaN count as equal. In a ShapeOnlyScope there are no elements to compare.
 bool same_elements(const Tensor& a, const Tensor& b) {
   if (&a == &b || detail::reserving) return true;
-  return a.defined() && a.shape() == b.shape() && all(logical_or(eq(a, b), isnan(a))).item<bool>();
+  if (!a.defined() || a.shape() != b.shape()) return false;
+  return all(logical_or(eq(a, b), logical_and(isnan(a), isnan(b)))).item<bool>();
 }
 
 Match match(const NamedTensors& targets, const NamedTensors& state) {

@@ -85,7 +85,7 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline void copy_row(const T* from, float* to, int64_t count) {
   auto eight = [=](int64_t i) {
-    Vector8 x;
+    Vector8 x{};  // without {} g++ warns at -O2
     load_wide(x, from + i);
     store(to + i, x);
   };

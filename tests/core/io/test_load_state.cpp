@@ -89,6 +89,8 @@ TEST_CASE("load_state: tied targets, one source under two names, backward after 
   }
   const Tensor to = zeros({1}), nan = list({std::numeric_limits<float>::quiet_NaN()});
   CHECK_NOTHROW(load_state("test", {{"a", to}, {"b", to}}, {{"a", nan}, {"b", nan.clone()}}));
+  CHECK_THROWS_AS(load_state("test", {{"a", to}, {"b", to}}, {{"a", nan}, {"b", ones({1})}}),
+                  Error);
   const Tensor w = ones({2}).set_requires_grad();
   const Tensor loss = sum(square(w));
   load_state("test", {{"w", w}}, {{"w", list({3, 4})}}, kTake);
