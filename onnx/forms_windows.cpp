@@ -10,11 +10,15 @@
 namespace tern::onnx {
 namespace {
 
-std::vector<Attribute> windows(Emitter& e) {
+/// The attributes of all ops with windows, and more.
+std::vector<Attribute> windows(Emitter& e, const std::vector<Attribute>& more = {}) {
   const Ints padding = e.numbers("padding");
   Ints both = padding;
   both.insert(both.end(), padding.begin(), padding.end());
-  return {{"strides", e.numbers("stride")}, {"pads", both}, {"dilations", e.numbers("dilation")}};
+  std::vector<Attribute> all = {
+      {"strides", e.numbers("stride")}, {"pads", both}, {"dilations", e.numbers("dilation")}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 
 /// Behind a stride a size is rounded. Error if it is the same in all examples by chance.
@@ -95,27 +99,23 @@ void unfold_axis(Emitter& e) {
 }  // namespace
 
 void conv(Emitter& e) {
-  std::vector<Attribute> attributes = windows(e);
-  attributes.push_back({"group", e.number("groups")});
   Names in = {e.in(0), e.in(1)};
   if (e.has(2)) in.push_back(e.in(2));
-  e.give(e.node("Conv", in, attributes));
+  e.give(e.node("Conv", in, windows(e, {{"group", e.number("groups")}})));
   name_sizes(e);
 }
 
 void conv_transpose(Emitter& e) {
   const std::vector<Size>& shape = e.input(0).shape;
-  std::vector<Attribute> attributes = windows(e);
-  attributes.push_back({"group", e.number("groups")});
-  attributes.push_back({"output_padding", output_padding(e, {shape.begin() + 2, shape.end()})});
-  e.give(e.node("ConvTranspose", {e.in(0), e.in(1)}, attributes));
+  const Ints added = output_padding(e, {shape.begin() + 2, shape.end()});
+  e.give(e.node("ConvTranspose", {e.in(0), e.in(1)},
+                windows(e, {{"group", e.number("groups")}, {"output_padding", added}})));
 }
 
 void max_pool(Emitter& e) {
-  std::vector<Attribute> attributes = windows(e);
-  attributes.push_back({"kernel_shape", e.numbers("kernel")});
-  attributes.push_back({"ceil_mode", e.number("ceil_mode")});
-  e.give(e.node("MaxPool", {e.in(0)}, attributes));
+  e.give(e.node(
+      "MaxPool", {e.in(0)},
+      windows(e, {{"kernel_shape", e.numbers("kernel")}, {"ceil_mode", e.number("ceil_mode")}})));
   name_sizes(e);
 }
 
@@ -139,9 +139,8 @@ void adaptive_max_pool(Emitter& e) {
 /// to channels of their own.
 void unfold(Emitter& e) {
   if (e.says("axis")) return unfold_axis(e);
-  std::vector<Attribute> attributes = windows(e);
-  attributes.push_back({"group", e.input(0).shape[1][0]});
-  const std::string y = e.node("Conv", {e.in(0), selection(e, e.input(0).shape[1])}, attributes);
+  const std::string y = e.node("Conv", {e.in(0), selection(e, e.input(0).shape[1])},
+                               windows(e, {{"group", e.input(0).shape[1][0]}}));
   e.give(e.node("Reshape", {y, e.ints({0, 0, -1})}));
   check_differs(e, 2, e.input(0).shape[2]);
   check_differs(e, 2, e.input(0).shape[3]);
@@ -149,18 +148,16 @@ void unfold(Emitter& e) {
 }
 
 void fold(Emitter& e) {
-  std::vector<Attribute> attributes = windows(e);
   const std::vector<Size>&from = e.input(0).shape, &to = e.result().shape;
   if (e.opset() >= 18)
     return e.give(e.node(
         "Col2Im", {e.in(0), e.shape({to.begin() + 2, to.end()}), e.ints(e.numbers("kernel"))},
-        attributes));
+        windows(e)));
   std::vector<Size> apart = {from[0], from[1]};
   for (const Size& each : e.sizes("windows")) apart.push_back(each);
-  attributes.push_back({"group", to[1][0]});
-  attributes.push_back({"output_padding", output_padding(e, e.sizes("windows"))});
-  e.give(
-      e.node("ConvTranspose", {e.reshaped(e.in(0), from, apart), selection(e, to[1])}, attributes));
+  const Ints added = output_padding(e, e.sizes("windows"));
+  e.give(e.node("ConvTranspose", {e.reshaped(e.in(0), from, apart), selection(e, to[1])},
+                windows(e, {{"group", to[1][0]}, {"output_padding", added}})));
 }
 
 }  // namespace tern::onnx

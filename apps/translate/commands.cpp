@@ -1,4 +1,4 @@
-// The commands run, eval, score, plot and shortlist of translate.
+// The commands run, eval, tune, score, plot and shortlist of translate.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -72,6 +72,34 @@ std::vector<datasets::SentencePair> text_of(const TranslateFlags& f, const Train
   return std::move(read.pairs);
 }
 
+/// The texts of pairs, apart.
+struct Sides {
+  std::vector<std::string> sources, references;
+};
+Sides sides_of(const std::vector<datasets::SentencePair>& pairs) {
+  Sides out;
+  for (const datasets::SentencePair& pair : pairs) {
+    out.sources.push_back(pair.source);
+    out.references.push_back(pair.target);
+  }
+  return out;
+}
+
+/// The best translations, while a bar shows the progress, and the seconds they took.
+std::vector<std::string> translated(const Search& search, const Tokenizers& tokenizers,
+                                    const std::vector<std::string>& sources,
+                                    const std::string& about, double& seconds) {
+  std::vector<std::string> out;
+  training::Progress bar(about, "sentences", std::ssize(sources), 0, stderr);
+  for (auto& best : translate_lines(search, tokenizers, sources, [&](int64_t done) {
+         bar.update(done, "");
+         return true;
+       }))
+    out.push_back(std::move(best[0].text));
+  seconds = bar.seconds();
+  return out;
+}
+
 void check_has_attention(const Translator& t) {
   check(t.config.model.model != "seq2seq", "a seq2seq model has no attention to show");
 }
@@ -100,7 +128,7 @@ Coverage coverage(const datasets::Lexicon& lexicon, const std::vector<datasets::
 int run_translations(const TranslateFlags& f, int in, std::ostream& out) {
   if (!f.attention.empty()) check_attention_path(f.attention);
   Translator t = load_translator(f.model);
-  const SearchOptions options = with_lexicon(for_texts(f.search), {f.model}, t.config);
+  const SearchOptions options = completed(for_texts(f.search), f.alpha, {f.model}, t.config);
   if (!f.attention.empty()) check_has_attention(t);
   // With --attention the model must stay: the pictures need its weights.
   const Search search =
@@ -129,19 +157,15 @@ int run_translations(const TranslateFlags& f, int in, std::ostream& out) {
 
 int evaluate_model(const TranslateFlags& f) {
   const Translator t = load_translator(f.model);
-  const SearchOptions options = with_lexicon(for_texts(f.search), {f.model}, t.config);
+  const SearchOptions options = completed(for_texts(f.search), f.alpha, {f.model}, t.config);
   const std::vector<datasets::SentencePair> text = text_of(f, t.config);
-  std::vector<std::string> sources, references;
-  for (const datasets::SentencePair& pair : text) {
-    sources.push_back(pair.source);
-    references.push_back(pair.target);
-  }
+  const auto [sources, references] = sides_of(text);
   const datasets::EncodedPairs pairs =
       datasets::encode_pairs(text, t.tokenizers.source, t.tokenizers.target);
   const datasets::BleuOptions bleu{.lowercase =
                                        f.lowercase_given ? f.lowercase : is_lowercase(t.config)};
   training::say(fmt::format("{}: {} sentences, {}", f.model, training::grouped(std::ssize(sources)),
-                            search_text(f.search)),
+                            search_text(options)),
                 stderr);
   if (pairs.report.empty > 0) training::say("loss of " + pairs.report.summary(), stderr);
   if (!pairs.pairs->empty()) {
@@ -153,18 +177,9 @@ int evaluate_model(const TranslateFlags& f) {
                                   ? " (with f32 weights: --int4 changes only the search)"
                                   : ""));
   }
-  std::vector<std::string> translations;
   double seconds = 0;
-  {
-    training::Progress bar("translating", "sentences", std::ssize(sources), 0, stderr);
-    for (auto& best :
-         translate_lines(Search(t.model, options), t.tokenizers, sources, [&](int64_t done) {
-           bar.update(done, "");
-           return true;
-         }))
-      translations.push_back(best[0].text);
-    seconds = bar.seconds();
-  }
+  const std::vector<std::string> translations =
+      translated(Search(t.model, options), t.tokenizers, sources, "translating", seconds);
   for (size_t i = 0; i < std::min<size_t>(f.show, text.size()); ++i)
     training::say(
         sample_text({text[i].source, text[i].target, translations[i],
@@ -173,6 +188,46 @@ int evaluate_model(const TranslateFlags& f) {
   print(score_text(translations, references, bleu));
   training::say(fmt::format("{:.1f} sentences/s", static_cast<double>(sources.size()) / seconds),
                 stderr);
+  return 0;
+}
+
+int tune_search(const TranslateFlags& f) {
+  // In tenths: steps, then half a step to both sides of the best.
+  constexpr int kStep = 6, kMost = 30;
+  const Translator t = load_translator(f.model);
+  const training::RunLock lock(f.model);
+  const bool own = f.pairs.empty() && f.source.empty();
+  const std::vector<datasets::SentencePair> text =
+      own ? read_pair_files(t.config).valid : text_of(f, t.config);
+  check(!text.empty(), "{}: the training held no pairs out; give --source and --target, or --pairs",
+        f.model);
+  const Sides sides = sides_of(text);
+  training::say(fmt::format("{}: {} {}, beam {}", f.model, training::grouped(std::ssize(text)),
+                            own ? "pairs that validated the training" : "pairs", f.tuned_beam),
+                stderr);
+  int best = 0;
+  double highest = -1;
+  const auto measure = [&](int tenths) {
+    const double alpha = tenths / 10.;
+    double seconds = 0;
+    const Search search(t.model, {.beam = f.tuned_beam, .alpha = alpha, .log_probs = false});
+    const datasets::BleuScore bleu = datasets::corpus_bleu(
+        translated(search, t.tokenizers, sides.sources, fmt::format("alpha {:g}", alpha), seconds),
+        sides.references, {.lowercase = is_lowercase(t.config)});
+    training::say(fmt::format(
+        "alpha {:<4g} BLEU {:.2f}, {:.3f} of the references' length", alpha, bleu.score,
+        static_cast<double>(bleu.hypothesis_length) / static_cast<double>(bleu.reference_length)));
+    if (bleu.score > highest) highest = bleu.score, best = tenths;
+  };
+  for (int tenths = 0; tenths <= kMost; tenths += kStep) measure(tenths);
+  for (const int tenths : {best - kStep / 2, best + kStep / 2})
+    if (tenths > 0) measure(tenths);
+  Tuned found{best / 10.};
+  lock.write([&](const training::RunFolder& model) {
+    save_config(tuned_path(model), settings_of(found));
+  });
+  training::say(fmt::format("{}: alpha {:g}, for searches without --alpha", tuned_path({f.model}),
+                            found.alpha));
   return 0;
 }
 
@@ -194,7 +249,8 @@ int plot_attention(const TranslateFlags& f) {
   const Translator t = load_translator(f.model);
   check_has_attention(t);
   const std::vector<std::string> lines = {f.sentence};
-  const auto found = translate_lines(Search(t.model, f.search), t.tokenizers, lines);
+  const Search search(t.model, completed(f.search, f.alpha, {f.model}, t.config));
+  const auto found = translate_lines(search, t.tokenizers, lines);
   const AttentionSentence picture = explain(t.model, t.tokenizers, f.sentence, found[0][0]);
   std::vector<AttentionGroup> shown;  // attention from the translation to the source
   for (const AttentionGroup& g : picture.groups)

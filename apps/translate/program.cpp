@@ -77,7 +77,9 @@ void add_model(Settings& s, TranslateFlags& f) {
 
 void add_search(Settings& s, SearchOptions& o) {
   s.number("beam", o.beam, {1, 1000}, "hypotheses per sentence of beam search; 1: greedy search");
-  s.number("alpha", o.alpha, {0, 10}, "strength of the length penalty")
+  s.number("alpha", o.alpha, kAlpha,
+           "strength of the length penalty: a larger one gives longer translations; without this "
+           "flag what the command tune found for the model, if it ran")
       .only_if(o.beam > 1, "greedy search has no length penalty; give --beam");
   s.toggle("unknown", o.unknown,
            "allow <unk> in translations; without this flag the next best word replaces it");
@@ -105,15 +107,19 @@ void add_run(Settings& s, TranslateFlags& f) {
   add_attention(s, f, "write the attention of each translation; .html shows every head");
 }
 
-void add_eval(Settings& s, TranslateFlags& f) {
-  add_model(s, f);
-  add_search(s, f.search);
-  add_shortlist(s, f.search);
+void add_references(Settings& s, TranslateFlags& f) {
   s.text("pairs", f.pairs, "FILE",
          "in each line a sentence, a TAB and its translation, as in training (swapped too, if the "
          "model was trained with --reverse)");
   s.text("source", f.source, "FILE", "sentences, one in each line");
   s.text("target", f.target, "FILE", "reference translations");
+}
+
+void add_eval(Settings& s, TranslateFlags& f) {
+  add_model(s, f);
+  add_search(s, f.search);
+  add_shortlist(s, f.search);
+  add_references(s, f);
   s.number("show", f.show, kAnyCount, "print the first N sentences with their scores");
   s.toggle("lowercase", f.lowercase,
            "compute BLEU and chrF in lower case; without either flag: as the model was trained")
@@ -132,6 +138,12 @@ void add_plot(Settings& s, TranslateFlags& f) {
   add_search(s, f.search);
   add_attention(s, f, "file to write; .html shows every head; default attention.html");
   s.text("sentence", f.sentence, "TEXT", "what to translate").flag("sentence").must_be_given();
+}
+
+void add_tune(Settings& s, TranslateFlags& f) {
+  add_model(s, f);
+  s.number("beam", f.tuned_beam, {2, 1000}, "hypotheses per sentence of beam search");
+  add_references(s, f);
 }
 
 void add_lexicon(Settings& s, TranslateFlags& f) {
@@ -274,11 +286,20 @@ Summary summary_of_batch(const TrainConfig& c, int64_t accumulate,
                   .optimizer_ranks = c.parallel.optimizer_ranks()});
 }
 
-void check_eval(TranslateFlags& f, const Given& given) {
-  f.lowercase_given = given("--lowercase");
+void check_search(TranslateFlags& f, const Given& given) {
+  if (given("--alpha")) f.alpha = f.search.alpha;
+}
+
+void check_references(const TranslateFlags& f) {
   const bool both = !f.source.empty() && !f.target.empty();
   check(f.pairs.empty() ? both : f.source.empty() && f.target.empty(),
         "give --source and --target, or --pairs");
+}
+
+void check_eval(TranslateFlags& f, const Given& given) {
+  check_search(f, given);
+  f.lowercase_given = given("--lowercase");
+  check_references(f);
 }
 
 // A command that uses a model.
@@ -290,6 +311,31 @@ Command command(TranslateFlags& f, const char* name, const char* about,
           .settings = [&f, add](Settings& s) { add(s, f); },
           .run = [&f, run] { return run(f); },
           .examples = examples};
+}
+
+Command plot_command(TranslateFlags& f) {
+  Command plot = command(f, "plot", "Shows the attention of a sentence and its translation.",
+                         add_plot, plot_attention,
+                         "plot --model runs/translate-demo \"The small cat sleeps.\"\n"
+                         "plot --model runs/translate-demo --attention cat.svg \"The small cat "
+                         "sleeps.\"");
+  plot.check = [&f](const Given& given) { check_search(f, given); };
+  return plot;
+}
+
+Command tune_command(TranslateFlags& f) {
+  Command tune = command(
+      f, "tune",
+      "Finds the length penalty of beam search that gives the highest BLEU, on the pairs that "
+      "validated the training or on others, and keeps it in the model's folder. Searches without "
+      "--alpha then use it.",
+      add_tune, tune_search,
+      "tune --model runs/french\n"
+      "tune --model runs/french --source valid.en --target valid.fr");
+  tune.check = [&f](const Given&) {
+    if (!f.pairs.empty() || !f.source.empty() || !f.target.empty()) check_references(f);
+  };
+  return tune;
 }
 
 }  // namespace
@@ -318,7 +364,8 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
       "run --model runs/french < english.txt > french.txt\n"
       "run --model runs/french --beam 5 --int8 < english.txt");
   run.bare = kBareInput;
-  run.check = [&f](const Given&) {
+  run.check = [&f](const Given& given) {
+    check_search(f, given);
     check(f.search.n_best <= f.search.beam, "--n-best {} is above --beam {}", f.search.n_best,
           f.search.beam);
   };
@@ -329,14 +376,10 @@ Program translate_program(TranslateFlags& f, int argc, char** argv) {
   eval.check = [&f](const Given& given) { check_eval(f, given); };
   return {"translate",
           kAbout,
-          {train, run, eval,
+          {train, run, eval, tune_command(f),
            command(f, "score", "Computes BLEU and chrF of translations from any program.",
                    add_score, score_files, "score --hypotheses french.txt --reference test.fr"),
-           command(f, "plot", "Shows the attention of a sentence and its translation.", add_plot,
-                   plot_attention,
-                   "plot --model runs/translate-demo \"The small cat sleeps.\"\n"
-                   "plot --model runs/translate-demo --attention cat.svg \"The small cat "
-                   "sleeps.\""),
+           plot_command(f),
            command(f, "shortlist",
                    "Learns from sentence pairs which words translate which, for --shortlist.",
                    add_lexicon, learn_shortlist,

@@ -4,6 +4,7 @@
 
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tern/apps/common/training/train_program.h"
@@ -17,11 +18,13 @@ struct TranslateFlags {
   TrainConfig config;                 ///< train; its precision and matmul also for run, eval, plot
   GivenKeys given;                    ///< train: settings of new runs whose flags were given
   TrainFlags train;                   ///< train; its threads also for run, eval, plot
-  std::string model;                  ///< folder: run, eval, plot, shortlist
+  std::string model;                  ///< folder: run, eval, plot, shortlist, tune
   SearchOptions search;               ///< run, eval, plot
+  std::optional<double> alpha;        ///< run, eval, plot: that of `search`, if its flag was given
+  int64_t tuned_beam = 5;             ///< tune
   std::string attention;              ///< run, plot: page or picture to write
-  std::string source, target;         ///< eval, shortlist
-  std::string pairs;                  ///< eval: a file in place of both
+  std::string source, target;         ///< eval, shortlist, tune
+  std::string pairs;                  ///< eval, tune: a file in place of both
   int64_t show = 0;                   ///< eval: sentences to print
   std::string hypotheses, reference;  ///< score
   bool lowercase = false, lowercase_given = false;  ///< eval, score
@@ -76,6 +79,8 @@ int run_translations(const TranslateFlags& flags, int in, std::ostream& out);
 int evaluate_model(const TranslateFlags& flags);
 int score_files(const TranslateFlags& flags);
 int plot_attention(const TranslateFlags& flags);
+/// Finds the length penalty of a model folder, for searches without --alpha.
+int tune_search(const TranslateFlags& flags);
 /// Writes the lexicon of a model folder, for --shortlist.
 int learn_shortlist(const TranslateFlags& flags);
 /// Writes the encoder and a step of the decoder as ONNX files.

@@ -179,8 +179,18 @@ TranslationModel load_weights(const training::RunFolder& folder, const TrainConf
                             [&] { return TranslationModel(config); });
 }
 
-SearchOptions with_lexicon(SearchOptions search, const training::RunFolder& folder,
-                           const TrainConfig& config) {
+void settings(Settings& s, Tuned& t) {
+  s.number("alpha", t.alpha, kAlpha, "strength of the length penalty");
+}
+
+std::string tuned_path(const training::RunFolder& folder) { return folder.file("tuned.json"); }
+
+SearchOptions completed(SearchOptions search, std::optional<double> alpha,
+                        const training::RunFolder& folder, const TrainConfig& config) {
+  Tuned tuned;
+  if (std::filesystem::exists(tuned_path(folder)))
+    apps::load_config(tuned_path(folder), settings_of(tuned));
+  search.alpha = alpha.value_or(tuned.alpha);
   if (search.shortlist == 0 || config.model.model != "transformer") return search;
   const std::string path = lexicon_path(folder);
   check_io(

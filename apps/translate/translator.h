@@ -1,6 +1,7 @@
 // A model with its tokenizers: text in, translations and their attention out. A model folder has
 // model.safetensors, config.json, source.json and target.json (one vocabulary.json if both sides
-// share it), and after `translate shortlist` also shortlist.safetensors.
+// share it), after `translate shortlist` also shortlist.safetensors, and after `translate tune`
+// tuned.json.
 #pragma once
 
 #include <optional>
@@ -69,16 +70,27 @@ std::string config_path(const training::RunFolder& folder);
 TrainConfig load_config(const training::RunFolder& folder);
 std::string lexicon_path(const training::RunFolder& folder);
 
+inline constexpr Bounds kAlpha{0, 10};  ///< of SearchOptions::alpha
+
+/// What `translate tune` found best for a model, in tuned.json of its folder.
+struct Tuned {
+  double alpha = SearchOptions().alpha;
+};
+void settings(Settings& settings, Tuned& tuned);
+std::string tuned_path(const training::RunFolder& folder);
+
 struct Translator {
   TrainConfig config;
   Tokenizers tokenizers;
   TranslationModel model;  ///< in evaluation mode
 };
 
-/// For a search with a shortlist, adds the lexicon of a transformer's folder. IoError if the folder
-/// has none; Error if the lexicon has fewer translations per token than the shortlist needs.
-SearchOptions with_lexicon(SearchOptions search, const training::RunFolder& folder,
-                           const TrainConfig& config);
+/// Completes the options of a search by the model's folder: `alpha`, unless it is given, is the one
+/// of `translate tune` if there is one, and a shortlist of a transformer gets its lexicon. IoError
+/// if the folder has no lexicon; Error if it has fewer translations per token than the shortlist
+/// needs.
+SearchOptions completed(SearchOptions search, std::optional<double> alpha,
+                        const training::RunFolder& folder, const TrainConfig& config);
 
 /// Loads a model folder. IoError names the part that is missing or does not fit.
 Translator load_translator(const std::string& folder);

@@ -1,6 +1,7 @@
 // Runs of the programs train_cifar and translate.
 #include <fmt/format.h>
 #include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
@@ -74,23 +75,22 @@ struct Translator {
   apps::translate::Translator parts;
   apps::translate::Search search;
 
-  Translator(const Path& folder, const apps::translate::SearchOptions& options)
+  Translator(const Path& folder, const apps::translate::SearchOptions& options,
+             std::optional<double> alpha)
       : parts(apps::translate::load_translator(folder.string())),
         search(std::move(parts.model),
-               apps::translate::with_lexicon(options, {folder.string()}, parts.config)) {}
+               apps::translate::completed(options, alpha, {folder.string()}, parts.config)) {}
 };
 
-void new_translator(Translator* self, const Path& folder, int64_t beam, double alpha,
+void new_translator(Translator* self, const Path& folder, int64_t beam, std::optional<double> alpha,
                     const std::string& weights, int64_t shortlist) {
   const bool int8 = weights == "int8", int4 = weights == "int4";
   check(weights == "f32" || int8 || int4, "weights are f32, int8 or int4, not '{}'", weights);
   const nb::gil_scoped_release no_gil;
-  new (self) Translator(folder, {.beam = beam,
-                                 .alpha = alpha,
-                                 .int8 = int8,
-                                 .int4 = int4,
-                                 .shortlist = shortlist,
-                                 .log_probs = false});
+  new (self) Translator(
+      folder,
+      {.beam = beam, .int8 = int8, .int4 = int4, .shortlist = shortlist, .log_probs = false},
+      alpha);
 }
 
 Texts translate(const Translator& self, const Texts& texts) {
@@ -122,10 +122,11 @@ void bind_runs(nb::module_& m) {
            "PIL.Image, or an array uint8 (H, W, 3) or (H, W).")
       .def_prop_ro("classes", [](const TrainedClassifier& self) { return self.run.class_names; });
   nb::class_<Translator>(m, "Translator", "A trained translator. Threads may share it.")
-      .def("__init__", &new_translator, "folder"_a, nb::kw_only(), "beam"_a = 1, "alpha"_a = 0.6,
-           "weights"_a = "f32", "shortlist"_a = 0,
+      .def("__init__", &new_translator, "folder"_a, nb::kw_only(), "beam"_a = 1,
+           "alpha"_a = nb::none(), "weights"_a = "f32", "shortlist"_a = 0,
            "folder: of a run of translate train. beam: hypotheses of a search; 1: greedy. alpha: "
-           "strength of its length penalty. weights: f32, int8 or int4. shortlist: words that the "
+           "strength of its length penalty; None: what translate tune found, else 0.6. weights: "
+           "f32, int8 or int4. shortlist: words that the "
            "lexicon of translate shortlist offers for each token; 0: all words.")
       .def("__call__", &translate, "texts"_a,
            "The translation of a text, or of each text of a list. Notes about a text, as translate "

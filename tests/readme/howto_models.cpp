@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 using namespace tern;
@@ -140,6 +141,24 @@ void load_without_head(Deep& model, const std::string& path) {
   for (const auto& [name, weight] : load_tensors(path).tensors)
     if (!name.starts_with("head.")) found.emplace_back(name, weight);
   nn::load_state_dict(model, found, {.strict = false});  // the head stays as it was made
+}
+
+struct Text {
+  Tensor ids, label;  // i64 (T) with the tokenizer's [CLS] and [SEP], and i64 ()
+  static void fields(auto& t, auto&& visit) { visit("ids", t.ids), visit("label", t.label); }
+};
+
+models::Bert text_classifier(const std::string& file, int64_t classes, Rng& rng) {
+  models::BertOptions options = models::load_bert_encoder(file, rng).options;
+  options.classes = classes;
+  models::Bert model(options, rng);
+  models::load_bert_weights(file, model, {.strict = false});  // all but the classifier
+  return model;
+}
+
+Tensor text_loss(const models::Bert& model, const datasets::Padded<Text>& batch) {
+  const nn::Mask mask = nn::Mask::lengths(batch.lengths.ids);
+  return cross_entropy(model({batch.values.ids, {}, mask}).classes, batch.values.label);
 }
 
 struct LowRank {  // W + b a in the place of the matrix W called `name`
@@ -297,6 +316,31 @@ void check_files() {
   check(same(weight, s.model.blocks[1].up.weight), "the model does not");
 }
 
+void check_text_classifier() {
+  Rng rng(0);
+  models::BertOptions tiny = models::bert_options("tiny");
+  tiny.vocab = 40, tiny.positions = 8, tiny.dropout = tiny.attention_dropout = 0;
+  const models::Bert pretrained(tiny, rng);
+  nn::save_weights("bert.safetensors", pretrained);
+  std::ofstream("config.json") << models::bert_options_to_json(tiny);
+  const models::Bert model = text_classifier("bert.safetensors", 3, rng);
+  check(same(model.bert.layers[1].output.dense.weight,
+             pretrained.bert.layers[1].output.dense.weight),
+        "the encoder is loaded");
+  auto text = [](int64_t i) { return Text{arange(5, i + 8), scalar(i % 3, DType::i64)}; };
+  auto loader = datasets::dataset_loader(datasets::Dataset<Text>(4, text),
+                                         datasets::Pad{.value = 0}, {.batch = 4});
+  optim::AdamW optimizer(nn::named_parameters(model), {.lr = 1e-3});
+  const datasets::Padded<Text> batch = *loader.next();
+  const double before = text_loss(model, batch).item();
+  for (int step = 0; step < 3; ++step) {
+    text_loss(model, batch).backward();
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  check(text_loss(model, batch).item() < before, "the classifier learns");
+}
+
 void check_export() {
   Setup s;
   write_onnx(s.model, s.rng);
@@ -330,6 +374,7 @@ int main() {
   check_looking_inside();
   check_gradients();
   check_files();
+  check_text_classifier();
   check_export();
   check_tools();
 }

@@ -153,6 +153,54 @@ TEST_CASE("search: a shortlist is refused without a transformer or a lexicon") {
       doctest::Contains("vocabularies of 51 and 51, but the model has 50 and 50"), Error);
 }
 
+TEST_CASE("translate tune: keeps the length penalty of the highest BLEU in the model's folder") {
+  test::TempDir dir;
+  TranslateFlags o;
+  o.config.first = 400;
+  o.config.model = {.layers = 1, .dim = 32, .heads = 2, .ffn = 64};
+  o.config.batch = 32;
+  o.config.lr = 3e-3;
+  o.config.epochs = 12;
+  o.train.out = o.model = dir / "model";
+  REQUIRE(train_translation(o) == 0);
+  o.tuned_beam = 3;
+  CHECK(tune_search(o) == 0);
+  Tuned tuned{-1};
+  apps::load_config(dir / "model/tuned.json", apps::settings_of(tuned));
+  const Translator t = load_translator(o.model);
+  const std::vector<datasets::SentencePair> pairs = read_pair_files(t.config).valid;
+  const auto bleu = [&](double alpha) {
+    std::vector<std::string> sources, found, references;
+    for (const auto& pair : pairs) {
+      sources.push_back(pair.source);
+      references.push_back(pair.target);
+    }
+    for (const auto& best :
+         translate_lines(Search(t.model, {.beam = 3, .alpha = alpha}), t.tokenizers, sources))
+      found.push_back(best[0].text);
+    return datasets::corpus_bleu(found, references).score;
+  };
+  const double highest = bleu(tuned.alpha);
+  double lowest = highest;
+  for (const double alpha : {0., .6, 1.2, 1.8, 2.4, 3.}) {
+    CHECK(bleu(alpha) <= highest);
+    lowest = std::min(lowest, bleu(alpha));
+  }
+  CHECK(lowest < highest);
+  // Searches use it unless another one is given.
+  const TrainConfig config = load_config({o.model});
+  CHECK(completed({}, {}, {o.model}, config).alpha == tuned.alpha);
+  CHECK(completed({}, 0.25, {o.model}, config).alpha == 0.25);
+  test::write_file(dir / "model/tuned.json", "{\"alpha\": 11}");
+  CHECK_THROWS_WITH_AS(completed({}, {}, {o.model}, config), doctest::Contains("tuned.json"),
+                       IoError);
+  o.config.hold_out = 0;
+  o.train.out = o.model = dir / "without";
+  REQUIRE(train_translation(o) == 0);
+  CHECK_THROWS_WITH_AS(tune_search(o), doctest::Contains("held no pairs out"), Error);
+  CHECK(completed({}, {}, {o.model}, config).alpha == SearchOptions().alpha);
+}
+
 TEST_CASE("translate shortlist: learns from files and writes into the model's folder") {
   test::TempDir dir;
   TranslateFlags o;
