@@ -69,9 +69,10 @@ void multi30k_best(TrainConfig& c) {
              .dropout = 0.3};
   c.epochs = 32;
   c.batch_tokens = 2048;
+  c.optimizer = "muon";
   c.lr = 5e-3;
-  c.schedule = "inverse-sqrt";
-  c.warmup = 2000;
+  c.schedule = "cosine";
+  c.warmup = 300;
   c.ema = 0.999;
   c.best = "bleu";
 }
@@ -219,7 +220,7 @@ void settings(Settings& s, TrainConfig& c) {
   s.find("optimizer")->came_later([&c] {  // earlier versions chose it by the weight decay
     if (c.weight_decay > 0) c.optimizer = "adamw";
   });
-  s.find("weight_decay")->about += "; without --optimizer it chooses adamw";
+  s.find("weight_decay")->about += "; without --optimizer it chooses adamw in place of adam";
   s.find("memory_use.recompute")
       ->only_if(c.model.model == "transformer", "a " + c.model.model + " has no blocks");
 }

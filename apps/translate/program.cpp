@@ -66,7 +66,7 @@ void check_train(TranslateFlags& f, const Given& given) {
   f.given = given_keys(settings_of(c), given);
   if (c.preset == kOwn) fit_own(c, given);
   if (!c.from.empty()) take_from(c, given);
-  if (!given("--optimizer") && c.weight_decay > 0) c.optimizer = "adamw";
+  if (!given("--optimizer") && c.optimizer == "adam" && c.weight_decay > 0) c.optimizer = "adamw";
   check_config(c);
 }
 

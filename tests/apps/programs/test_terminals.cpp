@@ -280,7 +280,7 @@ TEST_CASE("programs: a preset's warm-up is cut to a short run, and a message say
       "1",     "--hold-out", "0",     "--threads", "1", "--epochs", "1", "--bpe", "50"};
   const Ran best = desk.run("translate", with(translate, {"--preset", "multi30k-best"}));
   CHECK_MESSAGE(best.code == 0, best.err);
-  CHECK(contains(best.err, "warm-up cut from 2000 to 0 steps, because the run has 1"));
+  CHECK(contains(best.err, "warm-up cut from 300 to 0 steps, because the run has 1"));
   const Ran base = desk.run("translate", with(translate, {"--preset", "base"}));
   CHECK_MESSAGE(base.code == 0, base.err);
   CHECK(

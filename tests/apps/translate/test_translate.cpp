@@ -113,7 +113,8 @@ TEST_CASE("translate: the optimizer when no name is given") {
     return parse(words).config.optimizer;
   };
   CHECK(parsed({}) == "adam");
-  CHECK(parsed({"--preset", "multi30k-best"}) == "adam");
+  CHECK(parsed({"--preset", "multi30k-transformer"}) == "adam");
+  CHECK(parsed({"--preset", "multi30k-best", "--weight-decay", "0.1"}) == "muon");
   CHECK(parsed({"--weight-decay", "0.1"}) == "adamw");
   CHECK(parsed({"--weight-decay", "0.1", "--optimizer", "adam"}) == "adam");
   CHECK(parsed({"--weight-decay", "0.1", "--optimizer", "sgd"}) == "sgd");
