@@ -324,9 +324,9 @@ void check_text_classifier() {
   nn::save_weights("bert.safetensors", pretrained);
   std::ofstream("config.json") << models::bert_options_to_json(tiny);
   const models::Bert model = text_classifier("bert.safetensors", 3, rng);
-  check(same(model.bert.layers[1].output.dense.weight,
-             pretrained.bert.layers[1].output.dense.weight),
-        "the encoder is loaded");
+  check(
+      same(model.bert.layers[1].output.dense.weight, pretrained.bert.layers[1].output.dense.weight),
+      "the encoder is loaded");
   auto text = [](int64_t i) { return Text{arange(5, i + 8), scalar(i % 3, DType::i64)}; };
   auto loader = datasets::dataset_loader(datasets::Dataset<Text>(4, text),
                                          datasets::Pad{.value = 0}, {.batch = 4});
