@@ -100,9 +100,10 @@ void rnn(Emitter& e) {
   Names in = {e.in(0), weight(1), weight(2), bias, lengths, state(5)};
   const bool lstm = kind.op == std::string_view("LSTM");
   if (lstm) in.push_back(state(6));
-  std::vector<Attribute> attributes = kind.attributes;
-  attributes.push_back({"hidden_size", units});
-  attributes.push_back({"direction", std::string(e.number("reverse") ? "reverse" : "forward")});
+  std::vector<Attribute> attributes = {
+      {"hidden_size", units},
+      {"direction", std::string(e.number("reverse") ? "reverse" : "forward")}};
+  attributes.insert(attributes.end(), kind.attributes.begin(), kind.attributes.end());
   const Names y = e.nodes(kind.op, in, attributes, lstm ? 3 : 2);
   e.give(e.node("Squeeze", {y[0], e.ints({1})}));
   for (int i = 1; i < (lstm ? 3 : 2); ++i)
