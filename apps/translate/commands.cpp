@@ -72,7 +72,7 @@ std::vector<datasets::SentencePair> text_of(const TranslateFlags& f, const Train
   return std::move(read.pairs);
 }
 
-/// The texts of pairs, apart.
+/// The two sides of pairs.
 struct Sides {
   std::vector<std::string> sources, references;
 };

@@ -314,6 +314,14 @@ TEST_CASE("translate: flags and presets") {
   CHECK(best.ema == 0.5);
   CHECK(parse({"train", "--pairs", "p"}).config.preset == kOwn);
   CHECK(parse({"train", "--pairs", "p", "--preset", "multi30k-transformer"}).config.min_freq == 2);
+  // Only a given --alpha takes the place of what `translate tune` found.
+  for (std::vector<std::string> words : std::vector<std::vector<std::string>>{
+           {"run"}, {"eval", "--pairs", "p"}, {"plot", "a sentence"}}) {
+    words.insert(words.begin() + 1, {"--model", "m", "--beam", "5"});
+    CHECK_FALSE(parse(words).alpha.has_value());
+    words.insert(words.begin() + 1, {"--alpha", "1.5"});
+    CHECK(parse(words).alpha == 1.5);
+  }
   TrainConfig sized = best;
   sized.model.source_vocab = sized.model.target_vocab = 100;
   CHECK(to_json(config_from_json<TrainConfig>(to_json(sized))) == to_json(sized));
