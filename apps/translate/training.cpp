@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 #include <span>
 
+#include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/pages/board.h"
 #include "tern/apps/common/pages/html.h"
 #include "tern/core/ops/ops.h"
@@ -106,9 +108,20 @@ training::LoopOptions TranslationTraining::complete(training::LoopOptions o) {
   };
   o.epoch_line = [this](const training::EpochRecord& e) { return epoch_line(e, loop.title(e)); };
   o.on_epoch = [this](const training::EpochRecord& e) {
+    if (loop.best_epoch().epoch == e.epoch) remove_tuned();
     if (loop.events()) add_pictures(*loop.events(), e.steps);
   };
   return o;
+}
+
+// What `translate tune` found belongs to the weights that this epoch has replaced.
+void TranslationTraining::remove_tuned() const {
+  if (loop.folder().path.empty() || (loop.world() && !loop.world()->first())) return;
+  loop.write([](const training::RunFolder& here) {
+    if (std::filesystem::remove(tuned_path(here)))
+      training::say(fmt::format("removed {}: it belonged to earlier weights; run {} tune again",
+                                tuned_path(here), as_started("translate")));
+  });
 }
 
 // Adds the attention on the first validation pairs, as in the report.

@@ -46,6 +46,7 @@ struct TranslationTraining {
   std::optional<training::Metrics> validate();
   training::LoopOptions complete(training::LoopOptions loop_options);
   void add_pictures(training::EventWriter& events, int64_t step);
+  void remove_tuned() const;
 };
 
 struct SampleTranslation {

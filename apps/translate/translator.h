@@ -72,7 +72,8 @@ std::string lexicon_path(const training::RunFolder& folder);
 
 inline constexpr Bounds kAlpha{0, 10};  ///< of SearchOptions::alpha
 
-/// What `translate tune` found best for a model, in tuned.json of its folder.
+/// What `translate tune` found best for a model, in tuned.json of its folder. Training that keeps
+/// other weights removes the file.
 struct Tuned {
   double alpha = SearchOptions().alpha;
 };

@@ -199,6 +199,22 @@ void check_types(const json& given, const json& expected) {
   }
 }
 
+// Error, which names the member, if `given` has one that the object `expected` lacks: its value
+// would change nothing.
+void check_known(const json& given, const json& expected) {
+  for (const auto& [name, value] : given.items()) {
+    const auto found = expected.find(name);
+    if (found == expected.end()) {
+      std::vector<std::string> known;
+      for (const auto& member : expected.items()) known.push_back(member.key());
+      const std::string near = nearest_word(name, known);
+      fail(fmt::format("its configuration: this version of tern knows no {}{}", shown(name),
+                       near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+    }
+    if (found->is_object()) check_known(value, *found);
+  }
+}
+
 json::json_pointer pointer_to(const Setting& s) {
   std::string path = "/" + s.key;
   for (char& c : path)
@@ -228,6 +244,7 @@ void read_members(json object, const Settings& settings) {
   const json expected = to_object(settings), given = object;
   if (object.is_object()) add_missing(object, expected, settings);
   check_types(object, expected);
+  check_known(object, expected);
   for (const Setting& s : settings.rows())
     if (s.in_files) std::visit([&](auto* value) { object[pointer_to(s)].get_to(*value); }, s.value);
   for (const Setting& s : settings.rows())

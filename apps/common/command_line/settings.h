@@ -185,7 +185,7 @@ std::string flags_between(const Settings& from, const Settings& to);
 /// The settings as the JSON object of a run's file.
 std::string settings_to_json(const Settings& settings);
 /// Reads JSON into what the list points at. Error if the text is no JSON object, or if a member is
-/// missing, of the wrong type or out of bounds.
+/// missing, unknown, of the wrong type or out of bounds.
 void settings_from_json(const std::string& json, const Settings& settings);
 
 /// The list of a configuration C; its JSON; a configuration read from JSON and checked. REQUIRES:

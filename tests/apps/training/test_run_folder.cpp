@@ -168,6 +168,8 @@ TEST_CASE("run folder: values in a configuration that no flag could set are refu
     };
     CHECK(read(text) == text);
     for (const char* damaged : {"{}", "{", "[[[["}) CHECK_THROWS_AS(read(damaged), Error);
+    const std::string more = "{\"no_such_setting\": 0," + text.substr(1);
+    CHECK_THROWS_WITH_AS(read(more), doctest::Contains("knows no \"no_such_setting\""), Error);
     Names words = f.words, later = f.later;
     words.insert({"model", "optimizer", "schedule", "precision", "recompute"});
     later.insert({"accumulate", "beta2", "weight_decay", "decay_all"});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <sstream>
 
 #include "tern/apps/translate/program.h"
@@ -194,11 +195,34 @@ TEST_CASE("translate tune: keeps the length penalty of the highest BLEU in the m
   test::write_file(dir / "model/tuned.json", "{\"alpha\": 11}");
   CHECK_THROWS_WITH_AS(completed({}, {}, {o.model}, config), doctest::Contains("tuned.json"),
                        IoError);
+  test::write_file(dir / "model/tuned.json", "{\"alpha\": 1, \"aplha\": 2}");
+  CHECK_THROWS_WITH_AS(completed({}, {}, {o.model}, config),
+                       doctest::Contains("knows no \"aplha\"; did you mean alpha?"), IoError);
   o.config.hold_out = 0;
   o.train.out = o.model = dir / "without";
   REQUIRE(train_translation(o) == 0);
   CHECK_THROWS_WITH_AS(tune_search(o), doctest::Contains("held no pairs out"), Error);
   CHECK(completed({}, {}, {o.model}, config).alpha == SearchOptions().alpha);
+}
+
+TEST_CASE("translate tune: what it found goes when training replaces the weights") {
+  test::TempDir dir;
+  TranslateFlags o;
+  o.config.first = 200;
+  o.config.model = {.layers = 1, .dim = 16, .heads = 2, .ffn = 32};
+  o.config.batch = 32;
+  o.config.epochs = 1;
+  o.config.schedule = "constant";
+  o.train.out = o.model = dir / "model";
+  REQUIRE(train_translation(o) == 0);
+  REQUIRE(tune_search(o) == 0);
+  const std::string tuned = dir / "model/tuned.json";
+  o.train.resume = o.model;
+  REQUIRE(train_translation(o) == 0);  // there is nothing left to train
+  CHECK(std::filesystem::exists(tuned));
+  o.train.epochs = 3;
+  REQUIRE(train_translation(o) == 0);
+  CHECK_FALSE(std::filesystem::exists(tuned));
 }
 
 TEST_CASE("translate shortlist: learns from files and writes into the model's folder") {
