@@ -47,6 +47,12 @@ int64_t tokens_of(const std::vector<datasets::SentencePair>& pairs) {
   return static_cast<int64_t>(bytes / 4);
 }
 
+// Muon, whose state has 32 bits, learns more than Adam from as many pairs (docs/choosing.md).
+void choose_optimizer(TrainConfig& c, const GivenKeys& given, bool large) {
+  if (c.memory_use.optimizer_bits == 32) set(given, "optimizer", c.optimizer, std::string("muon"));
+  set(given, "lr", c.lr, c.optimizer == "muon" ? 5e-3 : large ? 1e-3 : 2e-3);
+}
+
 void choose_model(TrainConfig& c, const GivenKeys& given, bool large) {
   ModelConfig& m = c.model;
   if (m.model != "transformer") {
@@ -54,11 +60,13 @@ void choose_model(TrainConfig& c, const GivenKeys& given, bool large) {
     set(given, "model.layers", m.layers, int64_t{1});
     set(given, "model.tie", m.tie, std::string("none"));
     set(given, "lr", c.lr, 1e-3);
-  } else if (large) {
+    return;
+  }
+  choose_optimizer(c, given, large);
+  if (large) {
     set(given, "model.dim", m.dim, int64_t{256});
     set(given, "model.heads", m.heads, int64_t{8});
     set(given, "model.ffn", m.ffn, int64_t{1024});
-    set(given, "lr", c.lr, 1e-3);
   }
 }
 

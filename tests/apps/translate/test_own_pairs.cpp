@@ -58,6 +58,7 @@ TEST_CASE("own pairs: sizes, vocabulary and epochs depend on the pairs; a given 
     CHECK_FALSE(c.lowercase);
     CHECK(c.shared);
     CHECK(c.model.tie == "all");
+    CHECK((c.optimizer == "muon" && c.lr == 5e-3));
     CHECK_NOTHROW(check_config(c));
   }
   CHECK(few.bpe == 200);
@@ -94,6 +95,16 @@ TEST_CASE("own pairs: sizes, vocabulary and epochs depend on the pairs; a given 
   const TrainConfig recurrent = chosen({"--pairs", "p", "--model", "seq2seq"}, pairs_of(900, 0));
   CHECK(recurrent.model.tie == "none");
   CHECK(recurrent.model.layers == 1);
+  CHECK((recurrent.optimizer == "adam" && recurrent.lr == 1e-3));
+  const auto rate = [](Words flags, int64_t pairs) {
+    flags.insert(flags.begin(), {"--pairs", "p"});
+    const TrainConfig c = chosen(flags, pairs_of(pairs, 0));
+    return std::pair(c.optimizer, c.lr);
+  };
+  CHECK(rate({"--optimizer", "adam"}, 900) == std::pair(std::string("adam"), 2e-3));
+  CHECK(rate({"--optimizer", "adam"}, 100'000) == std::pair(std::string("adam"), 1e-3));
+  CHECK(rate({"--optimizer-bits", "8"}, 900) == std::pair(std::string("adam"), 2e-3));
+  CHECK(rate({"--weight-decay", "0.1"}, 900) == std::pair(std::string("muon"), 5e-3));
 }
 
 TEST_CASE("own pairs: languages with the same letters share a vocabulary") {
