@@ -103,6 +103,28 @@ TEST_CASE("lm embed: a vector a line in the input's order, empty lines too; cut 
   check_close(run(dir, words)[0], vector_of(dir, {2, 6, 3}, models::Pooling::mean, true));
 }
 
+TEST_CASE("lm embed: the length of texts stands in a file with the name of a model, too") {
+  const TempDir dir;
+  make_folder(dir);
+  // The list of sentence-transformers, in its order: earlier names win.
+  const std::vector<std::string> names = {"bert",   "roberta",     "distilbert", "camembert",
+                                          "albert", "xlm-roberta", "xlnet"};
+  for (size_t i = names.size(); i-- > 0;) {
+    write_file(dir / ("sentence_" + names[i] + "_config.json"),
+               json{{"max_seq_length", 3 + i}, {"do_lower_case", false}}.dump());
+    CHECK(read_recipe(dir.path()).max_tokens == static_cast<int64_t>(3 + i));
+  }
+  // [CLS] cat [SEP]
+  check_close(run(dir, "cat cat cat")[0], vector_of(dir, {2, 6, 3}, models::Pooling::mean, true));
+  std::filesystem::remove(dir / "sentence_bert_config.json");
+  // Even if it gives no length, the first file is the one.
+  write_file(dir / "sentence_roberta_config.json", "{}");
+  CHECK_FALSE(read_recipe(dir.path()).max_tokens.has_value());
+  write_file(dir / "sentence_roberta_config.json", R"({"max_seq_length": 0})");
+  CHECK_THROWS_WITH_AS(read_recipe(dir.path()),
+                       doctest::Contains("sentence_roberta_config.json: max_seq_length"), IoError);
+}
+
 TEST_CASE("lm embed: the folder's files say pooling and length; flags say otherwise") {
   const TempDir dir;
   make_folder(dir);
