@@ -156,15 +156,34 @@ datasets::LanguageTokenizer load_tokenizer(const ModelFiles& files) {
   return datasets::LanguageTokenizer::load(files.folder);
 }
 
+namespace {
+
+/// IoError with the file: it adds tokens to vocab.txt.
+void check_nothing_added(const ModelFiles& files, const datasets::WordPiece& pieces) {
+  namespace fs = std::filesystem;
+  const std::string config = files.tokenizer_config(), ids = files.folder + "/added_tokens.json";
+  const auto decoder = [&](const std::string& text, Unknown*) {
+    return refuse_added_pieces(text, pieces);
+  };
+  if (fs::exists(config) && parsed(config, decoder)) return;
+  if (fs::exists(ids))
+    reading(ids,
+            [&] { refuse_added_ids(datasets::read_text(ids, {.max_bytes = 1 << 24}), pieces); });
+}
+
+}  // namespace
+
 datasets::WordPiece load_pieces(const ModelFiles& files) {
   const std::string config = files.tokenizer_config();
   // transformers writes no vocab.txt since version 5.
   if (const std::string published = files.folder + "/tokenizer.json";
       !std::filesystem::exists(files.pieces()) && std::filesystem::exists(published))
     return reading(published, [&] { return pieces_of_tokenizer(datasets::read_text(published)); });
-  return datasets::WordPiece::load(files.pieces(), std::filesystem::exists(config)
-                                                       ? parsed(config, pieces_from_transformers)
-                                                       : datasets::WordPieceOptions{});
+  datasets::WordPiece pieces = datasets::WordPiece::load(
+      files.pieces(), std::filesystem::exists(config) ? parsed(config, pieces_from_transformers)
+                                                      : datasets::WordPieceOptions{});
+  check_nothing_added(files, pieces);
+  return pieces;
 }
 
 ModelConfig load_sizes(const ModelFiles& files) {

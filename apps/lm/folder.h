@@ -43,7 +43,7 @@ void save_description(const ModelFiles& files, const TrainConfig& config, const 
 TrainConfig load_config(const ModelFiles& files);
 datasets::LanguageTokenizer load_tokenizer(const ModelFiles& files);
 /// Reads vocab.txt. tokenizer_config.json says whether it is cased; without that file it is lower
-/// case.
+/// case. IoError: that file or added_tokens.json adds tokens to it.
 datasets::WordPiece load_pieces(const ModelFiles& files);
 /// Only the sizes, from lm.json or from transformers' config.json.
 ModelConfig load_sizes(const ModelFiles& files);

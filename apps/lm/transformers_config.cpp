@@ -60,6 +60,46 @@ datasets::WordPieceOptions pieces_from_transformers(const std::string& text, Unk
   });
 }
 
+namespace {
+
+/// transformers finds an added token in a text before it cuts the text into words.
+[[noreturn]] void refuse_added(const JsonValue& place, const std::string& content) {
+  place.fail(fmt::format(
+      "'{}' has another id in vocab.txt, or none: tokens that were added to the vocabulary are not "
+      "known here. lm embed and lm fill know those of a tokenizer.json, which transformers writes: "
+      "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)",
+      content));
+}
+
+std::string content_of(const JsonValue& token) {
+  return token.is_object() ? token.at("content").text() : token.text();
+}
+
+}  // namespace
+
+bool refuse_added_pieces(const std::string& text, const datasets::WordPiece& pieces) {
+  const JsonDocument file(text);
+  const JsonValue root = file.root(), decoder = root.find("added_tokens_decoder");
+  if (!decoder.is_null())
+    for (const JsonMember& entry : decoder.members()) {
+      const std::string content = content_of(entry.value);
+      const auto id = pieces.find(content);
+      if (!id || std::to_string(*id) != entry.name) refuse_added(entry.value, content);
+    }
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"})
+    if (const JsonValue list = root.find(key); list.is_list())
+      for (const JsonValue& token : list.elements())
+        if (const std::string content = content_of(token); !pieces.find(content))
+          refuse_added(token, content);
+  return !decoder.is_null();
+}
+
+void refuse_added_ids(const std::string& text, const datasets::WordPiece& pieces) {
+  const JsonDocument file(text);
+  for (const JsonMember& entry : file.root().members())
+    if (pieces.find(entry.name) != entry.value.integer()) refuse_added(entry.value, entry.name);
+}
+
 datasets::WordPiece pieces_of_tokenizer(const std::string& text) {
   const auto whole = datasets::PretrainedTokenizer::parse(text);  // refuses what it does not know
   const JsonDocument file(text);

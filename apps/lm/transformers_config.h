@@ -15,6 +15,11 @@ using Unknown = std::vector<std::string>;
 /// Error: a tokenizer other than BERT's, or other special pieces.
 datasets::WordPieceOptions pieces_from_transformers(const std::string& json,
                                                     Unknown* unknown = nullptr);
+/// Error: tokenizer_config.json adds a token to vocab.txt, which has these pieces. Returns whether
+/// it has an added_tokens_decoder.
+bool refuse_added_pieces(const std::string& tokenizer_config, const datasets::WordPiece& pieces);
+/// The same for added_tokens.json, which transformers reads without an added_tokens_decoder.
+void refuse_added_ids(const std::string& added_tokens, const datasets::WordPiece& pieces);
 /// The pieces of a tokenizer.json that holds BERT's tokenizer. Error: it holds another one.
 datasets::WordPiece pieces_of_tokenizer(const std::string& json);
 /// `context`: the largest number of tokens per sequence.

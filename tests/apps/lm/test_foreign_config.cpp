@@ -61,10 +61,47 @@ TEST_CASE("foreign config: a tokenizer that differs from BERT's is refused") {
   }
 }
 
+TEST_CASE("foreign config: tokens that are added to vocab.txt are refused by name") {
+  const test::TempDir dir;
+  const auto put = [&](const char* name, const std::string& text) {
+    test::write_file(dir / name, text);
+  };
+  const auto said = [&] { return test::io_error([&] { load_pieces({dir.path()}); }); };
+  put("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n");
+  put("tokenizer_config.json", R"({"added_tokens_decoder":
+      {"0": {"content": "[PAD]", "special": true}, "1": {"content": "[UNK]", "special": true},
+       "2": {"content": "[CLS]", "special": true}, "3": {"content": "[SEP]", "special": true},
+       "4": {"content": "[MASK]", "lstrip": true}}, "additional_special_tokens": ["[CLS]"]})");
+  put("added_tokens.json", R"({"<e>": 7})");  // does not count beside an added_tokens_decoder
+  CHECK(said() == "");
+  // transformers gives <e> the id 7 in each of these.
+  for (const char* config :
+       {R"({"added_tokens_decoder": {"7": {"content": "<e>"}}})",
+        R"({"added_tokens_decoder": {"5": {"content": "<e>"}}})",
+        R"({"additional_special_tokens": ["<e>"]})", R"({"extra_special_tokens": ["<e>"]})"}) {
+    CAPTURE(config);
+    put("tokenizer_config.json", config);
+    CHECK(contains(said(), "tokenizer_config.json: "));
+    CHECK(contains(said(), "'<e>' has another id in vocab.txt, or none: tokens that were added"));
+  }
+  put("tokenizer_config.json", R"({"added_tokens_decoder": {"6": {"content": "a"}}})");
+  CHECK(contains(said(), "added_tokens_decoder.6: 'a' has another id in vocab.txt"));
+  put("tokenizer_config.json", "{}");
+  CHECK(contains(said(), "added_tokens.json: <e>: '<e>' has another id"));
+  put("added_tokens.json", R"({"[CLS]": 2})");
+  CHECK(said() == "");
+}
+
 TEST_CASE("foreign config: errors about damaged files are in tern's words") {
   test::check_damaged(
       R"({"do_lower_case": true, "strip_accents": false, "unk_token": {"content": "[UNK]"}})", "",
       20, [](const std::string& text) { pieces_from_transformers(text); });
+  const datasets::WordPiece pieces({"[UNK]", "a"});
+  test::check_damaged(R"({"added_tokens_decoder": {"1": {"content": "a"}},
+                          "additional_special_tokens": ["[UNK]"]})",
+                      "", 20, [&](const std::string& text) { refuse_added_pieces(text, pieces); });
+  test::check_damaged(R"({"a": 1})", "", 20,
+                      [&](const std::string& text) { refuse_added_ids(text, pieces); });
 }
 
 TEST_CASE("foreign config: errors about a damaged configuration of tern are in tern's words") {
