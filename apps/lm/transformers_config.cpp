@@ -127,6 +127,43 @@ datasets::WordPiece pieces_of_tokenizer(const std::string& text) {
   return datasets::WordPiece(std::move(pieces), o);
 }
 
+namespace {
+
+/// Whether transformers makes the normalizer of a tokenizer.json anew.
+bool makes_normalizer(const std::string& kind, const std::string& model) {
+  for (const std::string name : {"Bert", "DistilBert", "MobileBert", "Electra", "MPNet"})
+    if (kind == name + "Tokenizer" || kind == name + "TokenizerFast") return true;
+  for (const char* name : {"bert", "distilbert", "electra", "mpnet"})
+    if (kind.empty() && model == name) return true;
+  return false;
+}
+
+}  // namespace
+
+void check_normalizer(const std::string& tokenizer_config, const std::string& model,
+                      const std::string& tokenizer) {
+  const JsonDocument config(tokenizer_config), sizes(model);
+  const JsonValue keys = config.root();
+  const std::string kind = keys.get("tokenizer_class", sizes.root().get("tokenizer_class", ""));
+  if (!makes_normalizer(kind, sizes.root().get("model_type", ""))) return;
+  const JsonDocument file(tokenizer);
+  const JsonValue normalizer = file.root().find("normalizer");
+  if (!normalizer.is_object() || normalizer.get("type", "") != "BertNormalizer") return;
+  const auto agree = [&](const char* key, bool otherwise, const char* member, bool there) {
+    if (!keys.has(key) && kind.empty()) return;
+    const bool here = keys.get(key, otherwise);
+    check(here == there,
+          "{} is {}{}, but {} in tokenizer.json is {}: transformers follows the former; write the "
+          "right value into both",
+          key, here, keys.find(key).is_null() ? " (by default)" : "", member, there);
+  };
+  const bool lower = normalizer.get("lowercase", true);
+  agree("do_lower_case", true, "lowercase", lower);
+  agree("strip_accents", lower, "strip_accents", normalizer.get("strip_accents", lower));
+  agree("tokenize_chinese_chars", true, "handle_chinese_chars",
+        normalizer.get("handle_chinese_chars", true));
+}
+
 std::string pieces_to_transformers(const datasets::WordPieceOptions& o, int64_t context) {
   const json j = {{"tokenizer_class", "BertTokenizer"},
                   {"do_lower_case", o.lower},

@@ -216,4 +216,34 @@ TEST_CASE("lm embed: folders that do not fit are refused by name") {
   refused("tokenizer.json");
 }
 
+TEST_CASE("lm embed, lm fill: a tokenizer_config.json that contradicts tokenizer.json is refused") {
+  const TempDir dir;
+  make_folder(dir);
+  json vocab;
+  std::istringstream lines(kVocabulary);
+  for (std::string piece; std::getline(lines, piece);) vocab[piece] = vocab.size();
+  const json file = {{"normalizer",
+                      {{"type", "BertNormalizer"},
+                       {"clean_text", true},
+                       {"handle_chinese_chars", true},
+                       {"strip_accents", nullptr},
+                       {"lowercase", true}}},
+                     {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                     {"model",
+                      {{"type", "WordPiece"},
+                       {"unk_token", "[UNK]"},
+                       {"continuing_subword_prefix", "##"},
+                       {"vocab", vocab}}}};
+  write_file(dir / "tokenizer.json", file.dump());
+  CHECK(load_encoder_tokenizer(dir.path(), 23).encode("The cat") == std::vector<int64_t>{5, 6});
+  write_file(dir / "tokenizer_config.json", R"({"do_lower_case": false})");
+  const char* said = "tokenizer_config.json: do_lower_case is false, but lowercase in";
+  CHECK_THROWS_WITH_AS(load_encoder_tokenizer(dir.path(), 23), doctest::Contains(said), IoError);
+  std::filesystem::remove(dir / "vocab.txt");
+  CHECK_THROWS_WITH_AS(load_pieces({dir.path()}), doctest::Contains(said), IoError);
+  write_file(dir / "tokenizer_config.json", R"({"do_lower_case": true})");
+  CHECK(load_encoder_tokenizer(dir.path(), 23).encode("The cat") == std::vector<int64_t>{5, 6});
+  CHECK(load_pieces({dir.path()}).options().lower);
+}
+
 }  // namespace tern::apps::lm::test_embed
