@@ -28,6 +28,15 @@ const std::string kMark = "\u2581";  // in the place of spaces
 
 std::string token_key(std::string_view member) { return "tokenizer.ggml." + std::string(member); }
 
+/// Whether white space behind the added tokens is left out, as transformers does with Phi-3's. GGUF
+/// has no place for that, so llama.cpp knows the tokenizer by the model's name, and so does this.
+bool is_phi3(const GgufFile& file) {
+  std::string name = file.get("general.name", "");
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return name.find("phi-3") != name.npos || name.find("phi3") != name.npos;
+}
+
 /// The tokens with their types, checked.
 struct Vocabulary {
   std::vector<std::string_view> tokens;
@@ -52,8 +61,10 @@ struct Vocabulary {
     return vocab;
   }
 
-  /// Tokens that are found in a text before it is cut.
-  json added() const {
+  /// Tokens that are found in a text before it is cut. Behind kKeep, white space counts in a Phi-3
+  /// too.
+  json added(bool phi3) const {
+    constexpr std::string_view kKeep[] = {"<unk>", "<s>", "<|endoftext|>"};
     json added = json::array();
     for (size_t id = 0; id < tokens.size(); ++id) {
       const bool special = types[id] == kControl || types[id] == kUnknown;
@@ -62,7 +73,7 @@ struct Vocabulary {
                          {"content", tokens[id]},
                          {"single_word", false},
                          {"lstrip", false},
-                         {"rstrip", false},
+                         {"rstrip", phi3 && std::ranges::count(kKeep, tokens[id]) == 0},
                          {"normalized", false},
                          {"special", special}});
     }
@@ -330,7 +341,7 @@ std::string gguf_tokenizer(const GgufFile& file) {
     else
       fail(fmt::format("tokenizer.ggml.model is {}; gpt2, llama and bert are known", kind));
     out["version"] = "1.0";
-    out["added_tokens"] = vocabulary.added();
+    out["added_tokens"] = vocabulary.added(is_phi3(file));
     return out.dump();
   });
 }

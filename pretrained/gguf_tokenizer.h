@@ -14,8 +14,8 @@
 namespace tern::pretrained {
 
 /// The text of tokenizer.json for PretrainedTokenizer. Control tokens are special; they and the
-/// user's tokens are found in texts. IoError: an unknown kind, or metadata that contradict each
-/// other.
+/// user's tokens are found in texts, with the white space behind them if general.name says Phi-3,
+/// as in llama.cpp. IoError: an unknown kind, or metadata that contradict each other.
 std::string gguf_tokenizer(const GgufFile& file);
 
 /// The chat template and its special tokens; empty if the file lacks them.

@@ -61,7 +61,6 @@ void llama_members(auto& o, const LlamaDefaults& d, auto&& visit) {
   visit("num_attention_heads", o.heads, d.heads);
   visit("num_key_value_heads", o.kv_heads, d.kv_heads);
   visit("intermediate_size", o.ffn_dim, d.ffn);
-  visit("attention_dropout", o.dropout, 0.0);
   visit("rms_norm_eps", o.eps, d.eps);
   visit("tie_word_embeddings", o.tie_head, d.tie_head);
 }
@@ -69,6 +68,23 @@ void llama_members(auto& o, const LlamaDefaults& d, auto&& visit) {
 bool is_gemma(const LlamaDefaults& d) { return d.family == std::string_view("gemma3_text"); }
 
 nn::Bias bias_of(bool yes) { return yes ? nn::Bias::yes : nn::Bias::no; }
+
+/// Where dropout stands that is not attention's. Of transformers' models in Llama's form only Phi-3
+/// has it. tern's own have it too, under names that transformers and others ignore.
+struct DropoutNames {
+  const char *residual, *embedding;
+};
+DropoutNames dropout_names(const LlamaDefaults& d) {
+  if (d.family == std::string_view("phi3")) return {"resid_pdrop", "embd_pdrop"};
+  return {"tern_resid_pdrop", "tern_embd_pdrop"};
+}
+
+/// Left to `dropout` where they are the same: who changes it later means all.
+void set_dropouts(GptOptions& o, double residual, double embed, double attention) {
+  o.dropout = residual;
+  if (embed != residual) o.embed_dropout = embed;
+  if (attention != residual) o.attention_dropout = attention;
+}
 
 GptOptions from_gpt2(const JsonValue& j) {
   // n_ctx is the old name of n_positions; transformers does not read it.
@@ -81,10 +97,7 @@ GptOptions from_gpt2(const JsonValue& j) {
     only(j, "activation_function", "gelu_new");
   GptOptions o;
   gpt2_members(o, member_reader(j));
-  // Left to `dropout` where that is the same: who changes it later means all.
-  const double embed = j.get("embd_pdrop", 0.1), attention = j.get("attn_pdrop", 0.1);
-  if (embed != o.dropout) o.embed_dropout = embed;
-  if (attention != o.dropout) o.attention_dropout = attention;
+  set_dropouts(o, o.dropout, j.get("embd_pdrop", 0.1), j.get("attn_pdrop", 0.1));
   o.ffn_dim = j.get("n_inner", int64_t{0});
   return o;
 }
@@ -241,10 +254,9 @@ GptOptions from_llama(const JsonValue& j, const LlamaDefaults& d) {
   if (is_gemma(d) && j.get("query_pre_attn_scalar", 256.0) != static_cast<double>(o.head_dim))
     j.find("query_pre_attn_scalar").fail(fmt::format("only head_dim, {}, is known", o.head_dim));
   if (o.heads > 0 && o.head_dim == o.dim / o.heads) o.head_dim = 0;
-  if (d.family == std::string_view("phi3")) {
-    o.embed_dropout = j.get("embd_pdrop", 0.0);
-    o.attention_dropout = std::exchange(o.dropout, j.get("resid_pdrop", 0.0));
-  }
+  const DropoutNames names = dropout_names(d);
+  set_dropouts(o, j.get(names.residual, 0.0), j.get(names.embedding, 0.0),
+               j.get("attention_dropout", 0.0));
   if (d.family == std::string_view("smollm3")) read_unturned_layers(j, o);
   read_rope(j, "rope_theta", "partial_rotary_factor", o);
   read_window(j, d, o);
@@ -346,6 +358,12 @@ json to_llama(const GptOptions& o, const std::pair<std::string, std::string>& ki
             {"rope_parameters", rope_of(o)}};
   const LlamaDefaults& d = *find_llama(family);
   llama_members(o, d, member_writer(j));
+  j["attention_dropout"] = o.attention_dropout.value_or(o.dropout);
+  if (const double embed = o.embed_dropout.value_or(o.dropout); o.dropout != 0 || embed != 0) {
+    const DropoutNames names = dropout_names(d);
+    j[names.residual] = o.dropout;
+    j[names.embedding] = embed;
+  }
   j["intermediate_size"] = o.ffn_dim ? o.ffn_dim : 4 * o.dim;
   if (o.kv_heads == 0) j["num_key_value_heads"] = o.heads;
   if (o.head_dim || d.head_dim) j["head_dim"] = o.head_channels();
@@ -447,6 +465,18 @@ GptConfig read_gpt_config(const std::string& text) {
   models::check_options(c.options);
   c.unknown = file.refuse_unread_inside();
   return c;
+}
+
+std::string with_dropout(const std::string& text, double dropout) {
+  json j = parse_json(text);
+  const std::string family = model_type(text);
+  std::vector<const char*> names = {"resid_pdrop", "embd_pdrop", "attn_pdrop"};
+  if (family == "gpt_neox")
+    names = {"hidden_dropout", "attention_dropout"};
+  else if (const LlamaDefaults* d = find_llama(family))
+    names = {dropout_names(*d).residual, dropout_names(*d).embedding, "attention_dropout"};
+  for (const char* name : names) j[name] = dropout;
+  return j.dump(2) + "\n";
 }
 
 std::optional<std::string> write_gpt_config(const GptOptions& o, std::optional<int64_t> end) {

@@ -3,6 +3,10 @@
 // Known model_type: gpt2, gpt_neox, llama, mistral, phi3, qwen2, qwen3, smollm3. Every member is
 // used, or ignored because it changes no result, or refused by name if tern's model has no such
 // option.
+//
+// Models in Llama's form have dropout only in attention (attention_dropout), Phi-3 also on
+// embeddings and sublayers. tern's own models may have all three. Then write_gpt_config() adds the
+// members tern_resid_pdrop and tern_embd_pdrop: transformers reads the file and ignores them.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +44,9 @@ std::vector<int64_t> end_tokens(const std::string& json);
 std::vector<std::string> generation_settings(const std::string& json);
 /// The member model_type; "none" if it is missing. Error: the text is not JSON.
 std::string model_type(const std::string& json);
+
+/// The config.json with this dropout on embeddings, sublayers and attention.
+std::string with_dropout(const std::string& json, double dropout);
 
 /// The text of config.json for a model of these options, with `end` as eos_token_id and
 /// bos_token_id; nothing if no model of transformers has them.

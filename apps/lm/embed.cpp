@@ -74,6 +74,23 @@ void read_modules(const std::string& folder, const JsonValue& modules, EmbedReci
   check(pooled, "no Pooling is in it");
 }
 
+/// The length of texts. sentence-transformers takes the first of these files that is there: older
+/// folders name it after their model.
+void read_length(const std::string& folder, EmbedRecipe& recipe) {
+  for (const char* name : {"sentence_bert_config.json", "sentence_roberta_config.json",
+                           "sentence_distilbert_config.json", "sentence_camembert_config.json",
+                           "sentence_albert_config.json", "sentence_xlm-roberta_config.json",
+                           "sentence_xlnet_config.json"}) {
+    const bool found = read_json(folder, name, [&](const JsonValue& j) {
+      if (const JsonValue length = j.find("max_seq_length"); !length.is_null())
+        recipe.max_tokens = length.integer(1);
+      if (j.get("do_lower_case", false))
+        j.find("do_lower_case").fail("tern changes no letters before the tokenizer");
+    });
+    if (found) return;
+  }
+}
+
 void read_prompts(const JsonValue& j, EmbedRecipe& recipe) {
   j.ignore("__version__ model_type similarity_fn_name");
   const std::string name = j.get("default_prompt_name", "");
@@ -105,12 +122,7 @@ EmbedRecipe read_recipe(const std::string& folder) {
   recipe.found = read_json(folder, "modules.json", [&](const JsonValue& modules) {
     read_modules(folder, modules, recipe);
   });
-  read_json(folder, "sentence_bert_config.json", [&](const JsonValue& j) {
-    if (const JsonValue length = j.find("max_seq_length"); !length.is_null())
-      recipe.max_tokens = length.integer(1);
-    if (j.get("do_lower_case", false))
-      j.find("do_lower_case").fail("tern changes no letters before the tokenizer");
-  });
+  read_length(folder, recipe);
   read_json(folder, "config_sentence_transformers.json",
             [&](const JsonValue& j) { read_prompts(j, recipe); });
   if (!recipe.max_tokens) recipe.max_tokens = tokenizer_length(folder);

@@ -2,9 +2,9 @@
 // bge, gte, mpnet, ...), or of `lm train --model bert`.
 //
 // sentence-transformers' own files in the folder say what it does with the states: modules.json,
-// PATH/config.json of its Pooling, sentence_bert_config.json (the length of texts),
-// config_sentence_transformers.json (a text in front of every text). Without modules.json the
-// vector is the mean of the states, of length 1.
+// PATH/config.json of its Pooling, sentence_bert_config.json (the length of texts; also under the
+// older names, such as sentence_roberta_config.json), config_sentence_transformers.json (a text in
+// front of every text). Without modules.json the vector is the mean of the states, of length 1.
 #pragma once
 
 #include <functional>

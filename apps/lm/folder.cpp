@@ -156,15 +156,51 @@ datasets::LanguageTokenizer load_tokenizer(const ModelFiles& files) {
   return datasets::LanguageTokenizer::load(files.folder);
 }
 
+namespace {
+
+/// IoError if tokenizer_config.json contradicts tokenizer.json, which is there.
+void check_files_agree(const ModelFiles& files) {
+  const std::string config = files.tokenizer_config(), model = files.foreign_config();
+  if (!std::filesystem::exists(config)) return;
+  const auto text = [](const std::string& path) {
+    return datasets::read_text(path, {.max_bytes = 1 << 24});
+  };
+  reading(config, [&] {
+    check_normalizer(text(config), std::filesystem::exists(model) ? text(model) : "{}",
+                     datasets::read_text(files.folder + "/tokenizer.json"));
+  });
+}
+
+/// IoError with the file: it adds tokens to vocab.txt.
+void check_nothing_added(const ModelFiles& files, const datasets::WordPiece& pieces) {
+  namespace fs = std::filesystem;
+  const std::string config = files.tokenizer_config(), ids = files.folder + "/added_tokens.json";
+  const auto decoder = [&](const std::string& text, Unknown*) {
+    return refuse_added_pieces(text, pieces);
+  };
+  if (fs::exists(config) && parsed(config, decoder)) return;
+  if (fs::exists(ids))
+    reading(ids,
+            [&] { refuse_added_ids(datasets::read_text(ids, {.max_bytes = 1 << 24}), pieces); });
+}
+
+}  // namespace
+
 datasets::WordPiece load_pieces(const ModelFiles& files) {
   const std::string config = files.tokenizer_config();
   // transformers writes no vocab.txt since version 5.
   if (const std::string published = files.folder + "/tokenizer.json";
-      !std::filesystem::exists(files.pieces()) && std::filesystem::exists(published))
-    return reading(published, [&] { return pieces_of_tokenizer(datasets::read_text(published)); });
-  return datasets::WordPiece::load(files.pieces(), std::filesystem::exists(config)
-                                                       ? parsed(config, pieces_from_transformers)
-                                                       : datasets::WordPieceOptions{});
+      !std::filesystem::exists(files.pieces()) && std::filesystem::exists(published)) {
+    datasets::WordPiece pieces =
+        reading(published, [&] { return pieces_of_tokenizer(datasets::read_text(published)); });
+    check_files_agree(files);
+    return pieces;
+  }
+  datasets::WordPiece pieces = datasets::WordPiece::load(
+      files.pieces(), std::filesystem::exists(config) ? parsed(config, pieces_from_transformers)
+                                                      : datasets::WordPieceOptions{});
+  check_nothing_added(files, pieces);
+  return pieces;
 }
 
 ModelConfig load_sizes(const ModelFiles& files) {
@@ -267,15 +303,16 @@ EncoderTokenizer encoder_tokenizer(const datasets::WordPiece& pieces) {
 }
 
 EncoderTokenizer load_encoder_tokenizer(const std::string& folder, int64_t known) {
+  const ModelFiles files{folder};
   const std::string path = folder + "/tokenizer.json";
   if (!std::filesystem::exists(path)) {
-    const ModelFiles files{folder};
     EncoderTokenizer tokenizer = encoder_tokenizer(load_pieces(files));
     check_known(files.pieces(), tokenizer.size, "tokens", known);
     return tokenizer;
   }
   const auto tokenizer = datasets::PretrainedTokenizer::load(path);
   check_known(path, tokenizer.size(), "tokens", known);
+  check_files_agree(files);
   const std::optional<int64_t> mask = tokenizer.id("[MASK]");
   return {.encode = [tokenizer](const std::string& text) { return tokenizer.encode(text); },
           .decode = [tokenizer](const auto& ids) { return tokenizer.decode(ids); },

@@ -43,7 +43,8 @@ void save_description(const ModelFiles& files, const TrainConfig& config, const 
 TrainConfig load_config(const ModelFiles& files);
 datasets::LanguageTokenizer load_tokenizer(const ModelFiles& files);
 /// Reads vocab.txt. tokenizer_config.json says whether it is cased; without that file it is lower
-/// case.
+/// case. IoError: that file or added_tokens.json adds tokens to it. Without vocab.txt, reads
+/// tokenizer.json. IoError: tokenizer_config.json contradicts it (check_normalizer).
 datasets::WordPiece load_pieces(const ModelFiles& files);
 /// Only the sizes, from lm.json or from transformers' config.json.
 ModelConfig load_sizes(const ModelFiles& files);
@@ -70,7 +71,8 @@ struct EncoderTokenizer {
   std::optional<int64_t> mask;  ///< the token at a gap
 };
 EncoderTokenizer encoder_tokenizer(const datasets::WordPiece& pieces);
-/// IoError if it has more tokens than the model, `known`.
+/// tokenizer.json, or else load_pieces(). IoError if it has more tokens than the model, `known`, or
+/// if tokenizer_config.json contradicts tokenizer.json (check_normalizer).
 EncoderTokenizer load_encoder_tokenizer(const std::string& folder, int64_t known);
 struct GapModel {
   EncoderTokenizer tokenizer;

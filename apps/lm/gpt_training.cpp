@@ -187,7 +187,9 @@ std::string GptKind::describe(const LanguageModel& model) {
   if (m.attention_dim > 0) s += fmt::format(", tiny attention of {}", m.attention_dim);
   s += fmt::format(", ffn {}, context {}", m.ffn ? m.ffn : 4 * m.dim, m.context);
   if (has_size(m.model, "--tie")) s += m.tie ? ", tied head" : ", a head of its own";
-  return s + fmt::format(", dropout {:g}", m.dropout);
+  s += fmt::format(", dropout {:g}", m.dropout);
+  const auto attention = gpt_options(m).attention_dropout;
+  return attention ? s + fmt::format(" ({:g} in attention)", *attention) : s;
 }
 
 }  // namespace tern::apps::lm

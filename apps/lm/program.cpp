@@ -12,6 +12,7 @@
 #include "tern/core/base/error.h"
 #include "tern/models/sentence.h"
 #include "tern/pretrained/chat_template.h"
+#include "tern/pretrained/gpt_config.h"
 
 namespace tern::apps::lm {
 namespace {
@@ -326,7 +327,11 @@ void take_from(const LmFlags& f, TrainConfig& c) {
     check(c.window <= c.model.context, "--context {} is above the model's context of {}", c.window,
           c.model.context);
   }
-  if (given("model.dropout")) c.model.dropout = asked.dropout;
+  if (given("model.dropout")) {
+    c.model.dropout = asked.dropout;
+    std::string& published = c.model.published;  // which may have another one in attention
+    if (!published.empty()) published = pretrained::with_dropout(published, asked.dropout);
+  }
   if (!given("lr")) c.lr = kFineTuneRate;
 }
 

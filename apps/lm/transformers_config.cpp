@@ -60,6 +60,46 @@ datasets::WordPieceOptions pieces_from_transformers(const std::string& text, Unk
   });
 }
 
+namespace {
+
+/// transformers finds an added token in a text before it cuts the text into words.
+[[noreturn]] void refuse_added(const JsonValue& place, const std::string& content) {
+  place.fail(fmt::format(
+      "'{}' has another id in vocab.txt, or none: tokens that were added to the vocabulary are not "
+      "known here. lm embed and lm fill know those of a tokenizer.json, which transformers writes: "
+      "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)",
+      content));
+}
+
+std::string content_of(const JsonValue& token) {
+  return token.is_object() ? token.at("content").text() : token.text();
+}
+
+}  // namespace
+
+bool refuse_added_pieces(const std::string& text, const datasets::WordPiece& pieces) {
+  const JsonDocument file(text);
+  const JsonValue root = file.root(), decoder = root.find("added_tokens_decoder");
+  if (!decoder.is_null())
+    for (const JsonMember& entry : decoder.members()) {
+      const std::string content = content_of(entry.value);
+      const auto id = pieces.find(content);
+      if (!id || std::to_string(*id) != entry.name) refuse_added(entry.value, content);
+    }
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"})
+    if (const JsonValue list = root.find(key); list.is_list())
+      for (const JsonValue& token : list.elements())
+        if (const std::string content = content_of(token); !pieces.find(content))
+          refuse_added(token, content);
+  return !decoder.is_null();
+}
+
+void refuse_added_ids(const std::string& text, const datasets::WordPiece& pieces) {
+  const JsonDocument file(text);
+  for (const JsonMember& entry : file.root().members())
+    if (pieces.find(entry.name) != entry.value.integer()) refuse_added(entry.value, entry.name);
+}
+
 datasets::WordPiece pieces_of_tokenizer(const std::string& text) {
   const auto whole = datasets::PretrainedTokenizer::parse(text);  // refuses what it does not know
   const JsonDocument file(text);
@@ -85,6 +125,43 @@ datasets::WordPiece pieces_of_tokenizer(const std::string& text) {
   for (const JsonMember& piece : vocab)
     pieces[static_cast<size_t>(piece.value.integer(0, std::ssize(vocab) - 1))] = piece.name;
   return datasets::WordPiece(std::move(pieces), o);
+}
+
+namespace {
+
+/// Whether transformers makes the normalizer of a tokenizer.json anew.
+bool makes_normalizer(const std::string& kind, const std::string& model) {
+  for (const std::string name : {"Bert", "DistilBert", "MobileBert", "Electra", "MPNet"})
+    if (kind == name + "Tokenizer" || kind == name + "TokenizerFast") return true;
+  for (const char* name : {"bert", "distilbert", "electra", "mpnet"})
+    if (kind.empty() && model == name) return true;
+  return false;
+}
+
+}  // namespace
+
+void check_normalizer(const std::string& tokenizer_config, const std::string& model,
+                      const std::string& tokenizer) {
+  const JsonDocument config(tokenizer_config), sizes(model);
+  const JsonValue keys = config.root();
+  const std::string kind = keys.get("tokenizer_class", sizes.root().get("tokenizer_class", ""));
+  if (!makes_normalizer(kind, sizes.root().get("model_type", ""))) return;
+  const JsonDocument file(tokenizer);
+  const JsonValue normalizer = file.root().find("normalizer");
+  if (!normalizer.is_object() || normalizer.get("type", "") != "BertNormalizer") return;
+  const auto agree = [&](const char* key, bool otherwise, const char* member, bool there) {
+    if (!keys.has(key) && kind.empty()) return;
+    const bool here = keys.get(key, otherwise);
+    check(here == there,
+          "{} is {}{}, but {} in tokenizer.json is {}: transformers follows the former; write the "
+          "right value into both",
+          key, here, keys.find(key).is_null() ? " (by default)" : "", member, there);
+  };
+  const bool lower = normalizer.get("lowercase", true);
+  agree("do_lower_case", true, "lowercase", lower);
+  agree("strip_accents", lower, "strip_accents", normalizer.get("strip_accents", lower));
+  agree("tokenize_chinese_chars", true, "handle_chinese_chars",
+        normalizer.get("handle_chinese_chars", true));
 }
 
 std::string pieces_to_transformers(const datasets::WordPieceOptions& o, int64_t context) {

@@ -291,8 +291,9 @@ class Codes {
             "load_csv: .categories has the name '{}' of column '{}' twice", name, category_.column);
   }
 
-  void add(const Records& file, std::string_view field) {
-    const std::string name(trimmed(field));
+  // Spaces in quotes belong to the name.
+  void add(const Records& file, std::string_view field, bool quoted) {
+    const std::string name(quoted ? field : trimmed(field));
     auto found = codes_.find(name);
     if (found == codes_.end()) {
       file.check_name(fmt::format("column '{}':", shown(category_.column)), name);
@@ -384,7 +385,8 @@ Table read_table(Records& file, const CsvOptions& o) {
                             detail::csv_hint(columns.first, fields, file.separator(), o.decimal)));
     for (size_t i = 0; i < columns.places.size(); ++i)
       values.push_back(number_of<T>(file, columns, i, fields, o));
-    for (size_t i = 0; i < codes.size(); ++i) codes[i].add(file, fields[columns.texts[i]]);
+    for (size_t i = 0; i < codes.size(); ++i)
+      codes[i].add(file, fields[columns.texts[i]], file.quoted(columns.texts[i]));
   }
   Table table{columns.names, tensor(values, {rows, std::ssize(columns.names)})};
   for (Codes& c : codes) table.categories.push_back(c.take());

@@ -236,6 +236,35 @@ TEST_CASE("gguf model: tokenizers give the ids of the original ones") {
   CHECK(pretrained::gguf_chat(pieces).jinja == "");
 }
 
+TEST_CASE("gguf model: white space behind added tokens is left out if the name says Phi-3") {
+  const std::vector<std::string> tokens = {"<unk>",  "<s>",    "</s>", "<|user|>", "<|end|>",
+                                           "<0x0A>", "\u2581", "a",    "\u2581a",  "<|endoftext|>"};
+  std::string texts, types, scores;
+  for (const std::string& token : tokens) texts += GgufBytes::text(token), scores += bytes_of(0.f);
+  for (const uint32_t type : {2, 3, 3, 3, 4, 6, 1, 1, 1, 3}) types += bytes_of(type);
+  const auto ids = [&](const std::string& name) {
+    GgufBytes file;
+    file.add("tokenizer.ggml.model", GgufBytes::kText, GgufBytes::text("llama"))
+        .add("tokenizer.ggml.tokens", GgufBytes::kList,
+             GgufBytes::list(GgufBytes::kText, tokens.size(), texts))
+        .add("tokenizer.ggml.token_type", GgufBytes::kList,
+             GgufBytes::list(GgufBytes::kU32, tokens.size(), types))
+        .add("tokenizer.ggml.scores", GgufBytes::kList,
+             GgufBytes::list(GgufBytes::kF32, tokens.size(), scores))
+        .add("tokenizer.ggml.unknown_token_id", GgufBytes::kU32, bytes_of<uint32_t>(0));
+    if (!name.empty()) file.add("general.name", GgufBytes::kText, GgufBytes::text(name));
+    const TempDir dir;
+    return tokenizer_of(GgufFile(write_file(dir / "x.gguf", file.bytes())))
+        .encode("<|user|>\na<|end|> a</s> a<s> a<unk> a<|endoftext|> a");
+  };
+  using Ids = std::vector<int64_t>;
+  // As llama-vocab.cpp says: it counts only behind <s>, <unk> and <|endoftext|>.
+  const Ids left_out = {3, 8, 4, 8, 2, 8, 1, 6, 8, 0, 6, 8, 9, 6, 8};
+  for (const char* name : {"Phi-3-mini-4k-instruct", "my PHI3"}) CHECK(ids(name) == left_out);
+  const Ids kept = {3, 6, 5, 7, 4, 6, 8, 2, 6, 8, 1, 6, 8, 0, 6, 8, 9, 6, 8};
+  for (const char* name : {"", "Phi 3", "phi-4"}) CHECK(ids(name) == kept);
+}
+
 TEST_CASE("gguf model: tokenizers that are not known or contradict themselves are refused") {
   CHECK(said_of_tokenizer(letters("gpt-2")) == "");
   CHECK(contains(said_of_tokenizer(letters("tekken")),

@@ -205,6 +205,39 @@ TEST_CASE("config.json: families differ where transformers' models do") {
                  "contradicts rotary_emb_base"));
 }
 
+TEST_CASE("config.json: dropout stands where transformers' models have it") {
+  const auto family = [](const char* name, const char* key, const char* value) {
+    return read_gpt_config(with(with(kLlama, "model_type", name), key, value)).options;
+  };
+  // residual connections, embeddings, attention
+  const auto dropouts = [](const GptOptions& o) {
+    return std::vector<double>{o.dropout, o.embed_dropout.value_or(o.dropout),
+                               o.attention_dropout.value_or(o.dropout)};
+  };
+  using Dropouts = std::vector<double>;
+  for (const char* name : {"\"llama\"", "\"mistral\"", "\"qwen2\"", "\"smollm3\"", "\"phi3\""}) {
+    CAPTURE(name);
+    CHECK(dropouts(family(name, "attention_dropout", "0.25")) == Dropouts{0, 0, 0.25});
+    // A program that sets `dropout` of a model without any means all three.
+    CHECK_FALSE(family(name, "attention_dropout", "0.0").attention_dropout.has_value());
+    CHECK_FALSE(family(name, "attention_dropout", "0.0").embed_dropout.has_value());
+  }
+  CHECK(dropouts(family("\"phi3\"", "resid_pdrop", "0.5")) == Dropouts{0.5, 0, 0});
+  CHECK(dropouts(family("\"gpt_neox\"", "hidden_dropout", "0.5")) == Dropouts{0.5, 0.5, 0});
+  // Another Llama's resid_pdrop changes nothing in transformers.
+  CHECK(read_gpt_config(with(kLlama, "resid_pdrop", "0.5")).unknown == Names{"resid_pdrop"});
+  CHECK(dropouts(read_gpt_config(with(kLlama, "resid_pdrop", "0.5")).options) == Dropouts{0, 0, 0});
+  for (const char* name : {"\"llama\"", "\"phi3\"", "\"gpt_neox\"", "\"gpt2\""})
+    for (const double p : {0.0, 0.125}) {
+      CAPTURE(name);
+      const std::string from =
+          with(with(name == std::string("\"gpt2\"") ? kGpt2 : kLlama, "model_type", name),
+               "attention_dropout", "0.25");
+      const pretrained::GptConfig c = read_gpt_config(pretrained::with_dropout(from, p));
+      CHECK(dropouts(c.options) == Dropouts{p, p, p});
+    }
+}
+
 TEST_CASE("config.json: the end tokens are one or several") {
   using Ids = std::vector<int64_t>;
   CHECK(read_gpt_config(kLlama).ends.empty());
@@ -239,6 +272,10 @@ TEST_CASE("config.json: what is written is read again") {
       {.vocab = 300, .context = 64, .dim = 32, .layers = 2, .heads = 4, .ffn_dim = 48},
       {.dropout = 0.2, .embed_dropout = 0, .attention_dropout = 0.3},
       base,
+      changed([](GptOptions& o) { o.dropout = 0.2; }),
+      changed([](GptOptions& o) { o.attention_dropout = 0.2; }),
+      changed(
+          [](GptOptions& o) { o.dropout = 0.2, o.embed_dropout = 0, o.attention_dropout = 0.3; }),
       changed([](GptOptions& o) { o.tie_head = true, o.rope_base = 5e5; }),
       changed([](GptOptions& o) { o.qkv_bias = o.out_bias = nn::Bias::yes; }),
       changed([](GptOptions& o) { o.qkv_bias = nn::Bias::yes, o.out_bias = nn::Bias::no; }),

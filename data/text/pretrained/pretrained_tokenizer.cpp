@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 #include <utility>
 
 #include "tern/core/base/error.h"
@@ -118,13 +119,67 @@ std::shared_ptr<const PretrainedTokenizer::Impl> PretrainedTokenizer::read(std::
   return impl;
 }
 
+namespace {
+
+using nlohmann::json;
+
+/// The list added_tokens of tokenizer.json. `vocab`, of the file `path`, has the ids of tokens.
+json added_entries(const std::string& path, const json& vocab,
+                   const std::vector<AddedToken>& added) {
+  const auto is_new = [&](const AddedToken& token) { return !vocab.contains(token.content); };
+  int64_t next = std::ssize(vocab);
+  const bool gaps = std::any_of(vocab.begin(), vocab.end(), [&](const json& id) {
+    return id.is_number_integer() && id.get<int64_t>() >= next;
+  });
+  json entries = json::array();
+  std::unordered_set<std::string_view> seen;
+  for (auto token = added.begin(); token != added.end(); ++token) {
+    const std::string& text = token->content;
+    check(!text.empty(), "an added token has no text");
+    check(seen.insert(text).second, "the added token '{}' appears twice", text);
+    const bool new_one = is_new(*token);
+    if (token->implied && new_one && std::none_of(token + 1, added.end(), is_new)) continue;
+    check(!new_one || !gaps, "the ids in {} have gaps, so the added token '{}' has no known id",
+          path, text);
+    json id = new_one ? json(next++) : vocab.at(text);
+    check(!token->id || id == *token->id,
+          "the added token '{}' has the id {}, but {} {}: added tokens have the ids of the "
+          "vocabulary, or continue them without a gap",
+          text, token->id.value_or(0), id.dump(),
+          new_one ? "is the next behind " + path : "in " + path);
+    entries.push_back({{"id", std::move(id)},
+                       {"content", text},
+                       {"special", token->special},
+                       {"normalized", token->normalized},
+                       {"single_word", token->single_word},
+                       {"lstrip", token->lstrip},
+                       {"rstrip", token->rstrip}});
+  }
+  return entries;
+}
+
+/// A post-processor that puts a token before each text.
+json put_before(const std::string& front, const json& id) {
+  auto piece = [](const char* kind, const std::string& name, int segment) {
+    return json{{kind, {{"id", name}, {"type_id", segment}}}};
+  };
+  const json begin = piece("SpecialToken", front, 0), text = piece("Sequence", "A", 0);
+  return {{"type", "TemplateProcessing"},
+          {"single", {begin, text}},
+          {"pair", {begin, text, piece("SpecialToken", front, 1), piece("Sequence", "B", 1)}},
+          {"special_tokens", {{front, {{"id", front}, {"ids", {id}}, {"tokens", {front}}}}}}};
+}
+
+}  // namespace
+
 PretrainedTokenizer PretrainedTokenizer::load_byte_bpe(const std::string& vocab_path,
                                                        const std::string& merges_path,
-                                                       const std::vector<std::string>& added,
+                                                       const std::vector<AddedToken>& added,
                                                        const std::string& front) {
-  using nlohmann::json;
   const json vocab = reading(vocab_path, [&] {
-    return parse_json(read_text(vocab_path, {.max_bytes = detail::kMostTokenBytes}));
+    json read = parse_json(read_text(vocab_path, {.max_bytes = detail::kMostTokenBytes}));
+    check(read.is_object(), "expected an object with the ids of tokens");
+    return read;
   });
   const json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}};
   json file = {{"version", "1.0"},
@@ -132,30 +187,16 @@ PretrainedTokenizer PretrainedTokenizer::load_byte_bpe(const std::string& vocab_
                {"pre_tokenizer", bytes},
                {"post_processor", nullptr},
                {"decoder", bytes},
-               {"added_tokens", json::array()},
+               {"added_tokens", added_entries(vocab_path, vocab, added)},
                {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", json::array()}}}};
-  for (const std::string& token : added)
-    if (const auto id = vocab.find(token); id != vocab.end())
-      file["added_tokens"].push_back({{"id", *id},
-                                      {"content", token},
-                                      {"special", true},
-                                      {"normalized", false},
-                                      {"single_word", false},
-                                      {"lstrip", false},
-                                      {"rstrip", false}});
   if (!front.empty()) {
-    check_io(vocab.contains(front), "{}: there is no token '{}', which begins a text", vocab_path,
+    const json& entries = file["added_tokens"];
+    const auto begin = std::find_if(entries.begin(), entries.end(), [&](const json& entry) {
+      return entry.at("content") == front;
+    });
+    check_io(begin != entries.end(), "{}: there is no token '{}', which begins a text", vocab_path,
              front);
-    auto piece = [](const char* kind, const std::string& id, int segment) {
-      return json{{kind, {{"id", id}, {"type_id", segment}}}};
-    };
-    const json begin = piece("SpecialToken", front, 0), text = piece("Sequence", "A", 0);
-    file["post_processor"] = {
-        {"type", "TemplateProcessing"},
-        {"single", {begin, text}},
-        {"pair", {begin, text, piece("SpecialToken", front, 1), piece("Sequence", "B", 1)}},
-        {"special_tokens",
-         {{front, {{"id", front}, {"ids", {vocab[front]}}, {"tokens", {front}}}}}}};
+    file["post_processor"] = put_before(front, begin->at("id"));
   }
   for (const std::string& line : read_lines(merges_path))
     if (!line.empty() && !line.starts_with("#version")) file["model"]["merges"].push_back(line);

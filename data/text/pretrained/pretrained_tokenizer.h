@@ -42,6 +42,19 @@ struct PretrainedEncodeOptions {
   bool find_others = true;  ///< the same for added tokens that are not special
 };
 
+/// A token that is found in texts before they are cut, with the flags of tokenizer.json.
+struct AddedToken {
+  std::string content;
+  /// Without: the vocabulary's, or else the next one behind it.
+  std::optional<int64_t> id = {};
+  bool special = true;  ///< decode() can leave it out
+  bool normalized = false, single_word = false;
+  bool lstrip = false, rstrip = false;  ///< with the white space before it, behind it
+  /// No file names it: it is left out if the vocabulary lacks it, unless other tokens follow that
+  /// the vocabulary lacks, too.
+  bool implied = false;
+};
+
 class PretrainedTokenizer {
  public:
   /// IoError with the file: it is not a tokenizer.json, contradicts itself, or has an unsupported
@@ -51,11 +64,12 @@ class PretrainedTokenizer {
   /// The same for the text of such a file. Errors do not name a file.
   static PretrainedTokenizer parse(std::string text);
   /// A byte-level BPE in the files of GPT-2. Bytes without a token are left out of texts, as
-  /// transformers does. `added`: tokens that are found in texts ("<|endoftext|>"). `front`: the one
-  /// of them that is put before each text, if it is not empty.
+  /// transformers does. Those of `added` that it lacks continue the vocabulary in their order.
+  /// `front`: the one of them that is put before each text, if it is not empty. Error: an id in
+  /// `added` is not the vocabulary's, or leaves a gap behind it.
   static PretrainedTokenizer load_byte_bpe(const std::string& vocab_path,
                                            const std::string& merges_path,
-                                           const std::vector<std::string>& added,
+                                           const std::vector<AddedToken>& added,
                                            const std::string& front = "");
 
   /// The text of tokenizer.json.

@@ -8,9 +8,8 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/reading.h"
-#include "tern/core/io/json_value.h"
 #include "tern/core/io/safetensors.h"
-#include "tern/data/text/lines/lines.h"
+#include "tern/data/text/pretrained/pretrained_folder.h"
 
 namespace tern::datasets {
 namespace {
@@ -24,34 +23,6 @@ size_t last_line(std::string_view text) {
     if (next > ' ' && next < 0x7F) return at + 1;
   }
   return 0;
-}
-
-/// What tokenizer_config.json says about the tokens of vocab.json. transformers does not look there
-/// if there is a tokenizer.json.
-struct TokensAround {
-  std::vector<std::string> added = {kEndOfText};  // which is GPT-2's
-  std::string front = {};
-};
-TokensAround read_tokens_around(const std::string& folder) {
-  TokensAround out;
-  const std::string path = folder + "/tokenizer_config.json";
-  if (!std::filesystem::exists(path)) return out;
-  const std::string text = read_text(path, {.max_bytes = 1 << 24});
-  reading(path, [&] {
-    const JsonDocument file(text);
-    const JsonValue root = file.root(), tokens = root.find("added_tokens_decoder");
-    if (!tokens.is_null())
-      for (const JsonMember& m : tokens.members())
-        if (const std::string content = m.value.at("content").text(); content != kEndOfText)
-          out.added.push_back(content);
-    check(!root.get("add_eos_token", false),
-          "add_eos_token is true: tern puts no token behind a text");
-    if (!root.get("add_bos_token", false)) return;
-    const JsonValue begin = root.at("bos_token");
-    out.front = begin.is_object() ? begin.at("content").text() : begin.text();
-    if (std::ranges::count(out.added, out.front) == 0) out.added.push_back(out.front);
-  });
-  return out;
 }
 
 }  // namespace
@@ -79,8 +50,11 @@ LanguageTokenizer LanguageTokenizer::load(const std::string& folder) {
            pieces ? "; transformers converts its tokenizer.model: "
                     "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes tokenizer.json"
                   : "");
-  const auto [added, front] = read_tokens_around(folder);
-  return PretrainedTokenizer::load_byte_bpe(vocab, folder + "/merges.txt", added, front);
+  const detail::FolderTokens tokens = detail::read_folder_tokens(folder, kEndOfText);
+  return reading(tokens.file, [&] {
+    return PretrainedTokenizer::load_byte_bpe(vocab, folder + "/merges.txt", tokens.added,
+                                              tokens.front);
+  });
 }
 
 void LanguageTokenizer::save(const std::string& folder) const {
@@ -90,8 +64,9 @@ void LanguageTokenizer::save(const std::string& folder) const {
   const ByteBpe& learned = std::get<ByteBpe>(tokenizer_);
   const std::string vocab = folder + "/vocab.json", merges = folder + "/merges.txt";
   learned.save(vocab, merges);
-  write_file_atomically(
-      whole, PretrainedTokenizer::load_byte_bpe(vocab, merges, learned.specials()).source());
+  std::vector<AddedToken> added;
+  for (std::string& token : learned.specials()) added.push_back({.content = std::move(token)});
+  write_file_atomically(whole, PretrainedTokenizer::load_byte_bpe(vocab, merges, added).source());
 }
 
 int64_t LanguageTokenizer::size() const {

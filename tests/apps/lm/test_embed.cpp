@@ -103,6 +103,28 @@ TEST_CASE("lm embed: a vector a line in the input's order, empty lines too; cut 
   check_close(run(dir, words)[0], vector_of(dir, {2, 6, 3}, models::Pooling::mean, true));
 }
 
+TEST_CASE("lm embed: the length of texts stands in a file with the name of a model, too") {
+  const TempDir dir;
+  make_folder(dir);
+  // The list of sentence-transformers, in its order: earlier names win.
+  const std::vector<std::string> names = {"bert",   "roberta",     "distilbert", "camembert",
+                                          "albert", "xlm-roberta", "xlnet"};
+  for (size_t i = names.size(); i-- > 0;) {
+    write_file(dir / ("sentence_" + names[i] + "_config.json"),
+               json{{"max_seq_length", 3 + i}, {"do_lower_case", false}}.dump());
+    CHECK(read_recipe(dir.path()).max_tokens == static_cast<int64_t>(3 + i));
+  }
+  // [CLS] cat [SEP]
+  check_close(run(dir, "cat cat cat")[0], vector_of(dir, {2, 6, 3}, models::Pooling::mean, true));
+  std::filesystem::remove(dir / "sentence_bert_config.json");
+  // Even if it gives no length, the first file is the one.
+  write_file(dir / "sentence_roberta_config.json", "{}");
+  CHECK_FALSE(read_recipe(dir.path()).max_tokens.has_value());
+  write_file(dir / "sentence_roberta_config.json", R"({"max_seq_length": 0})");
+  CHECK_THROWS_WITH_AS(read_recipe(dir.path()),
+                       doctest::Contains("sentence_roberta_config.json: max_seq_length"), IoError);
+}
+
 TEST_CASE("lm embed: the folder's files say pooling and length; flags say otherwise") {
   const TempDir dir;
   make_folder(dir);
@@ -192,6 +214,36 @@ TEST_CASE("lm embed: folders that do not fit are refused by name") {
   refused("vocab.txt: there are 33 tokens, but the model knows 23");
   write_file(dir / "tokenizer.json", "{}");
   refused("tokenizer.json");
+}
+
+TEST_CASE("lm embed, lm fill: a tokenizer_config.json that contradicts tokenizer.json is refused") {
+  const TempDir dir;
+  make_folder(dir);
+  json vocab;
+  std::istringstream lines(kVocabulary);
+  for (std::string piece; std::getline(lines, piece);) vocab[piece] = vocab.size();
+  const json file = {{"normalizer",
+                      {{"type", "BertNormalizer"},
+                       {"clean_text", true},
+                       {"handle_chinese_chars", true},
+                       {"strip_accents", nullptr},
+                       {"lowercase", true}}},
+                     {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                     {"model",
+                      {{"type", "WordPiece"},
+                       {"unk_token", "[UNK]"},
+                       {"continuing_subword_prefix", "##"},
+                       {"vocab", vocab}}}};
+  write_file(dir / "tokenizer.json", file.dump());
+  CHECK(load_encoder_tokenizer(dir.path(), 23).encode("The cat") == std::vector<int64_t>{5, 6});
+  write_file(dir / "tokenizer_config.json", R"({"do_lower_case": false})");
+  const char* said = "tokenizer_config.json: do_lower_case is false, but lowercase in";
+  CHECK_THROWS_WITH_AS(load_encoder_tokenizer(dir.path(), 23), doctest::Contains(said), IoError);
+  std::filesystem::remove(dir / "vocab.txt");
+  CHECK_THROWS_WITH_AS(load_pieces({dir.path()}), doctest::Contains(said), IoError);
+  write_file(dir / "tokenizer_config.json", R"({"do_lower_case": true})");
+  CHECK(load_encoder_tokenizer(dir.path(), 23).encode("The cat") == std::vector<int64_t>{5, 6});
+  CHECK(load_pieces({dir.path()}).options().lower);
 }
 
 }  // namespace tern::apps::lm::test_embed

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
@@ -48,12 +49,11 @@ TEST_CASE("lm: the folder of --from stays unchanged, cannot be --out, and is nam
   }
 }
 
-TEST_CASE(
-    "lm: a published model is tuned on windows of --context, with its dropout and a low rate") {
-  test::TempDir dir;
+/// The training of a Llama in dir/base.
+LmFlags small_llama(const test::TempDir& dir) {
+  LmFlags o;
   std::string text;
   for (int i = 0; i < 30; ++i) text += "The cat sat on the mat.\nIt saw the dog.\n\n";
-  LmFlags o;
   o.config.text = {test::write_file(dir / "text", text)};
   o.config.vocab_size = 280;
   o.config.model.model = "llama";
@@ -65,6 +65,13 @@ TEST_CASE(
   o.config.epochs = 1;
   o.config.warmup = 0;
   o.train.out = dir / "base";
+  return o;
+}
+
+TEST_CASE(
+    "lm: a published model is tuned on windows of --context, with its dropout and a low rate") {
+  test::TempDir dir;
+  LmFlags o = small_llama(dir);
   REQUIRE(train_lm(o) == 0);
   std::filesystem::remove(dir / "base/lm.json");  // now it is a folder as transformers writes it
 
@@ -108,6 +115,42 @@ TEST_CASE(
   tune.train.out = dir / "wide";
   CHECK_THROWS_WITH_AS(train_lm(tune), doctest::Contains("--context 25 is above the model's"),
                        Error);
+}
+
+/// Dropout on residual connections, embeddings and attention.
+std::vector<double> dropouts(const std::string& run) {
+  const models::GptOptions o = gpt_options(load_config({run}).model);
+  return {o.dropout, o.embed_dropout.value_or(o.dropout), o.attention_dropout.value_or(o.dropout)};
+}
+
+TEST_CASE("lm: a published Llama's dropout is that of attention, a run's own is everywhere") {
+  using Dropouts = std::vector<double>;
+  test::TempDir dir;
+  const LmFlags o = small_llama(dir);
+  REQUIRE(train_lm(o) == 0);
+  CHECK(dropouts(dir / "base") == Dropouts{0.25, 0.25, 0.25});
+
+  LmFlags tune = o;
+  tune.config.from = dir / "base";
+  tune.config.model = {};
+  tune.config.model.dropout = 0;
+  const auto tuned = [&](const char* name, std::vector<std::string> given) {
+    tune.given = std::move(given);
+    tune.train.out = dir / name;
+    REQUIRE(train_lm(tune) == 0);
+    return dropouts(dir / name);
+  };
+  std::filesystem::remove(dir / "base/lm.json");  // config.json says it, too
+  CHECK(tuned("own", {}) == Dropouts{0.25, 0.25, 0.25});
+
+  nlohmann::json config = nlohmann::json::parse(test::read_file(dir / "base/config.json"));
+  CHECK(config["attention_dropout"] == 0.25);
+  CHECK(config.erase("tern_resid_pdrop") + config.erase("tern_embd_pdrop") == 2);
+  test::write_file(dir / "base/config.json", config.dump());  // as transformers writes it
+  CHECK(tuned("published", {}) == Dropouts{0, 0, 0.25});
+  CHECK(tuned("none", {"model.dropout"}) == Dropouts{0, 0, 0});
+  tune.config.model.dropout = 0.25;
+  CHECK(tuned("all", {"model.dropout"}) == Dropouts{0.25, 0.25, 0.25});
 }
 
 }  // namespace

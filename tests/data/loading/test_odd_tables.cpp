@@ -165,6 +165,17 @@ TEST_CASE("odd tables: columns of text become codes in the order of their names"
   CHECK(given.values.shape() == Shape{2, 0});
 }
 
+TEST_CASE("odd tables: spaces in quotes belong to the names of a text column") {
+  // csv.reader(f, skipinitialspace=True) of Python gives these fields.
+  const std::string text = "x,y\n\" a\",1\n\"a\",2\n a,3\n";
+  const datasets::Table t = load(text, {.categories = {"x"}});
+  CHECK(t.categories[0].names == Names{" a", "a"});
+  CHECK(t.categories[0].codes.to_vector<int64_t>() == std::vector<int64_t>{0, 1, 1});
+  CHECK(load("x\n\" \"\n", {.categories = {"x"}}).categories[0].names == Names{" "});
+  CHECK(contains(refused("x\n\" a\"\n", {.categories = {{"x", {"a"}}}}),
+                 "line 2: column 'x': ' a' is not one of the 1 names; the nearest is 'a'"));
+}
+
 TEST_CASE("odd tables: text columns beside chosen columns of numbers") {
   const datasets::Table t = load("a,b,c,d\n1,x,3,y\n", {.columns = {"c"}, .categories = {"d"}});
   CHECK(t.names == Names{"c"});

@@ -5,6 +5,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/data/text/bpe/byte_bpe.h"
 #include "tern/data/text/pretrained/pretrained_tokenizer.h"
+#include "tern/data/text/tokenizer/language_tokenizer.h"
 #include "tern/data/text/tokenizer/tokenizer.h"
 #include "tern/tests/support/damaged_json.h"
 #include "tern/tests/support/data_files.h"
@@ -71,6 +72,25 @@ TEST_CASE("damaged JSON: tokenizer.json") {
                     datasets::PretrainedTokenizer::load(dir / "tokenizer.json");
                   });
   }
+}
+
+TEST_CASE("damaged JSON: added tokens beside vocab.json") {
+  const TempDir dir;
+  datasets::LanguageTokenizer().save(dir.path());  // 256 bytes
+  std::filesystem::remove(dir / "tokenizer.json");
+  const auto check = [&](const std::string& name, const std::string& fine, int least) {
+    check_damaged(fine, dir / name, least, [&](const std::string& text) {
+      write_file(dir / name, text);
+      datasets::LanguageTokenizer::load(dir.path());
+    });
+    std::filesystem::remove(dir / name);
+  };
+  check("tokenizer_config.json",
+        R"({"added_tokens_decoder": {"256": {"content": "<s>", "rstrip": true, "special": true}},
+            "bos_token": "<s>", "eos_token": {"content": "<s>", "lstrip": false},
+            "add_bos_token": true, "additional_special_tokens": ["<s>"]})",
+        120);
+  check("added_tokens.json", R"({"<s>": 256, "</s>": 257})", 60);
 }
 
 TEST_CASE("damaged JSON: logs and states of runs") {

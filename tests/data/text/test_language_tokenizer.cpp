@@ -139,4 +139,134 @@ TEST_CASE("language tokenizer: the files of a learned one give the same ids") {
                        "writes tokenizer.json"));
 }
 
+namespace {
+
+/// A folder with the bytes and <|endoftext|>, id 256, in vocab.json, and without tokenizer.json.
+struct Parts {
+  test::TempDir dir;
+  Parts() {
+    LanguageTokenizer(ByteBpe::learn(std::vector<std::string>{}, {.size = 257})).save(dir.path());
+    remove("tokenizer.json");
+  }
+  void remove(const std::string& name) { std::filesystem::remove(dir / name); }
+  void put(const std::string& name, const json& file) {
+    test::write_file(dir / (name + ".json"), file.dump());
+  }
+  LanguageTokenizer load() const { return LanguageTokenizer::load(dir.path()); }
+  Ids ids() const { return load().encode("a<|user|> b <|bot|>c<|endoftext|>"); }
+  std::string refused() const {
+    return test::io_error([&] { LanguageTokenizer::load(dir.path()); });
+  }
+};
+
+/// An entry of added_tokens_decoder.
+json entry(const std::string& content, const json& flags = json::object()) {
+  json token = {{"content", content}, {"special", true}, {"normalized", false}};
+  token.update(flags);
+  return token;
+}
+
+// The ids of Parts::ids() if <|user|> and <|bot|> have these, in transformers 5.24. 220 is a space.
+Ids expected(int64_t user, int64_t bot, int64_t end = 256) {
+  return {64, user, 220, 65, 220, bot, 66, end};
+}
+
+}  // namespace
+
+TEST_CASE("language tokenizer: added_tokens_decoder continues vocab.json, with all its flags") {
+  using Texts = std::vector<std::string>;
+  Parts parts;
+  parts.put("tokenizer_config",
+            {{"added_tokens_decoder",
+              {{"258", entry("<|bot|>", {{"special", false}, {"lstrip", true}})},
+               {"257", entry("<|user|>", {{"rstrip", true}})}}}});
+  const LanguageTokenizer t = parts.load();
+  CHECK(t.size() == 259);
+  CHECK(parts.ids() == Ids{64, 257, 65, 258, 66, 256});  // without the spaces
+  CHECK(t.decode(Ids{257, 258}) == "<|user|><|bot|>");
+  CHECK(t.added(true) == Texts{"<|user|>", kEndOfText});
+  CHECK(t.added(false) == Texts{"<|bot|>"});
+  t.save(parts.dir.path());
+  CHECK(parts.ids() == Ids{64, 257, 65, 258, 66, 256});  // by tokenizer.json
+  parts.remove("tokenizer.json");
+
+  // A named token is special, and may be the one that begins texts.
+  parts.put("tokenizer_config", {{"added_tokens_decoder",
+                                  {{"257", {{"content", "<|user|>"}}},
+                                   {"258", {{"content", "<|bot|>"}, {"single_word", true}}}}},
+                                 {"bos_token", "<|user|>"},
+                                 {"add_bos_token", true}});
+  CHECK(parts.load().added(true) == Texts{"<|user|>", kEndOfText});
+  CHECK(parts.load().encode_prompt("a") == Ids{257, 64});
+  CHECK(parts.load().encode("<|bot|>a").size() > 2);  // a word character follows
+}
+
+TEST_CASE("language tokenizer: added tokens of other files, numbered as transformers does") {
+  using Texts = std::vector<std::string>;
+  Parts parts;
+  parts.put("added_tokens", {{"<|user|>", 258}, {"<|bot|>", 257}});
+  CHECK(parts.ids() == expected(258, 257));
+  CHECK(parts.load().added(false) == Texts{"<|bot|>", "<|user|>"});
+  parts.put("tokenizer_config", {{"additional_special_tokens", {"<|bot|>"}}});
+  CHECK(parts.ids() == expected(258, 257));
+  CHECK(parts.load().added(true) == Texts{"<|bot|>", kEndOfText});
+  // An added_tokens_decoder, even an empty one, is there instead.
+  parts.put("tokenizer_config", {{"added_tokens_decoder", json::object()}});
+  CHECK(parts.load().size() == 257);
+  parts.remove("added_tokens.json");
+
+  parts.put("tokenizer_config", {{"additional_special_tokens", {"<|user|>", "<|bot|>"}}});
+  CHECK(parts.ids() == expected(257, 258));
+  CHECK(parts.load().added(true) == Texts{kEndOfText, "<|user|>", "<|bot|>"});
+  parts.put("tokenizer_config",
+            {{"additional_special_tokens", {"<|user|>", "<|bot|>"}}, {"pad_token", "[PAD]"}});
+  CHECK(parts.ids() == expected(258, 259));
+  parts.put("tokenizer_config", {{"extra_special_tokens", {"<|bot|>", "<|user|>"}}});
+  CHECK(parts.ids() == expected(258, 257));
+  parts.remove("tokenizer_config.json");
+  parts.put("special_tokens_map",
+            {{"additional_special_tokens", {"<|bot|>"}}, {"bos_token", entry("<|user|>")}});
+  CHECK(parts.ids() == expected(257, 258));
+}
+
+TEST_CASE("language tokenizer: <|endoftext|> is an added token only where others follow it") {
+  Parts parts;
+  json vocab = json::parse(test::read_file(parts.dir / "vocab.json"));
+  vocab.erase(kEndOfText);
+  parts.put("vocab", vocab);
+  CHECK(parts.load().size() == 256);  // in transformers 257
+  parts.put("tokenizer_config", {{"additional_special_tokens", {"<|user|>", "<|bot|>"}}});
+  CHECK(parts.ids() == expected(257, 258, 256));
+}
+
+TEST_CASE("language tokenizer: added tokens whose ids do not fit are refused by name") {
+  Parts parts;
+  const auto refused = [&](const char* id, const char* content) {
+    parts.put("tokenizer_config", {{"added_tokens_decoder", {{id, entry(content)}}}});
+    return parts.refused();
+  };
+  // transformers gives 257 and 64, whatever the file says.
+  CHECK(test::contains(refused("300", "<|user|>"),
+                       "tokenizer_config.json: the added token '<|user|>' has the id 300, but 257 "
+                       "is the next behind "));
+  CHECK(test::contains(refused("257", "a"), "the added token 'a' has the id 257, but 64 in "));
+  CHECK(test::contains(refused("64", "<|user|>"), "'<|user|>' has the id 64, but 257 is the next"));
+  CHECK(refused("64", "a") == "");
+  CHECK(test::contains(refused("x", "b"), "added_tokens_decoder.x: its name is not an id"));
+  parts.put("tokenizer_config", {{"image_token", "<|user|>"}});
+  CHECK(test::contains(parts.refused(), "image_token is '<|user|>', whose id no file gives"));
+  parts.remove("tokenizer_config.json");
+  parts.put("added_tokens", {{"<|user|>", 258}});
+  CHECK(test::contains(parts.refused(),
+                       "added_tokens.json: the added token '<|user|>' has the id "
+                       "258, but 257 is the next"));
+  parts.put("added_tokens", {{"<|user|>", 257}});
+  CHECK(parts.refused() == "");
+  json vocab = json::parse(test::read_file(parts.dir / "vocab.json"));
+  vocab[kEndOfText] = 300;
+  parts.put("vocab", vocab);
+  CHECK(
+      test::contains(parts.refused(), "have gaps, so the added token '<|user|>' has no known id"));
+}
+
 }  // namespace tern::test_language_tokenizer

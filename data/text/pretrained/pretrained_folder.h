@@ -1,0 +1,28 @@
+// The added tokens of a folder of transformers with vocab.json and merges.txt, but without
+// tokenizer.json. Inside of data only.
+//
+// As transformers 5 reads them: tokenizer_config.json has added_tokens_decoder (ids and flags),
+// named special tokens (bos_token, pad_token, ...) and further ones (additional_special_tokens).
+// Without an added_tokens_decoder, special_tokens_map.json has special tokens, too, and
+// added_tokens.json has ids. Tokens with ids come first, in their order, then named and further
+// ones.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tern/data/text/pretrained/pretrained_tokenizer.h"
+
+namespace tern::datasets::detail {
+
+struct FolderTokens {
+  std::vector<AddedToken> added;
+  std::string front;  ///< the token in front of each text; empty: none
+  std::string file;   ///< the path of the file that gives the ids
+};
+/// `end` is bos_token, eos_token and unk_token where no file says otherwise. IoError with the file:
+/// it is damaged, wants a token behind each text, or names a special token in a way that leaves its
+/// id open.
+FolderTokens read_folder_tokens(const std::string& folder, const std::string& end);
+
+}  // namespace tern::datasets::detail
