@@ -165,6 +165,15 @@ TEST_CASE("layers: norms match their definitions") {
   check_gradients(offset, x);
 }
 
+TEST_CASE("layers: each norm has its own eps, also beside other options") {
+  CHECK(nn::RmsNorm(4, {.affine = false}).eps == 0x1p-23);
+  CHECK(nn::RmsNorm({2, 4}, {.affine = false}).eps == 0x1p-23);
+  CHECK(nn::RmsNorm(4, {.offset = 1}).eps == 0x1p-23);
+  CHECK(nn::LayerNorm(4, {.bias = nn::Bias::no}).eps == 1e-5);
+  CHECK(nn::GroupNorm(2, 4, {.affine = false}).eps == 1e-5);
+  CHECK(nn::RmsNorm(4, {.eps = 0}).eps == 0);
+}
+
 TEST_CASE("layers: BatchNorm2d uses the batch in training, running statistics in evaluation") {
   nn::BatchNorm2d layer(1);
   nn::to(layer, DType::f64);
