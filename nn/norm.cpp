@@ -10,6 +10,7 @@ namespace {
 constexpr double kEps = 1e-5, kRmsEps = 0x1p-23;  // PyTorch's
 
 void start(const Shape& shape, const NormOptions& o, Parameter& weight, Parameter& bias) {
+  check(o.offset == 0, "norm: an offset ({}) is for RmsNorm; leave it out", o.offset);
   if (!o.affine) return;
   weight = Parameter(ones(shape));
   if (o.bias == Bias::yes) bias = Parameter(zeros(shape));

@@ -16,7 +16,7 @@ struct NormOptions {
   std::optional<double> eps = {};  ///< default: 1e-5, of RmsNorm 2^-23
   bool affine = true;              ///< false: neither weight nor bias
   Bias bias = Bias::yes;           ///< no: only weight
-  double offset = 0;               ///< RmsNorm adds it to its weight, which starts at 1 - offset
+  double offset = 0;  ///< RmsNorm adds it to its weight, which starts at 1 - offset; others: Error
 };
 
 /// Over the last axes, whose sizes are `shape`: (x - mean) / sqrt(var + eps) * weight + bias.

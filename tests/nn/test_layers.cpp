@@ -155,6 +155,9 @@ TEST_CASE("layers: norms match their definitions") {
   nn::to(group, DType::f64);
   check_close(group(x), want);
   CHECK_THROWS_AS(nn::GroupNorm(2, 3), Error);
+  CHECK_THROWS_WITH_AS(nn::LayerNorm(3, {.offset = 1}), doctest::Contains("is for RmsNorm"), Error);
+  CHECK_THROWS_WITH_AS(nn::GroupNorm(2, 2, {.affine = false, .offset = 1}),
+                       doctest::Contains("is for RmsNorm"), Error);
   nn::LayerNorm bare({3}, {.affine = false});
   CHECK(nn::num_parameters(bare) == 0);
   nn::LayerNorm unbiased({3}, {.bias = nn::Bias::no});
