@@ -14,8 +14,11 @@ const BahdanauOptions& checked(const BahdanauOptions& o) {
   return o;
 }
 
+/// Dropout between layers; with one layer there is none.
+double between_layers(const BahdanauOptions& o) { return o.layers > 1 ? o.layer_dropout : 0; }
+
 std::optional<nn::Dropout> dropout_of(double p, Rng& rng) {
-  return p > 0 ? std::optional<nn::Dropout>(std::in_place, p, rng) : std::nullopt;
+  return p != 0 ? std::optional<nn::Dropout>(std::in_place, p, rng) : std::nullopt;
 }
 
 Tensor dropped(const std::optional<nn::Dropout>& layer, const Tensor& x) {
@@ -71,7 +74,7 @@ BahdanauState BahdanauState::select_rows(const Tensor& rows) const {
 BahdanauEncoder::BahdanauEncoder(const BahdanauOptions& o, Rng& rng)
     : embedding(o.source_vocab, o.embed, rng),
       rnn(o.embed, o.hidden, rng,
-          {.layers = o.layers, .bidirectional = o.paper(), .dropout = o.layer_dropout}),
+          {.layers = o.layers, .bidirectional = o.paper(), .dropout = between_layers(o)}),
       dropout(dropout_of(o.dropout, rng)) {
   if (o.paper()) fc.emplace(2 * o.hidden, o.hidden, rng);
 }
@@ -100,7 +103,7 @@ BahdanauDecoder::BahdanauDecoder(const BahdanauOptions& o, Rng& rng)
       attention(o, rng),
       out(o.paper() ? o.hidden + o.memory() + o.embed : o.hidden, o.target_vocab, rng),
       dropout(dropout_of(o.dropout, rng)),
-      layer_dropout(dropout_of(o.layers > 1 ? o.layer_dropout : 0, rng)),
+      layer_dropout(dropout_of(between_layers(o), rng)),
       attention_dropout(dropout_of(o.attention_dropout, rng)) {
   for (int64_t i = 0; i < o.layers; ++i)
     rnn.emplace_back(i == 0 ? o.embed + o.memory() : o.hidden, o.hidden, rng);

@@ -32,7 +32,7 @@ struct BahdanauOptions {
   BahdanauForm form = BahdanauForm::paper;
   int64_t layers = 1;            ///< only in d2l's form
   double dropout = 0;            ///< on embeddings
-  double layer_dropout = 0;      ///< between layers
+  double layer_dropout = 0;      ///< between layers; with one layer there is none
   double attention_dropout = 0;  ///< on alignments
 
   bool paper() const { return form == BahdanauForm::paper; }

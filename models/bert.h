@@ -263,6 +263,19 @@ std::vector<BertFilled> fill_mask(const Bert& model, std::span<const int64_t> to
 
 // ---- Files of transformers ---------------------------------------------------------------------
 
+/// What the weights do not show. What is not given comes from config.json in the file's folder.
+/// Without that file `heads` is required, and the others are BertOptions'. Dropouts may differ from
+/// config.json's; the others must agree with it.
+struct BertFileOptions {
+  std::optional<int64_t> heads = {};  ///< of attention
+  std::optional<double> dropout = {}, attention_dropout = {}, classifier_dropout = {};
+  std::optional<Activation> activation = {};
+  std::optional<double> eps = {};
+  std::optional<int64_t> pad = {}, position_offset = {};
+  bool classes_of_tokens = false;  ///< also if neither the weights nor config.json show it
+  nn::Recompute recompute = nn::Recompute::none;
+};
+
 /// What load_bert() found and did not use.
 struct BertFileReport {
   std::vector<std::string> unused;   ///< weights of heads that the model does not have
@@ -273,19 +286,16 @@ struct BertFileReport {
 /// ELECTRA or MPNet: the model alone, or with the heads of ...ForPreTraining (BERT), ForMaskedLM,
 /// ForSequenceClassification or ForTokenClassification.
 ///
-/// Sizes and heads come from the file. The weights do not show the number of attention heads, the
-/// activation, eps, the padding and the offset of positions: if rest.heads is 0, they and the
-/// dropouts come from config.json in the file's folder. Otherwise they come from `rest`, and must
-/// agree with a config.json that is there.
+/// Sizes and heads on top come from the file, the rest from config.json and `rest`.
 ///
 /// IoError: not such a file; another head; no config.json, and no rest.heads; a config.json that
-/// does not fit the weights, or has members that tern does not know and there is no `report` to
-/// list them.
-Bert load_bert(const std::string& path, Rng& rng, const BertOptions& rest = {.heads = 0},
+/// does not fit the weights or `rest`, or has members that tern does not know and there is no
+/// `report` to list them.
+Bert load_bert(const std::string& path, Rng& rng, const BertFileOptions& rest = {},
                BertFileReport* report = nullptr);
 
 /// The same without heads, from a file with any heads.
-Bert load_bert_encoder(const std::string& path, Rng& rng, const BertOptions& rest = {.heads = 0},
+Bert load_bert_encoder(const std::string& path, Rng& rng, const BertFileOptions& rest = {},
                        BertFileReport* report = nullptr);
 
 /// Loads weights into an existing model. Accepts the names above, those of the models that

@@ -183,13 +183,15 @@ void check_size(const std::string& path, const NamedTensors& state, const BertOp
 }
 
 /// Sizes and heads on top, from names and shapes. Positions: all rows of the table.
-BertOptions sizes_of(const std::string& path, const State& file, BertOptions o) {
+BertOptions sizes_of(const std::string& path, const State& file, const BertFileOptions& rest) {
+  BertOptions o;
+  o.classes_of_tokens = rest.classes_of_tokens;
+  o.recompute = rest.recompute;
   const NamedTensors& state = file.tensors;
   auto rows = [&](const char* name) {
     return find(state, name) ? matrix(path, state, name).first : 0;
   };
   std::tie(o.vocab, o.dim) = matrix(path, state, find(state, kWords) ? kWords : kDecoder);
-  o.embedding_dim = 0;
   if (find(state, kProjection)) std::tie(o.dim, o.embedding_dim) = matrix(path, state, kProjection);
   o.positions = matrix(path, state, "bert.embeddings.position_embeddings.weight").first;
   o.segments = rows("bert.embeddings.token_type_embeddings.weight");
@@ -206,62 +208,75 @@ BertOptions sizes_of(const std::string& path, const State& file, BertOptions o) 
   return o;
 }
 
-/// Error unless both have the same value of these members.
-void must_agree(const char* who, const BertOptions& config, const BertOptions& o,
-                std::initializer_list<std::pair<const char*, int64_t BertOptions::*>> members) {
-  for (const auto& [name, member] : members)
-    check(config.*member == o.*member, "{} is {}, but {} {}", name, config.*member, who, o.*member);
-}
-
-/// `o`, with what the weights do not show from `config`, or compared with it.
-BertOptions completed(BertOptions o, const BertOptions& config) {
-  using O = BertOptions;
-  check(config.dim % config.heads == 0, "{} channels cannot be split into {} attention heads",
-        config.dim, config.heads);
-  must_agree("the weights have", config, o,
-             {{"vocab", &O::vocab},
-              {"dim", &O::dim},
-              {"layers", &O::layers},
-              {"ffn", &O::ffn},
-              {"segments", &O::segments},
-              {"embedding_dim", &O::embedding_dim},
-              {"relative_buckets", &O::relative_buckets}});
-  const int64_t rows = config.position_offset + config.positions;
-  check(rows == o.positions, "there are {} positions, but the weights have {}", rows, o.positions);
-  if (o.heads != 0) {
-    must_agree("the options say", config, o,
-               {{"heads", &O::heads}, {"pad", &O::pad}, {"position_offset", &O::position_offset}});
-    check(config.eps == o.eps, "eps is {}, but the options say {}", config.eps, o.eps);
-    check(config.activation == o.activation, "its activation is not that of the options");
-    return o;
-  }
-  o.heads = config.heads;
-  o.activation = config.activation;
-  o.eps = config.eps;
-  o.pad = config.pad;
-  o.position_offset = config.position_offset;
-  o.dropout = config.dropout;
-  o.attention_dropout = config.attention_dropout;
-  if (!o.classifier_dropout) o.classifier_dropout = config.classifier_dropout;
-  o.classes_of_tokens = o.classes_of_tokens || config.classes_of_tokens;
+/// `o`, with what the weights do not show from `rest`, and what is not given there from `others`.
+BertOptions completed(BertOptions o, const BertFileOptions& rest, const BertOptions& others) {
+  o.heads = rest.heads.value_or(others.heads);
+  o.dropout = rest.dropout.value_or(others.dropout);
+  o.attention_dropout = rest.attention_dropout.value_or(others.attention_dropout);
+  o.classifier_dropout = others.classifier_dropout;
+  if (rest.classifier_dropout) o.classifier_dropout = rest.classifier_dropout;
+  o.activation = rest.activation.value_or(others.activation);
+  o.eps = rest.eps.value_or(others.eps);
+  o.pad = rest.pad.value_or(others.pad);
+  o.position_offset = rest.position_offset.value_or(others.position_offset);
+  o.classes_of_tokens = o.classes_of_tokens || others.classes_of_tokens;
   return o;
 }
 
+/// Error unless config.json has the sizes of the weights.
+void check_sizes(const BertOptions& config, const BertOptions& o) {
+  using O = BertOptions;
+  const std::initializer_list<std::pair<const char*, int64_t O::*>> members = {
+      {"vocab", &O::vocab},
+      {"dim", &O::dim},
+      {"layers", &O::layers},
+      {"ffn", &O::ffn},
+      {"segments", &O::segments},
+      {"embedding_dim", &O::embedding_dim},
+      {"relative_buckets", &O::relative_buckets}};
+  check(config.dim % config.heads == 0, "{} channels cannot be split into {} attention heads",
+        config.dim, config.heads);
+  for (const auto& [name, member] : members)
+    check(config.*member == o.*member, "{} is {}, but the weights have {}", name, config.*member,
+          o.*member);
+  const int64_t rows = config.position_offset + config.positions;
+  check(rows == o.positions, "there are {} positions, but the weights have {}", rows, o.positions);
+}
+
+/// Error unless config.json has what `rest` says.
+void check_agrees(const BertOptions& config, const BertFileOptions& rest) {
+  const auto same = [](const char* name, const auto& ours, const auto& given) {
+    check(ours == given.value_or(ours), "{} is {}, but the options say {}", name, ours,
+          given.value_or(ours));
+  };
+  same("heads", config.heads, rest.heads);
+  same("pad", config.pad, rest.pad);
+  same("position_offset", config.position_offset, rest.position_offset);
+  same("eps", config.eps, rest.eps);
+  check(config.activation == rest.activation.value_or(config.activation),
+        "its activation is not that of the options");
+}
+
 /// The options of the model in this file, as load_bert() says.
-BertOptions options_of(const std::string& path, const State& file, const BertOptions& rest,
+BertOptions options_of(const std::string& path, const State& file, const BertFileOptions& rest,
                        BertFileReport& report, bool unknown_allowed) {
-  BertOptions o = sizes_of(path, file, rest);
+  BertOptions o = sizes_of(path, file, rest), others;
   const std::string config = (fs::path(path).parent_path() / "config.json").string();
   if (std::error_code error; fs::exists(config, error))
-    o = reading(config, [&] {
+    others = reading(config, [&] {
       const std::string text = read_json_text(config, kLargestConfig);
-      return completed(o,
-                       bert_options_from_json(text, unknown_allowed ? &report.unknown : nullptr));
+      const BertOptions read =
+          bert_options_from_json(text, unknown_allowed ? &report.unknown : nullptr);
+      check_sizes(read, o);
+      check_agrees(read, rest);
+      return read;
     });
-  check_io(o.heads != 0,
-           "{}: there is no config.json beside it, which says how many attention heads the model "
-           "has; copy it there, or give the option .heads",
-           path);
+  else
+    check_io(rest.heads.has_value(),
+             "{}: there is no config.json beside it, which says how many attention heads the model "
+             "has; copy it there, or give the option .heads",
+             path);
+  o = completed(o, rest, others);
   check_io(o.position_offset > 0 || !file.offset,
            "{}: there is no config.json beside it, and the positions of such a model do not begin "
            "at 0; give the options .pad (usually 1), .position_offset (1 above pad) and .eps",
@@ -317,7 +332,7 @@ std::vector<std::string> take_other_heads(NamedTensors& state) {
   return names;
 }
 
-Bert load(const std::string& path, Rng& rng, const BertOptions& rest, BertFileReport* report,
+Bert load(const std::string& path, Rng& rng, const BertFileOptions& rest, BertFileReport* report,
           bool heads) {
   State file = read_state(path);
   BertFileReport found;
@@ -341,11 +356,12 @@ Bert load(const std::string& path, Rng& rng, const BertOptions& rest, BertFileRe
 
 }  // namespace
 
-Bert load_bert(const std::string& path, Rng& rng, const BertOptions& rest, BertFileReport* report) {
+Bert load_bert(const std::string& path, Rng& rng, const BertFileOptions& rest,
+               BertFileReport* report) {
   return load(path, rng, rest, report, /*heads=*/true);
 }
 
-Bert load_bert_encoder(const std::string& path, Rng& rng, const BertOptions& rest,
+Bert load_bert_encoder(const std::string& path, Rng& rng, const BertFileOptions& rest,
                        BertFileReport* report) {
   return load(path, rng, rest, report, /*heads=*/false);
 }

@@ -44,7 +44,7 @@ GmlpBlock::GmlpBlock(const GmlpBlockOptions& o, int64_t tokens, double depth, Rn
         o.attention_dim);
   int64_t gated = channel_proj_v.weight.size(1);
   if (o.attention_dim > 0) attention.emplace(o.dim, gated, o.attention_dim, rng, o.gate.causal);
-  if (o.drop_path > 0) drop_path.emplace(o.drop_path * depth, rng);
+  if (o.drop_path != 0) drop_path.emplace(o.drop_path * depth, rng);
 }
 
 Tensor GmlpBlock::operator()(const Tensor& x, const Tensor& real) const {

@@ -11,8 +11,7 @@ namespace tern::models {
 namespace {
 
 const std::vector<std::pair<std::string, GmlpTextOptions>>& known_gmlps() {
-  static const nn::SpatialGatingOptions kToeplitz = {.matrix = nn::SpatialMatrix::toeplitz,
-                                                     .weight_bound = 1e-6};
+  static const nn::SpatialGatingOptions kToeplitz = {.matrix = nn::SpatialMatrix::toeplitz};
   static const std::vector<std::pair<std::string, GmlpTextOptions>> kConfigurations = {
       {"small", {.context = 128, .dim = 128, .layers = 4}},
       {"base", {.gate = kToeplitz}},
@@ -41,6 +40,7 @@ GmlpBlockOptions block_of(const GmlpTextOptions& o) {
                          .attention_dim = o.attention_dim,
                          .gate = o.gate};
   block.gate.shorter = true;
+  block.gate.weight_bound = o.gate.weight_bound.value_or(1e-6);
   return block;
 }
 

@@ -42,8 +42,9 @@ struct GmlpTextOptions {
   double dropout = 0;         ///< on the embeddings
   double drop_path = 0;       ///< stochastic depth of the last block; rises from 0
   bool tie_head = true;       ///< the embedding table is the output matrix
-  nn::SpatialGatingOptions gate = {.weight_bound = 1e-6};  ///< .causal for language models
-  nn::Recompute recompute = nn::Recompute::none;           ///< of the blocks
+  /// .causal for language models; .weight_bound is 1e-6 by default.
+  nn::SpatialGatingOptions gate = {};
+  nn::Recompute recompute = nn::Recompute::none;  ///< of the blocks
 };
 
 /// Sizes by name, without a vocabulary: the paper's base, large and xlarge, amlp-base and

@@ -71,6 +71,28 @@ void check_rotary(const GptOptions& o) {
   nn::check_rope_scaling("Gpt", o.rope_scaling, turned / 2);
 }
 
+/// Error if an option changes nothing, because the part that it belongs to is missing.
+void check_used(const GptOptions& o) {
+  check(o.window > 0 || o.window_layers.empty(),
+        "Gpt: window_layers says which layers have the window, but window is 0; set window");
+  check(o.window > 0 || o.window_rope_base == 0,
+        "Gpt: window_rope_base {} is for layers with a window, but window is 0; set window",
+        o.window_rope_base);
+  check(
+      o.norm_offset == 0 || o.norm == GptNorm::rms || o.qk_norm,
+      "Gpt: norm_offset {} is for RMSNorm, but norm is layer and qk_norm false; make norm rms, or "
+      "qk_norm true",
+      o.norm_offset);
+  if (o.positions == GptPositions::rotary) return;
+  const GptOptions plain;
+  for (const auto& [used, name] : {std::pair(o.rope_base != plain.rope_base, "rope_base"),
+                                   {o.rope_scaling != plain.rope_scaling, "rope_scaling"},
+                                   {o.rotary_share != plain.rotary_share, "rotary_share"},
+                                   {!o.rotary_layers.empty(), "rotary_layers"},
+                                   {o.window_rope_base != 0, "window_rope_base"}})
+    check(!used, "Gpt: {} is for rotary positions, but positions is learned; make it rotary", name);
+}
+
 void check_tokens(const Tensor& tokens) {
   check(tokens.ndim() == 2 && tokens.dtype() == DType::i64, "Gpt: tokens are i64 (B, T), got {} {}",
         tokens.dtype(), tokens.shape());
@@ -97,6 +119,7 @@ void check_options(const GptOptions& o) {
         o.norm_offset);
   for (double p : {o.dropout, o.embed_dropout.value_or(0), o.attention_dropout.value_or(0)})
     check(p >= 0 && p < 1, "Gpt: dropout must be in [0, 1), it is {}", p);
+  check_used(o);
 }
 
 GptLinear::GptLinear(GptNames names, int64_t in, int64_t out, nn::Bias with_bias, double std,

@@ -96,7 +96,9 @@ struct GptOptions {
   int64_t head_channels() const { return head_dim ? head_dim : dim / heads; }
 };
 
-/// Error, with the values, if no model can be made of the options.
+/// Error, with the values, if no model can be made of the options, or if one changes nothing
+/// because another is missing: window_layers and window_rope_base need a window, norm_offset needs
+/// norm rms or qk_norm, and all that turns channels needs rotary positions.
 void check_options(const GptOptions& options);
 
 /// Published models by name: gpt2 (124,439,808 weights), gpt2-medium, gpt2-large, gpt2-xl; with

@@ -5,7 +5,7 @@ namespace tern::models {
 namespace {
 
 nn::RnnOptions layers_of(const Seq2SeqOptions& o) {
-  return {.layers = o.layers, .dropout = o.dropout};
+  return {.layers = o.layers, .dropout = o.layers > 1 ? o.dropout : 0};
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ LstmSeq2Seq::LstmSeq2Seq(const Seq2SeqOptions& o, Rng& rng)
       encoder(o.embed, o.hidden, rng, layers_of(o)),
       decoder(o.embed, o.hidden, rng, layers_of(o)),
       generator(o.hidden, o.target_vocab, rng) {
-  if (o.dropout > 0) dropout.emplace(o.dropout, rng);
+  if (o.dropout != 0) dropout.emplace(o.dropout, rng);
 }
 
 Tensor LstmSeq2Seq::embedded(const nn::Embedding& table, const Tensor& tokens) const {

@@ -7,7 +7,10 @@
 namespace tern::nn {
 namespace {
 
+constexpr double kEps = 1e-5, kRmsEps = 0x1p-23;  // PyTorch's
+
 void start(const Shape& shape, const NormOptions& o, Parameter& weight, Parameter& bias) {
+  check(o.offset == 0, "norm: an offset ({}) is for RmsNorm; leave it out", o.offset);
   if (!o.affine) return;
   weight = Parameter(ones(shape));
   if (o.bias == Bias::yes) bias = Parameter(zeros(shape));
@@ -26,7 +29,7 @@ void track(bool on, int64_t channels, Buffer& mean, Buffer& var, Buffer& batches
 
 }  // namespace
 
-LayerNorm::LayerNorm(const Shape& s, const NormOptions& o) : shape(s), eps(o.eps) {
+LayerNorm::LayerNorm(const Shape& s, const NormOptions& o) : shape(s), eps(o.eps.value_or(kEps)) {
   start(s, o, weight, bias);
 }
 
@@ -39,7 +42,8 @@ SumAndNorm LayerNorm::with_sum(const Tensor& x, const Tensor& residual,
   return sum_and_layer_norm(x, residual, shape, weight, bias, options_of(eps, dropout));
 }
 
-RmsNorm::RmsNorm(const Shape& s, const NormOptions& o) : shape(s), eps(o.eps), offset(o.offset) {
+RmsNorm::RmsNorm(const Shape& s, const NormOptions& o)
+    : shape(s), eps(o.eps.value_or(kRmsEps)), offset(o.offset) {
   if (o.affine) weight = Parameter(full(s, 1 - offset));
 }
 
@@ -56,7 +60,8 @@ SumAndNorm RmsNorm::with_sum(const Tensor& x, const Tensor& residual,
   return sum_and_rms_norm(x, residual, shape, factor(), options_of(eps, dropout));
 }
 
-GroupNorm::GroupNorm(int64_t g, int64_t channels, const NormOptions& o) : groups(g), eps(o.eps) {
+GroupNorm::GroupNorm(int64_t g, int64_t channels, const NormOptions& o)
+    : groups(g), eps(o.eps.value_or(kEps)) {
   check(g > 0 && channels % g == 0, "GroupNorm: {} groups do not divide {} channels", g, channels);
   start({channels}, o, weight, bias);
 }

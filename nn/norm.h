@@ -13,10 +13,10 @@
 namespace tern::nn {
 
 struct NormOptions {
-  double eps = 1e-5;
-  bool affine = true;     ///< false: neither weight nor bias
-  Bias bias = Bias::yes;  ///< no: only weight
-  double offset = 0;      ///< RmsNorm adds it to its weight, which starts at 1 - offset
+  std::optional<double> eps = {};  ///< default: 1e-5, of RmsNorm 2^-23
+  bool affine = true;              ///< false: neither weight nor bias
+  Bias bias = Bias::yes;           ///< no: only weight
+  double offset = 0;  ///< RmsNorm adds it to its weight, which starts at 1 - offset; others: Error
 };
 
 /// Over the last axes, whose sizes are `shape`: (x - mean) / sqrt(var + eps) * weight + bias.
@@ -40,17 +40,16 @@ struct LayerNorm {
   }
 };
 
-/// x / sqrt(mean(x^2) + eps) * weight over the last axes (Zhang & Sennrich 2019). The default eps
-/// is PyTorch's: the distance from 1 to the next f32. With an offset the factor is weight + offset:
-/// Gemma's models are trained and stored with 1, so that weight decay pulls the factor to 1.
+/// x / sqrt(mean(x^2) + eps) * weight over the last axes (Zhang & Sennrich 2019). The default eps,
+/// 2^-23, is PyTorch's: the distance from 1 to the next f32. With an offset the factor is weight +
+/// offset: Gemma's models are trained and stored with 1, so weight decay pulls the factor to 1.
 struct RmsNorm {
   Parameter weight;
   Shape shape;
   double eps, offset;
 
-  explicit RmsNorm(const Shape& shape, const NormOptions& options = {.eps = 0x1p-23});
-  explicit RmsNorm(std::initializer_list<Shape::Item> shape,
-                   const NormOptions& options = {.eps = 0x1p-23})
+  explicit RmsNorm(const Shape& shape, const NormOptions& options = {});
+  explicit RmsNorm(std::initializer_list<Shape::Item> shape, const NormOptions& options = {})
       : RmsNorm(Shape(shape), options) {}
   Tensor operator()(const Tensor& x) const { return rms_norm(x, shape, factor(), eps); }
   /// What the normalised x is multiplied by; undefined without a weight.

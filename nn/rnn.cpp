@@ -92,9 +92,13 @@ RnnParameters::RnnParameters(RnnKind kind, int64_t in, int64_t hidden, Bias bias
 Recurrent::Recurrent(RnnKind k, int64_t inputs, int64_t units, Rng& rng, const RnnOptions& o)
     : kind(k), in(inputs), hidden(units), layers(o.layers), directions(o.bidirectional ? 2 : 1) {
   check(layers > 0, "recurrent network: needs at least one layer, got {}", layers);
+  check(o.dropout == 0 || layers > 1,
+        "recurrent network: the dropout {} acts between layers, and there is one; give several "
+        "layers, or put an nn::Dropout behind the network",
+        o.dropout);
   for (int64_t i = 0; i < layers * directions; ++i)
     parameters.emplace_back(kind, i < directions ? in : hidden * directions, hidden, o.bias, rng);
-  if (o.dropout > 0 && layers > 1) dropout.emplace(o.dropout, rng);
+  if (o.dropout != 0) dropout.emplace(o.dropout, rng);
 }
 
 RnnOutput Recurrent::operator()(const Tensor& x, const RnnInputs& inputs) const {

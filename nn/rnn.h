@@ -49,7 +49,7 @@ struct RnnInputs {
 struct RnnOptions {
   int64_t layers = 1;
   bool bidirectional = false;
-  double dropout = 0;  ///< on the output of every layer but the last
+  double dropout = 0;  ///< on the output of every layer but the last; Error with one layer
   Bias bias = Bias::yes;
 };
 

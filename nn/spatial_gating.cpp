@@ -55,7 +55,8 @@ SpatialGatingUnit::SpatialGatingUnit(int64_t channels, int64_t tokens, Rng& rng,
   w.push_back(weights_of(o.matrix, tokens));
   b.push_back(tokens);
   weight = Parameter(empty(w));
-  init::uniform(weight, -o.weight_bound, o.weight_bound, rng);
+  const double bound = o.weight_bound.value_or(0.05);
+  init::uniform(weight, -bound, bound, rng);
   bias = Parameter(ones(b));
 }
 

@@ -2,6 +2,7 @@
 // Liu et al. 2021, sections 2.1, 3.2 and 4.3). B batch, N tokens, C channels, H heads.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "tern/core/ops/ops.h"
@@ -23,8 +24,9 @@ struct SpatialGatingOptions {
   bool split = true;  ///< u and v are halves of the channels; else both are x
   int64_t heads = 1;  ///< each with its own W for its part of v's channels
   SpatialMatrix matrix = SpatialMatrix::full;
-  bool causal = false;             ///< token i sees tokens 0..i only
-  double weight_bound = 0.05;      ///< W starts in U(±bound); near 0 in the paper
+  bool causal = false;  ///< token i sees tokens 0..i only
+  /// W starts in U(±bound), near 0 in the paper. Default: 0.05, unless a model says otherwise.
+  std::optional<double> weight_bound = {};
   bool shorter = false;            ///< also takes T < N tokens, as if padded to N
   const char* weight_prefix = "";  ///< prefix of the names of weight and bias; "proj." in timm
 };

@@ -226,9 +226,12 @@ void best(Emitter& e) {
 
 void norm(Emitter& e) {
   const double p = e.real("p");
-  if (p == 1 || p == 2) return e.give(reduced(e, p == 1 ? "ReduceL1" : "ReduceL2", e.in(0)));
   if (p == 0) e.refuse("p = 0 cannot be exported");
+  const bool single = e.numbers("axes").empty();  // no axes: |x|, whatever p is
+  if (!single && (p == 1 || p == 2))
+    return e.give(reduced(e, p == 1 ? "ReduceL1" : "ReduceL2", e.in(0)));
   const std::string x = e.node("Abs", {e.in(0)});
+  if (single) return e.give(x);
   if (std::isinf(p)) return e.give(reduced(e, p > 0 ? "ReduceMax" : "ReduceMin", x));
   const std::string sum = reduced(e, "ReduceSum", e.node("Pow", {x, e.number(p)}));
   e.give(e.node("Pow", {sum, e.number(1 / p)}));

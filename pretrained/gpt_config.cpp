@@ -205,6 +205,7 @@ void read_window(const JsonValue& j, const LlamaDefaults& d, GptOptions& o) {
     if (!types.is_null())
       for (const JsonValue& type : types.elements())
         if (is_windowed(type) && size < o.context) type.fail("there is no window");
+    o.window_rope_base = 0;
     return;
   }
   o.window = size;

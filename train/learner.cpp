@@ -81,7 +81,7 @@ Learner::Learner(nn::ModuleRef model, optim::Optimizer& optimizer, LearnerOption
   if (options_.plateau) plateau_.emplace(*options_.plateau);
   if (options_.allocate_state) optimizer_.allocate_state();
   if (options_.step_in_backward) steps_leaf_ = optimizer_.step_in_backward();
-  if (options_.ema > 0)
+  if (options_.ema != 0)
     ema_.emplace(nn::state_dict(model_), optim::EmaOptions{.decay = options_.ema, .warmup = true});
   if (options_.lookahead) lookahead_.emplace(nn::state_dict(model_), *options_.lookahead);
 }

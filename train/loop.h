@@ -153,7 +153,8 @@ struct LoopOptions {
   /// Early stopping: the run ends after this number of successive epochs that are no better by
   /// `best`; 0: never.
   int64_t patience = 0;
-  bool only_best = false;  ///< model.safetensors has the best weights; no best.safetensors
+  /// model.safetensors has the best weights, and there is no best.safetensors. Needs a metric.
+  bool only_best = false;
   /// The number of last epochs whose checkpoint and weights are also kept in separate files
   /// (RunFolder::checkpoint(epoch), weights(epoch)), together with the weights of the best epoch up
   /// to each of them. Older files are removed, if this run wrote them.

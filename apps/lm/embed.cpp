@@ -152,7 +152,7 @@ Embedder load_embedder(const std::string& folder) {
   EmbedRecipe recipe = read_recipe(folder);
   Rng rng(0);
   models::BertFileReport report;
-  models::Bert model = models::load_bert_encoder(files.weights(), rng, {.heads = 0}, &report);
+  models::Bert model = models::load_bert_encoder(files.weights(), rng, {}, &report);
   check_finite_weights(files.weights(), nn::named_parameters(model));
   say_unknown(files.foreign_config(), report.unknown);
   if (!report.unused.empty())

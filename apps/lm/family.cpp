@@ -102,7 +102,7 @@ models::GptOptions gpt_options(const ModelConfig& c) {
     o.tie_head = c.tie;
     o.bias = c.bias ? nn::Bias::yes : nn::Bias::no;
     o.eps = c.eps;
-    o.rope_base = c.rope_base;
+    if (o.positions == models::GptPositions::rotary) o.rope_base = c.rope_base;
   } else {
     o = pretrained::read_gpt_config(c.published).options;
   }

@@ -272,7 +272,7 @@ namespace {
 models::Bert load_encoder_with_heads(const ModelFiles& files) {
   Rng rng(0);
   models::BertFileReport report;
-  models::Bert model = models::load_bert(files.weights(), rng, {.heads = 0}, &report);
+  models::Bert model = models::load_bert(files.weights(), rng, {}, &report);
   say_unknown(files.foreign_config(), report.unknown);
   check_finite_weights(files.weights(), nn::named_parameters(model));
   nn::set_training(model, false);

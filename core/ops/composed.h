@@ -44,7 +44,7 @@ Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& shap
                       const Tensor& weight = {}, const Tensor& bias = {},
                       const AddNormOptions& options = {});
 Tensor add_rms_norm(const Tensor& x, const Tensor& residual, const Shape& shape,
-                    const Tensor& weight = {}, const AddNormOptions& options = {.eps = 1e-6});
+                    const Tensor& weight = {}, const AddNormOptions& options = {});
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {});
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -90,7 +90,7 @@ void finish(BleuScore& s, const BleuOptions& options) {
       s.total[n] += smoothing_value(options);
     }
     if (s.total[n] == 0) break;
-    if (options.effective_order) order = n + 1;
+    if (options.effective_order.value_or(false)) order = n + 1;
     if (s.correct[n] > 0)
       s.precision[n] = 100 * s.correct[n] / s.total[n];
     else if (options.smoothing == BleuSmoothing::exp)
@@ -146,7 +146,9 @@ BleuScore corpus_bleu(std::span<const std::string> hypotheses,
 
 BleuScore sentence_bleu(const std::string& hypothesis, const std::string& reference,
                         const BleuOptions& options) {
-  return corpus_bleu({&hypothesis, 1}, {&reference, 1}, options);
+  BleuOptions of_sentence = options;
+  of_sentence.effective_order = options.effective_order.value_or(true);
+  return corpus_bleu({&hypothesis, 1}, {&reference, 1}, of_sentence);
 }
 
 std::string bleu_signature(const BleuOptions& options) {
@@ -154,7 +156,8 @@ std::string bleu_signature(const BleuOptions& options) {
   if (options.smoothing == BleuSmoothing::floor || options.smoothing == BleuSmoothing::add_k)
     smooth += fmt::format("[{:.2f}]", smoothing_value(options));
   return fmt::format("nrefs:1|case:{}|eff:{}|tok:{}|smooth:{}|version:tern-{}",
-                     options.lowercase ? "lc" : "mixed", options.effective_order ? "yes" : "no",
+                     options.lowercase ? "lc" : "mixed",
+                     options.effective_order.value_or(false) ? "yes" : "no",
                      name_of(options.tokens), smooth, kVersion);
 }
 

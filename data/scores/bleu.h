@@ -36,7 +36,9 @@ struct BleuOptions {
   bool lowercase = false;
   BleuSmoothing smoothing = BleuSmoothing::exp;
   std::optional<double> smoothing_value = {};  ///< default 0.1 for floor, 1 for add_k
-  bool effective_order = false;  ///< use only orders for which the hypotheses are long enough
+  /// Use only orders for which the hypotheses are long enough. Default: yes for the score of one
+  /// sentence, no for a corpus.
+  std::optional<bool> effective_order = {};
 };
 
 struct BleuScore {
@@ -52,11 +54,12 @@ struct BleuScore {
 BleuScore corpus_bleu(std::span<const std::string> hypotheses,
                       std::span<const std::string> references, const BleuOptions& options = {});
 
-/// The score of one sentence; it usually needs effective_order.
+/// The score of one sentence, by default with effective_order, which short sentences need.
 BleuScore sentence_bleu(const std::string& hypothesis, const std::string& reference,
-                        const BleuOptions& options = {.effective_order = true});
+                        const BleuOptions& options = {});
 
-/// "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:tern-0.2.0".
+/// "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:tern-0.2.0". Without effective_order the
+/// score is a corpus's: eff:no.
 std::string bleu_signature(const BleuOptions& options);
 
 /// sacreBLEU's line: "BLEU|<signature> = 36.33 68.1/43.5/28.9/19.6 (BP = 1.000 ratio = ...)".

@@ -14,7 +14,7 @@
 namespace tern::test_bert_config {
 namespace {
 
-using models::Bert, models::BertOptions, models::bert_options_from_json;
+using models::Bert, models::BertFileOptions, models::BertOptions, models::bert_options_from_json;
 using nlohmann::json;
 using test::contains;
 
@@ -104,8 +104,7 @@ TEST_CASE("bert config: load_bert takes the heads from the file beside the weigh
   std::filesystem::copy_file(reference("minilm/model.safetensors"), dir / "model.safetensors");
   const std::string path = dir / "model.safetensors";
   const std::string config = test::read_file(reference("minilm/config.json"));
-  auto load = [&](const BertOptions& rest = {.heads = 0},
-                  models::BertFileReport* report = nullptr) {
+  auto load = [&](const BertFileOptions& rest = {}, models::BertFileReport* report = nullptr) {
     Rng rng(1);
     Bert model = load_bert(path, rng, rest, report);
     nn::set_training(model, false);
@@ -118,7 +117,7 @@ TEST_CASE("bert config: load_bert takes the heads from the file beside the weigh
     const Tensor hidden = model.bert({tokens, {}, nn::Mask::lengths(lengths)});
     CHECK(test::close(where(unsqueeze(real, 2), hidden, 0), want.find("hidden"), 1e-4, 1e-5));
   };
-  auto refused = [&](const std::string& text, const char* said, const BertOptions& rest) {
+  auto refused = [&](const std::string& text, const char* said, const BertFileOptions& rest) {
     CAPTURE(said);
     test::write_file(dir / "config.json", text);
     CHECK_THROWS_WITH_AS(load(rest), doctest::Contains(said), IoError);
@@ -126,6 +125,8 @@ TEST_CASE("bert config: load_bert takes the heads from the file beside the weigh
   };
   // 16 channels, which other models split into 4 heads or 1.
   CHECK_THROWS_WITH_AS(load(), doctest::Contains("there is no config.json beside it"), IoError);
+  CHECK_THROWS_WITH_AS(load({.dropout = 0}), doctest::Contains("there is no config.json beside it"),
+                       IoError);
   check_right(load({.heads = 2}));
 
   test::write_file(dir / "config.json", config);
@@ -138,7 +139,19 @@ TEST_CASE("bert config: load_bert takes the heads from the file beside the weigh
   refused(config, "eps is 1e-12, but", {.heads = 2, .eps = 1e-5});
   refused(config, "its activation is not", {.heads = 2, .activation = Activation::relu});
 
-  const BertOptions all{.heads = 0};
+  // An option of the program does not change what the file says about the others.
+  test::write_file(dir / "config.json",
+                   with(with(config, "hidden_dropout_prob", "0.3"), "layer_norm_eps", "1e-5"));
+  const BertOptions two = load({.heads = 2}).options;
+  CHECK(two.dropout == 0.3);
+  CHECK(two.eps == 1e-5);
+  const BertOptions still = load({.dropout = 0}).options;
+  CHECK(still.heads == 2);
+  CHECK(still.dropout == 0);
+  CHECK(still.attention_dropout == 0.1);
+  CHECK(still.eps == 1e-5);
+
+  const BertFileOptions all;
   refused(with(config, "num_attention_heads", "3"), "16 channels cannot be split into 3", all);
   refused(with(config, "num_attention_heads", "0"), "heads 0", all);
   refused(with(config, "hidden_size", "24"), "dim is 24, but the weights have 16", all);

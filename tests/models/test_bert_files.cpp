@@ -14,9 +14,10 @@
 namespace tern::test_bert_files {
 namespace {
 
-using models::Bert, models::BertOptions, models::load_bert, models::load_bert_weights;
+using models::Bert, models::BertFileOptions, models::BertOptions, models::load_bert,
+    models::load_bert_weights;
 
-constexpr BertOptions kThreeHeads = {.heads = 3};
+constexpr BertFileOptions kThreeHeads = {.heads = 3};
 
 std::string reference(const std::string& name) {
   return std::string(TERN_SOURCE_DIR) + "/tests/reference/bert/" + name + ".safetensors";
@@ -162,14 +163,15 @@ TEST_CASE("bert files: pre-trained weights load into other heads; unused heads a
 
 TEST_CASE("bert files: files that do not fit are errors that name the file") {
   test::TempDir dir;
-  auto refused = [&](const std::string& path, const char* text, int64_t heads = 3) {
+  auto refused = [&](const std::string& path, const char* text,
+                     const BertFileOptions& rest = kThreeHeads) {
     Rng rng(1);
-    BertOptions rest{.heads = heads};
     CHECK_THROWS_WITH_AS(load_bert(path, rng, rest), doctest::Contains(path.c_str()), IoError);
     CHECK_THROWS_WITH_AS(load_bert(path, rng, rest), doctest::Contains(text), IoError);
   };
   const std::string whole = reference("pretraining");
-  refused(whole, "there is no config.json beside it", 0);
+  refused(whole, "there is no config.json beside it", {});
+  refused(whole, "there is no config.json beside it", {.dropout = 0});
   auto without = [&](const std::string& part) {
     return renamed(whole, dir / "without.safetensors", [&](const std::string& name) {
       return name.find(part) == name.npos ? name : std::string();

@@ -14,14 +14,14 @@
 namespace tern::test_encoders {
 namespace {
 
-using models::Bert, models::BertFileReport, models::BertOptions;
+using models::Bert, models::BertFileOptions, models::BertFileReport, models::BertOptions;
 
 std::string folder_of(const std::string& name) {
   return std::string(TERN_SOURCE_DIR) + "/tests/reference/encoders/" + name;
 }
 
 Bert load(const std::string& folder, bool heads = true, BertFileReport* report = nullptr,
-          const BertOptions& rest = {.heads = 0}) {
+          const BertFileOptions& rest = {}) {
   Rng rng(1);
   const std::string path = folder + "/model.safetensors";
   Bert model =
@@ -143,7 +143,7 @@ TEST_CASE("encoders: without config.json the options say what the weights do not
     std::filesystem::copy_file(folder_of(name) + "/model.safetensors", dir / "model.safetensors",
                                std::filesystem::copy_options::overwrite_existing);
   };
-  BertOptions rest{.heads = 3};
+  BertFileOptions rest{.heads = 3};
   take("distilbert_classifier");
   CHECK(check_answers("distilbert_classifier", load(dir.path(), true, nullptr, rest)) == 2);
   take("electra_classifier");
@@ -159,8 +159,9 @@ TEST_CASE("encoders: without config.json the options say what the weights do not
   CHECK_THROWS_WITH_AS(load(dir.path(), true, nullptr, rest), doctest::Contains("too few"),
                        IoError);
   // A file of XLM-RoBERTa without heads has BERT's names: config.json beside it is compared.
-  CHECK_THROWS_WITH_AS(load(folder_of("xlm_roberta"), true, nullptr, {.heads = 3}),
+  CHECK_THROWS_WITH_AS(load(folder_of("xlm_roberta"), true, nullptr, {.heads = 3, .pad = 0}),
                        doctest::Contains("pad is 1, but the options say 0"), IoError);
+  CHECK(load(folder_of("xlm_roberta"), true, nullptr, {.heads = 3}).options.pad == 1);
 }
 
 TEST_CASE("encoders: a model that tern saves loads again, and has BERT's names") {

@@ -148,6 +148,11 @@ TEST_CASE("gmlp: spatial matrices; invalid options and images are errors") {
   GmlpOptions negative = tiny_gmlp();
   negative.attention_dim = -4;
   CHECK_THROWS_AS(Gmlp(negative, rng), Error);
+  for (const double p : {-0.1, 1.0}) {
+    GmlpOptions dropped = tiny_gmlp();
+    dropped.drop_path = p;
+    CHECK_THROWS_WITH_AS(Gmlp(dropped, rng), doctest::Contains("p must be in [0, 1)"), Error);
+  }
 }
 
 }  // namespace tern::test_gmlp

@@ -47,6 +47,19 @@ TEST_CASE("gmlp text: the paper's numbers of weights") {
   CHECK_THROWS_WITH_AS(models::gmlp_text_options("huge"), doctest::Contains("amlp-base"), Error);
 }
 
+TEST_CASE("gmlp text: spatial matrices start near 0, whatever else the gate is given") {
+  GmlpTextOptions o = tiny();
+  const auto largest = [&](const nn::SpatialGatingOptions& gate) {
+    Rng rng(1);
+    o.gate = gate;
+    return amax(abs(GmlpLanguageModel(o, rng).model.blocks[0].sgu.weight)).item();
+  };
+  CHECK(largest({}) <= 1e-6);
+  CHECK(largest({.causal = true}) <= 1e-6);
+  CHECK(largest({.matrix = nn::SpatialMatrix::toeplitz}) <= 1e-6);
+  CHECK(largest({.weight_bound = 0.3}) > 0.05);
+}
+
 TEST_CASE("gmlp text: names") {
   GmlpTextOptions o = tiny();
   o.layers = 1;

@@ -14,6 +14,7 @@
 #include "tern/models/gpt.h"
 #include "tern/nn/unfilled.h"
 #include "tern/tests/gpt_forms.h"
+#include "tern/tests/support/errors.h"
 #include "tern/tests/support/model_checks.h"
 
 namespace tern::test_gpt_families {
@@ -450,6 +451,38 @@ TEST_CASE("Gpt families: errors name the rule and the values") {
       },
       "low_freq_factor 4, high_freq_factor 4");
   refuses([](GptOptions& o) { o.layers = int64_t{1} << 62; }, "weights");
+}
+
+TEST_CASE("Gpt families: an option that would change nothing is an error that names both") {
+  auto refuses = [](auto change, const std::string& name, const std::string& missing) {
+    GptOptions o = test::small_llama();
+    change(o);
+    const std::string said = test::error_of([&] { models::check_options(o); });
+    CAPTURE(said);
+    CHECK(test::contains(said, "Gpt: " + name));
+    CHECK(test::contains(said, missing));
+  };
+  refuses([](GptOptions& o) { o.window_layers = {true, false}; }, "window_layers", "window is 0");
+  refuses([](GptOptions& o) { o.window_rope_base = 7; }, "window_rope_base 7", "window is 0");
+  refuses([](GptOptions& o) { o.norm = models::GptNorm::layer, o.norm_offset = 1; },
+          "norm_offset 1", "qk_norm false");
+  const auto unturned = [&](auto change, const std::string& name) {
+    refuses(
+        [&](GptOptions& o) {
+          o.positions = models::GptPositions::learned;
+          change(o);
+        },
+        name, "positions is learned");
+  };
+  unturned([](GptOptions& o) { o.rope_base = 5e5; }, "rope_base");
+  unturned([](GptOptions& o) { o.rope_scaling = {.kind = RopeScaling::Kind::linear, .factor = 2}; },
+           "rope_scaling");
+  unturned([](GptOptions& o) { o.rotary_share = 0.5; }, "rotary_share");
+  unturned([](GptOptions& o) { o.rotary_layers = {true, false}; }, "rotary_layers");
+  unturned([](GptOptions& o) { o.window = 3, o.window_rope_base = 7; }, "window_rope_base");
+  GptOptions fine = test::small();
+  fine.qk_norm = true, fine.norm_offset = 1;
+  CHECK_NOTHROW(models::check_options(fine));
 }
 
 }  // namespace tern::test_gpt_families

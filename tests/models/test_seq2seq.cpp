@@ -9,7 +9,7 @@
 #include "tern/tests/support/tensors.h"
 
 namespace tern::test_seq2seq {
-using models::Bahdanau, models::BahdanauForm, models::BahdanauOptions;
+using models::Bahdanau, models::BahdanauForm, models::BahdanauOptions, models::LstmSeq2Seq;
 using test::close;
 
 namespace {
@@ -50,6 +50,36 @@ TEST_CASE("bahdanau: names of both forms") {
   BahdanauOptions deep = tiny(BahdanauForm::paper);
   deep.layers = 2;
   CHECK_THROWS_WITH_AS(Bahdanau(deep, rng), doctest::Contains("one layer, got 2"), Error);
+}
+
+TEST_CASE("seq2seq: one layer has no dropout between layers; probabilities are in [0, 1)") {
+  Rng rng(4);
+  const auto lstm = [&](int64_t layers, double dropout) {
+    return LstmSeq2Seq({.source_vocab = 9,
+                        .target_vocab = 7,
+                        .embed = 5,
+                        .hidden = 6,
+                        .layers = layers,
+                        .dropout = dropout},
+                       rng);
+  };
+  CHECK_FALSE(lstm(1, 0.5).encoder.dropout.has_value());
+  CHECK(lstm(1, 0.5).dropout->p == 0.5);
+  CHECK(lstm(2, 0.5).decoder.dropout->p == 0.5);
+  BahdanauOptions o = tiny(BahdanauForm::paper);
+  o.layer_dropout = 0.5;
+  CHECK_FALSE(Bahdanau(o, rng).encoder.rnn.dropout.has_value());
+  const std::string said = "p must be in [0, 1)";
+  for (const double p : {-0.5, 1.0}) {
+    for (const int64_t layers : {1, 2})
+      CHECK_THROWS_WITH_AS(lstm(layers, p), doctest::Contains(said.c_str()), Error);
+    for (const auto member : {&BahdanauOptions::dropout, &BahdanauOptions::layer_dropout,
+                              &BahdanauOptions::attention_dropout}) {
+      BahdanauOptions broken = tiny(BahdanauForm::d2l);
+      broken.*member = p;
+      CHECK_THROWS_WITH_AS(Bahdanau(broken, rng), doctest::Contains(said.c_str()), Error);
+    }
+  }
 }
 
 TEST_CASE("bahdanau: alignments sum to 1 over the sentence, in the whole and in steps") {

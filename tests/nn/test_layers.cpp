@@ -155,6 +155,9 @@ TEST_CASE("layers: norms match their definitions") {
   nn::to(group, DType::f64);
   check_close(group(x), want);
   CHECK_THROWS_AS(nn::GroupNorm(2, 3), Error);
+  CHECK_THROWS_WITH_AS(nn::LayerNorm(3, {.offset = 1}), doctest::Contains("is for RmsNorm"), Error);
+  CHECK_THROWS_WITH_AS(nn::GroupNorm(2, 2, {.affine = false, .offset = 1}),
+                       doctest::Contains("is for RmsNorm"), Error);
   nn::LayerNorm bare({3}, {.affine = false});
   CHECK(nn::num_parameters(bare) == 0);
   nn::LayerNorm unbiased({3}, {.bias = nn::Bias::no});
@@ -163,6 +166,15 @@ TEST_CASE("layers: norms match their definitions") {
   check_gradients(group, x);
   check_gradients(root, x);
   check_gradients(offset, x);
+}
+
+TEST_CASE("layers: each norm has its own eps, also beside other options") {
+  CHECK(nn::RmsNorm(4, {.affine = false}).eps == 0x1p-23);
+  CHECK(nn::RmsNorm({2, 4}, {.affine = false}).eps == 0x1p-23);
+  CHECK(nn::RmsNorm(4, {.offset = 1}).eps == 0x1p-23);
+  CHECK(nn::LayerNorm(4, {.bias = nn::Bias::no}).eps == 1e-5);
+  CHECK(nn::GroupNorm(2, 4, {.affine = false}).eps == 1e-5);
+  CHECK(nn::RmsNorm(4, {.eps = 0}).eps == 0);
 }
 
 TEST_CASE("layers: BatchNorm2d uses the batch in training, running statistics in evaluation") {

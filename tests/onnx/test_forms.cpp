@@ -166,6 +166,10 @@ TEST_CASE("onnx: reductions, norms, indexing") {
   check_ops("norm", "ReduceL2", [](auto& x) { return norm(x[0], 2, 1); });
   check_ops("norm, 3", "Abs Pow ReduceSum Pow", [](auto& x) { return norm(x[0], 3, 1); });
   check_ops("largest", "Abs ReduceMax", [](auto& x) { return norm(x[0], test::kInf, 1); });
+  for (const double p : {1., 2., 3., test::kInf})
+    check_ops("norm of a negative number", "Mul ReduceSum Neg Abs",
+              [p](auto& x) { return norm(-sum(square(x[0])), p); });
+  check_refused("p = 0 cannot be exported", [](auto& x) { return norm(x[0], 0, 1); });
   check_ops("var", "ReduceMean Sub Mul ReduceSum Div", [](auto& x) { return var(x[0], 1); });
   check_ops("std of open sizes", "ReduceMean Sub Mul ReduceSum Shape Squeeze Cast Sub Div Sqrt",
             lines(), [](auto& x) { return std(x[0], 2); });

@@ -117,6 +117,9 @@ TEST_CASE("config.json of a Gemma 3: members that change results are used or ref
   CHECK(o.window_rope_base == 1e4);
   // A window of the whole context: the layers keep their own positions.
   CHECK(read_gpt_config(with(gemma, "max_position_embeddings", "512")).options.window == 4096);
+  const GptOptions open = read_gpt_config(with(gemma, "sliding_window", "null")).options;
+  CHECK(open.window == 0);
+  CHECK(open.window_rope_base == 0);
 }
 
 TEST_CASE("config.json of a GPT-2: members that change results are used or refused by name") {

@@ -29,6 +29,21 @@ concept IsSize = requires(I i) {
   Shape{2, i};
 };
 
+template <class I>
+concept IsAxisOfSum = requires(const Tensor& x, I axis) {
+  sum(x, axis);
+};
+
+template <class I>
+concept IsAxisOfArgmax = requires(const Tensor& x, I axis) {
+  argmax(x, axis);
+};
+
+template <class I>
+concept IsAxisOfArgmin = requires(const Tensor& x, I axis) {
+  argmin(x, axis);
+};
+
 }  // namespace
 
 TEST_CASE("first contact: tensors from vectors have one axis, unless a shape is given") {
@@ -91,6 +106,14 @@ TEST_CASE("first contact: sizes in braces may have any integer type, and no othe
   CHECK(reshape(ones({n, m}), {-1, k}).shape() == Shape{6, 2});
   CHECK(nn::LayerNorm({n}).shape == Shape{3});
   CHECK(Shape{n} == Shape(3));
+}
+
+TEST_CASE("first contact: a bool is no axis and no size, so that sum(x, true) does not compile") {
+  static_assert(!std::is_convertible_v<bool, Dims> && !IsSize<bool>);
+  static_assert(!IsAxisOfSum<bool> && !IsAxisOfArgmax<bool> && !IsAxisOfArgmin<bool>);
+  static_assert(IsAxisOfSum<size_t> && IsAxisOfArgmax<int> && IsAxisOfArgmin<int64_t>);
+  CHECK(sum(ones({2, 3}), {}, true).shape() == Shape{1, 1});
+  CHECK(argmax(ones({2, 3}), {}, true).numel() == 1);
 }
 
 TEST_CASE("first contact: a program's own cpu() beside `using namespace tern`") {

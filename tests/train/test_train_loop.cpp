@@ -140,6 +140,11 @@ TEST_CASE("train: only_best writes only the weights of the best epoch") {
   CHECK_FALSE(std::filesystem::exists(folder.best_weights()));
 }
 
+TEST_CASE("train: only_best without a metric is refused") {
+  CHECK_THROWS_WITH_AS(Training t({.only_best = true}),
+                       doctest::Contains("name it in LoopOptions::best"), Error);
+}
+
 TEST_CASE("train: a loader with different batches is refused") {
   Training a, b;
   a.step();

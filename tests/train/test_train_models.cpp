@@ -48,6 +48,14 @@ TEST_CASE("averages: they start at weights that were loaded after the learner wa
   }
 }
 
+TEST_CASE("averages: a decay outside [0, 1) is refused") {
+  for (const double decay : {-0.5, 1.0}) {
+    const LearnerOptions options{.ema = decay};
+    CHECK_THROWS_WITH_AS(Training({}, options), doctest::Contains("decay must lie in [0, 1)"),
+                         Error);
+  }
+}
+
 TEST_CASE("averages: a checkpoint in an evaluation has the weights that are trained") {
   Training t({}, plain());
   NamedTensors weights, found;

@@ -34,6 +34,9 @@ void Loop::check_options() const {
         o.patience, o.keep);
   check(o.patience == 0 || !o.best.metric.empty(),
         "Loop: a patience of {} epochs needs a metric; name it in LoopOptions::best", o.patience);
+  check(!o.only_best || !o.best.metric.empty(),
+        "Loop: only_best keeps the weights of the best epoch, which needs a metric; name it in "
+        "LoopOptions::best");
   check(o.keep == 0 || !o.folder.empty(),
         "Loop: keep is {}, but there is no folder to keep epochs in; set LoopOptions::folder",
         o.keep);

@@ -111,12 +111,19 @@ Tensor scaled(Tensor& slope, const Tensor& factor, bool last) {
 struct Kept {
   SavedOperand x;
   Saved weight, bias;
+  Saved index, class_weights;  // of `targets`
   RowTargets targets;
-  CrossEntropyOptions options;
+  CrossEntropyOptions options;  // .weight: that of `targets`
 
+  /// Error if the targets or the weights of classes were overwritten since.
+  void check_targets() const {
+    index.check_unchanged();
+    class_weights.check_unchanged();
+  }
   Head head() const { return {x.get(), weight.get(), bias.get()}; }
   /// The gradients by public ops, for second derivatives.
   Gradients composed(const Tensor& dy) const {
+    check_targets();
     auto fn = [&](const std::vector<Tensor>& in) {
       return composed::linear_cross_entropy(in[0], in[1], in[2], targets.index, options);
     };
@@ -130,6 +137,7 @@ struct LossesVjp {
 
   Gradients operator()(const Tensor& dy, const Wants& wants) const {
     if (grad_enabled()) return kept.composed(dy);
+    kept.check_targets();
     const Head head = kept.head();
     const Slopes slopes = fresh_slopes(head, wants[0], wants[1], wants[2]);
     static_cast<void>(run(head, kept.targets, dy.contiguous(), &slopes));
@@ -137,6 +145,7 @@ struct LossesVjp {
   }
 };
 
+// Forward has computed these gradients: what happens to the targets since then changes nothing.
 struct ReducedVjp {
   Kept kept;
   Slopes slopes;
@@ -224,7 +233,10 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
                            options.label_smoothing,
                            options.ignore_index};
   const Head inputs{reshape(x, {target.numel(), x.size(-1)}), weight, bias};
-  const Kept kept{save_operand(inputs.x), save(weight), save(bias), targets, options};
+  CrossEntropyOptions kept_options = options;
+  kept_options.weight = targets.weight;
+  const Kept kept{save_operand(inputs.x), save(weight), save(bias),  save(targets.index),
+                  save(targets.weight),   targets,      kept_options};
   if (options.reduction != Reduction::none) return reduced(op, inputs, kept);
   return reshape(row_losses(op, inputs, kept), target.shape());
 }

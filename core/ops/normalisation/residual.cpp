@@ -151,6 +151,10 @@ Tensor composed_sum(const Tensor& x, const Tensor& residual, double p, Rng* rng)
   return residual + (p > 0 ? composed::dropout(x, p, *rng) : x);
 }
 
+// The defaults of layer_norm and rms_norm.
+double layer_eps(const AddNormOptions& o) { return o.eps.value_or(1e-5); }
+double rms_eps(const AddNormOptions& o) { return o.eps.value_or(1e-6); }
+
 }  // namespace
 
 Tensor composed::dropout_add(const Tensor& x, const Tensor& residual, double p, Rng& rng) {
@@ -160,12 +164,12 @@ Tensor composed::dropout_add(const Tensor& x, const Tensor& residual, double p, 
 Tensor composed::add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& shape,
                                 const Tensor& weight, const Tensor& bias, const AddNormOptions& o) {
   return composed::layer_norm(composed_sum(x, residual, o.dropout, o.rng), shape, weight, bias,
-                              o.eps);
+                              layer_eps(o));
 }
 
 Tensor composed::add_rms_norm(const Tensor& x, const Tensor& residual, const Shape& shape,
                               const Tensor& weight, const AddNormOptions& o) {
-  return composed::rms_norm(composed_sum(x, residual, o.dropout, o.rng), shape, weight, o.eps);
+  return composed::rms_norm(composed_sum(x, residual, o.dropout, o.rng), shape, weight, rms_eps(o));
 }
 
 Tensor dropout_add(const Tensor& x, const Tensor& residual, double p, Rng& rng) {
@@ -188,22 +192,22 @@ Tensor dropout_add(const Tensor& x, const Tensor& residual, double p, Rng& rng) 
 
 Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& shape,
                       const Tensor& weight, const Tensor& bias, const AddNormOptions& o) {
-  return normalised({"add_layer_norm", true, shape, o.eps}, x, residual, weight, bias, o);
+  return normalised({"add_layer_norm", true, shape, layer_eps(o)}, x, residual, weight, bias, o);
 }
 
 Tensor add_rms_norm(const Tensor& x, const Tensor& residual, const Shape& shape,
                     const Tensor& weight, const AddNormOptions& o) {
-  return normalised({"add_rms_norm", false, shape, o.eps}, x, residual, weight, {}, o);
+  return normalised({"add_rms_norm", false, shape, rms_eps(o)}, x, residual, weight, {}, o);
 }
 
 SumAndNorm sum_and_layer_norm(const Tensor& x, const Tensor& residual, const Shape& shape,
                               const Tensor& weight, const Tensor& bias, const AddNormOptions& o) {
-  return both({"sum_and_layer_norm", true, shape, o.eps}, x, residual, weight, bias, o);
+  return both({"sum_and_layer_norm", true, shape, layer_eps(o)}, x, residual, weight, bias, o);
 }
 
 SumAndNorm sum_and_rms_norm(const Tensor& x, const Tensor& residual, const Shape& shape,
                             const Tensor& weight, const AddNormOptions& o) {
-  return both({"sum_and_rms_norm", false, shape, o.eps}, x, residual, weight, {}, o);
+  return both({"sum_and_rms_norm", false, shape, rms_eps(o)}, x, residual, weight, {}, o);
 }
 
 }  // namespace tern

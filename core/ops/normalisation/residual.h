@@ -12,6 +12,8 @@
 // weight and bias are those of layer_norm and may be undefined.
 #pragma once
 
+#include <optional>
+
 #include "tern/core/ops/ops.h"
 
 namespace tern {
@@ -21,8 +23,8 @@ namespace tern {
 Tensor dropout_add(const Tensor& x, const Tensor& residual, double p, Rng& rng);
 
 struct AddNormOptions {
-  double eps = 1e-5;
-  double dropout = 0;  ///< probability of zeroing x; above 0 it needs a generator
+  std::optional<double> eps = {};  ///< default as in the norm alone: 1e-5, with rms_norm 1e-6
+  double dropout = 0;              ///< probability of zeroing x; above 0 it needs a generator
   Rng* rng = nullptr;
 };
 
@@ -31,7 +33,7 @@ Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& shap
                       const Tensor& weight = {}, const Tensor& bias = {},
                       const AddNormOptions& options = {});
 Tensor add_rms_norm(const Tensor& x, const Tensor& residual, const Shape& shape,
-                    const Tensor& weight = {}, const AddNormOptions& options = {.eps = 1e-6});
+                    const Tensor& weight = {}, const AddNormOptions& options = {});
 
 /// Returns the sum too, for the next residual connection. Both are differentiable.
 struct SumAndNorm {
@@ -41,7 +43,6 @@ SumAndNorm sum_and_layer_norm(const Tensor& x, const Tensor& residual, const Sha
                               const Tensor& weight = {}, const Tensor& bias = {},
                               const AddNormOptions& options = {});
 SumAndNorm sum_and_rms_norm(const Tensor& x, const Tensor& residual, const Shape& shape,
-                            const Tensor& weight = {},
-                            const AddNormOptions& options = {.eps = 1e-6});
+                            const Tensor& weight = {}, const AddNormOptions& options = {});
 
 }  // namespace tern

@@ -293,7 +293,7 @@ TEST_CASE("lm fill: a RoBERTa, with its own tokenizer") {
   for (int i = 5; i < 23; ++i) tokens.push_back(fmt::format("w{}", i));
   write_file(dir / "tokenizer.json", tokenizer_json(tokens, "<unk>").dump());
   Rng rng(0);
-  models::Bert model = models::load_bert(dir / "model.safetensors", rng, {.heads = 0});
+  models::Bert model = models::load_bert(dir / "model.safetensors", rng);
   nn::set_training(model, false);
   const auto words = softmax(model({tensor<int64_t>({0, 7, 3, 9, 2}, {1, 5})}).words, -1);
   const Tensor at_gap = reshape(words, {5, 23})[2];

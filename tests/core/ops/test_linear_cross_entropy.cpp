@@ -172,6 +172,29 @@ TEST_CASE("linear_cross_entropy: only ignored targets, one row, no rows") {
   CHECK(linear_cross_entropy(zeros({0, 3}), p.weight, p.bias, zeros({0}, DType::i64)).item() == 0);
 }
 
+TEST_CASE("linear_cross_entropy: targets and class weights that were overwritten are noticed") {
+  const Problem p(6, 3, 5);
+  const auto gradient = [&](Reduction reduction, bool create_graph, bool of_target, bool changed) {
+    const Tensor labels = remainder(arange(0, 6), 5), factors = ones({5}) * 2;
+    const Tensor loss = linear_cross_entropy(p.x, p.weight, p.bias, labels,
+                                             {.weight = factors, .reduction = reduction});
+    if (changed) fill_(of_target ? labels : factors, 4);
+    return grad({sum(loss)}, {p.weight}, {.create_graph = create_graph})[0].detach();
+  };
+  const auto said = doctest::Contains("written in place after it was saved");
+  for (const bool of_target : {true, false}) {
+    CHECK_THROWS_WITH_AS(gradient(Reduction::none, false, of_target, true), said, Error);
+    CHECK_THROWS_WITH_AS(gradient(Reduction::none, true, of_target, true), said, Error);
+    for (const Reduction r : {Reduction::mean, Reduction::sum}) {
+      CHECK_THROWS_WITH_AS(gradient(r, true, of_target, true), said, Error);
+      // Forward has computed these gradients.
+      CHECK(same(gradient(r, false, of_target, true), gradient(r, false, of_target, false)));
+      CHECK(close(gradient(r, true, of_target, false), gradient(r, false, of_target, false), 1e-4,
+                  1e-6));
+    }
+  }
+}
+
 TEST_CASE("linear_cross_entropy: errors name the rule and the values") {
   const Tensor x = zeros({2, 3}), w = zeros({4, 3}), none;
   auto ids = [](double a, double b) { return tensor({a, b}, {2}, DType::i64); };

@@ -232,6 +232,24 @@ TEST_CASE("residual: a residual that broadcasts, or to whose shape x broadcasts"
   }
 }
 
+TEST_CASE("residual: without eps each norm has its own, also beside other options") {
+  Rng rng(10);
+  const Tensor x = randn({5, 4}, rng) * 1e-3, r = randn({5, 4}, rng) * 1e-3;
+  Rng a(7);
+  const Tensor sum = r + dropout(x, 0.5, a);
+  const Tensor layer = layer_norm(sum, 4), rms = rms_norm(sum, 4);
+  const auto options = [&] {
+    a = Rng(7);
+    return AddNormOptions{.dropout = 0.5, .rng = &a};
+  };
+  CHECK(numbers(add_layer_norm(x, r, 4, {}, {}, options())) == numbers(layer));
+  CHECK(numbers(add_rms_norm(x, r, 4, {}, options())) == numbers(rms));
+  CHECK(numbers(sum_and_layer_norm(x, r, 4, {}, {}, options()).norm) == numbers(layer));
+  CHECK(numbers(sum_and_rms_norm(x, r, 4, {}, options()).norm) == numbers(rms));
+  CHECK(all_close(composed::add_layer_norm(x, r, 4, {}, {}, options()), layer, 1e-4, 1e-5));
+  CHECK(all_close(composed::add_rms_norm(x, r, 4, {}, options()), rms, 1e-4, 1e-5));
+}
+
 TEST_CASE("residual: everything dropped, nothing dropped") {
   Rng rng(8);
   Tensor x = randn({3, 4}, rng), r = randn({3, 4}, rng), w = randn({4, 4}, rng);

@@ -102,6 +102,13 @@ TEST_CASE("bleu: the score of one sentence") {
   CHECK(sentence_bleu("", reference).score == 0);
 }
 
+TEST_CASE("bleu: a sentence keeps its effective order beside another option") {
+  CHECK(equal(sentence_bleu("Hello world", "hello world", {.lowercase = true}).score, 100));
+  CHECK(sentence_bleu("hello world", "hello world", {.effective_order = false}).score == 0);
+  const std::vector<std::string> text = {"hello world"};
+  CHECK(corpus_bleu(text, text, {.lowercase = true}).score == 0);
+}
+
 TEST_CASE("bleu, chrf: wrong numbers of sentences are errors") {
   const std::vector<std::string> none, one = {"a"}, two = {"a", "b"};
   CHECK_THROWS_AS(corpus_bleu(one, two), Error);
