@@ -9,6 +9,7 @@
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/io/atomic_file.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/tape/autograd.h"
 #include "tern/dist/shared_work.h"
 #include "tern/train/detail/draw_watch.h"
 #include "tern/train/detail/loop_board.h"

@@ -198,12 +198,14 @@ std::string other_defaults(const std::string& shown) {
   TrainConfig from;
   apply_preset(shown, from);
   std::string text =
-      "With one's own files (preset own) these go by the pairs, unless their flags are given: --bpe "
+      "With one's own files (preset own) these go by the pairs, unless their flags are given: "
+      "--bpe "
       "is a quarter of the pairs, 200 to 16000; --epochs as many as show a million pairs, 3 to 40; "
       "--batch-tokens for about 50 steps an epoch, 256 to 2048; --warmup a tenth of the steps; "
       "--shared and --tie all where most letters of both languages are the same; --best bleu from "
       "100 validation pairs on, else loss; for a new transformer --optimizer muon --lr 0.005, and "
-      "from 100,000 pairs on --dim 256 --heads 8 --ffn 1024. Another optimizer has --lr 0.002, from "
+      "from 100,000 pairs on --dim 256 --heads 8 --ffn 1024. Another optimizer has --lr 0.002, "
+      "from "
       "100,000 pairs on 0.001. The header of a run says what was chosen.\n"
       "Other presets have other defaults:";
   for (const std::string& name : preset_names()) {

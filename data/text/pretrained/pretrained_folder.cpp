@@ -1,4 +1,4 @@
-// Reads tokenizer_config.json, special_tokens_map.json and added_tokens.json, and combines what they
+// Reads tokenizer_config.json, special_tokens_map.json and added_tokens.json, and joins what they
 // say of added tokens.
 #include "tern/data/text/pretrained/pretrained_folder.h"
 

@@ -2,6 +2,8 @@
 // that it reads, and damaged ones.
 #include <doctest/doctest.h>
 
+#include <functional>
+
 #include "tern/core/io/gguf.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
