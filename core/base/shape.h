@@ -26,16 +26,16 @@ class Dims {
   requires(!std::same_as<Int, bool>) Dims(Int v) : n_(1) {  // NOLINT: implicit on purpose
     v_[0] = static_cast<int64_t>(v);
   }
-  template <std::same_as<bool> Bool>
-  Dims(Bool) = delete;  // sum(x, true): which axes? keepdim comes after them
+  template <std::same_as<bool> Truth>
+  Dims(Truth) = delete;  // sum(x, true): which axes? keepdim comes after them
   /// One integer in braces. Takes any integer type, so that a size_t is not a narrowing conversion.
   struct Item {
     template <class Int>
     requires(std::convertible_to<Int, int64_t> && !std::floating_point<Int> &&
              !std::same_as<Int, bool>) constexpr Item(Int v)  // NOLINT
         : value(static_cast<int64_t>(v)) {}
-    template <std::same_as<bool> Bool>
-    Item(Bool) = delete;
+    template <std::same_as<bool> Truth>
+    Item(Truth) = delete;
     constexpr operator int64_t() const { return value; }  // NOLINT: implicit on purpose
     int64_t value;
   };

@@ -180,10 +180,10 @@ Tensor argsort(const Tensor& x, int64_t axis = -1, bool descending = false);    
 /// The index of the largest element: the first of equals, NaN first. No axis: the row-major index.
 Tensor argmax(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false);
 Tensor argmin(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false);
-template <std::same_as<bool> Bool>
-void argmax(const Tensor&, Bool, bool = false) = delete;  // a bool is no axis
-template <std::same_as<bool> Bool>
-void argmin(const Tensor&, Bool, bool = false) = delete;
+template <std::same_as<bool> Truth>
+void argmax(const Tensor&, Truth, bool = false) = delete;  // a bool is no axis
+template <std::same_as<bool> Truth>
+void argmin(const Tensor&, Truth, bool = false) = delete;
 
 // ---- Arithmetic --------------------------------------------------------------------------------
 Tensor add(const Tensor& a, const Tensor& b);
