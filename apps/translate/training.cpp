@@ -117,10 +117,11 @@ training::LoopOptions TranslationTraining::complete(training::LoopOptions o) {
 // What `translate tune` found belongs to the weights that this epoch has replaced.
 void TranslationTraining::remove_tuned() const {
   if (loop.folder().path.empty() || (loop.world() && !loop.world()->first())) return;
-  loop.write([](const training::RunFolder& here) {
+  loop.write([this](const training::RunFolder& here) {
     if (std::filesystem::remove(tuned_path(here)))
       training::say(fmt::format("removed {}: it belonged to earlier weights; run {} tune again",
-                                tuned_path(here), as_started("translate")));
+                                tuned_path(loop.folder()), as_started("translate")),
+                    loop.output());
   });
 }
 
