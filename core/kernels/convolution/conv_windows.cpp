@@ -446,7 +446,12 @@ void Windows::Part::choose(int64_t column, int64_t width) {
 }
 
 void Windows::Part::copy(int64_t row, int64_t rows, float* to, int64_t stride) const {
-  copy_places(place_.data() + (row - first_row_), rows, to, stride);
+  const int64_t* place = place_.data() + (row - first_row_);
+  // In place, every row is a short piece of memory. Those that are copied next arrive meanwhile.
+  const int64_t next = in_place_ ? std::min(rows, first_row_ + rows_ - row - rows) : 0;
+  for (int64_t i = rows; i < rows + next; ++i)
+    for (int64_t r = 0; r < runs_; ++r) fetch(data_ + place[i] + run_[r].from, run_[r].count);
+  copy_places(place, rows, to, stride);
 }
 
 void Windows::Part::copy_words(float* to, int64_t stride) const {

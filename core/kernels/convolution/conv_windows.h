@@ -67,6 +67,8 @@ class Windows::Part {
   Part(const Windows& w, int64_t first_row, int64_t rows, int64_t first_column, int64_t columns,
        WordOrder words = WordOrder::none);
 
+  /// Whether x is read in place. Its planes are then far apart in memory.
+  bool in_place() const { return in_place_; }
   /// Chooses the columns for copy(): `width` columns (at most 32) from `column` on.
   void choose(int64_t column, int64_t width);
   /// to[i * stride + j] = element (row + i, j of the chosen columns) for i < rows; zeros for j >=

@@ -14,6 +14,7 @@ constexpr int64_t kMinWork = 8192;  // elements per thread, at least
 /// copy a row of a patch.
 template <class Fn>
 void with_width(int64_t width, Fn fn) {
+  if (width == 2) return fn(std::integral_constant<int64_t, 2>());
   if (width == 4) return fn(std::integral_constant<int64_t, 4>());
   if (width == 8) return fn(std::integral_constant<int64_t, 8>());
   if (width == 16) return fn(std::integral_constant<int64_t, 16>());

@@ -28,8 +28,7 @@ concept Packs = requires(const From* from, int64_t stride, bool by_rows, int64_t
   K::pack_b(from, stride, by_rows, count, depth, to);
 };
 
-/// Prefetches packed A, 4 KB ahead of `at`. Processors prefetch B, the longer stream, by
-/// themselves, but not A.
+/// Prefetches packed A, 4 KB ahead. Processors prefetch B, the longer stream, by themselves.
 [[gnu::always_inline]] inline void fetch_a(const void* at) {
   __builtin_prefetch(static_cast<const char*>(at) + 4096);
 }
@@ -224,28 +223,29 @@ struct Blocks : Product<float> {
 
   /// pack_b for a B of windows.
   void pack_windows(int64_t begin, int64_t end, int64_t d, Range places, Packed* to) const {
-    const int64_t row0 = conv->row + first(d) + places.first, count = places.second - places.first;
+    const int64_t row0 = conv->row + first(d), count = places.second - places.first;
     const int64_t column = begin * K::kColumns;
     if (count <= 0) return;  // a shorter block of k has fewer parts
     const WordOrder words = conv->windows->quads() ? K::kWords : WordOrder::none;
-    Windows::Part part(*conv->windows, row0, count, conv->column + column,
+    Windows::Part part(*conv->windows, row0 + places.first, count, conv->column + column,
                        std::min(n, end * K::kColumns) - column, words);
-    to += places.first * K::kColumns;
-    for (int64_t s = begin; s < end; ++s, to += room_b()) {
-      part.choose(conv->column + s * K::kColumns, width(s));
-      if (words != WordOrder::none) {
-        part.copy_words(reinterpret_cast<float*>(to), K::kColumns);
-      } else if constexpr (K::kReadsB) {
-        part.copy(row0, count, to, K::kColumns);
-      } else {
-        for (int64_t i = 0; i < count; i += K::kGroup) {
+    each_part(!part.in_place() || count <= 2 * K::kGroup, places, [&](int64_t place, int64_t rows) {
+      for (int64_t s = begin; s < end; ++s) {
+        Packed* strip = to + (s - begin) * room_b() + place * K::kColumns;
+        part.choose(conv->column + s * K::kColumns, width(s));
+        if (words != WordOrder::none) {
+          part.copy_words(reinterpret_cast<float*>(strip), K::kColumns);
+        } else if constexpr (K::kReadsB) {
+          part.copy(row0 + place, rows, strip, K::kColumns);
+        } else {
           alignas(64) float group[K::kGroup * K::kColumns];
-          const int64_t in_group = std::min(K::kGroup, count - i);
-          part.copy(row0 + i, in_group, group, K::kColumns);
-          K::pack_b(group, K::kColumns, true, width(s), in_group, to + i * K::kColumns);
+          for (int64_t i = 0; i < rows; i += K::kGroup, strip += K::kGroup * K::kColumns) {
+            part.copy(row0 + place + i, std::min(K::kGroup, rows - i), group, K::kColumns);
+            K::pack_b(group, K::kColumns, true, width(s), std::min(K::kGroup, rows - i), strip);
+          }
         }
       }
-    }
+    });
   }
 
   /// Calls run(tile, stride) on a copy of columns that lie apart.

@@ -186,6 +186,8 @@ TEST_CASE("conv: large convolutions with shared weights, same bits on any number
       {.batch = 5, .in = 40, .out = 72, .size = {1, 25, 31}, .kernel = {1, 3, 3},
        .padding = {0, 1, 1}},
       {.batch = 3, .in = 600, .out = 64, .size = {1, 9, 9}, .kernel = {1, 1, 1}},
+      {.batch = 3, .in = 600, .out = 50, .size = {1, 8, 10}, .kernel = {1, 1, 1}},  // x in place
+      {.batch = 3, .in = 40, .out = 50, .size = {1, 12, 20}, .kernel = {1, 5, 5}},
       {.batch = 3, .in = 64, .out = 600, .size = {1, 9, 9}, .kernel = {1, 3, 3},
        .padding = {0, 1, 1}},
       {.batch = 4, .in = 64, .out = 96, .size = {1, 17, 17}, .kernel = {1, 3, 3},
