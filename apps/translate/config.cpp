@@ -151,6 +151,12 @@ void add_data(Settings& s, TrainConfig& c) {
          "what a token is: words, byte pairs (bpe), or words as in d2l.ai's chapter (d2l)");
   s.number("bpe", c.bpe, kCount, "merges to learn with --tokens bpe")
       .only_if(c.tokens == "bpe", tokens);
+  s.number("bpe_dropout", c.bpe_dropout, kShare,
+           "share of the merges that training skips at random (BPE dropout), so that words have "
+           "other pieces in each epoch")
+      .only_if(c.tokens == "bpe" || !c.from.empty(), tokens)
+      .says(c.bpe_dropout > 0, "BPE dropout {:g}", c.bpe_dropout)
+      .came_later();
   s.toggle("shared", c.shared, "one vocabulary for both languages").flag("--shared,!--no-shared");
   s.number("min_freq", c.min_freq, kCount, "words that occur fewer times are unknown")
       .only_if(c.tokens == "words", tokens);
@@ -235,6 +241,8 @@ void check_config(const TrainConfig& c) {
   check(c.model.model != "transformer" || c.model.dim % c.model.heads == 0,
         "--dim {} is not a multiple of --heads {}", c.model.dim, c.model.heads);
   check(c.model.tie != "all" || c.shared, "--tie all needs --shared, one vocabulary for both");
+  check(c.bpe_dropout == 0 || c.tokens == "bpe", "--bpe-dropout {:g} needs --tokens bpe, not {}",
+        c.bpe_dropout, c.tokens);
   check(c.max_length == 0 || c.batch_tokens == 0 || c.batch_tokens > c.max_length,
         "--batch-tokens {} is less than a pair of --max-length {} needs", c.batch_tokens,
         c.max_length);

@@ -40,6 +40,7 @@ struct TrainConfig : TrainingOptions {
   int64_t max_length = 100;                ///< in tokens; longer pairs are left out
   std::string tokens = "words";            ///< words, bpe, d2l
   int64_t bpe = 8000;                      ///< merges
+  double bpe_dropout = 0;                  ///< share of merges that training skips
   bool shared = false;                     ///< one vocabulary for both languages
   int64_t min_freq = 2;                    ///< rarer words are unknown
   bool lowercase = true;

@@ -129,6 +129,12 @@ Corpus encode_corpus(const TrainConfig& c, const PairFiles& files, const Tokeniz
   for (const datasets::SentencePair& p : files.valid)
     if (!t.source.encode(p.source).empty() && !t.target.encode(p.target).empty())
       corpus.valid_text.push_back(p);
+  if (c.bpe_dropout > 0)
+    corpus.vary = [t, share = c.bpe_dropout](const datasets::EncodedPair& pair, Rng random) {
+      return datasets::EncodedPair{
+          t.source.encode(t.source.decode(pair.source), share, random.stream(0)),
+          t.target.encode(t.target.decode(pair.target), share, random.stream(1))};
+    };
   const uLong crc = add_ids(add_ids(0, corpus.train), corpus.valid);
   corpus.checksum = fmt::format("{} + {} pairs, {:08x}", corpus.train.pairs->size(),
                                 corpus.valid.pairs->size(), crc);

@@ -1,6 +1,7 @@
 // The sentence pairs of a training: reading, splitting, tokenising and encoding them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ Tokenizers learn_tokenizers(const TrainConfig& config,
 struct Corpus {
   datasets::EncodedPairs train, valid;
   std::vector<datasets::SentencePair> valid_text;  ///< texts of the pairs in valid, in order
+  /// Cuts words in other ways (config.bpe_dropout); empty without that.
+  std::function<datasets::EncodedPair(const datasets::EncodedPair&, Rng)> vary;
   std::string checksum;  ///< of all ids: a resumed run must have the same data
 };
 

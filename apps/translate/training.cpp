@@ -61,8 +61,9 @@ std::string sample_text(const SampleTranslation& s) {
 }
 
 datasets::Loader<datasets::PairBatch> training_batches(const TrainConfig& c, const Corpus& corpus) {
-  return datasets::pair_loader(corpus.train.pairs,
-                               {.batch = c.batch, .batch_tokens = c.batch_tokens, .seed = c.seed});
+  return datasets::pair_loader(
+      corpus.train.pairs,
+      {.batch = c.batch, .batch_tokens = c.batch_tokens, .vary = corpus.vary, .seed = c.seed});
 }
 
 Tensor training_loss(const TranslationModel& model, const TrainConfig& c,

@@ -39,10 +39,10 @@ struct Bpe::Impl {
     }
   }
 
-  std::vector<int64_t> encode_chunk(std::string_view chunk) const {
+  static std::vector<int64_t> bytes(std::string_view chunk) {
     std::vector<int64_t> ids;
     for (char c : chunk) ids.push_back(kByteIds + static_cast<unsigned char>(c));
-    return table.merge(std::move(ids));
+    return ids;
   }
 };
 
@@ -64,8 +64,22 @@ const std::vector<Bpe::Merge>& Bpe::merges() const { return impl_->merges; }
 std::vector<int64_t> Bpe::encode(std::string_view text) const {
   const std::string spaced = detail::with_space(text);
   std::vector<int64_t> ids;
-  impl_->cache.append(detail::bpe_chunks(spaced), ids,
-                      [&](std::string_view chunk) { return impl_->encode_chunk(chunk); });
+  impl_->cache.append(detail::bpe_chunks(spaced), ids, [&](std::string_view chunk) {
+    return impl_->table.merge(Impl::bytes(chunk));
+  });
+  return ids;
+}
+
+std::vector<int64_t> Bpe::encode(std::string_view text, double dropout, Rng random) const {
+  check(dropout >= 0 && dropout <= 1, "Bpe::encode: the dropout {} is not a probability", dropout);
+  if (dropout == 0) return encode(text);
+  const std::string spaced = detail::with_space(text);
+  std::vector<int64_t> ids;
+  for (std::string_view chunk : detail::bpe_chunks(spaced)) {
+    const std::vector<int64_t> made =
+        impl_->table.merge(Impl::bytes(chunk), [&] { return random.uniform() < dropout; });
+    ids.insert(ids.end(), made.begin(), made.end());
+  }
   return ids;
 }
 

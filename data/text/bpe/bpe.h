@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "tern/core/base/rng.h"
+
 namespace tern::datasets {
 
 struct BpeOptions {
@@ -43,6 +45,11 @@ class Bpe {
 
   /// Thread-safe. Caches chunks.
   std::vector<int64_t> encode(std::string_view text) const;
+  /// BPE dropout (Provilkov et al. 2020, https://arxiv.org/abs/1910.13267), for training: skips
+  /// each merge with this probability whenever its turn comes, so that the same word has other
+  /// pieces each time. 0: as above; 1: single bytes. The paper takes .1. Thread-safe. Error: not a
+  /// probability.
+  std::vector<int64_t> encode(std::string_view text, double dropout, Rng random) const;
   /// The bytes of these pieces, without special tokens. A model's output need not be valid UTF-8.
   /// Error: an unknown id.
   std::string decode(std::span<const int64_t> ids) const;

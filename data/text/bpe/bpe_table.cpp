@@ -65,8 +65,9 @@ void MergeTable::merge_runs(std::vector<int64_t>& ids) const {
   }
 }
 
-std::vector<int64_t> MergeTable::merge(std::vector<int64_t> ids) const {
-  merge_runs(ids);
+std::vector<int64_t> MergeTable::merge(std::vector<int64_t> ids,
+                                       const std::function<bool()>& skip) const {
+  if (!skip) merge_runs(ids);
   check(ids.size() <= INT32_MAX, "byte-pair encoding: {} pieces that no rule cuts, at most {}",
         ids.size(), INT32_MAX);
   const auto count = static_cast<int32_t>(ids.size());
@@ -86,12 +87,19 @@ std::vector<int64_t> MergeTable::merge(std::vector<int64_t> ids) const {
       queue.push(uint64_t{m->rank} << 32 | static_cast<uint32_t>(place));
   };
   for (int32_t i = 0; i + 1 < count; ++i) push(i);
+  std::vector<uint64_t> skipped;  // entries that wait for the next merge
   while (!queue.empty()) {
     const uint64_t top = queue.top();
     queue.pop();
     const auto place = static_cast<int32_t>(top & UINT32_MAX);
     const Merged* m = ids[place] == kGone ? nullptr : merge_at(place);
     if (!m || m->rank != top >> 32) continue;
+    if (skip && skip()) {
+      skipped.push_back(top);
+      continue;
+    }
+    for (const uint64_t entry : skipped) queue.push(entry);
+    skipped.clear();
     const int32_t next = pieces[place].after;
     ids[place] = m->id;
     ids[next] = kGone;

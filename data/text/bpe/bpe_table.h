@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -18,8 +19,10 @@ class MergeTable {
   int64_t size() const { return static_cast<int64_t>(merged_.size()); }
   /// Merges neighbours until no pair is left: always the pair of highest priority, and among equals
   /// the leftmost. Takes O(n log n) time and 24 bytes per id, or 8 while there are long runs of one
-  /// pair. Error for 2^31 ids.
-  std::vector<int64_t> merge(std::vector<int64_t> ids) const;
+  /// pair. Error for 2^31 ids. If `skip` is given, it is asked before each merge: a skipped pair
+  /// waits until another pair has been merged. Ends when all pairs are skipped.
+  std::vector<int64_t> merge(std::vector<int64_t> ids,
+                             const std::function<bool()>& skip = {}) const;
 
  private:
   struct Merged {

@@ -134,21 +134,21 @@ void check_options(const std::vector<EncodedPair>& pairs, const PairLoaderOption
 }
 
 PairBatch make_batch(const std::vector<EncodedPair>& pairs, const PairLoaderOptions& options,
-                     std::span<const int64_t> indices) {
+                     const BatchPlan& plan) {
   std::vector<std::vector<int64_t>> source, in, out;
-  for (int64_t i : indices) {
-    const EncodedPair& pair = pairs[i];
-    source.push_back(pair.source);
+  plan.for_each_sample([&](int64_t i, int64_t index) {
+    EncodedPair pair = options.vary ? options.vary(pairs[index], plan.rng_of(i)) : pairs[index];
+    source.push_back(std::move(pair.source));
     if (options.source_begin) source.back().insert(source.back().begin(), kBeginId);
     if (options.source_end) source.back().push_back(kEndId);
     in.push_back({kBeginId});
     in.back().insert(in.back().end(), pair.target.begin(), pair.target.end());
-    out.push_back(pair.target);
+    out.push_back(std::move(pair.target));
     out.back().push_back(kEndId);
-  }
+  });
   const PaddedTokens s = pad_tokens(source), t = pad_tokens(in), u = pad_tokens(out);
-  Fresh numbers({std::ssize(indices)}, DType::i64);
-  std::copy(indices.begin(), indices.end(), numbers.data<int64_t>());
+  Fresh numbers({std::ssize(plan.indices)}, DType::i64);
+  std::copy(plan.indices.begin(), plan.indices.end(), numbers.data<int64_t>());
   return {s.tokens, s.lengths, t.tokens, u.tokens, u.lengths, not_differentiable(numbers)};
 }
 
@@ -192,7 +192,7 @@ Loader<PairBatch> pair_loader(PairsPtr pairs, const PairLoaderOptions& options) 
   check_options(*pairs, options);
   return Loader<PairBatch>(
       Planner(LengthPlanner(*pairs, options)),
-      [pairs, options](const BatchPlan& plan) { return make_batch(*pairs, options, plan.indices); },
+      [pairs, options](const BatchPlan& plan) { return make_batch(*pairs, options, plan); },
       LoaderOptions{
           .seed = options.seed, .workers = options.workers, .prefetch = options.prefetch});
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -58,6 +59,9 @@ struct PairLoaderOptions {
   bool shuffle = true;        ///< new batches in a new order for each epoch
   bool source_begin = false;  ///< <bos> before the source
   bool source_end = true;     ///< <eos> after the source
+  /// Changes each pair when its batch is made, with the pair's generator of this epoch: to augment.
+  /// Several threads call it at once. The limits above count the tokens before the change.
+  std::function<EncodedPair(const EncodedPair& pair, Rng random)> vary = {};
   uint64_t seed = 0;
   int workers = 1;   ///< as in LoaderOptions
   int prefetch = 4;  ///< as in LoaderOptions

@@ -106,6 +106,13 @@ std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
   return unit_ == TokenUnit::words ? word_ids(vocabulary, words) : vocabulary.ids(words);
 }
 
+std::vector<int64_t> Tokenizer::encode(std::string_view text, double dropout, Rng random) const {
+  const Bpe* bpe = std::get_if<Bpe>(&table_);
+  check(bpe, "Tokenizer::encode: BPE dropout needs the unit bpe; this tokenizer's is {}",
+        kUnitNames[static_cast<size_t>(unit_)]);
+  return bpe->encode(normalize(text, normalize_), dropout, random);
+}
+
 std::string Tokenizer::decode(std::span<const int64_t> ids) const {
   std::vector<int64_t> shown;
   for (int64_t id : ids) {

@@ -52,6 +52,9 @@ class Tokenizer {
 
   /// Any text; invalid UTF-8 bytes become U+FFFD.
   std::vector<int64_t> encode(std::string_view text) const;
+  /// The same with BPE dropout (Bpe::encode). Error: the unit is not bpe, or dropout is not a
+  /// probability.
+  std::vector<int64_t> encode(std::string_view text, double dropout, Rng random) const;
   /// The text up to the first kEndId, without kPadId and kBeginId; unknown words are "<unk>".
   /// Always valid UTF-8. Error: an unknown id.
   std::string decode(std::span<const int64_t> ids) const;

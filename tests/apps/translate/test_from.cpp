@@ -129,6 +129,8 @@ TEST_CASE("translate: flags cannot change what the folder of --from determines")
   }
   // Recomputation is a choice of the training, and only a transformer has it.
   CHECK(parse(desk.more("x", "1"), {"--recompute", "full"}).config.memory_use.recompute == "full");
+  CHECK_THROWS_WITH_AS(parse(desk.more("x", "1"), {"--bpe-dropout", "0.1"}),
+                       "--bpe-dropout 0.1 needs --tokens bpe, not words", Error);
   const Desk recurrent("seq2seq");
   CHECK_THROWS_WITH_AS(parse(recurrent.more("x", "1"), {"--recompute", "full"}),
                        doctest::Contains("a seq2seq has no blocks"), Error);

@@ -25,6 +25,7 @@ TrainConfig busy_config(const std::string& model) {
   c.hold_out = 6;
   c.tokens = "bpe";
   c.bpe = 60;
+  c.bpe_dropout = 0.2;
   c.shared = true;
   c.model = {.model = model, .layers = 1, .dim = 16, .hidden = 12, .heads = 2, .ffn = 20};
   c.model.tie = "all";
@@ -107,6 +108,31 @@ TEST_CASE("translate: accumulated batches give the same step as one large batch"
   }
 }
 
+TEST_CASE("translate: with BPE dropout each epoch cuts the words of its pairs in other ways") {
+  TrainConfig c = busy_config("transformer");
+  c.batch = 1;
+  const Setup setup(c);
+  datasets::Loader<datasets::PairBatch> loader = training_batches(setup.config, setup.corpus);
+  auto sources = [&] {
+    std::vector<std::vector<int64_t>> found(setup.corpus.train.pairs->size());
+    for (const datasets::PairBatch& b : loader)
+      found[static_cast<size_t>(b.indices.item<int64_t>())] = b.source.to_vector<int64_t>();
+    return found;
+  };
+  const auto first = sources(), second = sources();
+  size_t usual = 0, same = 0;
+  for (size_t i = 0; i < first.size(); ++i) {
+    const std::vector<int64_t>& ids = (*setup.corpus.train.pairs)[i].source;
+    const datasets::Tokenizer& t = setup.tokenizers.source;
+    CHECK(t.decode(first[i]) == t.decode(ids));
+    CHECK(t.decode(second[i]) == t.decode(ids));
+    usual += first[i].size() == ids.size() + 1;
+    same += first[i] == second[i];
+  }
+  CHECK(usual < first.size() / 2);
+  CHECK(same < first.size() / 2);
+}
+
 TEST_CASE("translate: the optimizer when no name is given") {
   auto parsed = [](std::vector<std::string> words) {
     words.insert(words.begin(), "train");
@@ -167,6 +193,7 @@ TEST_CASE("translate: a small model learns the generated pairs") {
   c.first = 24;
   c.hold_out = 0;
   c.tokens = "words";
+  c.bpe_dropout = 0;
   c.shared = false;
   c.min_freq = 1;
   c.model = {.layers = 1, .dim = 32, .heads = 4, .ffn = 64};
@@ -365,6 +392,8 @@ TEST_CASE("translate: flags and presets") {
       {"train", "--hidden", "5"},
       {"train", "--model", "bahdanau", "--recompute", "full"},
       {"train", "--bpe", "9"},
+      {"train", "--bpe-dropout", "0.1"},
+      {"train", "--pairs", "p", "--bpe-dropout", "1"},
       {"train", "--dropout", "1"},
       {"train", "--int8"},
       {"run"},

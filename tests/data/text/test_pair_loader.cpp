@@ -154,6 +154,49 @@ TEST_CASE("pair loader: each epoch has new batches, which are not sorted by leng
   CHECK(falling > 20);
 }
 
+TEST_CASE("pair loader: changes pairs by their own generator of the epoch") {
+  const SharedPairs pairs = random_pairs(60);
+  // A source without its last token or with one more; the target as one random number.
+  auto vary = [](const EncodedPair& pair, Rng random) {
+    EncodedPair changed = pair;
+    if (random.below(2) == 0)
+      changed.source.push_back(99);
+    else
+      changed.source.pop_back();
+    changed.target = {100 + random.below(1 << 20)};
+    return changed;
+  };
+  auto targets = [&](int workers, int64_t blocks, int64_t epoch) {
+    Loader<PairBatch> loader =
+        pair_loader(pairs, {.batch = 7, .vary = vary, .seed = 4, .workers = workers});
+    loader.seek({.epoch = epoch, .batch = 0});
+    if (blocks > 1) loader.cut(blocks, 0, blocks);
+    std::map<int64_t, Ids> found;  // by the pair's index
+    auto take = [&](const PairBatch& b) {
+      const Ids indices = b.indices.to_vector<int64_t>(),
+                lengths = b.source_lengths.to_vector<int64_t>(),
+                targets = b.target_out.to_vector<int64_t>(), in = b.target_in.to_vector<int64_t>();
+      for (size_t i = 0; i < indices.size(); ++i) {
+        CHECK(std::abs(lengths[i] - 1 - std::ssize((*pairs)[indices[i]].source)) == 1);
+        CHECK(in[2 * i + 1] == targets[2 * i]);  // <bos> y, y <eos>
+        found[indices[i]] = {lengths[i], targets[2 * i]};
+      }
+    };
+    if (blocks == 1)
+      while (auto batch = loader.next()) take(*batch);
+    else
+      while (auto parts = loader.next_blocks())
+        for (const auto& part : *parts)
+          if (part) take(*part);
+    return found;
+  };
+  const auto first = targets(1, 1, 0);
+  CHECK(std::ssize(first) == 60);
+  CHECK(targets(3, 1, 0) == first);
+  CHECK(targets(0, 3, 0) == first);
+  CHECK(targets(1, 1, 1) != first);
+}
+
 TEST_CASE("pair loader: resumes from a saved position, also with epochs of unequal length") {
   const SharedPairs pairs = random_pairs(300);
   const PairLoaderOptions options{

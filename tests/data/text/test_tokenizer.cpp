@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <thread>
@@ -170,6 +171,57 @@ TEST_CASE("bpe: decode(encode(s)) == s for any bytes") {
     CHECK(bpe.decode(ids) == text);
     CHECK(std::all_of(ids.begin(), ids.end(), [&](int64_t i) { return i >= 4 && i < bpe.size(); }));
   }
+}
+
+TEST_CASE("bpe: dropout skips each merge with its probability, whenever its turn comes") {
+  // Merges of a chunk: (space, a), (b, c), then both results.
+  const auto byte = [](char c) { return int32_t{kSpecials} + static_cast<unsigned char>(c); };
+  const int32_t first = int32_t{kSpecials} + 256;
+  const Bpe bpe({{byte(' '), byte('a')}, {byte('b'), byte('c')}, {first, first + 1}});
+  constexpr double p = .3, q = 1 - p;
+  constexpr int kDraws = 20000;
+  std::map<std::string, double> found;
+  for (int i = 0; i < kDraws; ++i) {
+    std::string pieces;
+    const Ids ids = bpe.encode("abc", p, Rng(5).stream(static_cast<uint64_t>(i)));
+    for (const int64_t id : ids) pieces += (pieces.empty() ? "" : "|") + bpe.piece(id);
+    CHECK(bpe.decode(ids) == "abc");
+    found[pieces] += 1. / kDraws;
+  }
+  // Another merge gives a skipped one a new turn.
+  const double both = q * q + p * q * q;
+  const std::map<std::string, double> expected = {{"▁|a|b|c", p * p},
+                                                  {"▁a|b|c", q * p},
+                                                  {"▁|a|bc", p * q * p},
+                                                  {"▁a|bc", both * p},
+                                                  {"▁abc", both * q}};
+  CHECK(found.size() == expected.size());
+  for (const auto& [pieces, share] : expected) {
+    CAPTURE(pieces);  // within five standard deviations
+    CHECK(std::abs(found[pieces] - share) < 5 * std::sqrt(share * (1 - share) / kDraws));
+  }
+}
+
+TEST_CASE("bpe: dropout of 0 and 1, of any bytes, and by the generator alone") {
+  const Bpe bpe = Bpe::learn(kTexts, {.merges = 40, .min_count = 1});
+  for (const std::string& text : kTexts) {
+    CHECK(bpe.encode(text, 0, Rng(1)) == bpe.encode(text));
+    CHECK(bpe.encode(text, 1, Rng(1)) == Bpe().encode(text));
+    const Ids some = bpe.encode(text, .5, Rng(1));
+    CHECK(some == bpe.encode(text, .5, Rng(1)));
+    CHECK(some != bpe.encode(text, .5, Rng(2)));
+  }
+  const std::string odd = std::string("\xff\0 low", 6) + std::string(3000, 'w');
+  CHECK(bpe.decode(bpe.encode(odd, .5, Rng(1))) == odd);
+  CHECK(bpe.encode("", .5, Rng(1)) == bpe.encode(""));
+  CHECK_THROWS_WITH_AS(bpe.encode("a", 1.5, Rng(1)), doctest::Contains("not a probability"), Error);
+  CHECK_THROWS_AS(bpe.encode("a", std::nan(""), Rng(1)), Error);
+  const Tokenizer words = Tokenizer::learn(kTexts, {});
+  CHECK_THROWS_WITH_AS(words.encode("low", .1, Rng(1)),
+                       doctest::Contains("needs the unit bpe; this tokenizer's is words"), Error);
+  const Tokenizer pieces = Tokenizer::learn(
+      kTexts, {.unit = TokenUnit::bpe, .normalize = {.lower = true}, .bpe = {.merges = 40}});
+  CHECK(pieces.encode("LOW", .5, Rng(1)) == pieces.encode("low", .5, Rng(1)));
 }
 
 TEST_CASE("bpe: a long word takes linear time; threads share the cache") {
