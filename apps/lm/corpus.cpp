@@ -93,15 +93,39 @@ bool is_folder(const std::string& name) {
   return std::filesystem::is_directory(name, error);
 }
 
-void add_paths(const std::string& name, std::vector<std::string>& paths) {
-  if (!is_folder(name)) return paths.push_back(name);
-  const FolderFiles files = files_of(name);
-  check_io(!files.texts.empty(), "{}: there is no .txt or .gz file in this folder{}", name,
-           files.others.empty()
-               ? ""
-               : fmt::format(", only {}; --text takes files of any name: --text {}/*",
-                             others_text(files), name));
-  paths.insert(paths.end(), files.texts.begin(), files.texts.end());
+/// The files that a flag names, or that are in its folders. Leaves the files `elsewhere` out of
+/// folders.
+std::vector<std::string> paths_of(const std::vector<std::string>& names,
+                                  const std::vector<std::string>& elsewhere = {}) {
+  auto real = [](const std::string& path) {
+    std::error_code error;
+    const std::filesystem::path found = std::filesystem::weakly_canonical(path, error);
+    return error ? path : found.string();
+  };
+  std::set<std::string> left_out;
+  for (const std::string& path : elsewhere) left_out.insert(real(path));
+  std::vector<std::string> paths;
+  for (const std::string& name : names) {
+    if (!is_folder(name)) {
+      paths.push_back(name);
+      continue;
+    }
+    FolderFiles files = files_of(name);
+    check_io(!files.texts.empty(), "{}: there is no .txt or .gz file in this folder{}", name,
+             files.others.empty()
+                 ? ""
+                 : fmt::format(", only {}; --text takes files of any name: --text {}/*",
+                               others_text(files), name));
+    std::erase_if(files.texts,
+                  [&](const std::string& path) { return left_out.contains(real(path)); });
+    check_io(!files.texts.empty(), "{}: --valid takes all texts of this folder", name);
+    paths.insert(paths.end(), files.texts.begin(), files.texts.end());
+  }
+  return paths;
+}
+
+std::vector<std::string> trained_paths(const TrainConfig& c) {
+  return paths_of(c.text, paths_of(c.valid));
 }
 
 /// Sets size and time of the file; the numbers about its text stay.
@@ -214,9 +238,9 @@ std::string text_names(const TrainConfig& c) {
 }
 
 std::vector<std::string> text_paths(const TrainConfig& c) {
-  std::vector<std::string> paths;
-  for (const std::string& name : c.text) add_paths(name, paths);
-  for (const std::string& name : c.valid) add_paths(name, paths);
+  std::vector<std::string> paths = trained_paths(c);
+  const std::vector<std::string> valid = paths_of(c.valid);
+  paths.insert(paths.end(), valid.begin(), valid.end());
   return paths;
 }
 
@@ -243,9 +267,7 @@ Texts read_texts(const TrainConfig& c) {
   if (is_demo(c))
     return {{generate_stories(kDemoTrain, c.seed, bert)},
             {generate_stories(kDemoValid, c.seed + 1, bert)}};
-  TrainConfig train = c;
-  train.valid.clear();
-  const auto trained = text_paths(train).size();
+  const auto trained = trained_paths(c).size();
   Texts texts;
   texts.mark = c.documents;
   for (const std::string& path : text_paths(c)) {

@@ -67,7 +67,7 @@ bool choose_model(TrainOptions& o, const GivenKeys& given) {
   const bool unknown = kind == "pictures" || kind == "MNIST";  // letters, digits or signs?
   const bool augments = o.augment != "none" && !is_one_of(given, "augment");
   if (unknown && augments && !is_one_of(given, "flip")) o.flip = false;
-  if (!o.flip) {
+  if (!o.flip || o.augment == "none") {
     if (!is_one_of(given, "alternate_flips")) o.alternate_flips = false;
     if (!is_one_of(given, "tta")) o.tta = "none";  // the other views are mirrored
   }
@@ -82,11 +82,11 @@ void choose_length(TrainOptions& o, const GivenKeys& given, const LabelledPictur
   const int64_t images = std::max<int64_t>(trained_images(o, data.train.size()), 1);
   // About 16 steps per epoch, and enough epochs for about 30,000 pictures.
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(images) / 16));
-  const auto batch = static_cast<double>(o.batch);
+  const auto usual = static_cast<double>(default_options(o.model).batch);
   if (!is_one_of(given, "batch")) o.batch = std::clamp<int64_t>(power, 8, 64);
   if (o.optimizer == "sgd" &&
       !is_one_of(given, "lr"))  // Goyal et al. 2017, "Accurate, Large Minibatch SGD"
-    o.lr *= static_cast<double>(o.batch) / batch;
+    o.lr *= static_cast<double>(o.batch) / usual;
   const bool length_given = is_one_of(given, "epochs") || is_one_of(given, "steps");
   if (!length_given) o.epochs = std::clamp<int64_t>(30'000 / images, 10, 100);
   if (!o.init.empty()) {  // pretrained weights need less training

@@ -97,7 +97,8 @@ Tensor training_loss(const ImageClassifier& model, const TrainOptions& o, const 
   const Tensor found = cross_entropy(logits, b.targets.defined() ? b.targets : b.labels,
                                      {.label_smoothing = o.label_smoothing});
   NoGradGuard no_grad;
-  means.add("top1", sum(eq(argmax(logits, -1), b.labels)).item(),
+  const Tensor right = b.targets.defined() ? argmax(b.targets, -1) : b.labels;
+  means.add("top1", sum(eq(argmax(logits, -1), right)).item(),
             static_cast<double>(b.labels.size(0)));
   return found;
 }

@@ -14,6 +14,7 @@
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/onnx/onnx.h"
+#include "tern/train/checkpoint.h"
 #include "tern/train/progress.h"
 
 namespace tern::apps::train_cifar {
@@ -29,6 +30,24 @@ ImageClassifier trained_model(const std::string& weights, const std::string& nam
   ImageClassifier model = entry.make(entry.dropout, rng, nn::Recompute::none, form);
   load_weights_of(weights, model);
   return model;
+}
+
+training::RunFolder folder_of(const std::string& weights) {
+  const fs::path parent = fs::path(weights).parent_path();
+  return {parent.empty() ? "." : parent.string()};
+}
+
+// Error if the seed chooses other test pictures than in training, since the run's own pictures have
+// changed: most of them would have been trained on.
+void check_same_split(const std::string& weights, const std::string& path,
+                      const LabelledPictures& data) {
+  const training::RunFolder run = folder_of(weights);
+  if (!data.split_by_seed || !fs::exists(run.checkpoint())) return;
+  const SafeTensors state = training::load_checkpoint(run.checkpoint());
+  check(data_checksum(data) == training::checkpoint_text(state, "data", run.checkpoint()),
+        "--data {}: these pictures have changed since the training of {}, and so has the share "
+        "that was held back for tests; test on other pictures",
+        path, weights);
 }
 
 // Whether `data` is the path of the run's own data.
@@ -59,8 +78,7 @@ std::string weights_at(const std::string& flag, const std::string& path) {
 }
 
 std::optional<TrainOptions> config_beside(const std::string& weights) {
-  const fs::path parent = fs::path(weights).parent_path();
-  const training::RunFolder folder{parent.empty() ? "." : parent.string()};
+  const training::RunFolder folder = folder_of(weights);
   if (fs::exists(folder.file("config.json"))) return load_config(folder, std::nullopt);
   if (!fs::exists(folder.checkpoint())) return std::nullopt;
   return load_config(folder, training::load_checkpoint(folder.checkpoint()));
@@ -84,6 +102,12 @@ int evaluate_weights(const CifarFlags& f) {
   o.tta = f.tta.value_or(o.tta);
   const LabelledPictures data = pictures_to_test(
       o, f.options.data, {.upright = o.exif_rotation, .skip_damaged = f.options.skip_damaged});
+  check_same_split(weights, f.options.data, data);
+  if (!run && data.kind != "CIFAR-10")
+    complain(
+        fmt::format("train_cifar: there is no config.json beside {}: takes pictures of {} x {}, "
+                    "normalised by those of the test",
+                    weights, o.form.side, o.form.side));
   check(o.class_names.empty() || o.class_names == data.class_names,
         "--data {}: these are not the classes that {} was trained on", f.options.data, weights);
   const int64_t channels = o.class_names.empty() ? data.form.channels : o.form.channels;

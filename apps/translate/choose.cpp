@@ -104,13 +104,14 @@ void choose_by_pairs(TrainConfig& c, const GivenKeys& given, const PairFiles& fi
   const int64_t tokens = std::clamp<int64_t>(power, 256, large ? 4096 : 2048);
   set(given, "batch_tokens", c.batch_tokens, std::max(tokens, c.max_length + 1));
   const int64_t epochs = std::clamp<int64_t>(kShown / std::max<int64_t>(pairs, 1), 3, 40);
-  set(given, "epochs", c.epochs, new_model ? epochs : std::max<int64_t>(epochs / 3, 3));
+  if (!is_one_of(given, "steps"))
+    set(given, "epochs", c.epochs, new_model ? epochs : std::max<int64_t>(epochs / 3, 3));
   if (std::ssize(files.valid) < kEnoughForBleu) set(given, "best", c.best, std::string("loss"));
 }
 
 void choose_warmup(TrainConfig& c, const GivenKeys& given, const Corpus& corpus) {
   if (c.schedule == "constant") return;
-  set(given, "warmup", c.warmup, std::min(kMostWarmup, total_steps(c, corpus) / 10));
+  set(given, "warmup", c.warmup, std::min(kMostWarmup, run_steps(c, total_steps(c, corpus)) / 10));
 }
 
 }  // namespace tern::apps::translate

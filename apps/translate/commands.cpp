@@ -18,6 +18,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/data/text/lines/lines.h"
 #include "tern/data/text/pairs/lexicon.h"
+#include "tern/train/checkpoint.h"
 #include "tern/train/progress.h"
 #include "tern/train/run_lock.h"
 
@@ -191,6 +192,21 @@ int evaluate_model(const TranslateFlags& f) {
   return 0;
 }
 
+// The pairs that validated a model's training. Error if its files have changed since: other pairs
+// would be held out, most of which the model was trained on.
+std::vector<datasets::SentencePair> validation_pairs(const Translator& t,
+                                                     const std::string& model) {
+  PairFiles files = read_pair_files(t.config);
+  const std::string path = training::RunFolder{model}.checkpoint();
+  if (std::filesystem::exists(path))
+    check(encode_corpus(t.config, files, t.tokenizers).checksum ==
+              training::checkpoint_text(training::load_checkpoint(path), "data", path),
+          "{}: its pairs have changed since the training, and so would those held out; give "
+          "--source and --target, or --pairs",
+          model);
+  return std::move(files.valid);
+}
+
 int tune_search(const TranslateFlags& f) {
   // In tenths: steps, then half a step to both sides of the best.
   constexpr int kStep = 6, kMost = 30;
@@ -198,7 +214,7 @@ int tune_search(const TranslateFlags& f) {
   const training::RunLock lock(f.model);
   const bool own = f.pairs.empty() && f.source.empty();
   const std::vector<datasets::SentencePair> text =
-      own ? read_pair_files(t.config).valid : text_of(f, t.config);
+      own ? validation_pairs(t, f.model) : text_of(f, t.config);
   check(!text.empty(), "{}: the training held no pairs out; give --source and --target, or --pairs",
         f.model);
   const Sides sides = sides_of(text);

@@ -153,7 +153,8 @@ void add_data(Settings& s, TrainConfig& c) {
       .only_if(c.tokens == "bpe", tokens);
   s.number("bpe_dropout", c.bpe_dropout, kShare,
            "share of the merges that training skips at random (BPE dropout), so that words have "
-           "other pieces in each epoch")
+           "other pieces in each epoch; batches then have more tokens than their limit, which "
+           "counts the usual pieces")
       .only_if(c.tokens == "bpe" || !c.from.empty(), tokens)
       .says(c.bpe_dropout > 0, "BPE dropout {:g}", c.bpe_dropout)
       .came_later();

@@ -258,6 +258,7 @@ void read_folders(const std::string& path, uint64_t seed, const FolderReading& r
   } else {
     test = take_test_share(path, train);
     p.note = fmt::format(" (one in {}, chosen by the seed)", kTestShare);
+    p.split_by_seed = true;
   }
   std::vector<std::string> damaged;
   p.train = folder_set(train, p.form, reading, damaged);

@@ -27,6 +27,7 @@ struct LabelledSet {
 struct LabelledPictures {
   std::string kind = "CIFAR-10";  ///< or "CIFAR-100", "MNIST", "pictures"
   std::string note;               ///< how the test set was chosen, if it was not given
+  bool split_by_seed = false;     ///< whether the seed chose the test set among all pictures
   /// Sentences about a folder: unused files, damaged pictures that were left out, which part of the
   /// set is the test set.
   std::vector<std::string> remarks;

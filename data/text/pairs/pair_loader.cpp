@@ -158,7 +158,7 @@ EncodedPairs encode_pairs(std::span<const SentencePair> pairs, const Tokenizer& 
                           const Tokenizer& target, int64_t max_length) {
   check(max_length >= 0, "encode_pairs: max_length is {}; at least 0 (0: no limit)", max_length);
   auto encoded = std::make_shared<std::vector<EncodedPair>>();
-  PairReport report{.limit = max_length, .unit = "tokens"};
+  PairReport report{.limit = max_length, .unit = "tokens", .numbered = "is pair"};
   for (const SentencePair& pair : pairs) {
     EncodedPair e{source.encode(pair.source), target.encode(pair.target)};
     report.lines += 1;

@@ -52,10 +52,10 @@ std::string PairReport::summary() const {
   std::string text = fmt::format("{} of {} pairs", kept, lines);
   if (empty + too_long > 0) text += "; left out:";
   if (empty > 0)
-    text += fmt::format(" {} with an empty side (the first in line {})", empty, first_empty);
+    text += fmt::format(" {} with an empty side (the first {} {})", empty, numbered, first_empty);
   if (too_long > 0)
-    text += fmt::format("{} {} of more than {} {} (the first in line {})", empty > 0 ? "," : "",
-                        too_long, limit, unit, first_too_long);
+    text += fmt::format("{} {} of more than {} {} (the first {} {})", empty > 0 ? "," : "",
+                        too_long, limit, unit, numbered, first_too_long);
   return text;
 }
 

@@ -28,6 +28,7 @@ struct PairReport {
   int64_t first_empty = 0, first_too_long = 0;  ///< numbers of the first such lines, from 1
   int64_t limit = 0;                            ///< length limit in `unit`; 0: none
   std::string unit = "words";
+  std::string numbered = "in line";  ///< what the numbers of the first ones mean; or "is pair"
   bool operator==(const PairReport&) const = default;
 
   /// "28998 of 29000 pairs; left out: 2 with an empty side (the first in line 7)".

@@ -251,6 +251,33 @@ TEST_CASE("lm corpus: files that are not text, and folders without text") {
         dir / "w: a word of more than 4194304 bytes; is this text?");
 }
 
+TEST_CASE("lm corpus: a validation file inside a folder of texts is not trained on") {
+  TempDir dir;
+  fs::create_directories(dir / "texts/held");
+  write_file(dir / "texts/a.txt", "train\n");
+  const std::string one = write_file(dir / "texts/b.txt", "valid one\n");
+  write_file(dir / "texts/held/c.txt", "valid two\n");
+  TrainConfig c = small_config({dir / "texts"});
+  auto parts = [](const std::vector<TextPart>& texts) {
+    std::string all;
+    for (const TextPart& part : texts) all += part.whole();
+    return all;
+  };
+  c.valid = {dir / "texts/../texts/b.txt", dir / "texts/held/"};
+  const Texts texts = read_texts(c);
+  CHECK(parts(texts.train) == "train\n");
+  CHECK(parts(texts.valid) == "valid one\nvalid two\n");
+  CHECK(unused_files(c).empty());
+  const datasets::ByteBpe bpe;
+  encode_corpus(texts, bpe, dir.path()).file.keep(dir / "tokens.bin");
+  CHECK(open_corpus(c, dir / "tokens.bin", bpe)->train.bytes == 6);
+  c.valid = {dir / "texts"};
+  CHECK(io_error([&] { read_texts(c); }) == dir / "texts: --valid takes all texts of this folder");
+  // Who names a file in both flags has it in both.
+  c.text = c.valid = {one};
+  CHECK(parts(read_texts(c).train) == parts(read_texts(c).valid));
+}
+
 TEST_CASE("lm corpus: a large text is learned from in pieces from everywhere, not as a whole") {
   std::string piece;
   for (int i = 0; piece.size() < 1 << 20; ++i) piece += fmt::format("line {}\n", i);

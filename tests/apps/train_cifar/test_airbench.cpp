@@ -155,6 +155,11 @@ TEST_CASE("train_cifar: for own pictures, the sgd recipe scales with the batch s
   choose_length(o, {}, own);
   CHECK(o.batch == 8);
   CHECK(o.lr == doctest::Approx(1.5 * 8 / 1024));
+  TrainOptions larger = default_options("airbench94");
+  larger.batch = 64;
+  choose_length(larger, {"batch"}, own);
+  CHECK(larger.batch == 64);
+  CHECK(larger.lr == doctest::Approx(1.5 * 64 / 1024));
   TrainOptions given = default_options("airbench94");
   choose_length(given, {"lr"}, own);
   CHECK(given.lr == 1.5);

@@ -80,6 +80,8 @@ TEST_CASE("own pictures: they are mirrored only on request") {
   CHECK(air.tta == "none");
   CHECK(chosen({"--data", dir / "pets", "--model", "airbench94", "--tta", "mirror"}).tta ==
         "mirror");
+  const TrainOptions still = chosen({"--data", dir / "pets", "--augment", "none"});
+  CHECK((still.model == "airbench94" && still.tta == "none" && !still.alternate_flips));
   const TrainOptions both = chosen({"--data", dir / "pets", "--model", "airbench94", "--flip"});
   CHECK((both.flip && both.alternate_flips));
   CHECK(both.tta == "translate");
@@ -141,6 +143,10 @@ TEST_CASE(
   CHECK(pictures_to_test(o, dir / "pets", {}).test.size() == 4);
   CHECK(pictures_to_test(o, (dir / "pets") + "/../pets", {}).note ==
         " (one in 5, chosen by the seed)");
+  CHECK(evaluate_weights(parse({"--eval", run, "--data", dir / "pets"})) == 0);
+  write_classes(dir / "pets", {"cat", "dog"}, 11);  // then others would be chosen
+  CHECK_THROWS_WITH_AS(evaluate_weights(parse({"--eval", run, "--data", dir / "pets"})),
+                       doctest::Contains("have changed since the training"), Error);
   const LabelledPictures all = pictures_to_test(o, dir / "new", {});
   CHECK(all.test.size() == 7);
   CHECK(all.test.labels == std::vector<int64_t>(7, 1));

@@ -159,6 +159,26 @@ TEST_CASE(
   CHECK(load_config({dir / "run"}).bpe == 200);
 }
 
+TEST_CASE("own pairs: the warm-up is a tenth of the steps, also of --steps") {
+  TempDir dir;
+  const std::string pairs = a_file(dir / "pairs.tsv", 10);
+  auto run = [&](const char* length, const char* count) {
+    const std::string out = dir / fmt::format("run {}", count);
+    TranslateFlags f =
+        parse({"--pairs", pairs, length, count, "--dim", "16", "--heads", "2", "--ffn", "16",
+               "--layers", "1", "--hold-out", "0", "--batch-tokens", "160", "--out", out});
+    REQUIRE(train_translation(f) == 0);
+    return std::pair(load_config({out}), test::read_file(out + "/report.html"));
+  };
+  const auto [by_steps, page] = run("--steps", "40");
+  CHECK(by_steps.warmup == 4);
+  CHECK(contains(page, "--warmup 4"));
+  CHECK_FALSE(contains(page, "by the data: --epochs"));
+  CHECK_FALSE(contains(page, "200 --epochs"));
+  const auto [by_epochs, other] = run("--epochs", "20");
+  CHECK(by_epochs.warmup > 4);
+}
+
 TEST_CASE("own pairs: lower case and unknown words are reported") {
   TempDir dir;
   std::string text = "Rare words\tmots rares\n";

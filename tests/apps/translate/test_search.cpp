@@ -205,6 +205,25 @@ TEST_CASE("translate tune: keeps the length penalty of the highest BLEU in the m
   CHECK(completed({}, {}, {o.model}, config).alpha == SearchOptions().alpha);
 }
 
+TEST_CASE("translate tune: refuses pairs that have changed since the training") {
+  test::TempDir dir;
+  TranslateFlags o;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += fmt::format("number {}\tnombre {}\n", i, i);
+  o.config.pairs = test::write_file(dir / "pairs.tsv", text);
+  o.config.hold_out = 5;
+  o.config.model = {.layers = 1, .dim = 16, .heads = 2, .ffn = 32};
+  o.config.epochs = 1;
+  o.train.out = o.model = dir / "model";
+  REQUIRE(train_translation(o) == 0);
+  o.config.pairs.clear();
+  REQUIRE(tune_search(o) == 0);
+  test::write_file(dir / "pairs.tsv", text + "one more\tun de plus\n");
+  CHECK_THROWS_WITH_AS(tune_search(o), doctest::Contains("its pairs have changed since"), Error);
+  o.pairs = dir / "pairs.tsv";
+  CHECK(tune_search(o) == 0);
+}
+
 TEST_CASE("translate tune: what it found goes when training replaces the weights") {
   test::TempDir dir;
   TranslateFlags o;

@@ -65,8 +65,8 @@ TEST_CASE("pair loader: encode_pairs counts the pairs that it skips") {
   CHECK((*encoded.pairs)[1].source == Ids{kUnknownId});
   CHECK(
       encoded.report.summary() ==
-      "2 of 4 pairs; left out: 1 with an empty side (the first in line 2), 1 of more than 2 tokens "
-      "(the first in line 3)");
+      "2 of 4 pairs; left out: 1 with an empty side (the first is pair 2), 1 of more than 2 tokens "
+      "(the first is pair 3)");
   CHECK(encode_pairs(pairs, words, words).report.kept == 3);
 }
 
