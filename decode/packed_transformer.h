@@ -1,4 +1,4 @@
-// The Transformer for fast decoding: weights are packed once, in f32, bf16 or int8
+// The Transformer for fast decoding: weights are packed once, in f32, bf16, int8 or int4
 // (core/ops/products/packed_linear.h), and sentences are decoded in slots (continuous_batching.h).
 //
 //   decoding::PackedTransformer packed(model, PackedType::int8);

@@ -1,8 +1,8 @@
 // Language models in GGUF files, as transformers knows them: config.json and names of weights.
 // Inside of tern only.
 //
-// Known architectures: gpt2, llama (Mistral too), phi3, qwen2, qwen3, smollm3. Others are refused
-// by name, and so are members and tensors that are not known: they may change what the model
+// Known architectures: gpt2, llama (Mistral too), phi3, qwen2, qwen3, gemma3, smollm3. Others are
+// refused by name, and so are members and tensors that are not known: they may change what the model
 // computes.
 #pragma once
 

@@ -1,8 +1,8 @@
 // config.json of transformers' causal language models, from and to models::GptOptions.
 //
-// Known model_type: gpt2, gpt_neox, llama, mistral, phi3, qwen2, qwen3, smollm3. Every member is
-// used, or ignored because it changes no result, or refused by name if tern's model has no such
-// option.
+// Known model_type: gpt2, gpt_neox, llama, mistral, phi3, qwen2, qwen3, gemma3_text, smollm3. Every
+// member is used, or ignored because it changes no result, or refused by name if tern's model has
+// no such option.
 //
 // Models in Llama's form have dropout only in attention (attention_dropout), Phi-3 also on
 // embeddings and sublayers. tern's own models may have all three. Then write_gpt_config() adds the

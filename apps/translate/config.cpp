@@ -227,7 +227,8 @@ void settings(Settings& s, TrainConfig& c) {
   s.find("optimizer")->came_later([&c] {  // earlier versions chose it by the weight decay
     if (c.weight_decay > 0) c.optimizer = "adamw";
   });
-  s.find("weight_decay")->about += "; without --optimizer it chooses adamw in place of adam";
+  s.find("weight_decay")->about +=
+      "; without --optimizer it chooses adamw in place of adam, not of muon";
   s.find("memory_use.recompute")
       ->only_if(c.model.model == "transformer", "a " + c.model.model + " has no blocks");
 }

@@ -302,8 +302,8 @@ Setting& add_threads(Settings& s, int& threads) {
 Setting& add_precision(Settings& s, std::string& precision) {
   return s
       .word("precision", precision, {"f32", "bf16"},
-            "precision of matrix products; bf16 rounds their operands, for processors with AMX or "
-            "AVX512_BF16")
+            "precision of matrix products; bf16 rounds their operands, for processors with AMX and "
+            "AMD's with AVX512_BF16")
       .group(Group::memory);
 }
 
