@@ -393,7 +393,7 @@ struct CrossEntropyOptions {
 ///
 /// logits (N, C), (C) or (N, C, d1, ...). target: i64 classes of shape (N), () or (N, d1, ...), or
 /// floating probabilities in the shape of logits; these get a gradient too and take no
-/// ignore_index. If all targets are ignored, the loss is 0 with zero gradient.
+/// ignore_index. If no target counts, the loss is 0 with zero gradient; nll_loss likewise.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {});
 /// cross_entropy(linear(x, weight, bias), target) without holding all logits at once: x (..., D),

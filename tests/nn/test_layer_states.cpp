@@ -67,6 +67,21 @@ TEST_CASE("layers beside PyTorch's: norms and PReLU") {
   compare_layer("prelu_channels", nn::Prelu(3, 0.1));
 }
 
+TEST_CASE("instance norm: one channel updates its running statistics as one of several does") {
+  Rng rng(1);
+  const nn::InstanceNormConfig options{.momentum = 0.3, .track_running_stats = true};
+  const nn::InstanceNorm2d one(1, options), two(2, options);
+  const auto first = [](const Tensor& t) { return t[0].item(); };
+  for (const int64_t samples : {3, 1}) {
+    const Tensor x = randn({samples, 1, 4, 4}, rng);
+    const Tensor y = one(x), both = two(cat({x, x + 1}, 1));
+    CHECK(test::close(y, narrow(both, 1, 0, 1), 1e-6, 1e-6));
+    CHECK(first(one.running_mean) == first(two.running_mean));
+    CHECK(first(one.running_var) == first(two.running_var));
+  }
+  CHECK(first(one.running_mean) != 0);
+}
+
 struct BilinearOfParts : nn::Bilinear {  // takes its two inputs side by side
   using nn::Bilinear::Bilinear;
   Tensor operator()(const Tensor& x) const {

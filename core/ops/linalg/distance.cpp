@@ -9,9 +9,12 @@
 namespace tern {
 namespace {
 
-// d|a - b| / da = (a - b) / |a - b|, summed by matrix products; 0 for equal points.
-Gradients euclidean_gradients(const Tensor& dy, const Tensor& a, const Tensor& b, const Tensor& y,
+// d|a - b| / da = (a - b) / |a - b|, summed by matrix products; 0 for equal points. The points are
+// moved to the origin first, since the products would cancel the digits of close points far away.
+Gradients euclidean_gradients(const Tensor& dy, const Tensor& at, const Tensor& bt, const Tensor& y,
                               const Wants& wants) {
+  const Tensor origin = at.size(-2) > 0 ? narrow(at, -2, 0, 1).detach() : Tensor();
+  const Tensor a = origin.defined() ? at - origin : at, b = origin.defined() ? bt - origin : bt;
   const Tensor equal = eq(y, 0);
   const Tensor w = masked_fill(dy / masked_fill(y, equal, 1), equal, 0);
   Gradients g(2);

@@ -20,6 +20,11 @@ Tensor each_sample(const Tensor& t, int64_t samples) {
   return t.defined() ? flatten(expand(t, {samples, t.numel()}), 0, 1) : t;
 }
 
+/// The same as a copy, for statistics that batch_norm updates; not part of the tape.
+Tensor copy_for_each_sample(const Tensor& t, int64_t samples) {
+  return t.defined() ? repeat(t.detach(), samples) : t;
+}
+
 /// Sets running to the mean over samples of the updated statistics.
 void gather_samples(const Tensor& running, const Tensor& each, int64_t samples) {
   if (!running.defined() || samples == 0 || recomputing()) return;
@@ -39,8 +44,8 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
   const int64_t n = x.size(0), c = x.size(1);
   Tensor rows = flatten(x, 2);
   check(rows.size(2) != 1, "instance_norm: needs more than one spatial element, got {}", x.shape());
-  Tensor mean_each = each_sample(running_mean.defined() ? running_mean.detach() : Tensor(), n);
-  Tensor var_each = each_sample(running_var.defined() ? running_var.detach() : Tensor(), n);
+  const Tensor mean_each = copy_for_each_sample(running_mean, n);
+  const Tensor var_each = copy_for_each_sample(running_var, n);
   Tensor y = batch_norm(reshape(rows, {1, checked_product("instance_norm", n, c), rows.size(2)}),
                         mean_each, var_each, each_sample(weight, n), each_sample(bias, n),
                         {.training = true, .momentum = o.momentum, .eps = o.eps});

@@ -11,7 +11,7 @@ namespace tern {
 
 // ---- Order statistics ------------------------------------------------------------------------
 /// Element (n - 1) / 2 in ascending order: for even n the lower of the two middle ones. Without an
-/// axis: over all elements; those equal to the median share the gradient (a NaN median gives none).
+/// axis: over all elements; those equal to the median share the gradient, NaN as well.
 /// Along an axis: the element at `indices` gets the gradient.
 Tensor median(const Tensor& x);
 ValuesIndices median(const Tensor& x, int64_t axis, bool keepdim = false);

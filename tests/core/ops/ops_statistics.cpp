@@ -173,6 +173,7 @@ TEST_CASE("median, kthvalue: ties, NaN, integers, no axes, no elements") {
   CHECK(gradient(all, f64({3, kNan, 2})) == Doubles{0, 1, 0});
   CHECK(gradient(along, f64({3, kNan, 2})) == Doubles{0, 1, 0});
   CHECK(std::isnan(median(f64({3, kNan, 2})).item()));
+  CHECK(gradient([](const Tensor& x) { return median(x); }, f64({3, kNan, 2})) == Doubles{0, 1, 0});
   CHECK(std::isnan(median(zeros({0})).item()));
   CHECK(median(i64({9, 4, 7, 5})).item<int64_t>() == 5);
   CHECK(median(scalar(3), -1).indices.item<int64_t>() == 0);

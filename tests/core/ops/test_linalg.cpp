@@ -195,6 +195,25 @@ TEST_CASE("linalg: empty matrices and batches") {
   }
 }
 
+TEST_CASE("cdist: the gradient of close points keeps its digits far from the origin") {
+  Rng rng(3);
+  for (const double offset : {0., 1e4, -3e5}) {
+    // Exact in f32, and so are their differences.
+    const Tensor near = round(randn({5, 3}, rng) * 64) / 16,
+                 other = round(randn({7, 3}, rng) * 64) / 16;
+    auto gradients = [&](DType type) {
+      const Tensor a = (near.to(type) + offset).set_requires_grad();
+      const Tensor b = (other.to(type) + offset).set_requires_grad();
+      backward(sum(cdist(a, b)));
+      return std::pair(a.grad().to(DType::f64), b.grad().to(DType::f64));
+    };
+    const auto [a, b] = gradients(DType::f32);
+    const auto [exact_a, exact_b] = gradients(DType::f64);
+    CHECK(max(abs(a - exact_a)).item<double>() < 1e-5);
+    CHECK(max(abs(b - exact_b)).item<double>() < 1e-5);
+  }
+}
+
 TEST_CASE("op table: outer, trace, diag_embed, cdist") {
   auto points = [](double p) {
     return [p](const Arrays& in) {
