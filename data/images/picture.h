@@ -34,8 +34,8 @@ struct DecodeOptions {
 /// Decodes a PNG or JPEG file, recognised by its first bytes. Values are those of Pillow's
 /// convert("RGB"): grey in all three channels, palettes resolved, CMYK converted to RGB (with inks
 /// inverted, as Adobe stores them), transparency dropped, 16 bits cut to the upper 8. Accepts
-/// faults that cost no pixel: warnings about a JPEG's headers, a PNG's missing end. Errors show
-/// `name`, and for another format its name and a command that converts it.
+/// faults that cost no pixel: warnings about a JPEG's headers, a PNG's missing end. (Pillow clips
+/// grey of 16 bits.) Errors show `name`, and for another format a command that converts it.
 Picture decode_picture(std::span<const uint8_t> bytes, const std::string& name,
                        const DecodeOptions& options = {});
 /// The same for a file of at most 1 GiB.

@@ -69,6 +69,9 @@ Planner equal_batches(int64_t samples, const LoaderOptions& options) {
     const int64_t drawn = std::ssize(plan.order);
     for (int64_t end = options.batch; end <= drawn; end += options.batch) plan.ends.push_back(end);
     if (drawn % options.batch != 0 && !options.drop_last) plan.ends.push_back(drawn);
+    check(drawn == 0 || !plan.ends.empty(),
+          "Loader: drop_last leaves no batch: the sampler gives {} samples, batches of {}", drawn,
+          options.batch);
     return plan;
   };
 }

@@ -193,6 +193,7 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
 
 struct ShardStream::Impl {
   std::vector<std::string> shards;  // of this worker
+  std::vector<int64_t> share;       // worker, workers, number of all shards
   int64_t max_part = 0;
   size_t shard = 0;
   int64_t samples = 0;  // samples returned from this shard
@@ -215,6 +216,7 @@ ShardStream::ShardStream(std::vector<std::string> shards, const ShardOptions& o)
   check(o.workers > 0 && o.worker >= 0 && o.worker < o.workers,
         "ShardStream: worker {} of {}; workers are numbered from 0", o.worker, o.workers);
   impl_->max_part = o.max_part;
+  impl_->share = {o.worker, o.workers, std::ssize(shards)};
   for (size_t i = static_cast<size_t>(o.worker); i < shards.size();
        i += static_cast<size_t>(o.workers))
     impl_->shards.push_back(std::move(shards[i]));
@@ -227,18 +229,27 @@ std::optional<ShardSample> ShardStream::next() { return impl_->next(); }
 
 NamedTensors ShardStream::state_dict() const {
   return {{"shard", scalar(static_cast<int64_t>(impl_->shard), DType::i64)},
-          {"samples", scalar(impl_->samples, DType::i64)}};
+          {"samples", scalar(impl_->samples, DType::i64)},
+          {"share", tensor(impl_->share, {3})}};
 }
 
 void ShardStream::load_state_dict(const NamedTensors& state) {
-  NamedTensors targets = {{"shard", scalar(0, DType::i64)}, {"samples", scalar(0, DType::i64)}};
+  NamedTensors targets = {{"shard", scalar(0, DType::i64)},
+                          {"samples", scalar(0, DType::i64)},
+                          {"share", zeros({3}, DType::i64)}};
   load_state("ShardStream: load_state_dict", targets, state);
+  const std::vector<int64_t> share = targets[2].second.to_vector<int64_t>();
+  check(
+      share == impl_->share,
+      "ShardStream: load_state_dict: this position is of worker {} of {} on {} shards, the stream "
+      "is worker {} of {} on {}",
+      share[0], share[1], share[2], impl_->share[0], impl_->share[1], impl_->share[2]);
   const auto shard = targets[0].second.item<int64_t>(), samples = targets[1].second.item<int64_t>();
   check(shard >= 0 && samples >= 0 && shard <= std::ssize(impl_->shards) &&
             (samples == 0 || shard < std::ssize(impl_->shards)),
         "ShardStream: load_state_dict: there is no sample {} of shard {}; there are {} shards",
         samples, shard, impl_->shards.size());
-  Impl there{impl_->shards, impl_->max_part, static_cast<size_t>(shard)};
+  Impl there{impl_->shards, impl_->share, impl_->max_part, static_cast<size_t>(shard)};
   if (samples > 0) {
     const std::string& path = there.shards[there.shard];
     there.parts.emplace(path, there.max_part);

@@ -56,10 +56,11 @@ class ShardStream {
 
   /// The next sample; nothing after the last one of the last shard.
   std::optional<ShardSample> next();
-  /// The position: the number of this worker's shard, and of samples read from it.
+  /// The position: the number of this worker's shard, of samples read from it, and `share`: worker,
+  /// workers and the number of all shards.
   NamedTensors state_dict() const;
-  /// Continues from a saved position: skips the samples before it. Error, without a change, if the
-  /// shards have no such position.
+  /// Continues from a saved position: skips the samples before it. Give the same shards in the same
+  /// order. Error, without a change, for another share, or if the shards have no such position.
   void load_state_dict(const NamedTensors& state);
 
  private:

@@ -26,12 +26,28 @@ void open(TrainedClassifier* self, const Path& path) {
   nn::set_training(self->model, false);
 }
 
+/// A PIL.Image as an array uint8, with the pixels that tern reads from its file.
+nb::object array_of(const nb::object& image) {
+  const nb::object numpy = nb::module_::import_("numpy");
+  const auto mode = nb::cast<std::string>(image.attr("mode"));
+  // convert() would clip these at 255.
+  if (mode.starts_with("I;16"))
+    return numpy.attr("right_shift")(numpy.attr("asarray")(image), 8).attr("astype")("uint8");
+  check(mode != "I" && mode != "F",
+        "a picture is a PIL.Image of 8 or 16 bits, not of mode {}; scale it to uint8 first", mode);
+  return numpy.attr("asarray")(image.attr("convert")("RGB"));
+}
+
 /// The pixels of a PIL.Image, or of an array uint8 (H, W, 3) or (H, W).
 datasets::Picture pixels_of(nb::object picture, bool upright) {
   if (nb::hasattr(picture, "convert")) {
     if (upright) picture = nb::module_::import_("PIL.ImageOps").attr("exif_transpose")(picture);
-    picture = nb::module_::import_("numpy").attr("asarray")(picture.attr("convert")("RGB"));
+    picture = array_of(picture);
   }
+  // A tensor would not show that it was bool, whose values 0 and 1 are almost the same black.
+  check(!nb::hasattr(picture, "dtype") ||
+            !nb::cast<std::string>(nb::str(picture.attr("dtype"))).ends_with("bool"),
+        "a picture is an array uint8, not bool; multiply it by 255");
   Tensor t = from_object(picture);
   if (t.ndim() == 2) t = expand(unsqueeze(t, 2), {-1, -1, 3});
   check(t.ndim() == 3 && t.size(2) == 3 && t.dtype() == DType::u8 && t.numel() > 0,

@@ -129,6 +129,10 @@ Tensor from_object(nb::handle object, std::optional<bool> copy) {
   using ReadOnly = nb::ndarray<nb::ro, nb::device::cpu>;
   if (Tensor t; nb::try_cast(object, t)) return copy.value_or(false) ? t.clone() : t;
   nb::object source = nb::borrow(object);
+  if (nb::hasattr(object, "is_neg") && nb::cast<bool>(object.attr("is_neg")()))
+    throw nb::type_error(
+        "tern.tensor: this tensor's negative bit is set, which DLPack does not tell; give "
+        "x.resolve_neg()");
   // nanobind would go around a refusal of PyTorch's, such as that of a tensor with a gradient.
   if (nb::hasattr(object, "__dlpack__") && !PyObject_CheckBuffer(object.ptr())) try {
       source = object.attr("__dlpack__")("max_version"_a = std::pair(1, 1));

@@ -130,6 +130,9 @@ class Arrays(unittest.TestCase):
                   np.zeros(3, [("x", "f4"), ("y", "i2")])["x"], [1, 2], "text", None):
             with self.assertRaises(TypeError):
                 tern.tensor(a)
+        if torch:
+            with self.assertRaisesRegex(TypeError, "resolve_neg"):
+                tern.tensor(torch.tensor([1 + 2j]).conj().imag)
         odd = np.frombuffer(bytearray(9), np.uint8)[1:].view(np.float32)
         with self.assertRaisesRegex(tern.Error, "no multiple of 4"):
             tern.tensor(odd)
@@ -467,11 +470,16 @@ class Runs(unittest.TestCase):
             some = [f for f in files if "rgb16" not in f and "cmyk" not in f]
             self.assertEqual(classify(pictures, top=10), classify(some, top=10))
             self.assertEqual(classify(np.asarray(pictures[0].convert("RGB"))), classify(some[0]))
+            wide = PIL.Image.fromarray((np.arange(40 * 40, dtype=np.uint16) * 40).reshape(40, 40))
+            wide.save(self.folder / "grey16.png")
+            self.assertEqual(classify(wide), classify(self.folder / "grey16.png"))
+            with self.assertRaisesRegex(tern.Error, "not of mode F"):
+                classify(PIL.Image.fromarray(np.zeros((4, 4), np.float32)))
         grey = np.arange(40 * 40, dtype=np.uint8).reshape(40, 40)
         self.assertEqual(classify(grey), classify(np.stack([grey] * 3, 2)))
         self.assertEqual({name for name, _ in found[0]}, set(classify.classes))
         self.assertEqual(len(set(in_threads(lambda: tuple(classify(grey))))), 1)
-        for bad in (grey.astype(np.float32), grey[:0], np.zeros((4, 4, 4), np.uint8)):
+        for bad in (grey.astype(np.float32), grey > 9, grey[:0], np.zeros((4, 4, 4), np.uint8)):
             with self.assertRaisesRegex(tern.Error, "a picture is"):
                 classify(bad)
         for bad in ("none.png", [files[0], str(self.folder / "text")]):

@@ -117,13 +117,16 @@ TEST_CASE("shards: n workers take every n-th shard, and each resumes exactly whe
   }
   datasets::ShardStream stream(paths);
   stream.next();
-  auto place = [](int64_t shard, int64_t samples) {
+  auto place = [&](int64_t shard, int64_t samples) {
     return NamedTensors{{"shard", scalar(shard, DType::i64)},
-                        {"samples", scalar(samples, DType::i64)}};
+                        {"samples", scalar(samples, DType::i64)},
+                        {"share", stream.state_dict()[2].second}};
   };
   CHECK_THROWS_AS(stream.load_state_dict(place(0, 4)), Error);
   CHECK_THROWS_AS(stream.load_state_dict(place(9, 0)), Error);
   CHECK_THROWS_AS(stream.load_state_dict(place(-1, 0)), Error);
+  CHECK_THROWS_WITH_AS(stream.load_state_dict(even.state_dict()),
+                       doctest::Contains("is of worker 0 of 2 on"), Error);
   CHECK(stream.next()->key == "d/b");  // unchanged
   CHECK_THROWS_AS(datasets::ShardStream(paths, {.worker = 2, .workers = 2}), Error);
 }

@@ -201,6 +201,15 @@ TEST_CASE("weighted sampler: a loader with another number of samples refuses it"
         doctest::Contains("one weight per sample, not per class"), Error);
 }
 
+TEST_CASE("samplers: an epoch of fewer samples than a batch is an error with drop_last") {
+  LoaderOptions options{.batch = 4, .drop_last = true, .workers = 0};
+  options.sampler = [](Rng) { return std::vector<int64_t>{1, 0, 2}; };
+  auto make = [](const BatchPlan& plan) { return std::ssize(plan.indices); };
+  Loader<int64_t> loader(5, make, options);
+  CHECK_THROWS_WITH_AS(loader.next(),
+                       doctest::Contains("the sampler gives 3 samples, batches of 4"), Error);
+}
+
 TEST_CASE("samplers: drop_last works; wrong indices and a planner beside a sampler are errors") {
   Loader<Order> full = loader(0, {.num_samples = 11}, true);
   CHECK(epochs(full, 1).size() == 2);
