@@ -2,8 +2,8 @@
 // Inside of tern only.
 //
 // Known architectures: gpt2, llama (Mistral too), phi3, qwen2, qwen3, gemma3, smollm3. Others are
-// refused by name, and so are members and tensors that are not known: they may change what the model
-// computes.
+// refused by name, and so are members and tensors that are not known: they may change what the
+// model computes.
 #pragma once
 
 #include <memory>

@@ -270,7 +270,8 @@ TEST_CASE("lm corpus: a validation file inside a folder of texts is not trained 
   CHECK(unused_files(c).empty());
   const datasets::ByteBpe bpe;
   encode_corpus(texts, bpe, dir.path()).file.keep(dir / "tokens.bin");
-  CHECK(open_corpus(c, dir / "tokens.bin", bpe)->train.bytes == 6);
+  // The first byte is only context.
+  CHECK(open_corpus(c, dir / "tokens.bin", bpe)->train.bytes == std::ssize(parts(texts.train)) - 1);
   c.valid = {dir / "texts"};
   CHECK(io_error([&] { read_texts(c); }) == dir / "texts: --valid takes all texts of this folder");
   // Who names a file in both flags has it in both.

@@ -175,7 +175,7 @@ TEST_CASE("own pairs: the warm-up is a tenth of the steps, also of --steps") {
   CHECK(contains(page, "--warmup 4"));
   CHECK_FALSE(contains(page, "by the data: --epochs"));
   CHECK_FALSE(contains(page, "200 --epochs"));
-  const auto [by_epochs, other] = run("--epochs", "20");
+  const auto [by_epochs, other] = run("--epochs", "60");
   CHECK(by_epochs.warmup > 4);
 }
 
