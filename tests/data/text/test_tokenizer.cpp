@@ -196,9 +196,10 @@ TEST_CASE("bpe: dropout skips each merge with its probability, whenever its turn
                                                   {"▁a|bc", both * p},
                                                   {"▁abc", both * q}};
   CHECK(found.size() == expected.size());
-  for (const auto& [pieces, share] : expected) {
-    CAPTURE(pieces);  // within five standard deviations
-    CHECK(std::abs(found[pieces] - share) < 5 * std::sqrt(share * (1 - share) / kDraws));
+  for (const auto& item : expected) {
+    const double share = item.second;
+    CAPTURE(item.first);  // within five standard deviations
+    CHECK(std::abs(found[item.first] - share) < 5 * std::sqrt(share * (1 - share) / kDraws));
   }
 }
 
