@@ -114,6 +114,27 @@ TEST_CASE("train_cifar: an evaluation is the mean over pictures evaluated one by
   CHECK(evaluate(model, batches)->probabilities == e.probabilities);
 }
 
+TEST_CASE("train_cifar: of mixed pictures, the label with the larger weight counts as right") {
+  const TrainOptions o = busy_options("gmlp-small");
+  const ImageClassifier model = make_model(o);
+  nn::EvalScope evaluating(model);
+  const Tensor images = zeros({1, 3, 32, 32});
+  const auto found = argmax(model(images), -1).item<int64_t>();
+  const int64_t other = (found + 1) % model.form.classes;
+  auto top1 = [&](double share) {  // of the class that the model finds
+    std::vector<float> targets(static_cast<size_t>(model.form.classes));
+    targets[static_cast<size_t>(found)] = static_cast<float>(share);
+    targets[static_cast<size_t>(other)] = static_cast<float>(1 - share);
+    datasets::Batch b{images, full({1}, other, DType::i64), {}, {}};
+    b.targets = tensor(targets, {1, model.form.classes});
+    training::Means means;
+    CHECK(std::isfinite(training_loss(model, o, b, means).item()));
+    return means.mean("top1");
+  };
+  CHECK(top1(.7) == 1);
+  CHECK(top1(.3) == 0);
+}
+
 TEST_CASE("train_cifar: one loader serves all evaluations, also after a stopped one") {
   const datasets::Cifar10 set = draw_cifar10(20, 600, 1);
   TrainOptions o = busy_options("gmlp-small");
