@@ -60,7 +60,7 @@ std::string text_names(const TrainConfig& config);
 
 /// The files that --text and --valid name, in this order. A folder stands for all files in it and
 /// its subfolders whose names end in .txt or .gz (except .tar.gz), sorted by name. Hidden files and
-/// __MACOSX are skipped. A folder of --text stands for no file that --valid names, too.
+/// __MACOSX are skipped. A folder of --text leaves out the files that --valid names.
 std::vector<std::string> text_paths(const TrainConfig& config);
 /// For each folder a text that says which files text_paths leaves out, and how to use them: "DIR: 3
 /// of 461 files are not used: 2 .md, 1 without an ending; ...".

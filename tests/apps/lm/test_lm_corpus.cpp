@@ -274,7 +274,7 @@ TEST_CASE("lm corpus: a validation file inside a folder of texts is not trained 
   CHECK(open_corpus(c, dir / "tokens.bin", bpe)->train.bytes == std::ssize(parts(texts.train)) - 1);
   c.valid = {dir / "texts"};
   CHECK(io_error([&] { read_texts(c); }) == dir / "texts: --valid takes all texts of this folder");
-  // Who names a file in both flags has it in both.
+  // A file that both flags name is in both.
   c.text = c.valid = {one};
   CHECK(parts(read_texts(c).train) == parts(read_texts(c).valid));
 }

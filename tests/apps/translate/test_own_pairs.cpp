@@ -173,10 +173,13 @@ TEST_CASE("own pairs: the warm-up is a tenth of the steps, also of --steps") {
   const auto [by_steps, page] = run("--steps", "40");
   CHECK(by_steps.warmup == 4);
   CHECK(contains(page, "--warmup 4"));
-  CHECK_FALSE(contains(page, "by the data: --epochs"));
-  CHECK_FALSE(contains(page, "200 --epochs"));
   const auto [by_epochs, other] = run("--epochs", "60");
   CHECK(by_epochs.warmup > 4);
+  // The steps count, so no epochs are chosen.
+  const PairFiles many = pairs_of(200'000, 1000);
+  CHECK(chosen({"--pairs", "p"}, many).epochs == 5);
+  CHECK(chosen({"--pairs", "p", "--steps", "50"}, many).epochs ==
+        parse({"--pairs", "p"}).config.epochs);
 }
 
 TEST_CASE("own pairs: lower case and unknown words are reported") {
