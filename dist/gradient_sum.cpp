@@ -316,16 +316,35 @@ struct GradientSum::Step {
       if (!complete[i]) take_gradient(i);
     }
     const bool filled = own_facts.back().weight > 0;
-    for (size_t i = gradients; i < items.size(); ++i)
-      finish(i, filled ? items[i].clone() : Tensor{});
+    for (size_t i = gradients; i < items.size(); ++i) finish(i, filled ? change_of(i) : Tensor{});
     if (filled) {
-      own_counts.clear();
+      std::string counts;
       for (const auto& [name, t] : self.counts_) {
         const Tensor c = t.detach().contiguous();
-        append(own_counts, bytes_of(c).data(), bytes_of(c).size());
+        append(counts, bytes_of(c).data(), bytes_of(c).size());
       }
+      if (!own_counts.empty()) check_same_counts(own_counts, counts);
+      own_counts = std::move(counts);
     }
     return out;
+  }
+
+  // How a block changed a buffer: exactly 0 where it did not, also for infinite elements.
+  Tensor change_of(size_t item) const {
+    const Tensor &now = items[item], &before = self.buffers_before_[item - gradients];
+    return masked_fill(now - before, eq(now, before), 0);
+  }
+
+  // Error if two blocks left different integers in the buffers.
+  void check_same_counts(std::string_view a, std::string_view b) const {
+    for (const auto& [name, t] : self.counts_) {
+      const size_t bytes = bytes_of(t).size();
+      check(a.substr(0, bytes) == b.substr(0, bytes),
+            "GradientSum: two blocks of the step left different integers in the buffer {}; such a "
+            "buffer may count steps, but not what is in the data",
+            name);
+      a.remove_prefix(std::min(bytes, a.size())), b.remove_prefix(std::min(bytes, b.size()));
+    }
   }
 
   BlockFacts facts_of(int64_t block, const BlockLoss& result) const {
@@ -418,6 +437,7 @@ struct GradientSum::Step {
           self.options_.blocks);
     set_results();
     set_counts();
+    check_no_others();
     return total / facts->weight;
   }
 
@@ -431,19 +451,30 @@ struct GradientSum::Step {
         if (i < gradients)
           items[i].set_grad(std::move(sum));
         else
-          copy_(items[i], sum);
+          copy_(items[i], self.buffers_before_[i - gradients] + sum);
       }
       sums[k].reset();
     }
   }
 
-  // Takes the integers from the first rank with a filled block: all filled blocks give the same.
+  // A parameter that was frozen when the step began is no item: nothing has added up its gradient.
+  void check_no_others() const {
+    for (const auto& [name, p] : self.parameters_)
+      check(
+          item_of.contains(p.node().get()) || !p.grad().defined(),
+          "GradientSum: the loss unfroze the parameter {} during a step; unfreeze it between steps",
+          name);
+  }
+
+  // Takes the integers that all filled blocks have left.
   void set_counts() {
     if (self.counts_.empty()) return;
     const std::vector<std::string> texts = self.world_.gather(named("the counts"), own_counts);
     const auto filled =
         std::find_if(texts.begin(), texts.end(), [](auto& t) { return !t.empty(); });
     if (filled == texts.end()) return;
+    for (const std::string& text : texts)
+      if (!text.empty()) check_same_counts(*filled, text);
     size_t place = 0;
     NoGradGuard no_grad;
     for (const auto& count : self.counts_) {

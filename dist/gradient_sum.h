@@ -20,8 +20,9 @@
 //   weighted by BlockLoss::weight (pictures, tokens): never a mean of means.
 // - Dropout draws from a separate generator for each step and block.
 // - Batch norm normalises by the statistics of the block. Every block updates the running
-//   statistics from those before the step, and the step takes the mean of the results: one update
-//   per step.
+//   statistics from those before the step, and the step takes the mean of the changes: one update
+//   per step. The same holds for every float buffer. A buffer of integers may count steps: it is an
+//   Error if two blocks leave different integers in it.
 //
 // Communication overlaps with backward: in the last of its blocks, a rank sends a bucket as soon
 // as the gradients of its parameters are complete, last parameters first. World::traffic() gives
@@ -82,8 +83,9 @@ class GradientSum {
   /// Calls loss(block) for each of this rank's blocks in their order and sets the gradient of every
   /// parameter to that of the step's loss. Returns the step's loss. Parameters that no block's loss
   /// depends on have no gradient. Error if all blocks are empty, a weight is not positive, or a
-  /// loss is not finite; then weights, buffers and generators are as before. It is also an Error if
-  /// a comparison is due (GradientSumOptions::check_every) and a rank differs.
+  /// loss is not finite, or a loss unfreezes a parameter; then weights, buffers and generators are
+  /// as before. It is also an Error if a comparison is due (GradientSumOptions::check_every) and a
+  /// rank differs.
   double backward(const std::function<BlockLoss(int64_t block)>& loss);
   /// The notes of all blocks of the last step, on every rank.
   const std::vector<std::string>& notes() const { return notes_; }

@@ -192,10 +192,14 @@ void add_rotary(const GgufFile& file, const GgufFacts& m, json& config) {
     config["rope_scaling"] = {{"rope_type", type}, {"factor", m.number("rope.scaling.factor")}};
   }
   if (m.has("rope.scaling.attn_factor")) {
-    // llama.cpp multiplies yarn's own factor by it.
     const double given = m.number("rope.scaling.attn_factor");
-    const double own = type == "yarn" ? 1 + std::log(m.number("rope.scaling.factor")) / 10 : 1;
-    config["rope_scaling"]["attention_factor"] = given * own;
+    const std::string scaled = config.value(json::json_pointer("/rope_scaling/rope_type"), "");
+    const bool known = scaled == "yarn" || scaled == "longrope";
+    check(known || given == 1, "{} is {}; yarn and longrope alone can have it",
+          m.key("rope.scaling.attn_factor"), given);
+    // llama.cpp multiplies yarn's own factor by it.
+    const double own = scaled == "yarn" ? 1 + std::log(m.number("rope.scaling.factor")) / 10 : 1;
+    if (known) config["rope_scaling"]["attention_factor"] = given * own;
   }
   if (!m.has("rope.scaling.original_context_length")) return;
   json& place = config.contains("rope_scaling") ? config["rope_scaling"] : config;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "tern/core/base/error.h"
@@ -42,15 +43,16 @@ struct LlamaDefaults {
   bool qkv_bias = false, qk_norm = false;
   int64_t head_dim = 0, window = 0;
   bool tie_head = false;
+  double rope_base = 1e4;
 };
 constexpr LlamaDefaults kLlama[] = {
-    {"gemma3_text", 262208, 131072, 2304, 26, 8, 4, 9216, 1e-6, false, true, 256, 4096, true},
+    {"gemma3_text", 262208, 131072, 2304, 26, 8, 4, 9216, 1e-6, false, true, 256, 4096, true, 1e6},
     {"llama", 32000, 2048, 4096, 32, 32, 0, 11008},
     {"mistral", 32000, 131072, 4096, 32, 32, 8, 14336, 1e-6, false, false, 0, 4096},
     {"phi3", 32064, 4096, 3072, 32, 32, 0, 8192, 1e-5},
     {"qwen2", 151936, 32768, 4096, 32, 32, 32, 22016, 1e-6, true, false, 0, 4096},
     {"qwen3", 151936, 32768, 4096, 32, 32, 32, 22016, 1e-6, false, true, 128, 4096},
-    {"smollm3", 128256, 32768, 2048, 36, 16, 4, 11008},
+    {"smollm3", 128256, 32768, 2048, 36, 16, 4, 11008, 1e-6, false, false, 0, 0, true, 2e6},
 };
 
 void llama_members(auto& o, const LlamaDefaults& d, auto&& visit) {
@@ -235,13 +237,13 @@ void read_gemma(const JsonValue& j, GptOptions& o) {
   o.post_norms = true;
   o.norm_offset = 1;
   o.embed_scale = std::sqrt(static_cast<double>(o.dim));
-  o.rope_base = 1e6;
   o.window_rope_base = j.get("rope_local_base_freq", 1e4);
 }
 
 GptOptions from_llama(const JsonValue& j, const LlamaDefaults& d) {
   GptOptions o = models::llama_form();
   llama_members(o, d, member_reader(j));
+  o.rope_base = d.rope_base;
   if (is_gemma(d))
     read_gemma(j, o);
   else if (j.get("hidden_act", "") != "swish")
@@ -326,29 +328,15 @@ json rope_of(const GptOptions& o) {
   return rope;
 }
 
-/// The model of transformers with these options; nothing if there is none.
-std::optional<std::pair<std::string, std::string>> llama_kind(const GptOptions& o) {
-  const nn::Bias qkv = o.qkv_bias.value_or(o.bias), out = o.out_bias.value_or(o.bias);
-  if (o.parallel || !o.rotary_layers.empty() || o.rotary_share != 1 ||
-      o.norm != models::GptNorm::rms ||
-      (o.ffn != models::GptFfn::swiglu && o.ffn != models::GptFfn::geglu) ||
-      o.positions != models::GptPositions::rotary)
-    return std::nullopt;
-  const bool gemma = o.ffn == models::GptFfn::geglu;
-  if (gemma != o.post_norms || gemma != (o.norm_offset == 1) || gemma != (o.window_rope_base > 0) ||
-      o.embed_scale != (gemma ? std::sqrt(static_cast<double>(o.dim)) : 1) ||
-      (!gemma && o.norm_offset != 0))
-    return std::nullopt;
+/// The only family and architecture of transformers that may have these options.
+std::pair<std::string, std::string> llama_kind(const GptOptions& o) {
   const bool every = std::ranges::count(o.window_layers, false) == 0;
-  if (gemma && o.qk_norm && o.window > 0 && qkv == out && o.bias == nn::Bias::no)
-    return std::pair("gemma3_text", "Gemma3ForCausalLM");
-  if (gemma) return std::nullopt;
-  if (o.qk_norm) return std::pair("qwen3", "Qwen3ForCausalLM");
-  if (qkv != out) return std::pair("qwen2", "Qwen2ForCausalLM");
-  if (o.window == 0) return std::pair("llama", "LlamaForCausalLM");
-  if (every && qkv == nn::Bias::no && o.bias == nn::Bias::no)
-    return std::pair("mistral", "MistralForCausalLM");
-  return std::nullopt;
+  if (o.ffn == models::GptFfn::geglu) return {"gemma3_text", "Gemma3ForCausalLM"};
+  if (o.qk_norm) return {"qwen3", "Qwen3ForCausalLM"};
+  if (o.qkv_bias.value_or(o.bias) != o.out_bias.value_or(o.bias))
+    return {"qwen2", "Qwen2ForCausalLM"};
+  if (o.window > 0 && every) return {"mistral", "MistralForCausalLM"};
+  return {"llama", "LlamaForCausalLM"};
 }
 
 json to_llama(const GptOptions& o, const std::pair<std::string, std::string>& kind) {
@@ -391,6 +379,23 @@ json to_llama(const GptOptions& o, const std::pair<std::string, std::string>& ki
     j["layer_types"].push_back(o.window_layers.empty() || o.window_layers[i] ? "sliding_attention"
                                                                              : "full_attention");
   return j;
+}
+
+/// All that decides what a model computes, in training too: equal for options of the same model.
+auto meaning(const GptOptions& o) {
+  std::vector<std::tuple<bool, int64_t, double>> layers;  // whether turned, window, base
+  for (size_t i = 0; i < static_cast<size_t>(o.layers); ++i) {
+    const bool turned = o.rotary_layers.empty() || o.rotary_layers[i];
+    const bool windowed = o.window > 0 && (o.window_layers.empty() || o.window_layers[i]);
+    layers.emplace_back(turned, windowed ? std::min(o.window, o.context) : o.context,
+                        windowed ? o.window_rope_base : 0);
+  }
+  return std::tuple(o.vocab, o.context, o.dim, o.heads, o.kv_heads ? o.kv_heads : o.heads,
+                    o.head_channels(), o.ffn_dim ? o.ffn_dim : 4 * o.dim, o.dropout,
+                    o.embed_dropout.value_or(o.dropout), o.attention_dropout.value_or(o.dropout),
+                    o.names, o.positions, o.norm, o.ffn, o.bias, o.qkv_bias.value_or(o.bias),
+                    o.out_bias.value_or(o.bias), o.tie_head, o.eps, o.norm_offset, o.qk_norm,
+                    o.parallel, o.post_norms, o.embed_scale, rope_of(o), o.rotary_share, layers);
 }
 
 }  // namespace
@@ -481,20 +486,13 @@ std::string with_dropout(const std::string& text, double dropout) {
 }
 
 std::optional<std::string> write_gpt_config(const GptOptions& o, std::optional<int64_t> end) {
-  json j;
-  // In transformers, GPT-2 has the same number of heads for keys as for queries.
-  if (o.names == models::GptNames::gpt2) {
-    const bool same = o.kv_heads == 0 || o.kv_heads == o.heads;
-    if (!same || o.positions != models::GptPositions::learned) return std::nullopt;
-    j = to_gpt2(o);
-  } else if (const auto kind = llama_kind(o)) {
-    j = to_llama(o, *kind);
-  } else {
-    return std::nullopt;
-  }
+  models::check_options(o);
+  json j = o.names == models::GptNames::gpt2 ? to_gpt2(o) : to_llama(o, llama_kind(o));
   j["dtype"] = "float32";
   if (end) j["bos_token_id"] = j["eos_token_id"] = *end;
-  return j.dump(2) + "\n";
+  std::string text = j.dump(2) + "\n";
+  if (meaning(read_gpt_config(text).options) != meaning(o)) return std::nullopt;
+  return text;
 }
 
 }  // namespace tern::pretrained

@@ -25,11 +25,16 @@ Value to_integer(const Value& self, Call& call) {
   }
   if (self.is_number()) return self.integer("");
   if (!self.text()) return otherwise;
-  const std::string_view digits = strip(*self.text(), nullptr, true, true);
+  std::string_view digits = strip(*self.text(), nullptr, true, true);
+  if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
+  const char* const last = digits.data() + digits.size();
   int64_t number = 0;
-  const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return end.ec == std::errc() && end.ptr == digits.data() + digits.size() ? Value(number)
-                                                                           : otherwise;
+  const auto end = std::from_chars(digits.data(), last, number);
+  if (end.ec == std::errc() && end.ptr == last) return number;
+  double real = 0;  // "42.23" is 42
+  const auto all = tern::detail::parse_number(digits.data(), last, real);
+  if (all.ec != std::errc() || all.ptr != last || !(std::abs(real) < 9e18)) return otherwise;
+  return static_cast<int64_t>(std::trunc(real));
 }
 
 Value to_real(const Value& self, Call& call) {

@@ -18,17 +18,19 @@ Value stripped(const Value& self, Call& call, bool left, bool right) {
   return made(call, strip(text_of(self), of.text() ? &set : nullptr, left, right));
 }
 
-/// The text with each letter changed by `change`, which is told whether a letter stands before.
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/// The text with each letter in upper case where `change` of the character before it (0 at the
+/// beginning) is true, else in lower case.
 template <class Change>
 Value recased(const Value& self, Call& call, Change change) {
   std::string text = to_text(call.run.budget, self);
-  bool inside = false;
+  char before = 0;
   for (char& c : text) {
     check(!(c & 0x80), "the case of letters beyond ASCII is not supported");
     const char upper = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
     const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-    c = change(inside) ? upper : lower;
-    inside = upper != lower;
+    c = change(std::exchange(before, c)) ? upper : lower;
   }
   return text;
 }
@@ -85,16 +87,19 @@ Value trim(const Value& self, Call& call) {
 }
 
 Value upper(const Value& self, Call& call) {
-  return recased(self, call, [](bool) { return true; });
+  return recased(self, call, [](char) { return true; });
 }
 Value lower(const Value& self, Call& call) {
-  return recased(self, call, [](bool) { return false; });
+  return recased(self, call, [](char) { return false; });
 }
 Value title(const Value& self, Call& call) {
-  return recased(self, call, [](bool inside) { return !inside; });
+  constexpr std::string_view kBeforeWords = "-({[< \t\n\r\f\v";
+  return recased(self, call, [=](char before) {
+    return !before || kBeforeWords.find(before) != kBeforeWords.npos;
+  });
 }
 Value capitalize(const Value& self, Call& call) {
-  return recased(self, call, [first = true](bool) mutable { return std::exchange(first, false); });
+  return recased(self, call, [first = true](char) mutable { return std::exchange(first, false); });
 }
 
 Value replace(const Value& self, Call& call) {
@@ -180,11 +185,21 @@ Value split(const Value& self, Call& call) {
   return list_of(call, words);
 }
 
+/// As Python's: words begin after anything that is no letter ("It'S"). The filter is jinja2's.
+Value title_of_text(const Value& self, Call& call) {
+  return recased(self, call, [](char before) { return !is_letter(before); });
+}
+
 Value split_lines(const Value& self, Call& call) {
-  std::vector<std::string_view> lines = cut(call, text_of(self), "\n");
-  if (lines.back().empty()) lines.pop_back();
-  for (std::string_view& line : lines)
-    if (line.ends_with('\r')) line.remove_suffix(1);
+  std::string_view text = text_of(self);
+  std::vector<std::string_view> lines;
+  call.run.budget.step(text.size());
+  while (!text.empty()) {
+    call.run.budget.take(2 * sizeof text);
+    lines.push_back(text.substr(0, text.find_first_of("\n\r\v\f\x1c\x1d\x1e")));
+    text.remove_prefix(lines.back().size());
+    text.remove_prefix(text.starts_with("\r\n") ? 2 : std::min<size_t>(text.size(), 1));
+  }
   return list_of(call, lines);
 }
 
@@ -280,7 +295,8 @@ const Table<Function> kMethods = {{"capitalize", capitalize}, {"count", occurren
                                   {"removesuffix", without_suffix}, {"replace", replace},
                                   {"rstrip", strip_right}, {"split", split},
                                   {"splitlines", split_lines}, {"startswith", starts_with},
-                                  {"strip", strip_both}, {"title", title}, {"upper", upper}};
+                                  {"strip", strip_both}, {"title", title_of_text},
+                                  {"upper", upper}};
 // clang-format on
 
 }  // namespace

@@ -532,6 +532,7 @@ Outcome Loop::run() {
 }
 
 Outcome Loop::run_here() {
+  stop_ = false;
   if (writes()) {
     check_folder();
     folder_.make();

@@ -161,6 +161,9 @@ void read_mnist(const std::string& path, LabelledPictures& p) {
   p.form.channels = 1;
   p.train = mnist_set(set.train_images, set.train_labels, p.form, path);
   p.test = mnist_set(set.test_images, set.test_labels, p.form, path);
+  check_io(p.train.size() > 0 && p.test.size() > 0,
+           "{}: has {} training and {} test pictures; both are needed", path, p.train.size(),
+           p.test.size());
   int64_t last = 0;
   for (const LabelledSet* s : {&p.train, &p.test})
     for (const int64_t label : s->labels) {
@@ -233,6 +236,11 @@ std::vector<PictureFile> take_test_share(const std::string& path, std::vector<Pi
   return test;
 }
 
+UnusedFiles sum_of(UnusedFiles a, const UnusedFiles& b) {
+  for (const auto& [kind, count] : b) a[kind] += count;
+  return a;
+}
+
 void read_folders(const std::string& path, uint64_t seed, const FolderReading& reading,
                   LabelledPictures& p) {
   const detail::PictureSplits splits = detail::find_splits(path);
@@ -242,7 +250,7 @@ void read_folders(const std::string& path, uint64_t seed, const FolderReading& r
       path, splits.test);
   const PictureFolder all = open_picture_folder(splits.train);
   p.class_names = all.class_names;
-  UnusedFiles unused = all.unused;
+  UnusedFiles unused = sum_of(all.unused, splits.unused);
   std::vector<PictureFile> train = mixed(all.files, seed), test;
   if (!splits.test.empty()) {
     check_io(!detail::folders_in(splits.test).empty(),
@@ -252,7 +260,7 @@ void read_folders(const std::string& path, uint64_t seed, const FolderReading& r
     const PictureFolder other = open_picture_folder(splits.test);
     check_same_classes(splits.test, other.class_names, splits.train, all.class_names);
     test = mixed(other.files, seed);
-    for (const auto& [kind, count] : other.unused) unused[kind] += count;
+    unused = sum_of(unused, other.unused);
     if (fs::path(splits.test).filename() != "test")
       add_remark(p, fmt::format("the test images are those of {}", splits.test));
   } else {
@@ -342,7 +350,7 @@ LabelledPictures load_test_pictures(const std::string& path, const PictureForm& 
   p.form.normalization = measured(p.test, p.form);
   p.note =
       splits.test.empty() ? fmt::format(" (all of {})", from) : fmt::format(" (those of {})", from);
-  add_remark(p, unused_text(folder.unused));
+  add_remark(p, unused_text(sum_of(folder.unused, splits.unused)));
   if (!splits.train.empty() && !splits.test.empty()) remark_left_out(p, {splits.train});
   remark_left_out(p, splits.left_out);
   remark_damaged(p, damaged);

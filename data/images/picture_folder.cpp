@@ -10,6 +10,7 @@
 
 #include "tern/core/base/threads.h"
 #include "tern/core/tape/record.h"
+#include "tern/data/images/detail/picture_splits.h"
 #include "tern/data/loading/hidden.h"
 
 namespace fs = std::filesystem;
@@ -92,24 +93,6 @@ Batch make_batch(const Dataset<PictureSample>& data, const PictureLoaderOptions&
   return {not_differentiable(images), not_differentiable(labels), {}, not_differentiable(indices)};
 }
 
-// The subfolders, which are classes, in ascending order. Counts other files.
-std::vector<std::string> classes_in(const std::string& folder, UnusedFiles& unused) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    if (std::error_code no; it->is_directory(no) && !is_hidden(name))
-      names.push_back(name);
-    else if (is_picture_file(it->path()) && !is_hidden(name))
-      ++unused["pictures outside the classes' folders"];
-    else
-      leave_alone(*it, unused);
-  }
-  check_io(!error, "{}: cannot be read: {}", folder, error.message());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 // The error text for a class without pictures.
 std::string no_pictures(const std::string& folder, const UnusedFiles& unused) {
   std::string text = folder + ": holds no .png, .jpg or .jpeg file for its class";
@@ -117,6 +100,25 @@ std::string no_pictures(const std::string& folder, const UnusedFiles& unused) {
 }
 
 }  // namespace
+
+std::vector<std::string> detail::folders_in(const std::string& path, UnusedFiles* unused) {
+  UnusedFiles others;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (std::error_code no; it->is_directory(no) && !is_hidden(name))
+      names.push_back(name);
+    else if (is_picture_file(it->path()) && !is_hidden(name))
+      ++others["pictures outside the classes' folders"];
+    else
+      leave_alone(*it, others);
+  }
+  check_io(!error, "{}: cannot be read: {}", path, error.message());
+  std::sort(names.begin(), names.end());
+  if (unused) *unused = std::move(others);
+  return names;
+}
 
 bool is_picture_file(const std::string& path) {
   return is_one_of_kinds(extension_of(path), {".png", ".jpg", ".jpeg", ".jpe", ".jfif"});
@@ -194,7 +196,7 @@ PictureFolder open_picture_folder(const std::string& folder) {
   std::error_code error;
   check_io(fs::is_directory(folder, error), "{}: no such folder", folder);
   PictureFolder found;
-  found.class_names = classes_in(folder, found.unused);
+  found.class_names = detail::folders_in(folder, &found.unused);
   if (found.class_names.empty()) {
     const size_t pictures = find_pictures(folder).paths.size();
     check_io(pictures == 0,

@@ -56,7 +56,8 @@ struct Folder {
 bool has_pictures(const std::string& path) {
   std::error_code error;
   for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error))
-    if (std::error_code no; is_picture_file(it->path().string()) && it->is_regular_file(no))
+    if (std::error_code no; is_picture_file(it->path().string()) &&
+                            !is_hidden(it->path().filename().string()) && it->is_regular_file(no))
       return true;
   return false;
 }
@@ -121,21 +122,10 @@ void check_classes(const std::string& path, const std::vector<Folder>& all) {
 
 }  // namespace
 
-std::vector<std::string> detail::folders_in(const std::string& path) {
-  Names names;
-  std::error_code error;
-  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    if (std::error_code no; it->is_directory(no) && !is_hidden(name)) names.push_back(name);
-  }
-  check_io(!error, "{}: cannot be read: {}", path, error.message());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 detail::PictureSplits detail::find_splits(const std::string& path) {
   std::vector<Folder> all;
-  for (const std::string& name : folders_in(path)) all.push_back(look_at(path, name));
+  UnusedFiles beside;
+  for (const std::string& name : folders_in(path, &beside)) all.push_back(look_at(path, name));
   const Folder* train = find_part(path, all, Part::train);
   const Folder* test = find_part(path, all, Part::test);
   if (!test) test = find_part(path, all, Part::validation);
@@ -149,9 +139,9 @@ detail::PictureSplits detail::find_splits(const std::string& path) {
     for (const Folder* part : {train, test})
       if (holds(part) && part->folders.size() > 1) fail_odd_part(path, *part, all);
     check_classes(path, all);
-    return {path, "", {}};
+    return {path, "", {}, {}};
   }
-  PictureSplits splits{train ? inner(*train) : "", test ? inner(*test) : "", {}};
+  PictureSplits splits{train ? inner(*train) : "", test ? inner(*test) : "", {}, beside};
   for (const Folder& f : all)
     if (&f != train && &f != test) splits.left_out.push_back(f.path);
   return splits;

@@ -79,10 +79,11 @@ std::string name_of(const Block& block) {
 
 }  // namespace
 
-// Name and size of the next member, if pax or GNU headers give them.
+// What pax and GNU headers say of the next member.
 struct TarReader::Extended {
   std::optional<std::string> name;
   std::optional<int64_t> size;
+  bool sparse = false;
 
   // A pax header is a list of "LENGTH KEY=VALUE\n"; false if it is not.
   bool parse_pax(std::string_view text) {
@@ -103,6 +104,7 @@ struct TarReader::Extended {
 
   bool set(std::string_view key, std::string_view value) {
     if (key == "path") name = value;
+    sparse |= key.starts_with("GNU.sparse.");
     if (key != "size") return true;
     int64_t number = 0;
     auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
@@ -157,6 +159,9 @@ std::optional<TarMember> TarReader::next() {
       continue;
     }
     name_ = extended.name.value_or(name_of(block));
+    if (type == 'S' || extended.sparse)
+      bytes_.fail(fmt::format("\"{}\" is stored sparse; pack the archive without tar's --sparse",
+                              printable(name_)));
     left_ = size;
     padding_ = (kBlock - size % kBlock) % kBlock;
     return TarMember{name_, size, type == '0' || type == '\0' || type == '7'};

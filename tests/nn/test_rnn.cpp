@@ -103,15 +103,16 @@ TEST_CASE("rnn: elements after a row's length change nothing") {
     Rng rng(3);
     Recurrent net = network(kind, rng, {.layers = 2, .bidirectional = true});
     Tensor lengths = tensor({2, 5}, {2}, DType::i64);
-    Tensor x = randn({2, 5, 3}, rng, DType::f64), other = x.clone();
+    Tensor x = randn({2, 5, 3}, rng, DType::f64), other = x.clone(), odd = x.clone();
     {
       NoGradGuard guard;
-      Tensor tail = slice(select(other, 0, 0), 0, 2, {});
-      copy_(tail, randn({3, 3}, rng, DType::f64) * 100);
+      copy_(slice(select(other, 0, 0), 0, 2, {}), randn({3, 3}, rng, DType::f64) * 100);
+      const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+      copy_(slice(select(odd, 0, 0), 0, 2, {}), tensor({nan, inf, -inf}, DType::f64));
     }
-    std::vector<std::vector<double>> seen[2];
-    for (int i = 0; i < 2; ++i) {
-      Tensor in = (i == 0 ? x : other).clone().set_requires_grad();
+    std::vector<std::vector<double>> seen[3];
+    for (int i = 0; i < 3; ++i) {
+      Tensor in = (i == 0 ? x : i == 1 ? other : odd).clone().set_requires_grad();
       nn::zero_grad(net);
       nn::RnnOutput out = net(in, {.lengths = lengths});
       (sum(square(out.output)) + sum(out.state.h)).backward();
@@ -121,6 +122,7 @@ TEST_CASE("rnn: elements after a row's length change nothing") {
       for (const Tensor& p : nn::parameters(net)) seen[i].push_back(p.grad().to_vector<double>());
     }
     CHECK(seen[0] == seen[1]);
+    CHECK(seen[0] == seen[2]);
   }
 }
 

@@ -200,6 +200,17 @@ TEST_CASE("gguf model: end tokens, scaling and partial rotary positions") {
                  .add("llama.rope.scaling.original_context_length", GgufBytes::kU32, u32(2)));
   CHECK(j["rope_scaling"] ==
         json{{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 2}});
+  const auto scaled = [&](const char* type, float factor) {
+    return llama()
+        .add("llama.rope.scaling.type", GgufBytes::kText, GgufBytes::text(type))
+        .add("llama.rope.scaling.factor", GgufBytes::kF32, bytes_of(4.f))
+        .add("llama.rope.scaling.attn_factor", GgufBytes::kF32, bytes_of(factor));
+  };
+  CHECK(config(scaled("yarn", 2))["rope_scaling"]["attention_factor"].get<double>() ==
+        doctest::Approx(2 * (1 + std::log(4.0) / 10)));
+  CHECK_FALSE(config(scaled("linear", 1))["rope_scaling"].contains("attention_factor"));
+  CHECK(contains(said_of_config(scaled("linear", 1.25f)),
+                 "llama.rope.scaling.attn_factor is 1.25; yarn and longrope alone"));
   j = config(llama()
                  .add("llama.attention.key_length", GgufBytes::kU32, u32(16))
                  .add("llama.attention.value_length", GgufBytes::kU32, u32(16))

@@ -324,10 +324,53 @@ TEST_CASE("config.json: what is written is read again") {
     if (!o.window_layers.empty()) CHECK(r.window_layers == o.window_layers);
     CHECK((r.kv_heads ? r.kv_heads : r.heads) == (o.kv_heads ? o.kv_heads : o.heads));
   }
-  CHECK_FALSE(write_gpt_config({.heads = 4, .kv_heads = 2}, {}));
-  CHECK_FALSE(write_gpt_config(changed([](GptOptions& o) { o.parallel = true; }), {}));
-  CHECK_FALSE(write_gpt_config(changed([](GptOptions& o) { o.norm_offset = 1; }), {}));
-  CHECK_FALSE(write_gpt_config(changed([](GptOptions& o) { o.embed_scale = 2; }), {}));
+}
+
+TEST_CASE("config.json: nothing is written for options that no model of transformers has") {
+  using models::GptFfn, nn::Bias;
+  const auto written = [](const GptOptions& base, auto... changes) {
+    GptOptions o = base;
+    (changes(o), ...);
+    return write_gpt_config(o, {}).has_value();
+  };
+  const GptOptions gpt2 = {.layers = 2, .heads = 12};
+  const GptOptions llama = models::llama_form({.dim = 32, .layers = 2, .heads = 4});
+  CHECK(written(gpt2));
+  CHECK(written(llama));
+  const auto qk_norm = [](GptOptions& o) { o.qk_norm = true; };
+  const auto no_qkv_bias = [](GptOptions& o) { o.qkv_bias = Bias::no; };
+  const auto no_out_bias = [](GptOptions& o) { o.out_bias = Bias::no; };
+  const auto bias = [](GptOptions& o) { o.bias = Bias::yes; };
+  const auto some_windows = [](GptOptions& o) { o.window = 8, o.window_layers = {true, false}; };
+  const auto offset = [](GptOptions& o) { o.norm_offset = 1; };
+  const auto unturned = [](GptOptions& o) { o.rotary_layers = {true, false}; };
+  for (const GptOptions& base : {gpt2, llama}) {
+    CAPTURE(base.names == models::GptNames::gpt2);
+    CHECK_FALSE(written(base, [](GptOptions& o) { o.parallel = true; }));
+    CHECK_FALSE(written(base, [](GptOptions& o) { o.embed_scale = 2; }));
+    CHECK_FALSE(written(base, [](GptOptions& o) { o.post_norms = true; }));
+    CHECK_FALSE(written(base, [](GptOptions& o) { o.ffn = GptFfn::gelu_erf; }));
+    CHECK_FALSE(written(base, qk_norm, bias));
+    CHECK_FALSE(written(base, bias, no_qkv_bias));
+    CHECK_FALSE(written(base, some_windows));
+  }
+  CHECK_FALSE(written(gpt2, [](GptOptions& o) { o.kv_heads = 2; }));
+  CHECK_FALSE(written(gpt2, [](GptOptions& o) { o.bias = Bias::no; }));
+  CHECK_FALSE(written(gpt2, [](GptOptions& o) { o.window = 8; }));
+  CHECK_FALSE(written(llama, offset));
+  CHECK_FALSE(written(llama, unturned));
+  CHECK_FALSE(written(llama, [](GptOptions& o) { o.rotary_share = 0.5; }));
+  CHECK_FALSE(written(llama, [](GptOptions& o) { o.norm = models::GptNorm::layer; }));
+  CHECK_FALSE(written(llama, bias, no_out_bias));
+  CHECK_FALSE(written(llama, qk_norm, [](GptOptions& o) { o.qkv_bias = Bias::yes; }));
+}
+
+TEST_CASE("config.json: what a SmolLM3 leaves out") {
+  const GptOptions o = read_gpt_config(R"({"model_type": "smollm3"})").options;
+  CHECK(o.tie_head);  // transformers' defaults
+  CHECK(o.rope_base == 2e6);
+  CHECK(read_gpt_config(R"({"model_type": "smollm3", "rope_theta": 5e6})").options.rope_base ==
+        5e6);
 }
 
 TEST_CASE("config.json: errors about damaged files are in tern's words") {

@@ -343,6 +343,62 @@ TEST_CASE("train: outer steps do not move a parameter that was frozen meanwhile"
   CHECK(t.model.bias.own().to_vector<float>() == frozen);
 }
 
+TEST_CASE("train: Lookahead is refused beside outer steps") {
+  dist::World alone;
+  Linear t;
+  Learner learner(t.model, t.optimizer, {.lookahead = optim::LookaheadOptions{}});
+  LoopOptions o{.terminal = false};
+  o.parallel = {.world = &alone, .local_steps = 4};
+  Task<Points> task{.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); }};
+  CHECK(test::contains(test::error_of([&] { Loop(learner, t.loader, task, o); }),
+                       "leave out lookahead or local_steps"));
+}
+
+TEST_CASE("train: shared steps refuse a parameter whose gradient no rank would send") {
+  dist::World alone;
+  Linear t;
+  nn::Parameter scale{ones({1})};
+  LoopOptions o{.terminal = false};
+  o.parallel = {.world = &alone, .blocks = 4};
+  Task<Points> task{
+      .loss = [&](const Points& p) { return cross_entropy(t.model(p.x) * scale, p.label); }};
+  NamedTensors both = nn::named_parameters(t.model);
+  both.emplace_back("scale", scale.own());
+  optim::Sgd optimizer(both, {.lr = 0.5});
+  Learner learner(t.model, optimizer, {.check_graph = false});
+  CHECK(test::contains(test::error_of([&] { Loop(learner, t.loader, task, o); }),
+                       "the optimizer has the parameter scale, which is not in the model"));
+
+  // Unfrozen by the loss, after the step has begun.
+  t.model.bias.own().set_requires_grad(false);
+  const auto weight = t.model.weight.own().to_vector<float>();
+  task.loss = [&](const Points& p) {
+    t.model.bias.own().set_requires_grad(true);
+    return cross_entropy(t.model(p.x), p.label);
+  };
+  Loop loop(t.learner, t.loader, task, o);
+  CHECK(test::contains(test::error_of([&] { loop.run(); }),
+                       "the loss unfroze the parameter bias during a step"));
+  CHECK(t.model.weight.own().to_vector<float>() == weight);
+}
+
+TEST_CASE("train: an interrupted loop with a world can be run again") {
+  dist::World alone;
+  Linear t;
+  bool stop = true;
+  LoopOptions o{.epochs = 2, .terminal = false};
+  o.parallel = {.world = &alone, .blocks = 4};
+  Loop loop(t.learner, t.loader,
+            {.loss =
+                 [&](const Points& p) {
+                   if (std::exchange(stop, false)) std::raise(SIGINT);
+                   return cross_entropy(t.model(p.x), p.label);
+                 }},
+            o);
+  CHECK(loop.run() == Outcome::interrupted);
+  CHECK(loop.run() == Outcome::finished);
+}
+
 TEST_CASE("train: with equal batches, weights by samples give the bits of weights of 1") {
   const auto trained = [&](const std::function<double(const Points&)>& weight) {
     Linear t;

@@ -3,6 +3,7 @@
 #include "tern/train/detail/loop_shared_steps.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -85,6 +86,18 @@ std::vector<std::pair<std::string, std::string>> same_on_all_ranks(const LoopOpt
       {"ema", fmt::format("{}", l.ema)}};
 }
 
+// Error if the optimizer has a parameter that the model lacks: no rank would send its gradient.
+void check_in_model(const Learner& learner) {
+  std::set<const void*> shared;
+  for (const auto& [name, p] : nn::named_parameters(learner.model())) shared.insert(p.node().get());
+  for (const auto& [name, p] : learner.parameters())
+    check(
+        shared.contains(p.node().get()),
+        "Loop: the optimizer has the parameter {}, which is not in the model; the ranks share the "
+        "gradients of the model's parameters alone, so make it a field of the model",
+        name);
+}
+
 // The number of steps that a rank takes before it tells the others of them. It receives theirs
 // after the same number of further steps, which gives a slow network time.
 constexpr int64_t kStepsToTell = 8;
@@ -107,6 +120,10 @@ SharedSteps::SharedSteps(const LoopOptions& loop, Learner& learner, detail::Feed
   const int64_t rank = world_.rank(), ranks = world_.size();
   dist::GradientSumOptions sum{.blocks = local_steps_ > 0 ? ranks : options.blocks,
                                .check_every = options.check_every};
+  check(local_steps_ == 0 || !learner.options().lookahead,
+        "Loop: the slow weights of Lookahead would undo outer steps, which are a form of it; leave "
+        "out lookahead or local_steps");
+  if (local_steps_ == 0) check_in_model(learner);
   if (!options.shard_optimizer) sum.check_also = [&learner] { return learner.own_state(); };
   sum_.emplace(world_, learner.model(), sum);  // always: it compares models and processors
   if (local_steps_ > 0) {

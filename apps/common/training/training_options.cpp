@@ -250,6 +250,11 @@ void check_training_options(const TrainingOptions& o) {
                    !m.step_in_backward),
         "--local-steps cannot be given with --blocks, --shard-optimizer, --accumulate or "
         "--step-in-backward");
+  check(
+      !apart || o.details.lookahead == 0,
+      "--local-steps makes outer steps of the differences between ranks, which the slow weights of "
+      "--lookahead {} would undo; give --lookahead 0",
+      o.details.lookahead);
 }
 
 void check_held_out(const TrainingOptions& o, bool held_out, const char* remedy) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/base/precision.h"
@@ -21,7 +22,10 @@ constexpr T kNone = -std::numeric_limits<T>::infinity();
 
 /// Whether a row keeps its log-sum-exp instead of maximum and factor. In bf16 it loses fewer digits
 /// than the products do, and results keep the bits of earlier versions.
-bool takes_log_sums() { return matmul_precision() == MatmulPrecision::bf16; }
+template <class T>
+bool takes_log_sums() {
+  return std::is_same_v<T, float> && matmul_precision() == MatmulPrecision::bf16;
+}
 
 /// The numbers kept for a row of scores (attention.h).
 template <class T>
@@ -195,7 +199,7 @@ template <class T>
 void probabilities(const AttentionInputs<T>& in, const SharedFactor<T>& keys, const Tiling& tiling,
                    Tile& tile, const TilePanels<T>& panels, T* kept) {
   const T scale = scores(in, keys, tiling, tile, panels);
-  simd([=, by_log_sum = takes_log_sums(), p = panels.p, counts = panels.counts, rows = tile.rows,
+  simd([=, by_log_sum = takes_log_sums<T>(), p = panels.p, counts = panels.counts, rows = tile.rows,
         keys = tile.keys, ld = tiling.ld] {
     for (int64_t i = 0; i < rows; ++i) {
       const RowSoftmax<T> row = softmax_row(p + i * ld, counts[i], keys, scale, by_log_sum);
@@ -209,7 +213,7 @@ void probabilities_again(const AttentionInputs<T>& in, const SharedFactor<T>& ke
                          const Tiling& tiling, Tile& tile, const TilePanels<T>& panels,
                          const T* kept) {
   const T scale = scores(in, keys, tiling, tile, panels);
-  simd([=, by_log_sum = takes_log_sums(), p = panels.p, counts = panels.counts, rows = tile.rows,
+  simd([=, by_log_sum = takes_log_sums<T>(), p = panels.p, counts = panels.counts, rows = tile.rows,
         keys = tile.keys, ld = tiling.ld] {
     for (int64_t i = 0; i < rows; ++i) {
       T* x = p + i * ld;

@@ -1,5 +1,5 @@
-// Fourier transforms with kissfft. Lengths with a large prime factor use Bluestein's algorithm. Two
-// real lines share one complex transform.
+// Fourier transforms with kissfft. Lengths with a large prime factor use Bluestein's algorithm. A
+// real line of even length is one complex transform of half its length.
 #include "tern/core/kernels/fft/fft.h"
 
 #include <bit>
@@ -85,66 +85,95 @@ class Dft {
   std::optional<Chirp> chirp_;
 };
 
-// Calls fn(plan, line, number of lines) for pairs of lines, which are the real and imaginary part
-// of one transform.
-template <class Fn>
-void for_each_pair(int64_t lines, int64_t n, bool inverse, Fn fn) {
-  const Dft plan(n, inverse);
-  parallel_for((lines + 1) / 2, kFftGrain / n + 1, [&](int64_t begin, int64_t end) {
-    const Dft own = plan;
-    for (int64_t pair = begin; pair < end; ++pair)
-      fn(own, 2 * pair, std::min<int64_t>(2, lines - 2 * pair));
-  });
+Complex times(Complex a, Complex b) {
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
+
+/// Transforms real lines of n numbers. If n is even, a line is n / 2 complex numbers z: elements 2 j
+/// are their real parts. Lines are apart, so that no line changes another one's rounding.
+struct RealLines {
+  int64_t n, size;  // size: of the complex transform
+  Dft dft;
+  Line turns;  // e^(-+ 2 pi i k / n), k = 0 ... size, if n is even
+
+  RealLines(int64_t length, bool inverse)
+      : n(length), size(is_even() ? n / 2 : n), dft(size, inverse) {
+    const double step = (inverse ? 2 : -2) * std::numbers::pi / static_cast<double>(n);
+    for (int64_t k = 0; is_even() && k <= size; ++k)
+      turns.push_back(std::polar(1.0, step * static_cast<double>(k)));
+  }
+  bool is_even() const { return n % 2 == 0; }
+
+  /// Calls fn(plan, line, two working arrays of `size` numbers) for all lines.
+  template <class Fn>
+  void for_each(int64_t lines, Fn fn) const {
+    parallel_for(lines, kFftGrain / n + 1, [&](int64_t begin, int64_t end) {
+      const Dft own = dft;
+      Line in(static_cast<size_t>(size)), out(in.size());
+      for (int64_t line = begin; line < end; ++line) fn(own, line, in.data(), out.data());
+    });
+  }
+};
 
 }  // namespace
 
-// For z = x + i x': X_k = (Z_k + conj(Z_{n-k})) / 2 and X'_k = (Z_k - conj(Z_{n-k})) / 2i.
+// Even n: with m = n / 2, X_k = (Z_k + conj(Z_{m-k})) / 2 + e^(-2 pi i k / n) (Z_k - conj(Z_{m-k})) / 2i.
 template <class T>
 void rfft(const T* x, T* y, int64_t lines, int64_t n) {
   const int64_t half = n / 2 + 1;
-  for_each_pair(lines, n, false, [=](const Dft& dft, int64_t line, int64_t count) {
-    Line in(static_cast<size_t>(n)), out(static_cast<size_t>(n));
-    const T* first = x + line * n;
-    for (int64_t j = 0; j < n; ++j)
-      in[static_cast<size_t>(j)] = {double{first[j]}, count > 1 ? double{first[n + j]} : 0.0};
-    dft(in.data(), out.data());
+  const RealLines plan(n, false);
+  plan.for_each(lines, [=, &plan](const Dft& dft, int64_t line, Complex* in, Complex* out) {
+    const T* from = x + line * n;
+    T* to = y + line * half * 2;
+    const int64_t m = plan.size;
+    for (int64_t j = 0; j < m; ++j)
+      in[j] = plan.is_even() ? Complex(double{from[2 * j]}, double{from[2 * j + 1]})
+                             : Complex(double{from[j]}, 0.0);
+    dft(in, out);
     for (int64_t k = 0; k < half; ++k) {
-      const Complex z = out[static_cast<size_t>(k)];
-      const Complex mirrored = std::conj(out[static_cast<size_t>(k == 0 ? 0 : n - k)]);
-      const Complex sum = z + mirrored, difference = z - mirrored;
-      T* to = y + (line * half + k) * 2;
-      to[0] = static_cast<T>(sum.real() / 2);
-      to[1] = static_cast<T>(sum.imag() / 2);
-      if (count < 2) continue;
-      to[2 * half] = static_cast<T>(difference.imag() / 2);
-      to[2 * half + 1] = static_cast<T>(-difference.real() / 2);
+      Complex result = out[k % m];
+      if (plan.is_even()) {
+        const Complex mirrored = std::conj(out[(m - k) % m]);
+        const Complex difference = result - mirrored;
+        const Complex odd(difference.imag(), -difference.real());
+        result = (result + mirrored + times(odd, plan.turns[static_cast<size_t>(k)])) / 2.0;
+      }
+      to[2 * k] = static_cast<T>(result.real());
+      to[2 * k + 1] = k == 0 || 2 * k == n ? T(0) : static_cast<T>(result.imag());
     }
   });
 }
 
-// For two spectra: Y + i Y' has the two lines as real and imaginary part.
+// Even n: z is the transform of Y_k + conj(Y_{m-k}) + i e^(2 pi i k / n) (Y_k - conj(Y_{m-k})).
 template <class T>
 void irfft(const T* y, T* x, int64_t lines, int64_t n) {
   const int64_t half = n / 2 + 1;
-  for_each_pair(lines, n, true, [=](const Dft& dft, int64_t line, int64_t count) {
-    Line in(static_cast<size_t>(n)), out(static_cast<size_t>(n));
-    auto at = [=](int64_t l, int64_t k) {
-      const T* from = y + (l * half + k) * 2;
+  const RealLines plan(n, true);
+  plan.for_each(lines, [=, &plan](const Dft& dft, int64_t line, Complex* in, Complex* out) {
+    const auto at = [=](int64_t k) {
+      const T* from = y + (line * half + k) * 2;
       const bool own_mirror = k == 0 || 2 * k == n;
       return Complex(double{from[0]}, own_mirror ? 0.0 : double{from[1]});
     };
-    for (int64_t k = 0; k < half; ++k) {
-      const Complex a = at(line, k), b = count > 1 ? at(line + 1, k) : Complex();
-      const Complex i(0, 1);
-      if (k > 0) in[static_cast<size_t>(n - k)] = std::conj(a) + i * std::conj(b);
-      in[static_cast<size_t>(k)] = a + i * b;
+    T* to = x + line * n;
+    const int64_t m = plan.size;
+    if (plan.is_even()) {
+      for (int64_t k = 0; k < m; ++k) {
+        const Complex a = at(k), b = std::conj(at(m - k));
+        const Complex odd = times(a - b, plan.turns[static_cast<size_t>(k)]);
+        in[k] = a + b + Complex(-odd.imag(), odd.real());
+      }
+    } else {
+      in[0] = at(0);
+      for (int64_t k = 1; k < half; ++k) {
+        in[k] = at(k);
+        in[n - k] = std::conj(in[k]);
+      }
     }
-    dft(in.data(), out.data());
-    T* first = x + line * n;
-    for (int64_t j = 0; j < n; ++j) {
-      first[j] = static_cast<T>(out[static_cast<size_t>(j)].real());
-      if (count > 1) first[n + j] = static_cast<T>(out[static_cast<size_t>(j)].imag());
+    dft(in, out);
+    for (int64_t j = 0; j < m; ++j) {
+      to[plan.is_even() ? 2 * j : j] = static_cast<T>(out[j].real());
+      if (plan.is_even()) to[2 * j + 1] = static_cast<T>(out[j].imag());
     }
   });
 }

@@ -7,8 +7,12 @@ extern "C" {  // ATLAS's header has none
 }
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <type_traits>
+
+#include "tern/core/base/error.h"
 
 // LAPACK's functions. Fortran passes the length of each character after all other arguments.
 extern "C" {
@@ -73,7 +77,11 @@ int with_work(Routine routine) {
   int info = 0;
   routine(&best, -1, &info);
   if (info != 0) return info;
-  std::vector<T> work(std::max<size_t>(1, static_cast<size_t>(best)));
+  // Before version 3.12, LAPACK rounds sizes above 2^24 down to a float.
+  const double size = std::nextafter(best, std::numeric_limits<T>::infinity());
+  check(size < std::numeric_limits<int>::max(),
+        "LAPACK needs {} numbers of working memory, more than its integers can count", size);
+  std::vector<T> work(std::max<size_t>(1, static_cast<size_t>(size)));
   routine(work.data(), static_cast<int>(work.size()), &info);
   return info;
 }

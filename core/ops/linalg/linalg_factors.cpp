@@ -88,7 +88,6 @@ Tensor lstsq_matrices(const Tensor& a, const Tensor& b, const Matrices& all,
                       std::optional<double> given, const Fresh& rank) {
   Op op("linalg::lstsq", a, b);
   const int m = all.m, n = all.n, k = static_cast<int>(b.size(-1)), most = std::max(m, n);
-  NoGradGuard guard;
   Tensor matrix = by_columns(a);
   Tensor x = by_columns(pad(b.detach(), {0, 0, 0, most - m}));
   dispatch_float(a.dtype(), "linalg::lstsq", [&]<class T>() {
@@ -107,7 +106,6 @@ Tensor lstsq_matrices(const Tensor& a, const Tensor& b, const Matrices& all,
                [](int info) { return fmt::format("fails with LAPACK's info {}", info); });
   });
   Tensor solution = transposed(narrow(x, -1, 0, n)).contiguous();
-  EnableGradGuard recorded;
   return op.record(Fresh::adopt(solution), [a = save(a), b = save(b)](const Tensor& dx) {
     auto fn = [](const std::vector<Tensor>& in) { return least_squares(in[0], in[1]); };
     if (grad_enabled()) return composed_gradients(fn, {a.get(), b.get()}, dx);

@@ -60,7 +60,7 @@ void for_each_diagonal(const Tensor& a, const Matrices& all, Fn fn) {
     double sign = 1;
     for (int j = 0; j < n; ++j) {
       if (pivots[static_cast<size_t>(j)] != j + 1) sign = -sign;
-      own[j] = own[j * (n + 1)];  // row 0 of column j is no longer needed
+      own[j] = own[int64_t{j} * (n + 1)];  // row 0 of column j is no longer needed
     }
     fn(i, own, sign);
     return 0;
@@ -105,7 +105,7 @@ Tensor inv(const Tensor& a) {
     T* lu = static_cast<T*>(bytes(y));
     auto one = [=](int64_t i) {
       std::vector<int> pivots(static_cast<size_t>(n));
-      T *own = lu + i * n * n, *end = own + n * n;
+      T *own = lu + i * n * n, *end = own + int64_t{n} * n;
       // With NaN in the matrix, getri would give zeros.
       if (std::any_of(own, end, [](T v) { return std::isnan(v); })) {
         std::fill(own, end, std::numeric_limits<T>::quiet_NaN());
@@ -138,7 +138,6 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
       sides.a.shape() != a.shape() || sides.vector || sides.b.shape() != b.shape())
     return sides.result(solve_triangular(sides.a, sides.b, o));
   Op op(kName, a, b);
-  NoGradGuard guard;
   Tensor matrix = a.detach().contiguous(), x = b.detach().clone();
   const Tensor on_diagonal = diagonal(matrix, 0, -2, -1);
   if (!o.unitriangular && on_diagonal.numel() > 0)
@@ -153,7 +152,6 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
       return 0;
     });
   });
-  EnableGradGuard recorded;
   Fresh out = Fresh::adopt(x);
   auto vjp = [o, a = save(a), x = save(out)](const Tensor& dx, const Wants& wants) {
     TriangularOptions turned = o;

@@ -42,7 +42,8 @@ void check_label_smoothing(const char* op, double smoothing) {
 Tensor reduce_rows(const Tensor& losses, Reduction reduction, double weight, const Shape& shape) {
   if (reduction == Reduction::none) return reshape(losses, shape);
   Tensor total = sum(losses);
-  return reduction == Reduction::sum || weight == 0 ? total : total / weight;
+  if (reduction == Reduction::sum) return total;
+  return weight == 0 ? total * 0 : total / weight;  // 0: smoothing alone would give a sum
 }
 
 double total_weight(const Tensor& index, const Tensor& weight, int64_t ignore) {

@@ -171,7 +171,7 @@ Tensor reduced(Op& op, const Head& inputs, const Kept& kept) {
   const double total = kept.options.reduction == Reduction::mean
                            ? detail::total_weight(targets.index, targets.weight, targets.ignore)
                            : 1;
-  const Tensor scale = full({head.x.size(0)}, total == 0 ? 1 : 1 / total, head.x.dtype());
+  const Tensor scale = full({head.x.size(0)}, total == 0 ? 0 : 1 / total, head.x.dtype());
   const bool records = recording({inputs.x, inputs.weight, inputs.bias});
   const Slopes slopes = fresh_slopes(head, records && inputs.x.requires_grad(),
                                      records && inputs.weight.requires_grad(),

@@ -61,7 +61,8 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
   if (beta == 0) return l1_loss(x, y, reduction);
   check_same_shape("smooth_l1_loss", x, y);
   Tensor d = x - y, a = abs(d);
-  return reduced(where(lt(a, beta), square(d) * (0.5 / beta), a - 0.5 * beta), reduction);
+  Tensor small = masked_fill(d, ge(a, beta), 0);  // a square of inf would make gradients NaN
+  return reduced(where(lt(a, beta), square(small) * (0.5 / beta), a - 0.5 * beta), reduction);
 }
 
 // -[pos y log sigmoid(x) + (1 - y) log(1 - sigmoid(x))] = (1 - y) softplus(x) + pos y softplus(-x).
@@ -97,7 +98,8 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberOptions& o) {
   check_same_shape("huber_loss", x, y);
   check(o.delta > 0, "huber_loss: delta must be positive, got {}", o.delta);
   Tensor d = x - y, a = abs(d);
-  return reduced(where(le(a, o.delta), square(d) * 0.5, o.delta * (a - 0.5 * o.delta)),
+  Tensor small = masked_fill(d, gt(a, o.delta), 0);  // a square of inf would make gradients NaN
+  return reduced(where(le(a, o.delta), square(small) * 0.5, o.delta * (a - 0.5 * o.delta)),
                  o.reduction);
 }
 

@@ -97,6 +97,13 @@ void backward(const Sequence<T>& s, const T* dy_h, const T* dy_c, T* dgates, T* 
   }
 }
 
+/// The input with zeros after the lengths: 0 times a NaN there would reach gradients of weights.
+Tensor within_lengths(const Layer& l, const Tensor& x) {
+  if (!l.lengths.defined()) return x;
+  const Tensor time = reshape(arange(0, l.steps, 1, DType::i64), {l.steps, 1});
+  return masked_fill(x, unsqueeze(ge(time, l.lengths), 2), 0);
+}
+
 /// The layer by public ops, step by step.
 Tensor composed_layer(const Layer& l, const std::vector<Tensor>& in) {
   const RnnWeights w{in[1], in[2], in[3], in[4]};
@@ -288,8 +295,8 @@ Tensor composed::rnn_layer(RnnKind kind, const Tensor& x, const RnnWeights& w,
   const Layer l = check_layer(kind, x, w, options);
   Tensor none = zeros({l.batch, l.hidden}, x.dtype());
   return composed_layer(
-      l, {x, w.w_ih, w.w_hh, w.b_ih, w.b_hh, options.h0.defined() ? options.h0 : none,
-          options.c0.defined() ? options.c0 : none});
+      l, {within_lengths(l, x), w.w_ih, w.w_hh, w.b_ih, w.b_hh,
+          options.h0.defined() ? options.h0 : none, options.c0.defined() ? options.c0 : none});
 }
 
 Tensor rnn_layer(RnnKind kind, const Tensor& input, const RnnWeights& weights,
@@ -304,7 +311,8 @@ Tensor rnn_layer(RnnKind kind, const Tensor& input, const RnnWeights& weights,
   auto or_zeros = [&](const Tensor& t) {
     return t.defined() ? t.contiguous() : zeros({l.batch, l.hidden}, input.dtype());
   };
-  Tensor x = input.contiguous(), w_hh = weights.w_hh.contiguous(), h0 = or_zeros(options.h0);
+  Tensor x = within_lengths(l, input).contiguous(), w_hh = weights.w_hh.contiguous(),
+         h0 = or_zeros(options.h0);
   Tensor c0 = lstm ? or_zeros(options.c0) : Tensor();
   Shape shape{l.steps, l.batch, l.hidden};
   if (lstm) shape.insert(0, 2);

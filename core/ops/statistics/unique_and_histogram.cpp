@@ -76,7 +76,6 @@ Unique unique(const Tensor& x, const UniqueOptions& options) {
   const bool slices = options.axis.has_value() && x.ndim() > 0;
   const int axis =
       options.axis ? normalize_axis("unique", *options.axis, std::max(x.ndim(), 1)) : 0;
-  NoGradGuard guard;
   const Tensor rows =
       (slices ? move_axis(x.detach(), axis, 0) : reshape(x.detach(), {x.numel()})).contiguous();
   const int64_t n = rows.size(0), m = n > 0 ? rows.numel() / n : 0;
@@ -91,7 +90,6 @@ Unique unique(const Tensor& x, const UniqueOptions& options) {
     if (!slices) found.inverse = reshape(found.inverse, x.shape());
   }
   if (options.return_counts) found.counts = list_of(groups.counts);
-  EnableGradGuard recorded;
   found.values = op.record(Fresh::adopt(values), [](const Tensor&) -> Tensor {
     fail("unique: has no gradient; give it x.detach()");
   });

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tern/core/base/error.h"
+#include "tern/data/images/picture_folder.h"
 
 namespace tern::datasets::detail {
 
@@ -12,10 +13,12 @@ struct PictureSplits {
   std::string train;                  ///< the folder with the folders of classes
   std::string test;                   ///< the same for the test set; empty if there is none
   std::vector<std::string> left_out;  ///< other folders beside these two
+  UnusedFiles unused;                 ///< files beside the folders of the parts
 };
 
-/// The names of the folders in a folder, without hidden ones, in ascending order.
-std::vector<std::string> folders_in(const std::string& path);
+/// The names of the folders in a folder, without hidden ones, in ascending order. `unused` becomes
+/// the number of all else in it.
+std::vector<std::string> folders_in(const std::string& path, UnusedFiles* unused = nullptr);
 
 /// Finds the parts of the set in a folder by their usual names in any case: train, training,
 /// trainset; test, testing, testset; val, valid, validation, valset, dev, eval; or these as a word

@@ -154,6 +154,10 @@ void check_differences(const OpRow& row, const std::vector<Operand>& inputs) {
   std::vector<Tensor> leaves = leaves_of<double>(inputs, true);
   for (Tensor& t : leaves) t.set_requires_grad();
   auto fn = [&](const std::vector<Tensor>& x) { return run(row, inputs, x); };
+  {
+    const NoGradGuard guard;
+    CHECK_FALSE(fn(leaves).requires_grad());
+  }
   if (!row.gradient) {
     CHECK_FALSE(fn(leaves).requires_grad());
     return;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/fft/fft.h"
@@ -115,6 +116,38 @@ TEST_CASE("fft: shapes, ignored elements, frequencies, errors") {
   CHECK_THROWS_WITH_AS(fft::irfft(zeros({4, 3})), doctest::Contains("last axis is 2"), Error);
   CHECK_THROWS_WITH_AS(fft::rfft(arange(0, 4)), doctest::Contains("f32 or f64"), Error);
   CHECK_THROWS_WITH_AS(fft::rfft(zeros({4}), {.axis = 1}), doctest::Contains("fft::rfft"), Error);
+}
+
+TEST_CASE("fft: a line has the same bits whatever its neighbours are") {
+  Rng rng(4);
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const DType type : {DType::f32, DType::f64})
+    for (const int64_t n : {1, 2, 4, 5, 37, 74}) {
+      CAPTURE(n);
+      const auto check_lines = [&](const Tensor& lines, auto transform) {
+        const auto all = test::numbers_of({transform(lines)});
+        const size_t size = all.size() / 3;
+        const auto first = test::numbers_of({transform(narrow(lines, 0, 0, 1))});
+        const std::vector<double> in_all(all.begin(), all.begin() + static_cast<int64_t>(size));
+        CHECK(in_all == first);
+      };
+      const Tensor x = randn({3, n}, rng, type), y = randn({3, n / 2 + 1, 2}, rng, type);
+      for (const double factor : {1e17, inf, std::nan("")}) {
+        const Tensor scale = tensor({1, factor, factor}, {3, 1}).to(type);
+        const auto forward = [](const Tensor& t) { return fft::rfft(t); };
+        const auto back = [n](const Tensor& t) { return fft::irfft(t, {.n = n}); };
+        const auto gradient = [](auto fn, const Tensor& like) {
+          return [fn, like](const Tensor& dy) {
+            const Tensor in = narrow(like, 0, 0, dy.size(0)).detach().set_requires_grad();
+            return grad({fn(in)}, {in}, {.gradients = {dy}})[0];
+          };
+        };
+        check_lines(x * scale, forward);
+        check_lines(y * unsqueeze(scale, 2), back);
+        check_lines(y * unsqueeze(scale, 2), gradient(forward, x));
+        check_lines(x * scale, gradient(back, y));
+      }
+    }
 }
 
 TEST_CASE("fft: same bits on any number of threads") {

@@ -154,6 +154,34 @@ TEST_CASE("cross_entropy: only ignored targets give 0 and a zero gradient") {
   CHECK(cross_entropy(zeros({0, 3}), zeros({0}, DType::i64)).item() == 0);
 }
 
+TEST_CASE("cross_entropy: targets without any weight give 0, also with label smoothing") {
+  const CrossEntropyOptions options{.weight = tensor({0, 1, 1}), .label_smoothing = 0.3};
+  for (const int64_t n : {1, 4}) {
+    const Tensor target = zeros({n}, DType::i64);
+    const Tensor logits = ones({n, 3}).set_requires_grad(), w = ones({3, 2}).set_requires_grad();
+    const Tensor a = cross_entropy(logits, target, options);
+    const Tensor b = linear_cross_entropy(ones({n, 2}), w, {}, target, options);
+    CHECK(a.item() == 0);
+    CHECK(b.item() == 0);
+    (a + b).backward();
+    CHECK(sum(abs(logits.grad())).item() == 0);
+    CHECK(sum(abs(w.grad())).item() == 0);
+  }
+}
+
+TEST_CASE("losses: an infinite difference has a slope of 1") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const auto slopes = [&](auto loss) {
+    const Tensor x = tensor({inf, -inf, 3}).set_requires_grad();
+    loss(x, zeros({3})).backward();
+    return x.grad().template to_vector<float>();
+  };
+  const std::vector<float> want = {1, -1, 1};
+  CHECK(slopes([](auto& x, auto y) { return huber_loss(x, y, {.reduction = Reduction::sum}); }) ==
+        want);
+  CHECK(slopes([](auto& x, auto y) { return smooth_l1_loss(x, y, 1, Reduction::sum); }) == want);
+}
+
 TEST_CASE("cross_entropy: large logits give finite, exact results") {
   Tensor x = tensor({1000, 0, -1000, 1000}, {2, 2}).set_requires_grad();
   Tensor loss = cross_entropy(x, tensor({1, 1}, {2}, DType::i64), {.reduction = Reduction::none});

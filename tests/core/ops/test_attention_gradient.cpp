@@ -79,6 +79,19 @@ TEST_CASE("attention: gradients of large scores have the same bits on any number
   test::check_threads([&] { return test::numbers_of(in.gradients(DType::f32, attention)); });
 }
 
+TEST_CASE("attention: bf16 products change nothing in f64") {
+  Rng rng(8);
+  const Tensor x = randn({3, 2, 5, 4}, rng, DType::f64) * 30;
+  const auto gradients = [&] {
+    std::vector<Tensor> in;
+    for (const int64_t i : {0, 1, 2}) in.push_back(select(x, 0, i).detach().set_requires_grad());
+    return test::numbers_of(grad({sum(square(attention(in[0], in[1], in[2])))}, in));
+  };
+  const auto want = gradients();
+  const MatmulPrecisionScope scope(MatmulPrecision::bf16);
+  CHECK(gradients() == want);
+}
+
 TEST_CASE("attention: a query that sees no key has a gradient of 0") {
   Rng rng(3);
   const Shape shape{1, 1, 4, 3};

@@ -284,6 +284,13 @@ TEST_CASE("linalg: gradients have full precision when matmul is in bf16") {
   CHECK(gradients() == want);
 }
 
+TEST_CASE("linalg: eigh takes matrices whose working memory has a size that no float is") {
+  constexpr int64_t kSize = 2895;  // the smallest such
+  const Tensor values = linalg::eigh(eye(kSize)).eigenvalues;
+  CHECK(min(values).item() == 1);
+  CHECK(max(values).item() == 1);
+}
+
 TEST_CASE("linalg: same bits on any number of threads") {
   Rng rng(9);
   Tensor a = randn({6, 90, 90}, rng), big = randn({300, 300}, rng, DType::f64);

@@ -60,6 +60,15 @@ TEST_CASE("picture sets: hidden files of macOS, git and Jupyter are not used") {
   CHECK(levels(found.train, found.form) == levels(clean.train, clean.form));
   CHECK(levels(found.test, found.form) == levels(clean.test, clean.form));
   CHECK(found.remarks == Names{"7 files were not used: hidden 7"});
+
+  // Nor do they hide that folders are the parts of a set.
+  for (const char* part : {"seg_train", "seg_test"}) {
+    write_classes(dir / (std::string("parts/") + part), {"cat", "dog"}, 2);
+    write_beside(dir / (std::string("parts/") + part + "/._0.jpg"), "no picture");
+  }
+  const LabelledPictures parts = load_labelled_pictures(dir / "parts", 8);
+  CHECK(parts.class_names == Names{"cat", "dog"});
+  CHECK(parts.test.size() == 4);
 }
 
 TEST_CASE("picture sets: unused files are counted by kind") {
@@ -202,6 +211,11 @@ TEST_CASE("picture sets: a third part is reported, and a single part is enough")
   const LabelledPictures p = load_labelled_pictures(dir / "all", 8);
   CHECK(p.test.size() == 2);
   CHECK(p.remarks == Names{(dir / "all/val") + " was not used; it has 4 pictures"});
+  write_picture(dir / "all/loose.png", 9), write_beside(dir / "all/notes.txt", "x");
+  const std::string beside =
+      "2 files were not used: .txt 1, pictures outside the classes' folders 1";
+  CHECK(load_labelled_pictures(dir / "all", 8).remarks.at(0) == beside);
+  CHECK(load_test_pictures(dir / "all", {.side = 8}, {"cat", "dog"}).remarks.at(0) == beside);
 
   // With a test set, any number of others is left out. Without one, two of them are ambiguous.
   for (const char* part : {"train", "test", "val", "eval"})

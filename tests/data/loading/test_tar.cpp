@@ -209,6 +209,11 @@ TEST_CASE("tar: damage is an IoError with file and position") {
         "11 size=4x\n", "30 size=99999999999999999999\n"})
     CHECK_MESSAGE(contains(error(tar_member("p", text, 'x') + tar), "pax"), text);
 
+  CHECK(contains(error(tar_header("s", 0, 'S') + tar), "\"s\" is stored sparse"));
+  CHECK(
+      contains(error(tar_member("p", pax("GNU.sparse.major", "1"), 'x') + tar_header("s", 0) + tar),
+               "\"s\" is stored sparse"));
+
   std::string negative = tar_header("negative", 0);
   negative.replace(124, 12, std::string(12, '\xff'));
   negative.replace(148, 8, "        ");
