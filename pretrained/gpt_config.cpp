@@ -333,9 +333,9 @@ std::pair<std::string, std::string> llama_kind(const GptOptions& o) {
   const bool every = std::ranges::count(o.window_layers, false) == 0;
   if (o.ffn == models::GptFfn::geglu) return {"gemma3_text", "Gemma3ForCausalLM"};
   if (o.qk_norm) return {"qwen3", "Qwen3ForCausalLM"};
-  if (o.qkv_bias.value_or(o.bias) != o.out_bias.value_or(o.bias))
+  if (o.qkv_bias.value_or(o.bias) != o.out_bias.value_or(o.bias) || !every)
     return {"qwen2", "Qwen2ForCausalLM"};
-  if (o.window > 0 && every) return {"mistral", "MistralForCausalLM"};
+  if (o.window > 0) return {"mistral", "MistralForCausalLM"};
   return {"llama", "LlamaForCausalLM"};
 }
 

@@ -18,7 +18,7 @@ Value stripped(const Value& self, Call& call, bool left, bool right) {
   return made(call, strip(text_of(self), of.text() ? &set : nullptr, left, right));
 }
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool has_case(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 /// The text with each letter in upper case where `change` of the character before it (0 at the
 /// beginning) is true, else in lower case.
@@ -187,7 +187,7 @@ Value split(const Value& self, Call& call) {
 
 /// As Python's: words begin after anything that is no letter ("It'S"). The filter is jinja2's.
 Value title_of_text(const Value& self, Call& call) {
-  return recased(self, call, [](char before) { return !is_letter(before); });
+  return recased(self, call, [](char before) { return !has_case(before); });
 }
 
 Value split_lines(const Value& self, Call& call) {

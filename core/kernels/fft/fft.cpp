@@ -89,8 +89,8 @@ Complex times(Complex a, Complex b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
 
-/// Transforms real lines of n numbers. If n is even, a line is n / 2 complex numbers z: elements 2 j
-/// are their real parts. Lines are apart, so that no line changes another one's rounding.
+/// Transforms real lines of n numbers. If n is even, a line is n / 2 complex numbers: elements 2 j
+/// are their real parts. Each line has a transform of its own: none changes another one's rounding.
 struct RealLines {
   int64_t n, size;  // size: of the complex transform
   Dft dft;
@@ -117,7 +117,8 @@ struct RealLines {
 
 }  // namespace
 
-// Even n: with m = n / 2, X_k = (Z_k + conj(Z_{m-k})) / 2 + e^(-2 pi i k / n) (Z_k - conj(Z_{m-k})) / 2i.
+// Even n: with m = n / 2 and W = conj(Z_{m-k}),
+//   X_k = (Z_k + W) / 2 + e^(-2 pi i k / n) (Z_k - W) / 2i.
 template <class T>
 void rfft(const T* x, T* y, int64_t lines, int64_t n) {
   const int64_t half = n / 2 + 1;

@@ -155,7 +155,7 @@ TEST_CASE("cross_entropy: only ignored targets give 0 and a zero gradient") {
 }
 
 TEST_CASE("cross_entropy: targets without any weight give 0, also with label smoothing") {
-  const CrossEntropyOptions options{.weight = tensor({0, 1, 1}), .label_smoothing = 0.3};
+  const CrossEntropyOptions options{.weight = tensor({0.0, 1.0, 1.0}), .label_smoothing = 0.3};
   for (const int64_t n : {1, 4}) {
     const Tensor target = zeros({n}, DType::i64);
     const Tensor logits = ones({n, 3}).set_requires_grad(), w = ones({3, 2}).set_requires_grad();
