@@ -276,6 +276,7 @@ struct GradientSum::Step {
   Items compute_block(int64_t block, std::vector<Items> closing, bool last) {
     set_start(block);
     BlockLoss result = (*loss)(block);
+    check_no_others();
     own_facts.push_back(facts_of(block, result));
     if (last) send_facts();
     Items out(items.size());
@@ -329,10 +330,16 @@ struct GradientSum::Step {
     return out;
   }
 
-  // How a block changed a buffer: exactly 0 where it did not, also for infinite elements.
+  // What the changes of a buffer count from: 0 where it is infinite, since inf - inf is NaN.
+  Tensor start_of(size_t item) const {
+    const Tensor& before = self.buffers_before_[item - gradients];
+    return masked_fill(before, logical_not(isfinite(before)), 0);
+  }
+
+  // How a block changed a buffer: by -0.0, which changes no number, where it did not.
   Tensor change_of(size_t item) const {
-    const Tensor &now = items[item], &before = self.buffers_before_[item - gradients];
-    return masked_fill(now - before, eq(now, before), 0);
+    const Tensor start = start_of(item);
+    return masked_fill(items[item] - start, eq(items[item], start), -0.0);
   }
 
   // Error if two blocks left different integers in the buffers.
@@ -437,7 +444,6 @@ struct GradientSum::Step {
           self.options_.blocks);
     set_results();
     set_counts();
-    check_no_others();
     return total / facts->weight;
   }
 
@@ -451,19 +457,19 @@ struct GradientSum::Step {
         if (i < gradients)
           items[i].set_grad(std::move(sum));
         else
-          copy_(items[i], self.buffers_before_[i - gradients] + sum);
+          copy_(items[i], start_of(i) + sum);
       }
       sums[k].reset();
     }
   }
 
-  // A parameter that was frozen when the step began is no item: nothing has added up its gradient.
+  // Nothing would add up the gradient of a parameter that was frozen when the step began.
   void check_no_others() const {
     for (const auto& [name, p] : self.parameters_)
-      check(
-          item_of.contains(p.node().get()) || !p.grad().defined(),
-          "GradientSum: the loss unfroze the parameter {} during a step; unfreeze it between steps",
-          name);
+      check(!p.requires_grad() || item_of.contains(p.node().get()),
+            "GradientSum: the loss unfroze the parameter {} during a step; unfreeze it between "
+            "steps",
+            name);
   }
 
   // Takes the integers that all filled blocks have left.

@@ -21,8 +21,9 @@
 // - Dropout draws from a separate generator for each step and block.
 // - Batch norm normalises by the statistics of the block. Every block updates the running
 //   statistics from those before the step, and the step takes the mean of the changes: one update
-//   per step. The same holds for every float buffer. A buffer of integers may count steps: it is an
-//   Error if two blocks leave different integers in it.
+//   per step. The same holds for every float buffer: give it values of the size that it will have,
+//   or infinity, since a change from 1e10 to 1 has lost its digits. A buffer of integers may count
+//   steps: it is an Error if two blocks leave different integers in it.
 //
 // Communication overlaps with backward: in the last of its blocks, a rank sends a bucket as soon
 // as the gradients of its parameters are complete, last parameters first. World::traffic() gives
@@ -82,10 +83,10 @@ class GradientSum {
 
   /// Calls loss(block) for each of this rank's blocks in their order and sets the gradient of every
   /// parameter to that of the step's loss. Returns the step's loss. Parameters that no block's loss
-  /// depends on have no gradient. Error if all blocks are empty, a weight is not positive, or a
-  /// loss is not finite, or a loss unfreezes a parameter; then weights, buffers and generators are
-  /// as before. It is also an Error if a comparison is due (GradientSumOptions::check_every) and a
-  /// rank differs.
+  /// depends on have no gradient. Error if all blocks are empty, a weight is not positive, a loss
+  /// is not finite or unfreezes a parameter, or two blocks leave different integers in a buffer;
+  /// then weights, buffers and generators are as before. It is also an Error if a comparison is due
+  /// (GradientSumOptions::check_every) and a rank differs.
   double backward(const std::function<BlockLoss(int64_t block)>& loss);
   /// The notes of all blocks of the last step, on every rank.
   const std::vector<std::string>& notes() const { return notes_; }

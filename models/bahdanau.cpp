@@ -3,6 +3,7 @@
 #include "tern/models/bahdanau.h"
 
 #include "tern/core/ops/attention/additive.h"
+#include "tern/core/tape/substitution.h"
 
 namespace tern::models {
 namespace {
@@ -33,7 +34,9 @@ struct DecoderWeights {
   explicit DecoderWeights(const BahdanauDecoder& d)
       : of_token(narrow(d.rnn[0].parameters.weight_ih, 1, 0, d.options.embed)),
         of_context(narrow(d.rnn[0].parameters.weight_ih, 1, d.options.embed, d.options.memory())),
-        v(flatten(d.attention.w_v.weight)) {}
+        v(flatten(d.attention.w_v.weight)) {
+    tern::detail::check_unhooked("Bahdanau", d.rnn[0].parameters.weight_ih, "use a WeightsInstead");
+  }
 };
 
 struct Alignment {

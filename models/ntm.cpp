@@ -2,6 +2,7 @@
 // computed for all steps at once.
 #include "tern/models/ntm.h"
 
+#include "tern/core/tape/substitution.h"
 #include "tern/nn/init.h"
 
 namespace tern::models {
@@ -41,6 +42,7 @@ struct ControllerWeights {
   explicit ControllerWeights(const Ntm& m) {
     const NtmOptions& o = m.options;
     const Tensor& first = m.lstm.empty() ? m.dense[0].weight : m.lstm[0].parameters.weight_ih;
+    tern::detail::check_unhooked("Ntm", first, "use a WeightsInstead");
     of_input = narrow(first, 1, 0, o.inputs);
     of_read = narrow(first, 1, o.inputs, o.read_heads * o.width);
     start = m.lstm.empty() ? m.dense[0].bias
@@ -48,6 +50,7 @@ struct ControllerWeights {
     std::vector<Tensor> weights, biases;
     for (const auto* heads : {&m.write_heads, &m.read_heads})
       for (const nn::Linear& head : *heads) {
+        tern::detail::check_unhooked("Ntm", head.weight, "use a WeightsInstead");
         weights.push_back(head.weight);
         biases.push_back(head.bias);
       }

@@ -195,7 +195,7 @@ void add_rotary(const GgufFile& file, const GgufFacts& m, json& config) {
     const double given = m.number("rope.scaling.attn_factor");
     const std::string scaled = config.value(json::json_pointer("/rope_scaling/rope_type"), "");
     const bool known = scaled == "yarn" || scaled == "longrope";
-    check(known || given == 1, "{} is {}; yarn and longrope alone can have it",
+    check(known || given == 1, "{} is {}; tern has this factor for yarn and longrope alone",
           m.key("rope.scaling.attn_factor"), given);
     // llama.cpp multiplies yarn's own factor by it.
     const double own = scaled == "yarn" ? 1 + std::log(m.number("rope.scaling.factor")) / 10 : 1;

@@ -49,7 +49,8 @@ std::string model_type(const std::string& json);
 std::string with_dropout(const std::string& json, double dropout);
 
 /// The text of config.json for a model of these options, with `end` as eos_token_id and
-/// bos_token_id; nothing if no model of transformers has them.
+/// bos_token_id; nothing if no GPT-2, Llama, Mistral, Qwen 2, Qwen 3 or Gemma 3 has them. Error: no
+/// model can be made of them (models::check_options).
 std::optional<std::string> write_gpt_config(const models::GptOptions& options,
                                             std::optional<int64_t> end);
 

@@ -17,6 +17,13 @@ namespace {
 
 // Numbers.
 
+/// The text of a number, which Python allows to begin with a plus sign.
+std::string_view digits_of(const std::string& text) {
+  std::string_view digits = strip(text, nullptr, true, true);
+  if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
+  return digits;
+}
+
 Value to_integer(const Value& self, Call& call) {
   const Value otherwise = call.take_or("default", int64_t{0});
   if (self.is<double>()) {
@@ -25,8 +32,7 @@ Value to_integer(const Value& self, Call& call) {
   }
   if (self.is_number()) return self.integer("");
   if (!self.text()) return otherwise;
-  std::string_view digits = strip(*self.text(), nullptr, true, true);
-  if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
+  const std::string_view digits = digits_of(*self.text());
   const char* const last = digits.data() + digits.size();
   int64_t number = 0;
   const auto end = std::from_chars(digits.data(), last, number);
@@ -41,7 +47,7 @@ Value to_real(const Value& self, Call& call) {
   const Value otherwise = call.take_or("default", 0.0);
   if (self.is_number()) return self.number("");
   if (!self.text()) return otherwise;
-  const std::string_view digits = strip(*self.text(), nullptr, true, true);
+  const std::string_view digits = digits_of(*self.text());
   double number = 0;
   const auto end = tern::detail::parse_number(digits.data(), digits.data() + digits.size(), number);
   return end.ec == std::errc() && end.ptr == digits.data() + digits.size() ? Value(number)

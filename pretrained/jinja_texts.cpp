@@ -191,15 +191,24 @@ Value title_of_text(const Value& self, Call& call) {
 }
 
 Value split_lines(const Value& self, Call& call) {
-  std::string_view text = text_of(self);
+  constexpr std::string_view kEnds[] = {"\r\n", "\n",   "\r",     "\v",     "\f",    "\x1c",
+                                        "\x1d", "\x1e", "\u0085", "\u2028", "\u2029"};
+  const std::string_view text = text_of(self);
   std::vector<std::string_view> lines;
-  call.run.budget.step(text.size());
-  while (!text.empty()) {
+  call.run.budget.step(std::size(kEnds) * text.size());
+  size_t begin = 0;
+  for (size_t at = 0; at < text.size();) {
+    const auto* end = std::ranges::find_if(
+        kEnds, [&](std::string_view e) { return text.substr(at).starts_with(e); });
+    if (end == std::end(kEnds)) {
+      ++at;
+      continue;
+    }
     call.run.budget.take(2 * sizeof text);
-    lines.push_back(text.substr(0, text.find_first_of("\n\r\v\f\x1c\x1d\x1e")));
-    text.remove_prefix(lines.back().size());
-    text.remove_prefix(text.starts_with("\r\n") ? 2 : std::min<size_t>(text.size(), 1));
+    lines.push_back(text.substr(begin, at - begin));
+    begin = at += end->size();
   }
+  if (begin < text.size()) lines.push_back(text.substr(begin));
   return list_of(call, lines);
 }
 

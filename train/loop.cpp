@@ -473,6 +473,8 @@ bool Loop::train_epoch() {  // false if a signal stopped it
 }
 
 Outcome Loop::stop() {
+  // What the ranks have not told each other yet says "stop" too, and run() may be called again.
+  if (shared_) finish_shared_steps(shared_->catch_up(state_.means));
   save();
   if (options_.terminal)
     say(fmt::format("stopped{} after {} steps{}",

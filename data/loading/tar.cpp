@@ -103,7 +103,7 @@ struct TarReader::Extended {
   }
 
   bool set(std::string_view key, std::string_view value) {
-    if (key == "path") name = value;
+    if (key == "GNU.sparse.name" || (key == "path" && !sparse)) name = value;
     sparse |= key.starts_with("GNU.sparse.");
     if (key != "size") return true;
     int64_t number = 0;

@@ -5,7 +5,9 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/models/bahdanau.h"
 #include "tern/models/gpt.h"
+#include "tern/models/ntm.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/support/errors.h"
 #include "tern/tests/support/same_bits.h"
@@ -341,6 +343,14 @@ TEST_CASE("linear hook: an op that would not call it is an error") {
   };
   refused(nn::SpatialGatingUnit(4, 5, rng), "weight", "SpatialGatingUnit", [&](const auto& m) {
     static_cast<void>(m(randn({2, 5, 4}, rng)));
+  });
+  for (const char* weight : {"read_heads.0.weight", "write_heads.0.weight"})
+    refused(models::Ntm({.inputs = 3, .outputs = 2}, rng), weight, "Ntm",
+            [&](const auto& m) { return m(x); });
+  const models::Bahdanau translator({.source_vocab = 9, .target_vocab = 8}, rng);
+  refused(translator.decoder, "rnn.weight_ih", "Bahdanau", [&](const auto&) {
+    const Tensor tokens = ones({2, 3}, DType::i64);
+    return translator(tokens, full({2}, 3, DType::i64), tokens);
   });
   refused(nn::AdditiveScore(3, 3, 4, rng), "w_v.weight", "additive_scores",
           [&](const auto& m) { return m(x, x); });

@@ -209,8 +209,9 @@ TEST_CASE("gguf model: end tokens, scaling and partial rotary positions") {
   CHECK(config(scaled("yarn", 2))["rope_scaling"]["attention_factor"].get<double>() ==
         doctest::Approx(2 * (1 + std::log(4.0) / 10)));
   CHECK_FALSE(config(scaled("linear", 1))["rope_scaling"].contains("attention_factor"));
-  CHECK(contains(said_of_config(scaled("linear", 1.25f)),
-                 "llama.rope.scaling.attn_factor is 1.25; yarn and longrope alone"));
+  CHECK(contains(
+      said_of_config(scaled("linear", 1.25f)),
+      "llama.rope.scaling.attn_factor is 1.25; tern has this factor for yarn and longrope alone"));
   j = config(llama()
                  .add("llama.attention.key_length", GgufBytes::kU32, u32(16))
                  .add("llama.attention.value_length", GgufBytes::kU32, u32(16))

@@ -326,7 +326,7 @@ TEST_CASE("config.json: what is written is read again") {
   }
 }
 
-TEST_CASE("config.json: nothing is written for options that no model of transformers has") {
+TEST_CASE("config.json: nothing is written for options that no written family has") {
   using models::GptFfn, nn::Bias;
   const auto written = [](const GptOptions& base, auto... changes) {
     GptOptions o = base;
@@ -357,6 +357,8 @@ TEST_CASE("config.json: nothing is written for options that no model of transfor
   CHECK_FALSE(written(gpt2, [](GptOptions& o) { o.kv_heads = 2; }));
   CHECK_FALSE(written(gpt2, [](GptOptions& o) { o.bias = Bias::no; }));
   CHECK_FALSE(written(gpt2, [](GptOptions& o) { o.window = 8; }));
+  CHECK_FALSE(written({.dim = 32, .layers = 2, .heads = 3, .head_dim = 16}));
+  CHECK_FALSE(written(llama, [](GptOptions& o) { o.ffn = GptFfn::geglu; }));
   CHECK_FALSE(written(llama, offset));
   CHECK_FALSE(written(llama, unturned));
   CHECK_FALSE(written(llama, [](GptOptions& o) { o.rotary_share = 0.5; }));

@@ -60,8 +60,10 @@ TEST_CASE("gradient sum: a buffer takes the mean of the blocks' changes") {
     CHECK(net.seen.own().item() == 10);
     add_(net.seen, scalar(static_cast<double>(block)));
     add_(net.hits, ones({3}, DType::i64));
+    copy_(net.limits, full({2}, static_cast<double>(block)));
   });
   CHECK(net.seen.own().item() == 12);
+  CHECK(net.limits.own().to_vector<float>()[1] == 2);  // it was -inf
   CHECK(net.hits.own().to_vector<int64_t>() == std::vector<int64_t>{1, 1, 1});
 }
 

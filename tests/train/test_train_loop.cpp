@@ -384,19 +384,21 @@ TEST_CASE("train: shared steps refuse a parameter whose gradient no rank would s
 
 TEST_CASE("train: an interrupted loop with a world can be run again") {
   dist::World alone;
-  Linear t;
-  bool stop = true;
-  LoopOptions o{.epochs = 2, .terminal = false};
-  o.parallel = {.world = &alone, .blocks = 4};
-  Loop loop(t.learner, t.loader,
-            {.loss =
-                 [&](const Points& p) {
-                   if (std::exchange(stop, false)) std::raise(SIGINT);
-                   return cross_entropy(t.model(p.x), p.label);
-                 }},
-            o);
-  CHECK(loop.run() == Outcome::interrupted);
-  CHECK(loop.run() == Outcome::finished);
+  for (const int64_t local_steps : {0, 50}) {
+    Linear t;
+    bool stop = true;
+    LoopOptions o{.epochs = 20, .terminal = false};
+    o.parallel = {.world = &alone, .blocks = 4, .local_steps = local_steps};
+    Loop loop(t.learner, t.loader,
+              {.loss =
+                   [&](const Points& p) {
+                     if (std::exchange(stop, false)) std::raise(SIGINT);
+                     return cross_entropy(t.model(p.x), p.label);
+                   }},
+              o);
+    CHECK(loop.run() == Outcome::interrupted);
+    CHECK(loop.run() == Outcome::finished);
+  }
 }
 
 TEST_CASE("train: with equal batches, weights by samples give the bits of weights of 1") {

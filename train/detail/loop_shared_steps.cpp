@@ -120,9 +120,10 @@ SharedSteps::SharedSteps(const LoopOptions& loop, Learner& learner, detail::Feed
   const int64_t rank = world_.rank(), ranks = world_.size();
   dist::GradientSumOptions sum{.blocks = local_steps_ > 0 ? ranks : options.blocks,
                                .check_every = options.check_every};
-  check(local_steps_ == 0 || !learner.options().lookahead,
-        "Loop: the slow weights of Lookahead would undo outer steps, which are a form of it; leave "
-        "out lookahead or local_steps");
+  check(
+      local_steps_ == 0 || !learner.options().lookahead,
+      "Loop: the slow weights of Lookahead would undo much of each outer step; leave out lookahead "
+      "or local_steps");
   if (local_steps_ == 0) check_in_model(learner);
   if (!options.shard_optimizer) sum.check_also = [&learner] { return learner.own_state(); };
   sum_.emplace(world_, learner.model(), sum);  // always: it compares models and processors

@@ -14,6 +14,13 @@ void multiply_bf16(const Product<float>& p);
 /// it is complete.
 void multiply_bf16_together(const Product<float>& p, const PanelDone& done);
 
+/// Whether AMX multiplies the transposed operands: few rows by a column-major matrix (a linear
+/// layer's weights), which is then packed in its own order. Windows of pictures have no matrix B.
+inline bool is_turned_by_amx(const Product<float>& p) {
+  constexpr int64_t kFewRows = 16;
+  return !p.conv && p.m <= kFewRows && p.n > p.m && p.b.strides.col != 1;
+}
+
 /// The tiles of the way in use. They round what they pack.
 const TileSet& bf16_tiles();
 

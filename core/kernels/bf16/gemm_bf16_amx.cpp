@@ -96,10 +96,8 @@ struct AmxPairs : Pairs</*kInOrder=*/true, 32, 512, /*kLooksAhead=*/false> {
   }
 };
 
-/// Multiplies a few rows by a column-major matrix (a linear layer's weights), as C^T = B^T A^T, so
-/// that B is packed in its own order.
-constexpr int64_t kFewRows = 16;
-void multiply_few_rows(const Product<float>& p) {
+/// Computes C^T = B^T A^T.
+void multiply_turned(const Product<float>& p) {
   Scratch<float> turned(p.n * p.m);
   float* t = turned.data();
   for (int64_t i = 0; i < p.m && p.beta != 0; ++i)
@@ -119,8 +117,8 @@ void multiply_few_rows(const Product<float>& p) {
 }  // namespace
 
 void run_amx(const Product<float>& p, const PanelDone* done) {
-  if (!done && p.m <= kFewRows && p.n > p.m && p.b.strides.col != 1)
-    multiply_few_rows(p);
+  if (!done && is_turned_by_amx(p))
+    multiply_turned(p);
   else
     multiply_blocks<AmxPairs>(p, done);
 }

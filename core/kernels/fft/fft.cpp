@@ -133,7 +133,9 @@ void rfft(const T* x, T* y, int64_t lines, int64_t n) {
     dft(in, out);
     for (int64_t k = 0; k < half; ++k) {
       Complex result = out[k % m];
-      if (plan.is_even()) {
+      if (plan.is_even() && k % m == 0) {  // the sum and the alternating sum of the line
+        result = k == 0 ? out[0].real() + out[0].imag() : out[0].real() - out[0].imag();
+      } else if (plan.is_even()) {
         const Complex mirrored = std::conj(out[(m - k) % m]);
         const Complex difference = result - mirrored;
         const Complex odd(difference.imag(), -difference.real());

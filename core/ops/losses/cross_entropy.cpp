@@ -43,7 +43,8 @@ Tensor reduce_rows(const Tensor& losses, Reduction reduction, double weight, con
   if (reduction == Reduction::none) return reshape(losses, shape);
   Tensor total = sum(losses);
   if (reduction == Reduction::sum) return total;
-  return weight == 0 ? total * 0 : total / weight;  // 0: smoothing alone would give a sum
+  // With label smoothing the total is not 0 where all weights are.
+  return weight == 0 ? total * 0 : total / weight;
 }
 
 double total_weight(const Tensor& index, const Tensor& weight, int64_t ignore) {

@@ -211,6 +211,7 @@ void PackedLinear::run(const PackedRows& x, int64_t first, int64_t count, float*
   check(type_ != PackedType::bf16 || x.way_ == way_,
         "PackedLinear: the rows are packed for {}, but the weights for {}", to_string(x.way_),
         to_string(way_));
+  if (x.rows_ == 0 || count == 0) return;
   const kernels::StripRange all{x.rows_, std::min(first + count, outputs_), inputs_, first / kStrip,
                                 strips_of(first + count)};
   kernels::StripEnd end{bias_.data(), o.activation == Activation::relu, o.residual, count};

@@ -12,6 +12,7 @@
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/kernels/bf16/gemm_bf16.h"
+#include "tern/core/kernels/convolution/conv_windows.h"
 #include "tern/core/kernels/products/gemm.h"
 #include "tern/tests/support/threads.h"
 
@@ -163,6 +164,16 @@ TEST_CASE("bf16 products: the documented bits also for tiny, huge and infinite s
     for (const Sizes& z : {Sizes{33, 35, 64}, Sizes{20, 18, 45}, Sizes{16, 16, 33}})
       for (bool rows : {true, false})
         for (float beta : {0.f, 1.f}) check_ways(z, rows, !rows, beta, kind);
+}
+
+TEST_CASE("bf16 products: AMX turns no product with windows, which have no matrix to turn") {
+  const float x[8] = {};
+  float c[8];
+  const ConvFactors windows;
+  Product<float> p{.m = 4, .n = 36, .k = 2, .a = {x, {2, 1}}, .b = {}, .c = c, .ldc = 36};
+  CHECK(is_turned_by_amx(p));
+  p.conv = &windows;
+  CHECK_FALSE(is_turned_by_amx(p));
 }
 
 TEST_CASE("bf16 products: numbers are rounded to nearest, ties to even") {

@@ -118,6 +118,11 @@ TEST_CASE("fft: shapes, ignored elements, frequencies, errors") {
   CHECK_THROWS_WITH_AS(fft::rfft(zeros({4}), {.axis = 1}), doctest::Contains("fft::rfft"), Error);
 }
 
+TEST_CASE("fft: the sum of a line with an infinite element is infinite") {
+  const double inf = std::numeric_limits<double>::infinity();
+  CHECK(fft::rfft(tensor({inf, 1})).to_vector<double>() == std::vector<double>{inf, 0, inf, 0});
+}
+
 TEST_CASE("fft: a line has the same bits whatever its neighbours are") {
   Rng rng(4);
   const double inf = std::numeric_limits<double>::infinity();

@@ -262,6 +262,7 @@ TEST_CASE("packed linear: a row's bits depend on neither other rows nor threads"
         CHECK(same_bits(all, before[i]));
       }
     }
+    CHECK(run(c, type, narrow(c.x, 0, 0, 0).contiguous()).empty());
     const auto all = run(c, type, c.x);
     for (const int64_t first : {0, 7, 64, 255, 299}) {
       const auto part = run(c, type, narrow(c.x, 0, first, 1).contiguous());
