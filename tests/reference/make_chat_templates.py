@@ -74,7 +74,7 @@ JINJA = r"""
 {{ 'a,b,,c'.split(',') }} {{ ' a  b '.split() }} {{ 'a b c'.split(' ', 1) }} {{ ' a  b c '.split(none, 1) }} {{ ''.split() }} {{ ''.split('x') }} {{ '<t>x</t>y'.split('</t>')[-1] }}
 {{ 'a\nb\n'.splitlines() }} {{ 'abc'.startswith('ab') }} {{ 'abc'.endswith(('x', 'bc')) }} {{ 'aXbX'.replace('X', 'y') }} {{ 'aXbX'.replace('X', 'y', 1) }} {{ 'ab'.replace('', '-') }}
 {{ 'hello wORLD it\'s'.title() }} {{ 'hello WORLD'.capitalize() }} {{ 'aB'.upper() }} {{ 'aB'.lower() }} {{ 'user' | title }} {{ 'abcb'.find('b') }} {{ 'Größe'.find('e') }} {{ 'abcb'.count('b') }} {{ '12'.isdigit() }}
-{{ 'tool_call' | title }} {{ "it's the 3RD a-b (c) [d {e <f" | title }} {{ '42.23' | int }} {{ '+5' | int }} {{ '-4.9' | int }} {{ ' 1e3 ' | int(7) }} {{ 'nan' | int(7) }} {{ '+-1' | int(7) }} {{ 'a\rb\r\nc\n\nd\x0be\r'.splitlines() }}
+{{ 'tool_call' | title }} {{ "it's the 3RD a-b (c) [d {e <f" | title }} {{ '42.23' | int }} {{ '+5' | int }} {{ '-4.9' | int }} {{ ' 1e3 ' | int(7) }} {{ 'nan' | int(7) }} {{ '+-1' | int(7) }} {{ 'a\rb\r\nc\n\nd\x0be\r'.splitlines() }} {{ '+2.5' | float }} {{ 'x\u0085a\u2028b\u2029'.splitlines() }}
 {{ '-'.join(['a', 'b']) }} {{ 'abc'.removeprefix('a') }} {{ 'abc'.removesuffix('c') }} {{ {'a': 1}.get('a') }} {{ {'a': 1}.get('b') }} {{ {'a': 1}.get('b', 5) }} {{ {'a': 1}.keys() | list }} {{ {'a': 1}.values() | list }}
 {{ 'a{}b{}'.format(1, none) }} {{ '{1}{0}{x}'.format('p', 'q', x=[1]) }} {{ '{{}}{}'.format('}') }} {{ ''.format() }} {{ '{x}{}'.format(2, x=1) }}
 {{ '{} {}'.format(1) }}
