@@ -252,8 +252,8 @@ void check_training_options(const TrainingOptions& o) {
         "--step-in-backward");
   check(
       !apart || o.details.lookahead == 0,
-      "--local-steps makes outer steps of the differences between ranks, which the slow weights of "
-      "--lookahead {} would undo; give --lookahead 0",
+      "--local-steps lets ranks train apart and then averages what they changed; the slow weights "
+      "of --lookahead {} would undo most of that: give --lookahead 0",
       o.details.lookahead);
 }
 

@@ -146,6 +146,9 @@ TEST_CASE("airbench94: a run is tested with views at its end, and --eval uses th
 TEST_CASE("train_cifar: for own pictures, the sgd recipe scales with the batch size") {
   CHECK_THROWS_WITH_AS(parse({"--alternate-flips"}), doctest::Contains("there are no flips"),
                        Error);
+  CHECK_THROWS_WITH_AS(parse({"--model", "airbench94", "--local-steps", "50"}),
+                       doctest::Contains("give --lookahead 0"), Error);
+  CHECK_NOTHROW(parse({"--model", "airbench94", "--local-steps", "50", "--lookahead", "0"}));
   CHECK_THROWS_WITH_AS(parse({"--momentum", "0.5"}), doctest::Contains("adamw has none"), Error);
   CHECK_THROWS_WITH_AS(parse({"--optimizer", "sgd", "--momentum", "0", "--nesterov"}),
                        doctest::Contains("--nesterov needs"), Error);

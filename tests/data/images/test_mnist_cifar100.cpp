@@ -6,6 +6,7 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/data/images/cifar100.h"
+#include "tern/data/images/labelled_pictures.h"
 #include "tern/data/images/mnist.h"
 #include "tern/tests/support/data_files.h"
 
@@ -87,6 +88,11 @@ TEST_CASE("mnist: the four files may be plain or gzip, with a dash or a dot befo
   CHECK(set.train_labels.to_vector<int64_t>() == std::vector<int64_t>{3, 0, 1});
   CHECK(set.test_images.shape() == Shape{2, 28, 28});
   CHECK(set.test_labels.dtype() == DType::i64);
+  write_file(dir / "t10k-images.idx3-ubyte.gz", gzip(idx(8, {0, 28, 28}, "")));
+  write_file(dir / "t10k-labels-idx1-ubyte", idx(8, {0}, ""));
+  CHECK(contains(io_error([&] { datasets::load_labelled_pictures(dir.path(), 28); }),
+                 "has 3 training and 0 test pictures; both are needed"));
+  write_file(dir / "t10k-images.idx3-ubyte.gz", gzip(idx(8, {2, 28, 28}, ramp(2 * 784))));
   write_file(dir / "t10k-labels-idx1-ubyte", idx(8, {3}, "\1\2\3"));
   CHECK(contains(io_error([&] { datasets::load_mnist(dir.path()); }),
                  "one for each of the 2 pictures"));
