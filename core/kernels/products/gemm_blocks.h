@@ -337,7 +337,7 @@ struct Panels {
     rows = std::clamp<int64_t>(p.tiles() * K::kRows / kMinRows, 1, kPanels);
     rows = std::max(rows, ceil_div(p.tiles(), K::kBlockTiles));
     const int64_t threads = loop_threads();
-    if (threads > kFewThreads) rows = ceil_div(rows, threads) * threads;  // equal numbers
+    rows = ceil_div(rows, threads) * threads;  // equal numbers
     rows = std::min(rows, p.tiles());
     columns = std::min(p.strips(), ceil_div(kPanels, rows));
   }
