@@ -10,15 +10,37 @@
 namespace tern::onnx {
 namespace {
 
+/// The number of elements that a window spans along each axis.
+Ints spans(Emitter& e) {
+  Ints kernel = e.numbers("kernel");
+  const Ints dilation = e.numbers("dilation");
+  for (size_t i = 0; i < kernel.size(); ++i) kernel[i] = dilation[i] * (kernel[i] - 1) + 1;
+  return kernel;
+}
+
+/// The padding behind each axis. In ceil_mode it is so long that ONNX, which rounds the number of
+/// windows down, counts those that end behind tern's padding, but none that begins there.
+Ints padding_behind(Emitter& e) {
+  Ints padding = e.numbers("padding");
+  if (!e.number("ceil_mode")) return padding;
+  const Ints stride = e.numbers("stride"), span = spans(e);
+  for (size_t i = 0; i < padding.size(); ++i)
+    padding[i] = std::min(padding[i] + stride[i] - 1, span[i] - 1);
+  return padding;
+}
+
 /// The attributes of all ops with windows, and more.
-std::vector<Attribute> windows(Emitter& e, const std::vector<Attribute>& more = {}) {
-  const Ints padding = e.numbers("padding");
-  Ints both = padding;
-  both.insert(both.end(), padding.begin(), padding.end());
+std::vector<Attribute> windows(Emitter& e, const Ints& behind,
+                               const std::vector<Attribute>& more = {}) {
+  Ints both = e.numbers("padding");
+  both.insert(both.end(), behind.begin(), behind.end());
   std::vector<Attribute> all = {
       {"strides", e.numbers("stride")}, {"pads", both}, {"dilations", e.numbers("dilation")}};
   all.insert(all.end(), more.begin(), more.end());
   return all;
+}
+std::vector<Attribute> windows(Emitter& e, const std::vector<Attribute>& more = {}) {
+  return windows(e, e.numbers("padding"), more);
 }
 
 /// Behind a stride a size is rounded. Error if it is the same in all examples by chance.
@@ -36,6 +58,18 @@ void name_sizes(Emitter& e) {
     check_differs(e, i + 2, e.input(0).shape[i + 2]);
     if (stride[i] != 1) e.name_size(static_cast<int>(i) + 2);
   }
+}
+
+/// Average pooling in ceil_mode: how many elements the last window counts depends on the size.
+void check_averages(Emitter& e) {
+  const Ints stride = e.numbers("stride");
+  for (size_t i = 0; i < stride.size(); ++i)
+    if (const Size& size = e.input(0).shape[i + 2];
+        e.number("ceil_mode") && stride[i] != 1 && !is_fixed(size))
+      e.refuse(fmt::format(
+          "average pooling with ceil_mode needs an axis {} of one size in all examples, "
+          "got {}",
+          i + 2, fmt::join(size, ", ")));
 }
 
 /// The elements that the result of a transposed convolution has beyond its last window, for that
@@ -98,10 +132,12 @@ void unfold_axis(Emitter& e) {
 
 }  // namespace
 
+/// Also average pooling, whose sums it computes.
 void conv(Emitter& e) {
+  check_averages(e);
   Names in = {e.in(0), e.in(1)};
   if (e.has(2)) in.push_back(e.in(2));
-  e.give(e.node("Conv", in, windows(e, {{"group", e.number("groups")}})));
+  e.give(e.node("Conv", in, windows(e, padding_behind(e), {{"group", e.number("groups")}})));
   name_sizes(e);
 }
 
@@ -112,10 +148,16 @@ void conv_transpose(Emitter& e) {
                 windows(e, {{"group", e.number("groups")}, {"output_padding", added}})));
 }
 
+/// ONNX's ceil_mode counts windows that begin behind the elements. Padding takes its place only where
+/// there can be such windows: onnxruntime wants less padding than the kernel, without its dilation.
 void max_pool(Emitter& e) {
-  e.give(e.node(
-      "MaxPool", {e.in(0)},
-      windows(e, {{"kernel_shape", e.numbers("kernel")}, {"ceil_mode", e.number("ceil_mode")}})));
+  const Ints stride = e.numbers("stride"), padding = e.numbers("padding"), span = spans(e);
+  int64_t ceil_mode = e.number("ceil_mode");
+  for (size_t i = 0; i < stride.size(); ++i)
+    if (stride[i] > span[i] - padding[i]) ceil_mode = 0;
+  e.give(e.node("MaxPool", {e.in(0)},
+                windows(e, ceil_mode ? padding : padding_behind(e),
+                        {{"kernel_shape", e.numbers("kernel")}, {"ceil_mode", ceil_mode}})));
   name_sizes(e);
 }
 

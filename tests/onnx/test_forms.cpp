@@ -301,6 +301,36 @@ TEST_CASE("onnx: windows") {
   CHECK(up.node("ConvTranspose").integers("output_padding") == Ints{1, 1});
 }
 
+TEST_CASE("onnx: pooling with ceil_mode is padded for the windows that end behind the elements") {
+  Rng rng(3);
+  auto pictures = [&](int64_t side) {
+    return std::vector<OnnxTensors>{{randn({2, 1, side, side}, rng)},
+                                    {randn({5, 1, side, side}, rng)}};
+  };
+  auto pads = [&](const std::string& op, int64_t side, const Fn& fn) {
+    return exported(fn, pictures(side)).node(op).integers("pads");
+  };
+  auto average = [](auto& x) { return avg_pool2d(x[0], {.kernel = 2, .ceil_mode = true}); };
+  CHECK(pads("Conv", 3, average) == Ints{0, 0, 1, 1});  // two windows, the second over one element
+  CHECK(pads("Conv", 3, [](auto& x) { return avg_pool2d(x[0], {.kernel = 2}); }) ==
+        Ints{0, 0, 0, 0});
+  // A third window of 2 would begin at 6, behind the elements and behind this padding.
+  const Fn far = [](auto& x) {
+    return max_pool2d(x[0], {.kernel = 2, .stride = 3, .padding = 1, .ceil_mode = true});
+  };
+  CHECK(pads("MaxPool", 5, far) == Ints{1, 1, 1, 1});
+  CHECK(exported(far, pictures(5)).node("MaxPool").integer("ceil_mode") == 0);
+  CHECK(exported([](auto& x) { return max_pool2d(x[0], {.kernel = 2, .ceil_mode = true}); },
+                 pictures(5))
+            .node("MaxPool")
+            .integer("ceil_mode") == 1);
+  std::vector<OnnxTensors> open;
+  for (const int64_t t : {8, 12, 20}) open.push_back({randn({2, 3, t}, rng)});
+  check_refused(
+      "conv1d: average pooling with ceil_mode needs an axis 2 of one size in all",
+      [](auto& x) { return avg_pool1d(x[0], {.kernel = 2, .ceil_mode = true}); }, open);
+}
+
 TEST_CASE("onnx: attention is an op of opset 23") {
   Rng rng(1);
   std::vector<OnnxTensors> heads;

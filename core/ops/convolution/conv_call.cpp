@@ -8,7 +8,7 @@
 namespace tern::detail {
 namespace {
 
-int64_t output_size(const char* op, const ConvCall& c, size_t i, bool ceil_mode) {
+int64_t output_size(const char* op, const ConvCall& c, size_t i) {
   const int64_t size = c.size[i], kernel = c.kernel[i], stride = c.stride[i];
   const int64_t padding = c.padding[i], dilation = c.dilation[i];
   check(kernel > 0 && stride > 0 && padding >= 0 && dilation > 0,
@@ -16,20 +16,20 @@ int64_t output_size(const char* op, const ConvCall& c, size_t i, bool ceil_mode)
         kernel, stride, dilation, padding);
   const int64_t padded = checked_sum(op, size, checked_product(op, 2, padding));
   const int64_t room = padded - checked_product(op, dilation, kernel - 1) - 1;
-  const int64_t last = ceil_mode ? checked_sum(op, room, stride - 1) : room;
+  const int64_t last = c.ceil_mode ? checked_sum(op, room, stride - 1) : room;
   check(last >= 0, "{}: a kernel of {} (dilation {}) is larger than the input {} with padding {}",
         op, kernel, dilation, size, padding);
   const int64_t windows = last / stride + 1;
   // A window must begin in the input or in the padding before it.
-  if (ceil_mode && (windows - 1) * stride >= size + padding) return windows - 1;
+  if (c.ceil_mode && (windows - 1) * stride >= size + padding) return windows - 1;
   return windows;
 }
 
 }  // namespace
 
-void set_output_size(const char* op, ConvCall& c, bool ceil_mode) {
+void set_output_size(const char* op, ConvCall& c) {
   for (size_t i = 3 - static_cast<size_t>(c.axes); i < 3; ++i)
-    c.out_size[i] = output_size(op, c, i, ceil_mode);
+    c.out_size[i] = output_size(op, c, i);
   for (const kernels::Conv::Sizes& sizes : {c.kernel, c.out_size})
     checked_product(op, checked_product(op, sizes[0], sizes[1]), sizes[2]);
 }

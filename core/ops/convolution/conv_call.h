@@ -13,6 +13,7 @@ namespace tern::detail {
 /// A convolution over the last 1, 2 or 3 of the kernels' axes.
 struct ConvCall : kernels::Conv {
   int axes = 2;
+  bool ceil_mode = false;  ///< windows may end behind the padding, as pooling can have it
 
   Shape space(const Sizes& sizes) const { return Shape(sizes.end() - axes, sizes.end()); }
   /// (first, second, sizes...).
@@ -27,7 +28,7 @@ struct ConvCall : kernels::Conv {
   /// Tells observers the windows.
   void note(OpScope& op) const {
     op.note("kernel", space(kernel), "stride", space(stride), "padding", space(padding), "dilation",
-            space(dilation));
+            space(dilation), "ceil_mode", ceil_mode);
   }
 };
 
@@ -68,7 +69,7 @@ ConvCall windows_of(const Tensor& x, Size kernel, Size stride, Size padding, Siz
 }
 
 /// Sets the number of windows along each axis. Error if a kernel is larger than the input.
-void set_output_size(const char* op, ConvCall& c, bool ceil_mode = false);
+void set_output_size(const char* op, ConvCall& c);
 
 /// y = x * w + b; x (B, C, ...), w (O, C/groups, ...), b (O) or undefined.
 Tensor convolve(const ConvCall& c, const Tensor& x, const Tensor& w, const Tensor& b);

@@ -40,7 +40,8 @@ ConvCall geometry(const char* op, const Tensor& x, Size kernel, Size stride, Siz
           c.padding[i], seen);
   }
   c.out = c.groups = c.in;
-  detail::set_output_size(op, c, ceil_mode);
+  c.ceil_mode = ceil_mode;
+  detail::set_output_size(op, c);
   return c;
 }
 
@@ -78,7 +79,7 @@ ValuesIndices max_pool(const Tensor& x, const MaxPoolOptions<Size>& o) {
   });
   ValuesIndices y = elements_at(x, positions, c.output_shape());
   c.note(op);
-  op.note("ceil_mode", o.ceil_mode, "result", y.values);
+  op.note("result", y.values);
   return y;
 }
 
