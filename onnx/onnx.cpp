@@ -26,8 +26,12 @@ void check_examples(const std::vector<OnnxTensors>& examples) {
   }
 }
 
-/// Error if an input has one value everywhere. A tensor that the model computes from it outside of
-/// ops would be the same in all examples, and pass for a constant.
+bool same_tensor(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.to_vector<double>() == b.to_vector<double>();
+}
+
+/// Error if an input has one value everywhere, or the same elements in all examples. A tensor that
+/// the model computes from it outside of ops would be the same too, and pass for a constant.
 void check_varied(const std::vector<OnnxTensors>& examples, const std::vector<std::string>& names) {
   for (size_t i = 0; i < names.size(); ++i) {
     std::set<double> seen;
@@ -38,6 +42,11 @@ void check_varied(const std::vector<OnnxTensors>& examples, const std::vector<st
           "export_onnx: {} is {} everywhere in all examples; give examples with different "
           "elements, so that what depends on them can be told from a constant",
           names[i], *seen.begin());
+    auto same = [&](const OnnxTensors& e) { return same_tensor(e[i], examples[0][i]); };
+    check(seen.empty() || !std::all_of(examples.begin(), examples.end(), same),
+          "export_onnx: {} is the same in all examples; give examples with different elements, so "
+          "that what depends on them can be told from a constant",
+          names[i]);
   }
 }
 

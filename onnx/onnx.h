@@ -20,8 +20,8 @@
 // - an op that the export does not know, or that writes in place,
 // - a tensor that depends on the inputs or on their sizes, but that no op made of them, such as
 //   one made from to_vector(). It is found because it differs between the examples. So give
-//   examples whose elements differ; an input with one value everywhere is an Error. A single whole
-//   number is a size, as in x / x.size(0).
+//   examples whose elements differ; an input with one value everywhere, or the same in all
+//   examples, is an Error. A single whole number is a size, as in x / x.size(0).
 // - a model that runs other ops for one example than for another.
 // One thing cannot be seen: that the program itself reads values of an input (item(), to_vector())
 // and chooses ops or sizes by them, if all examples lead to the same ones. The file has these.

@@ -218,6 +218,10 @@ TEST_CASE("onnx: arguments are checked, and an old file stays") {
   check_refused("one example has 1 inputs, another 2", twice, {{a}, {b, b}});
   check_refused("the same type", twice, {{a}, {b.to(DType::f64)}});
   check_refused("input is 1 everywhere", twice, {{ones({2, 3})}, {ones({5, 3})}});
+  check_refused("x is the same in all examples", [](auto& x) { return x[0] * sum(x[0]).item(); },
+                {{a}, {a.clone()}}, {}, {.inputs = {"x"}});
+  check_refused("input_1 is the same in all", twice, {{a, a}, {b, a}});
+  CHECK(exported(twice, {{a}, {a * 2}}).ops() == Texts{"Mul"});
   check_refused("'w' is empty or is used", twice, {{a}, {b}}, {{"w", b}}, {.inputs = {"w"}});
   check_refused("2 names for 1 inputs", twice, {{a}, {b}}, {}, {.inputs = {"x", "z"}});
   check_refused("2 names for 1 outputs", twice, {{a}, {b}}, {}, {.outputs = {"x", "z"}});
