@@ -221,7 +221,16 @@ std::string Emitter::ints(const std::vector<int64_t>& values) {
 
 std::string Emitter::number(double value, DType type) {
   if (is_float(type)) return constant(tern::scalar(value, type));
-  return constant(tern::scalar(static_cast<int64_t>(value), type));
+  return whole(static_cast<int64_t>(value), type);
+}
+
+std::string Emitter::whole(int64_t value, DType type) {
+  return constant(tern::scalar(value, type));
+}
+
+std::string Emitter::said(const char* property) {
+  const bool exact = !is_float(result().dtype) && !find(property).whole.empty();
+  return exact ? whole(number(property), result().dtype) : number(real(property));
 }
 
 // ---- Sizes -------------------------------------------------------------------------------------
@@ -353,7 +362,7 @@ std::string Emitter::size(const Size& size) {
 
 std::string Emitter::scalar(const char* property) {
   const Size& s = sizes(property).at(0);
-  if (is_fixed(s)) return number(static_cast<double>(s[0]), DType::i64);
+  if (is_fixed(s)) return whole(s[0], DType::i64);
   return node("Squeeze", {size(s), ints({0})});
 }
 

@@ -71,6 +71,10 @@ class Emitter {
   std::string ints(const std::vector<int64_t>& values);  ///< i64 (n)
   std::string number(double value, DType type);          ///< shape ()
   std::string number(double value) { return number(value, result().dtype); }
+  std::string whole(int64_t value, DType type);  ///< shape (), exact
+  /// A number that the op said, in the result's type. Integers are exact: then the op has said the
+  /// number as a whole one too.
+  std::string said(const char* property);
   std::string size(const Size& size);                 ///< i64 (1)
   std::string scalar(const char* property);           ///< i64 (), a size that the op said
   std::string shape(const std::vector<Size>& sizes);  ///< i64 (n)

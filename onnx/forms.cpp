@@ -114,9 +114,15 @@ void gelu(Emitter& e) {
 
 void clip(Emitter& e) {
   const std::string x = e.x();
-  const double low = e.real("low"), high = e.real("high");
-  e.give(e.node("Clip",
-                {x, std::isinf(low) ? "" : e.number(low), std::isinf(high) ? "" : e.number(high)}));
+  auto bound = [&](const char* property) -> std::string {
+    if (std::isinf(e.real(property))) return "";
+    // A bound outside of u8 leaves that side open.
+    const bool bytes = e.result().dtype == DType::u8;
+    if (bytes && std::clamp<int64_t>(e.number(property), 0, 255) != e.number(property)) return "";
+    return e.said(property);
+  };
+  const std::string low = bound("low"), high = bound("high");
+  e.give(e.node("Clip", {x, low, high}));
 }
 
 /// Integers are whole already.

@@ -115,14 +115,12 @@ void pad(Emitter& e) {
     const std::string mode = e.number("reflects") ? "reflect" : "edge";
     return e.give(e.node("Pad", {e.in(0), e.ints(pads)}, {{"mode", mode}}));
   }
-  e.give(e.node("Pad", {e.in(0), e.ints(pads), e.number(e.real("value"))}));
+  e.give(e.node("Pad", {e.in(0), e.ints(pads), e.said("value")}));
 }
 
 // ---- Creation and indexing ---------------------------------------------------------------------
 
-void full(Emitter& e) {
-  e.give(e.node("Expand", {e.number(e.real("value")), e.shape(e.result().shape)}));
-}
+void full(Emitter& e) { e.give(e.node("Expand", {e.said("value"), e.shape(e.result().shape)})); }
 
 /// Ones on a diagonal and on one side of it.
 void triangle(Emitter& e) {

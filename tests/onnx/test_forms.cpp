@@ -1,5 +1,6 @@
 // Each op's form in ONNX, in opset 17 and 23: which ops it becomes, with which attributes.
 #include <algorithm>
+#include <limits>
 
 #include "tern/core/ops/attention/attention.h"
 #include "tern/core/ops/convolution/conv.h"
@@ -21,6 +22,7 @@ using test::Ints, test::OnnxFile, test::OnnxTensor, test::Texts;
 using Fn = test::OnnxFn;
 
 constexpr uint64_t kInt64 = 7;
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kOdd = (int64_t{1} << 53) + 1;
 
 /// Examples of inputs (N, 3, T).
 std::vector<OnnxTensors> lines() {
@@ -113,6 +115,26 @@ TEST_CASE("onnx: elementwise ops") {
   REQUIRE(clip.node("Clip").inputs.size() == 3);
   CHECK(clip.tensors.at(clip.node("Clip").inputs[1]).values<float>() == std::vector<float>{-1});
   CHECK(clip.node("Clip").inputs[2].empty());
+}
+
+TEST_CASE("onnx: integers beyond the whole numbers of f64 are exact") {
+  auto number = [](const std::string& op, size_t input, const Fn& fn) {
+    const OnnxFile file = exported(fn, texts(9));
+    const OnnxTensor& t = file.tensors.at(file.node(op).inputs.at(input));
+    return t.type == kInt64 && t.shape.empty() ? t.values<int64_t>() : Ints();
+  };
+  CHECK(number("Expand", 0, [](auto& x) {
+          return x[0] + full({x[0].size(0), 1}, kMost, DType::i64);
+        }) == Ints{kMost});
+  CHECK(number("Pad", 2, [](auto& x) { return pad(x[0], {1, 1}, kOdd); }) == Ints{kOdd});
+  CHECK(number("Clip", 1, [](auto& x) { return clamp(x[0], -kOdd, kOdd); }) == Ints{-kOdd});
+  CHECK(number("Clip", 2, [](auto& x) { return clamp(x[0], -kOdd, kOdd); }) == Ints{kOdd});
+  CHECK(number("Range", 0, [](auto& x) { return x[0] + arange(kOdd, kOdd + x[0].size(1)); }) ==
+        Ints{kOdd});
+  const OnnxFile bytes =
+      exported([](auto& x) { return clamp(x[0].to(DType::u8), -5, 7); }, texts(9));
+  CHECK(bytes.node("Clip").inputs.at(1).empty());  // -5 as u8 is 251
+  CHECK(bytes.tensors.at(bytes.node("Clip").inputs.at(2)).raw == "\7");
 }
 
 TEST_CASE("onnx: shapes") {

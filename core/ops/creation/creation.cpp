@@ -104,6 +104,7 @@ Tensor empty(const Shape& shape, DType dtype) {
 Tensor full(const Shape& shape, Scalar value, DType dtype) {
   Op op("full");
   op.note("value", value.value);
+  if (value.is_integer) op.note("value", value.integer);
   Fresh y(shape, dtype);
   kernels::fill(y.ref()->storage->data(), dtype, detail::element("full", value, dtype).data(),
                 y.numel());

@@ -39,7 +39,9 @@ struct Clamp {
   static constexpr bool kIntegers = true;
   static constexpr Keep kKeep = Keep::input;
   Bound low, high;
-  void note(Op& op) const { op.note("low", low.value, "high", high.value); }
+  void note(Op& op) const {
+    op.note("low", low.value, "low", low.integer, "high", high.value, "high", high.integer);
+  }
   template <class T>
   T f(T x) const {
     T lo = low.as<T>(), hi = high.as<T>();

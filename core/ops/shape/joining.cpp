@@ -161,6 +161,7 @@ Tensor pad(const Tensor& x, const Dims& pads, Scalar value) {
   for (int64_t size : shape)
     check(size >= 0, "pad: {} removes more elements than shape {} has", pads, x.shape());
   op.note("pads", pads, "value", value.value);
+  if (value.is_integer) op.note("value", value.integer);
   Tensor filling = expand(detail::stored_scalar("pad", value, x.dtype()), shape);
   Fresh y = filled(clone(filling), [&](const Tensor& out) {
     Tensor to = out, from = x;
