@@ -8,19 +8,46 @@
 namespace tern::onnx {
 namespace {
 
-constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+// Open sides of a range.
+constexpr int64_t kBegin = std::numeric_limits<int64_t>::min(),
+                  kEnd = std::numeric_limits<int64_t>::max();
 
-/// Where a slice ends in ONNX: open if no further element would fit in any run.
-Size end_of(const Size& whole, const Size& start, const Size& length, int64_t step) {
+/// Where a range ends in ONNX: open if it takes the rest of the axis in every run.
+Size end_of(const Size& whole, const Size& start, const Size& length) {
   Size end = start;
   bool open = true;
   for (size_t run = 0; run < end.size(); ++run) {
-    const int64_t next = start[run] + length[run] * step;
-    open &= step > 0 ? next >= whole[run] : next < 0;
-    end[run] = next - step + (step > 0 ? 1 : -1);  // just behind the last element
+    end[run] += length[run];
+    open &= end[run] >= whole[run];
   }
-  if (open) return Size(end.size(), step > 0 ? kEnd : -kEnd);
-  return end;
+  return open ? Size(end.size(), kEnd) : end;
+}
+
+/// Whether a bound of a slice lies outside of the axis in some run, so that the slice is shorter
+/// than its bounds.
+bool is_beyond(const Size& bound, const Size& whole) {
+  if (bound[0] == kBegin || bound[0] == kEnd) return false;  // an open side
+  for (size_t run = 0; run < whole.size(); ++run)
+    if (bound[run] > whole[run] || bound[run] < -whole[run]) return true;
+  return false;
+}
+
+/// Whether a range between two fixed bounds is longer on a longer axis: one counts from its front,
+/// the other from its end.
+bool grows(const Size& start, const Size& end) {
+  auto from_front = [](int64_t bound) { return bound == kBegin || (bound >= 0 && bound != kEnd); };
+  return is_fixed(start) && is_fixed(end) && from_front(start[0]) != from_front(end[0]);
+}
+
+/// A way backwards whose start lies before all elements has none in Python, but begins at the first
+/// one in ONNX. So the elements between its bounds are taken forwards first, and the bounds become
+/// open.
+std::string between(Emitter& e, const std::string& x, int64_t axis, Size& start, Size& end) {
+  if (!is_fixed(end)) e.refuse("it runs backwards to an end that differs between the examples");
+  const int64_t last = start[0] + 1, first = end[0] == -1 ? kEnd : std::min(end[0], kEnd - 1) + 1;
+  start = Size(start.size(), kEnd);
+  end = Size(end.size(), kBegin);
+  return e.node("Slice", {x, e.ints({first}), e.ints({last}), e.ints({axis})});
 }
 
 }  // namespace
@@ -39,28 +66,33 @@ void transpose(Emitter& e) {
 
 void expand(Emitter& e) { e.give(e.node("Expand", {e.in(0), e.shape(e.result().shape)})); }
 
+/// The bounds of slice() are written as the program gave them: Python's rules, which ONNX shares,
+/// make ranges of them for every size. Other ops say the range itself.
 void slice(Emitter& e) {
-  const Ints axes = e.numbers("axis"), steps = e.numbers("step"), drops = e.numbers("drops");
-  const std::vector<Size>&starts = e.sizes("start"), &lengths = e.sizes("length");
-  std::vector<Size> ends;
-  for (size_t i = 0; i < axes.size(); ++i)
-    ends.push_back(
-        end_of(e.input(0).shape[static_cast<size_t>(axes[i])], starts[i], lengths[i], steps[i]));
-  for (const Size& end : ends)
-    if (*std::min_element(end.begin(), end.end()) == -1)
-      e.refuse("it reaches the first element backwards in one example and not in another");
-  std::string y =
-      e.node("Slice", {e.in(0), e.shape(starts), e.shape(ends), e.ints(axes), e.ints(steps)});
-  Ints dropped;
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (drops[i]) dropped.push_back(axes[i]);
-  e.give(dropped.empty() ? y : e.node("Squeeze", {y, e.ints(dropped)}));
+  const Ints axes = e.numbers("axis"), drops = e.numbers("drops");
+  const bool given = e.says("from");
+  const Ints steps = given ? e.numbers("by") : Ints(axes.size(), 1);
+  std::vector<Size> starts = e.sizes("start"), ends;
+  std::string x = e.in(0);
+  Ints dropped, named;  // axes: of the input, and of the result
   for (size_t i = 0; i < axes.size(); ++i) {
-    auto before = [&](int64_t axis) { return axis < axes[i]; };
-    if (std::abs(steps[i]) > 1 && !drops[i])
-      e.name_size(
-          static_cast<int>(axes[i] - std::count_if(dropped.begin(), dropped.end(), before)));
+    const int64_t axis = axes[i];
+    const Size& whole = e.input(0).shape[static_cast<size_t>(axis)];
+    const bool ruled = given && !drops[i];
+    if (ruled) starts[i] = e.sizes("from")[i];
+    ends.push_back(ruled ? e.sizes("to")[i] : end_of(whole, starts[i], e.sizes("length")[i]));
+    const int64_t now = axis - std::ssize(dropped);  // in the result
+    if (drops[i]) dropped.push_back(axis);
+    if (!ruled) continue;
+    const bool strides = std::abs(steps[i]) > 1;
+    if (strides && grows(starts[i], ends[i])) check_differs(e, static_cast<size_t>(now), whole);
+    if (strides || is_beyond(starts[i], whole) || is_beyond(ends[i], whole)) named.push_back(now);
+    if (steps[i] < 0 && is_fixed(starts[i]) && starts[i][0] < -1)
+      x = between(e, x, axis, starts[i], ends[i]);
   }
+  x = e.node("Slice", {x, e.shape(starts), e.shape(ends), e.ints(axes), e.ints(steps)});
+  e.give(dropped.empty() ? x : e.node("Squeeze", {x, e.ints(dropped)}));
+  for (int64_t axis : named) e.name_size(static_cast<int>(axis));
 }
 
 void flip(Emitter& e) {

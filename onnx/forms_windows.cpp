@@ -43,15 +43,6 @@ std::vector<Attribute> windows(Emitter& e, const std::vector<Attribute>& more = 
   return windows(e, e.numbers("padding"), more);
 }
 
-/// Behind a stride a size is rounded. Error if it is the same in all examples by chance.
-void check_differs(Emitter& e, size_t axis, const Size& from) {
-  const Size& to = e.result().shape[axis];
-  if (is_fixed(to) && !is_fixed(from))
-    e.refuse(
-        fmt::format("its axis {} has the size {} for the sizes {}; give examples that differ more",
-                    axis, to[0], fmt::join(from, ", ")));
-}
-
 void name_sizes(Emitter& e) {
   const Ints stride = e.numbers("stride");
   for (size_t i = 0; i < stride.size(); ++i) {
@@ -131,6 +122,14 @@ void unfold_axis(Emitter& e) {
 }
 
 }  // namespace
+
+void check_differs(Emitter& e, size_t axis, const Size& from) {
+  const Size& to = e.result().shape[axis];
+  if (is_fixed(to) && !is_fixed(from))
+    e.refuse(
+        fmt::format("its axis {} has the size {} for the sizes {}; give examples that differ more",
+                    axis, to[0], fmt::join(from, ", ")));
+}
 
 /// Also average pooling, whose sums it computes.
 void conv(Emitter& e) {

@@ -1,6 +1,7 @@
 // Each op's form in ONNX, in opset 17 and 23: which ops it becomes, with which attributes.
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "tern/core/ops/attention/attention.h"
 #include "tern/core/ops/convolution/conv.h"
@@ -173,6 +174,45 @@ TEST_CASE("onnx: shapes") {
   CHECK(shape.values<int64_t>() == Ints{-1, 4});
   const OnnxFile pads = exported([](auto& x) { return pad(x[0], {1, 2, 3, 4}); });
   CHECK(pads.tensors.at(pads.node("Pad").inputs[1]).values<int64_t>() == Ints{0, 3, 1, 0, 4, 2});
+}
+
+/// Start, end and step of the only slice in a file; -1 for sizes that a node computes.
+Ints bounds(const OnnxFile& file) {
+  const test::OnnxNode& node = file.node("Slice");
+  REQUIRE(node.inputs.size() == 5);
+  Ints out;
+  for (const size_t i : {1, 2, 4}) {
+    const auto known = file.tensors.find(node.inputs[i]);
+    out.push_back(known == file.tensors.end() ? -1 : known->second.values<int64_t>().at(0));
+  }
+  return out;
+}
+
+TEST_CASE("onnx: a slice of an open axis has the bounds that the program gave") {
+  using Bound = std::optional<int64_t>;
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  auto of = [](Bound start, Bound end, int64_t step = 1) {
+    return [=](auto& x) { return slice(x[0], 1, start, end, step); };
+  };
+  auto at = [&](const Fn& fn) { return bounds(exported(fn, texts(9))); };
+  CHECK(at(of(-5, {})) == Ints{-5, kMost, 1});
+  CHECK(at(of({}, -5)) == Ints{0, -5, 1});
+  CHECK(at(of({}, -1, 2)) == Ints{0, -1, 2});
+  CHECK(at(of(0, 30)) == Ints{0, 30, 1});
+  CHECK(at(of({}, {}, -2)) == Ints{kMost, kLeast, -2});
+  CHECK(at(of(30, 3, -1)) == Ints{30, 3, -1});
+  CHECK(at([](auto& x) { return slice(x[0], {{1, -1}, 0}); }) == Ints{1, -1, 1});
+  CHECK(at([](auto& x) { return narrow(x[0], 1, 1, x[0].size(1) - 1); }) == Ints{1, kMost, 1});
+  // The way back from the element before the first one is empty in Python, and not in ONNX.
+  const OnnxFile back = exported(of(-5, 1, -2), texts(9));
+  CHECK(back.ops() == Texts{"Slice", "Slice"});
+  CHECK(back.tensors.at(back.node("Slice").inputs.at(1)).values<int64_t>() == Ints{2});
+  CHECK(back.tensors.at(back.node("Slice").inputs.at(2)).values<int64_t>() == Ints{-4});
+  check_refused("slice: its axis 1 has the size 1 for the sizes 7, 12, 20", of({}, {}, 32),
+                texts(9));
+  CHECK(exported(of(-8, {}, 4), texts(9)).outputs[0].shape == Texts{"N", "2"});
+  // Beyond the axis in some examples: a size of its own.
+  CHECK(exported(of(0, 15), texts(9)).outputs[0].shape == Texts{"N", "size_2"});
 }
 
 TEST_CASE("onnx: reductions, norms, indexing") {

@@ -13,13 +13,20 @@
 namespace tern {
 namespace {
 
+/// Python's start:end:step as a program gave it: what it means for other sizes of the axis.
+struct Given {
+  int64_t start, end, step;
+};
+
 struct Range {
   static constexpr const char* kName = "slice";
   int axis;
   int64_t start, length, step;
+  std::optional<Given> given = {};
   Layout operator()(const Layout& whole) const { return slice(whole, axis, start, length, step); }
   void note(Op& op, bool drops = false) const {
     op.note("axis", axis, "start", start, "length", length, "step", step, "drops", drops);
+    if (given) op.note("from", given->start, "to", given->end, "by", given->step);
   }
 };
 
@@ -118,11 +125,14 @@ Range range_of(int axis, int64_t n, std::optional<int64_t> start, std::optional<
   int64_t first = std::clamp(from_end(start.value_or(step > 0 ? 0 : n - 1), n), low, high);
   int64_t last = end ? std::clamp(from_end(*end, n), low, high) : (step > 0 ? high : low);
   int64_t span = step > 0 ? last - first : first - last;
-  if (span <= 0) return {axis, 0, 0, 1};
+  // Beyond every axis stands for an open side.
+  const Given given{start.value_or(step > 0 ? 0 : INT64_MAX),
+                    end.value_or(step > 0 ? INT64_MAX : INT64_MIN), step};
+  if (span <= 0) return {axis, 0, 0, 1, given};
   // Unsigned, because the magnitude of the lowest int64_t overflows int64_t.
   uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
   int64_t length = static_cast<int64_t>(static_cast<uint64_t>(span - 1) / stride) + 1;
-  return {axis, first, length, length > 1 ? step : 1};
+  return {axis, first, length, length > 1 ? step : 1, given};
 }
 
 /// An index of an axis, counted from 0. Error if it is out of range.
@@ -162,8 +172,9 @@ Tensor slice(const Tensor& x, const std::vector<AxisSlice>& axes) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const AxisSlice& of = axes[i];
     const int axis = static_cast<int>(i);
+    const int64_t at = of.is_index ? position("slice", x, axis, *of.start.at) : 0;
     block.ranges.push_back(of.is_index
-                               ? Range{axis, position("slice", x, axis, *of.start.at), 1, 1}
+                               ? Range{axis, at, 1, 1, Given{at, at + 1, 1}}
                                : range_of(axis, x.shape()[axis], of.start.at, of.end.at, of.step));
     block.dropped.push_back(of.is_index);
   }
