@@ -1,6 +1,7 @@
 // Forms of softmax, norms, attention and recurrent layers.
 #include <limits>
 
+#include "tern/core/ops/ops.h"
 #include "tern/onnx/forms.h"
 
 namespace tern::onnx {
@@ -95,7 +96,12 @@ void rnn(Emitter& e) {
     return e.has(i) ? e.node("Unsqueeze", {e.in(i), e.ints({0})}) : std::string();
   };
   std::string bias, lengths;
-  if (e.has(3)) bias = e.node("Concat", {weight(3), weight(4)}, {{"axis", int64_t{1}}});
+  auto or_zeros = [&](int i) {
+    const Shape shape = {1, std::ssize(kind.gates) * units};
+    return e.has(i) ? weight(i) : e.constant(zeros(shape, e.result().dtype));
+  };
+  if (e.has(3) || e.has(4))
+    bias = e.node("Concat", {or_zeros(3), or_zeros(4)}, {{"axis", int64_t{1}}});
   if (e.has_tensor("lengths")) lengths = e.cast(e.tensor("lengths"), kInt32);
   Names in = {e.in(0), weight(1), weight(2), bias, lengths, state(5)};
   const bool lstm = kind.op == std::string_view("LSTM");

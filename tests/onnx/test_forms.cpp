@@ -440,5 +440,26 @@ TEST_CASE("onnx: recurrent layers run over any length") {
   CHECK(last.node("GRU").inputs[3].empty());
 }
 
+TEST_CASE("onnx: a recurrent layer with one of its biases has zeros for the other") {
+  Rng rng(1);
+  const Tensor in = randn({12, 3}, rng), back = randn({12, 4}, rng), bias = ones({12});
+  auto biases = [&](const Tensor& b_ih, const Tensor& b_hh) {
+    const OnnxFile file = exported(
+        [&](auto& x) {
+          return rnn_states(RnnKind::gru, x[0], {in, back, b_ih, b_hh}).h;
+        },
+        {{randn({7, 2, 3}, rng)}, {randn({7, 5, 3}, rng)}});
+    Ints out;  // the first element of each, 2 where nodes compute it
+    for (const std::string& part : file.node("Concat").inputs)
+      out.push_back(file.tensors.contains(part)
+                        ? static_cast<int64_t>(file.tensors.at(part).values<float>().at(0))
+                        : 2);
+    return out;
+  };
+  CHECK(biases(bias, {}) == Ints{2, 0});
+  CHECK(biases({}, bias) == Ints{0, 2});
+  CHECK(biases(bias, bias) == Ints{2, 2});
+}
+
 }  // namespace
 }  // namespace tern::test_forms
