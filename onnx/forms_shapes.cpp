@@ -100,22 +100,28 @@ void flip(Emitter& e) {
   e.give(e.node("Slice", {e.in(0), e.ints(back), e.ints(first), e.ints(axes), e.ints(back)}));
 }
 
-/// The last elements of each axis come first.
+/// The last elements of each axis come first. The place of the first of them is -shift modulo the
+/// size, which the file computes if the size is open.
 void roll(Emitter& e) {
+  const Ints axes = e.numbers("axes");
   const std::vector<Size>& shifts = e.sizes("shifts");
   std::string x = e.in(0);
-  for (size_t axis = 0; axis < shifts.size(); ++axis) {
-    Size first_place = e.input(0).shape[axis], from_end = shifts[axis];
-    for (size_t run = 0; run < from_end.size(); ++run) {
-      first_place[run] -= from_end[run];  // of the element that comes first
-      from_end[run] *= -1;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Size &whole = e.input(0).shape[static_cast<size_t>(axes[i])], &shift = shifts[i];
+    std::string cut;
+    if (is_fixed(whole) && is_fixed(shift)) {
+      const int64_t size = std::max<int64_t>(whole[0], 1), place = (size - shift[0] % size) % size;
+      if (place == 0) continue;
+      cut = e.ints({place});
+    } else {
+      // A remainder by 0 would stop the program that reads the file.
+      const std::string size = e.node("Max", {e.size(whole), e.ints({1})});
+      cut = e.node("Mod", {e.node("Neg", {e.size(shift)}), size});
     }
-    if (from_end == Size(from_end.size(), 0)) continue;
-    const std::string cut = e.size(is_fixed(from_end) ? from_end : first_place);
-    const std::string along = e.ints({static_cast<int64_t>(axis)});
+    const std::string along = e.ints({axes[i]});
     const std::string last = e.node("Slice", {x, cut, e.ints({kEnd}), along});
     const std::string first = e.node("Slice", {x, e.ints({0}), cut, along});
-    x = e.node("Concat", {last, first}, {{"axis", static_cast<int64_t>(axis)}});
+    x = e.node("Concat", {last, first}, {{"axis", axes[i]}});
   }
   e.give(x);
 }

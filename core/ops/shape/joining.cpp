@@ -195,8 +195,9 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& axes) {
     if (shift > 0) shift -= n;  // in (-n, 0]
     total[a] += total[a] + shift < 0 ? shift + n : shift;
     back[a] = -total[a];
+    over[i] = a;
   }
-  op.note("shifts", total);
+  op.note("axes", over, "shifts", shifts);
   Fresh y =
       filled(empty(x.shape(), x.dtype()), [&](const Tensor& out) { roll_into(out, x, total, 0); });
   Dims all = normalize_axes("roll", {}, x.ndim());
