@@ -16,7 +16,8 @@
 // A state S needs a function map_tensors(state, fn), found by its namespace, that returns the state
 // with fn(name, tensor) in place of each tensor (models/state_tensors.h has those of the zoo). All
 // tensors of the state are inputs under these names. Those called "past.NAME" are outputs too, as
-// "present.NAME": the next step's inputs. The other tensors stay as they are.
+// "present.NAME": the next step's inputs. The other tensors stay as they are. What is no tensor is
+// each example's own, as a number of tokens: the export treats it as a size.
 #pragma once
 
 #include <string>
@@ -55,11 +56,13 @@ std::string export_onnx_step(const std::string& path, const M& model, const Fn& 
       return t;
     });
   }
+  size_t run = 0;  // export_onnx() runs each example once, in order
   auto fn = [&](const OnnxTensors& x) {
-    auto next = x.begin() + std::ssize(examples[0].inputs);
+    const OnnxStepExample<State>& example = examples[run++];
+    auto next = x.begin() + std::ssize(example.inputs);
     const OnnxTensors inputs(x.begin(), next);
     const State before =
-        map_tensors(examples[0].state, [&](const std::string&, const Tensor&) { return *next++; });
+        map_tensors(example.state, [&](const std::string&, const Tensor&) { return *next++; });
     auto y = step(inputs, before);
     map_tensors(y.second, [&](const std::string& name, const Tensor& t) {
       if (name.starts_with(kPast)) y.first.push_back(t);

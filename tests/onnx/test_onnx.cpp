@@ -346,6 +346,35 @@ TEST_CASE("onnx: a step with a state has the state's tensors as inputs and outpu
   CHECK(file.inputs[2].shape == Texts{"N", "2", "P", "8"});
 }
 
+/// A state with a number beside its tensors.
+struct Counted {
+  Tensor sum;
+  int64_t tokens = 0;
+};
+Counted map_tensors(const Counted& state, const auto& fn) {
+  return {fn("past.sum", state.sum), state.tokens};
+}
+
+TEST_CASE("onnx: a step reads what is no tensor from each example's own state") {
+  Rng rng(1);
+  const nn::Linear linear(4, 4, rng);
+  auto example = [&](int64_t n, int64_t tokens) {
+    return OnnxStepExample<Counted>{{randn({n, 4}, rng)}, {randn({n, tokens, 4}, rng), tokens}};
+  };
+  auto step = [&](const OnnxTensors& x, const Counted& state) {
+    const Tensor mean = sum(state.sum, 1) / state.tokens;
+    return std::pair(OnnxTensors{linear(x[0]) + mean}, state);
+  };
+  const TempDir dir;
+  export_onnx_step(dir / "mean.onnx", linear, step,
+                   std::vector{example(2, 7), example(5, 12), example(3, 20)},
+                   {.inputs = {"x"}, .outputs = {"y"}});
+  // The divisor is a size of the file's, not the first example's 7.
+  const OnnxFile file(dir / "mean.onnx");
+  CHECK(file.node("Shape").inputs == Texts{"past.sum"});
+  CHECK(file.node("Shape").integer("start") == 1);
+}
+
 TEST_CASE(
     "onnx: inputs of every type and no axis, outputs without elements, one weight of two names") {
   Rng rng(1);
