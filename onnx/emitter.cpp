@@ -248,7 +248,7 @@ void Emitter::find_symbols() {
                                                    : fmt::format("size_{}", i);
       for (const Symbol& s : symbols_)
         check(s.name != name, "export_onnx: two sizes have the name {}; give each its own", name);
-      symbols_.push_back({std::move(name), shape[axis], names_[id], static_cast<int>(axis)});
+      symbols_.push_back({std::move(name), shape[axis], names_[id], static_cast<int>(axis), true});
     }
   }
   check(options_.sizes.size() <= symbols_.size(),
@@ -259,10 +259,10 @@ void Emitter::find_symbols() {
 
 void Emitter::name_size(int axis) {
   const Size& size = result().shape[static_cast<size_t>(axis)];
-  auto same = [&](const Symbol& s) { return s.size == size; };
+  auto same = [&](const Symbol& s) { return !s.of_input && s.size == size; };
   if (!is_fixed(size) && std::none_of(symbols_.begin(), symbols_.end(), same))
     symbols_.push_back(
-        {fmt::format("size_{}", symbols_.size()), size, names_.at(call_->results[0]), axis});
+        {fmt::format("size_{}", symbols_.size()), size, names_.at(call_->results[0]), axis, false});
 }
 
 /// A size inside the model could be the same in two examples, or follow from a symbol in a wrong
@@ -325,8 +325,10 @@ std::string Emitter::text(const Formula& f) const {
   return f.offset == 0 ? out : fmt::format("{}{:+}", out, f.offset);
 }
 
-std::string Emitter::text(const Size& size) const {
+std::string Emitter::text(const Size& size, Value::Origin origin) const {
   if (is_fixed(size)) return fmt::format("{}", size[0]);
+  for (const Symbol& s : symbols_)
+    if (origin == Value::Origin::input && s.of_input && s.size == size) return s.name;
   const std::vector<Formula> found = formulas(size);
   return found.size() == 1 ? text(found[0]) : "?";
 }
@@ -405,7 +407,7 @@ Message Emitter::info(const std::string& name, const Value& v) const {
     Message dim;
     if (is_fixed(size))
       dim.add_int(field::kDimValue, size[0]);
-    else if (const std::string formula = text(size); formula != "?")
+    else if (const std::string formula = text(size, v.origin); formula != "?")
       dim.add_bytes(field::kDimParam, formula);
     shape.add_message(field::kDim, dim);
   }
@@ -437,7 +439,7 @@ std::string Emitter::signature(const std::vector<std::string>& names,
   std::vector<std::string> kinds;
   for (int id : ids) {
     std::vector<std::string> sizes;
-    for (const Size& size : value(id).shape) sizes.push_back(text(size));
+    for (const Size& size : value(id).shape) sizes.push_back(text(size, value(id).origin));
     kinds.push_back(fmt::format("{} ({})", value(id).dtype, fmt::join(sizes, ", ")));
   }
   std::string out;

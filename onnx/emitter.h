@@ -53,7 +53,8 @@ class Emitter {
   /// A result of truth values, which are numbers in tern.
   void give_bool(const std::string& name) { bools_[call_->results[0]] = name; }
   /// Gives a size of the given result a name if it differs between examples: one that does not
-  /// follow from the named sizes, such as those behind a stride.
+  /// follow from the named sizes, such as those behind a stride. Where an input has the same size in
+  /// all examples, that is taken for chance.
   void name_size(int axis);
   void negate() { give_bool(node("Not", {bools_.at(call_->results[0])})); }
   [[noreturn]] void refuse(const std::string& why) const;
@@ -88,6 +89,7 @@ class Emitter {
     Size size;
     std::string tensor;
     int axis;
+    bool of_input;  ///< else of a result, by name_size()
   };
   /// factor * first * second + offset, or first + second + offset; second may be missing (-1).
   struct Formula {
@@ -104,7 +106,9 @@ class Emitter {
   void check_evidence() const;
   std::vector<Formula> formulas(const Size& size) const;
   std::string text(const Formula& formula) const;
-  std::string text(const Size& size) const;  ///< "3", "N+1", "?"
+  /// "3", "N+1"; "?" if the examples leave it open. `origin`: of the tensor that has the size; an
+  /// input's sizes have their own names.
+  std::string text(const Size& size, Value::Origin origin) const;
   void emit(const Call& call);
   std::vector<std::string> name_outputs();
   detail::ProtobufMessage info(const std::string& name, const Value& v) const;

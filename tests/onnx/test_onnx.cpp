@@ -153,6 +153,14 @@ TEST_CASE("onnx: a size behind a stride is taken from the tensor that has it") {
   // 4, 6 and 10 steps could be 2 N here.
   check_refused("4, 6, 10 in the examples may be 2*N or", rows,
                 {with(2, 7), with(3, 12), with(5, 20)});
+  // 4, 6 and 10 steps are N itself here, by chance.
+  check_refused("4, 6, 10 in the examples may be N or size_2", rows,
+                {with(4, 7), with(6, 12), with(10, 20)});
+  const OnnxFile chance =
+      exported([&](auto& x) { return conv1d(x[0], w, {}, {.stride = 2, .padding = 1}); },
+               {with(4, 7), with(6, 12), with(10, 20)});
+  CHECK(chance.inputs[0].shape == Texts{"N", "3", "T"});
+  CHECK(chance.outputs[0].shape == Texts{"?", "6", "?"});
   const Tensor wide = randn({6, 3, 3}, rng);
   check_refused("conv1d: its axis 2 has the size 1 for the sizes 7, 12, 20",
                 [&](auto& x) { return conv1d(x[0], wide, {}, {.stride = 32, .padding = 1}); },
