@@ -194,6 +194,12 @@ void fold(Emitter& e) {
     return e.give(e.node(
         "Col2Im", {e.in(0), e.shape({to.begin() + 2, to.end()}), e.ints(e.numbers("kernel"))},
         windows(e)));
+  // Sizes that have the same number of windows differ only here, and ConvTranspose takes no size.
+  const Ints stride = e.numbers("stride");
+  for (size_t i = 0; i < stride.size(); ++i)
+    if (stride[i] != 1 && !is_fixed(to[i + 2]))
+      e.refuse(fmt::format("the size {} in the examples behind a stride of {} needs opset 23",
+                           fmt::join(to[i + 2], ", "), stride[i]));
   std::vector<Size> apart = {from[0], from[1]};
   for (const Size& each : e.sizes("windows")) apart.push_back(each);
   const Ints added = output_padding(e, e.sizes("windows"));

@@ -352,6 +352,17 @@ TEST_CASE("onnx: windows") {
   CHECK(fold_file.tensors.at(fold_file.node("Conv").inputs[1]).shape == Ints{36, 1, 3, 3});
   const OnnxFile columns = exported(folded, pictures, {}, {.opset = 23});
   CHECK(columns.node("Col2Im").integers("strides") == Ints{2, 2});
+  // 8, 12 and 20 rows are even, but the file has to take 9 too.
+  const Fn rows = [](auto& x) {
+    return fold(unfold(x[0], {.kernel = 3, .padding = 1, .stride = 2}), {x[0].size(2), 8},
+                {.kernel = 3, .padding = 1, .stride = 2});
+  };
+  std::vector<OnnxTensors> high;
+  for (const auto& [n, t] : {std::pair{2, 8}, {5, 12}, {3, 20}})
+    high.push_back({randn({n, 4, t, 8}, rng)});
+  check_refused("fold: the size 8, 12, 20 in the examples behind a stride of 2 needs opset 23",
+                rows, high);
+  CHECK(exported(rows, high, {}, {.opset = 23}).node("Col2Im").inputs.size() == 3);
   check_ops("adaptive mean", "ReduceMean", pictures,
             [](auto& x) { return adaptive_avg_pool2d(x[0], 1); });
   check_ops("resized", "Transpose MatMul Transpose", pictures, [](auto& x) {
