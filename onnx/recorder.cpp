@@ -1,7 +1,7 @@
 // The observer that records a run.
 //
-// A value is known by its elements: their storage, layout and version. All tensors of the run are
-// kept until its end, so that no address is used twice. Every op is recorded, also one inside
+// A value is known by its tensor, or else by its elements: their storage, layout and version. All
+// tensors of the run are kept until its end, so that no address is used twice. Every op is recorded, also one inside
 // another op. If the outer op announces a result and has a form, that replaces the inner one's as
 // the origin of these elements, and pruned() drops the inner ops. Otherwise the inner ops remain.
 #include <unordered_map>
@@ -37,6 +37,10 @@ class Recorder : public Observer {
     if (!t.defined()) return -1;
     const uint64_t version = t.ref()->storage->version();
     const std::vector<Known>& known = known_[t.ref()->storage.get()];
+    // The tensor itself before others with the same layout: a slice may be all of its input in the
+    // examples, but not for other sizes.
+    for (auto k = known.rbegin(); k != known.rend(); ++k)
+      if (k->version == version && k->tensor.ref() == t.ref()) return k->id;
     bool fixed = true, written = false;
     for (auto k = known.rbegin(); k != known.rend(); ++k) {
       const bool current = k->version == version;

@@ -214,6 +214,15 @@ TEST_CASE("onnx: a slice of an open axis has the bounds that the program gave") 
   check_refused("slice: its axis 1 has the size 1 for the sizes 7, 12, 20", of({}, {}, 32),
                 texts(9));
   CHECK(exported(of(-8, {}, 4), texts(9)).outputs[0].shape == Texts{"N", "2"});
+  // A slice that is all of its input in the examples is not that input.
+  const OnnxFile all = exported(
+      [](auto& x) {
+        const Tensor some = slice(x[0], 1, 0, 30);
+        return cat({some, x[0] * 2}, 1);
+      },
+      texts(9));
+  CHECK(all.node("Mul").inputs.at(0) == "input");
+  CHECK(all.node("Concat").inputs.at(0) == all.node("Slice").outputs.at(0));
   // Beyond the axis in some examples: a size of its own.
   CHECK(exported(of(0, 15), texts(9)).outputs[0].shape == Texts{"N", "size_2"});
 }
