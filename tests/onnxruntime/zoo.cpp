@@ -319,7 +319,14 @@ void single_ops() {
         conv2d(x, deep, {}, {.stride = 2, .padding = 2, .dilation = 2, .groups = 2}),
         conv2d(x, deep, {}, {.padding = 1, .groups = 2, .padding_mode = PaddingMode::reflect}),
         max_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1, .ceil_mode = true}),
+        max_pool2d(x, {.kernel = 2, .stride = 3, .padding = 1, .ceil_mode = true}),
         avg_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1}),
+        avg_pool2d(x, {.kernel = 3, .stride = 2, .ceil_mode = true}),
+        avg_pool2d(x, {.kernel = 2,
+                       .stride = 3,
+                       .padding = 1,
+                       .ceil_mode = true,
+                       .count_include_pad = false}),
         adaptive_avg_pool2d(x, 3),
         interpolate(x, {.size = {{11, 5}}, .mode = Interpolation::bilinear}),
         group_norm(x, 2),
@@ -360,6 +367,52 @@ void open_windows() {
         return OnnxTensors{randn({n, 4, 8, t}, *source)};
       },
       {{1, 16}, {4, 6}, {7, 23}});
+}
+
+/// Ranges and rolls of an axis that may be shorter and longer than in the examples, integers that
+/// f64 cannot hold, and recurrent layers with one bias.
+void any_length() {
+  Rng rng(5);
+  const nn::Linear model(3, 16, rng), back(4, 16, rng);
+  auto source = std::make_shared<Rng>(6);
+  auto inputs = [=](int64_t n, int64_t t) {
+    return OnnxTensors{randn({n, t, 3}, *source), randint(0, 3, {n, t}, *source)};
+  };
+  const Sizes tried = {{1, 3}, {4, 1}, {7, 64}};
+  auto ranges = [](const OnnxTensors& in) {
+    const Tensor &x = in[0], &ids = in[1];
+    return OnnxTensors{slice(x, 1, -5, {}),
+                       slice(x, 1, {}, -5),
+                       slice(x, 1, {}, -1, 2),
+                       slice(x, 1, 0, 30),
+                       slice(x, 1, 10, -2),
+                       slice(x, 1, 30, 3, -1),
+                       slice(x, 1, -5, {}, -1),
+                       slice(x, 1, -5, 1, -2),
+                       slice(x, 1, -2, -9, -3),
+                       slice(x, 1, -5, -1, -1),
+                       slice(x, {{}, {-9, -2}, 1}),
+                       x * 2,
+                       ids};
+  };
+  run("ranges", model, ranges, inputs, tried);
+  auto fn = [&](const OnnxTensors& in) {
+    const Tensor &x = in[0], &ids = in[1], steps = transpose(x, 0, 1);
+    auto layer = [&](const Tensor& b_ih, const Tensor& b_hh) {
+      return rnn_states(RnnKind::lstm, steps, {model.weight, back.weight, b_ih, b_hh}).h;
+    };
+    const int64_t odd = (int64_t{1} << 53) + 1, t = x.size(1);
+    return OnnxTensors{slice(x, 1, 0, t - 1),
+                       roll(x, {5}, {1}),
+                       roll(x, {-5, 2}, {1, 2}),
+                       roll(x, {t + 1}, {1}),
+                       ids + full({t}, INT64_MAX, DType::i64),
+                       pad(ids, {1, 2}, odd),
+                       clamp(ids * INT64_MAX, odd, INT64_MAX),
+                       layer(model.bias, {}),
+                       layer({}, back.bias)};
+  };
+  run("any-length", model, fn, inputs, tried);
 }
 
 void run_ntm(const std::string& name, const models::NtmOptions& options) {
@@ -574,5 +627,6 @@ int main(int argc, char** argv) {
     tern::own_models();
     tern::single_ops();
     tern::open_windows();
+    tern::any_length();
   }
 }
