@@ -27,11 +27,14 @@ bool has_avx512_bf16() {
   return has;
 }
 
-/// Intel's processors take two steps for a VDPBF16PS. They are meant to use AMX, which a virtual
-/// machine may hide.
+/// Intel's processors start a VDPBF16PS every second cycle, and two multiply-adds in each. They are
+/// meant to use AMX, which a virtual machine may hide.
 bool made_by_intel() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
+  static const bool is = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
+  }();
+  return is;
 }
 
 /// Linux enables the tile registers only for processes that ask (ARCH_REQ_XCOMP_PERM).
@@ -83,6 +86,11 @@ bool has(Bf16Way way) {
 #endif
 }
 
+Bf16Way chosen_or(Bf16Way usual) {
+  const int way = chosen.load(std::memory_order_relaxed);
+  return way == kFastest ? usual : static_cast<Bf16Way>(way);
+}
+
 }  // namespace
 
 std::string to_string(Bf16Way way) {
@@ -104,20 +112,26 @@ std::string to_string(Bf16Way way) {
 }
 
 std::vector<Bf16Way> bf16_ways() {
+  const Bf16Way slower = made_by_intel() ? Bf16Way::avx512_bf16 : Bf16Way::avx512;
+  const Bf16Way faster = made_by_intel() ? Bf16Way::avx512 : Bf16Way::avx512_bf16;
   std::vector<Bf16Way> ways;
-  for (Bf16Way way : {Bf16Way::portable, Bf16Way::neon, Bf16Way::avx2, Bf16Way::avx512,
-                      Bf16Way::avx512_bf16, Bf16Way::amx})
+  for (Bf16Way way :
+       {Bf16Way::portable, Bf16Way::neon, Bf16Way::avx2, slower, faster, Bf16Way::amx})
     if (has(way)) ways.push_back(way);
   return ways;
 }
 
 Bf16Way bf16_way() {
-  const int way = chosen.load(std::memory_order_relaxed);
-  if (way != kFastest) return static_cast<Bf16Way>(way);
-  for (Bf16Way fast :
+  if (has(Bf16Way::avx512) && made_by_intel() && !has(Bf16Way::amx))
+    return chosen_or(Bf16Way::avx512);
+  return bf16_packing_way();
+}
+
+Bf16Way bf16_packing_way() {
+  for (Bf16Way best :
        {Bf16Way::amx, Bf16Way::avx512_bf16, Bf16Way::avx512, Bf16Way::avx2, Bf16Way::neon})
-    if (has(fast)) return fast;
-  return Bf16Way::portable;
+    if (has(best)) return chosen_or(best);
+  return chosen_or(Bf16Way::portable);
 }
 
 Bf16WayScope::Bf16WayScope(Bf16Way way) : before_(chosen.load()) {

@@ -12,7 +12,7 @@ enum class Bf16Way : int {
   neon,         ///< FMA instructions on rounded f32, 4 lanes, on aarch64
   avx2,         ///< the same with 8 lanes
   avx512,       ///< the same with 16 lanes
-  avx512_bf16,  ///< VDPBF16PS: two products per instruction
+  avx512_bf16,  ///< VDPBF16PS: two products per instruction; Intel's are slower than avx512
   amx,          ///< TDPBF16PS: 16 x 16 sums of 32 products
 };
 std::string to_string(Bf16Way way);
@@ -22,6 +22,9 @@ std::string to_string(Bf16Way way);
 std::vector<Bf16Way> bf16_ways();
 /// The way in use: the fastest one, or the one that a Bf16WayScope sets.
 Bf16Way bf16_way();
+/// The same for a matrix that is packed once and read many times: a way with bfloat16 instructions
+/// if there is one, since it packs bfloat16, and the others f32.
+Bf16Way bf16_packing_way();
 /// Its name, with a remark if it is slower than f32.
 std::string bf16_products();
 

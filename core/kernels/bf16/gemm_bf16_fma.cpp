@@ -80,6 +80,13 @@ struct Rounded {
     }
   }
 
+  /// Prefetches x[further], which is packed next and may lie beyond the end, as for f32 tiles.
+  template <class From>
+  [[gnu::always_inline]] static inline void fetch(const From* x, int64_t further) {
+    __builtin_prefetch(reinterpret_cast<const void*>(
+        reinterpret_cast<uintptr_t>(x) + static_cast<uintptr_t>(further) * sizeof(From)));
+  }
+
   /// y[j] = as_factor(x[j]) for j < 4, by vectors: compilers leave such short loops as they are.
   [[gnu::always_inline]] static inline void round_four(const float* x, float* y) {
     using Four = uint32_t __attribute__((vector_size(16)));
@@ -101,6 +108,7 @@ struct Rounded {
     for (int64_t i = 0; i < count; ++i) {
       const From* x = from + i * stride;
       float* y = to + place_of(i, count) * to_stride;
+      fetch(x, kBf16Group * stride);
       if (kMost < 8 && width >= 4) {  // two vectors that may overlap
         round_four(x, y);
         round_four(x + width - 4, y + width - 4);
@@ -118,6 +126,7 @@ struct Rounded {
     float row[kMost][kBf16Group];
     for (int64_t j = 0; j < width; ++j) {
       const From* x = from + j * stride;
+      fetch(x, width * stride);
       if (count == kBf16Group) {
         for (int64_t i = 0; i < kBf16Group; ++i) row[j][i] = as_factor(x[i]);
       } else {

@@ -98,7 +98,7 @@ void PackedRows::assign(const float* x, int64_t rows, int64_t k, PackedType type
   type_ = type;
   if (type == PackedType::f32) return;
   if (type == PackedType::bf16) {
-    way_ = bf16_way();
+    way_ = bf16_packing_way();
     const kernels::Bf16Packing& packing = kernels::bf16_packing(way_);
     packed_.resize(static_cast<size_t>(packing.bytes_of_rows(rows, k)));
     const int64_t parts = ceil_div(rows * k, kAtOnce);
@@ -131,7 +131,7 @@ void read_in_blocks(int64_t n, int64_t k, const RowReader& read,
 
 PackedLinear::PackedLinear(int64_t outputs, int64_t inputs, const RowReader& weights,
                            const Tensor& bias, PackedType type)
-    : inputs_(inputs), outputs_(outputs), type_(type), way_(bf16_way()) {
+    : inputs_(inputs), outputs_(outputs), type_(type), way_(bf16_packing_way()) {
   check_bias(bias, outputs);
   const int64_t strips = strips_of(outputs);
   bias_.assign(static_cast<size_t>(strips * kStrip), 0.0f);

@@ -2,6 +2,7 @@
 // AVX-512, AMX) gives the bits that base/precision.h defines.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -298,6 +299,9 @@ TEST_CASE("bf16 products: the vector level limits the ways") {
   }
   CHECK(bf16_ways().front() == Bf16Way::portable);
   CHECK(bf16_ways().back() == bf16_way());
+  // Packed operands are bfloat16 where an instruction takes them, even if another way is faster.
+  const std::vector<Bf16Way> ways = bf16_ways();
+  CHECK(bf16_packing_way() == *std::max_element(ways.begin(), ways.end()));
 }
 
 }  // namespace
