@@ -7,6 +7,7 @@
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/core/tape/node.h"
 
 namespace tern {
 namespace {
@@ -43,15 +44,27 @@ void ActivationRecorder::begin(const OpScope& op) {
   if (at_work_ || op.pass() == Pass::backward || !takes_parameter(op)) return;
   if (std::string_view(op.name()).ends_with('_')) return;  // writes in place
   at_work_ = &op;
+  told_ = false;
   call_ = {op.module(), {}, {}};
 }
 
 // Takes the newest result of the outermost op or of an op inside it: if an op consists of others,
-// these make its result.
+// these make its result. Of a sum and its norm, the layer is the norm.
 void ActivationRecorder::made(const OpScope& op, const Tensor& result, int index) {
   finish_call();
-  if (at_work_ && index == 0 && op.pass() == Pass::forward && result.defined())
+  const bool of_layer = index == 0 || std::string_view(op.name()).starts_with("sum_and_");
+  if (at_work_ && !told_ && of_layer && op.pass() == Pass::forward && result.defined())
     take_result(op, result);
+}
+
+// Takes the first result that the outermost op names, if others made it: recurrent layers cut
+// their last states off it.
+void ActivationRecorder::noted(const OpScope& op, const char* name, const Note& value) {
+  const Tensor* const* result = std::get_if<const Tensor*>(&value);
+  if (at_work_ != &op || told_ || !result || std::string_view(name) != "result") return;
+  take_result(op, **result);
+  if ((*result)->node()) call_.op = (*result)->node()->name;
+  told_ = true;
 }
 
 void ActivationRecorder::take_result(const OpScope& op, const Tensor& result) {
@@ -86,7 +99,9 @@ void ActivationRecorder::take_gradient(const OpScope& vjp) {
   const Tensor& dy = vjp.input(0);
   if (dy.shape() != call.output.shape()) return;  // another op with the same name
   found->second.pop_back();
-  if (!call.fused) gradients_.push_back({call.module, dy.detach().clone()});
+  // Gradients are counted from the last call: behind one that is left out, the numbers would differ.
+  if (call.fused) left_out_.insert(call.module);
+  if (!left_out_.contains(call.module)) gradients_.push_back({call.module, dy.detach().clone()});
 }
 
 // Whether no submodule has calls of its own. In a module with submodules, the op that takes the

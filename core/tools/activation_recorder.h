@@ -14,7 +14,7 @@
 //   forward order. For a linear layer this is x W^T + b, even if an activation and a residual are
 //   fused into it.
 // - gradient/NUMBER/MODULE: the gradient of that output, in backward order; left out if a fused op
-//   does not compute it.
+//   does not compute it, and for earlier calls of the same layer.
 // - weight/NUMBER/NAME: the gradient of parameter NAME, beginning with the last layer.
 // Modules have the names that a module walk gave them. All tensors are copied, so the recording
 // takes as much memory as all outputs together.
@@ -22,6 +22,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,6 +62,7 @@ class ActivationRecorder final : private Observer {
 
   void begin(const OpScope& op) override;
   void made(const OpScope& op, const Tensor& result, int index) override;
+  void noted(const OpScope& op, const char* name, const Note& value) override;
   void end(const OpScope& op) noexcept override;
   void take_result(const OpScope& op, const Tensor& result);
   void take_gradient(const OpScope& vjp);
@@ -68,9 +70,11 @@ class ActivationRecorder final : private Observer {
   bool is_layer(const std::string& module) const;
 
   const OpScope* at_work_ = nullptr;  // outermost op that takes parameters
+  bool told_ = false;                 // it has named its result
   Call call_;                         // its newest result; complete when the op has ended
   std::vector<Call> calls_;           // in forward order
   std::vector<Gradient> gradients_;   // in backward order
+  std::set<std::string> left_out_;    // modules whose earlier calls get no gradients
   // Calls that wait for their gradients, by module and op; the newest call is served first.
   std::map<std::pair<std::string, std::string>, std::vector<size_t>> waiting_;
   std::optional<ObserverScope> watching_;

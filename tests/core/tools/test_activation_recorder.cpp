@@ -36,6 +36,15 @@ struct Net {
   }
 };
 
+struct Both {
+  nn::TransformerEncoderLayer layer;
+  nn::Lstm lstm;
+  static void fields(auto& m, auto&& visit) {
+    visit("layer", m.layer);
+    visit("lstm", m.lstm);
+  }
+};
+
 SafeTensors record(const Net& net, const Tensor& x) {
   const NamedTensors parameters = nn::named_parameters(net);
   nn::zero_grad(net);
@@ -58,6 +67,41 @@ const Tensor& entry(const SafeTensors& file, const std::string& name) {
 }
 
 }  // namespace
+
+TEST_CASE("activation recorder: layers whose ops have several results") {
+  Rng rng(0);
+  const Both net{{{.dim = 4, .heads = 2, .ffn = 6, .norm_first = true}, rng}, {4, 3, rng}};
+  const nn::EvalScope evaluating(net);
+  const Tensor x = randn({2, 5, 4}, rng);
+  nn::named_parameters(net);
+  ActivationRecorder recorder;
+  const Tensor hidden = net.layer(x), y = net.lstm(hidden).output;
+  backward(sum(square(y)));
+  const SafeTensors file = recorder.recording();
+  const auto of = [&](const std::string& kind, const std::string& module) {
+    for (const auto& [name, t] : file.tensors)
+      if (name.starts_with(kind) && name.ends_with("/" + module)) return t;
+    FAIL("no ", kind, " of ", module);
+    return Tensor();
+  };
+  // With norm_first the sum and its norm are one op; the layer is the norm.
+  const Tensor attended = x + net.layer.self_attn(net.layer.residual1.norm(x));
+  CHECK(close(of("output", "layer.norm2"), net.layer.residual2.norm(attended)));
+  const Tensor states = transpose(y, 0, 1);  // the op has time first
+  CHECK(close(of("output", "lstm"), states));
+  CHECK(close(of("gradient", "lstm"), 2 * states));
+}
+
+TEST_CASE("activation recorder: gradients before a call without one are left out") {
+  Rng rng(0);
+  const nn::Linear layer(4, 4, rng);
+  const Tensor x = randn({3, 4}, rng);
+  nn::named_parameters(layer);
+  ActivationRecorder recorder;  // the later call has an activation, whose gradient is another
+  backward(sum(layer(layer(x), {.activation = Activation::gelu})));
+  CHECK(names(recorder.recording()) ==
+        std::vector<std::string>{"output/000000/", "output/000001/"});
+}
 
 TEST_CASE("activation recorder: outputs, their gradients and those of parameters, in order") {
   Rng rng(0);
