@@ -286,7 +286,8 @@ struct BertFileReport {
 /// ELECTRA or MPNet: the model alone, or with the heads of ...ForPreTraining (BERT), ForMaskedLM,
 /// ForSequenceClassification or ForTokenClassification.
 ///
-/// Sizes and heads on top come from the file, the rest from config.json and `rest`.
+/// Sizes and heads on top come from the file, the rest from config.json and `rest`. The model is in
+/// evaluation mode; nn::set_training(model) before you train it.
 ///
 /// IoError: not such a file; another head; no config.json, and no rest.heads; a config.json that
 /// does not fit the weights or `rest`, or has members that tern does not know and there is no

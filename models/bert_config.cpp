@@ -177,6 +177,9 @@ std::string bert_options_to_json(const BertOptions& o) {
   check(o.segments > 0 && o.position_offset == 0 && o.embedding_dim == 0 &&
             o.relative_buckets == 0 && o.pooler_activation == Activation::tanh,
         "bert_options_to_json: the model is not a BERT, but another encoder");
+  check(!o.classes_of_tokens || (!o.next_sentence && !o.masked_lm),
+        "bert_options_to_json: config.json cannot say that a model with the heads of pre-training "
+        "classifies tokens");
   nlohmann::json j = {
       {"architectures", {o.next_sentence ? "BertForPreTraining" : "BertForMaskedLM"}},
       {"model_type", "bert"},

@@ -351,6 +351,7 @@ Bert load(const std::string& path, Rng& rng, const BertFileOptions& rest, BertFi
   for (std::string& name : load_into(path, std::move(file.tensors), model, {}).unexpected)
     found.unused.push_back(std::move(name));
   if (report) *report = std::move(found);
+  nn::set_training(model, false);
   return model;
 }
 

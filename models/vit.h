@@ -86,7 +86,8 @@ int64_t vit_weights(const VitOptions& options);
 /// larger models. Assumes learned positions, a square image, pooling by token 0 unless there is a
 /// fc_norm or no class token, and timm's eps: 1e-6, or 1e-5 with norm_pre. CLIP's models with
 /// "quickgelu" in their names look the same, but have an activation that Vit does not have. IoError
-/// that names a missing weight, or one that no ViT has.
+/// that names a missing weight, or one that no ViT has; and without a final norm, since shapes do
+/// not tell whether such a model is post-norm.
 VitOptions vit_options_of(const NamedTensors& state, int64_t heads = 0);
 
 struct VitAttention {

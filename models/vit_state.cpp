@@ -64,6 +64,9 @@ VitOptions vit_options_of(const NamedTensors& tensors, int64_t heads) {
   o.final_norm = pooled                                ? VitFinalNorm::pooled
                  : state.find("norm.weight").defined() ? VitFinalNorm::tokens
                                                        : VitFinalNorm::none;
+  check_io(o.final_norm != VitFinalNorm::none,
+           "vit: the state has no final norm (norm or fc_norm). Shapes do not tell whether such a "
+           "model is post-norm, nor its activation: make the VitOptions yourself");
   const Tensor hidden = state.find("fc_1.weight", 2), head = state.find("head.weight", 2);
   o.fc_dim = hidden.defined() ? hidden.size(0) : 0;
   o.classes = head.defined() ? head.size(0) : 0;

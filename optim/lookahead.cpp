@@ -23,6 +23,7 @@ double Lookahead::share(int64_t steps) const {
 }
 
 void Lookahead::after(int64_t steps) {
+  check(steps >= 1, "Lookahead: after() counts the steps taken, from 1; got {}", steps);
   const bool due = steps % options_.every == 0;
   if (due) slow_.update(share(steps));
   if (due || steps == options_.total) slow_.pull();

@@ -3,6 +3,7 @@
 #include "tern/optim/optimizer.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "tern/core/base/ceil_div.h"
@@ -34,14 +35,16 @@ ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay
 ParameterGroups scale_norm_biases(const ParameterGroups& groups, double factor, double lr,
                                   double weight_decay) {
   check(factor > 0, "scale_norm_biases: the factor must be positive, it is {}", factor);
-  std::unordered_set<std::string> products;  // the modules whose weight is a matrix or more
+  std::unordered_map<std::string, int> axes;  // of weights, by name
   for (const ParameterGroup& g : groups.list)
     for (const auto& [name, p] : g.parameters)
-      if (p.ndim() > 1 && name.ends_with("weight"))
-        products.insert(name.substr(0, name.size() - std::string_view("weight").size()));
+      if (name.ends_with("weight")) axes.emplace(name, p.ndim());
   const auto is_norms = [&](const std::string& name) {
     const std::string module = name.substr(0, name.rfind('.') + 1);
-    return name == module + "bias" && !products.contains(module);
+    if (name != module + "bias") return false;
+    if (const auto weight = axes.find(module + "weight"); weight != axes.end())
+      return weight->second == 1;
+    return module.find("norm") != module.npos || module.find("bn") != module.npos;
   };
   std::vector<ParameterGroup> out;
   for (const ParameterGroup& g : groups.list) {

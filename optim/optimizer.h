@@ -112,7 +112,8 @@ ParameterGroups decay_groups(const NamedTensors& parameters, double weight_decay
 
 /// Puts the biases of norms into groups of their own, with the learning rate multiplied by `factor`
 /// and the weight decay divided by it, so that they decay as fast as before. A bias belongs to a
-/// norm if it is called "bias" or "NAME.bias" and the weight beside it has one axis or is missing.
+/// norm if it is called "bias" or "NAME.bias" and the weight beside it has one axis. If there is no
+/// such weight, NAME must contain "norm" or "bn": else the bias may be that of a tied matrix.
 /// Groups without an lr or weight decay use `lr` and `weight_decay`.
 ParameterGroups scale_norm_biases(const ParameterGroups& groups, double factor, double lr,
                                   double weight_decay);

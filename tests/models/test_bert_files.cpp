@@ -25,9 +25,7 @@ std::string reference(const std::string& name) {
 
 Bert read(const std::string& path) {
   Rng rng(1);
-  Bert model = load_bert(path, rng, kThreeHeads);
-  nn::set_training(model, false);
-  return model;
+  return load_bert(path, rng, kThreeHeads);  // in evaluation mode
 }
 
 /// Checks that our logits agree with those of transformers.

@@ -212,6 +212,9 @@ TEST_CASE("encoders: config.json of every family: options that change results ar
     CHECK_THROWS_WITH_AS(models::bert_options_to_json(options),
                          doctest::Contains("another encoder"), Error);
   }
+  const BertOptions tokens{.next_sentence = true, .classes = 5, .classes_of_tokens = true};
+  CHECK_THROWS_WITH_AS(models::bert_options_to_json(tokens), doctest::Contains("classifies tokens"),
+                       Error);
 }
 
 }  // namespace tern::test_encoders

@@ -38,6 +38,8 @@ TEST_CASE("Lookahead: slow weights, and the weights from which training continue
     CHECK(n.item<int64_t>() == step);
   }
   CHECK(w.requires_grad());
+  CHECK_THROWS_WITH_AS(lookahead.after(0), doctest::Contains("counts the steps taken, from 1"),
+                       Error);
 }
 
 TEST_CASE("Lookahead: without a total the share is constant; a loaded state continues") {
@@ -65,14 +67,15 @@ TEST_CASE("scale_norm_biases: biases of norms get separate groups that decay as 
                           {"conv.bias", parameter({2})},
                           {"norm.weight", parameter({2})},
                           {"norm.bias", parameter({2})},
-                          {"other.bias", parameter({2})},
+                          {"block.norm1.bias", parameter({2})},
+                          {"generator.bias", parameter({2})},  // its weight is tied
                           {"fc.weight", parameter({3, 2})},
                           {"fc.bias", parameter({3})},
                           {"pos", parameter({2})}};
   const optim::Sgd one(optim::scale_norm_biases(p, 64, 0.5, 0.125),
                        {.lr = 0.5, .weight_decay = 0.125});
   REQUIRE(one.num_groups() == 2);
-  CHECK(one.names_in(1) == std::vector<std::string>{"norm.bias", "other.bias"});
+  CHECK(one.names_in(1) == std::vector<std::string>{"norm.bias", "block.norm1.bias"});
   CHECK(one.lr(0) == 0.5);
   CHECK(one.weight_decay(0) == 0.125);
   CHECK(one.lr(1) == 32);
@@ -82,7 +85,7 @@ TEST_CASE("scale_norm_biases: biases of norms get separate groups that decay as 
                        {.lr = 1, .weight_decay = 0.25});
   REQUIRE(two.num_groups() == 3);
   CHECK(two.names_in(0) == std::vector<std::string>{"conv.weight", "fc.weight"});
-  CHECK(two.names_in(2) == std::vector<std::string>{"norm.bias", "other.bias"});
+  CHECK(two.names_in(2) == std::vector<std::string>{"norm.bias", "block.norm1.bias"});
   CHECK(two.weight_decay(2) == 0);
   CHECK(optim::scale_norm_biases(NamedTensors{{"bias", parameter({2})}}, 2, 1, 0).list.size() == 1);
   CHECK_THROWS_AS(optim::scale_norm_biases(p, 0, 1, 0), Error);
