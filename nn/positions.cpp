@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "tern/core/ops/convolution/interpolate.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 #include "tern/nn/init.h"
@@ -24,31 +25,6 @@ void check_base(const char* name, double base) {
 // Refuses integers: a table of sines would be all zeros.
 void check_float(const char* name, DType dtype) {
   check(is_float(dtype), "{}: the table is floating, got {}", name, dtype);
-}
-
-/// Keys' kernel with a = -0.5; 0 for distances from 2 on.
-double bicubic(double x) {
-  constexpr double a = -0.5;
-  x = std::abs(x);
-  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  return x < 2 ? ((x - 5) * x + 8) * a * x - 4 * a : 0;
-}
-
-/// (to, from): row i has the weights of the old positions in new position i. When shrinking, the
-/// kernel is stretched to cover all old positions (antialiasing).
-Tensor resize_matrix(int64_t from, int64_t to) {
-  std::vector<double> shares(static_cast<size_t>(from * to));
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
-  const double stretch = std::max(scale, 1.0);
-  for (int64_t i = 0; i < to; ++i) {
-    double* row = &shares[static_cast<size_t>(i * from)];
-    const double center = scale * (static_cast<double>(i) + 0.5);
-    double total = 0;
-    for (int64_t j = 0; j < from; ++j)
-      total += row[j] = bicubic((static_cast<double>(j) + 0.5 - center) / stretch);
-    for (int64_t j = 0; j < from; ++j) row[j] /= total;
-  }
-  return tensor(shares, {to, from});
 }
 
 /// base^(-i / n) for i = 0 ... n - 1.
@@ -172,11 +148,12 @@ Tensor resize_positions(const Tensor& table, int64_t rows, int64_t columns,
   NoGradGuard no_grad;
   const Tensor x = table.detach();
   if (rows == old_rows && columns == old_columns) return x.clone();
-  Tensor grid = reshape(narrow(x, 0, o.prefix, patches), {old_rows, old_columns * dim});
-  grid = matmul(resize_matrix(old_rows, rows).to(x.dtype()), grid);
-  grid = matmul(resize_matrix(old_columns, columns).to(x.dtype()),
-                reshape(grid, {rows, old_columns, dim}));
-  return cat({narrow(x, 0, 0, o.prefix), reshape(grid, {rows * columns, dim})}, 0);
+  const Tensor grid = reshape(narrow(x, 0, o.prefix, patches), {1, old_rows, old_columns, dim});
+  const Tensor resized =
+      interpolate(permute(grid, {0, 3, 1, 2}),
+                  {.size = {rows, columns}, .mode = Interpolation::bicubic, .antialias = true});
+  return cat(
+      {narrow(x, 0, 0, o.prefix), reshape(permute(resized, {0, 2, 3, 1}), {rows * columns, dim})});
 }
 
 LearnedPositions::LearnedPositions(int64_t tokens, int64_t dim, Rng& rng, double std)
