@@ -363,7 +363,8 @@ class Loop {
 
   int64_t epoch() const { return std::ssize(history()) + 1; }  ///< the one in progress: 1, 2, ...
   /// The number of epochs of the run. With LoopOptions::steps or evaluate_steps it is an estimate
-  /// that assumes that all epochs of the loader are as long as the current one.
+  /// until the run is finished, which assumes that all epochs of the loader are as long as the
+  /// current one.
   int64_t epochs() const;
   int64_t steps() const;        ///< steps taken so far
   int64_t total_steps() const;  ///< steps of the whole run; estimated as in epochs()

@@ -64,13 +64,32 @@ std::vector<std::string> measured_by(const std::string& metric) {
   return names;
 }
 
+// Whether the run's seed chose the samples that a metric is measured on: pairs or pictures that it
+// holds out, or generated data.
+bool is_chosen_by_seed(const Run& run, const std::string& metric) {
+  const auto has = [&](const char* name) {
+    const std::string text = setting_of(run, name).second;
+    return !text.empty() && text != "[]";
+  };
+  const bool validation = metric.starts_with("valid_");
+  const std::string& program = run.record.program;
+  if (program == "translate")
+    return (validation && !has("valid_source")) || (!has("pairs") && !has("source"));
+  if (program == "train_cifar") return validation || !has("data");
+  return program == "lm" && !has("text");
+}
+
 // The reasons why the runs' values of a metric cannot be compared: settings that differ, or models.
 std::set<std::string> unlike_by(const Runs& runs, const std::string& metric) {
   std::set<std::string> why, kinds;
   for (const Run* run : runs)
     kinds.insert(setting_of(*run, "model").second == "bert" ? "bert" : "");
   if (kinds.size() > 1) return {"models"};  // predicting masked words differs from the next word
-  for (const std::string& name : measured_by(metric)) {
+  std::vector<std::string> names = measured_by(metric);
+  if (std::any_of(runs.begin(), runs.end(),
+                  [&](const Run* run) { return is_chosen_by_seed(*run, metric); }))
+    names.emplace_back("seed");
+  for (const std::string& name : names) {
     std::set<std::string> texts;
     for (const Run* run : runs) texts.insert(setting_of(*run, name).second);
     if (texts.size() > 1)

@@ -37,6 +37,7 @@ int64_t Loop::total_steps() const {
 
 int64_t Loop::epochs() const {
   if (!by_steps()) return options_.epochs;
+  if (finished() && why_ended().empty()) return std::ssize(history());
   const int64_t each =
       options_.evaluate_steps > 0 ? options_.evaluate_steps : steps_in_data_epoch();
   return std::max(ceil_div(total_steps(), each), std::ssize(history()));

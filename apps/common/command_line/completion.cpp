@@ -61,6 +61,17 @@ std::string bash_cases(const Settings& list, const std::string& command, bool ma
   return cases;
 }
 
+// What lists the paths that a command takes besides flags.
+std::string bash_paths(const Settings& list) {
+  for (const Setting* s : rows_of(list))
+    if (s->is_positional() && !bash_values(*s).empty())
+      return fmt::format(
+          " [[ $cur == -* ]] || {{ compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <({}); "
+          "return; }}",
+          bash_values(*s));
+  return "";
+}
+
 constexpr const char* kBash = R"(_tern_{name}() {{
 {parts}  local cur=${{COMP_WORDS[COMP_CWORD]}} flag=${{COMP_WORDS[COMP_CWORD-1]}} command= words= i
   COMPREPLY=()
@@ -109,8 +120,8 @@ std::string bash_functions(const Program& p) {
     const CommandRows rows(c);
     values += bash_cases(rows.list, c.name, false);
     many += bash_cases(rows.list, c.name, true);
-    flags +=
-        fmt::format("    {}) words='{}{}' ;;\n", pattern, words, joined(flag_names(rows.list)));
+    flags += fmt::format("    {}) words='{}{}';{} ;;\n", pattern, words,
+                         joined(flag_names(rows.list)), words.empty() ? bash_paths(rows.list) : "");
   };
   for (const Command& c : commands_of(p)) {
     names.push_back(c.name);
@@ -144,20 +155,18 @@ std::string zsh_quoted(const std::string& text) {
   return out;
 }
 
+std::string zsh_action(const Setting& s) {
+  if (const auto words = s.choices(); !words.empty()) return "(" + joined(words) + ")";
+  return takes_folder(s) ? "_files -/" : takes_file(s) ? "_files" : "";
+}
+
 std::string zsh_values(const Setting& s) {
-  std::string action;
-  if (const auto words = s.choices(); !words.empty())
-    action = "(" + joined(words) + ")";
-  else if (takes_folder(s))
-    action = "_files -/";
-  else if (takes_file(s))
-    action = "_files";
   const std::string name = s.names().back();
-  return fmt::format(":{}:{}", name.substr(name.find_first_not_of('-')), action);
+  return fmt::format(":{}:{}", name.substr(name.find_first_not_of('-')), zsh_action(s));
 }
 
 std::string zsh_flag(const Setting& s) {
-  if (s.is_positional()) return fmt::format("'*:{}:'", zsh_quoted(s.flags));
+  if (s.is_positional()) return fmt::format("'*:{}:{}'", zsh_quoted(s.flags), zsh_action(s));
   std::string out;
   for (const std::string& name : s.names())
     out += fmt::format("{}'{}{}{}[{}]{}'", out.empty() ? "" : " ",

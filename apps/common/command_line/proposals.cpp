@@ -201,7 +201,7 @@ std::string about_flag(const Program& program, const Command* command, const Set
   std::string meant = did_you_mean_this(in_other_command(program, command, {flag}, value));
   if (flag.starts_with("--no-"))
     if (const Setting* row = row_of(list, "--" + flag.substr(5)); row && row->is_toggle())
-      meant = fmt::format("; --{} is off where it is not given: leave it out", flag.substr(5));
+      meant = fmt::format("; --{}=false turns it off", flag.substr(5));
   if (meant.empty()) meant = by_synonym(program, command, list, flag, value);
   if (meant.empty()) meant = did_you_mean(flag, flag_names(list));
   const bool named = command && !command->name.empty();

@@ -363,10 +363,13 @@ std::string flags_between(const Settings& source, const Settings& target) {
         [&]<class T>(const T* value) {
           if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
             if (s.flags.empty() || *value == *std::get<T*>(source.rows()[i].value)) return;
-            if constexpr (std::is_same_v<T, bool>)  // "--tie,!--no-tie"
-              text += " " + (*value ? s.flags.substr(0, s.flags.find(','))
-                                    : s.flags.substr(s.flags.find('!') + 1));
-            else
+            if constexpr (std::is_same_v<T, bool>) {  // "--tie,!--no-tie" or "--tie"
+              const size_t off = s.flags.find('!');
+              const std::string on = s.flags.substr(0, s.flags.find(','));
+              text += " " + (*value                ? on
+                             : off == s.flags.npos ? on + "=false"
+                                                   : s.flags.substr(off + 1));
+            } else
               text += fmt::format(" {} {}", s.flags, *value);
           }
         },

@@ -323,10 +323,16 @@ std::string line_chart(const std::vector<Series>& series, const ChartOptions& o)
 
 std::string axes_chart(const std::vector<ChartAxis>& axes, const ChartOptions& options) {
   check(!axes.empty() && axes.size() <= kMostAxes, "axes_chart: {} axes", axes.size());
-  const std::vector<Series>& series = axes[0].series;
-  const bool logs = options.logs && std::any_of(series.begin(), series.end(), [](const Series& s) {
-                      return !points_of(s, true).empty();
-                    });
+  // An axis may have no points yet: that of epochs, in the first one.
+  const auto points = [](const ChartAxis& axis, bool log) {
+    size_t count = 0;
+    for (const Series& s : axis.series) count += points_of(s, log).size();
+    return count;
+  };
+  const ChartAxis& fullest = *std::max_element(
+      axes.begin(), axes.end(),
+      [&](const ChartAxis& a, const ChartAxis& b) { return points(a, false) < points(b, false); });
+  const bool logs = options.logs && points(fullest, true) > 0;
   std::string s = fmt::format("<figure class=\"chart\">\n<div class=\"top\"><b>{}</b>",
                               escape_html(options.title));
   if (logs) s += "<label class=\"switch\"><input type=\"checkbox\">log scale</label>";
@@ -339,7 +345,7 @@ std::string axes_chart(const std::vector<ChartAxis>& axes, const ChartOptions& o
     s += sheet(axes[i].series, o, "plain" + axis, false);
     if (logs) s += sheet(axes[i].series, o, "logarithmic" + axis, true);
   }
-  return s + legend(series) + "</figure>\n";
+  return s + legend(fullest.series) + "</figure>\n";
 }
 
 std::string axis_choice(const std::vector<std::string>& labels, size_t chosen) {

@@ -87,7 +87,7 @@ std::string chart(const RunSummary& run, const MetricChart& c, bool at_steps, in
   }
   if (lines.empty()) return "";
   return line_chart(lines, {.title = c.title,
-                            .x_label = at_steps ? "step" : "epoch",
+                            .x_label = at_steps ? "step" : run.word,
                             .whole_x = true,
                             .percent = c.percent,
                             .logs = c.logs,

@@ -52,6 +52,15 @@ double optimizer_memory(const Summary& s, const OneMachine& m, int64_t ranks) {
   return bytes + static_cast<double>(optim::largest_shard(s.shard_items, ranks));
 }
 
+// How `ranks` such machines share a step.
+dist::StepPlan plan_of(const Summary& s, const OneMachine& m, int64_t ranks) {
+  return {s.parameters,
+          {},
+          {.blocks = std::max(m.blocks, ranks)},
+          ranks,
+          m.shard_optimizer ? optim::shard_owners(s.shard_items, ranks) : std::vector<int64_t>{}};
+}
+
 // Bytes of the rank that needs the most. A pass holds the activations of one block.
 double rank_memory(const Summary& s, const OneMachine& m, const dist::StepPlan& plan) {
   const double pass = most(s, MemoryKind::batch) + most(s, MemoryKind::activations) +
@@ -87,9 +96,13 @@ std::string megabytes(double bytes) {
 
 }  // namespace
 
-int64_t needed_bytes(const Summary& s, int64_t more_batches) {
+int64_t needed_bytes(const Summary& s, int64_t more_batches,
+                     const std::optional<SharedStep>& shared) {
+  const double step =
+      shared ? rank_memory(s, shared->machine, plan_of(s, shared->machine, shared->ranks))
+             : static_cast<double>(s.cost.peak());
   // The allocator keeps free blocks for reuse: up to a quarter of those in use, plus 16 MiB.
-  const int64_t peak = s.cost.peak() + more_batches * s.cost.most[MemoryKind::batch];
+  const int64_t peak = static_cast<int64_t>(step) + more_batches * s.cost.most[MemoryKind::batch];
   return peak + peak / 4 + (int64_t{16} << 20);
 }
 
@@ -106,9 +119,10 @@ Tensor copy_of(const Tensor& ids) {
   return ids.defined() ? tensor(ids.to_vector<int64_t>(), ids.shape()) : ids;
 }
 
-int report_dry_run(const Summary& s, const Facts& facts, int64_t more_batches) {
+int report_dry_run(const Summary& s, const Facts& facts, int64_t more_batches,
+                   const std::optional<SharedStep>& shared) {
   for (const auto& [heading, text] : facts) print(fmt::format("{:8} {}\n", heading, text));
-  const auto [text, fits] = verdict(needed_bytes(s, more_batches), free_memory());
+  const auto [text, fits] = verdict(needed_bytes(s, more_batches, shared), free_memory());
   print(fmt::format("{}{}\n", s.text(), text));
   return fits ? 0 : 1;
 }
@@ -146,9 +160,7 @@ std::string scaling_table(const Summary& s, const OneMachine& m, const NetworkFl
       "network", "hidden", "speed-up", "efficiency", "sent MB", "memory MB");
   for (int64_t ranks = 1; ranks <= kMostRanks; ranks *= 2) {
     const int64_t blocks = std::max(m.blocks, ranks);
-    const dist::StepPlan plan(
-        s.parameters, {}, {.blocks = blocks}, ranks,
-        m.shard_optimizer ? optim::shard_owners(s.shard_items, ranks) : std::vector<int64_t>{});
+    const dist::StepPlan plan = plan_of(s, m, ranks);
     const dist::StepTime t = plan.time({.block = block, .update = update}, network);
     // The speed-up is relative to one rank, which computes all blocks one after the other.
     const double speed_up = (block * static_cast<double>(blocks) + update) / t.step;

@@ -17,9 +17,23 @@
 
 namespace tern::apps {
 
-/// The peak memory of the process in bytes: the step, so many batches besides the one in use, and
-/// what the allocator keeps for reuse.
-int64_t needed_bytes(const Summary& summary, int64_t more_batches);
+/// A training on one machine.
+struct OneMachine {
+  int64_t blocks = 8;                  ///< parts that a batch is divided into
+  bool shard_optimizer = false;        ///< several machines share the optimizer's states
+  double step = 0;                     ///< seconds of a step that computes its blocks in turn
+  double memory_bytes_per_second = 0;  ///< speed of copying memory
+};
+/// A step of blocks that ranks share.
+struct SharedStep {
+  OneMachine machine;
+  int64_t ranks = 1;
+};
+
+/// The peak memory of a process in bytes: the step, so many batches besides the one in use, and what
+/// the allocator keeps for reuse. `shared`: a pass holds one block, and sums of gradients.
+int64_t needed_bytes(const Summary& summary, int64_t more_batches,
+                     const std::optional<SharedStep>& shared = {});
 
 /// "needs up to 402 MB; 1,903 MB are free on this machine: it fits", and whether it fits.
 std::pair<std::string, bool> verdict(int64_t needed, const std::optional<FreeMemory>& free);
@@ -28,7 +42,8 @@ std::pair<std::string, bool> verdict(int64_t needed, const std::optional<FreeMem
 Tensor copy_of(const Tensor& ids);
 
 /// Prints facts, summary and verdict. Returns the program's exit code: 0, or 1 if it does not fit.
-int report_dry_run(const Summary& summary, const Facts& facts, int64_t more_batches);
+int report_dry_run(const Summary& summary, const Facts& facts, int64_t more_batches,
+                   const std::optional<SharedStep>& shared = {});
 
 /// How long a step takes on this machine.
 struct StepTime {
@@ -50,13 +65,6 @@ struct NetworkFlags {
 };
 void add_network_settings(Settings& settings, NetworkFlags& flags, bool dry_run);
 
-/// A training on one machine.
-struct OneMachine {
-  int64_t blocks = 8;                  ///< parts that a batch is divided into
-  bool shard_optimizer = false;        ///< several machines share the optimizer's states
-  double step = 0;                     ///< seconds of a step that computes its blocks in turn
-  double memory_bytes_per_second = 0;  ///< speed of copying memory
-};
 /// `summary` describes a step on the whole batch with the whole optimizer.
 std::string scaling_table(const Summary& summary, const OneMachine& machine,
                           const NetworkFlags& network);

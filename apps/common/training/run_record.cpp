@@ -149,6 +149,13 @@ RunRecord record_start(const training::Loop& loop, const std::string& program,
   return record;
 }
 
+RunRecord record_end(const training::Loop& loop) {
+  RunRecord record = load_run_record(loop.folder()).value_or(RunRecord{});
+  record.epochs = loop.epochs();
+  save(record, loop);
+  return record;
+}
+
 void record_tested(const training::Loop& loop, const training::Metrics& tested) {
   RunRecord record = load_run_record(loop.folder()).value_or(RunRecord{});
   record.tested = tested;

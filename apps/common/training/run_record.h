@@ -33,7 +33,7 @@ struct RunRecord {
   /// they are measured.
   training::Metrics tested = {};
   // Unknown in records of earlier versions:
-  int64_t epochs = 0;       ///< planned epochs
+  int64_t epochs = 0;       ///< planned epochs; of a finished run those that it has
   int64_t weights = 0;      ///< number of trained weights
   std::string resume = {};  ///< the command that resumes the run
   SettingTexts flags = {};  ///< flags of settings: {"epoch_end.keep", "--keep"}
@@ -60,6 +60,9 @@ std::optional<RunRecord> load_run_record(const training::RunFolder& folder);
 RunRecord record_start(const training::Loop& loop, const std::string& program,
                        const std::string& command, const std::string& settings, int64_t ranks = 1,
                        const SettingTexts& flags = {}, const std::string& resume = "");
+
+/// Records the number of epochs of a finished run, which was an estimate before. Returns the record.
+RunRecord record_end(const training::Loop& loop);
 
 /// Records the metrics of a run on its test set.
 void record_tested(const training::Loop& loop, const training::Metrics& tested);

@@ -110,7 +110,10 @@ int run(TrainingProgram& program, training::Loop& loop, const TrainFlags& flags,
   try {
     if (loop.run() == training::Outcome::interrupted) return training::kExitInterrupted;
     bool finished = true;
-    loop.on_first("the report", [&] { finished = program.finish(); });
+    loop.on_first("the report", [&] {
+      program.record = record_end(loop);
+      finished = program.finish();
+    });
     if (finished) {
       const auto [purpose, command] = program.next(as_words(loop.folder()));
       training::say(fmt::format("to {}: {}", purpose, command), loop.output());
@@ -148,8 +151,13 @@ int dry_run(TrainingProgram& program, const TrainFlags& flags, const Facts& more
                      fmt::format("{} steps; below is the cost of one step on the largest batch",
                                  training::grouped(run_steps(program.options(), program.steps()))));
   const Summary summary = program.summary();
-  const int code =
-      report_dry_run(summary, facts, program.prefetched() + program.options().accumulate - 1);
+  const ParallelOptions& parallel = program.options().parallel;
+  std::optional<SharedStep> shared;
+  if (parallel.blocks > 0)
+    shared = {{.blocks = parallel.blocks, .shard_optimizer = parallel.shard_optimizer},
+              flags.world->size()};
+  const int code = report_dry_run(summary, facts,
+                                  program.prefetched() + program.options().accumulate - 1, shared);
   if (const std::string time = code == 0 ? time_of(program, flags, summary) : ""; !time.empty())
     print("takes " + time + "\n");
   if (code == 0 && flags.network.gbit > 0) print_scaling(program, flags, summary);

@@ -94,6 +94,13 @@ TEST_CASE("dry run: the verdict, and memory needed besides a step") {
   const int64_t bare = needed_bytes(s, 0);
   CHECK(bare > s.cost.peak());
   CHECK(needed_bytes(s, 4) == bare + 5 * 32768);  // 4 batches, 1/4 for reuse
+  // A pass holds one of the blocks, so a large batch needs less memory.
+  const int64_t blocks = needed_bytes(s, 0, SharedStep{{.blocks = 8}, 1});
+  CHECK(blocks < bare);
+  // But the sums of gradients take more than a small batch saves.
+  const nn::Linear large(512, 512, rng);
+  const Summary few = summary(large, Shape{8, 512});
+  CHECK(needed_bytes(few, 0, SharedStep{{.blocks = 8}, 1}) > needed_bytes(few, 0) + 512 * 512 * 4);
 }
 
 }  // namespace tern::apps::test_dry_run

@@ -345,6 +345,10 @@ TEST_CASE("chart: one sheet per axis, and buttons that choose one") {
   CHECK(contains(choice, "<label for=\"axis1\">&lt;time&gt;</label>"));
   CHECK(contains(page_style(), "#axis1:checked ~ * :is(.axis0, .axis2)"));
   CHECK_THROWS_AS(axis_choice({"one"}), Error);
+  // In the first epoch the axis of epochs has no points yet.
+  const std::string early = axes_chart(
+      {{"epoch", true, {{"a", {}, {}}, {"b", {}, {}}}}, {"step", true, {a, b}}}, {.logs = true});
+  CHECK(contains(early, "log scale"));
 }
 
 TEST_CASE("chart: no chart is the only one in the last row") {

@@ -340,6 +340,7 @@ TEST_CASE("programs: bash completes flags, choices, folders and files") {
   CHECK(completions("ntm", "ntm --v") == Words{"--version"});
   CHECK(completions("tern", "tern t") == Words{"train-cifar", "translate"});
   CHECK(completions("tern", "tern report --o") == Words{"--out"});
+  CHECK(completions("tern", "tern report r", there) == Words{"runs"});
   CHECK(completions("tern", "tern train-cifar --ep") == Words{"--epochs"});
   CHECK(completions("tern", "tern lm t") == Words{"train"});
   CHECK(completions("tern", "tern lm train --model g") == Words{"gpt", "gmlp"});

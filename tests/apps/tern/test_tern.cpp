@@ -278,6 +278,16 @@ TEST_CASE("tern report: no run is marked as best by numbers that are not compara
       page_of(gpt, R"("model.model":"bert","model.vocab":"512","hold_out":"0.1")");
   CHECK_FALSE(contains(bert, "class=\"best\""));
   CHECK(contains(bert, "validation loss, because these differ: models."));
+  // The seed chooses generated data, and pairs that are held out.
+  const auto seeds = [&](const std::string& program, const std::string& data) {
+    const auto with = [&](int seed) { return fmt::format(R"("seed":"{}",{})", seed, data); };
+    return comparison_page(load_runs({make_small_run(dir / "c", loss, program, with(0), ""),
+                                      make_small_run(dir / "d", less, program, with(1), "")}));
+  };
+  CHECK(contains(seeds("lm", R"("text":"[]")"), "because these differ: seed."));
+  CHECK(contains(seeds("translate", R"("pairs":"p.tsv","valid_source":"")"), "differ: seed."));
+  for (const char* row : {R"("pairs":"p.tsv","valid_source":"v.de")", R"("text":"[a.txt]")"})
+    CHECK(contains(seeds(row[1] == 'p' ? "translate" : "lm", row), "<td class=\"best\">0.5000"));
 }
 
 TEST_CASE("tern report: weights, precision, speed, and progress") {

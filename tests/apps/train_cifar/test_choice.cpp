@@ -102,6 +102,14 @@ TEST_CASE("train_cifar choice: CIFAR-10 and generated pictures keep the recipe o
         224);
 }
 
+TEST_CASE("train_cifar choice: a flag that is turned off has a name that turns it off") {
+  TrainOptions on = default_options("airbench94"), off = on;
+  REQUIRE(on.alternate_flips);
+  off.alternate_flips = false;
+  CHECK(flags_between(on, off) == " --alternate-flips=false");
+  CHECK(flags_between(off, on) == " --alternate-flips");
+}
+
 TEST_CASE("train_cifar choice: it is printed and saved, and a resumed run keeps it") {
   const test::TempDir dir;
   write_folders(dir / "all", 3, 12, 20);

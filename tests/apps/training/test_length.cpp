@@ -136,6 +136,10 @@ TEST_CASE(
     REQUIRE(run_line(t.resume() + " --steps 9") == 0);
     CHECK(evaluated_steps(run) == std::vector<int64_t>{3, 6, 7, 9});
     CHECK(evaluated_steps(nine) == std::vector<int64_t>{3, 6, 9});
+    // Before its end the number of evaluations of the first run was estimated as 3.
+    CHECK(contains(read_file(run.file("report.html")), "Finished: 4 of 4 evaluations."));
+    CHECK(apps::load_run_record(run)->epochs == 4);
+    CHECK(contains(page, "data-x=\"evaluation\""));
     const SafeTensors a = training::load_checkpoint(run.checkpoint()),
                       b = training::load_checkpoint(nine.checkpoint());
     REQUIRE(a.tensors.size() == b.tensors.size());
