@@ -214,6 +214,13 @@ void settings(Settings& s, TrainConfig& c) {
   s.number("label_smoothing", c.label_smoothing, kShare,
            "share of each target that is spread over all words")
       .says(c.label_smoothing > 0, "label smoothing {:g}", c.label_smoothing);
+  s.number("r_drop", c.r_drop, {0, 1000},
+           "R-Drop, its alpha; 0: off, 5 is usual: reads each pair twice, with other dropout, and "
+           "pulls both predictions together; a step takes about twice as long, and holds the "
+           "logits of both passes")
+      .only_if(c.model.dropout > 0 || !c.from.empty(), "--dropout is 0")
+      .says(c.r_drop > 0, "R-Drop {:g}", c.r_drop)
+      .came_later();
   s.word("best", c.best, {"loss", "bleu"},
          "metric of the validation that chooses the weights to keep")
       .only_if(!c.valid_source.empty() || c.hold_out != 0,
@@ -245,6 +252,8 @@ void check_config(const TrainConfig& c) {
   check(c.model.tie != "all" || c.shared, "--tie all needs --shared, one vocabulary for both");
   check(c.bpe_dropout == 0 || c.tokens == "bpe", "--bpe-dropout {:g} needs --tokens bpe, not {}",
         c.bpe_dropout, c.tokens);
+  check(c.r_drop == 0 || c.model.dropout > 0,
+        "--r-drop {:g} compares two passes with different dropout, but --dropout is 0", c.r_drop);
   check(c.max_length == 0 || c.batch_tokens == 0 || c.batch_tokens > c.max_length,
         "--batch-tokens {} is less than a pair of --max-length {} needs", c.batch_tokens,
         c.max_length);

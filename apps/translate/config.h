@@ -48,6 +48,7 @@ struct TrainConfig : TrainingOptions {
   ModelConfig model;
   int64_t batch = 128, batch_tokens = 0;
   double label_smoothing = 0;
+  double r_drop = 0;          ///< weight of the divergence of two passes (training_loss)
   std::string best = "loss";  ///< metric of the validation that chooses the weights to keep
 
   TrainConfig() {

@@ -13,6 +13,7 @@
 #include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/pages/board.h"
 #include "tern/apps/common/pages/html.h"
+#include "tern/core/ops/fused.h"
 #include "tern/core/ops/ops.h"
 #include "tern/train/progress.h"
 
@@ -53,6 +54,16 @@ std::string example_tables(const TranslationExamples& examples) {
                       examples.worst);
 }
 
+// KL(p || q) + KL(q || p) = sum (p - q) (log p - log q) of each token, (B, T), where p and q belong
+// to the logits x and y (B, T, V). x - y can take the place of the logarithms' difference, since
+// p - q sums to 0.
+Tensor divergence(const Tensor& x, const Tensor& y) {
+  return sum(fused(
+                 "divergence", [](auto p, auto q, auto a, auto b) { return (p - q) * (a - b); },
+                 softmax(x, -1), softmax(y, -1), x, y),
+             -1);
+}
+
 }  // namespace
 
 std::string sample_text(const SampleTranslation& s) {
@@ -68,7 +79,16 @@ datasets::Loader<datasets::PairBatch> training_batches(const TrainConfig& c, con
 
 Tensor training_loss(const TranslationModel& model, const TrainConfig& c,
                      const datasets::PairBatch& b) {
-  return model.loss(b, {.ignore_index = datasets::kPadId, .label_smoothing = c.label_smoothing});
+  const CrossEntropyOptions options{.ignore_index = datasets::kPadId,
+                                    .label_smoothing = c.label_smoothing};
+  if (c.r_drop == 0) return model.loss(b, options);
+  const Tensor x = model.logits(b), y = model.logits(b);
+  const auto entropy = [&](const Tensor& logits) {
+    return cross_entropy(flatten(logits, 0, 1), flatten(b.target_out), options);
+  };
+  const Tensor counts = cast(ne(b.target_out, datasets::kPadId), x.dtype());
+  return (entropy(x) + entropy(y)) / 2 +
+         c.r_drop / 4 * sum(divergence(x, y) * counts) / sum(counts);
 }
 
 int64_t total_steps(const TrainConfig& c, const Corpus& corpus) {

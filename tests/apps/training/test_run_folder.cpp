@@ -47,7 +47,7 @@ const std::vector<Folder> kFolders = {
      .sizes = "/model/layers",
      .logged = {"train_loss", "valid_loss", "valid_ppl", "valid_bleu", "tokens_per_s"},
      .words = {"tokens", "best", "form", "tie"},
-     .later = {"bpe_dropout", "from"}},
+     .later = {"bpe_dropout", "from", "r_drop"}},
     {.program = "lm train",
      .line = " --text text --hold-out 0.2 --vocab 280 --context 12 --layers 2 --dim 16 --heads 4"
              " --batch 3 --epochs 3",

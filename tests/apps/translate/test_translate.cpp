@@ -108,6 +108,45 @@ TEST_CASE("translate: accumulated batches give the same step as one large batch"
   }
 }
 
+TEST_CASE("translate: R-Drop adds the divergence of two passes over the same pairs") {
+  TrainConfig c = busy_config("transformer");
+  c.bpe_dropout = 0;
+  c.r_drop = 3;
+  const Setup setup(c);
+  datasets::Loader<datasets::PairBatch> loader = training_batches(setup.config, setup.corpus);
+  const datasets::PairBatch b = loader.next().value();
+  const int64_t pairs = b.target_out.size(0), tokens = b.target_out.size(1);
+  REQUIRE(min(b.target_lengths).item() < static_cast<double>(tokens));  // there is padding
+
+  const TranslationModel model(setup.config), same(setup.config);
+  const double loss = training_loss(model, setup.config, b).item();
+  const Tensor first = same.logits(b), second = same.logits(b);
+  const auto log_probs = [](const Tensor& logits) {
+    return log_softmax(cast(logits, DType::f64), -1);
+  };
+  const Tensor p = log_probs(first), q = log_probs(second);
+  double cross = 0, apart = 0, counted = 0;
+  const int64_t words = p.size(-1);
+  for (int64_t i = 0; i < pairs; ++i)
+    for (int64_t t = 0; t < tokens; ++t) {
+      const int64_t word = b.target_out[i][t].item<int64_t>();
+      if (word == datasets::kPadId) continue;
+      ++counted;
+      const std::vector<double> x = p[i][t].to_vector<double>(), y = q[i][t].to_vector<double>();
+      for (const std::vector<double>& z : {x, y})
+        for (int64_t k = 0; k < words; ++k)
+          cross -= z[k] * (c.label_smoothing / static_cast<double>(words) +
+                           (k == word ? 1 - c.label_smoothing : 0));
+      for (int64_t k = 0; k < words; ++k)
+        apart += std::exp(x[k]) * (x[k] - y[k]) + std::exp(y[k]) * (y[k] - x[k]);
+    }
+  REQUIRE(apart / counted > 1e-3);
+  CHECK(loss == doctest::Approx((cross / 2 + c.r_drop / 4 * apart) / counted).epsilon(1e-5));
+
+  c.model.dropout = 0;
+  CHECK_THROWS_WITH(check_config(c), doctest::Contains("--r-drop 3 compares two passes"));
+}
+
 TEST_CASE("translate: with BPE dropout each epoch cuts the words of its pairs in other ways") {
   TrainConfig c = busy_config("transformer");
   c.batch = 1;
