@@ -53,8 +53,8 @@ class Emitter {
   /// A result of truth values, which are numbers in tern.
   void give_bool(const std::string& name) { bools_[call_->results[0]] = name; }
   /// Gives a size of the given result a name if it differs between examples: one that does not
-  /// follow from the named sizes, such as those behind a stride. Where an input has the same size in
-  /// all examples, that is taken for chance.
+  /// follow from the named sizes, such as those behind a stride. Where an input has the same size
+  /// in all examples, that is taken for chance.
   void name_size(int axis);
   void negate() { give_bool(node("Not", {bools_.at(call_->results[0])})); }
   [[noreturn]] void refuse(const std::string& why) const;

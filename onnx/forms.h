@@ -38,8 +38,8 @@ void attention(Emitter& e);
 void rnn(Emitter& e);
 
 // forms_windows.cpp
-/// Behind a stride a size is rounded. Error if that of the result's axis is the same in all examples
-/// by chance. `from`: the size that it follows from.
+/// Behind a stride a size is rounded. Error if that of the result's axis is the same in all
+/// examples by chance. `from`: the size that it follows from.
 void check_differs(Emitter& e, size_t axis, const Size& from);
 void conv(Emitter& e);
 void conv_transpose(Emitter& e);

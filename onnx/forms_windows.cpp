@@ -147,8 +147,9 @@ void conv_transpose(Emitter& e) {
                 windows(e, {{"group", e.number("groups")}, {"output_padding", added}})));
 }
 
-/// ONNX's ceil_mode counts windows that begin behind the elements. Padding takes its place only where
-/// there can be such windows: onnxruntime wants less padding than the kernel, without its dilation.
+/// ONNX's ceil_mode counts windows that begin behind the elements. Padding takes its place only
+/// where there can be such windows: onnxruntime wants less padding than the kernel, without its
+/// dilation.
 void max_pool(Emitter& e) {
   const Ints stride = e.numbers("stride"), padding = e.numbers("padding"), span = spans(e);
   int64_t ceil_mode = e.number("ceil_mode");

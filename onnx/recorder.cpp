@@ -1,9 +1,10 @@
 // The observer that records a run.
 //
 // A value is known by its tensor, or else by its elements: their storage, layout and version. All
-// tensors of the run are kept until its end, so that no address is used twice. Every op is recorded, also one inside
-// another op. If the outer op announces a result and has a form, that replaces the inner one's as
-// the origin of these elements, and pruned() drops the inner ops. Otherwise the inner ops remain.
+// tensors of the run are kept until its end, so that no address is used twice. Every op is
+// recorded, also one inside another op. If the outer op announces a result and has a form, that
+// replaces the inner one's as the origin of these elements, and pruned() drops the inner ops.
+// Otherwise the inner ops remain.
 #include <unordered_map>
 #include <utility>
 
