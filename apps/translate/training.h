@@ -18,8 +18,8 @@ int64_t total_steps(const TrainConfig& config, const Corpus& corpus);
 
 /// The training loss: the cross entropy, with label smoothing if that is on. config.r_drop adds the
 /// divergence of two passes over the batch, which drop other elements:
-/// (CE_1 + CE_2) / 2 + r_drop / 4 (KL(p_1 || p_2) + KL(p_2 || p_1)), each the mean over the target's
-/// tokens. It is half of equation 4 in Liang et al. 2021, "R-Drop", with alpha = r_drop.
+/// (CE_1 + CE_2) / 2 + r_drop / 4 (KL(p_1 || p_2) + KL(p_2 || p_1)), each the mean over the
+/// target's tokens. It is half of equation 4 in Liang et al. 2021, "R-Drop", with alpha = r_drop.
 Tensor training_loss(const TranslationModel& model, const TrainConfig& config,
                      const datasets::PairBatch& batch);
 

@@ -99,7 +99,7 @@ void ActivationRecorder::take_gradient(const OpScope& vjp) {
   const Tensor& dy = vjp.input(0);
   if (dy.shape() != call.output.shape()) return;  // another op with the same name
   found->second.pop_back();
-  // Gradients are counted from the last call: behind one that is left out, the numbers would differ.
+  // Gradients are counted from the last call: behind one that is left out the numbers would differ.
   if (call.fused) left_out_.insert(call.module);
   if (!left_out_.contains(call.module)) gradients_.push_back({call.module, dy.detach().clone()});
 }

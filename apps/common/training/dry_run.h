@@ -30,8 +30,8 @@ struct SharedStep {
   int64_t ranks = 1;
 };
 
-/// The peak memory of a process in bytes: the step, so many batches besides the one in use, and what
-/// the allocator keeps for reuse. `shared`: a pass holds one block, and sums of gradients.
+/// The peak memory of a process in bytes: the step, so many batches besides the one in use, and
+/// what the allocator keeps for reuse. `shared`: a pass holds one block, and sums of gradients.
 int64_t needed_bytes(const Summary& summary, int64_t more_batches,
                      const std::optional<SharedStep>& shared = {});
 

@@ -61,7 +61,8 @@ RunRecord record_start(const training::Loop& loop, const std::string& program,
                        const std::string& command, const std::string& settings, int64_t ranks = 1,
                        const SettingTexts& flags = {}, const std::string& resume = "");
 
-/// Records the number of epochs of a finished run, which was an estimate before. Returns the record.
+/// Records the number of epochs of a finished run, which was an estimate before. Returns the
+/// record.
 RunRecord record_end(const training::Loop& loop);
 
 /// Records the metrics of a run on its test set.
