@@ -1,4 +1,6 @@
 // Forms of ops on shapes, of new tensors, and of reading and writing at indices.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -66,6 +68,13 @@ void transpose(Emitter& e) {
 
 void expand(Emitter& e) { e.give(e.node("Expand", {e.in(0), e.shape(e.result().shape)})); }
 
+/// Whether the start is the last element in all examples.
+bool is_last(const Size& start, const Size& whole) {
+  for (size_t run = 0; run < start.size(); ++run)
+    if (start[run] != whole[run] - 1) return false;
+  return true;
+}
+
 /// The bounds of slice() are written as the program gave them: Python's rules, which ONNX shares,
 /// make ranges of them for every size. Other ops say the range itself.
 void slice(Emitter& e) {
@@ -87,8 +96,12 @@ void slice(Emitter& e) {
     const bool strides = std::abs(steps[i]) > 1;
     if (strides && grows(starts[i], ends[i])) check_differs(e, static_cast<size_t>(now), whole);
     if (strides || is_beyond(starts[i], whole) || is_beyond(ends[i], whole)) named.push_back(now);
-    if (steps[i] < 0 && is_fixed(starts[i]) && starts[i][0] < -1)
+    if (steps[i] >= 0) continue;
+    if (is_fixed(starts[i]) && starts[i][0] < -1)
       x = between(e, x, axis, starts[i], ends[i]);
+    else if (!is_fixed(starts[i]) && !is_last(starts[i], whole))
+      e.refuse(fmt::format("it runs backwards from {} in the examples: give the start as a number",
+                           fmt::join(starts[i], ", ")));
   }
   x = e.node("Slice", {x, e.shape(starts), e.shape(ends), e.ints(axes), e.ints(steps)});
   e.give(dropped.empty() ? x : e.node("Squeeze", {x, e.ints(dropped)}));

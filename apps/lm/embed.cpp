@@ -164,7 +164,6 @@ Embedder load_embedder(const std::string& folder) {
                     "length 1 (--pooling, --normalise)",
                     folder),
         stderr);
-  nn::set_training(model, false);
   const int64_t positions = model.options.positions;
   Encoder encode = load_encoder(folder, std::min(recipe.max_tokens.value_or(positions), positions),
                                 model.options.vocab);

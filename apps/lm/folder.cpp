@@ -275,7 +275,6 @@ models::Bert load_encoder_with_heads(const ModelFiles& files) {
   models::Bert model = models::load_bert(files.weights(), rng, {}, &report);
   say_unknown(files.foreign_config(), report.unknown);
   check_finite_weights(files.weights(), nn::named_parameters(model));
-  nn::set_training(model, false);
   return model;
 }
 

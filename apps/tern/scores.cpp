@@ -76,7 +76,8 @@ bool is_chosen_by_seed(const Run& run, const std::string& metric) {
   if (program == "translate")
     return (validation && !has("valid_source")) || (!has("pairs") && !has("source"));
   if (program == "train_cifar") return validation || !has("data");
-  return program == "lm" && !has("text");
+  // A BERT validates on words that it masks at random.
+  return program == "lm" && (!has("text") || setting_of(run, "model").second == "bert");
 }
 
 // The reasons why the runs' values of a metric cannot be compared: settings that differ, or models.

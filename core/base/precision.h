@@ -23,7 +23,7 @@ enum class MatmulPrecision : int {
   /// Operands that the backward passes of matmul, linear, einsum and attention need are kept as
   /// bfloat16 once no other owner holds them. Convolutions by Winograd's filtering round more
   /// (core/base/conv_method.h). Time relative to f32: a fifth with AMX, half with AVX512_BF16 of
-  /// AMD, 1.1 to 1.7 with multiply-adds (also on Intel's without AMX). As
+  /// AMD, 1 to 1.7 with multiply-adds (also on Intel's without AMX). As
   /// torch.set_float32_matmul_precision("medium").
   bf16 = 1,
 };

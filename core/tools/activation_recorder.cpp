@@ -63,8 +63,11 @@ void ActivationRecorder::noted(const OpScope& op, const char* name, const Note& 
   const Tensor* const* result = std::get_if<const Tensor*>(&value);
   if (at_work_ != &op || told_ || !result || std::string_view(name) != "result") return;
   take_result(op, **result);
-  if ((*result)->node()) call_.op = (*result)->node()->name;
   told_ = true;
+  if (!(*result)->node()) return;
+  call_.op = (*result)->node()->name;
+  // An LSTM selects its output and its cells from one tensor: their gradients look alike.
+  if (call_.op == "select") call_.recorded = false;
 }
 
 void ActivationRecorder::take_result(const OpScope& op, const Tensor& result) {
@@ -98,9 +101,11 @@ void ActivationRecorder::take_gradient(const OpScope& vjp) {
   const Call& call = calls_[found->second.back()];
   const Tensor& dy = vjp.input(0);
   if (dy.shape() != call.output.shape()) return;  // another op with the same name
-  found->second.pop_back();
+  // The gradient of a sum has the name and the shape of its norm's, and may pass for another call's.
+  const bool alike = found->second.size() > 1 && call.op.starts_with("sum_and_");
   // Gradients are counted from the last call: behind one that is left out the numbers would differ.
-  if (call.fused) left_out_.insert(call.module);
+  if (call.fused || alike) left_out_.insert(call.module);
+  found->second.pop_back();
   if (!left_out_.contains(call.module)) gradients_.push_back({call.module, dy.detach().clone()});
 }
 

@@ -14,7 +14,8 @@
 //   forward order. For a linear layer this is x W^T + b, even if an activation and a residual are
 //   fused into it.
 // - gradient/NUMBER/MODULE: the gradient of that output, in backward order; left out if a fused op
-//   does not compute it, and for earlier calls of the same layer.
+//   does not compute it, for earlier calls of the same layer, for the output of an LSTM, and for
+//   norms that are computed with a sum (norm_first) and called several times.
 // - weight/NUMBER/NAME: the gradient of parameter NAME, beginning with the last layer.
 // Modules have the names that a module walk gave them. All tensors are copied, so the recording
 // takes as much memory as all outputs together.

@@ -211,6 +211,12 @@ TEST_CASE("onnx: a slice of an open axis has the bounds that the program gave") 
   CHECK(back.ops() == Texts{"Slice", "Slice"});
   CHECK(back.tensors.at(back.node("Slice").inputs.at(1)).values<int64_t>() == Ints{2});
   CHECK(back.tensors.at(back.node("Slice").inputs.at(2)).values<int64_t>() == Ints{-4});
+  // So a start must not lie before the first element for any size.
+  auto back_from = [](int64_t before_end) {
+    return [=](auto& x) { return slice(x[0], 1, x[0].size(1) - before_end, {}, -1); };
+  };
+  check_refused("slice: it runs backwards from 2, 7, 15 in the examples", back_from(5), texts(9));
+  CHECK(exported(back_from(1), texts(9)).node("Slice").inputs.size() == 5);
   check_refused("slice: its axis 1 has the size 1 for the sizes 7, 12, 20", of({}, {}, 32),
                 texts(9));
   CHECK(exported(of(-8, {}, 4), texts(9)).outputs[0].shape == Texts{"N", "2"});

@@ -61,11 +61,12 @@ dist::StepPlan plan_of(const Summary& s, const OneMachine& m, int64_t ranks) {
           m.shard_optimizer ? optim::shard_owners(s.shard_items, ranks) : std::vector<int64_t>{}};
 }
 
-// Bytes of the rank that needs the most. A pass holds the activations of one block.
+// Bytes of the rank that needs the most. It loads all of its blocks at once, and a pass holds the
+// activations of one.
 double rank_memory(const Summary& s, const OneMachine& m, const dist::StepPlan& plan) {
-  const double pass = most(s, MemoryKind::batch) + most(s, MemoryKind::activations) +
-                      most(s, MemoryKind::temporaries);
+  const double pass = most(s, MemoryKind::activations) + most(s, MemoryKind::temporaries);
   return most(s, MemoryKind::weights) + optimizer_memory(s, m, plan.ranks()) +
+         most(s, MemoryKind::batch) / static_cast<double>(plan.ranks()) +
          pass / static_cast<double>(m.blocks) + static_cast<double>(plan.memory());
 }
 

@@ -286,6 +286,8 @@ TEST_CASE("tern report: no run is marked as best by numbers that are not compara
   };
   CHECK(contains(seeds("lm", R"("text":"[]")"), "because these differ: seed."));
   CHECK(contains(seeds("translate", R"("pairs":"p.tsv","valid_source":"")"), "differ: seed."));
+  CHECK(contains(seeds("lm", R"("text":"[a.txt]","model.model":"bert")"), "differ: seed."));
+  CHECK(contains(seeds("train_cifar", R"("data":"cifar")"), "differ: seed."));
   for (const char* row : {R"("pairs":"p.tsv","valid_source":"v.de")", R"("text":"[a.txt]")"})
     CHECK(contains(seeds(row[1] == 'p' ? "translate" : "lm", row), "<td class=\"best\">0.5000"));
 }

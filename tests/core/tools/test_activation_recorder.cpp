@@ -39,9 +39,11 @@ struct Net {
 struct Both {
   nn::TransformerEncoderLayer layer;
   nn::Lstm lstm;
+  nn::Gru gru;
   static void fields(auto& m, auto&& visit) {
     visit("layer", m.layer);
     visit("lstm", m.lstm);
+    visit("gru", m.gru);
   }
 };
 
@@ -70,13 +72,15 @@ const Tensor& entry(const SafeTensors& file, const std::string& name) {
 
 TEST_CASE("activation recorder: layers whose ops have several results") {
   Rng rng(0);
-  const Both net{{{.dim = 4, .heads = 2, .ffn = 6, .norm_first = true}, rng}, {4, 3, rng}};
+  const Both net{
+      {{.dim = 4, .heads = 2, .ffn = 6, .norm_first = true}, rng}, {4, 3, rng}, {3, 3, rng}};
   const nn::EvalScope evaluating(net);
   const Tensor x = randn({2, 5, 4}, rng);
   nn::named_parameters(net);
   ActivationRecorder recorder;
-  const Tensor hidden = net.layer(x), y = net.lstm(hidden).output;
-  backward(sum(square(y)));
+  const nn::RnnOutput cells = net.lstm(net.layer(x));
+  const Tensor y = net.gru(cells.output).output;
+  backward(sum(square(y)) + sum(cells.state.c));
   const SafeTensors file = recorder.recording();
   const auto of = [&](const std::string& kind, const std::string& module) {
     for (const auto& [name, t] : file.tensors)
@@ -87,9 +91,34 @@ TEST_CASE("activation recorder: layers whose ops have several results") {
   // With norm_first the sum and its norm are one op; the layer is the norm.
   const Tensor attended = x + net.layer.self_attn(net.layer.residual1.norm(x));
   CHECK(close(of("output", "layer.norm2"), net.layer.residual2.norm(attended)));
-  const Tensor states = transpose(y, 0, 1);  // the op has time first
-  CHECK(close(of("output", "lstm"), states));
-  CHECK(close(of("gradient", "lstm"), 2 * states));
+  const auto time_first = [](const Tensor& t) { return transpose(t, 0, 1); };  // as the op has it
+  CHECK(close(of("output", "lstm"), time_first(cells.output)));
+  CHECK(close(of("output", "gru"), time_first(y)));
+  CHECK(close(of("gradient", "gru"), time_first(2 * y)));
+  // The gradient of the cells has the shape of the output's.
+  for (const std::string& name : names(file))
+    CHECK_FALSE((name.starts_with("gradient") && name.ends_with("/lstm")));
+}
+
+TEST_CASE("activation recorder: norms of sums have gradients if they are called once") {
+  Rng rng(0);
+  const nn::TransformerEncoderLayer layer({.dim = 4, .heads = 2, .ffn = 6, .norm_first = true},
+                                          rng);
+  const nn::EvalScope evaluating(layer);
+  const Tensor x = randn({2, 5, 4}, rng);
+  nn::named_parameters(layer);
+  const auto gradients = [&](int calls) {
+    ActivationRecorder recorder;
+    Tensor y = x;
+    for (int i = 0; i < calls; ++i) y = layer(y);
+    backward(sum(square(y)));
+    const std::vector<std::string> all = names(recorder.recording());
+    return std::count_if(all.begin(), all.end(), [](const std::string& name) {
+      return name.starts_with("gradient") && name.ends_with("norm2");
+    });
+  };
+  CHECK(gradients(1) == 1);
+  CHECK(gradients(2) == 0);
 }
 
 TEST_CASE("activation recorder: gradients before a call without one are left out") {
