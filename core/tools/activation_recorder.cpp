@@ -101,9 +101,9 @@ void ActivationRecorder::take_gradient(const OpScope& vjp) {
   const Call& call = calls_[found->second.back()];
   const Tensor& dy = vjp.input(0);
   if (dy.shape() != call.output.shape()) return;  // another op with the same name
-  // The gradient of a sum has the name and the shape of its norm's, and may pass for another call's.
+  // The gradient of a sum has the name and shape of its norm's, and may pass for another call's.
   const bool alike = found->second.size() > 1 && call.op.starts_with("sum_and_");
-  // Gradients are counted from the last call: behind one that is left out the numbers would differ.
+  // Gradients are counted from the last call: behind one left out, the numbers would differ.
   if (call.fused || alike) left_out_.insert(call.module);
   found->second.pop_back();
   if (!left_out_.contains(call.module)) gradients_.push_back({call.module, dy.detach().clone()});
