@@ -62,6 +62,7 @@ void ActivationRecorder::made(const OpScope& op, const Tensor& result, int index
 void ActivationRecorder::noted(const OpScope& op, const char* name, const Note& value) {
   const Tensor* const* result = std::get_if<const Tensor*>(&value);
   if (at_work_ != &op || told_ || !result || std::string_view(name) != "result") return;
+  if (!(*result)->defined()) return;
   take_result(op, **result);
   told_ = true;
   if (!(*result)->node()) return;
