@@ -42,6 +42,7 @@ class OpScope : private detail::ErrorPlace {
   const char* name() const { return name_; }  ///< "linear"; for a VJP the name of its op
   Pass pass() const { return pass_; }         ///< backward: a VJP, or an op that a VJP runs
   bool is_vjp() const { return node_ != nullptr; }
+  const detail::Node* node() const { return node_; }  ///< whose VJP it is; null for an op
   /// The inputs: the operands, including undefined ones. A VJP has one input: the gradient of the
   /// output. Valid only before the VJP runs.
   int num_inputs() const { return static_cast<int>(pointers_ ? count_ : list_.size()); }

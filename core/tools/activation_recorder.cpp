@@ -1,9 +1,10 @@
-// Observes ops to record the outputs of layers and their gradients. A gradient belongs to the
-// newest waiting call with its module and op.
+// Observes ops to record the outputs of layers and their gradients.
 #include "tern/core/tools/activation_recorder.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -45,7 +46,7 @@ void ActivationRecorder::begin(const OpScope& op) {
   if (std::string_view(op.name()).ends_with('_')) return;  // writes in place
   at_work_ = &op;
   told_ = false;
-  call_ = {op.module(), {}, {}};
+  call_ = {op.module(), {}, false, {}};
 }
 
 // Takes the newest result of the outermost op or of an op inside it: if an op consists of others,
@@ -65,19 +66,14 @@ void ActivationRecorder::noted(const OpScope& op, const char* name, const Note& 
   if (!(*result)->defined()) return;
   take_result(op, **result);
   told_ = true;
-  if (!(*result)->node()) return;
-  call_.op = (*result)->node()->name;
-  // An LSTM selects its output and its cells from one tensor: their gradients look alike.
-  if (call_.op == "select") call_.recorded = false;
 }
 
 void ActivationRecorder::take_result(const OpScope& op, const Tensor& result) {
   const bool counts = is_float(result.dtype()) && !shares_with_parameter(*at_work_, result);
-  call_.op = op.name();
   call_.output = counts ? result.detach() : Tensor();
-  call_.recorded = result.requires_grad();
+  call_.node = result.node();
   call_.fused = false;
-  if (!counts || &op != at_work_ || call_.op != "linear") return;
+  if (!counts || &op != at_work_ || std::string_view(op.name()) != "linear") return;
   NoGradGuard no_grad;
   const Tensor plain = linear(op.input(0), op.input(1), op.input(2));
   call_.fused = !same_elements(plain, result);
@@ -92,22 +88,19 @@ void ActivationRecorder::finish_call() {
   if (at_work_ || !call_.output.defined()) return;
   Call call = std::exchange(call_, {});
   call.output = call.output.clone();
-  if (call.recorded) waiting_[{call.module, call.op}].push_back(calls_.size());
+  if (call.node) waiting_[call.node.get()] = calls_.size();
   calls_.push_back(std::move(call));
 }
 
 void ActivationRecorder::take_gradient(const OpScope& vjp) {
-  auto found = waiting_.find({vjp.module(), vjp.name()});
-  if (found == waiting_.end() || found->second.empty()) return;
-  const Call& call = calls_[found->second.back()];
-  const Tensor& dy = vjp.input(0);
-  if (dy.shape() != call.output.shape()) return;  // another op with the same name
-  // The gradient of a sum has the name and shape of its norm's, and may pass for another call's.
-  const bool alike = found->second.size() > 1 && call.op.starts_with("sum_and_");
+  const auto found = waiting_.find(vjp.node());
+  if (found == waiting_.end()) return;
+  const Call& call = calls_[found->second];
+  waiting_.erase(found);
   // Gradients are counted from the last call: behind one left out, the numbers would differ.
-  if (call.fused || alike) left_out_.insert(call.module);
-  found->second.pop_back();
-  if (!left_out_.contains(call.module)) gradients_.push_back({call.module, dy.detach().clone()});
+  if (call.fused) left_out_.insert(call.module);
+  if (!left_out_.contains(call.module))
+    gradients_.push_back({call.module, vjp.input(0).detach().clone()});
 }
 
 // Whether no submodule has calls of its own. In a module with submodules, the op that takes the

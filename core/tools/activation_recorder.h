@@ -14,22 +14,21 @@
 //   forward order. For a linear layer this is x W^T + b, even if an activation and a residual are
 //   fused into it.
 // - gradient/NUMBER/MODULE: the gradient of that output, in backward order; left out if a fused op
-//   does not compute it, for earlier calls of the same layer, for the output of an LSTM, and for
-//   norms that are computed with a sum (norm_first) and called several times.
+//   does not compute it, and then for earlier calls of the same layer too.
 // - weight/NUMBER/NAME: the gradient of parameter NAME, beginning with the last layer.
 // Modules have the names that a module walk gave them. All tensors are copied, so the recording
 // takes as much memory as all outputs together.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "tern/core/io/safetensors.h"
 #include "tern/core/io/state.h"
+#include "tern/core/tape/node.h"
 #include "tern/core/tape/op.h"
 
 namespace tern {
@@ -51,10 +50,10 @@ class ActivationRecorder final : private Observer {
 
  private:
   struct Call {
-    std::string module, op;
+    std::string module;
     Tensor output;
-    bool fused = false;     // the op's gradient is not that of this output
-    bool recorded = false;  // the op has a gradient
+    bool fused = false;             // the node's gradient is not that of this output
+    detail::Ref<detail::Node> node;  // null without a gradient
   };
   struct Gradient {
     std::string module;
@@ -74,10 +73,9 @@ class ActivationRecorder final : private Observer {
   bool told_ = false;                 // it has named its result
   Call call_;                         // its newest result; complete when the op has ended
   std::vector<Call> calls_;           // in forward order
+  std::unordered_map<const detail::Node*, size_t> waiting_;  // for gradients; indices of calls_
   std::vector<Gradient> gradients_;   // in backward order
   std::set<std::string> left_out_;    // modules whose earlier calls get no gradients
-  // Calls that wait for their gradients, by module and op; the newest call is served first.
-  std::map<std::pair<std::string, std::string>, std::vector<size_t>> waiting_;
   std::optional<ObserverScope> watching_;
 };
 
