@@ -13,6 +13,7 @@
 #include "tern/apps/common/pages/run_page.h"
 #include "tern/apps/common/process/machine.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/terminal_text.h"
 #include "tern/core/ops/ops.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/adam.h"
@@ -673,9 +674,12 @@ TEST_CASE("metrics: their names and formats") {
     CHECK_FALSE(metric_text(smaller).larger);
 }
 
-TEST_CASE("run record: a command line in a shell's syntax") {
-  const char* words[] = {"lm", "train", "--out", "a b", "it's", "", "naïve", "$x", "x=1,2"};
-  CHECK(command_line(9, words) == "lm train --out 'a b' 'it'\\''s' '' naïve '$x' x=1,2");
+TEST_CASE("run record: words in a shell's syntax; the settings of a JSON object") {
+  for (const char* plain : {"lm", "--out", "naïve", "x=1,2"}) CHECK(shell_word(plain) == plain);
+  CHECK(shell_word("a b") == "'a b'");
+  CHECK(shell_word("it's") == "'it'\\''s'");
+  CHECK(shell_word("") == "''");
+  CHECK(shell_word("$x") == "'$x'");
   CHECK(settings_of(std::string(R"({"a":1,"b":{"c":"x","d":[1,2]},"e":true})")) ==
         SettingTexts{{"a", "1"}, {"b.c", "x"}, {"b.d", "[1,2]"}, {"e", "true"}});
 }
