@@ -155,7 +155,7 @@ Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const trainin
                        const RunSummary& run) {
   LoadedModel m = load_folder(loop.folder().path);
   const training::EpochRecord& best = loop.best_epoch();
-  m.model.pack_if_possible(/*keep=*/true);
+  if (m.model.can_pack()) m.model.pack(packed_type(), /*keep=*/true);
   LmReport report{.run = run,
                   .samples = samples(m, corpus, c.seed),
                   .valid_tokens = static_cast<int64_t>(corpus.valid.tokens)};
