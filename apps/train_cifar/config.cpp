@@ -157,8 +157,4 @@ void copy_settings(const GivenKeys& keys, TrainOptions from, TrainOptions& to) {
           s.value);
 }
 
-std::string flags_between(TrainOptions from, TrainOptions to) {
-  return apps::flags_between(settings_of(from), settings_of(to));
-}
-
 }  // namespace tern::apps::train_cifar
