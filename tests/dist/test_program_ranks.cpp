@@ -46,12 +46,6 @@ std::string log_of(const std::string& folder) {
                             std::regex("\"(seconds|[a-z]*_per_s)\":[^,}]*"), "");
 }
 
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++found;
-  return found;
-}
-
 std::string lines_of_words() {
   std::string text;
   for (int i = 0; i < 30; ++i)

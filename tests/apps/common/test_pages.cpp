@@ -23,14 +23,8 @@
 namespace tern::apps::test_pages {
 namespace {
 
-using test::contains;
+using test::contains, test::count;
 using test::TempDir;
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++n;
-  return n;
-}
 
 RunSummary some_run(bool with_steps) {
   RunSummary run;
