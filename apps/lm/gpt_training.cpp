@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <utility>
 
 #include "tern/apps/common/pages/board.h"
 #include "tern/apps/lm/generate.h"

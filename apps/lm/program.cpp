@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <utility>
 
 #include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/lm/folder.h"

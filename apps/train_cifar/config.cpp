@@ -1,8 +1,6 @@
 // The settings of train_cifar with their help and checks, and the defaults of each model.
 #include "tern/apps/train_cifar/config.h"
 
-#include <fmt/format.h>
-
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/apps/train_cifar/views.h"
 #include "tern/train/optimizer.h"

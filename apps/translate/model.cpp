@@ -1,8 +1,6 @@
 // Makes the three kinds of models, and computes their logits, loss and attention.
 #include "tern/apps/translate/model.h"
 
-#include <utility>
-
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"

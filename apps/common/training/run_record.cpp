@@ -3,7 +3,6 @@
 
 #include <fmt/chrono.h>
 
-#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
