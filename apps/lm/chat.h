@@ -1,9 +1,7 @@
 // A conversation with a model that has a chat template.
 #pragma once
 
-#include <iosfwd>
 #include <string>
-#include <vector>
 
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/generate.h"

@@ -247,8 +247,4 @@ void LanguageModel::pack(PackedType type, bool keep) {
   forward_ = [packed = packed_](const Tensor& tokens) { return (*packed)(tokens); };
 }
 
-void LanguageModel::pack_if_possible(bool keep) {
-  if (can_pack()) pack(packed_type(), keep);
-}
-
 }  // namespace tern::apps::lm

@@ -49,8 +49,6 @@ class LanguageModel {
   /// `keep`: the original weights stay, for attention(). Otherwise they are freed in all copies of
   /// the model. REQUIRES: can_pack().
   void pack(PackedType type, bool keep);
-  /// Packs if can_pack(), with the type of the current precision of matrix products.
-  void pack_if_possible(bool keep);
   bool has_attention() const { return attention_ != nullptr; }
   /// Empty if the model has no attention.
   std::vector<Tensor> attention(const Tensor& tokens) const {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <utility>
 
 #include "tern/apps/common/pages/board.h"
 #include "tern/apps/lm/generate.h"
@@ -155,7 +154,7 @@ Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const trainin
                        const RunSummary& run) {
   LoadedModel m = load_folder(loop.folder().path);
   const training::EpochRecord& best = loop.best_epoch();
-  m.model.pack_if_possible(/*keep=*/true);
+  if (m.model.can_pack()) m.model.pack(packed_type(), /*keep=*/true);
   LmReport report{.run = run,
                   .samples = samples(m, corpus, c.seed),
                   .valid_tokens = static_cast<int64_t>(corpus.valid.tokens)};

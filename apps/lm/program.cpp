@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <utility>
 
 #include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/lm/folder.h"
@@ -28,19 +27,16 @@ void add_model(Settings& s, LmFlags& f, const char* about, const char* type = "D
   add_computing(s, f.config.precision, f.config.matmul, f.train.threads);
 }
 
-void add_rounding(Settings& s, LmFlags& f) {
+// The model of a command that writes or scores text.
+void add_text_model(Settings& s, LmFlags& f) {
+  add_model(s, f, "folder of a trained model or of one from transformers, or a GGUF file",
+            "DIR|FILE");
   s.toggle("int8", f.int8,
            "round the weights of a gpt or llama to 8 bits: a quarter of the memory, and faster");
   s.toggle(
       "int4", f.int4,
       "round them to 4 bits: a sixth of the memory, and faster, but less exact; weights of GGUF's "
       "Q4_0 and Q4_1 stay as they are");
-}
-
-void add_generator(Settings& s, LmFlags& f) {
-  add_model(s, f, "folder of a trained model or of one from transformers, or a GGUF file",
-            "DIR|FILE");
-  add_rounding(s, f);
 }
 
 void add_sampling(Settings& s, GenerateOptions& g, const char* stop) {
@@ -74,7 +70,7 @@ void add_sampling(Settings& s, GenerateOptions& g, const char* stop) {
 
 void add_generate_settings(Settings& s, LmFlags& f) {
   GenerateOptions& g = f.generate;
-  add_generator(s, f);
+  add_text_model(s, f);
   s.texts("prompt", f.prompt, "TEXT",
           "text to continue; empty: the model begins a text, or a line if lm trained it on fewer "
           "than 20 documents; -: the text is standard input, without its last line end; may be "
@@ -92,7 +88,7 @@ void add_generate_settings(Settings& s, LmFlags& f) {
 }
 
 void add_complete_settings(Settings& s, LmFlags& f) {
-  add_generator(s, f);
+  add_text_model(s, f);
   s.text("prompt_file", f.prompt_file, "FILE",
          "file with the text before the first line (plain or .gz), without its last line end");
   add_sampling(s, f.generate,
@@ -101,7 +97,7 @@ void add_complete_settings(Settings& s, LmFlags& f) {
 }
 
 void add_chat_settings(Settings& s, LmFlags& f) {
-  add_generator(s, f);
+  add_text_model(s, f);
   s.text("system", f.system, "TEXT", "what the model shall know or be, before the conversation");
   std::vector<std::string> formats = pretrained::ChatTemplate::names();
   formats.insert(formats.begin(), kAsModel);
@@ -123,9 +119,7 @@ void add_fill_settings(Settings& s, LmFlags& f) {
 }
 
 void add_eval_settings(Settings& s, LmFlags& f) {
-  add_model(s, f, "folder of a trained model or of one from transformers, or a GGUF file",
-            "DIR|FILE");
-  add_rounding(s, f);
+  add_text_model(s, f);
   s.texts("text", f.text, "FILE...", "files of text, plain or .gz, or folders as in training")
       .must_be_given();
   s.number("stride", f.stride, kAnyCount,

@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/pages/run_page.h"

@@ -123,10 +123,6 @@ void add_model(Settings& s, NtmConfig& c) {
 
 }  // namespace
 
-bool NtmConfig::leaves_out(const std::string& stage) const {
-  return std::find(without.begin(), without.end(), stage) != without.end();
-}
-
 void settings(Settings& s, NtmConfig& c) {
   add_model(s, c);
   s.group(Group::training);

@@ -39,7 +39,7 @@ struct NtmConfig : TrainingOptions {
   int64_t steps() const;
   /// The number of sequences that this many steps have used.
   int64_t sequences_after(int64_t steps) const;
-  bool leaves_out(const std::string& stage) const;
+  bool leaves_out(const std::string& stage) const { return is_one_of(without, stage); }
 
  private:
   int64_t steps_of(int64_t n) const;

@@ -1,7 +1,6 @@
 // The network of a run, and loading it from the run's folder.
 #pragma once
 
-#include <string>
 #include <variant>
 
 #include "tern/apps/ntm/config.h"

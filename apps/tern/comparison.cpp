@@ -86,7 +86,7 @@ struct TimeUnit {
 TimeUnit time_unit(const Runs& runs) {
   constexpr double kMost = 120;  // more seconds or minutes than this use the next unit
   double longest = 0;
-  for (const Run* run : runs) longest = std::max(longest, seconds_of(*run));
+  for (const Run* run : runs) longest = std::max(longest, total_seconds(run->log.epochs));
   if (longest > kMost * 60) return {"hours", 3600};
   return longest > kMost ? TimeUnit{"minutes", 60} : TimeUnit{"seconds", 1};
 }

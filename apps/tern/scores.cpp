@@ -161,19 +161,13 @@ std::vector<std::pair<std::string, std::string>> costs_of(const Runs& runs, cons
       {"speed", speed > 0
                     ? fmt::format("{} {}/s", training::grouped(std::llround(speed)), run.log.unit)
                     : "-"},
-      {"time", training::clock_time(seconds_of(run))},
+      {"time", training::clock_time(total_seconds(epochs))},
       {word_of(runs, "s"), epochs_of(run)},
       {"steps", steps > 0 ? training::grouped(steps) : "-"},
       {all_by_steps(runs) ? "step of the scores" : "epoch of the scores", chosen_text(runs, run)}};
 }
 
 }  // namespace
-
-double seconds_of(const Run& run) {
-  double seconds = 0;
-  for (const training::EpochRecord& e : run.log.epochs) seconds += e.seconds;
-  return seconds;
-}
 
 std::string word_of(const Runs& runs, const char* ending) {
   if (std::none_of(runs.begin(), runs.end(), [](const Run* run) { return by_steps(*run); }))

@@ -11,9 +11,6 @@ namespace tern::apps::program {
 /// Runs of one program on the same data.
 using Runs = std::vector<const Run*>;
 
-/// The time of all finished epochs together.
-double seconds_of(const Run& run);
-
 /// What the runs count: "epoch", with --eval-steps "evaluation", for a mixture "epoch or
 /// evaluation". Each of these words gets `ending`.
 std::string word_of(const Runs& runs, const char* ending = "");

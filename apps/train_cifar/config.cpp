@@ -1,8 +1,6 @@
 // The settings of train_cifar with their help and checks, and the defaults of each model.
 #include "tern/apps/train_cifar/config.h"
 
-#include <fmt/format.h>
-
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/apps/train_cifar/views.h"
 #include "tern/train/optimizer.h"
@@ -155,10 +153,6 @@ void copy_settings(const GivenKeys& keys, TrainOptions from, TrainOptions& to) {
       std::visit(
           [&]<class T>(const T* value) { *std::get<T*>(target.find(s.key)->value) = *value; },
           s.value);
-}
-
-std::string flags_between(TrainOptions from, TrainOptions to) {
-  return apps::flags_between(settings_of(from), settings_of(to));
 }
 
 }  // namespace tern::apps::train_cifar

@@ -53,7 +53,5 @@ std::string other_defaults();
 
 /// Copies these settings.
 void copy_settings(const GivenKeys& keys, TrainOptions from, TrainOptions& to);
-/// The flags that turn one configuration into the other, such as " --lr 0.001 --batch 64".
-std::string flags_between(TrainOptions from, TrainOptions to);
 
 }  // namespace tern::apps::train_cifar

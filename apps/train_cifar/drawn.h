@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "tern/core/base/rng.h"
 #include "tern/data/images/cifar10.h"

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/apps/train_cifar/config.h"

@@ -1,7 +1,6 @@
 // Settings of the preset "own" that depend on the data.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "tern/apps/translate/corpus.h"

@@ -74,18 +74,6 @@ std::vector<datasets::SentencePair> text_of(const TranslateFlags& f, const Train
 }
 
 /// The two sides of pairs.
-struct Sides {
-  std::vector<std::string> sources, references;
-};
-Sides sides_of(const std::vector<datasets::SentencePair>& pairs) {
-  Sides out;
-  for (const datasets::SentencePair& pair : pairs) {
-    out.sources.push_back(pair.source);
-    out.references.push_back(pair.target);
-  }
-  return out;
-}
-
 /// The best translations, while a bar shows the progress, and the seconds they took.
 std::vector<std::string> translated(const Search& search, const Tokenizers& tokenizers,
                                     const std::vector<std::string>& sources,

@@ -63,6 +63,15 @@ uLong add_ids(uLong crc, const datasets::EncodedPairs& pairs) {
 
 }  // namespace
 
+Sides sides_of(const std::vector<datasets::SentencePair>& pairs) {
+  Sides out;
+  for (const datasets::SentencePair& pair : pairs) {
+    out.sources.push_back(pair.source);
+    out.references.push_back(pair.target);
+  }
+  return out;
+}
+
 PairFiles read_pair_files(const TrainConfig& c) {
   PairFiles files;
   const datasets::PairOptions options{.reverse = c.reverse, .first = c.first};
@@ -93,11 +102,7 @@ PairFiles read_pair_files(const TrainConfig& c) {
 
 Tokenizers learn_tokenizers(const TrainConfig& c,
                             const std::vector<datasets::SentencePair>& train) {
-  std::vector<std::string> source, target;
-  for (const datasets::SentencePair& p : train) {
-    source.push_back(p.source);
-    target.push_back(p.target);
-  }
+  auto [source, target] = sides_of(train);
   const datasets::TokenizerOptions options = tokenizer_options(c);
   if (!c.shared)
     return {datasets::Tokenizer::learn(source, options),

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +16,12 @@ struct PairFiles {
   std::vector<std::string> reports;  ///< a line per file from which pairs were left out, with why
   std::string description;           ///< "train.de.gz, train.en.gz"
 };
+
+/// The two sides of pairs.
+struct Sides {
+  std::vector<std::string> sources, references;
+};
+Sides sides_of(const std::vector<datasets::SentencePair>& pairs);
 
 /// Reads the files of the configuration, or generates pairs. Holds some out for validation if no
 /// files are given for that. IoError as data/text/pairs/pairs.h.

@@ -1,8 +1,6 @@
 // Makes the three kinds of models, and computes their logits, loss and attention.
 #include "tern/apps/translate/model.h"
 
-#include <utility>
-
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -12,8 +10,6 @@ namespace tern::apps::translate {
 namespace {
 
 constexpr int64_t kMoreTokens = 6;  // constant part of the length limit, <eos> included
-
-using AnyModel = std::variant<models::Transformer, models::Bahdanau, models::LstmSeq2Seq>;
 
 models::TransformerOptions transformer_options(const ModelConfig& c, const std::string& recompute) {
   models::TransformerOptions o;
@@ -47,7 +43,7 @@ models::BahdanauOptions bahdanau_options(const ModelConfig& c) {
   return o;
 }
 
-AnyModel make_model(const ModelConfig& c, const std::string& recompute, Rng rng) {
+TranslationModel::Network make_model(const ModelConfig& c, const std::string& recompute, Rng rng) {
   if (c.model == "transformer") return models::Transformer(transformer_options(c, recompute), rng);
   if (c.model == "bahdanau") return models::Bahdanau(bahdanau_options(c), rng);
   check(c.model == "seq2seq", "there is no model '{}'", c.model);

@@ -189,10 +189,6 @@ std::string preset_of(int argc, char** argv) {
   return value_of("--preset", argc, argv, files || help ? kOwn : "demo");
 }
 
-std::string flags_text(TrainConfig from, TrainConfig to) {
-  return flags_between(settings_of(from), settings_of(to));
-}
-
 // The end of --help: presets whose defaults differ from those shown.
 std::string other_defaults(const std::string& shown) {
   TrainConfig from;
@@ -213,7 +209,7 @@ std::string other_defaults(const std::string& shown) {
     TrainConfig to;
     apply_preset(name, to);
     text += fmt::format("\n{}{}:{}", name, name == "demo" ? " (without files)" : "",
-                        flags_text(from, to));
+                        flags_between(from, to));
   }
   return text;
 }
@@ -437,7 +433,7 @@ void TranslateProgram::load(const training::RunFolder* resumed) {
   corpus = encode_corpus(c, files, tokenizers);
   check_held_out(c, !corpus.valid.pairs->empty(), "--hold-out");
   if (fits) choose_warmup(c, given, corpus);
-  if (fits) chosen = flags_text(before, c);
+  if (fits) chosen = flags_between(before, c);
   if (resumed) return;
   const double ratio = length_ratio(*corpus.train.pairs);
   c.model.length_ratio = learned ? ratio : std::max(ratio, c.model.length_ratio);

@@ -2,8 +2,6 @@
 // length for other models.
 #include "tern/apps/translate/search.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "tern/core/base/allocator.h"

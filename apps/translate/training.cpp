@@ -176,11 +176,7 @@ std::optional<training::Metrics> TranslationTraining::validate() {
   if (!std::isfinite(*loss))
     throw training::Diverged(fmt::format("the validation's loss after {} {} is {}",
                                          loop.epoch_word(), loop.epoch(), *loss));
-  std::vector<std::string> sources, references;
-  for (const datasets::SentencePair& p : corpus.valid_text) {
-    sources.push_back(p.source);
-    references.push_back(p.target);
-  }
+  const auto [sources, references] = sides_of(corpus.valid_text);
   const Search greedy(model, {.log_probs = false});
   const auto translations =
       best_translations(greedy, tokenizers, sources, watch(pairs), loop.world());

@@ -24,10 +24,7 @@ Ran in_shell(const std::string& command, const std::string& folder) {
       "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
       "timeout 300 {} -n $n \"$@\"; }}\n",
       MPIRUN);
-  const char* const path = std::getenv("PATH");
-  const std::string programs = TERN_BINARY_DIR "/apps:" + std::string(path ? path : "");
-  return run_words({"sh", "-c", ranks + command},
-                   {.folder = folder, .environment = {{"PATH", programs}}});
+  return run_words({"sh", "-c", ranks + command}, with_programs(folder));
 }
 
 // Prefixes of a command line that load tests/faults/shim.cpp: with_fault() runs `command` in a
@@ -47,12 +44,6 @@ constexpr bool kFaults = *FAULT_SHIM != 0;
 std::string log_of(const std::string& folder) {
   return std::regex_replace(read_file(folder + "/log.jsonl"),
                             std::regex("\"(seconds|[a-z]*_per_s)\":[^,}]*"), "");
-}
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++found;
-  return found;
 }
 
 std::string lines_of_words() {

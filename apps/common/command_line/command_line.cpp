@@ -14,12 +14,12 @@
 #include "tern/apps/common/process/app.h"
 #include "tern/apps/common/process/standard_streams.h"
 #include "tern/apps/common/training/folder.h"
-#include "tern/apps/common/training/run_record.h"
 #include "tern/core/base/bf16_way.h"
 #include "tern/core/base/cpu.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"
+#include "tern/core/base/terminal_text.h"
 #include "tern/core/base/threads.h"
 #include "tern/dist/world.h"
 
@@ -199,7 +199,9 @@ void use_threads(Settings& list) {
 
 // The command line, quoted for a shell.
 std::string text_of(const Program& program, int argc, const char* const* argv) {
-  return as_started(program.name) + (argc > 1 ? " " + command_line(argc - 1, argv + 1) : "");
+  std::string text = as_started(program.name);
+  for (int i = 1; i < argc; ++i) text += " " + shell_word(argv[i]);
+  return text;
 }
 
 }  // namespace

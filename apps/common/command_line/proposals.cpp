@@ -4,13 +4,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <sstream>
 
 #include "tern/apps/common/command_line/help.h"
 #include "tern/apps/common/command_line/started.h"
-#include "tern/apps/common/training/run_record.h"
+#include "tern/core/base/terminal_text.h"
 
 namespace tern::apps {
 namespace {
@@ -131,11 +130,6 @@ const Synonym* find_synonym(const Synonym (&table)[n], const std::string& name) 
   for (const Synonym& s : table)
     if (is_one_of(split_words(s.names), name)) return &s;
   return nullptr;
-}
-
-std::string as_word(const std::string& word) {
-  const char* const text = word.c_str();
-  return command_line(1, &text);
 }
 
 std::string called(const Program& program, const Command& command) {
@@ -262,13 +256,13 @@ std::string meaning(const Program& program, const Command& command, const Settin
       return did_you_mean_this(s.names()[0] + " " + word);
   if (is_number(word)) return "; flags begin with --";
   const Setting* const model = missing_folder(list, given);
-  if (model && folder) return did_you_mean_this(model->names()[0] + " " + as_word(word));
+  if (model && folder) return did_you_mean_this(model->names()[0] + " " + shell_word(word));
   if (command.bare == kBareInput)
     return fmt::format("; {0} reads standard input: echo {1} | {0} ...", called(program, command),
-                       as_word(word));
+                       shell_word(word));
   const Setting* const bare = row_of(list, command.bare);
   if (bare && (!given(*bare) || bare->is_list() || bare->repeated))
-    return did_you_mean_this(command.bare + " " + as_word(word));
+    return did_you_mean_this(command.bare + " " + shell_word(word));
   return "; flags begin with --";
 }
 
@@ -286,7 +280,7 @@ std::string commands_text(const Program& program) {
 std::string text_meaning(const Program& program, const std::string& word) {
   for (const Command& c : program.commands)
     if (c.bare == kBareInput && word.find(' ') != word.npos)
-      return fmt::format("echo {} | {} ...", as_word(word), called(program, c));
+      return fmt::format("echo {} | {} ...", shell_word(word), called(program, c));
   return "";
 }
 
@@ -300,11 +294,12 @@ std::string path_meaning(const Program& program, const std::string& word) {
   for (const Command& c : program.commands) {
     const CommandRows rows(c);
     const Setting* const model = missing_folder(rows.list, [](const Setting&) { return false; });
-    if (folder && model) return called(program, c) + " " + model->names()[0] + " " + as_word(word);
+    if (folder && model)
+      return called(program, c) + " " + model->names()[0] + " " + shell_word(word);
     for (const Setting& s : rows.list.rows())
-      if (s.is_positional() && s.is_path()) return called(program, c) + " " + as_word(word);
+      if (s.is_positional() && s.is_path()) return called(program, c) + " " + shell_word(word);
     if (!folder && row_of(rows.list, c.bare))
-      return fmt::format("{} {} {}", called(program, c), c.bare, as_word(word));
+      return fmt::format("{} {} {}", called(program, c), c.bare, shell_word(word));
   }
   return "";
 }

@@ -207,9 +207,8 @@ void check_known(const json& given, const json& expected) {
     if (found == expected.end()) {
       std::vector<std::string> known;
       for (const auto& member : expected.items()) known.push_back(member.key());
-      const std::string near = nearest_word(name, known);
       fail(fmt::format("its configuration: this version of tern knows no {}{}", shown(name),
-                       near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+                       did_you_mean(name, known)));
     }
     if (found->is_object()) check_known(value, *found);
   }

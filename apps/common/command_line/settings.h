@@ -188,9 +188,9 @@ std::string settings_to_json(const Settings& settings);
 /// missing, unknown, of the wrong type or out of bounds.
 void settings_from_json(const std::string& json, const Settings& settings);
 
-/// The list of a configuration C; its JSON; a configuration read from JSON and checked. REQUIRES:
-/// functions `settings(Settings&, C&)` and `check_config(const C&)`; the latter checks what the
-/// rows cannot.
+/// The list of a configuration C; its JSON; a configuration read from JSON and checked; the flags
+/// that turn one configuration into another. REQUIRES: functions `settings(Settings&, C&)` and
+/// `check_config(const C&)`; the latter checks what the rows cannot.
 template <class C>
 Settings settings_of(C& config) {
   Settings list;
@@ -207,6 +207,10 @@ C config_from_json(const std::string& json) {
   settings_from_json(json, settings_of(config));
   check_config(config);
   return config;
+}
+template <class C>
+std::string flags_between(C from, C to) {
+  return flags_between(settings_of(from), settings_of(to));
 }
 
 /// Whether two texts of settings_to_json() are equal, except for the members `free`.

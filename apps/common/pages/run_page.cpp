@@ -167,15 +167,13 @@ std::string answer(const RunSummary& run, const RunPage& page) {
   for (const EpochMetric& column : page.columns)
     if (std::isnan(number) && column.metric != "sequences")
       wanted = {column.metric}, number = value(*epoch, column);
-  double seconds = 0;
-  for (const training::EpochRecord& e : run.epochs) seconds += e.seconds;
   std::string s;
   if (std::isfinite(number))
     s += fmt::format("<p class=\"answer\">{}</p>\n", escape_html(answer_text(wanted, number)));
   s += fmt::format(
       "<p>{}{} {}{}, {}", run.best > 0 ? "best " : "", run.word, epoch->epoch,
       run.record.epochs > 0 ? fmt::format(" of {}", training::grouped(run.record.epochs)) : "",
-      training::clock_time(seconds));
+      training::clock_time(total_seconds(run.epochs)));
   if (const double speed = median_speed(run.epochs); speed > 0)
     s += fmt::format(", {} {}/s", training::grouped(std::llround(speed)), escape_html(page.unit));
   if (run.record.weights > 0) s += fmt::format(", {} weights", short_count(run.record.weights));
@@ -250,11 +248,9 @@ std::string results(const RunSummary& run, const RunPage& page) {
   for (const training::EpochRecord& e : run.epochs)
     if (e.epoch == run.best) add(fmt::format("best {} ({}){}", run.word, e.epoch, on), e);
   for (const ResultRow& more : page.more_results) add(more.name, {.metrics = more.metrics});
-  double seconds = 0;
-  for (const training::EpochRecord& e : run.epochs) seconds += e.seconds;
   return html_table(rows, "results") +
          fmt::format("<p>{} {}{} in {}.</p>\n", training::grouped(last.epoch), run.word,
-                     last.epoch == 1 ? "" : "s", training::clock_time(seconds));
+                     last.epoch == 1 ? "" : "s", training::clock_time(total_seconds(run.epochs)));
 }
 
 // Every epoch, folded; the best one in bold.
@@ -337,6 +333,12 @@ std::string short_count(int64_t n) {
   for (const auto& [unit, letter] : kUnits)
     if (number >= unit) return fmt::format("{:.3g}{}", number / unit, letter);
   return fmt::format("{}", n);
+}
+
+double total_seconds(const std::vector<training::EpochRecord>& epochs) {
+  double seconds = 0;
+  for (const training::EpochRecord& e : epochs) seconds += e.seconds;
+  return seconds;
 }
 
 double median_speed(const std::vector<training::EpochRecord>& epochs) {

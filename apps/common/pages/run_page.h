@@ -33,6 +33,8 @@ RunSummary summary_of(const std::string& title, const Facts& facts, const RunRec
 std::string folder_name(const std::string& path);
 /// 1264512 as "1.26M".
 std::string short_count(int64_t n);
+/// The time of all epochs together.
+double total_seconds(const std::vector<training::EpochRecord>& epochs);
 /// The median of the epochs' speeds; 0 if there are none.
 double median_speed(const std::vector<training::EpochRecord>& epochs);
 /// The 95 % confidence interval of a proportion, if `share` of `n` samples was measured

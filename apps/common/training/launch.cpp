@@ -64,7 +64,7 @@ void check_holds_nothing_else(const training::RunFolder& folder) {
 void check_resumable(const training::RunFolder& folder, const std::string& description) {
   if (fs::exists(folder.checkpoint())) return;
   check(!folder.holds_run(), "--resume {}: there is no {}", folder.path, folder.checkpoint());
-  check(!description.empty() && fs::exists(folder.file(description)),
+  check(fs::exists(folder.file(description)),
         "--resume {0}: there is no {1}; if a run ended here before its first checkpoint, start it "
         "again with --out {0} and its other flags",
         folder.path, folder.checkpoint());

@@ -54,7 +54,7 @@ class NewRunGuard {
 /// Locks the folder that --resume names. Error if another process trains in it. A run without a
 /// checkpoint begins anew, with a message, if the folder has the file `description`, the last file
 /// written when a run starts; else Error, which says what to do.
-LockedFolder resumed_folder(const std::string& path, const std::string& description = "");
+LockedFolder resumed_folder(const std::string& path, const std::string& description);
 
 /// The epochs of a resumed run: `given` (--epochs; 0: not given), or the epochs that it was started
 /// with. Error if `given` changes them and the schedule depends on the length. `what` is the unit

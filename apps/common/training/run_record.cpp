@@ -3,7 +3,6 @@
 
 #include <fmt/chrono.h>
 
-#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
@@ -13,7 +12,6 @@
 #include "tern/apps/common/process/machine.h"
 #include "tern/apps/common/training/folder.h"
 #include "tern/core/base/reading.h"
-#include "tern/core/base/terminal_text.h"
 #include "tern/core/io/json_value.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/nn/module.h"
@@ -93,12 +91,6 @@ void save(const RunRecord& record, const training::Loop& loop) {
 }
 
 }  // namespace
-
-std::string command_line(int argc, const char* const* argv) {
-  std::string s;
-  for (int i = 0; i < argc; ++i) s += (i == 0 ? "" : " ") + shell_word(argv[i]);
-  return s;
-}
 
 std::string RunRecord::flag_of(const std::string& setting) const {
   for (const auto& [name, flag] : flags)

@@ -42,9 +42,6 @@ struct RunRecord {
   std::string flag_of(const std::string& setting) const;
 };
 
-/// The command line for a shell, with quotes around the words that need them.
-std::string command_line(int argc, const char* const* argv);
-
 /// The settings in a JSON object; members of inner objects are named "outer.inner".
 SettingTexts settings_of(const std::string& json);
 

@@ -16,6 +16,7 @@
 #include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"
 #include "tern/core/base/reading.h"
+#include "tern/core/base/terminal_text.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/dist/shared_work.h"
 #include "tern/train/interrupt.h"
@@ -50,15 +51,9 @@ Facts facts_of(TrainingProgram& program, const Facts& more, const dist::World& w
   return facts;
 }
 
-// The folder's path, quoted for a shell.
-std::string as_words(const training::RunFolder& folder) {
-  const char* const path = folder.path.c_str();
-  return command_line(1, &path);
-}
-
 std::string resume_command(const TrainingProgram& program, const training::RunFolder& folder) {
   const std::string command = program.command().empty() ? "" : " " + program.command();
-  return as_started(program.name()) + command + " --resume " + as_words(folder);
+  return as_started(program.name()) + command + " --resume " + shell_word(folder.path);
 }
 
 training::Parallel parallel_options(TrainingProgram& program, const TrainFlags& flags) {
@@ -115,7 +110,7 @@ int run(TrainingProgram& program, training::Loop& loop, const TrainFlags& flags,
       finished = program.finish();
     });
     if (finished) {
-      const auto [purpose, command] = program.next(as_words(loop.folder()));
+      const auto [purpose, command] = program.next(shell_word(loop.folder().path));
       training::say(fmt::format("to {}: {}", purpose, command), loop.output());
       return 0;
     }

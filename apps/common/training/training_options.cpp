@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "tern/apps/common/command_line/command_line.h"
 #include "tern/core/base/error.h"
 #include "tern/nn/recompute.h"

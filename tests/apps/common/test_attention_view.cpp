@@ -11,6 +11,7 @@
 #include "tern/apps/common/pages/html.h"
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode/unicode.h"
+#include "tern/tests/support/errors.h"
 #include "tern/tests/support/tensors.h"
 
 namespace tern::test_attention_view {
@@ -18,15 +19,7 @@ using namespace tern::apps;
 
 namespace {
 
-using test::kNan;
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
-
-bool contains(const std::string& text, const std::string& part) { return count(text, part) > 0; }
+using test::contains, test::count, test::kNan;
 
 std::vector<std::string> lines(const std::string& text) {
   std::vector<std::string> out;

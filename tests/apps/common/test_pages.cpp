@@ -13,6 +13,7 @@
 #include "tern/apps/common/pages/run_page.h"
 #include "tern/apps/common/process/machine.h"
 #include "tern/core/base/error.h"
+#include "tern/core/base/terminal_text.h"
 #include "tern/core/ops/ops.h"
 #include "tern/nn/nn.h"
 #include "tern/optim/adam.h"
@@ -22,14 +23,8 @@
 namespace tern::apps::test_pages {
 namespace {
 
-using test::contains;
+using test::contains, test::count;
 using test::TempDir;
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++n;
-  return n;
-}
 
 RunSummary some_run(bool with_steps) {
   RunSummary run;
@@ -673,9 +668,12 @@ TEST_CASE("metrics: their names and formats") {
     CHECK_FALSE(metric_text(smaller).larger);
 }
 
-TEST_CASE("run record: a command line in a shell's syntax") {
-  const char* words[] = {"lm", "train", "--out", "a b", "it's", "", "naïve", "$x", "x=1,2"};
-  CHECK(command_line(9, words) == "lm train --out 'a b' 'it'\\''s' '' naïve '$x' x=1,2");
+TEST_CASE("run record: words in a shell's syntax; the settings of a JSON object") {
+  for (const char* plain : {"lm", "--out", "naïve", "x=1,2"}) CHECK(shell_word(plain) == plain);
+  CHECK(shell_word("a b") == "'a b'");
+  CHECK(shell_word("it's") == "'it'\\''s'");
+  CHECK(shell_word("") == "''");
+  CHECK(shell_word("$x") == "'$x'");
   CHECK(settings_of(std::string(R"({"a":1,"b":{"c":"x","d":[1,2]},"e":true})")) ==
         SettingTexts{{"a", "1"}, {"b.c", "x"}, {"b.d", "[1,2]"}, {"e", "true"}});
 }

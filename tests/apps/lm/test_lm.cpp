@@ -164,13 +164,7 @@ TEST_CASE("lm: a text shorter than a window is refused with a context that fits"
   more.config.from = o.train.out;
   more.config.text = {write_file(dir / "less", "cat")};
   more.config.hold_out = 0;
-  std::string why;
-  try {
-    train_lm(more);
-  } catch (const Error& e) {
-    why = e.what();
-  }
-  CHECK(test::contains(why, "give more text or --context"));
+  CHECK(test::contains(test::error_of([&] { train_lm(more); }), "give more text or --context"));
 }
 
 TEST_CASE("lm: a model folder: generation, evaluation, export, damage") {

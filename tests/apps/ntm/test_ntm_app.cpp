@@ -1,6 +1,5 @@
 // ntm: epochs of sequences, configurations, scores by length, reports, flags.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -17,6 +17,13 @@
 
 namespace tern::test {
 
+using Words = std::vector<std::string>;
+
+inline Words with(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 struct Ran {
   int code = -1;
   std::string out, err;  ///< in a terminal all is in `out`, with "\n" as line end
@@ -85,6 +92,13 @@ inline Ran run_in_terminal(const std::vector<std::string>& words, const RunOptio
 }
 
 }  // namespace detail
+
+/// Commands run in this folder, and PATH begins with tern's programs.
+inline RunOptions with_programs(const std::string& folder) {
+  const char* const path = std::getenv("PATH");
+  return {.folder = folder,
+          .environment = {{"PATH", TERN_BINARY_DIR "/apps:" + std::string(path ? path : "")}}};
+}
 
 /// `words`: a program of PATH or its path, then its arguments.
 inline Ran run_words(const std::vector<std::string>& words, const RunOptions& o = {}) {

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -141,10 +140,7 @@ TEST_CASE("programs: the answer to a wrong command line names the mistake and a 
   const TempDir dir;
   std::filesystem::create_directory(dir / "pics");
   write_file(dir / "book.txt", "Once upon a time.\n");
-  const char* const path = std::getenv("PATH");
-  const RunOptions there{
-      .folder = dir.path(),
-      .environment = {{"PATH", TERN_BINARY_DIR "/apps:" + std::string(path ? path : "")}}};
+  const RunOptions there = with_programs(dir.path());
   const std::vector<Case> all = cases();
   CHECK(all.size() > 180);
   for (const Case& c : all) {

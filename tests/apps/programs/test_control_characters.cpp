@@ -7,8 +7,6 @@
 namespace tern::test::test_control_characters {
 namespace {
 
-using Words = std::vector<std::string>;
-
 const std::string kEscape = "\x1b[31m", kShown = "\u241b[31m";
 
 // Whether control sequences are left after removing those of tern's progress bar.

@@ -7,8 +7,6 @@
 namespace tern::test::test_coprocess {
 namespace {
 
-using Words = std::vector<std::string>;
-
 /// A child process; this process holds the other ends of its standard input and output.
 class Coprocess {
  public:

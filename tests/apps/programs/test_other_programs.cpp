@@ -11,7 +11,6 @@ namespace tern::test::test_other_programs {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
 /// A training program with flags for a run of one second.
 struct Maker {
@@ -51,11 +50,6 @@ const std::vector<Maker> kMakers = {
       "--batch", "1"},
      {{"eval", "--model", "FOLDER"}}},
 };
-
-Words with(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 Words in_folder(Words words, const std::string& folder) {
   for (std::string& word : words)

@@ -14,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Words = std::vector<std::string>;
-
 const std::string kSource = TERN_SOURCE_DIR;
 
 // Like cmake: refuses a build folder configured for other sources. Built programs print their
@@ -68,12 +66,10 @@ struct Clone {
     environment.insert({"CI", ""});
     environment.insert({"CXX", "g++"});
     environment.insert({"CALLS", dir / "calls"});
-    Words all = {root + "/run"};
-    all.insert(all.end(), words.begin(), words.end());
-    return run_words(all, {.columns = typed.empty() ? 0 : 200,
-                           .folder = dir.path(),
-                           .typed = typed,
-                           .environment = environment});
+    return run_words(with({root + "/run"}, words), {.columns = typed.empty() ? 0 : 200,
+                                                    .folder = dir.path(),
+                                                    .typed = typed,
+                                                    .environment = environment});
   }
   std::string calls() const {
     return fs::exists(dir / "calls") ? read_file(dir / "calls") : std::string();

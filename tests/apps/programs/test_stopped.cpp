@@ -2,7 +2,6 @@
 // command that uses its weights, quoted for a shell.
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "tern/tests/apps/programs/run_program.h"
@@ -12,17 +11,11 @@
 namespace tern::test::test_stopped {
 namespace {
 
-RunOptions with_programs(const TempDir& dir) {
-  const char* const path = std::getenv("PATH");
-  return {.folder = dir.path(),
-          .environment = {{"PATH", TERN_BINARY_DIR "/apps:" + std::string(path ? path : "")}}};
-}
-
 /// The output of `command`, stopped by SIGTERM as soon as the shell condition `begun` is true.
 std::string stopped(const std::string& command, const std::string& begun, const TempDir& dir) {
   const std::string script = command + " > said 2>&1 & for i in $(seq 600); do " + begun +
                              " && break; sleep .1; done; kill -TERM $!; wait $!; echo $?";
-  const Ran ran = run_words({"sh", "-c", script}, with_programs(dir));
+  const Ran ran = run_words({"sh", "-c", script}, with_programs(dir.path()));
   CHECK(ran.out == "130\n");
   return read_file(dir / "said");
 }
@@ -52,11 +45,12 @@ TEST_CASE("programs: a finished run prints a complete command that uses its weig
     TempDir dir;
     write_training_data(dir.path());
     const Ran ran = run_words({"sh", "-c", t.start() + " --threads 1 --out \"it's mine\" 2>&1"},
-                              with_programs(dir));
+                              with_programs(dir.path()));
     CHECK(ran.code == 0);
     CHECK_MESSAGE(contains(ran.out, "\nto " + t.purpose + ": " + t.use + folder), ran.out);
     if (t.program == "train_cifar") continue;  // its command needs pictures
-    const Ran used = run_words({"sh", "-c", t.use + folder + " --threads 1"}, with_programs(dir));
+    const Ran used =
+        run_words({"sh", "-c", t.use + folder + " --threads 1"}, with_programs(dir.path()));
     CHECK_MESSAGE(used.code == 0, used.err);
     if (t.program == "translate") CHECK_MESSAGE(used.err.empty(), used.err);  // no unknown words
   }

@@ -13,12 +13,6 @@ namespace {
 using namespace tern::test;
 namespace fs = std::filesystem;
 
-size_t count(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++n;
-  return n;
-}
-
 // Makes the folder of a run with `epochs` epochs of ten steps each.
 std::string make_run(const std::string& folder, int epochs, const std::string& metric,
                      const std::string& record) {

@@ -10,9 +10,12 @@
 #include "tern/apps/train_cifar/describe.h"
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/ops/ops.h"
+#include "tern/tests/support/errors.h"
 
 namespace tern::apps::train_cifar::test_report {
 namespace {
+
+using test::count;
 
 // Trains one epoch of one step and collects the data of the report.
 ReportData trained(const decltype(ClassifierEntry::options)& options) {
@@ -25,12 +28,6 @@ ReportData trained(const decltype(ClassifierEntry::options)& options) {
   t.loop.step();
   REQUIRE(t.loop.close_epoch());
   return report_data(t, {}, data.class_names);
-}
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++n;
-  return n;
 }
 
 models::VitOptions small_vit() {

@@ -1,8 +1,6 @@
 // The user's own pairs: what the preset chooses by the data, and which messages the program prints.
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "tern/apps/translate/program.h"
 #include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/data_files.h"

@@ -169,17 +169,13 @@ TEST_CASE("translate tune: keeps the length penalty of the highest BLEU in the m
   Tuned tuned{-1};
   apps::load_config(dir / "model/tuned.json", apps::settings_of(tuned));
   const Translator t = load_translator(o.model);
-  const std::vector<datasets::SentencePair> pairs = read_pair_files(t.config).valid;
+  const Sides sides = sides_of(read_pair_files(t.config).valid);
   const auto bleu = [&](double alpha) {
-    std::vector<std::string> sources, found, references;
-    for (const auto& pair : pairs) {
-      sources.push_back(pair.source);
-      references.push_back(pair.target);
-    }
+    std::vector<std::string> found;
     for (const auto& best :
-         translate_lines(Search(t.model, {.beam = 3, .alpha = alpha}), t.tokenizers, sources))
+         translate_lines(Search(t.model, {.beam = 3, .alpha = alpha}), t.tokenizers, sides.sources))
       found.push_back(best[0].text);
-    return datasets::corpus_bleu(found, references).score;
+    return datasets::corpus_bleu(found, sides.references).score;
   };
   const double highest = bleu(tuned.alpha);
   double lowest = highest;

@@ -249,16 +249,13 @@ TEST_CASE("translate: a small model learns the generated pairs") {
     t->loop.step();
     if (t->loop.epoch_trained()) REQUIRE(t->loop.close_epoch());
   }
-  std::vector<std::string> sources, references, found;
-  for (const datasets::SentencePair& p : read_pair_files(setup.config).train) {
-    sources.push_back(p.source);
-    references.push_back(p.target);
-  }
+  const Sides sides = sides_of(read_pair_files(setup.config).train);
+  std::vector<std::string> found;
   training::Learner::Evaluation scope(t->learner);
-  for (auto& best : translate_lines(Search(t->model, {}), setup.tokenizers, sources))
+  for (auto& best : translate_lines(Search(t->model, {}), setup.tokenizers, sides.sources))
     found.push_back(best[0].text);
-  CHECK(datasets::corpus_bleu(found, references, {.lowercase = is_lowercase(setup.config)}).score >
-        90);
+  const datasets::BleuOptions options{.lowercase = is_lowercase(setup.config)};
+  CHECK(datasets::corpus_bleu(found, sides.references, options).score > 90);
 }
 
 TEST_CASE("translate: a model folder: translation, evaluation, export, damage") {
@@ -332,8 +329,7 @@ TEST_CASE("translate: lines give the same translations together or alone; loss p
     const Setup setup(busy_config(model));
     auto t = setup.training();
     for (int i = 0; i < 4; ++i) step(*t);
-    std::vector<std::string> lines;
-    for (const datasets::SentencePair& p : setup.corpus.valid_text) lines.push_back(p.source);
+    std::vector<std::string> lines = sides_of(setup.corpus.valid_text).sources;
     lines.insert(lines.begin() + 2, "");
     training::Learner::Evaluation scope(t->learner);
     for (int64_t beam : {1, 3}) {
