@@ -149,6 +149,7 @@ int train_ntm(const NtmFlags& f) {
 
 Summary NtmProgram::summary() const {
   const datasets::SequenceBatch longest = longest_batch(config);
+  const int64_t batches = training_batches(config).batches_per_epoch();
   ShapeOnlyScope nothing;
   const SequenceModel model(config);
   datasets::SequenceBatch batch;
@@ -160,7 +161,7 @@ Summary NtmProgram::summary() const {
       {.batch = make_batch,
        .optimizer = [&](const NamedTensors& p) { return make_ntm_optimizer(config, p); },
        .learner = learner_options(config),
-       .accumulate = config.accumulate,
+       .accumulate = std::min(config.accumulate, batches),
        .optimizer_ranks = config.parallel.optimizer_ranks()});
 }
 

@@ -295,7 +295,7 @@ Summary CifarProgram::summary() const {
       {.batch = make_batch,
        .optimizer = [&](const NamedTensors& p) { return make_optimizer(config, p); },
        .learner = learner_options(config),
-       .accumulate = config.accumulate,
+       .accumulate = std::min(config.accumulate, epoch_batches(config, data.train.size())),
        .optimizer_ranks = config.parallel.optimizer_ranks()});
 }
 

@@ -85,10 +85,13 @@ int64_t trained_images(const TrainOptions& o, int64_t images) {
   return all - held_out(o.hold_out, all);
 }
 
-int64_t total_steps(const TrainOptions& o, int64_t images) {
+int64_t epoch_batches(const TrainOptions& o, int64_t images) {
   const int64_t trained = trained_images(o, images);
-  const int64_t batches = (trained + (drops_last(o, trained) ? 0 : o.batch - 1)) / o.batch;
-  return o.epochs * ((batches + o.accumulate - 1) / o.accumulate);
+  return (trained + (drops_last(o, trained) ? 0 : o.batch - 1)) / o.batch;
+}
+
+int64_t total_steps(const TrainOptions& o, int64_t images) {
+  return o.epochs * ((epoch_batches(o, images) + o.accumulate - 1) / o.accumulate);
 }
 
 Tensor training_loss(const ImageClassifier& model, const TrainOptions& o, const datasets::Batch& b,

@@ -22,8 +22,10 @@ ImageClassifier make_model(const TrainOptions& options, bool says = true);
 /// The same without memory and weights.
 ImageClassifier make_untrained(TrainOptions options);
 
-/// The number of images that a run trains on, and its steps, for a training set of `images` images.
+/// The number of images that a run trains on, its batches per epoch, and its steps, for a training
+/// set of `images` images.
 int64_t trained_images(const TrainOptions& options, int64_t images);
+int64_t epoch_batches(const TrainOptions& options, int64_t images);
 int64_t total_steps(const TrainOptions& options, int64_t images);
 
 /// The loss of a batch. Adds its top-1 accuracy to `means`.

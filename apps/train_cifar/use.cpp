@@ -32,16 +32,11 @@ ImageClassifier trained_model(const std::string& weights, const std::string& nam
   return model;
 }
 
-training::RunFolder folder_of(const std::string& weights) {
-  const fs::path parent = fs::path(weights).parent_path();
-  return {parent.empty() ? "." : parent.string()};
-}
-
 // Error if the seed chooses other test pictures than in training, since the run's own pictures have
 // changed: most of them would have been trained on.
 void check_same_split(const std::string& weights, const std::string& path,
                       const LabelledPictures& data) {
-  const training::RunFolder run = folder_of(weights);
+  const training::RunFolder run{folder_of(weights)};
   if (!data.split_by_seed || !fs::exists(run.checkpoint())) return;
   const SafeTensors state = training::load_checkpoint(run.checkpoint());
   check(data_checksum(data) == training::checkpoint_text(state, "data", run.checkpoint()),
@@ -78,7 +73,7 @@ std::string weights_at(const std::string& flag, const std::string& path) {
 }
 
 std::optional<TrainOptions> config_beside(const std::string& weights) {
-  const training::RunFolder folder = folder_of(weights);
+  const training::RunFolder folder{folder_of(weights)};
   if (fs::exists(folder.file("config.json"))) return load_config(folder, std::nullopt);
   if (!fs::exists(folder.checkpoint())) return std::nullopt;
   return load_config(folder, training::load_checkpoint(folder.checkpoint()));

@@ -61,11 +61,15 @@ void check_folder(const std::string& path, const std::string& name) {
                              path)
                : "");
   check_io(!error, "{}: {}", name, error.message());
-  const std::string parent = fs::path(path).parent_path().string();
   check_io(fs::is_directory(status), "{}: this is a file, not a folder{}", name,
            path.ends_with(".safetensors")
-               ? fmt::format("; give the folder that it is in: {}", parent.empty() ? "." : parent)
+               ? fmt::format("; give the folder that it is in: {}", folder_of(path))
                : "");
+}
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = fs::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
 }
 
 std::string read_small_file(const std::string& path) {
@@ -83,9 +87,7 @@ std::string read_small_file(const std::string& path) {
 }
 
 void check_program(const std::string& program, const std::string& flag, const std::string& path) {
-  std::string folder = path;
-  if (path.ends_with(".safetensors")) folder = fs::path(path).parent_path();
-  const std::string made_by = program_of({folder.empty() ? "." : folder});
+  const std::string made_by = program_of({path.ends_with(".safetensors") ? folder_of(path) : path});
   if (made_by.empty() || made_by == program) return;
   // A program such as train_cifar has no command "train".
   const std::string words = as_started(made_by) + (made_by.starts_with("train") ? "" : " train");
@@ -98,7 +100,7 @@ void check_program(const std::string& program, const std::string& flag, const st
 
 void check_first_epoch_over(const std::string& path) {
   std::error_code error;
-  const training::RunFolder run{fs::path(path).parent_path().string()};
+  const training::RunFolder run{folder_of(path)};
   const bool begun = fs::exists(run.checkpoint(), error);
   check_io(fs::exists(path, error) || !begun || has_epoch(run.log()),
            "{0}: this run has no weights yet: it writes them after each epoch, and its first epoch "

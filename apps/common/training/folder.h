@@ -9,6 +9,9 @@ namespace tern::apps {
 /// error. `name` begins the message: "--model runs/a".
 void check_folder(const std::string& path, const std::string& name);
 
+/// The folder of the file `path`: "." for a name alone.
+std::string folder_of(const std::string& path);
+
 /// The bytes of a small file that a run keeps. IoError if it cannot be read or is larger than
 /// 16 MiB.
 std::string read_small_file(const std::string& path);

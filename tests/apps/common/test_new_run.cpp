@@ -60,6 +60,8 @@ TEST_CASE("a refused new run leaves a folder that another run has put in its pla
 
 TEST_CASE("weights that are not written yet are distinguished from lost ones") {
   TempDir dir;
+  CHECK(folder_of("runs/a/model.safetensors") == "runs/a");
+  CHECK(folder_of("model.safetensors") == ".");
   const std::string path = dir / "model.safetensors";
   check_first_epoch_over(path);  // no run: the reader of the file reports that it is missing
   write_file(dir / "checkpoint.safetensors", "");

@@ -34,4 +34,16 @@ TEST_CASE("ntm dry run: the machine and the baseline take the predicted memory")
   check_run(c);
 }
 
+TEST_CASE("ntm dry run: a step has at most the batches of an epoch") {
+  NtmConfig c;
+  c.batch = 2;
+  c.sequences = c.every = 3 * c.batch;
+  const auto flops = [&](int64_t accumulate) {
+    c.accumulate = accumulate;
+    return NtmProgram(c).summary().cost.forward_flops;
+  };
+  CHECK(flops(8) == flops(3));
+  CHECK(flops(3) == 3 * flops(1));
+}
+
 }  // namespace tern::apps::ntm::test_dry_run

@@ -40,6 +40,11 @@ TEST_CASE("train_cifar dry run: the numbers of pictures, and a batch of more tha
   program.config.hold_out = 0.25;
   CHECK(program.describe()[1].second ==
         "75 training, 25 held-out and 100 test images of 10 classes");
+  program.config.batch = 50;  // two batches make an epoch
+  program.config.accumulate = 2;
+  const int64_t flops = program.summary().cost.forward_flops;
+  program.config.accumulate = 8;
+  CHECK(program.summary().cost.forward_flops == flops);
   f.options.batch = 1'000'000'000;
   f.options.limit = 500;
   CHECK(train_classifier(f) == 0);  // the batch holds at most 500 images, which memory has room for
