@@ -273,6 +273,7 @@ Summary detail::summarize(const nn::ModuleRef& model, std::function<Tensor()> lo
   step.accumulate = options.accumulate;
   Summary s = summary_of_step(model, std::move(step));
   s.shard_items = shard_items(s.parameters, *optimizer);
+  s.optimizer_ranks = options.optimizer_ranks;
   return s;
 }
 

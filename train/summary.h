@@ -67,6 +67,7 @@ struct Summary {
   NamedTensors parameters;  ///< names and shapes; the elements are meaningless
   /// The load of each parameter when the optimizer is split (optim/shards.h); summary() sets it.
   std::vector<optim::ShardItem> shard_items = {};
+  int64_t optimizer_ranks = 1;  ///< that of the options
 
   int64_t num_parameters() const;
   /// Only the tree of modules. Equal modules of a list are shown once ("blocks.0-2: 3 x").

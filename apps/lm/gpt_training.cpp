@@ -164,7 +164,10 @@ Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const trainin
     std::vector<int64_t> ids = m.tokenizer.encode_prompt(text);
     ids.resize(std::min(ids.size(), static_cast<size_t>(m.model.config().context)));
     const Tensor tokens = tensor(ids, {1, std::ssize(ids)});
-    report.before = first_model<GptKind>(c, corpus).heatmaps(tokens);
+    try {
+      report.before = first_model<GptKind>(c, corpus).heatmaps(tokens);
+    } catch (const IoError&) {  // the folder of --from is gone
+    }
     report.after = m.model.heatmaps(tokens);
   }
   Ending end{.page = make_report(report),

@@ -151,6 +151,7 @@ void check_embed(const LmFlags& f) {
 void check_train(LmFlags& f, const Given& given) {
   TrainConfig& c = f.config;
   f.given = given_keys(settings_of(c), given);
+  if (c.schedule == "noam") f.given.push_back("lr");  // a factor, also for --from
   auto unless_given = [&](const char* flag, auto& value, auto other) {
     if (!given(flag)) value = other;
   };

@@ -93,7 +93,8 @@ void choose_by_pairs(TrainConfig& c, const GivenKeys& given, const PairFiles& fi
   if (new_model) {
     choose_model(c, given, large);
     set(given, "bpe", c.bpe, std::clamp<int64_t>(pairs / 4, 200, 16'000));
-    set(given, "shared", c.shared, have_same_letters(files.train));
+    const bool one_table = is_one_of(given, "model.tie") && c.model.tie == "all";
+    set(given, "shared", c.shared, one_table || have_same_letters(files.train));
     if (!c.shared && c.model.tie == "all")
       set(given, "model.tie", c.model.tie, std::string("target"));
   } else {
@@ -109,7 +110,13 @@ void choose_by_pairs(TrainConfig& c, const GivenKeys& given, const PairFiles& fi
   if (std::ssize(files.valid) < kEnoughForBleu) set(given, "best", c.best, std::string("loss"));
 }
 
-void choose_warmup(TrainConfig& c, const GivenKeys& given, const Corpus& corpus) {
+void choose_after_encoding(TrainConfig& c, const GivenKeys& given, const Corpus& corpus) {
+  if (c.max_length == 0) {  // a batch has room for the longest pair
+    int64_t longest = 0;
+    for (const datasets::EncodedPair& p : *corpus.train.pairs)
+      longest = std::max({longest, std::ssize(p.source), std::ssize(p.target)});
+    set(given, "batch_tokens", c.batch_tokens, std::max(c.batch_tokens, longest + 2));
+  }
   if (c.schedule == "constant") return;
   set(given, "warmup", c.warmup, std::min(kMostWarmup, run_steps(c, total_steps(c, corpus)) / 10));
 }

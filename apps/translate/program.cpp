@@ -64,6 +64,7 @@ void fit_own(TrainConfig& c, const Given& given) {
 void check_train(TranslateFlags& f, const Given& given) {
   TrainConfig& c = f.config;
   f.given = given_keys(settings_of(c), given);
+  if (c.schedule == "noam") f.given.push_back("lr");  // a factor, which suits all pairs
   if (c.preset == kOwn) fit_own(c, given);
   if (!c.from.empty()) take_from(c, given);
   if (!given("--optimizer") && c.optimizer == "adam" && c.weight_decay > 0) c.optimizer = "adamw";
@@ -428,11 +429,12 @@ void TranslateProgram::load(const training::RunFolder* resumed) {
   const bool learned = !resumed && c.from.empty(), fits = !resumed && c.preset == kOwn;
   const TrainConfig before = c;
   if (fits) choose_by_pairs(c, given, files);
+  if (fits) translate::check_config(c);  // a choice may contradict a flag
   tokenizers = learned ? learn_tokenizers(c, files.train)
                        : load_tokenizers(resumed ? *resumed : training::RunFolder{c.from}, c);
   corpus = encode_corpus(c, files, tokenizers);
   check_held_out(c, !corpus.valid.pairs->empty(), "--hold-out");
-  if (fits) choose_warmup(c, given, corpus);
+  if (fits) choose_after_encoding(c, given, corpus);
   if (fits) chosen = flags_between(before, c);
   if (resumed) return;
   const double ratio = length_ratio(*corpus.train.pairs);

@@ -226,12 +226,16 @@ std::string html_layer_maps(const models::Heatmaps& before, const models::Heatma
   if (after.maps.empty()) return "";
   std::string s = fmt::format("<p>{}</p>\n<div class=\"layers\">\n", escape_html(after.caption));
   for (size_t i = 0; i < after.maps.size(); ++i) {
-    const models::Heatmap &first = before.maps.at(i), &last = after.maps[i];
-    const double limit = std::max(largest(first), largest(last));
-    s += fmt::format("<div><h3>{}</h3>\n{}<div class=\"row\">{}{}{}</div></div>\n",
-                     escape_html(last.title), heatmap_bar(limit),
-                     figures(first, "before training", limit),
-                     last.values.size(0) > 1 ? "</div>\n<div class=\"row\">" : "",
+    const models::Heatmap& last = after.maps[i];
+    double limit = largest(last);
+    std::string first;
+    if (!before.maps.empty()) {
+      limit = std::max(limit, largest(before.maps.at(i)));
+      first = figures(before.maps[i], "before training", limit) +
+              (last.values.size(0) > 1 ? "</div>\n<div class=\"row\">" : "");
+    }
+    s += fmt::format("<div><h3>{}</h3>\n{}<div class=\"row\">{}{}</div></div>\n",
+                     escape_html(last.title), heatmap_bar(limit), first,
                      figures(last, "after training", limit));
   }
   return s + "</div>\n";

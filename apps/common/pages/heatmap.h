@@ -45,7 +45,8 @@ Bitmap color_cells(const std::vector<float>& values, int64_t rows, int64_t colum
 std::string html_heatmap(const std::vector<float>& values, int64_t rows, int64_t columns,
                          double limit, int cell, const std::string& description);
 
-/// The maps of each layer before and after training. Each layer has one scale.
+/// The maps of each layer before and after training. Each layer has one scale. `before` may be
+/// empty.
 std::string html_layer_maps(const models::Heatmaps& before, const models::Heatmaps& after);
 
 /// The labels of a colour bar: position in [0, 1] and text.

@@ -47,7 +47,7 @@ double most(const Summary& s, MemoryKind kind) { return static_cast<double>(s.co
 // whole averages.
 double optimizer_memory(const Summary& s, const OneMachine& m, int64_t ranks) {
   double bytes = most(s, MemoryKind::optimizer);
-  if (!m.shard_optimizer) return bytes;
+  if (!m.shard_optimizer || s.optimizer_ranks > 1) return bytes;  // the summary has one share
   for (const optim::ShardItem& p : s.shard_items) bytes -= static_cast<double>(p.state_bytes);
   return bytes + static_cast<double>(optim::largest_shard(s.shard_items, ranks));
 }

@@ -455,6 +455,7 @@ Command train_command(TrainFlags& flags, TrainingOptions& options, Command comma
         return given.check_beside("--resume", allowed, "the run resumes as it was started");
       choose_blocks(options.parallel, *flags.world, given("--blocks"));
       if (check) check(given);
+      if (options.schedule == "noam" && !given("--lr")) options.lr = 1;
       check_training_options(options);
     });
   };

@@ -28,7 +28,7 @@ void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits
       .says(true, "{}", o.optimizer);
   s.number("lr", o.lr, kAboveZero,
            fmt::format("highest learning rate{}{}",
-                       traits.noam ? "; with --schedule noam a factor" : "",
+                       traits.noam ? "; with --schedule noam a factor, 1 unless it is given" : "",
                        traits.muon_lr > 0
                            ? fmt::format("; for muon {:g} unless it is given", traits.muon_lr)
                            : ""))
@@ -237,8 +237,8 @@ void check_training_options(const TrainingOptions& o) {
   const bool apart = o.parallel.local_steps > 0;
   check(blocks != 1, "--blocks 1 would be a whole batch: give 2 or more, or 0");
   check(blocks == 0 || o.accumulate == 1,
-        "--blocks {0} adds the gradients of blocks, and --accumulate {1} those of batches; leave "
-        "--accumulate out and give a --batch {1} times as large",
+        "--blocks {0} adds the gradients of blocks, and --accumulate {1} those of batches; give "
+        "--accumulate 1 and batches {1} times as large",
         blocks, o.accumulate);
   check(blocks == 0 || !m.step_in_backward,
         "--step-in-backward steps each weight as soon as it has a gradient, but --blocks {} first "
@@ -317,7 +317,8 @@ void set_loop_options(training::LoopOptions& loop, const TrainingOptions& o) {
   loop.evaluate_steps = o.length.eval_steps;
   loop.accumulate = o.accumulate;
   loop.patience = o.epoch_end.patience;
-  loop.keep = o.epoch_end.keep;
+  loop.keep =
+      loop.folder.empty() ? 0 : o.epoch_end.keep;  // a loop that is only timed has no folder
 }
 
 }  // namespace tern::apps

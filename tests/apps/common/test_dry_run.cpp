@@ -15,6 +15,14 @@ struct FakeMachine : test::FakeMachine {
   std::optional<FreeMemory> free() const { return free_memory(root.string()); }
 };
 
+struct Pair {
+  nn::Linear a, b;
+  static void fields(auto& m, auto&& visit) {
+    visit("a", m.a);
+    visit("b", m.b);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("free memory: the machine's, or what its control groups leave") {
@@ -101,6 +109,15 @@ TEST_CASE("dry run: the verdict, and memory needed besides a step") {
   const nn::Linear large(512, 512, rng);
   const Summary few = summary(large, Shape{8, 512});
   CHECK(needed_bytes(few, 0, SharedStep{{.blocks = 8}, 1}) > needed_bytes(few, 0) + 512 * 512 * 4);
+  // Ranks that share the optimizer: a summary of all of it, and one of a rank's share.
+  const Pair pair{{512, 512, rng}, {512, 512, rng}};
+  const auto loss = [&] { return sum(pair.b(pair.a(ones({8, 512})))); };
+  const Summary all = summary(pair, loss), share = summary(pair, loss, {.optimizer_ranks = 2});
+  const SharedStep two{{.blocks = 8, .shard_optimizer = true}, 2};
+  constexpr int64_t kWeight = 512 * 512 * 4;
+  const int64_t apart = needed_bytes(all, 0, SharedStep{{.blocks = 8}, 2});
+  CHECK(apart - needed_bytes(all, 0, two) >= 2 * kWeight);  // the moments of one weight
+  CHECK(std::abs(needed_bytes(share, 0, two) - needed_bytes(all, 0, two)) < kWeight / 4);
 }
 
 }  // namespace tern::apps::test_dry_run

@@ -47,6 +47,9 @@ TEST_CASE("epoch end: what the flags set in loop and schedule") {
   CHECK(parse({}, "cosine").epoch_end == EpochEndOptions{});
   training::LoopOptions loop;
   set_loop_options(loop, o);
+  CHECK(loop.keep == 0);  // there is no folder to keep epochs in
+  loop.folder = "runs/a";
+  set_loop_options(loop, o);
   CHECK(loop.patience == 3);
   CHECK(loop.keep == 2);
   const auto plateau = training::make_plateau(schedule_options(o), true);

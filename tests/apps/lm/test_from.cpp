@@ -46,6 +46,10 @@ TEST_CASE("lm: the folder of --from stays unchanged, cannot be --out, and is nam
     CHECK(files() == before);
     CHECK(test::contains(test::read_file(dir / "tuned/report.html"),
                          "starts from the weights of " + (dir / "base")));
+    std::filesystem::remove_all(dir / "base");
+    LmFlags again;
+    again.train.resume = dir / "tuned";
+    CHECK(train_lm(again) == 0);  // finished; it writes the report again
   }
 }
 

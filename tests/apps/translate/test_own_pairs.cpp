@@ -103,6 +103,7 @@ TEST_CASE("own pairs: sizes, vocabulary and epochs depend on the pairs; a given 
   CHECK(rate({"--optimizer", "adam"}, 100'000) == std::pair(std::string("adam"), 1e-3));
   CHECK(rate({"--optimizer-bits", "8"}, 900) == std::pair(std::string("adam"), 2e-3));
   CHECK(rate({"--weight-decay", "0.1"}, 900) == std::pair(std::string("muon"), 5e-3));
+  CHECK(rate({"--schedule", "noam"}, 900) == std::pair(std::string("muon"), 1.0));
 }
 
 TEST_CASE("own pairs: languages with the same letters share a vocabulary") {
@@ -116,6 +117,31 @@ TEST_CASE("own pairs: languages with the same letters share a vocabulary") {
   const TrainConfig c = chosen({"--pairs", "p"}, pairs_of(9, 0, "The cat", "\u043a\u043e\u0442"));
   CHECK_FALSE(c.shared);
   CHECK(c.model.tie == "target");
+  const TrainConfig one =
+      chosen({"--pairs", "p", "--tie", "all"}, pairs_of(9, 0, "The cat", "\u043a\u043e\u0442"));
+  CHECK(one.shared);
+}
+
+TEST_CASE("own pairs: without a limit on lengths a batch has room for the longest pair") {
+  TempDir dir;
+  std::string line;
+  for (int i = 0; i < 400; ++i) line += "Stop the cat ! ";
+  const std::string pairs = write_file(dir / "pairs", line + "\t" + line + "\nStop!\tStop!\n");
+  const TranslateFlags f =
+      parse({"--pairs", pairs, "--hold-out", "0", "--bpe", "1", "--max-length", "0"});
+  TranslateProgram program(f.config, f.given);
+  program.load(nullptr);
+  CHECK(program.config.batch_tokens > std::ssize(program.corpus.train.pairs->at(0).source));
+  CHECK_NOTHROW(static_cast<void>(training_batches(program.config, program.corpus)));
+}
+
+TEST_CASE("own pairs: a size that the pairs chose and a flag that contradicts it are an error") {
+  TempDir dir;
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += "a\tb\n";
+  const TranslateFlags f = parse({"--pairs", write_file(dir / "pairs", text), "--dim", "100"});
+  TranslateProgram program(f.config, f.given);
+  CHECK_THROWS_WITH_AS(program.load(nullptr), "--dim 100 is not a multiple of --heads 8", Error);
 }
 
 // As in the columns of docs/choosing.md and the first rows of the table in docs/results.md.
