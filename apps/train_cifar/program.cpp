@@ -102,6 +102,15 @@ void complete_flags(CifarFlags& f, const Given& given) {
     f.options = o;
   }
   if (f.options.data.empty()) use_drawn_defaults(f.options, given);
+  f.asked = f.options;
+  std::error_code error;
+  if (f.options.data.empty() || fs::exists(f.options.data, error))  // else load() fails
+    f.suits_data = choose_model(f.options, *f.given);
+  check(f.options.optimizer == "sgd" || given("--lr") ||
+            default_options(f.options.model).optimizer != "sgd",
+        "--optimizer {}: the recipe of {} is for sgd; give the rates too, for example --lr 1e-3 "
+        "--norm-bias-lr 1",
+        f.options.optimizer, f.options.model);
   check_config(f.options);
 }
 
@@ -147,7 +156,11 @@ int train_classifier(const CifarFlags& f) {
 }
 
 CifarProgram::CifarProgram(const CifarFlags& f)
-    : config(f.options), dry_run_(f.train.dry_run), given_(f.given) {
+    : config(f.options),
+      dry_run_(f.train.dry_run),
+      given_(f.given),
+      asked_(f.asked),
+      suits_data_(f.suits_data) {
   if (!f.train.resume.empty()) moved_data_ = f.options.data;
 }
 
@@ -187,7 +200,6 @@ void CifarProgram::read_pictures(const training::RunFolder* resumed) {
                           training::grouped(train))
             : "reading " + path,
       log_stream());
-  if (given_ && !resumed) suits_data_ = choose_model(config, *given_);
   if (path.empty()) {
     drawn_ = dry_run_ ? blank_cifar10(train, test) : draw_cifar10(train, test, config.seed);
     data = {drawn_, config.form.side};
@@ -204,7 +216,6 @@ void CifarProgram::read_pictures(const training::RunFolder* resumed) {
 void CifarProgram::load(const training::RunFolder* resumed) {
   if (!moved_data_.empty()) config.data = moved_data_;
   make_absolute(config.data);
-  const TrainOptions flags = config;
   read_pictures(resumed);
   if (resumed) {
     const bool same = config.class_names.empty() ? config.form.classes == data.form.classes
@@ -215,8 +226,11 @@ void CifarProgram::load(const training::RunFolder* resumed) {
     data.form = config.form;
     return;
   }
-  if (given_) choose_length(config, *given_, data);
-  chosen_ = flags_between(flags, config);
+  if (given_) {
+    choose_length(config, *given_, data);
+    asked_.data = config.data;
+    chosen_ = flags_between(asked_, config);
+  }
   if (const auto run = run_of_weights(config.init))
     data.form.normalization = run->form.normalization;
   else if (!config.init.empty() && config.form.side > datasets::kImageSide)

@@ -32,6 +32,8 @@ struct CifarFlags {
   /// For a new run: the settings that the user gave; the data choose the others. Empty: nothing is
   /// chosen.
   std::optional<GivenKeys> given = {};
+  TrainOptions asked = {};  ///< the options before choose_model()
+  bool suits_data = true;   ///< what choose_model() returned
 };
 
 /// The program, with the defaults that --model chooses.
@@ -78,9 +80,10 @@ class CifarProgram : public TrainingProgram {
 
   bool dry_run_ = false;             ///< no pictures are generated
   std::optional<GivenKeys> given_;   ///< CifarFlags::given
+  TrainOptions asked_;               ///< CifarFlags::asked
   mutable bool said_start_ = false;  ///< the message about --init was printed
   std::string chosen_;               ///< flags that would set what the data chose
-  bool suits_data_ = true;           ///< choose_model()
+  bool suits_data_ = true;           ///< CifarFlags::suits_data
   std::string moved_data_;           ///< new path of a resumed run's data; empty: unchanged
   datasets::Cifar10 drawn_;          ///< pictures of a new run without data
   std::string report_path_;

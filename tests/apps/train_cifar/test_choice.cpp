@@ -89,6 +89,13 @@ TEST_CASE("train_cifar choice: a given flag counts, also for choices that depend
   const TrainOptions plain = chosen({"--data", dir / "few", "--schedule", "constant"});
   CHECK(plain.warmup == 0);
   CHECK(plain.model == "airbench94");
+  // Flags are judged by the recipe that is chosen: it has sgd.
+  CHECK(chosen({"--data", dir / "few", "--momentum", "0.5"}).details.momentum == 0.5);
+  CHECK_THROWS_WITH_AS(parse({"--data", dir / "few", "--beta2", "0.9"}),
+                       doctest::Contains("--beta2 would change nothing: sgd has none"), Error);
+  CHECK_THROWS_WITH_AS(parse({"--data", dir / "few", "--optimizer", "adamw"}),
+                       doctest::Contains("the recipe of airbench94 is for sgd"), Error);
+  CHECK(parse({"--data", dir / "few", "--optimizer", "adamw", "--lr", "1e-3"}).options.lr == 1e-3);
 }
 
 TEST_CASE("train_cifar choice: CIFAR-10 and generated pictures keep the recipe of their model") {
