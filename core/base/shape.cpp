@@ -95,4 +95,11 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
   return out;
 }
 
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  const int added = to.size() - from.size();
+  bool fits = added >= 0;
+  for (int i = 0; fits && i < from.size(); ++i) fits = from[i] == 1 || from[i] == to[added + i];
+  return fits;
+}
+
 }  // namespace tern

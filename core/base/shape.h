@@ -104,6 +104,9 @@ Dims normalize_axes(const char* op, const Dims& axes, int ndim);
 /// The common shape by NumPy's broadcasting rule: aligned at the right, sizes of 1 expand.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
+/// Whether `from` expands to `to` by that rule.
+bool broadcasts_to(const Shape& from, const Shape& to);
+
 }  // namespace tern
 
 template <>
