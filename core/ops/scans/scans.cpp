@@ -95,10 +95,7 @@ Tensor cumprod(const Tensor& x, int64_t axis) {
     auto fn = [a](const std::vector<Tensor>& in) {
       return cumprod_by_doubling(in[0].to(DType::f64), a).to(in[0].dtype());
     };
-    if (grad_enabled()) return composed_gradients(fn, {factors}, dy)[0];
-    EnableGradGuard guard;
-    Tensor leaf = factors.detach().set_requires_grad();
-    return grad({fn({leaf})}, {leaf}, {.gradients = {dy.detach()}})[0];
+    return composed_gradients(fn, {factors}, dy)[0];
   });
 }
 
