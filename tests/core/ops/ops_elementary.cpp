@@ -13,12 +13,8 @@
 namespace tern::ops_elementary {
 namespace {
 
-using test::Array, test::close, test::f64, test::for_each_index, test::kInf, test::kNan,
-    test::OpRow;
-using Arrays = std::vector<Array>;
-using Args = std::vector<Tensor>;
-using Doubles = std::vector<double>;
-using Ints = std::vector<int64_t>;
+using test::Args, test::Array, test::Arrays, test::close, test::Doubles, test::f64,
+    test::for_each_index, test::Ints, test::kInf, test::kNan, test::OpRow;
 
 /// A row that compares fn with `naive` of single numbers; arguments broadcast.
 OpRow row(const char* name, std::vector<Shape> shapes, std::function<Tensor(const Args&)> fn,

@@ -13,10 +13,7 @@
 namespace tern::ops_elementwise_edges {
 namespace {
 
-using Doubles = std::vector<double>;
-using Ints = std::vector<int64_t>;
-
-using test::f64, test::kInf, test::kNan;
+using test::Doubles, test::f64, test::Ints, test::kInf, test::kNan;
 
 Tensor i64(std::initializer_list<int64_t> v) {
   return tensor(std::vector<int64_t>(v), Shape(v.size()));

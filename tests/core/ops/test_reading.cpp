@@ -16,13 +16,8 @@
 namespace tern::test_reading {
 namespace {
 
-using Ints = std::vector<int64_t>;
-using Doubles = std::vector<double>;
+using test::Doubles, test::Ints, test::kNan, test::list, test::numbers;
 
-using test::kNan;
-
-Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
-Doubles numbers(const Tensor& t) { return t.to_vector<double>(); }
 Tensor i64(std::initializer_list<int64_t> v) { return tensor(Ints(v), Shape(v.size())); }
 
 TEST_CASE("operators: comparisons with tensors and numbers on either side") {
