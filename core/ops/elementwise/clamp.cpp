@@ -74,28 +74,17 @@ struct Relu6 : Clamp {
   static constexpr const char* kName = "relu6";
 };
 
-struct Minimum {
-  static constexpr const char* kName = "minimum";
+/// minimum or maximum. Equal elements share the gradient.
+template <bool kLargest>
+struct BestOfTwo {
+  static constexpr const char* kName = kLargest ? "maximum" : "minimum";
   static constexpr bool kIntegers = true;
   static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
-  auto f(auto a, auto b) const { return minimum(a, b); }
+  auto f(auto a, auto b) const { return kLargest ? maximum(a, b) : minimum(a, b); }
   template <class T>
   T dfa(const T& dy, const T& a, const T& b) const {
     using C = Constant<T>;
-    return where(eq(a, b), C(0.5) * dy, where(gt(a, b), C(0), dy));
-  }
-  auto dfb(const auto& dy, const auto& a, const auto& b) const { return dfa(dy, b, a); }
-};
-
-struct Maximum {
-  static constexpr const char* kName = "maximum";
-  static constexpr bool kIntegers = true;
-  static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
-  auto f(auto a, auto b) const { return maximum(a, b); }
-  template <class T>
-  T dfa(const T& dy, const T& a, const T& b) const {
-    using C = Constant<T>;
-    return where(eq(a, b), C(0.5) * dy, where(lt(a, b), C(0), dy));
+    return where(eq(a, b), C(0.5) * dy, where(kLargest ? lt(a, b) : gt(a, b), C(0), dy));
   }
   auto dfb(const auto& dy, const auto& a, const auto& b) const { return dfa(dy, b, a); }
 };
@@ -182,8 +171,8 @@ Tensor hardtanh(const Tensor& x, double low, double high) {
 
 Tensor relu6(const Tensor& x) { return unary(x, Relu6{{{false, 0, 0}, {false, 6, 6}}}); }
 
-Tensor minimum(const Tensor& a, const Tensor& b) { return binary(a, b, Minimum()); }
-Tensor maximum(const Tensor& a, const Tensor& b) { return binary(a, b, Maximum()); }
+Tensor minimum(const Tensor& a, const Tensor& b) { return binary(a, b, BestOfTwo<false>()); }
+Tensor maximum(const Tensor& a, const Tensor& b) { return binary(a, b, BestOfTwo<true>()); }
 Tensor minimum(const Tensor& a, Scalar b) { return best_of("minimum", a, b, true); }
 Tensor maximum(const Tensor& a, Scalar b) { return best_of("maximum", a, b, false); }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ using Doubles = std::vector<double>;
 
 inline Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
 inline Doubles numbers(const Tensor& t) { return t.to_vector<double>(); }
+inline Tensor i64(std::initializer_list<int64_t> v) { return tensor(Ints(v), Shape(v.size())); }
+inline Tensor u8(std::initializer_list<uint8_t> v) {
+  return tensor(std::vector<uint8_t>(v), Shape(v.size()));
+}
 inline Tensor ints(const Ints& values, const Shape& shape) { return tensor(values, shape); }
 
 /// Calls body(index) for every index of `shape`, in row-major order.

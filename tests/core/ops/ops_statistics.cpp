@@ -15,10 +15,8 @@
 namespace tern::ops_statistics {
 namespace {
 
-using test::op, test::Args, test::Array, test::Arrays, test::Doubles, test::f64, test::Ints,
-    test::kInf, test::kNan, test::list, test::numbers;
-
-Tensor i64(std::initializer_list<int64_t> v) { return tensor(Ints(v), Shape(v.size())); }
+using test::op, test::Args, test::Array, test::Arrays, test::Doubles, test::f64, test::i64,
+    test::Ints, test::kInf, test::kNan, test::list, test::numbers;
 
 bool close(const Doubles& got, const Doubles& want, double tolerance = 1e-14) {
   return test::close(got, want, 0, tolerance);
