@@ -1,4 +1,4 @@
-// A variable with another value for a while. Inside of tern only.
+// A variable with another value for a while: the base of scopes that set a mode of their thread.
 #pragma once
 
 #include <utility>
