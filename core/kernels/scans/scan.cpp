@@ -34,8 +34,9 @@ bool goes_on(bool largest, T next, T best) {
   return best == best && (largest ? next >= best : next <= best);
 }
 
-// y[i] = the results of `combine` for all elements up to x[i], from `start`. In double, since a
-// rounding error stays in all later results, and with equal elements errors add up in one direction.
+// y[i] = the result of `combine` over all elements up to x[i], from `start`. In double, since a
+// rounding error stays in all later results, and with equal elements errors add up in one
+// direction.
 template <class T, class Out, class Combine>
 void cumulate(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner, int start,
               Combine combine) {

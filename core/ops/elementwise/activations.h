@@ -1,7 +1,7 @@
 // Activation functions as structs (elementwise.h). Three places use them: the elementwise ops, the
-// words of fused() (fused_words.h), and linear (with packed weights too), which applies them while
-// the product is in the cache. If a formula has two branches, the branch not taken stays finite, so that 0 times its
-// gradient is 0 in second derivatives too.
+// words of fused() (fused_words.h), and linear, also with packed weights, which applies them while
+// the product is in the cache. If a formula has two branches, the branch not taken stays finite, so
+// that 0 times its gradient is 0 in second derivatives too.
 #pragma once
 
 #include "tern/core/ops/elementwise.h"

@@ -70,8 +70,8 @@ Tensor repeated(const char* op, const Tensor& x, const Dims& counts) {
   return rest == Dims::filled(rest.size(), 1) ? y : repeated(op, y, rest);
 }
 
-/// The op's result: a tensor of this shape whose part(whole, i) is xs[i]. Writes several small parts
-/// at the same time, else one by one, each on all threads.
+/// The op's result: a tensor of this shape whose part(whole, i) is xs[i]. Writes several small
+/// parts at the same time, else one by one, each on all threads.
 template <class Part>
 Tensor joined(Op& op, const Shape& shape, const std::vector<Tensor>& xs, Part part) {
   Fresh y = filled(empty(shape, joint_dtype(op.name(), xs)), [&](const Tensor& out) {
