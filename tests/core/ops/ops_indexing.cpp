@@ -14,8 +14,8 @@
 namespace tern::ops_indexing {
 namespace {
 
-using test::op, test::Args, test::Array, test::Arrays, test::Doubles, test::for_each_index,
-    test::Ints, test::ints, test::list, test::picked;
+using test::op, test::Args, test::Array, test::Arrays, test::for_each_index, test::Ints, test::ints,
+    test::list, test::picked;
 
 Tensor counted(const Shape& shape, DType dtype = DType::f32) {
   return reshape(arange(0, numel(shape), 1, dtype), shape);

@@ -14,7 +14,7 @@
 namespace tern::ops_losses {
 namespace {
 
-using test::op, test::Array, test::Arrays, test::for_each_index, test::kInf, test::OpRow;
+using test::op, test::Array, test::Arrays, test::for_each_index, test::kInf;
 using Inputs = std::vector<Tensor>;
 
 Tensor sample() {

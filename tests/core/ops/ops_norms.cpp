@@ -13,7 +13,7 @@
 namespace tern::ops_norms {
 namespace {
 
-using test::op, test::Array, test::Arrays, test::for_each_index, test::kInf, test::OpRow;
+using test::op, test::Array, test::Arrays, test::for_each_index, test::kInf;
 using Inputs = std::vector<Tensor>;
 
 // Calls body(line) for every line of x along `axis`, then writes the line back.
