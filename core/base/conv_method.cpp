@@ -10,10 +10,6 @@ thread_local ConvMethod current_method = ConvMethod::winograd;
 
 ConvMethod conv_method() { return current_method; }
 
-ConvMethodScope::ConvMethodScope(ConvMethod method) : before_(current_method) {
-  current_method = method;
-}
-
-ConvMethodScope::~ConvMethodScope() { current_method = before_; }
+ConvMethodScope::ConvMethodScope(ConvMethod method) : method_(current_method, method) {}
 
 }  // namespace tern

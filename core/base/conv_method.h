@@ -1,6 +1,8 @@
 // How 3 x 3 convolutions are computed.
 #pragma once
 
+#include "tern/core/base/restored.h"
+
 namespace tern {
 
 /// The method for f32 convolutions with 3 x 3 kernels, stride 1, no dilation and no groups. All
@@ -25,12 +27,9 @@ ConvMethod conv_method();
 class ConvMethodScope {
  public:
   explicit ConvMethodScope(ConvMethod method);
-  ~ConvMethodScope();
-  ConvMethodScope(const ConvMethodScope&) = delete;
-  ConvMethodScope& operator=(const ConvMethodScope&) = delete;
 
  private:
-  ConvMethod before_;
+  detail::Restored<ConvMethod> method_;
 };
 
 }  // namespace tern

@@ -236,11 +236,8 @@ std::string guard_blas() {
 }
 }  // namespace detail
 
-VectorLevelScope::VectorLevelScope(VectorLevel level) : before_(detail::vector_level) {
-  detail::vector_level = std::min(level, detail::cpu().level);
-}
-
-VectorLevelScope::~VectorLevelScope() { detail::vector_level = before_; }
+VectorLevelScope::VectorLevelScope(VectorLevel level)
+    : level_(detail::vector_level, std::min(level, detail::cpu().level)) {}
 
 VectorLevel openblas_level(const std::string& corename) {
   constexpr std::array kNoAvx2 = {

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "tern/core/base/restored.h"
+
 namespace tern {
 
 /// Vector units that tern compiles code for. Each includes the previous ones.
@@ -51,12 +53,9 @@ std::string arm_name(const std::string& cpuinfo);
 class VectorLevelScope {
  public:
   explicit VectorLevelScope(VectorLevel level);
-  ~VectorLevelScope();
-  VectorLevelScope(const VectorLevelScope&) = delete;
-  VectorLevelScope& operator=(const VectorLevelScope&) = delete;
 
  private:
-  VectorLevel before_;
+  detail::Restored<VectorLevel> level_;
 };
 
 /// The vector unit that an OpenBLAS kernel set ("Haswell", "Prescott", ...) uses. Unknown names

@@ -22,10 +22,7 @@ MatmulBackend matmul_backend(const std::string& name) {
 
 MatmulBackend matmul_backend() { return current_backend; }
 
-MatmulBackendScope::MatmulBackendScope(MatmulBackend backend) : before_(current_backend) {
-  current_backend = backend;
-}
-
-MatmulBackendScope::~MatmulBackendScope() { current_backend = before_; }
+MatmulBackendScope::MatmulBackendScope(MatmulBackend backend)
+    : backend_(current_backend, backend) {}
 
 }  // namespace tern

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "tern/core/base/restored.h"
+
 namespace tern {
 
 /// The code that computes matmul, linear, einsum, convolutions, recurrent layers and attention on
@@ -35,12 +37,9 @@ MatmulBackend matmul_backend();
 class MatmulBackendScope {
  public:
   explicit MatmulBackendScope(MatmulBackend backend);
-  ~MatmulBackendScope();
-  MatmulBackendScope(const MatmulBackendScope&) = delete;
-  MatmulBackendScope& operator=(const MatmulBackendScope&) = delete;
 
  private:
-  MatmulBackend before_;
+  detail::Restored<MatmulBackend> backend_;
 };
 
 }  // namespace tern

@@ -20,10 +20,7 @@ MatmulPrecision matmul_precision(const std::string& name) {
 
 MatmulPrecision matmul_precision() { return current; }
 
-MatmulPrecisionScope::MatmulPrecisionScope(MatmulPrecision precision) : before_(current) {
-  current = precision;
-}
-
-MatmulPrecisionScope::~MatmulPrecisionScope() { current = before_; }
+MatmulPrecisionScope::MatmulPrecisionScope(MatmulPrecision precision)
+    : precision_(current, precision) {}
 
 }  // namespace tern

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "tern/core/base/restored.h"
+
 namespace tern {
 
 /// The precision of matmul, linear, einsum, convolutions, recurrent layers and attention on f32
@@ -41,12 +43,9 @@ MatmulPrecision matmul_precision();
 class MatmulPrecisionScope {
  public:
   explicit MatmulPrecisionScope(MatmulPrecision precision);
-  ~MatmulPrecisionScope();
-  MatmulPrecisionScope(const MatmulPrecisionScope&) = delete;
-  MatmulPrecisionScope& operator=(const MatmulPrecisionScope&) = delete;
 
  private:
-  MatmulPrecision before_;
+  detail::Restored<MatmulPrecision> precision_;
 };
 
 }  // namespace tern

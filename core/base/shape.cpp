@@ -83,6 +83,15 @@ Dims normalize_axes(const char* op, const Dims& axes, int ndim) {
   return out;
 }
 
+Dims position_of(int64_t index, const Shape& shape) {
+  Dims at = Dims::filled(shape.size(), 0);
+  for (int axis = shape.size() - 1; axis >= 0; --axis) {
+    at[axis] = index % shape[axis];
+    index /= shape[axis];
+  }
+  return at;
+}
+
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
   Shape out = Dims::filled(std::max(a.size(), b.size()), 1);
   for (int i = 1; i <= out.size(); ++i) {
@@ -93,6 +102,13 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
     out[out.size() - i] = x == 1 ? y : x;
   }
   return out;
+}
+
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  const int added = to.size() - from.size();
+  bool fits = added >= 0;
+  for (int i = 0; fits && i < from.size(); ++i) fits = from[i] == 1 || from[i] == to[added + i];
+  return fits;
 }
 
 }  // namespace tern

@@ -92,6 +92,9 @@ int64_t numel(const Shape& shape);
 int64_t checked_product(const char* op, int64_t a, int64_t b);
 int64_t checked_sum(const char* op, int64_t a, int64_t b);
 
+/// The position of element `index` of a tensor of shape `shape`, counted in row-major order.
+Dims position_of(int64_t index, const Shape& shape);
+
 /// "(2, 3)".
 std::string to_string(const Dims& dims);
 
@@ -103,6 +106,9 @@ Dims normalize_axes(const char* op, const Dims& axes, int ndim);
 
 /// The common shape by NumPy's broadcasting rule: aligned at the right, sizes of 1 expand.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
+
+/// Whether `from` expands to `to` by that rule.
+bool broadcasts_to(const Shape& from, const Shape& to);
 
 }  // namespace tern
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <unordered_set>
-#include <utility>
 
 #include "tern/core/io/gguf_blocks.h"
 #include "tern/core/io/gguf_header.h"

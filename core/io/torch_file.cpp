@@ -3,7 +3,6 @@
 #include "tern/core/io/torch_file.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>

@@ -70,10 +70,13 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b = {},
 
 namespace detail {
 
-/// The gradients of fn with respect to `inputs`, recorded so that they can be differentiated again.
-/// fn gets a view of each input, so that one input may be computed from another.
+/// The gradients of fn with respect to `inputs`; in grad mode recorded, so that they can be
+/// differentiated again. fn gets a view of each input, so that one input may be computed from
+/// another.
 template <class Fn>
 Gradients composed_gradients(const Fn& fn, const std::vector<Tensor>& inputs, const Tensor& dy) {
+  const bool recorded = grad_enabled();
+  const EnableGradGuard on;
   std::vector<Tensor> args, wanted;
   const uint64_t since = tape_position();  // the search stops at the inputs
   for (const Tensor& t : inputs) {
@@ -83,8 +86,8 @@ Gradients composed_gradients(const Fn& fn, const std::vector<Tensor>& inputs, co
   }
   Gradients out(inputs.size());
   if (wanted.empty()) return out;
-  std::vector<Tensor> found = grad_since(
-      since, {fn(args)}, wanted, {.create_graph = true, .allow_unused = true, .gradients = {dy}});
+  const GradOptions options{.create_graph = recorded, .allow_unused = true, .gradients = {dy}};
+  std::vector<Tensor> found = grad_since(since, {fn(args)}, wanted, options);
   size_t next = 0;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].defined() && inputs[i].requires_grad()) out[i] = found[next++];

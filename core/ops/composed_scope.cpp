@@ -1,8 +1,6 @@
 // The thread-local switch that makes fused ops run their composed definitions.
 #include "tern/core/ops/composed_scope.h"
 
-#include <utility>
-
 namespace tern {
 namespace {
 
@@ -10,9 +8,7 @@ thread_local bool composes = false;
 
 }  // namespace
 
-ComposedScope::ComposedScope() : before_(std::exchange(composes, true)) {}
-
-ComposedScope::~ComposedScope() { composes = before_; }
+ComposedScope::ComposedScope() : mode_(composes, true) {}
 
 bool detail::composing() { return composes; }
 

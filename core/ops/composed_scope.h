@@ -1,6 +1,8 @@
 // Fused ops as the ops that they consist of, for observers that need to see each step.
 #pragma once
 
+#include "tern/core/base/restored.h"
+
 namespace tern {
 
 /// While one exists, ops of this thread that have a composed definition of simpler ops run that
@@ -10,12 +12,9 @@ namespace tern {
 class ComposedScope {
  public:
   ComposedScope();
-  ~ComposedScope();
-  ComposedScope(const ComposedScope&) = delete;
-  ComposedScope& operator=(const ComposedScope&) = delete;
 
  private:
-  bool before_;
+  detail::Restored<bool> mode_;
 };
 
 namespace detail {

@@ -69,6 +69,13 @@ Tensor zero_gradient(const Tensor& dy);
 /// The tensor that a unary op keeps for df: df(dy), df(dy, x) or df(dy, y).
 enum class Keep { nothing, input, output };
 
+/// A base of piecewise constant unary ops.
+struct Flat {
+  static constexpr bool kIntegers = true;
+  static constexpr Keep kKeep = Keep::nothing;
+  Tensor df(const Tensor& dy) const { return zero_gradient(dy); }
+};
+
 template <class Formula>
 Tensor unary_gradient(const Formula& op, Consumed dy, const Tensor& kept) {
   if constexpr (Formula::kKeep == Keep::nothing) {

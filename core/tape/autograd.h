@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tern/core/base/restored.h"
 #include "tern/core/tensor/tensor.h"
 
 namespace tern {
@@ -26,24 +27,18 @@ bool grad_enabled();
 class NoGradGuard {
  public:
   NoGradGuard();
-  ~NoGradGuard();
-  NoGradGuard(const NoGradGuard&) = delete;
-  NoGradGuard& operator=(const NoGradGuard&) = delete;
 
  private:
-  bool before_;
+  detail::Restored<bool> mode_;
 };
 
 /// While one exists, this thread records operations again inside a NoGradGuard.
 class EnableGradGuard {
  public:
   EnableGradGuard();
-  ~EnableGradGuard();
-  EnableGradGuard(const EnableGradGuard&) = delete;
-  EnableGradGuard& operator=(const EnableGradGuard&) = delete;
 
  private:
-  bool before_;
+  detail::Restored<bool> mode_;
 };
 
 struct BackwardOptions {
@@ -119,12 +114,9 @@ bool recomputing();
 class RecomputeScope {
  public:
   RecomputeScope();
-  ~RecomputeScope();
-  RecomputeScope(const RecomputeScope&) = delete;
-  RecomputeScope& operator=(const RecomputeScope&) = delete;
 
  private:
-  bool before_;
+  detail::Restored<bool> mode_;
 };
 
 struct GradcheckOptions {

@@ -12,13 +12,10 @@ thread_local bool recompute_mode = false;
 
 bool grad_enabled() { return grad_mode; }
 
-NoGradGuard::NoGradGuard() : before_(grad_mode) { grad_mode = false; }
-NoGradGuard::~NoGradGuard() { grad_mode = before_; }
-EnableGradGuard::EnableGradGuard() : before_(grad_mode) { grad_mode = true; }
-EnableGradGuard::~EnableGradGuard() { grad_mode = before_; }
+NoGradGuard::NoGradGuard() : mode_(grad_mode, false) {}
+EnableGradGuard::EnableGradGuard() : mode_(grad_mode, true) {}
+RecomputeScope::RecomputeScope() : mode_(recompute_mode, true) {}
 
-RecomputeScope::RecomputeScope() : before_(recompute_mode) { recompute_mode = true; }
-RecomputeScope::~RecomputeScope() { recompute_mode = before_; }
 bool detail::recomputing() { return recompute_mode; }
 
 }  // namespace tern

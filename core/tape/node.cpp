@@ -86,10 +86,7 @@ std::string describe(const LeafNode& leaf) {
 }
 
 RunningScope::RunningScope(Node* node)
-    : before_(running_now), precision_(node->precision), backend_(node->backend) {
-  running_now = node;
-}
-RunningScope::~RunningScope() { running_now = before_; }
+    : running_(running_now, node), precision_(node->precision), backend_(node->backend) {}
 
 Node* running_node() { return running_now; }
 

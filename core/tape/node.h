@@ -8,6 +8,7 @@
 
 #include "tern/core/base/matmul_backend.h"
 #include "tern/core/base/precision.h"
+#include "tern/core/base/restored.h"
 #include "tern/core/tensor/tensor.h"
 
 namespace tern {
@@ -106,12 +107,9 @@ std::string describe(const LeafNode& leaf);
 class RunningScope {
  public:
   explicit RunningScope(Node* node);
-  ~RunningScope();
-  RunningScope(const RunningScope&) = delete;
-  RunningScope& operator=(const RunningScope&) = delete;
 
  private:
-  Node* before_;
+  Restored<Node*> running_;
   MatmulPrecisionScope precision_;
   MatmulBackendScope backend_;
 };

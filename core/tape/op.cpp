@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tern/core/base/restored.h"
 #include "tern/core/tape/node.h"
 
 namespace tern {
@@ -14,6 +15,7 @@ using detail::LeafNode;
 using detail::Node;
 using detail::PathLabel;
 using detail::Ref;
+using detail::Restored;
 using detail::TensorImpl;
 
 namespace {
@@ -42,18 +44,6 @@ std::string without_last(std::string name, int parts) {
   return name;
 }
 
-// While one exists, ops of this thread are not observed. For ops that an observer runs.
-class Unwatched {
- public:
-  Unwatched() : before_(std::exchange(muted, true)) {}
-  ~Unwatched() { muted = before_; }
-  Unwatched(const Unwatched&) = delete;
-  Unwatched& operator=(const Unwatched&) = delete;
-
- private:
-  bool before_;
-};
-
 }  // namespace
 
 OpScope::OpScope(const char* name, const Node* node, bool to_leaves)
@@ -69,7 +59,7 @@ OpScope::OpScope(const char* name, const Node* node, bool to_leaves)
 // Observers may end their own scopes, or others', during a call. So each scope is looked up again.
 template <class Fn>
 void OpScope::tell(uint64_t newest, uint64_t oldest, Fn fn) {
-  Unwatched unwatched;
+  const Restored<bool> unwatched(muted, true);
   for (uint64_t number = newest; number >= oldest; --number) {
     const ObserverScope* w = watching;
     while (w && w->number_ > number) w = w->outer_;

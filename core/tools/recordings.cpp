@@ -87,16 +87,6 @@ double distance(double a, double b) {
   return std::isfinite(d) ? d : std::numeric_limits<double>::infinity();
 }
 
-Dims position(int64_t index, const Shape& shape) {
-  Dims at;
-  at.resize(shape.size());
-  for (int axis = shape.size() - 1; axis >= 0; --axis) {
-    at[axis] = index % shape[axis];
-    index /= shape[axis];
-  }
-  return at;
-}
-
 Comparison compare(const Key& key, const Tensor& a, const Tensor& b,
                    const DivergenceOptions& options) {
   Comparison c;
@@ -115,7 +105,7 @@ Comparison compare(const Key& key, const Tensor& a, const Tensor& b,
   }
   if (x.empty()) return c;
   c.relative = largest > 0 ? c.max_abs / largest : c.max_abs;
-  c.at = position(static_cast<int64_t>(worst), a.shape());
+  c.at = position_of(static_cast<int64_t>(worst), a.shape());
   c.first = x[worst];
   c.second = y[worst];
   c.differs = c.max_abs > options.atol + options.rtol * largest;

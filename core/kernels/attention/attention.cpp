@@ -3,7 +3,6 @@
 #include "tern/core/kernels/attention/attention.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/base/cpu.h"

@@ -1,4 +1,4 @@
-// Calls the bf16 product of the way in use (base/bf16_way.h), on one thread or on all.
+// Chooses the bf16 kernels of a way (base/bf16_way.h), and calls the product of the way in use.
 #include "tern/core/kernels/bf16/gemm_bf16.h"
 
 #include "tern/core/base/bf16_way.h"
@@ -7,54 +7,37 @@
 namespace tern::kernels {
 namespace {
 
-void run(const Product<float>& p, const PanelDone* done) {
+const Bf16Kernels& kernels_of([[maybe_unused]] Bf16Way way) {
 #if defined(__x86_64__)
-  switch (bf16_way()) {
+  switch (way) {
     case Bf16Way::portable:
     case Bf16Way::neon:
       break;
     case Bf16Way::avx2:
-      return run_avx2(p, done);
+      return bf16_avx2();
     case Bf16Way::avx512:
-      return run_avx512(p, done);
+      return bf16_avx512();
     case Bf16Way::avx512_bf16:
-      return run_avx512_bf16(p, done);
+      return bf16_avx512_bf16();
     case Bf16Way::amx:
-      return run_amx(p, done);
+      return bf16_amx();
   }
 #elif defined(__aarch64__)
-  if (bf16_way() == Bf16Way::neon) return run_neon(p, done);
+  if (way == Bf16Way::neon) return bf16_neon();
 #endif
-  run_portable(p, done);
+  return bf16_portable();
 }
 
 }  // namespace
 
-const TileSet& bf16_tiles() {
-#if defined(__x86_64__)
-  switch (bf16_way()) {
-    case Bf16Way::portable:
-    case Bf16Way::neon:
-      break;
-    case Bf16Way::avx2:
-      return tiles_avx2();
-    case Bf16Way::avx512:
-      return tiles_avx512();
-    case Bf16Way::avx512_bf16:
-      return tiles_avx512_bf16();
-    case Bf16Way::amx:
-      return tiles_amx();
-  }
-#elif defined(__aarch64__)
-  if (bf16_way() == Bf16Way::neon) return tiles_neon();
-#endif
-  return tiles_portable();
-}
+const TileSet& bf16_tiles() { return kernels_of(bf16_way()).tiles; }
 
-void multiply_bf16(const Product<float>& p) { run(scaled(p), nullptr); }
+const Bf16Packing& bf16_packing(Bf16Way way) { return kernels_of(way).packing; }
+
+void multiply_bf16(const Product<float>& p) { kernels_of(bf16_way()).run(scaled(p), nullptr); }
 
 void multiply_bf16_together(const Product<float>& p, const PanelDone& done) {
-  run(scaled(p), &done);
+  kernels_of(bf16_way()).run(scaled(p), &done);
 }
 
 }  // namespace tern::kernels

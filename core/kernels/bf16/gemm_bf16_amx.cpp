@@ -114,8 +114,6 @@ void multiply_turned(const Product<float>& p) {
     for (int64_t j = 0; j < p.n; ++j) p.c[i * p.ldc + j] = t[j * p.m + i];
 }
 
-}  // namespace
-
 void run_amx(const Product<float>& p, const PanelDone* done) {
   if (!done && is_turned_by_amx(p))
     multiply_turned(p);
@@ -123,11 +121,9 @@ void run_amx(const Product<float>& p, const PanelDone* done) {
     multiply_blocks<AmxPairs>(p, done);
 }
 
-const Bf16Packing& packing_amx() {
-  static constexpr Bf16Packing kPacking = PackedKind<AmxPairs>::packing();
-  return kPacking;
-}
-const TileSet& tiles_amx() { return tile_set<AmxPairs>(); }
+}  // namespace
+
+const Bf16Kernels& bf16_amx() { return bf16_kernels_of<AmxPairs, run_amx>(); }
 
 }  // namespace tern::kernels
 

@@ -110,15 +110,7 @@ struct DotPairs : Pairs</*kInOrder=*/false, kDotRows, 1024, /*kLooksAhead=*/true
 
 }  // namespace
 
-void run_avx512_bf16(const Product<float>& p, const PanelDone* done) {
-  multiply_blocks<DotPairs>(p, done);
-}
-
-const Bf16Packing& packing_avx512_bf16() {
-  static constexpr Bf16Packing kPacking = PackedKind<DotPairs>::packing();
-  return kPacking;
-}
-const TileSet& tiles_avx512_bf16() { return tile_set<DotPairs>(); }
+const Bf16Kernels& bf16_avx512_bf16() { return bf16_kernels_of<DotPairs>(); }
 
 }  // namespace tern::kernels
 

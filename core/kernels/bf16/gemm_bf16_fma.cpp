@@ -282,41 +282,12 @@ using Fused128 = Fused<4, 8, kTiles128>;
 
 }  // namespace
 
-void run_portable(const Product<float>& p, const PanelDone* done) {
-  multiply_blocks<Plain>(p, done);
-}
-const Bf16Packing& packing_portable() {
-  static constexpr Bf16Packing kPacking = PackedKind<Plain>::packing();
-  return kPacking;
-}
-const TileSet& tiles_portable() { return tile_set<Plain>(); }
+const Bf16Kernels& bf16_portable() { return bf16_kernels_of<Plain>(); }
 #if defined(__aarch64__)
-void run_neon(const Product<float>& p, const PanelDone* done) {
-  multiply_blocks<Fused128>(p, done);
-}
-const Bf16Packing& packing_neon() {
-  static constexpr Bf16Packing kPacking = PackedKind<Fused128>::packing();
-  return kPacking;
-}
-const TileSet& tiles_neon() { return tile_set<Fused128>(); }
-#endif
-#if defined(__x86_64__)
-void run_avx2(const Product<float>& p, const PanelDone* done) {
-  multiply_blocks<Fused256>(p, done);
-}
-void run_avx512(const Product<float>& p, const PanelDone* done) {
-  multiply_blocks<Fused512>(p, done);
-}
-const Bf16Packing& packing_avx2() {
-  static constexpr Bf16Packing kPacking = PackedKind<Fused256>::packing();
-  return kPacking;
-}
-const TileSet& tiles_avx2() { return tile_set<Fused256>(); }
-const Bf16Packing& packing_avx512() {
-  static constexpr Bf16Packing kPacking = PackedKind<Fused512>::packing();
-  return kPacking;
-}
-const TileSet& tiles_avx512() { return tile_set<Fused512>(); }
+const Bf16Kernels& bf16_neon() { return bf16_kernels_of<Fused128>(); }
+#elif defined(__x86_64__)
+const Bf16Kernels& bf16_avx2() { return bf16_kernels_of<Fused256>(); }
+const Bf16Kernels& bf16_avx512() { return bf16_kernels_of<Fused512>(); }
 #endif
 
 }  // namespace tern::kernels

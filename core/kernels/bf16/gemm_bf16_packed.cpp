@@ -1,10 +1,9 @@
-// Decoding's bf16 products with packed weights: chooses the way's packing, and ends rows with bias,
-// ReLU and residual.
+// Decoding's bf16 products with packed weights: ends rows with bias, ReLU and residual.
 #include "tern/core/kernels/bf16/gemm_bf16_packed.h"
 
 #include "tern/core/base/simd.h"
 #include "tern/core/kernels/bf16/bf16_elements.h"
-#include "tern/core/kernels/bf16/gemm_bf16_ways.h"
+#include "tern/core/kernels/scratch.h"
 
 namespace tern::kernels {
 namespace {
@@ -38,27 +37,6 @@ void end_row(const float* sums, const float* bias, const float* residual, bool r
 }
 
 }  // namespace
-
-const Bf16Packing& bf16_packing([[maybe_unused]] Bf16Way way) {
-#if defined(__x86_64__)
-  switch (way) {
-    case Bf16Way::portable:
-    case Bf16Way::neon:
-      break;
-    case Bf16Way::avx2:
-      return packing_avx2();
-    case Bf16Way::avx512:
-      return packing_avx512();
-    case Bf16Way::avx512_bf16:
-      return packing_avx512_bf16();
-    case Bf16Way::amx:
-      return packing_amx();
-  }
-#elif defined(__aarch64__)
-  if (way == Bf16Way::neon) return packing_neon();
-#endif
-  return packing_portable();
-}
 
 void multiply_bf16_strips(const Bf16Packing& packing, const StripRange& range, const void* rows,
                           const void* strips, float* y, int64_t y_stride, const StripEnd& end) {

@@ -126,10 +126,21 @@ struct PackedKind {
   }
 };
 
-/// As multiply_blocks. REQUIRES: beta is 0 or 1.
-void run_portable(const Product<float>& p, const PanelDone* done);
-const Bf16Packing& packing_portable();
-const TileSet& tiles_portable();
+/// A way to compute bf16 products.
+struct Bf16Kernels {
+  using Run = void(const Product<float>& p, const PanelDone* done);
+  Run* run;  ///< as multiply_blocks; REQUIRES: beta is 0 or 1
+  Bf16Packing packing;
+  const TileSet& tiles;
+};
+
+template <TileKind K, Bf16Kernels::Run* kRun = multiply_blocks<K>>
+const Bf16Kernels& bf16_kernels_of() {
+  static const Bf16Kernels kKernels{kRun, PackedKind<K>::packing(), tile_set<K>()};
+  return kKernels;
+}
+
+const Bf16Kernels& bf16_portable();
 #if defined(__x86_64__) || defined(__aarch64__)
 #if defined(__x86_64__)
 inline unsigned float_mode() { return _mm_getcsr(); }
@@ -155,23 +166,13 @@ struct FlushScope {
 };
 #endif
 #if defined(__aarch64__)
-void run_neon(const Product<float>& p, const PanelDone* done);
-const Bf16Packing& packing_neon();
-const TileSet& tiles_neon();
+const Bf16Kernels& bf16_neon();
 #endif
 #if defined(__x86_64__)
-void run_avx2(const Product<float>& p, const PanelDone* done);
-void run_avx512(const Product<float>& p, const PanelDone* done);
-void run_avx512_bf16(const Product<float>& p, const PanelDone* done);
-void run_amx(const Product<float>& p, const PanelDone* done);
-const Bf16Packing& packing_avx2();
-const TileSet& tiles_avx2();
-const Bf16Packing& packing_avx512();
-const TileSet& tiles_avx512();
-const Bf16Packing& packing_avx512_bf16();
-const TileSet& tiles_avx512_bf16();
-const Bf16Packing& packing_amx();
-const TileSet& tiles_amx();
+const Bf16Kernels& bf16_avx2();
+const Bf16Kernels& bf16_avx512();
+const Bf16Kernels& bf16_avx512_bf16();
+const Bf16Kernels& bf16_amx();
 #endif
 
 }  // namespace tern::kernels

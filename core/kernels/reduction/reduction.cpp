@@ -1,5 +1,4 @@
-// The operations of reductions (sum, mean, max, min, norm), the plan of kept and reduced axes, and
-// cumulative sums.
+// The operations of reductions (sum, mean, max, min, norm), and the plan of kept and reduced axes.
 #include "tern/core/kernels/reduction/reduction.h"
 
 #include <cmath>
@@ -144,27 +143,6 @@ void norm(const ReducePlan& plan, const T* x, T* y, double p) {
         [p](double a) { return std::pow(a, 1 / p); });
 }
 
-template <class T, class Out>
-void cumsum(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner) {
-  constexpr int64_t kColumns = 64;  // processed side by side
-  const int64_t blocks = ceil_div(inner, kColumns);
-  const int64_t work = std::max<int64_t>(1, n * std::min(inner, kColumns));
-  parallel_for(outer * blocks, std::max<int64_t>(1, kReduceBlock / work),
-               [=](int64_t begin, int64_t end) {
-                 for (int64_t task = begin; task < end; ++task) {
-                   const int64_t c0 = task % blocks * kColumns;
-                   const int64_t columns = std::min(kColumns, inner - c0);
-                   const int64_t at = task / blocks * n * inner + c0;
-                   SumType<T> sum[kColumns] = {};
-                   for (int64_t i = 0; i < n; ++i)
-                     for (int64_t j = 0; j < columns; ++j) {
-                       sum[j] += static_cast<SumType<T>>(x[at + i * inner + j]);
-                       y[at + i * inner + j] = static_cast<Out>(sum[j]);
-                     }
-                 }
-               });
-}
-
 template void max(const ReducePlan&, const float*, float*);
 template void max(const ReducePlan&, const double*, double*);
 template void max(const ReducePlan&, const int64_t*, int64_t*);
@@ -175,9 +153,5 @@ template void min(const ReducePlan&, const int64_t*, int64_t*);
 template void min(const ReducePlan&, const uint8_t*, uint8_t*);
 template void norm(const ReducePlan&, const float*, float*, double);
 template void norm(const ReducePlan&, const double*, double*, double);
-template void cumsum(const float*, float*, int64_t, int64_t, int64_t);
-template void cumsum(const double*, double*, int64_t, int64_t, int64_t);
-template void cumsum(const int64_t*, int64_t*, int64_t, int64_t, int64_t);
-template void cumsum(const uint8_t*, int64_t*, int64_t, int64_t, int64_t);
 
 }  // namespace tern::kernels

@@ -39,8 +39,4 @@ void min(const ReducePlan& plan, const T* x, T* y);
 template <class T>
 void norm(const ReducePlan& plan, const T* x, T* y, double p);
 
-/// y[i] = x[0] + ... + x[i] along the middle axis of contiguous x (outer, n, inner).
-template <class T, class Out>
-void cumsum(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner);
-
 }  // namespace tern::kernels

@@ -1,4 +1,4 @@
-// Cumulative products and extremes, in blocks of 64 neighbouring lines.
+// Cumulative sums, products and extremes, in blocks of 64 neighbouring lines.
 #include "tern/core/kernels/scans/scan.h"
 
 #include <algorithm>
@@ -34,22 +34,34 @@ bool goes_on(bool largest, T next, T best) {
   return best == best && (largest ? next >= best : next <= best);
 }
 
+// y[i] = the result of `combine` over all elements up to x[i], from `start`. In double, since a
+// rounding error stays in all later results, and with equal elements errors add up in one
+// direction.
+template <class T, class Out, class Combine>
+void cumulate(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner, int start,
+              Combine combine) {
+  using Wide = std::conditional_t<std::is_floating_point_v<Out>, double, Out>;
+  for_each_block(outer, n, inner, [=](int64_t at, int64_t columns) {
+    Wide total[kPerTask];
+    std::fill(total, total + kPerTask, static_cast<Wide>(start));
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < columns; ++j) {
+        total[j] = combine(total[j], static_cast<Wide>(x[at + i * inner + j]));
+        y[at + i * inner + j] = static_cast<Out>(total[j]);
+      }
+  });
+}
+
 }  // namespace
 
 template <class T, class Out>
+void cumsum(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner) {
+  cumulate(x, y, outer, n, inner, 0, Add());
+}
+
+template <class T, class Out>
 void cumprod(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner) {
-  // In double, since a rounding error stays in all later products, and with equal factors errors
-  // add up in one direction.
-  using Product = std::conditional_t<std::is_floating_point_v<Out>, double, Out>;
-  for_each_block(outer, n, inner, [=](int64_t at, int64_t columns) {
-    Product product[kPerTask];
-    std::fill(product, product + kPerTask, Product(1));
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = 0; j < columns; ++j) {
-        product[j] = Multiply()(product[j], static_cast<Product>(x[at + i * inner + j]));
-        y[at + i * inner + j] = static_cast<Out>(product[j]);
-      }
-  });
+  cumulate(x, y, outer, n, inner, 1, Multiply());
 }
 
 template <class T>
@@ -72,6 +84,10 @@ void cumulative_extreme(bool largest, const T* x, T* y, int64_t* indices, int64_
   });
 }
 
+template void cumsum(const float*, float*, int64_t, int64_t, int64_t);
+template void cumsum(const double*, double*, int64_t, int64_t, int64_t);
+template void cumsum(const int64_t*, int64_t*, int64_t, int64_t, int64_t);
+template void cumsum(const uint8_t*, int64_t*, int64_t, int64_t, int64_t);
 template void cumprod(const float*, float*, int64_t, int64_t, int64_t);
 template void cumprod(const double*, double*, int64_t, int64_t, int64_t);
 template void cumprod(const int64_t*, int64_t*, int64_t, int64_t, int64_t);

@@ -1,10 +1,14 @@
-// Cumulative products and extremes along the middle axis of contiguous x (outer, n, inner).
+// Cumulative sums, products and extremes along the middle axis of contiguous x (outer, n, inner).
 // Inside of core only.
 #pragma once
 
 #include <cstdint>
 
 namespace tern::kernels {
+
+/// y[i] = x[0] + ... + x[i], summed in double; integers wrap around.
+template <class T, class Out>
+void cumsum(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner);
 
 /// y[i] = x[0] ... x[i], multiplied in double; integers wrap around.
 template <class T, class Out>

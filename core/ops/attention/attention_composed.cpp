@@ -20,11 +20,7 @@ Tensor for_all_heads(const Tensor& x, int64_t heads) {
 
 void check_spreads(const char* what, const Tensor& x, const Shape& scores) {
   if (!x.defined()) return;
-  const int missing = scores.size() - x.ndim();
-  bool fits = missing >= 0;
-  for (int axis = 0; fits && axis < x.ndim(); ++axis)
-    fits = x.size(axis) == 1 || x.size(axis) == scores[missing + axis];
-  check(fits,
+  check(broadcasts_to(x.shape(), scores),
         "attention: the {} of shape {} does not broadcast to the scores (B, H, T, S) = {}; "
         "examples come before heads: (B, 1, T, S)",
         what, x.shape(), scores);

@@ -1,7 +1,6 @@
 // The order in which einsum contracts: the optimum for few operands, else a greedy order.
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "tern/core/ops/einsum/einsum_equation.h"
 

@@ -133,34 +133,29 @@ struct Tanhshrink {
   }
 };
 
-struct Softshrink {
-  static constexpr const char* kName = "softshrink";
+/// 0 for |x| <= lambda.
+struct Shrink {
   static constexpr Keep kKeep = Keep::input;
   double lambda;
   void note(Op& op) const { op.note("lambda", lambda); }
-  template <class T>
-  T f(T x) const {
-    const T l = static_cast<T>(lambda);
-    return x > l ? x - l : x < -l ? x + l : x - x;  // keeps NaN
-  }
   template <class T>
   T df(const T& dy, const T& x) const {
     return where(le(abs(x), Constant<T>(lambda)), Constant<T>(0), dy);
   }
 };
-
-struct Hardshrink {
+struct Softshrink : Shrink {
+  static constexpr const char* kName = "softshrink";
+  template <class T>
+  T f(T x) const {
+    const T l = static_cast<T>(lambda);
+    return x > l ? x - l : x < -l ? x + l : x - x;  // keeps NaN
+  }
+};
+struct Hardshrink : Shrink {
   static constexpr const char* kName = "hardshrink";
-  static constexpr Keep kKeep = Keep::input;
-  double lambda;
-  void note(Op& op) const { op.note("lambda", lambda); }
   template <class T>
   T f(T x) const {
     return abs(x) <= static_cast<T>(lambda) ? T(0) : x;
-  }
-  template <class T>
-  T df(const T& dy, const T& x) const {
-    return where(le(abs(x), Constant<T>(lambda)), Constant<T>(0), dy);
   }
 };
 
@@ -227,9 +222,9 @@ Tensor softsign(const Tensor& x) { return unary(x, Softsign()); }
 Tensor tanhshrink(const Tensor& x) { return unary(x, Tanhshrink()); }
 Tensor softshrink(const Tensor& x, double lambda) {
   check(lambda >= 0, "softshrink: lambda must not be negative, got {}", lambda);
-  return unary(x, Softshrink{lambda});
+  return unary(x, Softshrink{{lambda}});
 }
-Tensor hardshrink(const Tensor& x, double lambda) { return unary(x, Hardshrink{lambda}); }
+Tensor hardshrink(const Tensor& x, double lambda) { return unary(x, Hardshrink{{lambda}}); }
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
   check_defined("prelu", x, weight);

@@ -1,7 +1,7 @@
 // Activation functions as structs (elementwise.h). Three places use them: the elementwise ops, the
-// words of fused() (fused_words.h), and linear, which applies them while the product is in the
-// cache. If a formula has two branches, the branch not taken stays finite, so that 0 times its
-// gradient is 0 in second derivatives too.
+// words of fused() (fused_words.h), and linear, also with packed weights, which applies them while
+// the product is in the cache. If a formula has two branches, the branch not taken stays finite, so
+// that 0 times its gradient is 0 in second derivatives too.
 #pragma once
 
 #include "tern/core/ops/elementwise.h"
@@ -121,5 +121,33 @@ struct Softplus {
     return dy * steady_sigmoid(x);
   }
 };
+
+struct Identity {
+  static constexpr Keep kKeep = Keep::nothing;
+  auto f(auto x) const { return x; }
+  auto df(const auto& dy, const auto&) const { return dy; }
+};
+
+/// Calls fn with the struct of an activation.
+template <class Fn>
+decltype(auto) with_activation(Activation a, Fn&& fn) {
+  switch (a) {
+    case Activation::relu:
+      return fn(Relu());
+    case Activation::gelu:
+      return fn(GeluErf());
+    case Activation::gelu_tanh:
+      return fn(GeluTanh());
+    case Activation::silu:
+      return fn(Silu());
+    case Activation::tanh:
+      return fn(Tanh());
+    case Activation::sigmoid:
+      return fn(Sigmoid());
+    case Activation::none:
+      return fn(Identity());
+  }
+  fail_unhandled("Activation", a);
+}
 
 }  // namespace tern::detail

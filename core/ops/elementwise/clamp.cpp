@@ -59,15 +59,12 @@ struct Clamp {
 };
 
 /// The op for a NaN bound: every element becomes NaN.
-struct AllNan {
+struct AllNan : detail::Flat {
   static constexpr const char* kName = "clamp";
-  static constexpr bool kIntegers = true;
-  static constexpr Keep kKeep = Keep::nothing;
   template <class T>
   T f(T) const {
     return std::numeric_limits<T>::quiet_NaN();
   }
-  Tensor df(const Tensor& dy) const { return detail::zero_gradient(dy); }
 };
 
 struct Hardtanh : Clamp {
@@ -77,28 +74,17 @@ struct Relu6 : Clamp {
   static constexpr const char* kName = "relu6";
 };
 
-struct Minimum {
-  static constexpr const char* kName = "minimum";
+/// minimum or maximum. Equal elements share the gradient.
+template <bool kLargest>
+struct BestOfTwo {
+  static constexpr const char* kName = kLargest ? "maximum" : "minimum";
   static constexpr bool kIntegers = true;
   static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
-  auto f(auto a, auto b) const { return minimum(a, b); }
+  auto f(auto a, auto b) const { return kLargest ? maximum(a, b) : minimum(a, b); }
   template <class T>
   T dfa(const T& dy, const T& a, const T& b) const {
     using C = Constant<T>;
-    return where(eq(a, b), C(0.5) * dy, where(gt(a, b), C(0), dy));
-  }
-  auto dfb(const auto& dy, const auto& a, const auto& b) const { return dfa(dy, b, a); }
-};
-
-struct Maximum {
-  static constexpr const char* kName = "maximum";
-  static constexpr bool kIntegers = true;
-  static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
-  auto f(auto a, auto b) const { return maximum(a, b); }
-  template <class T>
-  T dfa(const T& dy, const T& a, const T& b) const {
-    using C = Constant<T>;
-    return where(eq(a, b), C(0.5) * dy, where(lt(a, b), C(0), dy));
+    return where(eq(a, b), C(0.5) * dy, where(kLargest ? lt(a, b) : gt(a, b), C(0), dy));
   }
   auto dfb(const auto& dy, const auto& a, const auto& b) const { return dfa(dy, b, a); }
 };
@@ -185,8 +171,8 @@ Tensor hardtanh(const Tensor& x, double low, double high) {
 
 Tensor relu6(const Tensor& x) { return unary(x, Relu6{{{false, 0, 0}, {false, 6, 6}}}); }
 
-Tensor minimum(const Tensor& a, const Tensor& b) { return binary(a, b, Minimum()); }
-Tensor maximum(const Tensor& a, const Tensor& b) { return binary(a, b, Maximum()); }
+Tensor minimum(const Tensor& a, const Tensor& b) { return binary(a, b, BestOfTwo<false>()); }
+Tensor maximum(const Tensor& a, const Tensor& b) { return binary(a, b, BestOfTwo<true>()); }
 Tensor minimum(const Tensor& a, Scalar b) { return best_of("minimum", a, b, true); }
 Tensor maximum(const Tensor& a, Scalar b) { return best_of("maximum", a, b, false); }
 

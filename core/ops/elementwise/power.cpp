@@ -39,15 +39,12 @@ struct Power {
   }
 };
 
-struct ZerothPower {
+struct ZerothPower : detail::Flat {
   static constexpr const char* kName = "pow";
-  static constexpr bool kIntegers = true;
-  static constexpr Keep kKeep = Keep::nothing;
   template <class T>
   T f(T) const {
     return T(1);
   }
-  Tensor df(const Tensor& dy) const { return detail::zero_gradient(dy); }
 };
 
 struct FloorDivide {

@@ -6,13 +6,7 @@ namespace tern {
 namespace {
 
 using namespace formula;
-
-/// Piecewise constant functions, whose gradient is 0.
-struct Flat {
-  static constexpr bool kIntegers = true;
-  static constexpr Keep kKeep = Keep::nothing;
-  Tensor df(const Tensor& dy) const { return detail::zero_gradient(dy); }
-};
+using detail::Flat;
 
 struct Zero : Flat {
   static constexpr const char* kName = "zero_gradient";

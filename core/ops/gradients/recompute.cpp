@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tern/core/base/draws.h"
+#include "tern/core/base/restored.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
@@ -120,17 +121,6 @@ class Ends {
 
 thread_local bool running_again = false;
 
-class AgainScope {
- public:
-  AgainScope() : before_(std::exchange(running_again, true)) {}
-  ~AgainScope() { running_again = before_; }
-  AgainScope(const AgainScope&) = delete;
-  AgainScope& operator=(const AgainScope&) = delete;
-
- private:
-  bool before_;
-};
-
 using KeptTensors = std::vector<std::vector<Tensor>>;
 
 /// Keeps the results of in_first_run() while fn runs for the first time, or gives them again.
@@ -190,7 +180,7 @@ struct Recompute {
   // besides its inputs.
   Replayed replay(std::span<const Tensor> args, const std::vector<Tensor>& rest) const {
     Rewound rewound(rngs, rngs_before);
-    const AgainScope again;
+    const detail::Restored<bool> again(running_again, true);
     const detail::SubstitutionScope weights(substitution);
     detail::DrawLog log = draws;
     detail::DrawScope scope(log, detail::DrawScope::Mode::replay);

@@ -6,18 +6,6 @@
 #include "tern/core/tape/record.h"
 
 namespace tern::detail {
-namespace {
-
-std::string position_of(int64_t linear, const Shape& shape) {
-  Dims at = Dims::filled(shape.size(), 0);
-  for (int i = shape.size() - 1; i >= 0; --i) {
-    at[i] = linear % shape[i];
-    linear /= shape[i];
-  }
-  return to_string(at);
-}
-
-}  // namespace
 
 Tensor checked_index(const char* op, const Tensor& given, int64_t size, const Tensor& shown) {
   check(!is_float(given.dtype()), "{}: the index must be i64, got {}; convert with .to()", op,

@@ -5,12 +5,8 @@ namespace tern::detail {
 
 std::string place_of(int64_t matrix, const Shape& shape) {
   if (shape.size() == 2) return "the matrix";
-  Dims at;
-  for (int i = shape.size() - 3; i >= 0; --i) {
-    at.insert(0, matrix % shape[i]);
-    matrix /= shape[i];
-  }
-  return fmt::format("matrix {} of {}", at, shape);
+  const Shape batch(shape.begin(), shape.end() - 2);
+  return fmt::format("matrix {} of {}", position_of(matrix, batch), shape);
 }
 
 void check_finite_matrices(const char* op, const Tensor& a) {

@@ -75,7 +75,7 @@ Tensor along_last(const char* name, const Tensor& x, const Tensor& mask) {
 
 template <Form kForm>
 Tensor along(const char* op, const Tensor& x, int64_t axis, const Tensor& mask) {
-  const int a = detail::reduced_axis(op, axis, x);
+  const int a = detail::wrap_axis(op, axis, x);
   Tensor m = fit_mask(op, mask, x);
   if (x.ndim() == 0)
     return reshape(along_last<kForm>(op, reshape(x, 1), m.defined() ? reshape(m, 1) : m), {});

@@ -12,35 +12,8 @@
 namespace tern {
 namespace {
 
+using detail::with_activation;
 using Mask = std::optional<kernels::DropMask>;
-
-struct Identity {
-  static constexpr Keep kKeep = Keep::nothing;
-  auto f(auto x) const { return x; }
-  auto df(const auto& dy, const auto&) const { return dy; }
-};
-
-/// Calls fn with the struct of an activation.
-template <class Fn>
-decltype(auto) with_activation(Activation a, Fn&& fn) {
-  switch (a) {
-    case Activation::relu:
-      return fn(detail::Relu());
-    case Activation::gelu:
-      return fn(detail::GeluErf());
-    case Activation::gelu_tanh:
-      return fn(detail::GeluTanh());
-    case Activation::silu:
-      return fn(detail::Silu());
-    case Activation::tanh:
-      return fn(detail::Tanh());
-    case Activation::sigmoid:
-      return fn(detail::Sigmoid());
-    case Activation::none:
-      return fn(Identity());
-  }
-  fail_unhandled("Activation", a);
-}
 
 Keep kept_by(Activation a) {
   return with_activation(a, [](auto op) { return op.kKeep; });

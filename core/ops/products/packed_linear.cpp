@@ -44,29 +44,15 @@ const float* f32_strips(const Tensor& data) {
 
 /// y = f(y) for activations that the product does not apply.
 void activate(Activation activation, float* y, int64_t n) {
-  auto run = [=](auto op) {
+  if (activation == Activation::none || activation == Activation::relu) return;
+  detail::with_activation(activation, [=](auto op) {
     parallel_for(n, kAtOnce, [=](int64_t begin, int64_t end) {
       simd([=] {
 #pragma omp simd
         for (int64_t i = begin; i < end; ++i) y[i] = op.f(y[i]);
       });
     });
-  };
-  switch (activation) {
-    case Activation::none:
-    case Activation::relu:
-      return;
-    case Activation::gelu:
-      return run(detail::GeluErf{});
-    case Activation::gelu_tanh:
-      return run(detail::GeluTanh{});
-    case Activation::silu:
-      return run(detail::Silu{});
-    case Activation::tanh:
-      return run(detail::Tanh{});
-    case Activation::sigmoid:
-      return run(detail::Sigmoid{});
-  }
+  });
 }
 
 /// How threads share a product: pieces of some strips and a part of the rows each. Sums depend on

@@ -16,11 +16,12 @@ struct Reduced {
 
   /// Reshapes a tensor of shape `out` to `kept`.
   Tensor broadcastable(const Tensor& t) const { return reshape(t, kept); }
-  /// Tells observers the axes.
-  void note(Op& op, bool keepdim) const { op.note("axes", axes, "keepdim", keepdim); }
 };
 
+/// The same for an op, with its check of x, and with the axes told to observers.
+Reduced reduction_of(Op& op, const Tensor& x, const Dims& axes, bool keepdim);
+
 /// An axis in [0, max(ndim, 1)): a zero-dimensional tensor counts as having one axis.
-int reduced_axis(const char* op, int64_t axis, const Tensor& x);
+int wrap_axis(const char* op, int64_t axis, const Tensor& x);
 
 }  // namespace tern::detail

@@ -9,7 +9,7 @@
 namespace tern {
 namespace detail {
 
-int reduced_axis(const char* op, int64_t axis, const Tensor& x) {
+int wrap_axis(const char* op, int64_t axis, const Tensor& x) {
   return normalize_axis(op, axis, std::max(x.ndim(), 1));
 }
 
@@ -26,11 +26,19 @@ Reduced::Reduced(const char* op, const Tensor& x, const Dims& given, bool keepdi
     if (keepdim || !axes.contains(axis)) out.push_back(kept[axis]);
 }
 
+Reduced reduction_of(Op& op, const Tensor& x, const Dims& axes, bool keepdim) {
+  check_defined(op.name(), x);
+  Reduced r(op.name(), x, axes, keepdim);
+  op.note("axes", r.axes, "keepdim", keepdim);
+  return r;
+}
+
 }  // namespace detail
 
 namespace {
 
 using detail::Reduced;
+using detail::reduction_of;
 
 // The sum of x over `axes` divided by `divisor`, in `shape`, which has the same number of
 // elements.
@@ -77,9 +85,7 @@ Fresh best_over(const Tensor& x, const Dims& axes, const Shape& shape) {
 template <End kEnd>
 Tensor best(const char* name, const Tensor& x, const Dims& axes, bool keepdim) {
   Op op(name, x);
-  check_defined(name, x);
-  Reduced r(name, x, axes, keepdim);
-  r.note(op, keepdim);
+  Reduced r = reduction_of(op, x, axes, keepdim);
   check(r.count > 0, "{}: no elements to choose from: axes {} of shape {}", name, r.axes,
         x.shape());
   Fresh y = best_over<kEnd>(x, r.axes, r.out);
@@ -93,9 +99,7 @@ Tensor best(const char* name, const Tensor& x, const Dims& axes, bool keepdim) {
 
 Tensor sum(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("sum", x);
-  check_defined("sum", x);
-  Reduced r("sum", x, axes, keepdim);
-  r.note(op, keepdim);
+  Reduced r = reduction_of(op, x, axes, keepdim);
   return op.record(sum_over(x, r.axes, r.out, 1), [r, shape = x.shape()](const Tensor& dy) {
     return expand(r.broadcastable(dy), shape);
   });
@@ -111,9 +115,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 
 Tensor mean(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("mean", x);
-  check_defined("mean", x);
-  Reduced r("mean", x, axes, keepdim);
-  r.note(op, keepdim);
+  Reduced r = reduction_of(op, x, axes, keepdim);
   check(is_float(x.dtype()), "mean: needs a floating tensor, got {}; convert with .to(DType::f32)",
         x.dtype());
   const int64_t n = std::max<int64_t>(r.count, 1);  // the gradient is empty if count is 0
@@ -136,17 +138,13 @@ Tensor amin(const Tensor& x, const Dims& axes, bool keepdim) {
 // no elements is 0. The smallest would be 255, so all() returns ones.
 Tensor any(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("any", x);
-  check_defined("any", x);
-  Reduced r("any", x, axes, keepdim);
-  r.note(op, keepdim);
+  Reduced r = reduction_of(op, x, axes, keepdim);
   return op.not_differentiable(best_over<End::largest>(ne(x, 0), r.axes, r.out));
 }
 
 Tensor all(const Tensor& x, const Dims& axes, bool keepdim) {
   Op op("all", x);
-  check_defined("all", x);
-  Reduced r("all", x, axes, keepdim);
-  r.note(op, keepdim);
+  Reduced r = reduction_of(op, x, axes, keepdim);
   if (r.count == 0) return ones(r.out, DType::u8);
   return op.not_differentiable(best_over<End::smallest>(ne(x, 0), r.axes, r.out));
 }

@@ -1,8 +1,7 @@
 // Sorting along an axis: sort, topk, argsort, argmax, argmin, max, min.
 #include "tern/core/kernels/reduction/sort.h"
 #include "tern/core/ops/memory.h"
-#include "tern/core/ops/ops.h"
-#include "tern/core/tape/record.h"
+#include "tern/core/ops/reduction/reduction.h"
 
 namespace tern {
 namespace {
@@ -60,7 +59,7 @@ Tensor arg_extreme_or_all(const char* name, const Tensor& x, std::optional<int64
 
 ValuesIndices extreme(const char* name, const Tensor& x, int64_t axis, bool keepdim,
                       bool greatest) {
-  const int a = normalize_axis(name, axis, std::max(x.ndim(), 1));
+  const int a = detail::wrap_axis(name, axis, x);
   const Tensor at = arg_extreme(name, x.detach(), a, true, greatest), values = gather(x, a, at);
   if (keepdim || x.ndim() == 0) return {values, at};
   return {squeeze(values, a), squeeze(at, a)};

@@ -1,5 +1,5 @@
-// Reductions built from others: var, std, prod, norm, logsumexp and cumsum. Variances are computed
-// in double for every type.
+// Reductions built from others: var, std, prod, norm and logsumexp. Variances are computed in
+// double for every type.
 #include <cmath>
 
 #include "tern/core/kernels/reduction/reduction.h"
@@ -13,6 +13,7 @@ namespace {
 
 using detail::map;
 using detail::Reduced;
+using detail::reduction_of;
 
 // The product along one axis: multiplies halves until one element is left. Zeros need no special
 // case, and derivatives of any order are those of mul.
@@ -85,9 +86,7 @@ Fresh spread(const char* op, const Tensor& x, const Reduced& r, int64_t correcti
 // d var / dx = 2 (x - mean) / (n - correction).
 Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
   Op op("var", x);
-  check_defined("var", x);
-  Reduced r("var", x, axes, keepdim);
-  r.note(op, keepdim);
+  Reduced r = reduction_of(op, x, axes, keepdim);
   op.note("count", r.count, "correction", correction);
   Fresh y = spread("var", x, r, correction, false);
   return op.record(y, [r, correction, x = save(x)](const Tensor& dy) {
@@ -99,9 +98,7 @@ Tensor var(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) 
 // elements are equal, however their mean is rounded.
 Tensor std(const Tensor& x, const Dims& axes, int64_t correction, bool keepdim) {
   Op op("std", x);
-  check_defined("std", x);
-  Reduced r("std", x, axes, keepdim);
-  r.note(op, keepdim);
+  Reduced r = reduction_of(op, x, axes, keepdim);
   op.note("count", r.count, "correction", correction);
   Fresh y = spread("std", x, r, correction, true);
   return op.record(y, [r, correction, x = save(x), y = save(y)](const Tensor& dy) {
@@ -152,9 +149,7 @@ Fresh norm_value(const Tensor& x, double p, const Reduced& r) {
 
 Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
   Op op("norm", x);
-  check_defined("norm", x);
-  Reduced r("norm", x, axes, keepdim);
-  r.note(op, keepdim);
+  Reduced r = reduction_of(op, x, axes, keepdim);
   op.note("p", p);
   check(is_float(x.dtype()), "norm: needs a floating tensor, got {}; convert with .to(DType::f32)",
         x.dtype());
@@ -171,8 +166,7 @@ Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
   check_defined("logsumexp", x);
   if (!is_float(x.dtype())) return logsumexp(x.to(DType::f32), axes, keepdim);
   Op op("logsumexp", x);
-  Reduced r("logsumexp", x, axes, keepdim);
-  r.note(op, keepdim);
+  Reduced r = reduction_of(op, x, axes, keepdim);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Fresh y = [&] {
     NoGradGuard guard;
@@ -185,25 +179,6 @@ Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
     Tensor top = r.broadcastable(y.get());  // where -inf, all of x is -inf and gets no gradient
     return r.broadcastable(dy) * exp(x.get() - masked_fill(top, eq(top, -kInfinity), 0));
   });
-}
-
-Tensor cumsum(const Tensor& x, int64_t axis) {
-  Op op("cumsum", x);
-  check_defined("cumsum", x);
-  const int a = detail::reduced_axis("cumsum", axis, x);
-  op.note("axis", a);
-  Tensor c = x.contiguous();
-  Fresh y(x.shape(), is_float(x.dtype()) ? x.dtype() : DType::i64);
-  if (y.numel() > 0) {
-    const int64_t n = x.ndim() ? x.size(a) : 1;
-    const int64_t inner = x.ndim() ? numel(Shape(x.shape().begin() + a + 1, x.shape().end())) : 1;
-    dispatch(x.dtype(), [&]<class T>() {
-      using Out = std::conditional_t<std::is_floating_point_v<T>, T, int64_t>;
-      kernels::cumsum(c.data<T>(), y.data<Out>(), y.numel() / (n * inner), n, inner);
-    });
-  }
-  if (x.ndim() == 0) return op.record(y, {c}, [](const Tensor& dy) { return dy; });
-  return op.record(y, {c}, [a](const Tensor& dy) { return flip(cumsum(flip(dy, a), a), a); });
 }
 
 }  // namespace tern

@@ -15,16 +15,8 @@ kernels::ScanShape shape_of(const Tensor& x, int axis, bool reverse) {
 }
 
 Shape without_axis(Shape shape, int axis) {
-  Shape rest(shape.begin(), shape.begin() + axis);
-  for (int i = axis + 1; i < shape.size(); ++i) rest.push_back(shape[i]);
-  return rest;
-}
-
-bool broadcasts_to(const Shape& from, const Shape& to) {
-  const int more = to.size() - from.size();
-  bool fits = more >= 0;
-  for (int i = 0; fits && i < from.size(); ++i) fits = from[i] == 1 || from[i] == to[more + i];
-  return fits;
+  shape.erase(axis);
+  return shape;
 }
 
 // h_{t-1} from h_t: shifts h by one step in scan order and puts `start` in front.

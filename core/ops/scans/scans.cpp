@@ -1,5 +1,5 @@
-// cumprod, cummax, cummin and diff. The gradient of cumprod divides by the factors, or, if one of
-// them is 0, differentiates a product by doubling.
+// cumsum, cumprod, cummax, cummin and diff. The gradient of cumprod divides by the factors, or, if
+// one of them is 0, differentiates a product by doubling.
 #include "tern/core/kernels/scans/scan.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/memory.h"
@@ -33,7 +33,7 @@ Tensor cumprod_by_doubling(const Tensor& x, int axis) {
 ValuesIndices running(const char* name, const Tensor& x, int64_t axis, bool largest) {
   check_defined(name, x);
   if (x.ndim() == 0) {
-    detail::reduced_axis(name, axis, x);
+    detail::wrap_axis(name, axis, x);
     ValuesIndices line = running(name, reshape(x, {1}), 0, largest);
     return {reshape(line.values, {}), reshape(line.indices, {})};
   }
@@ -54,21 +54,39 @@ ValuesIndices running(const char* name, const Tensor& x, int64_t axis, bool larg
   return {y, indices};
 }
 
+// The result of a kernel of cumulative sums or products along an axis of contiguous x.
+template <class Kernel>
+Fresh accumulated(const Tensor& x, int axis, Kernel kernel) {
+  Fresh y(x.shape(), is_float(x.dtype()) ? x.dtype() : DType::i64);
+  const Lines lines(x, axis);
+  if (y.numel() > 0)
+    dispatch(x.dtype(), [&]<class T>() {
+      using Out = std::conditional_t<std::is_floating_point_v<T>, T, int64_t>;
+      kernel(x.data<T>(), y.data<Out>(), lines.outer, lines.n, lines.inner);
+    });
+  return y;
+}
+
 }  // namespace
+
+Tensor cumsum(const Tensor& x, int64_t axis) {
+  Op op("cumsum", x);
+  check_defined("cumsum", x);
+  const int a = detail::wrap_axis("cumsum", axis, x);
+  op.note("axis", a);
+  Tensor c = x.contiguous();
+  Fresh y = accumulated(c, a, [](auto... args) { kernels::cumsum(args...); });
+  if (x.ndim() == 0) return op.record(y, {c}, [](const Tensor& dy) { return dy; });
+  return op.record(y, {c}, [a](const Tensor& dy) { return flip(cumsum(flip(dy, a), a), a); });
+}
 
 // dx[i] = sum over j >= i of dy[j] y[j] / x[i], if no x is 0.
 Tensor cumprod(const Tensor& x, int64_t axis) {
   Op op("cumprod", x);
   check_defined("cumprod", x);
-  const int a = detail::reduced_axis("cumprod", axis, x);
+  const int a = detail::wrap_axis("cumprod", axis, x);
   Tensor c = x.contiguous();
-  Fresh y(x.shape(), is_float(x.dtype()) ? x.dtype() : DType::i64);
-  const Lines lines(x, a);
-  if (y.numel() > 0)
-    dispatch(x.dtype(), [&]<class T>() {
-      using Out = std::conditional_t<std::is_floating_point_v<T>, T, int64_t>;
-      kernels::cumprod(c.data<T>(), y.data<Out>(), lines.outer, lines.n, lines.inner);
-    });
+  Fresh y = accumulated(c, a, [](auto... args) { kernels::cumprod(args...); });
   if (x.ndim() == 0) return op.record(y, {c}, [](const Tensor& dy) { return dy; });
   return op.record(y, {c}, [a, x = save(c), y = save(y)](const Tensor& dy) -> Tensor {
     const Tensor factors = x.get();
@@ -77,10 +95,7 @@ Tensor cumprod(const Tensor& x, int64_t axis) {
     auto fn = [a](const std::vector<Tensor>& in) {
       return cumprod_by_doubling(in[0].to(DType::f64), a).to(in[0].dtype());
     };
-    if (grad_enabled()) return composed_gradients(fn, {factors}, dy)[0];
-    EnableGradGuard guard;
-    Tensor leaf = factors.detach().set_requires_grad();
-    return grad({fn({leaf})}, {leaf}, {.gradients = {dy.detach()}})[0];
+    return composed_gradients(fn, {factors}, dy)[0];
   });
 }
 

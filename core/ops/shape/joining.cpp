@@ -70,22 +70,30 @@ Tensor repeated(const char* op, const Tensor& x, const Dims& counts) {
   return rest == Dims::filled(rest.size(), 1) ? y : repeated(op, y, rest);
 }
 
-/// Writes each of xs to its part of `out`: several small ones at the same time, else one by one,
-/// each on all threads.
+/// The op's result: a tensor of this shape whose part(whole, i) is xs[i]. Writes several small
+/// parts at the same time, else one by one, each on all threads.
 template <class Part>
-void write_parts(const char* op, const Tensor& out, const std::vector<Tensor>& xs, Part part) {
-  std::vector<Fresh> to;
-  for (size_t i = 0; i < xs.size(); ++i) to.push_back(Fresh::adopt(part(out, i)));
-  constexpr int64_t kSeveral = 4;
-  const int64_t count = std::ssize(xs);
-  auto write_one = [&](int64_t i) {
-    detail::write(op, to[static_cast<size_t>(i)], xs[static_cast<size_t>(i)]);
-  };
-  if (count >= kSeveral && out.numel() <= count * kernels::kGrain) {
-    parallel_blocks(count, 20 * out.numel(), write_one);
-  } else {
-    for (int64_t i = 0; i < count; ++i) write_one(i);
-  }
+Tensor joined(Op& op, const Shape& shape, const std::vector<Tensor>& xs, Part part) {
+  Fresh y = filled(empty(shape, joint_dtype(op.name(), xs)), [&](const Tensor& out) {
+    std::vector<Fresh> to;
+    for (size_t i = 0; i < xs.size(); ++i) to.push_back(Fresh::adopt(part(out, i)));
+    constexpr int64_t kSeveral = 4;
+    const int64_t count = std::ssize(xs);
+    auto write_one = [&](int64_t i) {
+      detail::write(op.name(), to[static_cast<size_t>(i)], xs[static_cast<size_t>(i)]);
+    };
+    if (count >= kSeveral && out.numel() <= count * kernels::kGrain) {
+      parallel_blocks(count, 20 * out.numel(), write_one);
+    } else {
+      for (int64_t i = 0; i < count; ++i) write_one(i);
+    }
+  });
+  return op.record(y, xs, [part, n = xs.size()](const Tensor& dy, const Wants& wants) {
+    Gradients dx(n);
+    for (size_t i = 0; i < n; ++i)
+      if (wants[static_cast<int>(i)]) dx[i] = part(dy, i);
+    return dx;
+  });
 }
 
 }  // namespace
@@ -111,14 +119,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
   auto part = [a, starts](const Tensor& whole, size_t i) {
     return narrow(whole, a, starts[i], starts[i + 1] - starts[i]);
   };
-  Fresh y = filled(empty(shape, joint_dtype("cat", xs)),
-                   [&](const Tensor& out) { write_parts("cat", out, xs, part); });
-  return op.record(y, xs, [part, n = xs.size()](const Tensor& dy, const Wants& wants) {
-    Gradients dx(n);
-    for (size_t i = 0; i < n; ++i)
-      if (wants[static_cast<int>(i)]) dx[i] = part(dy, i);
-    return dx;
-  });
+  return joined(op, shape, xs, part);
 }
 
 Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
@@ -135,14 +136,7 @@ Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
   auto part = [a](const Tensor& whole, size_t i) {
     return select(whole, a, static_cast<int64_t>(i));
   };
-  Fresh y = filled(empty(shape, joint_dtype("stack", xs)),
-                   [&](const Tensor& out) { write_parts("stack", out, xs, part); });
-  return op.record(y, [part, n = xs.size()](const Tensor& dy, const Wants& wants) {
-    Gradients dx(n);
-    for (size_t i = 0; i < n; ++i)
-      if (wants[static_cast<int>(i)]) dx[i] = part(dy, i);
-    return dx;
-  });
+  return joined(op, shape, xs, part);
 }
 
 Tensor pad(const Tensor& x, const Dims& pads, Scalar value) {

@@ -2,15 +2,13 @@
 #include <utility>
 
 #include "tern/core/ops/ops.h"
+#include "tern/core/ops/reduction/reduction.h"
 #include "tern/core/tape/record.h"
 
 namespace tern {
 namespace {
 
-// Axis in [0, ndim); a zero-dimensional tensor counts as having one axis.
-int wrap_axis(const char* op, int64_t axis, const Tensor& x) {
-  return normalize_axis(op, axis, std::max(x.ndim(), 1));
-}
+using detail::wrap_axis;
 
 // `wanted` with -1 replaced by the size that gives `count` elements.
 Shape infer(const char* op, const Shape& wanted, int64_t count) {

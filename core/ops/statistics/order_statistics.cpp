@@ -79,7 +79,7 @@ Tensor quantiles(const Tensor& x, const Tensor& q, const QuantileOptions& option
   for (double v : q.to_vector<double>())
     check(v >= 0 && v <= 1, "quantile: q is {}, outside [0, 1]", v);
   const bool all = !options.axis || x.ndim() == 0;
-  const int axis = options.axis ? detail::reduced_axis("quantile", *options.axis, x) : 0;
+  const int axis = options.axis ? detail::wrap_axis("quantile", *options.axis, x) : 0;
   Tensor lines = all ? reshape(x, {x.numel()}) : transpose(x, axis, -1);
   check(lines.size(-1) > 0, "quantile: no elements to choose from in shape {}", x.shape());
   const Tensor sorted = sort(lines).values;
@@ -125,7 +125,7 @@ Tensor median(const Tensor& x) {
 
 ValuesIndices median(const Tensor& x, int64_t axis, bool keepdim) {
   check_defined("median", x);
-  const int a = detail::reduced_axis("median", axis, x);
+  const int a = detail::wrap_axis("median", axis, x);
   if (x.ndim() == 0) return without_axes(x, [&](const Tensor& t) { return median(t, 0); });
   check(x.size(a) > 0, "median: axis {} of shape {} has no elements", axis, x.shape());
   Tensor index = rank_index(x, (x.size(a) + 1) / 2, a);
@@ -136,7 +136,7 @@ ValuesIndices median(const Tensor& x, int64_t axis, bool keepdim) {
 
 ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t axis, bool keepdim) {
   check_defined("kthvalue", x);
-  const int a = detail::reduced_axis("kthvalue", axis, x);
+  const int a = detail::wrap_axis("kthvalue", axis, x);
   if (x.ndim() == 0) return without_axes(x, [&](const Tensor& t) { return kthvalue(t, k, 0); });
   check(k >= 1 && k <= x.size(a), "kthvalue: k is {}, outside [1, {}] for axis {} of shape {}", k,
         x.size(a), axis, x.shape());

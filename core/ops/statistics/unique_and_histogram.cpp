@@ -5,6 +5,7 @@
 #include "tern/core/kernels/statistics/search.h"
 #include "tern/core/ops/elementwise.h"
 #include "tern/core/ops/memory.h"
+#include "tern/core/ops/reduction/reduction.h"
 #include "tern/core/ops/statistics/statistics.h"
 
 namespace tern {
@@ -74,8 +75,7 @@ Unique unique(const Tensor& x, const UniqueOptions& options) {
   Op op("unique", x);
   check_defined("unique", x);
   const bool slices = options.axis.has_value() && x.ndim() > 0;
-  const int axis =
-      options.axis ? normalize_axis("unique", *options.axis, std::max(x.ndim(), 1)) : 0;
+  const int axis = options.axis ? detail::wrap_axis("unique", *options.axis, x) : 0;
   const Tensor rows =
       (slices ? move_axis(x.detach(), axis, 0) : reshape(x.detach(), {x.numel()})).contiguous();
   const int64_t n = rows.size(0), m = n > 0 ? rows.numel() / n : 0;

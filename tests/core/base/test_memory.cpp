@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <new>
 #include <string>
 
 #include "tern/core/base/allocator.h"

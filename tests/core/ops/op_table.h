@@ -13,6 +13,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,19 @@
 #include "tern/tests/core/ops/op_layouts.h"
 
 namespace tern::test {
+
+using Args = std::vector<Tensor>;
+using Arrays = std::vector<Array>;
+using Ints = std::vector<int64_t>;
+using Doubles = std::vector<double>;
+
+inline Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
+inline Doubles numbers(const Tensor& t) { return t.to_vector<double>(); }
+inline Tensor i64(std::initializer_list<int64_t> v) { return tensor(Ints(v), Shape(v.size())); }
+inline Tensor u8(std::initializer_list<uint8_t> v) {
+  return tensor(std::vector<uint8_t>(v), Shape(v.size()));
+}
+inline Tensor ints(const Ints& values, const Shape& shape) { return tensor(values, shape); }
 
 /// Calls body(index) for every index of `shape`, in row-major order.
 void for_each_index(const Shape& shape, const std::function<void(const Dims&)>& body);
@@ -32,8 +46,8 @@ Array to_array(const Tensor& t);
 struct OpRow {
   std::string name;
   std::vector<Shape> shapes;  ///< shapes of the floating inputs
-  std::function<Tensor(const std::vector<Tensor>&)> fn;
-  std::function<Array(const std::vector<Array>&)> naive;
+  std::function<Tensor(const Args&)> fn;
+  std::function<Array(const Arrays&)> naive;
   double low = -2, high = 2;  ///< the range of the inputs; no two are nearly equal
   bool gradient = true;       ///< false: the result must not require a gradient
   /// Shapes of the run with empty inputs. By default axis 0 becomes 0 in every input in which its
@@ -51,7 +65,7 @@ struct OpRow {
   OpRow& no_expanded() { return skip_expanded = true, *this; }
   OpRow& sums_of(int64_t n) { return terms = n, *this; }
   /// Checks the row, with this naive loop.
-  void equals(const std::function<Array(const std::vector<Array>&)>& loop);
+  void equals(const std::function<Array(const Arrays&)>& loop);
 };
 
 /// A row that must be checked: a test fails in which equals() was forgotten.
@@ -61,7 +75,7 @@ struct CheckedRow : OpRow {
 
 /// A row to be checked: op("abs", {{2, 3}}, [](auto& x) { return abs(x[0]); }).equals(loop).
 inline CheckedRow op(const std::string& name, const std::vector<Shape>& shapes,
-                     const std::function<Tensor(const std::vector<Tensor>&)>& fn) {
+                     const std::function<Tensor(const Args&)>& fn) {
   return {{.name = name, .shapes = shapes, .fn = fn, .naive = {}}};
 }
 

@@ -14,9 +14,8 @@
 namespace tern::ops_attention {
 namespace {
 
-using test::op, test::Array, test::for_each_index, test::kInf, test::OpRow;
+using test::op, test::Array, test::Arrays, test::for_each_index, test::kInf, test::OpRow;
 using Inputs = std::vector<Tensor>;
-using Arrays = std::vector<Array>;
 using Sees = std::function<bool(const Dims&)>;  // index (b, h, t, s)
 
 // Attention by plain loops. q (B,H,T,D), k (B,G,S,D), v (B,G,S,E), bias broadcast to (B,H,T,S).

@@ -12,8 +12,7 @@
 namespace tern::ops_channels {
 namespace {
 
-using test::op, test::Array, test::for_each_index, test::OpRow;
-using Arrays = std::vector<Array>;
+using test::op, test::Array, test::Arrays, test::for_each_index, test::OpRow;
 using Tensors = std::vector<Tensor>;
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }

@@ -14,11 +14,7 @@
 namespace tern::ops_complex {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::op;
-using Arrays = std::vector<Array>;
-using Args = std::vector<Tensor>;
+using test::op, test::Args, test::Array, test::Arrays, test::for_each_index;
 using Complex = std::complex<double>;
 
 /// The complex number at an index that omits the axis of 2. Axes of size 1 broadcast.

@@ -13,7 +13,7 @@
 namespace tern::ops_copy {
 namespace {
 
-using test::Array, test::for_each_index, test::kInf, test::to_array;
+using test::Array, test::for_each_index, test::kInf;
 
 // A view of the elements of x with the given strides.
 Tensor seen(const Tensor& x, const Shape& shape, const Strides& strides, int64_t offset = 0) {

@@ -14,7 +14,6 @@ using test::for_each_index;
 using test::op;
 using test::OpRow;
 using test::picked;
-using test::run_rows;
 
 /// `batch` is the axis of the result that holds the first axis of x.
 OpRow rearrange_row(const char* pattern, Shape x, AxisSizes sizes, Shape result,

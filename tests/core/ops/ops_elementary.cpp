@@ -13,12 +13,8 @@
 namespace tern::ops_elementary {
 namespace {
 
-using test::Array, test::close, test::f64, test::for_each_index, test::kInf, test::kNan,
-    test::OpRow;
-using Arrays = std::vector<Array>;
-using Args = std::vector<Tensor>;
-using Doubles = std::vector<double>;
-using Ints = std::vector<int64_t>;
+using test::Args, test::Array, test::Arrays, test::close, test::Doubles, test::f64,
+    test::for_each_index, test::i64, test::Ints, test::kInf, test::kNan, test::OpRow, test::u8;
 
 /// A row that compares fn with `naive` of single numbers; arguments broadcast.
 OpRow row(const char* name, std::vector<Shape> shapes, std::function<Tensor(const Args&)> fn,
@@ -70,11 +66,6 @@ double inverse_of_erf(double y) {  // by bisection
     (std::erf(middle) < y ? low : high) = middle;
   }
   return (low + high) / 2;
-}
-
-Tensor i64(std::initializer_list<int64_t> v) { return tensor(Ints(v), Shape(v.size())); }
-Tensor u8(std::initializer_list<uint8_t> v) {
-  return tensor(std::vector<uint8_t>(v), Shape(v.size()));
 }
 
 /// The value of fn(x), then its gradients by each input, with ones as the gradient from above.

@@ -9,10 +9,7 @@
 namespace tern::ops_elementwise {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::OpRow;
-using Arrays = std::vector<Array>;
+using test::Array, test::Arrays, test::for_each_index, test::OpRow;
 using Tensors = std::vector<Tensor>;
 
 std::function<Array(const Arrays&)> each(double (*f)(double)) {

@@ -13,17 +13,7 @@
 namespace tern::ops_elementwise_edges {
 namespace {
 
-using Doubles = std::vector<double>;
-using Ints = std::vector<int64_t>;
-
-using test::f64, test::kInf, test::kNan;
-
-Tensor i64(std::initializer_list<int64_t> v) {
-  return tensor(std::vector<int64_t>(v), Shape(v.size()));
-}
-Tensor u8(std::initializer_list<uint8_t> v) {
-  return tensor(std::vector<uint8_t>(v), Shape(v.size()));
-}
+using test::Doubles, test::f64, test::i64, test::Ints, test::kInf, test::kNan, test::u8;
 
 // Equality that includes NaN and the sign of zeros.
 bool same(const Tensor& t, const Doubles& want) {

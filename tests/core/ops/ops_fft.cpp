@@ -15,10 +15,7 @@
 namespace tern::ops_fft {
 namespace {
 
-using test::op, test::Array, test::for_each_index;
-using Arrays = std::vector<Array>;
-using Args = std::vector<Tensor>;
-using Doubles = std::vector<double>;
+using test::op, test::Args, test::Array, test::Arrays, test::Doubles, test::for_each_index;
 
 /// The angle of sample j at frequency k. j * k is reduced modulo n, so large products stay exact.
 double angle(int64_t j, int64_t k, int64_t n) {

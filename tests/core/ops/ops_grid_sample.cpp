@@ -13,8 +13,7 @@
 namespace tern::ops_grid_sample {
 namespace {
 
-using test::Array, test::for_each_index, test::op;
-using Arrays = std::vector<Array>;
+using test::op, test::Array, test::Arrays, test::for_each_index;
 using Tensors = std::vector<Tensor>;
 
 /// Where position p lies among n elements: mirrored at both ends.

@@ -14,14 +14,8 @@
 namespace tern::ops_indexing {
 namespace {
 
-using test::op, test::Array, test::for_each_index, test::picked;
-using Args = std::vector<Tensor>;
-using Arrays = std::vector<Array>;
-using Ints = std::vector<int64_t>;
-using Doubles = std::vector<double>;
-
-Tensor ints(const Ints& values, const Shape& shape) { return tensor(values, shape); }
-Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
+using test::op, test::Args, test::Array, test::Arrays, test::for_each_index, test::Ints, test::ints,
+    test::list, test::picked;
 
 Tensor counted(const Shape& shape, DType dtype = DType::f32) {
   return reshape(arange(0, numel(shape), 1, dtype), shape);

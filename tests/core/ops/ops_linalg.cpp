@@ -10,13 +10,8 @@
 namespace tern::ops_linalg {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::op;
-using test::OpRow;
-using Arrays = std::vector<Array>;
-using Args = std::vector<Tensor>;
-using Doubles = std::vector<double>;
+using test::op, test::Args, test::Array, test::Arrays, test::Doubles, test::for_each_index,
+    test::OpRow;
 
 Tensor t_of(const Tensor& a) { return transpose(a, -2, -1); }
 Tensor eye_like(const Tensor& a) { return eye(a.size(-1), a.size(-1), a.dtype()); }

@@ -16,10 +16,7 @@
 namespace tern::ops_linear_scan {
 namespace {
 
-using test::Array, test::for_each_index, test::kInf;
-using Arrays = std::vector<Array>;
-using Args = std::vector<Tensor>;
-using Doubles = std::vector<double>;
+using test::Args, test::Array, test::Arrays, test::Doubles, test::for_each_index, test::kInf;
 
 /// h from a, b and, if there is a third array, the initial state.
 Array naive_scan(const Arrays& in, int axis, bool reverse) {

@@ -14,9 +14,8 @@
 namespace tern::ops_losses {
 namespace {
 
-using test::op, test::Array, test::for_each_index, test::kInf, test::OpRow;
+using test::op, test::Array, test::Arrays, test::for_each_index, test::kInf;
 using Inputs = std::vector<Tensor>;
-using Arrays = std::vector<Array>;
 
 Tensor sample() {
   return tensor({.5, -1.2, 2, .1, 1.5, .3, -.7, .9, -.4, 2.2, .6, -1.1}, {3, 4}, DType::f64);

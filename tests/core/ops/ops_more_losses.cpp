@@ -15,9 +15,8 @@
 namespace tern::ops_more_losses {
 namespace {
 
-using test::op, test::Array, test::kInf;
+using test::op, test::Array, test::Arrays, test::kInf;
 using Inputs = std::vector<Tensor>;
-using Arrays = std::vector<Array>;
 
 constexpr auto kNone = Reduction::none;
 constexpr auto kSum = Reduction::sum;

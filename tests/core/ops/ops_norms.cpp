@@ -13,9 +13,8 @@
 namespace tern::ops_norms {
 namespace {
 
-using test::op, test::Array, test::for_each_index, test::kInf, test::OpRow;
+using test::op, test::Array, test::Arrays, test::for_each_index, test::kInf;
 using Inputs = std::vector<Tensor>;
-using Arrays = std::vector<Array>;
 
 // Calls body(line) for every line of x along `axis`, then writes the line back.
 void for_each_line(Array& x, int axis, const std::function<void(std::vector<double>&)>& body) {

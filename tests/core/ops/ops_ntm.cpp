@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/recurrent/ntm.h"

@@ -13,9 +13,8 @@
 namespace tern::ops_reductions {
 namespace {
 
-using test::Array, test::for_each_index, test::kInf, test::kNan, test::OpRow;
+using test::Array, test::Arrays, test::for_each_index, test::kInf, test::kNan, test::OpRow;
 using Inputs = std::vector<Tensor>;
-using Arrays = std::vector<Array>;
 
 // A naive reduction over `axes` (all if empty): `of` maps the numbers of each group to its result.
 Array reduced(const Array& x, Dims axes, const std::function<double(std::vector<double>)>& of,

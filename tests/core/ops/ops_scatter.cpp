@@ -14,15 +14,9 @@
 namespace tern::ops_scatter {
 namespace {
 
-using test::op, test::Array, test::f64, test::for_each_index, test::kNan, test::OpRow;
-using Arrays = std::vector<Array>;
-using Args = std::vector<Tensor>;
-using Doubles = std::vector<double>;
-using Ints = std::vector<int64_t>;
-
-Tensor ints(const Ints& values, const Shape& shape) { return tensor(values, shape); }
-Doubles numbers(const Tensor& t) { return t.to_vector<double>(); }
-Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
+using test::op, test::Args, test::Array, test::Arrays, test::Doubles, test::f64,
+    test::for_each_index, test::Ints, test::ints, test::kNan, test::list, test::numbers,
+    test::OpRow;
 
 const Ints kColumns = {2, 0, 2, 4, 0, 1};  // for rows 0 and 1, three sources each
 

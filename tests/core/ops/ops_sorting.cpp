@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -15,14 +14,8 @@
 namespace tern::ops_sorting {
 namespace {
 
-using test::op, test::Array, test::kInf, test::kNan;
-using Args = std::vector<Tensor>;
-using Arrays = std::vector<Array>;
-using Ints = std::vector<int64_t>;
-using Doubles = std::vector<double>;
-
-Tensor ints(const Ints& values, const Shape& shape) { return tensor(values, shape); }
-Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
+using test::op, test::Args, test::Array, test::Arrays, test::Doubles, test::Ints, test::ints,
+    test::kInf, test::kNan, test::list;
 
 // The positions of the first k elements in the order of a stable sort.
 Ints order_of(const std::vector<double>& line, int64_t k, bool descending) {

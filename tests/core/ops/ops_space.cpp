@@ -17,8 +17,7 @@
 namespace tern::ops_space {
 namespace {
 
-using test::Array, test::for_each_index, test::op;
-using Arrays = std::vector<Array>;
+using test::op, test::Array, test::Arrays, test::for_each_index;
 using Tensors = std::vector<Tensor>;
 
 Dims with_front(const Dims& front, const Dims& rest) {

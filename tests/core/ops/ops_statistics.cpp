@@ -15,15 +15,8 @@
 namespace tern::ops_statistics {
 namespace {
 
-using test::Array, test::f64, test::kInf, test::kNan, test::op;
-using Arrays = std::vector<Array>;
-using Args = std::vector<Tensor>;
-using Doubles = std::vector<double>;
-using Ints = std::vector<int64_t>;
-
-Tensor i64(std::initializer_list<int64_t> v) { return tensor(Ints(v), Shape(v.size())); }
-Doubles numbers(const Tensor& t) { return t.to_vector<double>(); }
-Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
+using test::op, test::Args, test::Array, test::Arrays, test::Doubles, test::f64, test::i64,
+    test::Ints, test::kInf, test::kNan, test::list, test::numbers;
 
 bool close(const Doubles& got, const Doubles& want, double tolerance = 1e-14) {
   return test::close(got, want, 0, tolerance);

@@ -12,10 +12,8 @@
 namespace tern::ops_views {
 namespace {
 
-using test::Array;
-using test::for_each_index;
-using test::op;
-using test::picked;
+using test::op, test::Args, test::Array, test::Arrays, test::for_each_index, test::Ints,
+    test::picked;
 
 // The same numbers in row-major order, with another shape.
 Array renamed(Array x, const Shape& shape) {
@@ -29,9 +27,6 @@ Tensor counted(const Shape& shape) {
   return tensor(values, shape);
 }
 
-using Args = std::vector<Tensor>;
-using Arrays = std::vector<Array>;
-using Ints = std::vector<int64_t>;
 Ints ints(const Tensor& t) { return t.to_vector<int64_t>(); }
 
 bool shares(const Tensor& a, const Tensor& b) { return a.ref()->storage == b.ref()->storage; }

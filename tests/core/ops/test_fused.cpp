@@ -13,9 +13,7 @@
 namespace tern::test_fused {
 namespace {
 
-using test::op, test::Array, test::OpRow;
-using Arrays = std::vector<Array>;
-using test::Inputs;
+using test::op, test::Array, test::Arrays, test::Inputs;
 
 constexpr auto kSwiglu = [](auto a, auto b) { return a * sigmoid(a) * b; };
 constexpr auto kGate = [](auto u, auto f, auto b) { return u * (f + b); };

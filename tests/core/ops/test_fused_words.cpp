@@ -12,8 +12,7 @@
 namespace tern::test_fused_words {
 namespace {
 
-using test::Array, test::op;
-using Arrays = std::vector<Array>;
+using test::op, test::Array, test::Arrays;
 using Inputs = std::vector<Tensor>;
 
 /// A formula to be checked against a function of one number, or of two.

@@ -16,10 +16,8 @@
 namespace tern::test_linalg {
 namespace {
 
-using test::op, test::Array, test::f64, test::for_each_index, test::kInf, test::kNan;
-using Arrays = std::vector<Array>;
-using Args = std::vector<Tensor>;
-using Doubles = std::vector<double>;
+using test::op, test::Args, test::Array, test::Arrays, test::Doubles, test::f64,
+    test::for_each_index, test::kInf, test::kNan;
 
 Tensor t_of(const Tensor& a) { return transpose(a, -2, -1); }
 bool near(const Doubles& got, const Doubles& want, double tolerance) {

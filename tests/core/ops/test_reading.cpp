@@ -16,14 +16,7 @@
 namespace tern::test_reading {
 namespace {
 
-using Ints = std::vector<int64_t>;
-using Doubles = std::vector<double>;
-
-using test::kNan;
-
-Ints list(const Tensor& t) { return t.to_vector<int64_t>(); }
-Doubles numbers(const Tensor& t) { return t.to_vector<double>(); }
-Tensor i64(std::initializer_list<int64_t> v) { return tensor(Ints(v), Shape(v.size())); }
+using test::Doubles, test::i64, test::Ints, test::kNan, test::list, test::numbers;
 
 TEST_CASE("operators: comparisons with tensors and numbers on either side") {
   Tensor x = tensor({-1, 0, 2, kNan}, {4}), y = tensor({0, 0, 1, kNan}, {4});

@@ -15,10 +15,8 @@
 namespace tern::test_residual {
 namespace {
 
-using test::Array;
-using test::op;
+using test::op, test::Array, test::Arrays;
 using Inputs = std::vector<Tensor>;
-using Arrays = std::vector<Array>;
 using Function = std::function<std::vector<Tensor>(const Inputs&, Rng&)>;
 
 std::vector<float> numbers(const Tensor& t) { return t.to_vector<float>(); }

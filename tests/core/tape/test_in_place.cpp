@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "tern/core/base/rng.h"

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <map>
-#include <set>
 #include <string_view>
 
 #include "tern/core/base/rng.h"
