@@ -2,7 +2,6 @@
 // decodes. byte_bpe_chunks.cpp cuts the text.
 #include "tern/data/text/bpe/byte_bpe.h"
 
-#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
