@@ -8,7 +8,6 @@
 #include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
-#include "tern/core/base/vmath.h"
 
 namespace tern::decoding {
 
