@@ -107,9 +107,7 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) ::unlinkat(folder_, temporary_.c_str(), 0);
 }
 
-void AtomicFile::write(const void* bytes, int64_t count) {
-  write_all(fd_, bytes, count, path_);
-}
+void AtomicFile::write(const void* bytes, int64_t count) { write_all(fd_, bytes, count, path_); }
 
 void AtomicFile::sync() {
   if (::fsync(fd_) != 0) fail_write(path_, "cannot sync");
