@@ -8,6 +8,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/parse_number.h"
+#include "tern/core/base/utf8.h"
 #include "tern/pretrained/jinja.h"
 #include "tern/pretrained/jinja_run.h"
 #include "tern/pretrained/jinja_texts.h"
@@ -120,9 +121,7 @@ Value get(const Value& self, Call& call) {
 Value sort_key(Budget& budget, const Value& v, bool sensitive) {
   if (!v.text() || sensitive) return v;
   budget.step(v.text()->size());
-  std::string key = *v.text();
-  for (char& c : key) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return key;
+  return lower_ascii(*v.text());
 }
 /// Sorts by key(element).
 template <class Element, class Key>

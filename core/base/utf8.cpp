@@ -30,4 +30,10 @@ void append_utf8(std::string& to, char32_t code_point) {
   to.append(reinterpret_cast<const char*>(buffer), static_cast<size_t>(n));
 }
 
+std::string lower_ascii(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
 }  // namespace tern

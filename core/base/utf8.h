@@ -15,4 +15,7 @@ std::optional<size_t> find_invalid_utf8(std::string_view text);
 /// Appends the bytes of a code point. Error if there is none of this number.
 void append_utf8(std::string& to, char32_t code_point);
 
+/// The text with A to Z in lower case. std::tolower depends on the locale.
+std::string lower_ascii(std::string text);
+
 }  // namespace tern

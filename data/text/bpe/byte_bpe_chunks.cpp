@@ -60,9 +60,7 @@ size_t chunk_end(std::string_view text, size_t begin) {
 size_t any_contraction(std::string_view text) {
   if (!text.starts_with('\'')) return 0;
   if (text.substr(1).starts_with("ſ")) return 3;
-  std::string three(text.substr(0, 3));
-  for (char& c : three) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-  return contraction(three);
+  return contraction(lower_ascii(std::string(text.substr(0, 3))));
 }
 
 /// Moves `at` past carriage returns and line feeds.

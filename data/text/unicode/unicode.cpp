@@ -212,12 +212,9 @@ std::string lower_letters(std::string_view text) {
 }
 
 std::string lower_case(std::string_view text) {
+  if (is_ascii(text)) return lower_ascii(std::string(text));
   std::string out;
   out.reserve(text.size());
-  if (is_ascii(text)) {
-    for (char c : text) out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    return out;
-  }
   std::u32string all;
   for (size_t at = 0; at < text.size();) all += next_code_point(text, at);
   for (size_t i = 0; i < all.size(); ++i) {
