@@ -232,9 +232,7 @@ NamedTensors ShardStream::state_dict() const {
 }
 
 void ShardStream::load_state_dict(const NamedTensors& state) {
-  NamedTensors targets = {{"shard", scalar(0, DType::i64)},
-                          {"samples", scalar(0, DType::i64)},
-                          {"share", zeros({3}, DType::i64)}};
+  NamedTensors targets = state_dict();
   load_state("ShardStream: load_state_dict", targets, state);
   const std::vector<int64_t> share = targets[2].second.to_vector<int64_t>();
   check(
