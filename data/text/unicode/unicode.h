@@ -17,7 +17,7 @@ namespace tern::datasets {
 /// Replaces invalid UTF-8 bytes.
 inline constexpr char32_t kReplacementCharacter = 0xFFFD;
 
-// Of core/base/utf8.h.
+/// Of core/base/utf8.h: writing a code point, and the offset of the first invalid byte.
 using tern::append_utf8;
 using tern::find_invalid_utf8;
 
