@@ -24,12 +24,6 @@ void LayerRows::embed(int64_t r, const float* embedding, float scale, const floa
   });
 }
 
-void LayerRows::embed(const char* model, int64_t r, const Tensor& table, int64_t token, float scale,
-                      const float* position) {
-  check_token(model, token, table.size(0));
-  embed(r, table.data<float>() + token * dim_, scale, position);
-}
-
 const PackedRows& LayerRows::packed(const float* input, int64_t width) {
   packed_.assign(input, count_, width, type_);
   return packed_;

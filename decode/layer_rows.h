@@ -28,9 +28,6 @@ class LayerRows {
   static void check_token(const char* model, int64_t token, int64_t vocab);
   /// row = embedding * scale + position, vectors of `dim` numbers.
   void embed(int64_t row, const float* embedding, float scale, const float* position);
-  /// The same for table[token]. Error as check_token().
-  void embed(const char* model, int64_t row, const Tensor& table, int64_t token, float scale,
-             const float* position);
 
   /// x = x + f(norm(x)), or norm(x + f(x)). f gets a pointer to its argument and adds to x.
   template <class F>

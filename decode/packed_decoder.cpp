@@ -40,8 +40,9 @@ void PackedDecoder::reserve_positions(int64_t tokens) {
 }
 
 void PackedDecoder::embed(const Tensor& table, int64_t row, int64_t token, int64_t position) {
+  LayerRows::check_token("PackedTransformer", token, table.size(0));
   const auto scale = static_cast<float>(std::sqrt(static_cast<double>(weights_.dim)));
-  layers_.embed("PackedTransformer", row, table, token, scale,
+  layers_.embed(row, table.data<float>() + token * weights_.dim, scale,
                 positions_.data() + position * weights_.dim);
 }
 

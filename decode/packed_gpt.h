@@ -18,8 +18,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
-#include <vector>
 
 #include "tern/core/io/tensor_file.h"
 #include "tern/core/ops/products/packed_linear.h"

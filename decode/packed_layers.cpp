@@ -6,7 +6,6 @@
 
 #include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
-#include "tern/core/base/vmath.h"
 #include "tern/core/ops/formula.h"
 #include "tern/core/tape/substitution.h"
 

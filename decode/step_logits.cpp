@@ -8,7 +8,6 @@
 #include "tern/core/base/reduce.h"
 #include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
-#include "tern/core/base/vmath.h"
 
 namespace tern::decoding {
 
@@ -29,11 +28,6 @@ void PromptStepper::begin(std::span<const int64_t> sentences) {
 }
 
 namespace detail {
-namespace {
-
-constexpr int64_t kExpCost = 10;  // in multiplications, the unit of parallel_blocks
-
-}  // namespace
 
 Tensor token_tensor(const std::vector<int64_t>& values) {
   return tensor(values, {static_cast<int64_t>(values.size())});
@@ -115,6 +109,7 @@ void StepLogits::check_ids() const {
 }
 
 void StepLogits::scan() {
+  constexpr int64_t kExpCost = 10;  // in multiplications, the unit of parallel_blocks
   log_sum_.resize(rows());
   counts_.resize(rows());
   candidates_.resize(rows() * count_);

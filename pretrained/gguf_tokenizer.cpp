@@ -14,7 +14,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/reading.h"
-#include "tern/core/base/utf8.h"
+#include "tern/data/text/unicode/unicode.h"
 
 namespace tern::pretrained {
 namespace {
@@ -31,9 +31,7 @@ std::string token_key(std::string_view member) { return "tokenizer.ggml." + std:
 /// Whether white space behind the added tokens is left out, as transformers does with Phi-3's. GGUF
 /// has no place for that, so llama.cpp knows the tokenizer by the model's name, and so does this.
 bool is_phi3(const GgufFile& file) {
-  std::string name = file.get("general.name", "");
-  for (char& c : name)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const std::string name = datasets::lower_case(file.get("general.name", ""));
   return name.find("phi-3") != name.npos || name.find("phi3") != name.npos;
 }
 

@@ -8,6 +8,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/parse_number.h"
+#include "tern/core/base/utf8.h"
 #include "tern/pretrained/jinja.h"
 #include "tern/pretrained/jinja_run.h"
 #include "tern/pretrained/jinja_texts.h"
@@ -120,9 +121,7 @@ Value get(const Value& self, Call& call) {
 Value sort_key(Budget& budget, const Value& v, bool sensitive) {
   if (!v.text() || sensitive) return v;
   budget.step(v.text()->size());
-  std::string key = *v.text();
-  for (char& c : key) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return key;
+  return lower_ascii(*v.text());
 }
 /// Sorts by key(element).
 template <class Element, class Key>
@@ -166,7 +165,7 @@ Value chosen(const Value& self, Call& call, bool by_attribute, bool wanted) {
     const Value subject = by_attribute ? attribute(call, item, path) : item;
     Call inner(call.run, "a test", arguments, {});
     const bool passes =
-        test.is_undefined() ? subject.truth() : call_test(call.run, text_of(test), subject, inner);
+        test.is_undefined() ? subject.truth() : call_test(text_of(test), subject, inner);
     if (passes == wanted) kept.push_back(item);
   }
   return made(call, std::move(kept));
@@ -190,7 +189,7 @@ Value map(const Value& self, Call& call) {
   for (const Value& item : items_of(call.run.budget, self)) {
     Call inner(call.run, text_of(what), arguments, by_attribute ? Members{} : named);
     Value result = by_attribute ? attribute(call, item, text_of(what))
-                                : call_filter(call.run, text_of(what), item, inner);
+                                : call_filter(text_of(what), item, inner);
     results.push_back(result.is_undefined() ? otherwise : std::move(result));
   }
   return made(call, std::move(results));
@@ -378,18 +377,18 @@ auto call_in(const Table<F>& table, const char* what, const std::string& name, c
 
 }  // namespace
 
-Value call_filter(Run&, const std::string& name, const Value& subject, Call& call) {
+Value call_filter(const std::string& name, const Value& subject, Call& call) {
   return call_in(kFilters, "filter", name, subject, call);
 }
 
-bool call_test(Run&, const std::string& name, const Value& subject, Call& call) {
+bool call_test(const std::string& name, const Value& subject, Call& call) {
   static const std::map<std::string_view, std::string> kSigns = {
       {"==", "eq"}, {"!=", "ne"}, {"<", "lt"}, {">", "gt"}};
   const auto sign = kSigns.find(name);
   return call_in(kTests, "test", sign == kSigns.end() ? name : sign->second, subject, call);
 }
 
-Value call_method(Run&, const std::string& name, const Value& subject, Call& call) {
+Value call_method(const std::string& name, const Value& subject, Call& call) {
   check(subject.defined().text() || subject.dict() || subject.list(), "a {} has no methods",
         subject.kind());
   const Table<Function>& table = subject.text()   ? text_methods()
@@ -400,7 +399,7 @@ Value call_method(Run&, const std::string& name, const Value& subject, Call& cal
 
 bool has_function(const std::string& name) { return kFunctions.contains(name); }
 
-Value call_function(Run&, const std::string& name, Call& call) {
+Value call_function(const std::string& name, Call& call) {
   return call_in(kFunctions, "function", name, {}, call);
 }
 

@@ -3,8 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "tern/core/base/error.h"
 
 namespace tern::pretrained::jinja {
@@ -196,7 +194,7 @@ Expression ExpressionParser::parse_filter(Expression subject) {
       [s = std::move(subject), name = std::move(name), arguments = std::move(arguments)](Run& run) {
         const Value value = s(run);
         Call call = arguments(run, name);
-        return call_filter(run, name, value, call);
+        return call_filter(name, value, call);
       });
 }
 
@@ -217,7 +215,7 @@ Expression ExpressionParser::parse_test(Expression subject) {
                    arguments = std::move(arguments)](Run& run) -> Value {
     const Value value = s(run);
     Call call = arguments(run, name);
-    return call_test(run, name, value, call);
+    return call_test(name, value, call);
   });
   return inverted ? negated(std::move(test)) : test;
 }
@@ -267,7 +265,7 @@ Expression ExpressionParser::parse_call() {
     check(value.defined().is_callable(), "'{}' is a {}, which cannot be called", name,
           value.kind());
     Call call = arguments(run, name);
-    return value.macro() ? call_macro(run, *value.macro(), call) : call_function(run, name, call);
+    return value.macro() ? call_macro(*value.macro(), call) : call_function(name, call);
   });
 }
 
@@ -286,7 +284,7 @@ Expression ExpressionParser::parse_member(Expression of) {
       [of = std::move(of), name = std::move(name), arguments = parse_arguments()](Run& run) {
         const Value value = of(run);
         Call call = arguments(run, name);
-        return call_method(run, name, value, call);
+        return call_method(name, value, call);
       });
 }
 

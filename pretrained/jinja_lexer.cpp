@@ -8,6 +8,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/parse_number.h"
+#include "tern/core/base/utf8.h"
 #include "tern/pretrained/jinja_value.h"
 
 namespace tern::pretrained::jinja {
@@ -29,17 +30,6 @@ std::string one_kind_of_newline(std::string_view source) {
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
-}
-
-void append_utf8(std::string& out, uint32_t c) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-    return;
-  }
-  const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-  static constexpr uint32_t kLead[] = {0, 0xC0, 0xE0, 0xF0};
-  out += static_cast<char>(kLead[more] | c >> (6 * more));
-  for (int i = more - 1; i >= 0; --i) out += static_cast<char>(0x80 | (c >> (6 * i) & 0x3F));
 }
 
 class Lexer {

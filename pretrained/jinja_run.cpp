@@ -130,7 +130,8 @@ void Call::end() const {
   check(at_ == std::ssize(given_), "{} takes only {} arguments", what_, at_);
 }
 
-Value call_macro(Run& run, const Macro& macro, Call& call) {
+Value call_macro(const Macro& macro, Call& call) {
+  Run& run = call.run;
   const int line = run.line;
   std::string text = run.inside(run.root, [&] {
     Scope& scope = *run.scope;

@@ -5,8 +5,6 @@
 #include <ctime>
 #include <functional>
 #include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -100,12 +98,12 @@ class Call {
 
 // Filters, tests, methods and global functions by their names (jinja_builtins.cpp). Error: there is
 // none of this name.
-Value call_filter(Run& run, const std::string& name, const Value& subject, Call& call);
-bool call_test(Run& run, const std::string& name, const Value& subject, Call& call);
-Value call_method(Run& run, const std::string& name, const Value& subject, Call& call);
+Value call_filter(const std::string& name, const Value& subject, Call& call);
+bool call_test(const std::string& name, const Value& subject, Call& call);
+Value call_method(const std::string& name, const Value& subject, Call& call);
 bool has_function(const std::string& name);
-Value call_function(Run& run, const std::string& name, Call& call);
-Value call_macro(Run& run, const Macro& macro, Call& call);
+Value call_function(const std::string& name, Call& call);
+Value call_macro(const Macro& macro, Call& call);
 
 /// a + b, a - b, ...; `sign` is the operator. Error: the operator has no meaning for these values.
 Value arithmetic(Run& run, const std::string& sign, const Value& a, const Value& b);

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <optional>
 
+#include "tern/data/text/unicode/unicode.h"
+
 namespace tern::pretrained::jinja {
 namespace {
 
@@ -402,12 +404,8 @@ std::vector<std::string_view> characters(std::string_view text) {
 }
 
 bool is_space(std::string_view c) {
-  static constexpr std::string_view kWide[] = {"\u0085", "\u00A0", "\u1680", "\u2000", "\u2001",
-                                               "\u2002", "\u2003", "\u2004", "\u2005", "\u2006",
-                                               "\u2007", "\u2008", "\u2009", "\u200A", "\u2028",
-                                               "\u2029", "\u202F", "\u205F", "\u3000"};
-  if (c.size() == 1) return c[0] == ' ' || (c[0] >= 9 && c[0] <= 13) || (c[0] >= 28 && c[0] <= 31);
-  return std::find(std::begin(kWide), std::end(kWide), c) != std::end(kWide);
+  size_t at = 0;
+  return datasets::is_space(datasets::next_code_point(c, at)) && at == c.size();
 }
 
 std::string_view strip(std::string_view text, const std::string* of, bool left, bool right) {

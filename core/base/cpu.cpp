@@ -16,6 +16,7 @@
 
 #include "tern/core/base/max_level.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/base/utf8.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -121,18 +122,12 @@ struct OpenBlas {
   }
 };
 
-std::string lower_case(std::string text) {
-  for (char& c : text)  // std::tolower depends on the locale
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
-
 /// Makes OpenBLAS use the kernels `wanted`; if it has none, returns false and changes nothing.
 bool switch_kernels(const OpenBlas& blas, const std::string& wanted) {
   if (!blas.quit || !blas.init) return false;
   setenv("OPENBLAS_CORETYPE", wanted.c_str(), 1);
   blas.choose_again();
-  bool ok = lower_case(blas.core()) == lower_case(wanted);
+  bool ok = lower_ascii(blas.core()) == lower_ascii(wanted);
   unsetenv("OPENBLAS_CORETYPE");
   if (!ok) blas.choose_again();
   return ok;
@@ -170,7 +165,7 @@ std::string kernels_instead(const std::string& taken, const CpuInfo& cpu, bool h
   constexpr std::array kNeed3dnow = {"athlon", "opteron", "opteron_sse3"};
   const VectorLevel level = openblas_level(taken);
   if (level == VectorLevel::kBaseline && cpu.level == level)
-    return has_3dnow || !std::count(kNeed3dnow.begin(), kNeed3dnow.end(), lower_case(taken))
+    return has_3dnow || !std::count(kNeed3dnow.begin(), kNeed3dnow.end(), lower_ascii(taken))
                ? ""
                : "Prescott";
   if (level == cpu.level || (level > cpu.level && !cpu.limited)) return "";
@@ -246,7 +241,7 @@ VectorLevel openblas_level(const std::string& corename) {
       "nano",     "opteron_sse3", "barcelona",  "bobcat",      "sandybridge", "bulldozer",
       "generic",  "piledriver",   "excavator",  "steamroller", "unknown"};
   constexpr std::array kAvx2 = {"haswell", "zen"};
-  const std::string name = lower_case(corename);
+  const std::string name = lower_ascii(corename);
   if (std::count(kNoAvx2.begin(), kNoAvx2.end(), name)) return VectorLevel::kBaseline;
   if (std::count(kAvx2.begin(), kAvx2.end(), name)) return VectorLevel::kAvx2;
   return VectorLevel::kAvx512;

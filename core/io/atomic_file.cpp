@@ -24,6 +24,7 @@ namespace tern {
 using detail::Descriptor;
 using detail::fail_write;
 using detail::open_regular_file;
+using detail::write_all;
 
 namespace {
 
@@ -37,18 +38,6 @@ int open_folder(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0 || errno != EACCES) return fd;
   return ::open(folder.c_str(), detail::kFolderWithoutListing);
-}
-
-void write_all(int fd, const char* at, int64_t count, const std::string& path) {
-  // One call takes at most 2 GiB on Linux.
-  constexpr int64_t kMost = int64_t{1} << 30;
-  while (count > 0) {
-    ssize_t done = ::write(fd, at, static_cast<size_t>(std::min(count, kMost)));
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail_write(path, "cannot write");
-    at += done;
-    count -= done;
-  }
 }
 
 bool is_gone(pid_t process) { return ::kill(process, 0) != 0 && errno == ESRCH; }
@@ -83,6 +72,19 @@ void detail::fail_write(const std::string& path, const char* what) {
   throw WriteError(fmt::format("write: {}: {}: {}", path, what, std::strerror(errno)));
 }
 
+void detail::write_all(int fd, const void* bytes, int64_t count, const std::string& path) {
+  // One call takes at most 2 GiB on Linux.
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const auto* at = static_cast<const char*>(bytes);
+  while (count > 0) {
+    ssize_t done = ::write(fd, at, static_cast<size_t>(std::min(count, kMost)));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail_write(path, "cannot write");
+    at += done;
+    count -= done;
+  }
+}
+
 AtomicFile::AtomicFile(std::string path)
     : path_(std::move(path)), name_(path_.substr(path_.rfind('/') + 1)) {
   struct stat info = {};
@@ -105,9 +107,7 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) ::unlinkat(folder_, temporary_.c_str(), 0);
 }
 
-void AtomicFile::write(const void* bytes, int64_t count) {
-  write_all(fd_, static_cast<const char*>(bytes), count, path_);
-}
+void AtomicFile::write(const void* bytes, int64_t count) { write_all(fd_, bytes, count, path_); }
 
 void AtomicFile::sync() {
   if (::fsync(fd_) != 0) fail_write(path_, "cannot sync");

@@ -82,6 +82,9 @@ namespace detail {
 /// Throws WriteError "write: PATH: WHAT: " followed by errno's text.
 [[noreturn]] void fail_write(const std::string& path, const char* what);
 
+/// Writes to an open file. WriteError with `path` if that fails, perhaps after part of the bytes.
+void write_all(int fd, const void* bytes, int64_t count, const std::string& path);
+
 /// Opens a file for in-place writing (`flags` as for open(2)) and returns its descriptor. Only
 /// regular files are allowed: a link would let its creator choose which file is written, and a pipe
 /// would wait for a reader. IoError for other kinds of files, WriteError if opening fails.

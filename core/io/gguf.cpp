@@ -129,7 +129,6 @@ std::vector<std::string> GgufFile::unread() const {
 }
 
 bool GgufFile::has(std::string_view key) const { return impl_->has(key); }
-bool GgufFile::is_list(std::string_view key) const { return impl_->value(key).list; }
 
 std::string GgufFile::text(std::string_view key) const {
   return std::string(text_at(impl_->value(key, GgufKind::text, false, "a text")));
@@ -178,14 +177,6 @@ Tensor GgufFile::load(std::string_view name) const { return impl_->load(impl_->t
 
 Tensor GgufFile::load_rows(std::string_view name, int64_t begin, int64_t end) const {
   return impl_->load(rows_of(impl_->tensor(name), begin, end));
-}
-
-std::vector<std::byte> GgufFile::read_rows(std::string_view name, int64_t begin,
-                                           int64_t end) const {
-  const GgufTensor rows = rows_of(impl_->tensor(name), begin, end);
-  std::vector<std::byte> bytes(static_cast<size_t>(rows.bytes));
-  impl_->file.read(rows.offset, bytes.data(), rows.bytes);
-  return bytes;
 }
 
 }  // namespace tern

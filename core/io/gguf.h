@@ -17,7 +17,6 @@
 // a mapped file that becomes shorter would end the program, and its pages would count as memory.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,7 +44,7 @@ struct GgufTensor {
 };
 
 /// Metadata belongs to one thread, since the file remembers which keys were read: an unread key may
-/// change the meaning of the weights. load(), load_rows() and read_rows() may run on several.
+/// change the meaning of the weights. load() and load_rows() may run on several.
 class GgufFile {
  public:
   explicit GgufFile(const std::string& path, const GgufLimits& limits = {});
@@ -59,7 +58,6 @@ class GgufFile {
   std::vector<std::string> keys() const;
   /// Whether there is this key. Counts it as read.
   bool has(std::string_view key) const;
-  bool is_list(std::string_view key) const;
 
   // The value of this key. Error if it is missing or has another type. An integer fits into 64
   // bits. A number may be an integer.
@@ -96,8 +94,6 @@ class GgufFile {
   Tensor load(std::string_view name) const;
   /// Rows [begin, end) of a tensor with two axes or more.
   Tensor load_rows(std::string_view name, int64_t begin, int64_t end) const;
-  /// The same rows as the file stores them, for products of packed weights.
-  std::vector<std::byte> read_rows(std::string_view name, int64_t begin, int64_t end) const;
 
  private:
   struct Impl;

@@ -2,7 +2,6 @@
 // a possible jump must not have objects with destructors.
 #include <png.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -121,10 +120,7 @@ Picture detail::decode_png(std::span<const uint8_t> bytes, const std::string& na
 }
 
 std::string encode_png(const Picture& p) {
-  check(p.height > 0 && p.width > 0 && std::ssize(p.rgb) == 3 * p.height * p.width,
-        "png: a picture of {} x {} has {} bytes; it must have at least one pixel, and three bytes "
-        "per pixel",
-        p.height, p.width, p.rgb.size());
+  detail::check_picture("png", p);
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   image.width = static_cast<png_uint_32>(p.width);

@@ -22,23 +22,6 @@ uint32_t big_endian(const unsigned char* p) {
   return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | uint32_t{p[3]};
 }
 
-int64_t bytes_of(unsigned char type) {
-  switch (type) {
-    case 0x08:
-    case 0x09:
-      return 1;
-    case 0x0b:
-      return 2;
-    case 0x0c:
-    case 0x0d:
-      return 4;
-    case 0x0e:
-      return 8;
-    default:
-      return 0;
-  }
-}
-
 // The number of bytes that follow in the file. Unpacks a gzip file once to count them, because the
 // sizes in the header may be false.
 int64_t bytes_left(const ByteReader& file) {
@@ -84,6 +67,22 @@ void read_elements(ByteReader& file, const Fresh& out) {
   }
 }
 
+// A type of elements by its code in the file.
+struct IdxType {
+  unsigned char code;
+  int64_t bytes;
+  DType dtype;
+  void (*read)(ByteReader& file, const Fresh& out);
+};
+constexpr IdxType kIdxTypes[] = {
+    {0x08, 1, DType::u8,
+     [](ByteReader& f, const Fresh& out) { f.read_exactly(out.data<uint8_t>(), out.numel()); }},
+    {0x09, 1, DType::i64, read_elements<int8_t, int64_t>},
+    {0x0b, 2, DType::i64, read_elements<int16_t, int64_t>},
+    {0x0c, 4, DType::i64, read_elements<int32_t, int64_t>},
+    {0x0d, 4, DType::f32, read_elements<float, float>},
+    {0x0e, 8, DType::f64, read_elements<double, double>}};
+
 std::string find_file(const fs::path& folder, const std::string& name) {
   std::string dotted = name;
   dotted[name.rfind("-idx")] = '.';
@@ -113,24 +112,14 @@ Tensor load_idx(const std::string& path) {
   ByteReader file(path);
   std::array<unsigned char, 4> magic;
   file.read_exactly(magic.data(), 4);
-  const int64_t item = bytes_of(magic[2]);
-  if (magic[0] != 0 || magic[1] != 0 || item == 0)
+  const auto* const type = std::ranges::find(kIdxTypes, magic[2], &IdxType::code);
+  if (magic[0] != 0 || magic[1] != 0 || type == std::end(kIdxTypes))
     file.fail(fmt::format("is not an idx file: it begins with {:#04x} {:#04x} {:#04x}", magic[0],
                           magic[1], magic[2]));
   if (magic[3] > kMaxDims)
     file.fail(fmt::format("has {} axes; at most {} are allowed", magic[3], kMaxDims));
-  const Shape shape = read_shape(file, magic[3], item);
-  const DType dtype = magic[2] == 0x08   ? DType::u8
-                      : magic[2] == 0x0d ? DType::f32
-                      : magic[2] == 0x0e ? DType::f64
-                                         : DType::i64;
-  Fresh out(shape, dtype);
-  if (magic[2] == 0x08) file.read_exactly(out.data<uint8_t>(), out.numel());
-  if (magic[2] == 0x09) read_elements<int8_t, int64_t>(file, out);
-  if (magic[2] == 0x0b) read_elements<int16_t, int64_t>(file, out);
-  if (magic[2] == 0x0c) read_elements<int32_t, int64_t>(file, out);
-  if (magic[2] == 0x0d) read_elements<float, float>(file, out);
-  if (magic[2] == 0x0e) read_elements<double, double>(file, out);
+  Fresh out(read_shape(file, magic[3], type->bytes), type->dtype);
+  type->read(file, out);
   unsigned char more = 0;
   if (file.read(&more, 1) > 0) file.fail("something follows the array");
   return not_differentiable(out);

@@ -19,14 +19,14 @@ Picture blank(int64_t height, int64_t width) {
   return {height, width, std::vector<uint8_t>(static_cast<size_t>(3 * height * width))};
 }
 
-void check_picture(const char* op, const Picture& x) {
+}  // namespace
+
+void detail::check_picture(const char* op, const Picture& x) {
   check(x.height > 0 && x.width > 0 && std::ssize(x.rgb) == 3 * x.height * x.width,
         "{}: a picture of {} x {} has {} bytes; it must have at least one pixel, and three bytes "
         "per pixel",
         op, x.height, x.width, x.rgb.size());
 }
-
-}  // namespace
 
 Picture detail::allocate_picture(const std::string& name, int64_t height, int64_t width,
                                  int64_t packed, int64_t per_byte, const DecodeOptions& options) {
@@ -64,7 +64,7 @@ Picture load_picture(const std::string& path, const DecodeOptions& options) {
 }
 
 Picture crop(const Picture& x, int64_t top, int64_t left, int64_t height, int64_t width) {
-  check_picture("crop", x);
+  detail::check_picture("crop", x);
   check(top >= 0 && left >= 0 && height > 0 && width > 0 && top <= x.height - height &&
             left <= x.width - width,
         "crop: {} x {} pixels from ({}, {}) are not all inside a picture of {} x {}", height, width,
@@ -87,7 +87,7 @@ Picture center_crop(const Picture& x, int64_t height, int64_t width) {
 }
 
 Picture mirror(const Picture& x) {
-  check_picture("mirror", x);
+  detail::check_picture("mirror", x);
   Picture y = blank(x.height, x.width);
   for (int64_t row = 0; row < x.height; ++row)
     for (int64_t col = 0; col < x.width; ++col)
@@ -96,7 +96,7 @@ Picture mirror(const Picture& x) {
 }
 
 Tensor to_tensor(const Picture& x) {
-  check_picture("to_tensor", x);
+  detail::check_picture("to_tensor", x);
   Fresh out({3, x.height, x.width}, DType::u8);
   uint8_t* to = out.data<uint8_t>();
   const int64_t pixels = x.height * x.width;

@@ -9,6 +9,7 @@
 #include <initializer_list>
 
 #include "tern/core/base/threads.h"
+#include "tern/core/base/utf8.h"
 #include "tern/core/tape/record.h"
 #include "tern/data/images/detail/picture_splits.h"
 #include "tern/data/loading/hidden.h"
@@ -22,12 +23,7 @@ constexpr int kTries = 10;  // as torchvision's RandomResizedCrop
 constexpr int64_t kMaxSize = 1 << 14;
 
 // The extension in lower case: ".jpg" for "a.JPG".
-std::string extension_of(const fs::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return extension;
-}
+std::string extension_of(const fs::path& path) { return lower_ascii(path.extension().string()); }
 
 bool is_one_of_kinds(const std::string& extension, std::initializer_list<const char*> kinds) {
   return std::find(kinds.begin(), kinds.end(), extension) != kinds.end();

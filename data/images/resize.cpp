@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tern/core/base/error.h"
-#include "tern/data/images/picture.h"
+#include "tern/data/images/detail/decode.h"
 
 namespace tern::datasets {
 namespace {
@@ -114,10 +114,7 @@ Picture down(const Picture& x, int64_t height, Filter filter) {
 }  // namespace
 
 Picture resize(const Picture& x, int64_t height, int64_t width, Filter filter) {
-  check(x.height > 0 && x.width > 0 && std::ssize(x.rgb) == 3 * x.height * x.width,
-        "resize: a picture of {} x {} has {} bytes; it must have at least one pixel, and three "
-        "bytes per pixel",
-        x.height, x.width, x.rgb.size());
+  detail::check_picture("resize", x);
   check(height > 0 && width > 0 && height <= kMaxSide && width <= kMaxSide,
         "resize: the new size is {} x {} pixels; each side must be 1 to {}", height, width,
         kMaxSide);

@@ -45,9 +45,7 @@ std::string_view trimmed(std::string_view s) {
 }
 
 bool is_missing(std::string_view field) {
-  std::string small;
-  for (char c : field.substr(0, 5))
-    small.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
+  const std::string small = lower_ascii(std::string(field.substr(0, 5)));
   for (std::string_view word : {"", "na", "n/a", "nan", "-nan", "+nan", "null", "none"})
     if (small == word) return true;
   return false;

@@ -10,7 +10,6 @@
 // collate with the batch's samples.
 #pragma once
 
-#include <concepts>
 #include <type_traits>
 #include <utility>
 #include <vector>

@@ -159,15 +159,10 @@ struct Written {
   }
   int64_t bytes() const { return elements.numel() * item_size(elements.dtype()); }
   uint32_t crc() const {
-    auto sum = [](uint32_t crc, const void* from, int64_t count) {
-      const auto* p = static_cast<const unsigned char*>(from);
-      for (int64_t i = 0; i < count; i += 1 << 30)
-        crc = static_cast<uint32_t>(
-            crc32(crc, p + i, static_cast<uInt>(std::min<int64_t>(count - i, 1 << 30))));
-      return crc;
-    };
-    const uint32_t of_header = sum(0, header.data(), std::ssize(header));
-    return bytes() == 0 ? of_header : sum(of_header, data(), bytes());
+    uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(header.data()), header.size());
+    if (bytes() > 0)
+      crc = crc32_z(crc, static_cast<const Bytef*>(data()), static_cast<size_t>(bytes()));
+    return static_cast<uint32_t>(crc);
   }
 };
 

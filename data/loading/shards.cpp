@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tern/core/base/printable.h"
+#include "tern/core/base/utf8.h"
 #include "tern/core/ops/ops.h"
 #include "tern/data/loading/hidden.h"
 #include "tern/data/loading/tar.h"
@@ -34,10 +35,7 @@ std::optional<PartName> part_name(const std::string& member) {
   const size_t slash = member.rfind('/'), file = slash == member.npos ? 0 : slash + 1;
   const size_t dot = member.find('.', file);
   if (dot == member.npos) return std::nullopt;
-  PartName name{member.substr(0, dot), member.substr(dot + 1)};
-  for (char& c : name.part)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return name;
+  return PartName{member.substr(0, dot), lower_ascii(member.substr(dot + 1))};
 }
 
 // Iterates over the files of an archive that are parts of samples.
@@ -234,9 +232,7 @@ NamedTensors ShardStream::state_dict() const {
 }
 
 void ShardStream::load_state_dict(const NamedTensors& state) {
-  NamedTensors targets = {{"shard", scalar(0, DType::i64)},
-                          {"samples", scalar(0, DType::i64)},
-                          {"share", zeros({3}, DType::i64)}};
+  NamedTensors targets = state_dict();
   load_state("ShardStream: load_state_dict", targets, state);
   const std::vector<int64_t> share = targets[2].second.to_vector<int64_t>();
   check(

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/utf8.h"
 #include "tern/core/io/file_kind.h"
 
 namespace tern::datasets {
@@ -53,30 +54,13 @@ bool alternates(std::string_view bytes, size_t first) {
 void refuse_other_files(const std::string& name, std::string_view bytes) {
   if (const FileKind kind = file_kind(bytes); kind != FileKind::unknown && kind != FileKind::json)
     fail_io(fmt::format("{}: is not text but {}{}", name, tern::name(kind), remedy_for(kind)));
-  for (const auto& [mark, code] : {std::pair(kLittle32, "le"), std::pair(kBig32, "be")})
+  for (const std::string_view mark : {kLittle32, kBig32})
     check_io(!bytes.starts_with(mark), "{}: is UTF-32; convert it with iconv -f utf-32 -t utf-8",
              name);
   for (const auto& [first, code] : {std::pair(1, "le"), std::pair(0, "be")})
     check_io(!alternates(bytes, static_cast<size_t>(first)),
              "{}: is UTF-16 without a byte order mark; convert it with iconv -f utf-16{} -t utf-8",
              name, code);
-}
-
-void append_code_point(std::string& to, unsigned c) {
-  const auto byte = [&](unsigned b) { to += static_cast<char>(b); };
-  if (c < 0x80) return byte(c);
-  if (c < 0x800) {
-    byte(0xC0 | c >> 6);
-  } else {
-    if (c < 0x10000) {
-      byte(0xE0 | c >> 12);
-    } else {
-      byte(0xF0 | c >> 18);
-      byte(0x80 | (c >> 12 & 0x3F));
-    }
-    byte(0x80 | (c >> 6 & 0x3F));
-  }
-  byte(0x80 | (c & 0x3F));
 }
 
 }  // namespace
@@ -138,11 +122,11 @@ void TextDecoder::add_unit(unsigned unit, std::string& to) {
   if (low != (high_ != 0)) fail_unit();
   ++units_;
   if (low)
-    append_code_point(to, 0x10000 + ((std::exchange(high_, 0) - 0xD800) << 10) + (unit - 0xDC00));
+    append_utf8(to, 0x10000 + ((std::exchange(high_, 0) - 0xD800) << 10) + (unit - 0xDC00));
   else if (high)
     high_ = unit;
   else
-    append_code_point(to, unit);
+    append_utf8(to, unit);
 }
 
 void TextDecoder::fail_unit() const {

@@ -73,9 +73,7 @@ void ZipMember::read_exactly(void* to, int64_t count) {
     file_.read(at_, bytes, count);
     at_ += count;
   }
-  for (int64_t i = 0; i < count; i += 1 << 30)
-    crc_ = static_cast<uint32_t>(
-        crc32(crc_, bytes + i, static_cast<uInt>(std::min<int64_t>(count - i, 1 << 30))));
+  if (count > 0) crc_ = static_cast<uint32_t>(crc32_z(crc_, bytes, static_cast<size_t>(count)));
   done_ += count;
   if (done_ == entry_.size && crc_ != entry_.crc) fail("its checksum is wrong");
 }

@@ -22,7 +22,7 @@ constexpr double kLogOfZero = -9999999999;  // the value that sacreBLEU uses
 // The tokens of a text with single spaces between them, so that an n-gram is one part of the text.
 class Tokens {
  public:
-  explicit Tokens(string_view text) : text_(text) {
+  explicit Tokens(string_view text) {
     for (size_t begin = 0; begin < text.size();) {
       const size_t end = std::min(text.find(' ', begin), text.size());
       tokens_.push_back(text.substr(begin, end - begin));
@@ -43,7 +43,6 @@ class Tokens {
   }
 
  private:
-  string_view text_;
   std::vector<string_view> tokens_;
 };
 

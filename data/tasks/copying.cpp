@@ -3,7 +3,6 @@
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/tape/autograd.h"
 #include "tern/data/tasks/drawing.h"
 
 namespace tern::datasets {

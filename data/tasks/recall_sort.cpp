@@ -5,7 +5,6 @@
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/tape/autograd.h"
 #include "tern/data/tasks/drawing.h"
 
 namespace tern::datasets {

@@ -35,8 +35,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
       elements += all.numel();
       if (t.shape.size() < 2 || t.shape[0] < 2) continue;
       fuzz::require(file.load_rows(t.name, 1, 2).shape()[0] == 1);
-      const auto row = static_cast<int64_t>(file.read_rows(t.name, 1, 2).size());
-      fuzz::require(row * t.shape[0] == t.bytes);
     }
     // Q2_K has the most elements: 256 in 84 bytes.
     fuzz::require(elements <= static_cast<int64_t>(size) * 256 / 84);

@@ -2,7 +2,6 @@
 // name, and each part of Jinja. Hostile templates.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <nlohmann/json.hpp>

@@ -13,6 +13,9 @@ Picture decode_png(std::span<const uint8_t> bytes, const std::string& name,
 Picture decode_jpeg(std::span<const uint8_t> bytes, const std::string& name,
                     const DecodeOptions& options);
 
+/// Error, which begins with `op`, if the picture has no pixels, or not three bytes for each.
+void check_picture(const char* op, const Picture& x);
+
 /// An empty picture of this size with memory for its pixels. IoError if it has more pixels than the
 /// options allow, or than `packed` bytes with at most `per_byte` pixels each can encode.
 Picture allocate_picture(const std::string& name, int64_t height, int64_t width, int64_t packed,

@@ -21,7 +21,6 @@ class ZipMember {
   ZipMember(const ZipMember&) = delete;
   ZipMember& operator=(const ZipMember&) = delete;
   void read_exactly(void* to, int64_t count);
-  int64_t position() const { return done_; }
 
  private:
   int64_t refill();

@@ -46,13 +46,7 @@ size_t word_chunk_end(std::string_view text, size_t begin) {
 }  // namespace
 
 std::vector<std::string_view> bpe_chunks(std::string_view text) {
-  std::vector<std::string_view> chunks;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = word_chunk_end(text, at);
-    chunks.push_back(text.substr(at, end - at));
-    at = end;
-  }
-  return chunks;
+  return chunks_by(text, [&](size_t at) { return word_chunk_end(text, at); });
 }
 
 std::string with_space(std::string_view text) {

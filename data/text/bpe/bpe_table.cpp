@@ -54,14 +54,7 @@ void MergeTable::merge_runs(std::vector<int64_t>& ids) const {
       ++count;
     }
     if (!first || count < ids.size() / 4) return;
-    const int64_t left = ids[place], right = ids[place + 1];
-    size_t to = 0;
-    for (size_t i = 0; i < ids.size(); ++i) {
-      const bool here = i + 1 < ids.size() && ids[i] == left && ids[i + 1] == right;
-      ids[to++] = here ? first->id : ids[i];
-      i += here;
-    }
-    ids.resize(to);
+    replace_pair(ids, ids[place], ids[place + 1], first->id);
   }
 }
 

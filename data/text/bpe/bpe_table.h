@@ -36,6 +36,18 @@ class MergeTable {
   bool ordered_ = true;         // only later pairs merge the result of a pair
 };
 
+/// Replaces each pair of these neighbours, from left to right, by one id.
+template <class Id>
+void replace_pair(std::vector<Id>& ids, Id left, Id right, Id id) {
+  size_t to = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const bool here = i + 1 < ids.size() && ids[i] == left && ids[i + 1] == right;
+    ids[to++] = here ? id : ids[i];
+    i += here;
+  }
+  ids.resize(to);
+}
+
 /// Caches the ids of chunks. Thread-safe.
 class ChunkCache {
  public:

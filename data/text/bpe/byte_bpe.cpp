@@ -2,7 +2,6 @@
 // decodes. byte_bpe_chunks.cpp cuts the text.
 #include "tern/data/text/bpe/byte_bpe.h"
 
-#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -11,8 +10,8 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/reading.h"
-#include "tern/core/io/atomic_file.h"
 #include "tern/core/io/json_value.h"
+#include "tern/core/io/safetensors.h"
 #include "tern/data/text/bpe/bpe_chunks.h"
 #include "tern/data/text/bpe/bpe_table.h"
 #include "tern/data/text/bpe/byte_bpe_chunks.h"
@@ -183,11 +182,8 @@ void ByteBpe::save(const std::string& vocab_path, const std::string& merges_path
           fmt::format("{}{}: {}", vocabulary.size() > 1 ? ", " : "", json(token).dump(), id);
   for (const auto& [left, right] : impl_->merges) merges += left + " " + right + "\n";
   for (const auto& [path, text] :
-       {Halves(vocab_path, vocabulary + "}\n"), Halves(merges_path, merges)}) {
-    AtomicFile file(path);
-    file.write(text);
-    file.commit();
-  }
+       {Halves(vocab_path, vocabulary + "}\n"), Halves(merges_path, merges)})
+    write_file_atomically(path, text);
 }
 
 int64_t ByteBpe::size() const { return std::ssize(impl_->spellings); }

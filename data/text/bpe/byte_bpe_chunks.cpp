@@ -4,6 +4,7 @@
 
 #include <utf8proc.h>
 
+#include "tern/data/text/bpe/bpe_chunks.h"
 #include "tern/data/text/unicode/unicode.h"
 
 namespace tern::datasets::detail {
@@ -59,9 +60,7 @@ size_t chunk_end(std::string_view text, size_t begin) {
 size_t any_contraction(std::string_view text) {
   if (!text.starts_with('\'')) return 0;
   if (text.substr(1).starts_with("ſ")) return 3;
-  std::string three(text.substr(0, 3));
-  for (char& c : three) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-  return contraction(three);
+  return contraction(lower_ascii(std::string(text.substr(0, 3))));
 }
 
 /// Moves `at` past carriage returns and line feeds.
@@ -101,17 +100,6 @@ size_t line_chunk_end(std::string_view text, size_t begin, int most_digits) {
   if (c == ' ' && next < text.size() && kind_at(text, next) == Kind::mark)
     return past_lines(text, run_end(text, next));
   return line_space_end(text, begin);
-}
-
-template <class End>
-std::vector<std::string_view> chunks_by(std::string_view text, End end_of) {
-  std::vector<std::string_view> chunks;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = end_of(at);
-    chunks.push_back(text.substr(at, end - at));
-    at = end;
-  }
-  return chunks;
 }
 
 bool stands_for_itself(int byte) {

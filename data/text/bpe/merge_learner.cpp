@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tern/data/text/bpe/bpe_table.h"
+
 namespace tern::datasets::detail {
 namespace {
 
@@ -59,7 +61,7 @@ class Learner {
       std::vector<int32_t>& ids = chunks_[index].ids;
       if (!contains(ids, merge)) continue;
       count_pairs(index, -1);
-      replace(ids, merge, id);
+      replace_pair(ids, merge.first, merge.second, id);
       count_pairs(index, +1);
     }
     queue_changed();
@@ -94,16 +96,6 @@ class Learner {
     for (size_t i = 0; i + 1 < ids.size(); ++i)
       if (ids[i] == merge.first && ids[i + 1] == merge.second) return true;
     return false;
-  }
-
-  static void replace(std::vector<int32_t>& ids, const Merge& merge, int32_t id) {
-    size_t to = 0;
-    for (size_t i = 0; i < ids.size(); ++i) {
-      const bool here = i + 1 < ids.size() && ids[i] == merge.first && ids[i + 1] == merge.second;
-      ids[to++] = here ? id : ids[i];
-      i += here;
-    }
-    ids.resize(to);
   }
 
   std::vector<MergeChunk> chunks_;

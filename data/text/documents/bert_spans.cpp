@@ -22,7 +22,7 @@ BertSpan BertSpans::span(int64_t epoch, int64_t first) const {
   BertSpan s{first, first, first, room(), false};
   if (rng.uniform() < options_.short_share) s.target = least + rng.below(room() - least + 1);
   for (int64_t tokens = 0; s.last < end && (s.last - first < least || tokens < s.target); ++s.last)
-    tokens += text_->sentence_length(s.last);
+    tokens += std::ssize(text_->sentence(s.last));
   if (!options_.pairs) {
     s.middle = s.last;
     return s;

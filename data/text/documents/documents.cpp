@@ -68,8 +68,6 @@ std::span<const int32_t> Documents::sentence(int64_t i) const {
   return std::span(tokens).subspan(begin, sentence_ends[i] - begin);
 }
 
-int64_t Documents::sentence_length(int64_t i) const { return std::ssize(sentence(i)); }
-
 Documents::Range Documents::document_of(int64_t i) const {
   check(i >= 0 && i < sentences(), "Documents: there is no sentence {}; there are {}", i,
         sentences());

@@ -19,7 +19,6 @@ struct Documents {
   int64_t sentences() const { return static_cast<int64_t>(sentence_ends.size()); }
   int64_t size() const { return static_cast<int64_t>(document_ends.size()); }
   std::span<const int32_t> sentence(int64_t i) const;
-  int64_t sentence_length(int64_t i) const;
   /// The sentences [first, last) of the document that contains sentence i.
   struct Range {
     int64_t first, last;

@@ -161,16 +161,7 @@ EncodedPairs encode_pairs(std::span<const SentencePair> pairs, const Tokenizer& 
   PairReport report{.limit = max_length, .unit = "tokens", .numbered = "is pair"};
   for (const SentencePair& pair : pairs) {
     EncodedPair e{source.encode(pair.source), target.encode(pair.target)};
-    report.lines += 1;
-    if (e.source.empty() || e.target.empty()) {
-      if (report.empty++ == 0) report.first_empty = report.lines;
-    } else if (max_length > 0 &&
-               std::max(std::ssize(e.source), std::ssize(e.target)) > max_length) {
-      if (report.too_long++ == 0) report.first_too_long = report.lines;
-    } else {
-      report.kept += 1;
-      encoded->push_back(std::move(e));
-    }
+    if (report.count(std::ssize(e.source), std::ssize(e.target))) encoded->push_back(std::move(e));
   }
   return {std::move(encoded), report};
 }

@@ -24,19 +24,10 @@ class PairFilter {
   bool full() const { return options_.first > 0 && out_.report.kept == options_.first; }
 
   void add(std::string_view source, std::string_view target) {
-    PairReport& report = out_.report;
-    ++report.lines;
-    const size_t a = split_spaces(source).size(), b = split_spaces(target).size();
-    if (a == 0 || b == 0) {
-      if (report.empty++ == 0) report.first_empty = report.lines;
-    } else if (options_.max_words > 0 &&
-               static_cast<int64_t>(std::max(a, b)) > options_.max_words) {
-      if (report.too_long++ == 0) report.first_too_long = report.lines;
-    } else {
-      ++report.kept;
-      if (options_.reverse) std::swap(source, target);
-      out_.pairs.push_back({std::string(source), std::string(target)});
-    }
+    const int64_t words = std::ssize(split_spaces(source));
+    if (!out_.report.count(words, std::ssize(split_spaces(target)))) return;
+    if (options_.reverse) std::swap(source, target);
+    out_.pairs.push_back({std::string(source), std::string(target)});
   }
 
   Pairs take() { return std::move(out_); }
@@ -47,6 +38,20 @@ class PairFilter {
 };
 
 }  // namespace
+
+bool PairReport::count(int64_t source, int64_t target) {
+  ++lines;
+  if (source == 0 || target == 0) {
+    if (empty++ == 0) first_empty = lines;
+    return false;
+  }
+  if (limit > 0 && std::max(source, target) > limit) {
+    if (too_long++ == 0) first_too_long = lines;
+    return false;
+  }
+  ++kept;
+  return true;
+}
 
 std::string PairReport::summary() const {
   std::string text = fmt::format("{} of {} pairs", kept, lines);

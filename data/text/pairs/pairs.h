@@ -31,6 +31,8 @@ struct PairReport {
   std::string numbered = "in line";  ///< what the numbers of the first ones mean; or "is pair"
   bool operator==(const PairReport&) const = default;
 
+  /// Counts a pair whose sides have these lengths. Returns whether it is kept.
+  bool count(int64_t source, int64_t target);
   /// "28998 of 29000 pairs; left out: 2 with an empty side (the first in line 7)".
   std::string summary() const;
 };

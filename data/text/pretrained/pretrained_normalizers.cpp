@@ -11,7 +11,6 @@
 #include "tern/data/text/pretrained/pretrained_charsmap.h"
 #include "tern/data/text/pretrained/pretrained_parts.h"
 #include "tern/data/text/tokenizer/limits.h"
-#include "tern/data/text/unicode/canonical_order.h"
 #include "tern/data/text/unicode/unicode.h"
 #include "tern/data/text/wordpiece/bert_text.h"
 
@@ -23,17 +22,6 @@ void check_length(int64_t bytes) {
 }
 
 namespace {
-
-std::string compatible(const std::string& text, int form) {
-  utf8proc_uint8_t* out = nullptr;
-  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPAT | form);
-  const std::string ordered = canonical_order(text);
-  const auto n = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(ordered.data()),
-                              static_cast<utf8proc_ssize_t>(ordered.size()), &out, options);
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, std::free);
-  check(n >= 0, "normalizer: {}", utf8proc_errmsg(n));
-  return {reinterpret_cast<const char*>(out), static_cast<size_t>(n)};
-}
 
 std::string without_marks_of_any_kind(const std::string& text) {
   std::string out;
@@ -189,11 +177,8 @@ Normalizer one_normalizer(const JsonValue& part) {
   if (type == "BertNormalizer") return bert_normalizer(part);
   if (type == "NFC") return normal_form(nfc, 0);
   if (type == "NFD") return normal_form(nfd, 0);
-  for (const auto& [name, form] :
-       {std::pair("NFKC", UTF8PROC_COMPOSE), std::pair("NFKD", UTF8PROC_DECOMPOSE)})
-    if (type == name)
-      return normal_form([form = form](const std::string& text) { return compatible(text, form); },
-                         UTF8PROC_COMPAT);
+  if (type == "NFKC") return normal_form(nfkc, UTF8PROC_COMPAT);
+  if (type == "NFKD") return normal_form(nfkd, UTF8PROC_COMPAT);
   if (type == "Lowercase")
     return changing([](const std::string& text) { return lower_letters(text); });
   if (type == "StripAccents") return changing(without_marks_of_any_kind);

@@ -178,18 +178,7 @@ int64_t TokenStream::vocabulary() const { return pages_ ? pages_->vocabulary() :
 
 namespace {
 
-using tern::detail::fail_write;
-
-void write_fully(int fd, const void* bytes, int64_t count, const std::string& place) {
-  const auto* at = static_cast<const char*>(bytes);
-  while (count > 0) {
-    const ssize_t done = ::write(fd, at, static_cast<size_t>(count));
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail_write(place, "cannot write");
-    at += done;
-    count -= done;
-  }
-}
+using tern::detail::fail_write, tern::detail::write_all;
 
 // The nearest folder at or above a path that exists.
 std::string existing_folder(const std::string& path) {
@@ -282,7 +271,7 @@ void TokenWriter::end_page() {
 }
 
 void TokenWriter::flush() {
-  write_fully(fd_, buffer_.data(), std::ssize(buffer_), place_);
+  write_all(fd_, buffer_.data(), std::ssize(buffer_), place_);
   buffer_.clear();
 }
 
@@ -297,8 +286,8 @@ TokenStream TokenWriter::finish(const std::string& notes) {
   end.vocabulary = static_cast<uint32_t>(vocabulary_);
   end.notes = static_cast<uint32_t>(notes.size());
   end.crc = end.sum(notes);
-  write_fully(fd_, notes.data(), std::ssize(notes), place_);
-  write_fully(fd_, &end, kEnd, place_);
+  write_all(fd_, notes.data(), std::ssize(notes), place_);
+  write_all(fd_, &end, kEnd, place_);
   if (::fsync(fd_) != 0) fail_write(place_, "cannot sync");
   const int fd = std::exchange(fd_, -1);
   return TokenStream(std::make_shared<const detail::TokenPages>(fd, place_));

@@ -2,7 +2,6 @@
 #include "tern/data/text/stream/window_loader.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "tern/core/base/error.h"
 #include "tern/core/tape/record.h"

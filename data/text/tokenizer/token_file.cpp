@@ -7,8 +7,8 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/reading.h"
-#include "tern/core/io/atomic_file.h"
 #include "tern/core/io/json_value.h"
+#include "tern/core/io/safetensors.h"
 #include "tern/data/text/lines/lines.h"
 #include "tern/data/text/tokenizer/limits.h"
 
@@ -71,9 +71,7 @@ void write_token_file(const std::string& path, const std::string& format, const 
                      {"version", kVersion},
                      {"crc32", checksum(content.dump())},
                      {"content", content}};
-  AtomicFile out(path);
-  out.write(file.dump() + "\n");
-  out.commit();
+  write_file_atomically(path, file.dump() + "\n");
 }
 
 void read_token_file(const std::string& path, const std::string& format,

@@ -83,7 +83,7 @@ utf8proc_category_t category(char32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
-std::string mapped(const char* what, std::string_view text, utf8proc_option_t form) {
+std::string mapped(const char* what, std::string_view text, int form) {
   if (is_ascii(text)) return std::string(text);
   utf8proc_uint8_t* out = nullptr;
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | form);
@@ -102,13 +102,6 @@ char32_t next_code_point(std::string_view text, size_t& at) {
   char32_t c = kReplacementCharacter;
   at += std::max<size_t>(1, sequence_at(text, at, c));
   return c;
-}
-
-void append_utf8(std::string& to, char32_t code_point) {
-  utf8proc_uint8_t buffer[4];
-  const auto n = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code_point), buffer);
-  check(n > 0, "append_utf8: U+{:X} is not a code point", static_cast<uint32_t>(code_point));
-  to.append(reinterpret_cast<const char*>(buffer), static_cast<size_t>(n));
 }
 
 std::string replace_invalid_utf8(std::string_view text) {
@@ -203,6 +196,14 @@ std::string nfc(std::string_view text) { return mapped("nfc", text, UTF8PROC_COM
 
 std::string nfd(std::string_view text) { return mapped("nfd", text, UTF8PROC_DECOMPOSE); }
 
+std::string nfkc(std::string_view text) {
+  return mapped("nfkc", text, UTF8PROC_COMPAT | UTF8PROC_COMPOSE);
+}
+
+std::string nfkd(std::string_view text) {
+  return mapped("nfkd", text, UTF8PROC_COMPAT | UTF8PROC_DECOMPOSE);
+}
+
 std::string lower_letters(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -211,12 +212,9 @@ std::string lower_letters(std::string_view text) {
 }
 
 std::string lower_case(std::string_view text) {
+  if (is_ascii(text)) return lower_ascii(std::string(text));
   std::string out;
   out.reserve(text.size());
-  if (is_ascii(text)) {
-    for (char c : text) out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    return out;
-  }
   std::u32string all;
   for (size_t at = 0; at < text.size();) all += next_code_point(text, at);
   for (size_t i = 0; i < all.size(); ++i) {

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,14 +17,13 @@ namespace tern::datasets {
 /// Replaces invalid UTF-8 bytes.
 inline constexpr char32_t kReplacementCharacter = 0xFFFD;
 
-/// The offset of the first invalid byte, if there is one (core/base/utf8.h).
+/// Of core/base/utf8.h: writing a code point, and the offset of the first invalid byte.
+using tern::append_utf8;
 using tern::find_invalid_utf8;
 
 /// The code point at text[at]; advances `at`. An invalid byte gives one kReplacementCharacter.
 /// REQUIRES: at < text.size().
 char32_t next_code_point(std::string_view text, size_t& at);
-
-void append_utf8(std::string& to, char32_t code_point);
 
 /// The text with every invalid byte replaced by U+FFFD.
 std::string replace_invalid_utf8(std::string_view text);
@@ -82,6 +80,11 @@ std::string nfc(std::string_view text);
 
 /// Normalization form D: separates letters and accents. Error if the text is not valid UTF-8.
 std::string nfd(std::string_view text);
+
+/// Normalization forms KC and KD, which also replace variants of characters, such as ﬁ and ².
+/// Error if the text is not valid UTF-8.
+std::string nfkc(std::string_view text);
+std::string nfkd(std::string_view text);
 
 /// Lower case, letter by letter: a capital sigma never becomes final. Invalid bytes become U+FFFD.
 std::string lower_letters(std::string_view text);

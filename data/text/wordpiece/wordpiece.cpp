@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "tern/core/base/error.h"
-#include "tern/core/io/atomic_file.h"
+#include "tern/core/base/reading.h"
+#include "tern/core/io/safetensors.h"
 #include "tern/data/text/lines/lines.h"
 #include "tern/data/text/unicode/unicode.h"
 #include "tern/data/text/wordpiece/wordpiece_pieces.h"
@@ -53,19 +54,14 @@ WordPiece::WordPiece(std::vector<std::string> pieces, const WordPieceOptions& op
 
 WordPiece WordPiece::load(const std::string& path, const WordPieceOptions& options) {
   std::vector<std::string> lines = read_lines(path);
-  try {
-    return WordPiece(std::move(lines), options);
-  } catch (const Error& e) {
-    fail_io(fmt::format("{}: not a vocabulary with one piece per line: {}", path, e.what()));
-  }
+  return reading(path + ": not a vocabulary with one piece per line",
+                 [&] { return WordPiece(std::move(lines), options); });
 }
 
 void WordPiece::save(const std::string& path) const {
   std::string text;
   for (const std::string& piece : pieces_) text += piece + "\n";
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
+  write_file_atomically(path, text);
 }
 
 const std::string& WordPiece::piece(int64_t id) const {

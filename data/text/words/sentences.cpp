@@ -22,15 +22,18 @@ constexpr std::u32string_view kClosing = U"\"'’”»)]}›」』）】";
 
 bool among(char32_t c, std::u32string_view list) { return list.find(c) != list.npos; }
 
-/// The position after all characters of the list, from `at` on.
-size_t past(std::string_view text, size_t at, std::u32string_view list) {
-  while (at < text.size()) {
-    size_t next = at;
-    if (!among(next_code_point(text, next), list)) break;
-    at = next;
-  }
+/// The position after all characters that pass the test, from `at` on.
+template <class Test>
+size_t past_all(std::string_view text, size_t at, Test test) {
+  for (size_t next = at; next < text.size() && test(next_code_point(text, next));) at = next;
   return at;
 }
+
+size_t past(std::string_view text, size_t at, std::u32string_view list) {
+  return past_all(text, at, [&](char32_t c) { return among(c, list); });
+}
+
+size_t past_spaces(std::string_view text, size_t at) { return past_all(text, at, is_space); }
 
 /// Whether the full stop at text[at] belongs to the word before it. Reads only a few bytes.
 bool is_abbreviation(std::string_view text, size_t at) {
@@ -52,16 +55,6 @@ bool is_abbreviation(std::string_view text, size_t at) {
 bool may_begin(std::string_view text, size_t at) {
   const char32_t c = next_code_point(text, at);
   return !is_small(c) && !among(c, U",;:.!?)]}»”…");
-}
-
-/// The position after white space.
-size_t past_spaces(std::string_view text, size_t at) {
-  while (at < text.size()) {
-    size_t next = at;
-    if (!is_space(next_code_point(text, next))) break;
-    at = next;
-  }
-  return at;
 }
 
 /// The end of the sentence whose end mark is at text[at]; `at` if the mark does not end one.

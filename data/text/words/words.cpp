@@ -117,16 +117,9 @@ std::vector<std::string> mark_words(string_view text) {
   for (size_t i = 1; i < out.size(); ++i) {
     if (all.spaces[i] == expected[i]) continue;
     const string_view mark = all.spaces[i] ? detail::kSpace : detail::kGlue;
-    switch (detail::place_of_mark(all.words[i - 1], all.words[i])) {
-      case detail::MarkPlace::after:
-        out[i - 1] += mark;
-        break;
-      case detail::MarkPlace::before:
-        out[i].insert(0, mark);
-        break;
-      case detail::MarkPlace::none:
-        break;
-    }
+    const detail::MarkPlace place = detail::place_of_mark(all.words[i - 1], all.words[i]);
+    if (place == detail::MarkPlace::after) out[i - 1] += mark;
+    if (place == detail::MarkPlace::before) out[i].insert(0, mark);
   }
   return out;
 }

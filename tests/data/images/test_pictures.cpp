@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <set>
 
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"

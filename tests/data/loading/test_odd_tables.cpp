@@ -2,8 +2,6 @@
 // pandas that gives the same values.
 #include <doctest/doctest.h>
 
-#include <cmath>
-
 #include "tern/data/loading/csv.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/odd_texts.h"

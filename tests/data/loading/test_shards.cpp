@@ -4,7 +4,6 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 
 #include "tern/core/base/rng.h"
 #include "tern/data/loading/dataset_loader.h"

@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <numeric>
 
 #include "tern/core/base/error.h"
 #include "tern/core/base/rng.h"

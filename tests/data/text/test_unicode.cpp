@@ -55,6 +55,8 @@ TEST_CASE("unicode: NFC composes and orders accents") {
   CHECK(nfc("\u1100\u1161\u11A8") == "각");
   CHECK(nfc("ﬁ") == "ﬁ");  // compatibility forms stay
   CHECK_THROWS_AS(nfc("\xFF"), Error);
+  CHECK(nfkc("e\u0301 ﬁ²") == "é fi2");
+  CHECK(nfkd("é ﬁ²") == "e\u0301 fi2");
 }
 
 TEST_CASE("unicode: lower case as Python's str.lower") {
