@@ -2,16 +2,31 @@
 // scope.
 #include "tern/nn/eval_scope.h"
 
+#include "tern/core/base/error.h"
+
 namespace tern::nn {
+namespace {
+
+thread_local int scopes = 0;  // that this thread is in
+
+}  // namespace
+
+void TrainingMode::check_may_train() {
+  check(scopes == 0,
+        "EvalScope: a layer in the scope is in training (dropout, or a norm by batch statistics), "
+        "because no walk of a module has found it: list it in `fields`");
+}
 
 EvalScope::EvalScope(const detail::Slots& walked) {
   for (const detail::Slot& slot : walked)
     if (TrainingMode* const* mode = std::get_if<TrainingMode*>(&slot.field))
       before_.emplace_back(*mode, (*mode)->wanted());
   for (auto& [mode, before] : before_) *mode = false;
+  ++scopes;
 }
 
 EvalScope::~EvalScope() {
+  --scopes;
   for (auto& [mode, before] : before_) *mode = before;
 }
 

@@ -16,7 +16,7 @@ namespace tern::nn {
 /// While it lives, the whole model is in evaluation (dropout passes everything, batch norm uses its
 /// running statistics). Afterwards every layer has its previous mode, even if that was evaluation.
 /// REQUIRES: the model is not moved meanwhile.
-class EvalScope {
+class [[nodiscard]] EvalScope {
  public:
   template <class M>
   explicit EvalScope(M& m) : EvalScope(detail::walk(m)) {}

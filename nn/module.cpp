@@ -79,6 +79,7 @@ void mark_known(const Slots& walked) {
     if (const auto& node = p.own().ref()->node_or_frozen())
       static_cast<tern::detail::LeafNode*>(node.get())->known = true;
   });
+  for_each<TrainingMode>(walked, [](const std::string&, TrainingMode& mode) { mode.mark_known(); });
 }
 
 NamedTensors named_parameters(const Slots& walked) { return tensors<Parameter>(walked); }

@@ -145,7 +145,7 @@ class Collector {
 /// Error if two fields have the same name. Gives parameters and buffers their names, for errors and
 /// profiles (parameter_name() in core/tape/op.h).
 void name_fields(const Slots& walked);
-/// Marks the parameters as found by a walk.
+/// Marks the parameters and modes as found by a walk.
 void mark_known(const Slots& walked);
 
 /// "body." for "body" and for "body."; "" for "".

@@ -76,18 +76,25 @@ BatchNorm::BatchNorm(int64_t channels, const BatchNormConfig& c)
 Tensor BatchNorm::normalise(const Tensor& x) const {
   const bool tracked = running_mean.defined();
   double share = momentum.value_or(0);
-  if (training && tracked && !recomputing()) {
+  const bool counts = training && tracked && !recomputing();
+  if (counts && !momentum) share = 1 / (num_batches_tracked.tensor().item() + 1);
+  const Tensor y = batch_norm(x, running_mean, running_var, weight, bias,
+                              {.training = training || !tracked, .momentum = share, .eps = eps});
+  if (counts && x.numel() > 0) {
     NoGradGuard no_grad;
     add_(num_batches_tracked, ones({}, DType::i64));
-    if (!momentum) share = 1 / num_batches_tracked.tensor().item();
   }
-  return batch_norm(x, running_mean, running_var, weight, bias,
-                    {.training = training || !tracked, .momentum = share, .eps = eps});
+  return y;
 }
 
 Tensor BatchNorm1d::operator()(const Tensor& x) const {
   check(x.ndim() == 2 || x.ndim() == 3, "BatchNorm1d: needs (N, C) or (N, C, L), got {}",
         x.shape());
+  return normalise(x);
+}
+
+Tensor BatchNorm2d::operator()(const Tensor& x) const {
+  check(x.ndim() == 4, "BatchNorm2d: needs (N, C, H, W), got {}", x.shape());
   return normalise(x);
 }
 

@@ -113,10 +113,10 @@ struct BatchNorm1d : BatchNorm {
   Tensor operator()(const Tensor& x) const;
 };
 
-/// x (N, C, H, W) or any (N, C, ...).
+/// x (N, C, H, W).
 struct BatchNorm2d : BatchNorm {
   using BatchNorm::BatchNorm;
-  Tensor operator()(const Tensor& x) const { return normalise(x); }
+  Tensor operator()(const Tensor& x) const;
 };
 
 /// x (N, C, D, H, W).

@@ -30,6 +30,16 @@ Tensor normalised(const Tensor& x, double eps) { return x / maximum(norm(x), eps
 
 }  // namespace
 
+namespace detail {
+
+void keep_frozen(const Tensor& from, Parameter& to) {
+  if (!from.requires_grad()) to.own().set_requires_grad(false);
+}
+
+}  // namespace detail
+
+using detail::keep_frozen;
+
 NormedWeight::NormedWeight(const Tensor& weight, const WeightNormOptions& o) : dim(o.dim) {
   check(weight.defined(), "WeightNorm: nothing to parametrize: the layer has no weight");
   check(!dim || (*dim >= 0 && *dim < weight.ndim()),
@@ -39,12 +49,15 @@ NormedWeight::NormedWeight(const Tensor& weight, const WeightNormOptions& o) : d
   NoGradGuard no_grad;
   original0 = Parameter(norms(weight, dim).clone());
   original1 = Parameter(weight.detach().clone());
+  keep_frozen(weight, original0);
+  keep_frozen(weight, original1);
 }
 
 Tensor NormedWeight::weight() const {
   const Tensor& v = original1;
   tern::detail::check_unhooked("WeightNorm", v, "use a WeightsInstead");
-  return v * (original0.tensor() / norms(v, dim));
+  const Tensor n = norms(v, dim);  // 0 for the row of an embedding's padding_idx
+  return v * (original0.tensor() / masked_fill(n, eq(n, 0), 1));
 }
 
 SpectralWeight::SpectralWeight(const Tensor& weight, Rng& rng, int64_t rows,
@@ -56,6 +69,8 @@ SpectralWeight::SpectralWeight(const Tensor& weight, Rng& rng, int64_t rows,
   check(weight.numel() > 0, "SpectralNorm: the weight {} has no elements", weight.shape());
   NoGradGuard no_grad;
   original = Parameter(weight.detach().clone());
+  keep_frozen(weight, original);
+  training.hold(!weight.requires_grad());
   if (weight.ndim() == 1) return;
   const Tensor w = matrix(original);
   u = Buffer(normalised(randn({w.size(0)}, rng, w.dtype()), eps));
@@ -92,7 +107,8 @@ Tensor SpectralWeight::weight() const {
     }
     return std::vector<Tensor>{normalised(u, eps), normalised(v, eps)};  // averages are shorter
   });
-  return w / matmul(sides[0], matmul(rows, sides[1]));
+  const Tensor sigma = matmul(sides[0], matmul(rows, sides[1]));
+  return w / masked_fill(sigma, eq(sigma, 0), 1);
 }
 
 }  // namespace tern::nn

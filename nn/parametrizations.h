@@ -7,7 +7,8 @@
 //
 // State names are PyTorch's (parametrizations.weight.original0 ...), so PyTorch's files load. To be
 // wrapped a layer needs a Parameter `weight` and a function with_weight(weight, x) that runs it
-// with another weight: Linear, Embedding, the convolutions, or your own.
+// with another weight: Linear, Embedding, the convolutions, or your own. A frozen weight stays
+// frozen.
 #pragma once
 
 #include <concepts>
@@ -78,6 +79,13 @@ struct SpectralWeight {
   void iterate(const Tensor& rows, int64_t times) const;
 };
 
+namespace detail {
+
+/// Freezes `to` if `from` is frozen.
+void keep_frozen(const Tensor& from, Parameter& to);
+
+}  // namespace detail
+
 template <TakesWeight L>
 struct WeightNorm {
   L layer;  ///< its weight is undefined
@@ -97,6 +105,7 @@ struct WeightNorm {
   L merged() const {
     L plain = layer;
     plain.weight = Parameter(weight().detach().clone());
+    detail::keep_frozen(normed.original1.own(), plain.weight);
     return plain;
   }
   static void fields(auto& m, auto&& visit) {
@@ -126,6 +135,7 @@ struct SpectralNorm {
     still.training = false;
     L plain = layer;
     plain.weight = Parameter(still.weight().detach().clone());
+    detail::keep_frozen(spectral.original.own(), plain.weight);
     return plain;
   }
   static void fields(auto& m, auto&& visit) {

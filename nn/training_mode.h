@@ -11,7 +11,8 @@
 //   };
 //
 // nn::set_training(model, on) sets all modes of a model. nn::freeze(part) holds those of a part in
-// evaluation (nn/module.h).
+// evaluation (nn/module.h). A mode that `fields` does not list cannot be set: a layer that is in
+// training for this reason inside an EvalScope is an Error.
 #pragma once
 
 namespace tern::nn {
@@ -25,19 +26,31 @@ class TrainingMode {
     on_ = on;
     return *this;
   }
-  /// Copies the mode, not whether it is held: assigning to a frozen parameter leaves it frozen too.
-  TrainingMode& operator=(const TrainingMode& other) { return *this = other.on_; }
+  /// Changes nothing, as assigning to a frozen parameter leaves it frozen: `model = best` does not
+  /// put the model into the mode that it had when `best` was copied.
+  TrainingMode& operator=(const TrainingMode&) { return *this; }
 
   /// Whether the layer is in training.
-  operator bool() const { return on_ && !held_; }  // NOLINT: implicit on purpose
+  operator bool() const {  // NOLINT: implicit on purpose
+    if (!on_ || held_) return false;
+    if (!known_) check_may_train();
+    return true;
+  }
   /// The mode that was set last, held or not.
   bool wanted() const { return on_; }
   bool held() const { return held_; }
   void hold(bool held) { held_ = held; }
+  /// For walks, which found it in a module.
+  void mark_known() {
+    if (!known_) known_ = true;
+  }
 
  private:
+  static void check_may_train();
+
   bool on_;
   bool held_ = false;
+  bool known_ = false;
 };
 
 }  // namespace tern::nn

@@ -63,7 +63,7 @@ namespace nn {
 /// giving it new elements (nn::to) are Errors. Moving the module is allowed. Scopes may end in any
 /// order, as the elements of a container do: the others stay active. REQUIRES: a scope ends in the
 /// thread in which it began.
-class WeightsInstead {
+class [[nodiscard]] WeightsInstead {
  public:
   /// `instead` has names of nn::named_parameters(module), in any order.
   template <class M>

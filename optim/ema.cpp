@@ -127,7 +127,12 @@ void Ema::exchange() noexcept {
 }
 
 void Ema::swap() {
-  if (!swapped_) check_held();
+  if (!swapped_) {
+    check_held();
+    for (const auto& [name, weight] : weights_)
+      check(!weight.ref()->storage->lent(),
+            "Ema: '{}' already holds other averages; end their EmaScope first", name);
+  }
   exchange();
 }
 

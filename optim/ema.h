@@ -58,7 +58,7 @@ class Ema {
 
 /// Swaps the averages into the weights and, when it is destroyed, out again.
 /// REQUIRES: the averages are not swapped in already, and `ema` outlives the scope.
-class EmaScope {
+class [[nodiscard]] EmaScope {
  public:
   explicit EmaScope(Ema& ema);
   ~EmaScope();

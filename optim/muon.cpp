@@ -113,6 +113,10 @@ void MuonOrAdamWOptions::update(const Piece<T>& piece) const {
 }
 
 MuonParameters muon_parameters(const NamedTensors& parameters) {
+  // One row or column is a vector: the lengths of a WeightNorm.
+  auto is_matrix = [](const Tensor& t) {
+    return t.ndim() == 2 && t.size(0) != 1 && t.size(1) != 1;
+  };
   auto in_list = [](const std::string& name) {
     std::vector<std::string> parts(1);
     for (const char c : name)
@@ -127,7 +131,7 @@ MuonParameters muon_parameters(const NamedTensors& parameters) {
   };
   MuonParameters p;
   for (const auto& named : parameters)
-    (named.second.ndim() == 2 && in_list(named.first) ? p.hidden : p.others).push_back(named);
+    (is_matrix(named.second) && in_list(named.first) ? p.hidden : p.others).push_back(named);
   return p;
 }
 

@@ -1,7 +1,8 @@
 // Muon: Newton-Schulz iterations make the momentum orthogonal (Jordan et al. 2024,
 // https://kellerjordan.github.io/posts/muon). It is for the matrices of hidden layers; embeddings,
 // heads, biases and norms go to AdamW. Definition, defaults and the names of the state are those of
-// torch.optim, except that the iterations run in the parameter's type, not in bfloat16.
+// torch.optim, except that the iterations run in the parameter's type, not in bfloat16; only their
+// products follow the MatmulPrecision in use.
 #pragma once
 
 #include <utility>

@@ -134,6 +134,12 @@ void Optimizer::check_distinct() const {
   }
 }
 
+void Optimizer::set_lr_factor(double factor) {
+  check(factor >= 0 && std::isfinite(factor), "{}: the factor of the rate is {}", rule_name(),
+        factor);
+  lr_factor_ = factor;
+}
+
 double Optimizer::lr(size_t group) const { return groups_.at(group).lr * lr_factor_; }
 
 NamedNumbers Optimizer::settings(size_t group) const {

@@ -157,8 +157,9 @@ class Optimizer {
   /// steps. Called before the first forward pass, it leaves no gaps between activations.
   void allocate_state();
 
-  /// Sets the factor that multiplies the learning rates of all groups. A schedule gives it.
-  void set_lr_factor(double factor) { lr_factor_ = factor; }
+  /// Sets the factor that multiplies the learning rates of all groups. A schedule gives it. Error
+  /// if it is negative or not finite.
+  void set_lr_factor(double factor);
   double lr_factor() const { return lr_factor_; }
   /// The current learning rate of a group.
   double lr(size_t group = 0) const;

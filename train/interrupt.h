@@ -9,7 +9,7 @@ namespace tern::training {
 /// SIGINT if a shell script started it with &. A second SIGINT or SIGTERM ends the program at once;
 /// SIGHUPs do not count for this. Scopes nest; the outermost one restores the handlers and clears
 /// the flag at its end. Make scopes in one thread only: signals belong to the process.
-class InterruptScope {
+class [[nodiscard]] InterruptScope {
  public:
   InterruptScope();
   ~InterruptScope();

@@ -24,7 +24,7 @@ enum class ConvMethod : int {
 ConvMethod conv_method();
 
 /// Sets the method of this thread while in scope.
-class ConvMethodScope {
+class [[nodiscard]] ConvMethodScope {
  public:
   explicit ConvMethodScope(ConvMethod method);
 

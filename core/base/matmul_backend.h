@@ -34,7 +34,7 @@ MatmulBackend matmul_backend(const std::string& name);
 MatmulBackend matmul_backend();
 
 /// Sets the backend of this thread while in scope.
-class MatmulBackendScope {
+class [[nodiscard]] MatmulBackendScope {
  public:
   explicit MatmulBackendScope(MatmulBackend backend);
 

@@ -40,7 +40,7 @@ MatmulPrecision matmul_precision(const std::string& name);
 MatmulPrecision matmul_precision();
 
 /// Sets the precision of this thread while in scope.
-class MatmulPrecisionScope {
+class [[nodiscard]] MatmulPrecisionScope {
  public:
   explicit MatmulPrecisionScope(MatmulPrecision precision);
 

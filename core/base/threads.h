@@ -43,7 +43,7 @@ class SerialScope {
 namespace detail {
 /// While in scope, num_threads() is n. If it replaces the default, the default applies again
 /// afterwards, and share_cores() divides it.
-class ThreadCountScope {
+class [[nodiscard]] ThreadCountScope {
  public:
   explicit ThreadCountScope(int n);
   ~ThreadCountScope();

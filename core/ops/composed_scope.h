@@ -9,7 +9,7 @@ namespace tern {
 /// instead of their kernel: linear, attention, fused(), rms_norm, norms of sums, patches, recurrent
 /// cells and layers, additive scores, linear scans, steps of a Neural Turing Machine. Results are
 /// equal up to rounding, and slower. Softmax, layer_norm and convolutions stay whole.
-class ComposedScope {
+class [[nodiscard]] ComposedScope {
  public:
   ComposedScope();
 

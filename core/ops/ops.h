@@ -181,7 +181,13 @@ Tensor argsort(const Tensor& x, int64_t axis = -1, bool descending = false);    
 Tensor argmax(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false);
 Tensor argmin(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdim = false);
 template <std::same_as<bool> Truth>
-void argmax(const Tensor&, Truth, bool = false) = delete;  // a bool is no axis
+void topk(const Tensor&, int64_t, Truth, bool = true) = delete;  // a bool is no axis
+template <std::same_as<bool> Truth>
+void sort(const Tensor&, Truth, bool = false) = delete;
+template <std::same_as<bool> Truth>
+void argsort(const Tensor&, Truth, bool = false) = delete;
+template <std::same_as<bool> Truth>
+void argmax(const Tensor&, Truth, bool = false) = delete;
 template <std::same_as<bool> Truth>
 void argmin(const Tensor&, Truth, bool = false) = delete;
 

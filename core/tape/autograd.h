@@ -24,7 +24,7 @@ bool grad_enabled();
 /// would become wrong: on tensors that require a gradient, on tensors that share elements with one
 /// (views, detach()), and with operands that require one. Under a NoGradGuard all are allowed. In
 /// both cases backward() throws if something wrote to elements that an op had saved.
-class NoGradGuard {
+class [[nodiscard]] NoGradGuard {
  public:
   NoGradGuard();
 
@@ -33,7 +33,7 @@ class NoGradGuard {
 };
 
 /// While one exists, this thread records operations again inside a NoGradGuard.
-class EnableGradGuard {
+class [[nodiscard]] EnableGradGuard {
  public:
   EnableGradGuard();
 
@@ -111,7 +111,7 @@ bool recomputing();
 /// recomputation: Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer
 /// Models".) It does so even if the program still holds the result. If the result was overwritten,
 /// derivatives use its original value.
-class RecomputeScope {
+class [[nodiscard]] RecomputeScope {
  public:
   RecomputeScope();
 

@@ -132,10 +132,11 @@ class Engine {
     bool any = false;
     for (int i = 0; i < n; ++i) any |= wants[i];
     if (!any) return;
-    check(!node->released(),
-          "backward: {} has already run backward and freed what it saved; ask for retain_graph in "
-          "the first pass to go through the graph twice",
-          node->name);
+    check(
+        !node->released(),
+        "backward: {} has already run backward and freed what it saved; detach() what comes from "
+        "an earlier step, or ask for retain_graph in the first pass to go through the graph twice",
+        node->name);
     BackwardScope op(*node, dy, to_leaves_);
     Gradients grads;
     {
@@ -171,7 +172,11 @@ class Engine {
   static Tensor fit(Tensor g, const Node& input, const char* op) {
     check(g.dtype() == input.dtype, "backward: {} returned a {} gradient for a {} input", op,
           g.dtype(), input.dtype);
-    return g.shape() == input.shape ? g : sum_to(g, input.shape);
+    if (g.shape() == input.shape) return g;
+    check(broadcasts_to(input.shape, g.shape()),
+          "backward: {} returned a gradient of shape {} for an input of shape {}", op, g.shape(),
+          input.shape);
+    return sum_to(g, input.shape);
   }
 
   // Adds `b` to `a` in place if allowed; returns whether it did. An exception leaves `a` unchanged.

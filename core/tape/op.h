@@ -127,7 +127,7 @@ class Region : public OpScope {
 /// module of `parameter`. For layers that check their input, or that compute with views of their
 /// weights. `parts`: the number of parts of the parameter's name to drop, 1 for "weight", 2 for
 /// "proj.weight".
-class ModuleScope : private detail::ErrorPlace {
+class [[nodiscard]] ModuleScope : private detail::ErrorPlace {
  public:
   explicit ModuleScope(const Tensor& parameter, int parts = 1);
   ~ModuleScope();
@@ -163,7 +163,7 @@ class Observer {
 /// While one exists, `observer` sees every op of this thread that begins. Several may exist at the
 /// same time. They may end in any order, also while an op runs or inside calls of their observers.
 /// REQUIRES: a scope ends in the thread where it began.
-class ObserverScope {
+class [[nodiscard]] ObserverScope {
  public:
   explicit ObserverScope(Observer& observer);
   ~ObserverScope();

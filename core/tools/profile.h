@@ -30,7 +30,7 @@ struct ProfileOptions {
   int lost_threads = 0;
 };
 
-class Profile final : private Observer {
+class [[nodiscard]] Profile final : private Observer {
  public:
   explicit Profile(const ProfileOptions& options = {});
   Profile(const Profile&) = delete;

@@ -33,6 +33,13 @@ int64_t numbers(const std::vector<std::string_view>& parts, char decimal) {
   });
 }
 
+// Whether commas may separate the thousands of a number: "1,000".
+bool has_thousands(const std::vector<std::string_view>& parts) {
+  return std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
+    return part.size() >= 5 && part[part.size() - 4] == ',';
+  });
+}
+
 std::string name_of(char separator) {
   return separator == '\t' ? "'\\t'" : fmt::format("'{}'", separator);
 }
@@ -49,11 +56,11 @@ std::string csv_hint(const std::vector<std::string>& first, const std::vector<st
   // The present separator comes first, so that a hint changes only the decimal point if that helps.
   for (const char s : {separator, ';', '\t', '|', ',', ' '})
     for (const char point : {decimal, '.', ','}) {
-      if (s == point && s != separator) continue;
+      if (s == point && (s != separator || has_thousands(as_it_is))) continue;
       const auto parts = s == separator ? as_it_is : parts_of(line, s);
       const size_t names = s == separator ? first.size() : parts_of(head, s).size();
       const int64_t count = numbers(parts, point);
-      if (parts.size() != names || count <= best) continue;
+      if (parts.size() != names || count <= best || (s != separator && names == 1)) continue;
       best = count;
       std::vector<std::string> options;
       if (s != separator || s == point)

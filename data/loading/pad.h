@@ -55,7 +55,7 @@ struct Pad {
   Padded<T> operator()(const std::vector<T>& samples) const {
     check(!samples.empty(), "Pad: the batch has no samples");
     const std::vector<const T*> of = detail::addresses(samples);
-    Padded<T> batch;
+    Padded<T> batch{};
     std::vector<std::string> fields;
     detail::join_into("", batch.values, of, [&](const std::string& path, const auto& each) {
       fields.push_back(path);

@@ -121,7 +121,7 @@ struct Stack {
   template <class T>
   T operator()(const std::vector<T>& samples) const {
     check(!samples.empty(), "Stack: the batch has no samples");
-    T batch;
+    T batch{};  // members that `fields` does not list keep their defaults
     detail::join_into("", batch, detail::addresses(samples), detail::stack_field);
     return batch;
   }

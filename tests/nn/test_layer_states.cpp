@@ -151,6 +151,36 @@ TEST_CASE("parametrizations: start equal to the layer, and merge into a plain la
   CHECK(norm(matmul(w, v / norm(v))).item() == doctest::Approx(1).epsilon(1e-4));
 }
 
+TEST_CASE("parametrizations: a frozen layer stays frozen, wrapped and merged") {
+  Rng rng(3);
+  nn::Linear plain(4, 3, rng);
+  nn::freeze(plain);
+  const nn::WeightNorm normed(plain);
+  nn::SpectralNorm spectral(plain, rng);
+  for (const auto& [name, p] : nn::named_parameters(normed))
+    CHECK_MESSAGE(!p.requires_grad(), name);
+  for (const auto& [name, p] : nn::named_parameters(spectral))
+    CHECK_MESSAGE(!p.requires_grad(), name);
+  const Tensor u = spectral.spectral.u.tensor().clone();
+  static_cast<void>(spectral(randn({2, 4}, rng)));
+  CHECK(all_close(spectral.spectral.u, u, 0, 0));  // it is in evaluation
+  CHECK_FALSE(normed.merged().weight.own().requires_grad());
+  CHECK_FALSE(spectral.merged().weight.own().requires_grad());
+}
+
+TEST_CASE("parametrizations: a row of zeros stays 0") {
+  Rng rng(3);
+  nn::WeightNorm table(nn::Embedding(3, 2, rng, {.padding_idx = 0}));
+  const Tensor rows = table(arange(0, 3));
+  CHECK(rows[0].to_vector<double>() == std::vector<double>{0, 0});
+  sum(square(rows)).backward();
+  for (const auto& [name, p] : nn::named_parameters(table))
+    CHECK_MESSAGE(std::isfinite(sum(p.grad()).item()), name);
+  nn::Linear zero(2, 2, rng, Bias::no);
+  zero.weight = nn::Parameter(zeros({2, 2}));
+  CHECK(sum(nn::SpectralNorm(zero, rng)(ones({1, 2}))).item() == 0);
+}
+
 TEST_CASE("parametrizations: errors name the rule") {
   Rng rng(3);
   auto says = [](const char* words, auto make) {

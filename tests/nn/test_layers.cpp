@@ -192,6 +192,19 @@ TEST_CASE("layers: BatchNorm2d uses the batch in training, running statistics in
   CHECK(layer.num_batches_tracked.tensor().item<int64_t>() == 1);
 }
 
+TEST_CASE("layers: a batch that a batch norm refuses or that is empty is not counted") {
+  nn::BatchNorm1d layer(2, {.momentum = std::nullopt});
+  const auto count = [&] { return layer.num_batches_tracked.tensor().item<int64_t>(); };
+  CHECK_THROWS_AS(static_cast<void>(layer(ones({1, 2}))), Error);  // one row has no variance
+  CHECK_THROWS_AS(static_cast<void>(layer(ones({4, 3}))), Error);
+  static_cast<void>(layer(ones({0, 2})));
+  CHECK(count() == 0);
+  static_cast<void>(layer(ones({4, 2})));
+  CHECK(count() == 1);
+  CHECK_THROWS_WITH_AS(static_cast<void>(nn::BatchNorm2d(3)(ones({3, 3, 4}))),
+                       doctest::Contains("needs (N, C, H, W), got (3, 3, 4)"), Error);
+}
+
 TEST_CASE("layers: Dropout keeps the expectation and draws from its own stream") {
   Rng rng(5);
   nn::Dropout layer(0.25, rng);

@@ -88,6 +88,14 @@ using Floats = std::vector<float>;
 
 Floats values(const Tensor& t) { return t.to_vector<float>(); }
 
+/// Its `fields` lack the dropout.
+struct Forgetful {
+  nn::Linear body;
+  nn::Dropout dropout;
+  Tensor operator()(const Tensor& x) const { return dropout(body(x)); }
+  static void fields(auto& m, auto&& visit) { visit("body", m.body); }
+};
+
 }  // namespace
 
 TEST_CASE("module: a ModuleRef is a module") {
@@ -190,6 +198,31 @@ TEST_CASE("module: training and evaluation") {
   CHECK(values(m(x)) == values(m(x)));
   nn::set_training(m);
   CHECK(values(m(x)) != values(m(x)));
+}
+
+TEST_CASE("module: assignment leaves the mode") {
+  Rng rng(1);
+  Mlp m(rng), best(rng);
+  {
+    const nn::EvalScope evaluating(m);
+    best = m;
+  }
+  CHECK(best.dropout.training);
+  nn::set_training(best, false);
+  m = best;
+  CHECK(m.dropout.training);
+}
+
+TEST_CASE("module: a layer that no `fields` lists cannot train in an evaluation") {
+  Rng rng(1);
+  const Forgetful m{{3, 2, rng}, {0.5, rng}};
+  CHECK_NOTHROW(static_cast<void>(m(ones({1, 3}))));
+  const nn::EvalScope evaluating(m);
+  CHECK_THROWS_WITH_AS(static_cast<void>(m(ones({1, 3}))), doctest::Contains("list it in `fields`"),
+                       Error);
+  Mlp other(rng);  // another model's layers may be in training
+  nn::set_training(other);
+  CHECK_NOTHROW(static_cast<void>(other(ones({1, 3}))));
 }
 
 TEST_CASE("module: dropout resumes exactly from the state of the generators") {

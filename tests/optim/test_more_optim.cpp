@@ -339,9 +339,13 @@ TEST_CASE("Muon makes the momentum orthogonal, takes only matrices, and steps al
 TEST_CASE("Muon with AdamW equals two separate optimizers, with one state") {
   Rng rng(6);
   const std::vector<std::pair<const char*, Shape>> shapes = {
-      {"embed.weight", {7, 4}},  {"blocks.0.fc.weight", {6, 4}},
-      {"blocks.0.fc.bias", {6}}, {"blocks.1.0.proj", {4, 6}},
-      {"2.weight", {3, 4}},      {"blocks.1.conv.weight", {2, 2, 3}}};
+      {"embed.weight", {7, 4}},
+      {"blocks.0.fc.weight", {6, 4}},
+      {"blocks.0.fc.bias", {6}},
+      {"blocks.1.0.proj", {4, 6}},
+      {"2.weight", {3, 4}},
+      {"blocks.1.conv.weight", {2, 2, 3}},
+      {"blocks.1.fc.parametrizations.weight.original0", {6, 1}}};
   NamedTensors apart, together;
   for (const auto& [name, shape] : shapes) {
     apart.emplace_back(name, leaf(randn(shape, rng)));

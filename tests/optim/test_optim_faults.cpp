@@ -251,7 +251,7 @@ TEST_CASE("check_finite_gradients names the first parameter and the element") {
 
 TEST_CASE("EmaScope: restores the weights when the evaluation throws, even without free memory") {
   Tensor w = leaf(full({100000}, 1)), n = scalar(1, DType::i64);
-  optim::Ema ema({{"w", w}, {"n", n}}, {.decay = 0.75});
+  optim::Ema ema({{"w", w}, {"n", n}}, {.decay = 0.75}), other({{"w", w}}, {.decay = 0.5});
   optim::Sgd optimizer(NamedTensors{{"w", w}}, {.lr = 0.1});
   {
     NoGradGuard guard;
@@ -268,6 +268,8 @@ TEST_CASE("EmaScope: restores the weights when the evaluation throws, even witho
         contains(error_of([&] { optimizer.step(); }), "'w' holds averaged weights at the moment"));
     CHECK(contains(error_of([&] { optimizer.step_in_backward()(w); }), "averaged weights"));
     CHECK(contains(error_of([&] { optim::EmaScope second(ema); }), "swapped in already"));
+    CHECK(contains(error_of([&] { optim::EmaScope second(other); }),
+                   "'w' already holds other averages"));
     set_memory_cap(1);  // restoring must not allocate
     throw std::runtime_error("evaluation");
   };

@@ -6,6 +6,7 @@
 #include "tern/core/io/safetensors.h"
 #include "tern/core/ops/ops.h"
 #include "tern/optim/schedule.h"
+#include "tern/optim/sgd.h"
 
 namespace tern::test_schedule {
 using doctest::Approx;
@@ -139,6 +140,9 @@ TEST_CASE("schedules: steps beyond the end, and invalid options") {
   CHECK_THROWS_AS(optim::sequential({warm, warm, warm}, {5, 5}), Error);
   CHECK_THROWS_AS(optim::sequential({warm, {}}, {5}), Error);
   CHECK_THROWS_AS(optim::chained({}), Error);
+  optim::Sgd sgd(NamedTensors{{"w", ones({2}).set_requires_grad()}}, {.lr = 1});
+  for (const double factor : {-1., optim::cosine({.total = 10})(-1)})  // NaN
+    CHECK_THROWS_WITH_AS(sgd.set_lr_factor(factor), doctest::Contains("Sgd: the factor"), Error);
 }
 
 TEST_CASE("schedules: plateaus reduce where PyTorch's do, and continue from any saved state") {

@@ -18,12 +18,15 @@ template <class T>
   return blocked_sum<T>(n, [=](int64_t c) { return vmath::exp(x[c] - max); });
 }
 
-// sum_c weight_c (log_sum - (x_c - max))
+// sum_c weight_c (log_sum - (x_c - max)). Classes with weight 0 do not count, even if their logit is
+// infinite.
 template <class T>
 [[gnu::always_inline]] inline double uniform_loss(const T* x, const T* weight, int64_t n, T max,
                                                   double log_sum) {
   return lane_sum<double>(n, [=](int64_t c) {
-    return static_cast<double>(weight[c]) * (log_sum - static_cast<double>(x[c] - max));
+    const double term =
+        static_cast<double>(weight[c]) * (log_sum - static_cast<double>(x[c] - max));
+    return weight[c] == 0 ? 0 : term;
   });
 }
 
@@ -73,8 +76,8 @@ void cross_entropy(const T* x, const Targets<T>& targets, T* loss, T* max, T* su
           l = soft_loss(row, targets.probability + i * n, targets.weight, n, m, log_sum, keep,
                         uniform);
         } else {
-          l = keep * static_cast<double>(targets.weight[t]) *
-              (log_sum - static_cast<double>(row[t] - m));
+          const double q = keep * static_cast<double>(targets.weight[t]);
+          if (q != 0) l = q * (log_sum - static_cast<double>(row[t] - m));
           if (uniform != 0) l += uniform * uniform_loss(row, targets.weight, n, m, log_sum);
         }
         loss[i] = static_cast<T>(l);

@@ -1,6 +1,6 @@
 // Reading and writing at positions that other tensors give. See ops.h for gather, index_select,
-// take_along_axis and embedding. Indices are i64; u8 works too, except where it means a mask. An
-// index out of range is an error that names it. Names and gradients are PyTorch's.
+// take_along_axis and embedding. Indices are i64. An index out of range is an error that names it.
+// Names and gradients are PyTorch's.
 #pragma once
 
 #include <vector>

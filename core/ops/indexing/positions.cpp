@@ -8,9 +8,10 @@
 namespace tern::detail {
 
 Tensor checked_index(const char* op, const Tensor& given, int64_t size, const Tensor& shown) {
-  check(!is_float(given.dtype()), "{}: the index must be i64, got {}; convert with .to()", op,
-        given.dtype());
-  Tensor index = given.to(DType::i64);
+  check(given.dtype() == DType::i64,
+        "{}: the index must be i64, got {}; convert with .to(DType::i64){}", op, given.dtype(),
+        given.dtype() == DType::u8 ? ", or read by a mask with index(x, {mask})" : "");
+  const Tensor& index = given;
   if (index.numel() == 0) return index;
   int64_t bad = kernels::first_out_of_range(kernels::plan_loops(index.shape(), {&index.layout()}),
                                             index.data<int64_t>(), size);

@@ -6,7 +6,7 @@
 
 namespace tern::detail {
 
-/// Returns the index as i64 (u8 works too) after checking that it lies in [0, size). Errors show
+/// Returns the index as i64 after checking that it lies in [0, size). Errors show
 /// `shown`, the index as the user gave it.
 Tensor checked_index(const char* op, const Tensor& index, int64_t size, const Tensor& shown = {});
 

@@ -155,6 +155,10 @@ Tensor scatter_reduce(const Tensor& x, int64_t axis, const Tensor& given, const 
     case ScatterReduce::sum:
       return scatter_add(base(0), o.axis, o.index, o.used);
     case ScatterReduce::mean:
+      if (x.dtype() == DType::u8)  // the sum may not fit
+        return scatter_reduce(x.to(DType::i64), axis, given, source.to(DType::i64), reduce,
+                              include_self)
+            .to(DType::u8);
       return mean_of(scatter_add(base(0), o.axis, o.index, o.used), include_self, o.axis, o.index);
     case ScatterReduce::prod:
       return product(base(1), o.axis, o.index, o.used);

@@ -200,7 +200,9 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const NllOptions&
   Tensor weight = class_weights("nll_loss", options.weight, x.size(1), x.dtype());
   Tensor ignored = eq(index, options.ignore_index), known = masked_fill(index, ignored, 0);
   Tensor picked = squeeze(gather(x, 1, unsqueeze(known, 1)), 1);
-  Tensor losses = masked_fill(-picked * index_select(weight, 0, known), ignored, 0);
+  Tensor share = index_select(weight, 0, known);
+  Tensor none = logical_or(ignored, eq(share, 0));  // counts for nothing, even if it is infinite
+  Tensor losses = masked_fill(-picked * share, none, 0);
   return reduce_rows(losses, options.reduction, total_weight(index, weight, options.ignore_index),
                      target.shape());
 }

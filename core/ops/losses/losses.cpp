@@ -83,6 +83,13 @@ Tensor kl_div(const Tensor& log_probs, const Tensor& target, const KlDivOptions&
   if (options.log_target) {
     losses = exp(target) * (target - log_probs);
   } else {  // where the target is 0, neither logarithm counts
+    if (target.numel() > 0) {
+      const double low = min(target.detach()).item();
+      check(!(low < 0),
+            "kl_div: the target must be probabilities, but one is {}; set log_target "
+            "if it holds their logarithms",
+            low);
+    }
     Tensor none = le(target, 0);
     Tensor log_target = log(masked_fill(target, none, 1));
     losses = masked_fill(target, none, 0) * (log_target - masked_fill(log_probs, none, 0));

@@ -280,6 +280,10 @@ TEST_CASE("einsum: integers, scalars, same bits on any number of threads") {
   CHECK(einsum(",->", {scalar(2), scalar(3)}).item() == 6);
   CHECK(einsum(",i->i", {scalar(2), tensor({1, 2}, {2})}).to_vector<int>() ==
         std::vector<int>{2, 4});
+  const Tensor bytes = a.to(DType::u8);
+  CHECK_THROWS_WITH_AS(static_cast<void>(einsum("ij,ij->", {bytes, bytes})),
+                       doctest::Contains("convert with .to(DType::i64)"), Error);
+  CHECK(einsum("ij->ji", {bytes}).dtype() == DType::u8);
   Rng rng(3);
   Tensor v = randn({40, 17, 96}, rng).set_requires_grad();
   Tensor w = randn({17, 17}, rng).set_requires_grad();

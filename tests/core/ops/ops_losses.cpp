@@ -14,7 +14,7 @@
 namespace tern::ops_losses {
 namespace {
 
-using test::op, test::Array, test::Arrays, test::for_each_index, test::kInf;
+using test::op, test::Array, test::Arrays, test::for_each_index, test::kInf, test::kNan;
 using Inputs = std::vector<Tensor>;
 
 Tensor sample() {
@@ -304,6 +304,34 @@ TEST_CASE("kl_div: a target of 0 gives 0 and no gradient, even where log_probs i
   CHECK(grad({loss}, {log_probs}, {.retain_graph = true})[0].to_vector<double>() ==
         std::vector<double>{0, -1});
   CHECK(grad({loss}, {target})[0].to_vector<double>() == std::vector<double>{0, 1});
+}
+
+TEST_CASE("kl_div: logarithms without log_target are refused") {
+  const Tensor log_probs = log_softmax(tensor({1, 2, 3}, {1, 3}).to(DType::f32), 1);
+  CHECK_THROWS_WITH_AS(static_cast<void>(kl_div(log_probs, log_probs)),
+                       doctest::Contains("set log_target if it holds their logarithms"), Error);
+  CHECK(std::isnan(kl_div(log_probs, full({1, 3}, kNan)).item()));
+}
+
+TEST_CASE("cross_entropy, nll_loss: a class with weight 0 does not count where it is impossible") {
+  const Tensor x = tensor({1, 2, -kInf}, {1, 3}), weight = tensor({1., 1., 0.}, {3});
+  for (const double smoothing : {0., .1})
+    for (const int64_t target : {0, 2}) {
+      CAPTURE(smoothing);
+      CAPTURE(target);
+      const Tensor index = full({1}, static_cast<double>(target), DType::i64);
+      const Tensor one_hot = tern::one_hot(index, 3).to(DType::f32);
+      const CrossEntropyOptions options{
+          .weight = weight, .label_smoothing = smoothing, .reduction = Reduction::sum};
+      const double loss = cross_entropy(x, index, options).item();
+      CHECK(std::isfinite(loss));
+      CHECK(loss == doctest::Approx(cross_entropy(x, one_hot, options).item()));
+    }
+  const Tensor log_p = log_softmax(x, 1).set_requires_grad();
+  const Tensor none =
+      nll_loss(log_p, full({1}, 2, DType::i64), {.weight = weight, .reduction = Reduction::sum});
+  CHECK(none.item() == 0);
+  CHECK(grad({none}, {log_p})[0].to_vector<double>() == std::vector<double>{0, 0, 0});
 }
 
 TEST_CASE("nll_loss(log_softmax) equals cross_entropy") {

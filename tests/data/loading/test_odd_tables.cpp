@@ -107,7 +107,8 @@ TEST_CASE("odd tables: errors name the option that would read the table") {
       "'setosa' is not a number; CsvOptions::categories = {\"b\"} reads a column of text"));
   // Where no option helps, none is named.
   for (const std::string& error :
-       {refused("a,b\n1,2..5\n"), refused("a,b\n1,2,3\n"), refused("a,b\n1.234.567,2\n")})
+       {refused("a,b\n1,2..5\n"), refused("a,b\n1,2,3\n"), refused("a,b\n1.234.567,2\n"),
+        refused("a,b\n1,\"1,000\"\n"), refused("a,b,label\n3,4\n")})
     CHECK(!contains(error, "CsvOptions"));
   CHECK(contains(refused("sep=;\na;b\n1;2\n", {.separator = ','}),
                  "line 1: the line 'sep=;' contradicts CsvOptions::separator = ','"));
