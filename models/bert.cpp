@@ -6,6 +6,7 @@
 
 #include "tern/core/ops/attention/heads.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/models/parts.h"
 
 namespace tern::models {
 namespace {
@@ -83,19 +84,10 @@ const std::vector<std::pair<std::string, BertOptions>>& bert_configurations() {
 }
 
 BertOptions bert_options(const std::string& name) {
-  std::string known;
-  for (const auto& [n, options] : bert_configurations()) {
-    if (n == name) return options;
-    known += (known.empty() ? "" : ", ") + n;
-  }
-  fail(fmt::format("bert: no configuration '{}'; there are {}", name, known));
+  return options_named("bert", name, bert_configurations());
 }
 
-std::vector<std::string> bert_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, options] : bert_configurations()) names.push_back(name);
-  return names;
-}
+std::vector<std::string> bert_names() { return names_of(bert_configurations()); }
 
 int64_t bert_weights(const BertOptions& options) {
   const BertOptions& o = checked(options);
@@ -139,28 +131,19 @@ BertSelfAttention::BertSelfAttention(const BertOptions& o, Rng& rng)
       heads(o.heads) {}
 
 Tensor BertSelfAttention::operator()(const Tensor& x, const nn::Mask& mask, Tensor* weights) const {
-  const AttentionOptions options{.mask = mask.parts(),
-                                 .scale = {},
-                                 .dropout = dropout.training ? dropout.p : 0,
-                                 .rng = &dropout.rng};
+  const AttentionOptions options{
+      .mask = mask.parts(), .scale = {}, .dropout = dropout.rate(), .rng = &dropout.rng};
   using detail::split_heads;
-  Tensor q = split_heads(query(x), heads), k = split_heads(key(x), heads),
-         v = split_heads(value(x), heads), y;
-  if (weights) {
-    Attended attended = attention_with_weights(q, k, v, options);
-    y = attended.context;
-    *weights = attended.weights;
-  } else {
-    y = attention(q, k, v, options);
-  }
-  return detail::join_heads(y);
+  const Tensor q = split_heads(query(x), heads), k = split_heads(key(x), heads),
+               v = split_heads(value(x), heads);
+  return detail::join_heads(attend_heads(q, k, v, options, weights));
 }
 
 BertAddNorm::BertAddNorm(int64_t in, const BertOptions& o, Rng& rng)
     : dense(in, o.dim, rng), norm(norm_of(o, o.dim)), dropout(o.dropout, rng) {}
 
 Tensor BertAddNorm::operator()(const Tensor& h, const Tensor& x) const {
-  if (!dropout.training || dropout.p == 0) return norm(dense(h, {.residual = x}));
+  if (dropout.rate() == 0) return norm(dense(h, {.residual = x}));
   return norm.of_sum(dense(h), x, dropout);
 }
 
