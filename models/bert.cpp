@@ -89,20 +89,9 @@ BertOptions bert_options(const std::string& name) {
 
 std::vector<std::string> bert_names() { return names_of(bert_configurations()); }
 
-int64_t bert_weights(const BertOptions& options) {
-  const BertOptions& o = checked(options);
-  auto matrix = [](int64_t in, int64_t out) { return in * out + out; };
-  const int64_t norm = 2 * o.dim;
-  const int64_t layer = 4 * matrix(o.dim, o.dim) + matrix(o.dim, o.ffn) + matrix(o.ffn, o.dim);
-  const int64_t e = width(o);
-  int64_t n = (o.vocab + o.position_offset + o.positions + o.segments) * e + 2 * e +
-              o.relative_buckets * o.heads + o.layers * (layer + 2 * norm);
-  if (e != o.dim) n += matrix(e, o.dim);
-  if (has_pooler(o)) n += matrix(o.dim, o.dim);
-  if (o.masked_lm) n += matrix(o.dim, e) + 2 * e + o.vocab;
-  if (o.next_sentence) n += matrix(o.dim, 2);
-  if (o.classes > 0) n += matrix(o.dim, o.classes);
-  return n;
+int64_t bert_weights(const BertOptions& o) {
+  Rng rng(0);
+  return nn::num_parameters(nn::unfilled([&] { return Bert(o, rng); }));
 }
 
 BertEmbeddings::BertEmbeddings(const BertOptions& o, Rng& rng)

@@ -1,5 +1,4 @@
-// The gMLP for images: stem, patches, blocks and head, its named configurations, and its number of
-// weights.
+// The gMLP for images: stem, patches, blocks and head, and its named configurations.
 #include "tern/models/gmlp.h"
 
 #include <fmt/format.h>
@@ -93,16 +92,8 @@ GmlpOptions gmlp_options(const std::string& name) {
 std::vector<std::string> gmlp_names() { return names_of(all_configurations()); }
 
 int64_t gmlp_weights(const GmlpOptions& o) {
-  int64_t in = o.channels, sum = 0;
-  for (const StemLayer& layer : o.stem) {
-    sum += 9 * in * layer.channels + 2 * layer.channels;
-    in = layer.channels;
-  }
-  const int64_t tokens = tokens_of(o), pooled = o.fc_dim ? o.fc_dim : o.dim;
-  sum += in * o.patch * o.patch * o.dim + o.dim;
-  sum += (o.class_token ? o.dim : 0) + (o.positions ? tokens * o.dim : 0);
-  sum += o.layers * gmlp_block_weights(o.block(), tokens) + 2 * o.dim;
-  return sum + (o.fc_dim ? o.dim * o.fc_dim + o.fc_dim : 0) + pooled * o.classes + o.classes;
+  Rng rng(0);
+  return nn::num_parameters(nn::unfilled([&] { return Gmlp(o, rng); }));
 }
 
 ConvNormGelu::ConvNormGelu(int64_t in, const StemLayer& l, Rng& rng)
