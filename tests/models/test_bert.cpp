@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "tern/core/base/rng.h"
-#include "tern/core/base/shape_only.h"
 #include "tern/models/bert.h"
 #include "tern/optim/optim.h"
 #include "tern/tests/models/forms.h"
