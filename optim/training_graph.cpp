@@ -21,7 +21,8 @@ Set identities(const NamedTensors& tensors) {
 
 void append(std::string& text, const char* title, const std::vector<std::string>& names) {
   if (names.empty()) return;
-  text += fmt::format("{} {}: {}", text.empty() ? "" : ";", title, fmt::join(names, ", "));
+  text += fmt::format("{} {}: ", text.empty() ? "" : ";", title);
+  for (size_t i = 0; i < names.size(); ++i) text += (i ? ", " : "") + names[i];
 }
 
 // Names of `tensors` that are trainable and not in `set`.
