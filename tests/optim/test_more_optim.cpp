@@ -406,8 +406,7 @@ TEST_CASE("Muon with AdamW equals two separate optimizers, with one state") {
       CHECK(other.state_dict().size() == 2 * 2 + 4 * 3);
     }
   }
-  for (size_t i = 0; i < apart.size(); ++i)
-    CHECK(test::same_bits(apart[i].second, together[i].second));
+  test::check_same(apart, together);
   CHECK(error_of([&] {
           optim::MuonWithAdamW(std::vector<optim::MuonWithAdamW::Group>{{of.others, muon}});
         }).find("it is not a matrix") != std::string::npos);

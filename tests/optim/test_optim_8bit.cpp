@@ -89,15 +89,6 @@ struct Training {
   }
 };
 
-void check_equal(const NamedTensors& a, const NamedTensors& b) {
-  REQUIRE(a.size() == b.size());
-  for (size_t i = 0; i < a.size(); ++i) {
-    CAPTURE(a[i].first);
-    CHECK(a[i].first == b[i].first);
-    CHECK(same_bits(a[i].second, b[i].second));
-  }
-}
-
 }  // namespace
 
 TEST_CASE("8 bits: numbers become the nearest value of the table, but positive variances never 0") {
@@ -182,7 +173,7 @@ TEST_CASE("8 bits: a saved state continues exactly, even if loaded over another 
   second.optimizer.load_state_dict(state);
   second.rng = first.rng;
   second.steps(11);
-  check_equal(whole.everything(), second.everything());
+  check_same(whole.everything(), second.everything());
   // A 32-bit state does not fit.
   Training other(32);
   other.steps(1);
@@ -194,7 +185,7 @@ TEST_CASE("8 bits: same bits for steps inside backward, and on any number of thr
   Training after(8), inside(8);
   after.steps(6);
   inside.steps(6, true);
-  check_equal(after.everything(), inside.everything());
+  check_same(after.everything(), inside.everything());
   check_threads([] {
     Training t(8);
     t.steps(4);
@@ -389,7 +380,7 @@ TEST_CASE("optimizers: loading a state over another one needs no further memory"
   const NamedTensors before = t.everything();
   CHECK_THROWS_WITH_AS(t.optimizer.load_state_dict(negative), doctest::Contains("negative: -1"),
                        Error);
-  check_equal(before, t.everything());
+  check_same(before, t.everything());
 }
 
 }  // namespace tern::test::test_optim_8bit

@@ -102,8 +102,7 @@ TEST_CASE("train: the folder of a run, its log, and errors about it") {
   REQUIRE(fourth.loop.resume());
   REQUIRE(fourth.loop.run() == Outcome::finished);
   REQUIRE(whole.loop.run() == Outcome::finished);
-  const NamedTensors a = fourth.learner.weights(), b = whole.learner.weights();
-  for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
+  check_same(fourth.learner.weights(), whole.learner.weights());
 }
 
 TEST_CASE("train: the averaged weights are written after each epoch, and the best ones") {
