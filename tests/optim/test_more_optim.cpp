@@ -22,7 +22,7 @@ namespace tern::test_more_optim {
 
 namespace {
 
-using test::contains, test::error_of, test::leaf;
+using test::contains, test::error_of, test::leaf, test::numbers_of;
 
 using Doubles = std::vector<double>;
 using Make = std::function<std::unique_ptr<optim::Optimizer>(const NamedTensors&)>;
@@ -164,13 +164,6 @@ double largest_difference(const Tensor& a, const Tensor& b) {
   return max(abs(a.detach().to(DType::f64) - b)).item();
 }
 
-Doubles all_of(const NamedTensors& tensors) {
-  Doubles out;
-  for (const auto& [name, t] : tensors)
-    for (double v : t.to_vector<double>()) out.push_back(v);
-  return out;
-}
-
 /// The result of six steps, inside backward or after it, with averages of the weights.
 struct Trained {
   Doubles weights, averages;
@@ -200,7 +193,7 @@ Trained trained(const Case& c, bool in_backward, bool with_ema) {
     CHECK(contains(error_of([&] { optimizer->step(); }), "holds averaged weights"));
     optimizer->zero_grad();
   }
-  return {all_of(p), all_of(ema.averages())};
+  return {numbers_of(p), numbers_of(ema.averages())};
 }
 
 }  // namespace
@@ -231,7 +224,7 @@ TEST_CASE("optimizers: a saved and loaded state continues exactly") {
       NamedTensors state, resumed;
       for (int64_t step = 0; step < 20; ++step) {
         if (step == 7) {
-          for (const auto& [n, t] : optimizer->state_dict()) state.emplace_back(n, t.clone());
+          state = test::copies(optimizer->state_dict());
           for (const auto& [n, t] : p) resumed.emplace_back(n, leaf(t.detach()));
         }
         set_gradients(c, p, step);
@@ -240,8 +233,8 @@ TEST_CASE("optimizers: a saved and loaded state continues exactly") {
       auto other = c.make(resumed);
       other->load_state_dict(state);
       for (int64_t step = 7; step < 20; ++step) set_gradients(c, resumed, step), other->step();
-      CHECK_MESSAGE(all_of(p) == all_of(resumed), c.name);
-      CHECK_MESSAGE(all_of(optimizer->state_dict()) == all_of(other->state_dict()), c.name);
+      CHECK_MESSAGE(numbers_of(p) == numbers_of(resumed), c.name);
+      CHECK_MESSAGE(numbers_of(optimizer->state_dict()) == numbers_of(other->state_dict()), c.name);
       if (state.back().first.ends_with(".step")) continue;  // plain SGD has no other state
       state.pop_back();
       CHECK_MESSAGE(!error_of([&] { other->load_state_dict(state); }).empty(), c.name);
@@ -274,7 +267,7 @@ TEST_CASE("optimizers: same bits on any number of threads; strided and empty gra
         p[1].second.set_grad(zeros({0, 3}));
         optimizer->step();
       }
-      return all_of(p);
+      return numbers_of(p);
     };
     const Doubles one = run(1, false);
     CHECK_MESSAGE(one == run(3, false), c.name);

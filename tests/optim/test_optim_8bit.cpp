@@ -14,6 +14,7 @@
 #include "tern/tests/support/model_checks.h"
 #include "tern/tests/support/numbers_with_error.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test::test_optim_8bit {
 namespace {
@@ -163,10 +164,8 @@ TEST_CASE("8 bits: a saved state continues exactly, even if loaded over another 
   Training whole(8), first(8);
   whole.steps(20);
   first.steps(9);
-  NamedTensors state, weights;
-  for (const auto& [n, t] : first.optimizer.state_dict()) state.emplace_back(n, t.clone());
-  for (const auto& [n, t] : nn::named_parameters(first.net))
-    weights.emplace_back(n, t.detach().clone());
+  const NamedTensors state = copies(first.optimizer.state_dict());
+  const NamedTensors weights = copies(nn::named_parameters(first.net));
   Training second(8, 99);
   second.steps(3);  // makes a state, which loading replaces
   nn::load_state_dict(second.net, weights);
@@ -189,10 +188,7 @@ TEST_CASE("8 bits: same bits for steps inside backward, and on any number of thr
   check_threads([] {
     Training t(8);
     t.steps(4);
-    std::vector<float> out;
-    for (const auto& [name, x] : t.everything())
-      for (const float v : x.to_vector<float>()) out.push_back(v);
-    return out;
+    return numbers_of(t.everything());
   });
 }
 
@@ -364,8 +360,7 @@ TEST_CASE("8 bits: Adam and AdamW equal their definitions at the limits of their
 TEST_CASE("optimizers: loading a state over another one needs no further memory") {
   Training t(32);
   t.steps(1);
-  NamedTensors state;
-  for (const auto& [n, x] : t.optimizer.state_dict()) state.emplace_back(n, x.clone());
+  const NamedTensors state = copies(t.optimizer.state_dict());
   const int64_t live = memory_stats().live;
   reset_peak_memory();
   t.optimizer.load_state_dict(state);

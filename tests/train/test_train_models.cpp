@@ -9,12 +9,6 @@ using namespace test;
 
 LearnerOptions plain() { return {.ema = 0.9}; }
 
-NamedTensors copies(const NamedTensors& state) {
-  NamedTensors all;
-  for (const auto& [name, t] : state) all.emplace_back(name, t.clone());
-  return all;
-}
-
 TEST_CASE("averages: they start at weights that were loaded after the learner was made") {
   for (const bool in_backward : {false, true}) {
     CAPTURE(in_backward);

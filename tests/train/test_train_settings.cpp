@@ -50,11 +50,7 @@ SafeTensors without_settings(SafeTensors state) {
   return state;
 }
 
-SafeTensors copy_of(const SafeTensors& state) {
-  SafeTensors copy{{}, state.metadata};
-  for (const auto& [name, t] : state.tensors) copy.tensors.emplace_back(name, t.clone());
-  return copy;
-}
+SafeTensors copy_of(const SafeTensors& state) { return {copies(state.tensors), state.metadata}; }
 
 // A model of two layers with one optimizer, without a loop.
 template <class Optimizer>
