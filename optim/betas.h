@@ -30,8 +30,8 @@ void forget_all_if_0(T share, T* squares, int64_t n) {
   if (share == T(0)) std::fill_n(squares, n, T(0));
 }
 
-/// A step of Adam or a variant: weight decay, which acts on the parameter if it is decoupled and else
-/// through the gradient, both moments, and then p -= step(g, m, v).
+/// A step of Adam or a variant: weight decay, which acts on the parameter if it is decoupled and
+/// else through the gradient, both moments, and then p -= step(g, m, v).
 ///   m = lerp(m, g, 1-b1); v = b2 v + (1-b2) g^2
 template <class T, class Step>
 void with_moments(const Piece<T>& piece, const auto& c, bool decoupled, Step step) {

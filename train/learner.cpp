@@ -23,8 +23,8 @@ namespace {
 
 bool is_finite(const Tensor& t) { return !is_float(t.dtype()) || all(isfinite(t)).item<bool>(); }
 
-// Returns the tensors, or throws Diverged if one is not finite: "the weights down.bias are no longer
-// finite after step 7".
+// Returns the tensors, or throws Diverged if one is not finite: "the weights down.bias are no
+// longer finite after step 7".
 NamedTensors finite(const char* what, NamedTensors tensors, int64_t steps) {
   for (const auto& [name, t] : tensors) {
     if (is_finite(t)) continue;

@@ -20,8 +20,8 @@ struct Range {
 /// below `blocks`.
 int64_t left_half(int64_t blocks);
 
-/// The part of `count` that is a rank's: of the blocks those that it computes, of the elements those
-/// that it adds up.
+/// The part of `count` that is a rank's: the blocks that it computes, or the elements that it adds
+/// up.
 Range range_of(int64_t count, int64_t ranks, int64_t rank);
 
 /// The largest nodes of the tree over `blocks` blocks that a rank computes alone, in their order.
