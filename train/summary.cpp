@@ -15,8 +15,7 @@
 namespace tern {
 namespace {
 
-// ---- Restoring the model
-// -------------------------------------------------------------------------
+// ---- Restoring the model -----------------------------------------------------------------------
 
 /// Saves the state that a step changes: modes, generators and gradients. In a ShapeOnlyScope ops do
 /// not write elements; buffers are saved too, for models that write theirs by hand.
