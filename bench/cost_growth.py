@@ -5,7 +5,7 @@ Sizes are doubled, the others left at their base. Every point has a process of i
 mark less what it takes with PyTorch loaded. Slopes: least squares of the logarithms of the last four points.
 """
 import argparse, json, math, subprocess, sys, time
-import torch, torch.nn as nn, torch.nn.functional as F
+import torch, torch.nn.functional as F
 from torch_bench import GPT2, peak_rss_mb
 
 VOCAB, HEAD = 4096, 64

@@ -5,7 +5,7 @@ usage: torch_bench.py [--threads 2] [--only NAME or part of it] [--compile] [--b
 Prints the sgemm peak, then a JSON line per model: median/min ms per step, items/s, GEMM GFLOP/step, GFLOP/s, peak memory.
 Weights are random; AdamW lr 1e-3; forward+backward+step.
 """
-import argparse, json, math, resource, subprocess, sys, time
+import argparse, json, math, subprocess, sys, time
 import torch, torch.nn as nn, torch.nn.functional as F
 from torch_networks import picture_cases, sequence_cases
 
@@ -98,7 +98,6 @@ def cases():
     img = lambda b: (torch.randn(b, 3, 32, 32), torch.randint(0, 10, (b,)))
     ce = lambda m, x, y: F.cross_entropy(m(x), y)
     def gm(d, L): return lambda: Vision(8, 32, d, lambda n: [GBlock(d, 4*d, n) for _ in range(L)])
-    lin = lambda m: sum(p.numel() for n, p in m.named_parameters() if p.dim() == 2)
     yield 'gmlp-4m/b32', gm(512, 3), lambda: img(32), ce, 32
     yield 'gmlp-51m/b32', gm(1024, 8), lambda: img(32), ce, 32
     yield 'vit-tiny-p4/b64', lambda: Vision(4, 32, 192, lambda n: [enc(192, 3, 768) for _ in range(12)]), lambda: img(64), ce, 64

@@ -24,8 +24,8 @@
 
 namespace tern::dist {
 
-using detail::BlockRange;
 using detail::bytes_of;
+using detail::Range;
 
 namespace {
 
@@ -247,7 +247,7 @@ struct GradientSum::Step {
 
   // The sum over a node. `closing` holds the sums on its left. As soon as a gradient of the node's
   // last block is complete, they are added to it, the last one first. `last`: the result is sent.
-  Items compute(BlockRange node, std::vector<Items> closing, bool last) {
+  Items compute(Range node, std::vector<Items> closing, bool last) {
     if (node.size() == 1) return compute_block(node.first, std::move(closing), last);
     const int64_t middle = node.first + detail::left_half(node.size());
     closing.push_back(compute({node.first, middle}, {}, false));
@@ -428,8 +428,7 @@ struct GradientSum::Step {
   double run(const std::function<BlockLoss(int64_t)>& block_loss) {
     loss = &block_loss;
     World& world = self.world_;
-    std::vector<BlockRange> nodes =
-        detail::nodes_of(self.options_.blocks, world.size(), world.rank());
+    std::vector<Range> nodes = detail::nodes_of(self.options_.blocks, world.size(), world.rank());
     for (size_t n = 0; n + 1 < nodes.size(); ++n)
       nodes_before.push_back(compute(nodes[n], {}, false));
     compute(nodes.back(), {}, true);

@@ -57,10 +57,10 @@ void StepPlan::add_buckets(const NamedTensors& tensors, bool of_gradients) {
     bucket.elements = b.size(), bucket.item_bytes = item_size(b.dtype);
     bucket.items = static_cast<int64_t>(b.end - b.first), bucket.of_gradients = of_gradients;
     for (int64_t r = 0; r < ranks(); ++r) {
-      const detail::Share s = detail::share_of(b.size(), ranks(), r);
+      const detail::Range s = detail::range_of(b.size(), ranks(), r);
       // Counts the items that overlap the share.
       int64_t cuts = 0;
-      for (auto o = std::upper_bound(b.offsets.begin(), b.offsets.end(), s.from);
+      for (auto o = std::upper_bound(b.offsets.begin(), b.offsets.end(), s.first);
            s.size() > 0 && o != b.offsets.end(); ++o) {
         if (*(o - 1) >= s.end) break;
         cuts += *o > *(o - 1);
@@ -125,7 +125,7 @@ RankTraffic StepPlan::counts(int64_t) const {
 // The rank sends each of its nodes in shares to all other ranks and receives its own share of their
 // nodes. Before each node goes one byte per item, which says whether the node has it.
 RankTraffic StepPlan::nodes(const Bucket& b, int64_t rank) const {
-  const int64_t share = detail::share_of(b.elements, ranks(), rank).size();
+  const int64_t share = detail::range_of(b.elements, ranks(), rank).size();
   const int64_t others = ranks() - 1, cuts = b.cuts[static_cast<size_t>(rank)];
   const int64_t own = nodes_[static_cast<size_t>(rank)], theirs = all_nodes_ - own;
   return {own * (others * b.items + (b.elements - share) * b.item_bytes),
@@ -135,7 +135,7 @@ RankTraffic StepPlan::nodes(const Bucket& b, int64_t rank) const {
 
 // Each rank sends the sums of its share to all others.
 RankTraffic StepPlan::sums(const Bucket& b, int64_t rank) const {
-  const int64_t share = detail::share_of(b.elements, ranks(), rank).size();
+  const int64_t share = detail::range_of(b.elements, ranks(), rank).size();
   const int64_t others = ranks() - 1, cuts = b.cuts[static_cast<size_t>(rank)];
   return {share * others * b.item_bytes, (b.elements - share) * b.item_bytes,
           others * cuts + b.all_cuts - cuts};

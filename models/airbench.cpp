@@ -6,6 +6,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/core/ops/convolution/pooling.h"
+#include "tern/models/parts.h"
 #include "tern/nn/init.h"
 
 namespace tern::models {
@@ -65,10 +66,7 @@ Airbench::Airbench(const AirbenchOptions& o, Rng& rng)
 }
 
 Tensor Airbench::operator()(const Tensor& images) const {
-  check(images.ndim() == 4 && images.size(1) == options.channels &&
-            images.size(2) == options.image && images.size(3) == options.image,
-        "Airbench: needs images (B, {}, {}, {}), the shape is {}", options.channels, options.image,
-        options.image, images.shape());
+  check_images("Airbench", images, options);
   Tensor x = gelu(whitening(images));
   for (const AirbenchBlock& block : blocks) x = block(x);
   x = flatten(adaptive_max_pool2d(x, 1), 1);  // (B, C)

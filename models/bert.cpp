@@ -6,6 +6,7 @@
 
 #include "tern/core/ops/attention/heads.h"
 #include "tern/core/tape/autograd.h"
+#include "tern/models/parts.h"
 
 namespace tern::models {
 namespace {
@@ -83,34 +84,14 @@ const std::vector<std::pair<std::string, BertOptions>>& bert_configurations() {
 }
 
 BertOptions bert_options(const std::string& name) {
-  std::string known;
-  for (const auto& [n, options] : bert_configurations()) {
-    if (n == name) return options;
-    known += (known.empty() ? "" : ", ") + n;
-  }
-  fail(fmt::format("bert: no configuration '{}'; there are {}", name, known));
+  return options_named("bert", name, bert_configurations());
 }
 
-std::vector<std::string> bert_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, options] : bert_configurations()) names.push_back(name);
-  return names;
-}
+std::vector<std::string> bert_names() { return names_of(bert_configurations()); }
 
-int64_t bert_weights(const BertOptions& options) {
-  const BertOptions& o = checked(options);
-  auto matrix = [](int64_t in, int64_t out) { return in * out + out; };
-  const int64_t norm = 2 * o.dim;
-  const int64_t layer = 4 * matrix(o.dim, o.dim) + matrix(o.dim, o.ffn) + matrix(o.ffn, o.dim);
-  const int64_t e = width(o);
-  int64_t n = (o.vocab + o.position_offset + o.positions + o.segments) * e + 2 * e +
-              o.relative_buckets * o.heads + o.layers * (layer + 2 * norm);
-  if (e != o.dim) n += matrix(e, o.dim);
-  if (has_pooler(o)) n += matrix(o.dim, o.dim);
-  if (o.masked_lm) n += matrix(o.dim, e) + 2 * e + o.vocab;
-  if (o.next_sentence) n += matrix(o.dim, 2);
-  if (o.classes > 0) n += matrix(o.dim, o.classes);
-  return n;
+int64_t bert_weights(const BertOptions& o) {
+  Rng rng(0);
+  return nn::num_parameters(nn::unfilled([&] { return Bert(o, rng); }));
 }
 
 BertEmbeddings::BertEmbeddings(const BertOptions& o, Rng& rng)
@@ -139,28 +120,19 @@ BertSelfAttention::BertSelfAttention(const BertOptions& o, Rng& rng)
       heads(o.heads) {}
 
 Tensor BertSelfAttention::operator()(const Tensor& x, const nn::Mask& mask, Tensor* weights) const {
-  const AttentionOptions options{.mask = mask.parts(),
-                                 .scale = {},
-                                 .dropout = dropout.training ? dropout.p : 0,
-                                 .rng = &dropout.rng};
+  const AttentionOptions options{
+      .mask = mask.parts(), .scale = {}, .dropout = dropout.rate(), .rng = &dropout.rng};
   using detail::split_heads;
-  Tensor q = split_heads(query(x), heads), k = split_heads(key(x), heads),
-         v = split_heads(value(x), heads), y;
-  if (weights) {
-    Attended attended = attention_with_weights(q, k, v, options);
-    y = attended.context;
-    *weights = attended.weights;
-  } else {
-    y = attention(q, k, v, options);
-  }
-  return detail::join_heads(y);
+  const Tensor q = split_heads(query(x), heads), k = split_heads(key(x), heads),
+               v = split_heads(value(x), heads);
+  return detail::join_heads(attend_heads(q, k, v, options, weights));
 }
 
 BertAddNorm::BertAddNorm(int64_t in, const BertOptions& o, Rng& rng)
     : dense(in, o.dim, rng), norm(norm_of(o, o.dim)), dropout(o.dropout, rng) {}
 
 Tensor BertAddNorm::operator()(const Tensor& h, const Tensor& x) const {
-  if (!dropout.training || dropout.p == 0) return norm(dense(h, {.residual = x}));
+  if (dropout.rate() == 0) return norm(dense(h, {.residual = x}));
   return norm.of_sum(dense(h), x, dropout);
 }
 

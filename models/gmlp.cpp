@@ -1,10 +1,11 @@
-// The gMLP for images: stem, patches, blocks and head, its named configurations, and its number of
-// weights.
+// The gMLP for images: stem, patches, blocks and head, and its named configurations.
 #include "tern/models/gmlp.h"
 
 #include <fmt/format.h>
 
 #include <utility>
+
+#include "tern/models/parts.h"
 
 namespace tern::models {
 namespace {
@@ -25,12 +26,6 @@ int64_t tokens_of(const GmlpOptions& o) {
         "Gmlp: patches of {} do not tile {} x {} pixels{}", o.patch, side, side,
         o.stem.empty() ? "" : " (the size after the stem)");
   return (side / o.patch) * (side / o.patch) + o.class_token;
-}
-
-nn::Parameter small_normal(const Shape& shape, Rng& rng) {
-  nn::Parameter p(empty(shape));
-  nn::init::normal(p, 0, 0.02, rng);
-  return p;
 }
 
 // The paper's smallest model, for CIFAR-10: 64 patches instead of 196. Its 4.6 million weights soon
@@ -91,29 +86,14 @@ const std::vector<std::pair<std::string, GmlpOptions>>& gmlp_configurations() {
 }
 
 GmlpOptions gmlp_options(const std::string& name) {
-  for (const auto& [n, options] : all_configurations())
-    if (n == name) return options;
-  fail(fmt::format("gmlp: no configuration '{}'; there are {}", name,
-                   fmt::join(gmlp_names(), ", ")));
+  return options_named("gmlp", name, all_configurations());
 }
 
-std::vector<std::string> gmlp_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, options] : all_configurations()) names.push_back(name);
-  return names;
-}
+std::vector<std::string> gmlp_names() { return names_of(all_configurations()); }
 
 int64_t gmlp_weights(const GmlpOptions& o) {
-  int64_t in = o.channels, sum = 0;
-  for (const StemLayer& layer : o.stem) {
-    sum += 9 * in * layer.channels + 2 * layer.channels;
-    in = layer.channels;
-  }
-  const int64_t tokens = tokens_of(o), pooled = o.fc_dim ? o.fc_dim : o.dim;
-  sum += in * o.patch * o.patch * o.dim + o.dim;
-  sum += (o.class_token ? o.dim : 0) + (o.positions ? tokens * o.dim : 0);
-  sum += o.layers * gmlp_block_weights(o.block(), tokens) + 2 * o.dim;
-  return sum + (o.fc_dim ? o.dim * o.fc_dim + o.fc_dim : 0) + pooled * o.classes + o.classes;
+  Rng rng(0);
+  return nn::num_parameters(nn::unfilled([&] { return Gmlp(o, rng); }));
 }
 
 ConvNormGelu::ConvNormGelu(int64_t in, const StemLayer& l, Rng& rng)
@@ -136,8 +116,8 @@ GmlpVision::GmlpVision(const GmlpOptions& o, Rng& rng)
     stem.emplace_back(in, layer, rng);
     in = layer.channels;
   }
-  if (o.class_token) cls_token = small_normal({1, 1, o.dim}, rng);
-  if (o.positions) pos_embed = small_normal({1, tokens, o.dim}, rng);
+  if (o.class_token) cls_token = normal_parameter({1, 1, o.dim}, 0.02, rng);
+  if (o.positions) pos_embed = normal_parameter({1, tokens, o.dim}, 0.02, rng);
   blocks = gmlp_blocks(o.layers, o.block(), tokens, rng);
 }
 
@@ -166,10 +146,7 @@ Gmlp::Gmlp(const GmlpOptions& o, Rng& rng)
 }
 
 Tensor Gmlp::operator()(const Tensor& images) const {
-  check(images.ndim() == 4 && images.size(1) == options.channels &&
-            images.size(2) == options.image && images.size(3) == options.image,
-        "Gmlp: needs images (B, {}, {}, {}), the shape is {}", options.channels, options.image,
-        options.image, images.shape());
+  check_images("Gmlp", images, options);
   Tensor x = model(images);
   if (fc_1) x = (*fc_1)(x, {.activation = Activation::gelu});
   return head(x);

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tern/models/parts.h"
+
 namespace tern::models {
 namespace {
 
@@ -49,12 +51,6 @@ GmlpTextOptions causal(GmlpTextOptions o) {
   return o;
 }
 
-nn::Parameter table(const GmlpTextOptions& o, Rng& rng) {
-  nn::Parameter p(empty({o.vocab, o.dim}));
-  nn::init::normal(p, 0, 0.02, rng);
-  return p;
-}
-
 void check_tokens(const Tensor& tokens, int64_t before, int64_t context) {
   check(tokens.ndim() == 2 && tokens.dtype() == DType::i64 && tokens.size(1) > 0,
         "GmlpText: needs tokens i64 (B, T >= 1), got {} {}", tokens.dtype(), tokens.shape());
@@ -82,17 +78,10 @@ Tensor before(const Tensor& lengths, int64_t tokens) {
 }  // namespace
 
 GmlpTextOptions gmlp_text_options(const std::string& name) {
-  for (const auto& [n, options] : known_gmlps())
-    if (n == name) return options;
-  fail(fmt::format("gmlp_text: no configuration '{}'; there are {}", name,
-                   fmt::join(gmlp_text_names(), ", ")));
+  return options_named("gmlp_text", name, known_gmlps());
 }
 
-std::vector<std::string> gmlp_text_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, options] : known_gmlps()) names.push_back(name);
-  return names;
-}
+std::vector<std::string> gmlp_text_names() { return names_of(known_gmlps()); }
 
 int64_t gmlp_text_weights(const GmlpTextOptions& o) {
   checked(o);
@@ -154,7 +143,7 @@ Heatmaps GmlpText::heatmaps(const Tensor&) const {
 }
 
 GmlpLanguageModel::GmlpLanguageModel(const GmlpTextOptions& o, Rng& rng) : model(causal(o), rng) {
-  if (!o.tie_head) head = table(o, rng);
+  if (!o.tie_head) head = normal_parameter({o.vocab, o.dim}, 0.02, rng);
 }
 
 Tensor GmlpLanguageModel::operator()(const Tensor& tokens) const { return logits(model(tokens)); }
@@ -182,7 +171,7 @@ GmlpLanguageModel::Step GmlpLanguageModel::step(const GmlpTextState& state,
 
 GmlpMaskedLanguageModel::GmlpMaskedLanguageModel(const GmlpTextOptions& o, Rng& rng)
     : model(o, rng), transform(o.dim, o.dim, rng), norm(o.dim), decoder_bias(zeros({o.vocab})) {
-  if (!o.tie_head) decoder_weight = table(o, rng);
+  if (!o.tie_head) decoder_weight = normal_parameter({o.vocab, o.dim}, 0.02, rng);
 }
 
 Tensor GmlpMaskedLanguageModel::operator()(const Tensor& tokens, const Tensor& lengths) const {

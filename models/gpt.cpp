@@ -7,6 +7,7 @@
 #include "tern/core/ops/attention/heads.h"
 #include "tern/core/ops/fused.h"
 #include "tern/core/tape/op.h"
+#include "tern/models/parts.h"
 
 namespace tern::models {
 namespace {
@@ -35,12 +36,6 @@ bool has(const std::vector<bool>& layers, int64_t layer) {
 
 int64_t turned_channels(const GptOptions& o) {
   return static_cast<int64_t>(static_cast<double>(o.head_channels()) * o.rotary_share);
-}
-
-nn::Parameter normal(const Shape& shape, double std, Rng& rng) {
-  nn::Parameter p(empty(shape));
-  nn::init::normal(p, 0, std, rng);
-  return p;
 }
 
 GptNormLayer norm_of(const GptOptions& o) {
@@ -125,7 +120,7 @@ void check_options(const GptOptions& o) {
 GptLinear::GptLinear(GptNames names, int64_t in, int64_t out, nn::Bias with_bias, double std,
                      Rng& rng)
     : transposed(names == GptNames::gpt2) {
-  weight = normal(transposed ? Shape{in, out} : Shape{out, in}, std, rng);
+  weight = normal_parameter(transposed ? Shape{in, out} : Shape{out, in}, std, rng);
   if (with_bias == nn::Bias::yes) bias = nn::Parameter(zeros({out}));
 }
 
@@ -202,15 +197,7 @@ Tensor GptAttention::operator()(const Tensor& x, nn::KeyValueCache* cache, Tenso
     cache->append(k, v);
     k = cache->keys(), v = cache->values();
   }
-  Tensor y;
-  if (weights) {
-    Attended attended = attention_with_weights(q, k, v, options(before));
-    *weights = attended.weights;
-    y = attended.context;
-  } else {
-    y = tern::attention(q, k, v, options(before));
-  }
-  return detail::join_heads(y);
+  return detail::join_heads(attend_heads(q, k, v, options(before), weights));
 }
 
 GptMlp::GptMlp(const GptOptions& o, Rng& rng)
@@ -271,15 +258,16 @@ GptState GptState::select_rows(const Tensor& rows) const {
 
 GptBody::GptBody(const GptOptions& o, Rng& rng)
     : names(o.names),
-      embed(normal({o.vocab, o.dim}, kStd, rng)),
+      embed(normal_parameter({o.vocab, o.dim}, kStd, rng)),
       dropout(o.embed_dropout.value_or(o.dropout), rng),
       norm(norm_of(o)) {
-  if (o.positions == GptPositions::learned) positions = normal({o.context, o.dim}, kStd, rng);
+  if (o.positions == GptPositions::learned)
+    positions = normal_parameter({o.context, o.dim}, kStd, rng);
   for (int64_t i = 0; i < o.layers; ++i) blocks.emplace_back(o, i, rng);
 }
 
 Gpt::Gpt(const GptOptions& o, Rng& rng) : options(checked(o)), body(o, rng) {
-  if (!o.tie_head) head = normal({o.vocab, o.dim}, kStd, rng);
+  if (!o.tie_head) head = normal_parameter({o.vocab, o.dim}, kStd, rng);
 }
 
 Tensor Gpt::run(const Tensor& tokens, GptState* state, std::vector<Tensor>* weights) const {

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tern/models/gpt.h"
+#include "tern/models/parts.h"
 
 namespace tern::models {
 namespace {
@@ -105,20 +106,9 @@ const Configurations& known_gpts() {
 // clang-format on
 }  // namespace
 
-GptOptions gpt_options(const std::string& name) {
-  std::string known;
-  for (const auto& [n, options] : known_gpts()) {
-    if (n == name) return options;
-    known += (known.empty() ? "" : ", ") + n;
-  }
-  fail(fmt::format("gpt: no configuration '{}'; there are {}", name, known));
-}
+GptOptions gpt_options(const std::string& name) { return options_named("gpt", name, known_gpts()); }
 
-std::vector<std::string> gpt_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, options] : known_gpts()) names.push_back(name);
-  return names;
-}
+std::vector<std::string> gpt_names() { return names_of(known_gpts()); }
 
 GptOptions llama_form(GptOptions o) {
   o.names = GptNames::llama;

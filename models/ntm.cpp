@@ -3,6 +3,7 @@
 #include "tern/models/ntm.h"
 
 #include "tern/core/tape/substitution.h"
+#include "tern/models/parts.h"
 #include "tern/nn/init.h"
 
 namespace tern::models {
@@ -19,12 +20,6 @@ const NtmOptions& checked(const NtmOptions& o) {
         "heads, shifts up to {}",
         o.read_heads, o.write_heads, o.shift);
   return o;
-}
-
-nn::Parameter small(const Shape& shape, Rng& rng) {
-  nn::Parameter p(empty(shape));
-  nn::init::normal(p, 0, 0.1, rng);
-  return p;
 }
 
 Tensor drawn_memory(const NtmOptions& o, Rng& rng) {
@@ -97,7 +92,7 @@ NtmTrace trace_of(const std::vector<Tensor>& states, const NtmMemory& memory) {
 Ntm::Ntm(const NtmOptions& o, Rng& rng)
     : options(checked(o)),
       output(o.hidden + o.read_heads * o.width, o.outputs, rng),
-      initial_read(small({o.read_heads, o.width}, rng)) {
+      initial_read(normal_parameter({o.read_heads, o.width}, 0.1, rng)) {
   const bool recurrent = o.controller == NtmController::lstm;
   for (int64_t i = 0; i < o.layers; ++i) {
     const int64_t in = i == 0 ? o.inputs + o.read_heads * o.width : o.hidden;
@@ -112,8 +107,8 @@ Ntm::Ntm(const NtmOptions& o, Rng& rng)
     write_heads.emplace_back(o.hidden, address + 2 * o.width, rng);
   if (recurrent) {
     const Shape shape = o.layers == 1 ? Shape{o.hidden} : Shape{o.layers, o.hidden};
-    initial_h = small(shape, rng);
-    initial_c = small(shape, rng);
+    initial_h = normal_parameter(shape, 0.1, rng);
+    initial_c = normal_parameter(shape, 0.1, rng);
   }
   if (o.start == NtmStart::learned) learned_memory = nn::Parameter(drawn_memory(o, rng));
   if (o.start == NtmStart::random) random_memory = nn::Buffer(drawn_memory(o, rng));

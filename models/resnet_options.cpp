@@ -1,8 +1,7 @@
 // Named ResNet configurations, and options inferred from the shapes of a state.
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "tern/models/parts.h"
 #include "tern/models/resnet.h"
 #include "tern/models/state_shapes.h"
 
@@ -38,17 +37,10 @@ const std::vector<std::pair<std::string, ResNetOptions>>& resnet_configurations(
 }
 
 ResNetOptions resnet_options(const std::string& name) {
-  for (const auto& [n, options] : resnet_configurations())
-    if (n == name) return options;
-  fail(fmt::format("resnet: no configuration '{}'; there are {}", name,
-                   fmt::join(resnet_names(), ", ")));
+  return options_named("resnet", name, resnet_configurations());
 }
 
-std::vector<std::string> resnet_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, options] : resnet_configurations()) names.push_back(name);
-  return names;
-}
+std::vector<std::string> resnet_names() { return names_of(resnet_configurations()); }
 
 ResNetOptions resnet_options_of(const NamedTensors& tensors) {
   const StateShapes state{tensors, "resnet", "torchvision's ResNet"};

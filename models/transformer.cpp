@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "tern/models/parts.h"
+
 namespace tern::models {
 namespace {
 
@@ -20,12 +22,6 @@ const std::vector<std::pair<std::string, TransformerOptions>>& known_transformer
         .final_norm = false}},
   };
   return kConfigurations;
-}
-
-nn::Parameter table(int64_t words, int64_t dim, Rng& rng) {
-  nn::Parameter p(empty({words, dim}));
-  nn::init::normal(p, 0, 1 / std::sqrt(static_cast<double>(dim)), rng);
-  return p;
 }
 
 nn::Mask source_mask(const Tensor& lengths) {
@@ -61,19 +57,10 @@ const TransformerOptions& checked(const TransformerOptions& o) {
 }  // namespace
 
 TransformerOptions transformer_options(const std::string& name) {
-  std::string known;
-  for (const auto& [n, options] : known_transformers()) {
-    if (n == name) return options;
-    known += (known.empty() ? "" : ", ") + n;
-  }
-  fail(fmt::format("transformer: no configuration '{}'; there are {}", name, known));
+  return options_named("transformer", name, known_transformers());
 }
 
-std::vector<std::string> transformer_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, options] : known_transformers()) names.push_back(name);
-  return names;
-}
+std::vector<std::string> transformer_names() { return names_of(known_transformers()); }
 
 int64_t TransformerState::batch() const {
   check(!layers.empty(), "TransformerState: no layers; start from Transformer::encode");
@@ -102,8 +89,9 @@ Transformer::Transformer(const TransformerOptions& o, Rng& rng)
       generator_bias(zeros(o.target_vocab)),
       dropout(o.embed_dropout.value_or(o.layer.dropout), rng) {
   const int64_t dim = o.layer.dim;
-  src_embed.weight = table(o.source_vocab, dim, rng);
-  if (!o.tie_source_target) target_table = table(o.target_vocab, dim, rng);
+  const double std = 1 / std::sqrt(static_cast<double>(dim));
+  src_embed.weight = normal_parameter({o.source_vocab, dim}, std, rng);
+  if (!o.tie_source_target) target_table = normal_parameter({o.target_vocab, dim}, std, rng);
   if (o.tie_target_generator) return;
   generator_weight = nn::Parameter(empty({o.target_vocab, dim}));
   nn::init::xavier_uniform(generator_weight, rng);

@@ -6,6 +6,7 @@
 
 #include "tern/core/ops/attention/heads.h"
 #include "tern/core/tape/op.h"
+#include "tern/models/parts.h"
 
 namespace tern::models {
 namespace {
@@ -18,12 +19,6 @@ nn::Linear linear_layer(int64_t in, int64_t out, Rng& rng, nn::Bias bias = nn::B
   nn::init::trunc_normal(layer.weight, rng, {.std = 0.02});
   if (layer.bias.defined()) nn::init::constant(layer.bias, 0);
   return layer;
-}
-
-nn::Parameter normal_tokens(int64_t count, int64_t dim, double std, Rng& rng) {
-  nn::Parameter p(empty({1, count, dim}));
-  nn::init::normal(p, 0, std, rng);
-  return p;
 }
 
 bool pools_before_norm(const VitOptions& o) {
@@ -46,10 +41,9 @@ Tensor VitAttention::context(const Tensor& x, int64_t count, Tensor* weights) co
   if (weights) {
     using detail::split_heads;
     const std::vector<Tensor> parts = chunk(qkv(x), 3, -1);
-    Attended y = attention_with_weights(split_heads(parts[0], heads), split_heads(parts[1], heads),
-                                        split_heads(parts[2], heads), options);
-    *weights = y.weights;
-    return detail::join_heads(y.context);
+    return detail::join_heads(attend_heads(split_heads(parts[0], heads),
+                                           split_heads(parts[1], heads),
+                                           split_heads(parts[2], heads), options, weights));
   }
   if (count == x.size(1)) return self_attention(qkv(x), {heads}, options);
   const int64_t dim = qkv.weight.size(1);
@@ -104,11 +98,11 @@ Vit::Vit(const VitOptions& o, Rng& rng)
                   o.norm_pre ? nn::Bias::no : nn::Bias::yes),
       dropout(o.position_dropout.value_or(o.dropout), rng) {
   const int64_t side = o.image / o.patch, prefix = prefix_tokens();
-  if (o.class_token) cls_token = normal_tokens(1, o.dim, 1e-6, rng);
-  if (o.registers > 0) reg_token = normal_tokens(o.registers, o.dim, 1e-6, rng);
+  if (o.class_token) cls_token = normal_parameter({1, 1, o.dim}, 1e-6, rng);
+  if (o.registers > 0) reg_token = normal_parameter({1, o.registers, o.dim}, 1e-6, rng);
   const int64_t placed = o.positions_on_prefix ? prefix : 0;
   if (o.positions == VitPositions::learned)
-    pos_embed = normal_tokens(placed + side * side, o.dim, o.position_std, rng);
+    pos_embed = normal_parameter({1, placed + side * side, o.dim}, o.position_std, rng);
   if (o.positions == VitPositions::sincos)
     fixed_positions = nn::Buffer(
         unsqueeze(pad(nn::sincos_2d_positions(side, side, o.dim), {0, 0, placed, 0}), 0));
@@ -124,10 +118,7 @@ Vit::Vit(const VitOptions& o, Rng& rng)
 }
 
 Tensor Vit::embed(const Tensor& images) const {
-  check(images.ndim() == 4 && images.size(1) == options.channels &&
-            images.size(2) == options.image && images.size(3) == options.image,
-        "Vit: needs images (B, {}, {}, {}), the shape is {}", options.channels, options.image,
-        options.image, images.shape());
+  check_images("Vit", images, options);
   Tensor x = transpose(flatten(patch_embed(images), 2), 1, 2);  // (B,D,H',W') -> (B,P,D)
   const Tensor& positions = pos_embed.defined() ? pos_embed.tensor() : fixed_positions.tensor();
   if (positions.defined() && !options.positions_on_prefix) x = x + positions;

@@ -1,6 +1,5 @@
 // Named ViT configurations, checks of options, and the number of weights.
-#include <fmt/format.h>
-
+#include "tern/models/parts.h"
 #include "tern/models/vit.h"
 
 namespace tern::models {
@@ -24,6 +23,12 @@ void check_options(const VitOptions& o) {
         "Vit: without a class token there is no token to classify; pool the average");
   check(o.positions != VitPositions::sincos || o.dim % 4 == 0,
         "Vit: sin-cos positions need a multiple of 4 channels, got {}", o.dim);
+}
+
+std::vector<std::pair<std::string, VitOptions>> all_vits() {
+  auto all = vit_cifar_configurations();
+  all.insert(all.end(), vit_configurations().begin(), vit_configurations().end());
+  return all;
 }
 
 }  // namespace
@@ -55,19 +60,9 @@ const std::vector<std::pair<std::string, VitOptions>>& vit_cifar_configurations(
   return kConfigurations;
 }
 
-VitOptions vit_options(const std::string& name) {
-  for (const auto* table : {&vit_cifar_configurations(), &vit_configurations()})
-    for (const auto& [n, options] : *table)
-      if (n == name) return options;
-  fail(fmt::format("vit: no configuration '{}'; there are {}", name, fmt::join(vit_names(), ", ")));
-}
+VitOptions vit_options(const std::string& name) { return options_named("vit", name, all_vits()); }
 
-std::vector<std::string> vit_names() {
-  std::vector<std::string> names;
-  for (const auto* table : {&vit_cifar_configurations(), &vit_configurations()})
-    for (const auto& [name, options] : *table) names.push_back(name);
-  return names;
-}
+std::vector<std::string> vit_names() { return names_of(all_vits()); }
 
 int64_t vit_weights(const VitOptions& o) {
   check_options(o);

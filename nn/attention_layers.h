@@ -101,6 +101,10 @@ using AdditiveAttention = ScoreAttention<AdditiveScore>;
 using CosineAttention = ScoreAttention<CosineScore>;
 using LocationAttention = ScoreAttention<LocationScore>;
 
+namespace detail {
+Parameter learned_queries(int64_t queries, int64_t dim, Rng& rng);
+}
+
 /// Content-based attention: learned queries theta (T, D) attend to values V (B, S, Dv), y_j = sum_i
 /// softmax_i a(theta_j, V_i) V_i (B, T, Dv). theta starts in N(0, 1 / D).
 template <class Score = DotScore>
@@ -108,8 +112,13 @@ struct ContentAttention {
   Parameter theta;
   ScoreAttention<Score> attention;
 
-  ContentAttention(int64_t queries, int64_t dim, Rng& rng, Score score = {}, double dropout = 0);
-  Attended operator()(const Tensor& values, const Mask& mask = {}) const;
+  ContentAttention(int64_t queries, int64_t dim, Rng& rng, Score score = {}, double dropout = 0)
+      : theta(detail::learned_queries(queries, dim, rng)),
+        attention(std::move(score), dropout, rng) {}
+  Attended operator()(const Tensor& values, const Mask& mask = {}) const {
+    return attention(expand(theta, {values.size(0), theta.size(0), theta.size(1)}), values, values,
+                     mask);
+  }
   static void fields(auto& m, auto&& visit) {
     visit("theta", m.theta);
     visit("", m.attention);
@@ -146,21 +155,5 @@ struct AttentionLayer {
     visit("conv_V", m.conv_v);
   }
 };
-
-namespace detail {
-Parameter learned_queries(int64_t queries, int64_t dim, Rng& rng);
-}
-
-template <class Score>
-ContentAttention<Score>::ContentAttention(int64_t queries, int64_t dim, Rng& rng, Score score,
-                                          double dropout)
-    : theta(detail::learned_queries(queries, dim, rng)),
-      attention(std::move(score), dropout, rng) {}
-
-template <class Score>
-Attended ContentAttention<Score>::operator()(const Tensor& values, const Mask& mask) const {
-  return attention(expand(theta, {values.size(0), theta.size(0), theta.size(1)}), values, values,
-                   mask);
-}
 
 }  // namespace tern::nn

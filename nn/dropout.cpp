@@ -5,17 +5,11 @@
 #include "tern/core/ops/normalisation/residual.h"
 
 namespace tern::nn {
-namespace {
 
-double checked(const char* layer, double p) {
+RandomLayer::RandomLayer(const char* layer, double probability, Rng& source)
+    : p(probability), rng(source.split()) {
   check(p >= 0 && p < 1, "{}: p must be in [0, 1), it is {}", layer, p);
-  return p;
 }
-
-}  // namespace
-
-Dropout::Dropout(double probability, Rng& source)
-    : p(checked("Dropout", probability)), rng(source.split()) {}
 
 Tensor Dropout::operator()(const Tensor& x) const {
   return training && p > 0 ? dropout(x, p, rng) : x;
@@ -25,15 +19,9 @@ Tensor Dropout::add(const Tensor& x, const Tensor& residual) const {
   return rate() > 0 ? dropout_add(x, residual, p, rng) : residual + x;
 }
 
-ChannelDropout::ChannelDropout(double probability, Rng& source)
-    : p(checked("ChannelDropout", probability)), rng(source.split()) {}
-
 Tensor Dropout1d::operator()(const Tensor& x) const { return training ? dropout1d(x, p, rng) : x; }
 Tensor Dropout2d::operator()(const Tensor& x) const { return training ? dropout2d(x, p, rng) : x; }
 Tensor Dropout3d::operator()(const Tensor& x) const { return training ? dropout3d(x, p, rng) : x; }
-
-DropPath::DropPath(double probability, Rng& source)
-    : p(checked("DropPath", probability)), rng(source.split()) {}
 
 Tensor DropPath::operator()(const Tensor& x) const {
   return training && p > 0 ? x * factors(x) : x;

@@ -9,16 +9,13 @@
 
 namespace tern::nn {
 
-/// Zeroes elements with probability p and scales the others by 1/(1-p) (Srivastava et al. 2014).
-struct Dropout {
+/// Base of the layers below.
+struct RandomLayer {
   double p;
   TrainingMode training = true;
   mutable Rng rng;  // drawing does not count as a change of the layer
 
-  Dropout(double p, Rng& rng);
-  Tensor operator()(const Tensor& x) const;
-  /// residual + dropout of x, in one pass.
-  Tensor add(const Tensor& x, const Tensor& residual) const;
+  RandomLayer(const char* layer, double p, Rng& rng);
   /// The current probability: p in training, else 0. For ops that apply dropout themselves, with
   /// rng.
   double rate() const { return training ? p : 0; }
@@ -28,18 +25,18 @@ struct Dropout {
   }
 };
 
+/// Zeroes elements with probability p and scales the others by 1/(1-p) (Srivastava et al. 2014).
+struct Dropout : RandomLayer {
+  Dropout(double p, Rng& rng) : RandomLayer("Dropout", p, rng) {}
+  Tensor operator()(const Tensor& x) const;
+  /// residual + dropout of x, in one pass.
+  Tensor add(const Tensor& x, const Tensor& residual) const;
+};
+
 /// Zeroes whole channels x[i][c] with probability p and scales the others by 1/(1-p) (Tompson et
 /// al. 2015).
-struct ChannelDropout {
-  double p;
-  TrainingMode training = true;
-  mutable Rng rng;
-
-  ChannelDropout(double p, Rng& rng);
-  static void fields(auto& m, auto&& visit) {
-    visit("training", m.training);
-    visit("rng", m.rng);
-  }
+struct ChannelDropout : RandomLayer {
+  ChannelDropout(double p, Rng& rng) : RandomLayer("ChannelDropout", p, rng) {}
 };
 
 struct Dropout1d : ChannelDropout {  ///< x (N, C, L)
@@ -57,20 +54,11 @@ struct Dropout3d : ChannelDropout {  ///< x (N, C, D, H, W)
 
 /// Stochastic depth: zeroes whole samples x[i] with probability p and scales the others by 1/(1-p)
 /// (Huang et al. 2016). For residual branches: x + drop_path(f(x)).
-struct DropPath {
-  double p;
-  TrainingMode training = true;
-  mutable Rng rng;
-
-  DropPath(double p, Rng& rng);
+struct DropPath : RandomLayer {
+  DropPath(double p, Rng& rng) : RandomLayer("DropPath", p, rng) {}
   Tensor operator()(const Tensor& x) const;
   /// residual + drop_path(x * scale), in one pass; scale (broadcast) may be undefined.
   Tensor add(const Tensor& x, const Tensor& residual, const Tensor& scale = {}) const;
-  double rate() const { return training ? p : 0; }
-  static void fields(auto& m, auto&& visit) {
-    visit("training", m.training);
-    visit("rng", m.rng);
-  }
 
  private:
   Tensor factors(const Tensor& x) const;

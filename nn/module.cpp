@@ -16,13 +16,14 @@
 namespace tern::nn::detail {
 namespace {
 
-// The tensors of Parameters and Buffers (or of one kind), each once.
+// The tensors of Parameters and Buffers (or of one kind), each once, or under all names.
 template <class... Kinds>
-NamedTensors tensors(const Slots& walked) {
+NamedTensors tensors(const Slots& walked, bool all_names = false) {
   NamedTensors out;
   std::unordered_set<const void*> seen;
   auto add = [&](const Slot& slot, const OwnedTensor* t) {
-    if (t && t->own().defined() && seen.insert(t).second) out.emplace_back(slot.name, t->own());
+    if (t && (all_names ? t->defined() : t->own().defined() && seen.insert(t).second))
+      out.emplace_back(slot.name, t->own());
   };
   for (const Slot& slot : walked) {
     auto get = [&]<class Kind>(Kind*) {
@@ -37,18 +38,6 @@ template <class Kind, class Fn>
 void for_each(const Slots& walked, Fn fn) {
   for (const Slot& slot : walked)
     if (auto* const* field = std::get_if<Kind*>(&slot.field)) fn(slot.name, **field);
-}
-
-// Under all names, including second names of tied parameters: a file may use any of them.
-NamedTensors targets(const Slots& walked) {
-  NamedTensors out;
-  for (const Slot& slot : walked) {
-    const OwnedTensor* t = nullptr;
-    if (auto* const* p = std::get_if<Parameter*>(&slot.field)) t = *p;
-    if (auto* const* b = std::get_if<Buffer*>(&slot.field)) t = *b;
-    if (t && t->defined()) out.emplace_back(slot.name, t->own());
-  }
-  return out;
 }
 
 }  // namespace
@@ -114,7 +103,8 @@ LoadStateReport load_state_dict(const Slots& walked, const std::string& op,
           "history; give its detach(), put a NoGradGuard around the call, or run the module with "
           "it through nn::WeightsInstead",
           op, name);
-  NamedTensors wanted = targets(walked);
+  // Second names of tied parameters too: a file may use any of them.
+  NamedTensors wanted = tensors<Parameter, Buffer>(walked, /*all_names=*/true);
   std::erase_if(wanted, [&](const auto& target) {
     return is_batch_count(target.first) &&
            std::none_of(state.begin(), state.end(),

@@ -20,13 +20,6 @@ AddNormOptions options_of(double eps, const Dropout& dropout) {
   return {.eps = eps, .dropout = dropout.rate(), .rng = &dropout.rng};
 }
 
-void track(bool on, int64_t channels, Buffer& mean, Buffer& var, Buffer& batches) {
-  if (!on) return;
-  mean = Buffer(zeros({channels}));
-  var = Buffer(ones({channels}));
-  batches = Buffer(zeros({}, DType::i64));
-}
-
 }  // namespace
 
 LayerNorm::LayerNorm(const Shape& s, const NormOptions& o) : shape(s), eps(o.eps.value_or(kEps)) {
@@ -66,11 +59,17 @@ GroupNorm::GroupNorm(int64_t g, int64_t channels, const NormOptions& o)
   start({channels}, o, weight, bias);
 }
 
+detail::TrackedNorm::TrackedNorm(int64_t channels, double e, bool affine, bool tracks) : eps(e) {
+  start({channels}, {.affine = affine}, weight, bias);
+  if (!tracks) return;
+  running_mean = Buffer(zeros({channels}));
+  running_var = Buffer(ones({channels}));
+  num_batches_tracked = Buffer(zeros({}, DType::i64));
+}
+
 BatchNorm::BatchNorm(int64_t channels, const BatchNormConfig& c)
-    : eps(c.eps), momentum(c.momentum) {
-  start({channels}, {.affine = c.affine}, weight, bias);
+    : TrackedNorm(channels, c.eps, c.affine, c.track_running_stats), momentum(c.momentum) {
   if (!c.scale) weight = Parameter();
-  track(c.track_running_stats, channels, running_mean, running_var, num_batches_tracked);
 }
 
 Tensor BatchNorm::normalise(const Tensor& x) const {
@@ -104,10 +103,7 @@ Tensor BatchNorm3d::operator()(const Tensor& x) const {
 }
 
 InstanceNorm::InstanceNorm(int64_t c, const InstanceNormConfig& o)
-    : channels(c), eps(o.eps), momentum(o.momentum) {
-  start({channels}, {.affine = o.affine}, weight, bias);
-  track(o.track_running_stats, channels, running_mean, running_var, num_batches_tracked);
-}
+    : TrackedNorm(c, o.eps, o.affine, o.track_running_stats), channels(c), momentum(o.momentum) {}
 
 Tensor InstanceNorm::normalise(const char* layer, const Tensor& x, int axes) const {
   check(x.ndim() == axes && x.size(1) == channels,

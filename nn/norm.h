@@ -84,16 +84,16 @@ struct BatchNormConfig {
   bool track_running_stats = true;  ///< false: normalises by the batch in evaluation too
 };
 
-/// Base of BatchNorm1d, 2d and 3d. Training normalises each channel by the batch and updates the
-/// running mean and (unbiased) variance; evaluation normalises by these.
-struct BatchNorm {
+namespace detail {
+
+/// What the norms below hold: a weight and a bias, and the statistics of earlier batches.
+struct TrackedNorm {
   Parameter weight, bias;
   Buffer running_mean, running_var, num_batches_tracked;
   double eps;
-  std::optional<double> momentum;
   TrainingMode training = true;
 
-  explicit BatchNorm(int64_t channels, const BatchNormConfig& config = {});
+  TrackedNorm(int64_t channels, double eps, bool affine, bool tracks);
   static void fields(auto& m, auto&& visit) {
     visit("weight", m.weight);
     visit("bias", m.bias);
@@ -102,6 +102,16 @@ struct BatchNorm {
     visit("num_batches_tracked", m.num_batches_tracked);
     visit("training", m.training);
   }
+};
+
+}  // namespace detail
+
+/// Base of BatchNorm1d, 2d and 3d. Training normalises each channel by the batch and updates the
+/// running mean and (unbiased) variance; evaluation normalises by these.
+struct BatchNorm : detail::TrackedNorm {
+  std::optional<double> momentum;
+
+  explicit BatchNorm(int64_t channels, const BatchNormConfig& config = {});
 
  protected:
   Tensor normalise(const Tensor& x) const;
@@ -134,22 +144,11 @@ struct InstanceNormConfig {
 
 /// Base of InstanceNorm1d, 2d and 3d: normalises each channel of each sample separately (Ulyanov et
 /// al. 2016).
-struct InstanceNorm {
-  Parameter weight, bias;
-  Buffer running_mean, running_var, num_batches_tracked;
+struct InstanceNorm : detail::TrackedNorm {
   int64_t channels;
-  double eps, momentum;
-  TrainingMode training = true;
+  double momentum;
 
   explicit InstanceNorm(int64_t channels, const InstanceNormConfig& config = {});
-  static void fields(auto& m, auto&& visit) {
-    visit("weight", m.weight);
-    visit("bias", m.bias);
-    visit("running_mean", m.running_mean);
-    visit("running_var", m.running_var);
-    visit("num_batches_tracked", m.num_batches_tracked);
-    visit("training", m.training);
-  }
 
  protected:
   Tensor normalise(const char* layer, const Tensor& x, int axes) const;

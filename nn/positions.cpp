@@ -82,15 +82,10 @@ Tensor binary_positions(int64_t tokens, int64_t bits, int64_t offset) {
         tokens, offset, bits);
   if (bits == 0)
     bits = std::bit_width(static_cast<uint64_t>(std::max<int64_t>(tokens + offset, 1) - 1));
-  Tensor t = arange(offset, offset + tokens);
-  Tensor power = tensor(
-      [&] {
-        std::vector<int64_t> p;
-        for (int64_t i = 0; i < bits; ++i) p.push_back(int64_t{1} << i);
-        return p;
-      }(),
-      {bits, 1});
-  return remainder(floor_divide(t, power), 2).to(DType::f32);
+  std::vector<int64_t> powers;
+  for (int64_t i = 0; i < bits; ++i) powers.push_back(int64_t{1} << i);
+  const Tensor t = arange(offset, offset + tokens);
+  return remainder(floor_divide(t, tensor(powers, {bits, 1})), 2).to(DType::f32);
 }
 
 Tensor sinusoidal_positions(int64_t tokens, int64_t dim, const SinusoidOptions& o, DType dtype) {

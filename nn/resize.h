@@ -43,11 +43,8 @@ struct Pad {
 };
 
 /// x (B, C, H, W) -> (B, C*KH*KW, windows).
-struct Unfold {
-  UnfoldOptions options;
-  explicit Unfold(const UnfoldOptions& o) : options(o) {}
-  Tensor operator()(const Tensor& x) const { return unfold(x, options); }
-  static void fields(auto&, auto&&) {}
+struct Unfold : detail::WithOptions<UnfoldOptions, unfold> {
+  explicit Unfold(const UnfoldOptions& o) : WithOptions(o) {}
 };
 
 /// x (B, C*KH*KW, windows) -> (B, C, H, W).

@@ -34,6 +34,13 @@ bool is_beyond(const Size& bound, const Size& whole) {
   return false;
 }
 
+/// Whether the start is the last element in all examples.
+bool is_last(const Size& start, const Size& whole) {
+  for (size_t run = 0; run < start.size(); ++run)
+    if (start[run] != whole[run] - 1) return false;
+  return true;
+}
+
 /// Whether a range between two fixed bounds is longer on a longer axis: one counts from its front,
 /// the other from its end.
 bool grows(const Size& start, const Size& end) {
@@ -67,13 +74,6 @@ void transpose(Emitter& e) {
 }
 
 void expand(Emitter& e) { e.give(e.node("Expand", {e.in(0), e.shape(e.result().shape)})); }
-
-/// Whether the start is the last element in all examples.
-bool is_last(const Size& start, const Size& whole) {
-  for (size_t run = 0; run < start.size(); ++run)
-    if (start[run] != whole[run] - 1) return false;
-  return true;
-}
 
 /// The bounds of slice() are written as the program gave them: Python's rules, which ONNX shares,
 /// make ranges of them for every size. Other ops say the range itself.

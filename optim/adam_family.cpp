@@ -1,4 +1,5 @@
-// The updates of NAdam, RAdam and LAMB. All three move both moments in one loop (with_moments).
+// The updates of NAdam, RAdam and LAMB. All three move both moments in one loop (with_moments of
+// betas.h).
 #include "tern/optim/adam_family.h"
 
 #include <algorithm>
@@ -10,30 +11,6 @@
 #include "tern/optim/betas.h"
 
 namespace tern::optim {
-namespace {
-
-// The common part of the steps below: weight decay, both moments, and then p -= step(g, m, v).
-template <class T, class Step>
-void with_moments(const Piece<T>& piece, const auto& c, bool decoupled, Step step) {
-  const T keep = decoupled ? T(1 - piece.lr * piece.weight_decay) : T(1);
-  const T decay = decoupled ? T(0) : T(piece.weight_decay);
-  const T w1 = T(1 - c.beta1), b2 = T(c.beta2), w2 = T(1 - c.beta2);
-  forget_all_if_0(b2, piece.state[1], piece.count);
-  simd([=, p = piece.parameter, grad = piece.gradient, m = piece.state[0], v = piece.state[1],
-        n = piece.count] {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) {
-      T g = grad[i] + decay * p[i];
-      T mi = averaged(m[i], g, w1);
-      T vi = b2 * v[i] + w2 * g * g;
-      m[i] = mi;
-      v[i] = vi;
-      p[i] = keep * p[i] - step(g, mi, vi);
-    }
-  });
-}
-
-}  // namespace
 
 std::vector<StateTensor> NAdamOptions::states(const Shape& parameter) const {
   return {{"exp_avg", parameter}, {"exp_avg_sq", parameter}, {"mu_product", {}}};

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/simd.h"
+#include "tern/optim/optimizer.h"
 
 namespace tern::optim {
 
@@ -26,6 +28,29 @@ template <class T>
 template <class T>
 void forget_all_if_0(T share, T* squares, int64_t n) {
   if (share == T(0)) std::fill_n(squares, n, T(0));
+}
+
+/// A step of Adam or a variant: weight decay, which acts on the parameter if it is decoupled and
+/// else through the gradient, both moments, and then p -= step(g, m, v).
+///   m = lerp(m, g, 1-b1); v = b2 v + (1-b2) g^2
+template <class T, class Step>
+void with_moments(const Piece<T>& piece, const auto& c, bool decoupled, Step step) {
+  const T keep = decoupled ? T(1 - piece.lr * piece.weight_decay) : T(1);
+  const T decay = decoupled ? T(0) : T(piece.weight_decay);
+  const T w1 = T(1 - c.beta1), b2 = T(c.beta2), w2 = T(1 - c.beta2);
+  forget_all_if_0(b2, piece.state[1], piece.count);
+  simd([=, p = piece.parameter, grad = piece.gradient, m = piece.state[0], v = piece.state[1],
+        n = piece.count] {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      T g = grad[i] + decay * p[i];
+      T mi = averaged(m[i], g, w1);
+      T vi = b2 * v[i] + w2 * g * g;
+      m[i] = mi;
+      v[i] = vi;
+      p[i] = keep * p[i] - step(g, mi, vi);
+    }
+  });
 }
 
 }  // namespace tern::optim

@@ -15,7 +15,7 @@ namespace {
 double ratio(int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
 
 // A linear warm-up, then from 1 to o.last along shape, which maps progress in [0, 1] to 1 ... 0.
-Schedule decaying(const char* name, const WarmupOptions& o, double (*shape)(double)) {
+Schedule decaying(const char* name, const WarmupOptions& o, auto shape) {
   check(o.warmup >= 0 && o.total > o.warmup, "{}: needs 0 <= warmup < total, they are {} and {}",
         name, o.warmup, o.total);
   return [o, shape](int64_t step) {
@@ -45,6 +45,13 @@ Schedule cosine(const WarmupOptions& options) {
 
 Schedule linear_decay(const WarmupOptions& options) {
   return decaying("linear_decay", options, [](double p) { return 1 - p; });
+}
+
+Schedule polynomial(const PolynomialOptions& o) {
+  Schedule schedule = decaying("polynomial", {o.warmup, o.total, o.last},
+                               [power = o.power](double p) { return std::pow(1 - p, power); });
+  check(o.power > 0, "polynomial: the power must be positive, it is {}", o.power);
+  return schedule;
 }
 
 Schedule noam(int64_t dim, int64_t warmup) {

@@ -1,4 +1,4 @@
-// Polynomial decay, schedules that rise and fall (one_cycle, cyclic), and schedules made of others.
+// Schedules that rise and fall (one_cycle, cyclic), and schedules made of others.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -41,18 +41,6 @@ void check_all_there(const char* name, const std::vector<Schedule>& schedules) {
 }
 
 }  // namespace
-
-Schedule polynomial(const PolynomialOptions& o) {
-  check(o.warmup >= 0 && o.total > o.warmup,
-        "polynomial: needs 0 <= warmup < total, they are {} and {}", o.warmup, o.total);
-  check(o.power > 0, "polynomial: the power must be positive, it is {}", o.power);
-  return [o](int64_t step) {
-    if (step < o.warmup) return static_cast<double>(step + 1) / static_cast<double>(o.warmup);
-    const double progress =
-        static_cast<double>(step - o.warmup) / static_cast<double>(o.total - o.warmup);
-    return o.last + (1 - o.last) * std::pow(std::max(0.0, 1 - progress), o.power);
-  };
-}
 
 Schedule one_cycle(const OneCycleOptions& o) {
   check(o.total > 0, "one_cycle: needs a positive total of steps, got {}", o.total);

@@ -23,21 +23,15 @@ namespace {
 
 bool is_finite(const Tensor& t) { return !is_float(t.dtype()) || all(isfinite(t)).item<bool>(); }
 
-// "the weights down.bias are no longer finite after step 7", or "" if all are finite.
-std::string non_finite(const char* what, const NamedTensors& tensors, int64_t steps) {
+// Returns the tensors, or throws Diverged if one is not finite: "the weights down.bias are no
+// longer finite after step 7".
+NamedTensors finite(const char* what, NamedTensors tensors, int64_t steps) {
   for (const auto& [name, t] : tensors) {
     if (is_finite(t)) continue;
     const std::string when = steps ? fmt::format("no longer finite after step {}", steps)
                                    : "not finite before the first step";
-    return fmt::format("the {} {} are {}", what, name, when);
+    throw Diverged(fmt::format("the {} {} are {}", what, name, when));
   }
-  return "";
-}
-
-// Returns the tensors, or throws Diverged if one is not finite.
-NamedTensors finite(const char* what, NamedTensors tensors, int64_t steps) {
-  if (const std::string found = non_finite(what, tensors, steps); !found.empty())
-    throw Diverged(found);
   return tensors;
 }
 
@@ -310,15 +304,10 @@ NamedTensors Learner::weights() const {
   return ema_ && steps_ > 0 ? ema_->averages() : nn::state_dict(model_);
 }
 
-std::string Learner::find_non_finite() const {
-  std::string found = non_finite(kWeights, nn::state_dict(model_), steps_);
-  if (found.empty()) found = non_finite(kOptimizer, optimizer_.state_dict(), steps_);
-  if (found.empty() && ema_) found = non_finite(kAverages, ema_->averages(), steps_);
-  return found;
-}
-
 void Learner::check_finite_state() const {
-  if (const std::string found = find_non_finite(); !found.empty()) throw Diverged(found);
+  finite(kWeights, nn::state_dict(model_), steps_);
+  finite(kOptimizer, optimizer_.state_dict(), steps_);
+  if (ema_) finite(kAverages, ema_->averages(), steps_);
 }
 
 void Learner::save_weights(const std::string& path,

@@ -141,10 +141,8 @@ class Learner {
   /// The weights to evaluate and save: the averages, or the model's if there are none. They share
   /// elements with the learner.
   NamedTensors weights() const;
-  /// A sentence that names the first tensor among weights, buffers, averages and the optimizer's
-  /// state that is infinite or NaN, and the step after which; "" if all are finite.
-  std::string find_non_finite() const;
-  /// Throws that sentence as Diverged.
+  /// Throws Diverged if a tensor among weights, buffers, averages and the optimizer's state is
+  /// infinite or NaN. The error names the first one, and the step after which.
   void check_finite_state() const;
   /// Writes weights() as a safetensors file, atomically. If one is not finite, throws Diverged
   /// and writes no file.

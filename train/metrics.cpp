@@ -56,14 +56,11 @@ double EpochRecord::operator[](const std::string& name) const {
 bool EpochRecord::has(const std::string& name) const { return find(metrics, name) != nullptr; }
 
 std::string log_line(const EpochRecord& record, const std::string& unit) {
-  nlohmann::ordered_json line = {{"epoch", record.epoch}};
-  auto add = [&](const std::string& name, double v) {
-    line[name] = std::isfinite(v) ? nlohmann::ordered_json(v) : nlohmann::ordered_json();
-  };
-  for (const auto& [name, value] : record.metrics) add(name, value);
-  add(unit + "_per_s", record.speed);
-  add("lr", record.lr);
-  add("seconds", record.seconds);
+  nlohmann::ordered_json line = {{"epoch", record.epoch}};  // writes what is not finite as null
+  for (const auto& [name, value] : record.metrics) line[name] = value;
+  line[unit + "_per_s"] = record.speed;
+  line["lr"] = record.lr;
+  line["seconds"] = record.seconds;
   if (record.steps > 0) line["steps"] = record.steps;
   if (!record.ended.empty()) line["ended"] = record.ended;
   return line.dump();

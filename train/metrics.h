@@ -27,7 +27,6 @@ class Means {
   double count(const std::string& name) const;
   /// The entries in the order in which their names were first added.
   const std::vector<Entry>& entries() const { return entries_; }
-  void clear() { entries_.clear(); }
 
  private:
   std::vector<Entry> entries_;

@@ -29,23 +29,21 @@ class Before {
         optimizer_(optimizer),
         weights_(copies(nn::state_dict(model_))),
         state_(copies(optimizer.state_dict())),
-        factor_(optimizer.lr_factor()) {
-    for (Rng* rng : nn::generators(model_)) generators_.emplace_back(rng, *rng);
-  }
+        generators_(nn::generator_state(model_)),
+        factor_(optimizer.lr_factor()) {}
   void put_back() {
     nn::load_state_dict(model_, weights_);
     optimizer_.load_state_dict(state_);
     optimizer_.set_lr_factor(factor_);
     optimizer_.zero_grad();
-    for (const auto& [rng, before] : generators_) *rng = before;
+    nn::load_generator_state(model_, generators_);
   }
 
  private:
   nn::ModuleRef model_;
   optim::Optimizer& optimizer_;
-  NamedTensors weights_, state_;
+  NamedTensors weights_, state_, generators_;
   double factor_;
-  std::vector<std::pair<Rng*, Rng>> generators_;
 };
 
 void check_options(const RateFinderOptions& o, double lr) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -92,11 +91,9 @@ bool StepLog::add(const StepRecord& s) {
 }
 
 std::string log_line(const StepRecord& r) {
-  nlohmann::ordered_json line = {{"step", r.step}};
-  for (const auto& [name, v] :
-       {std::pair("loss", r.loss), {"lr", r.lr}, {"grad_norm", r.grad_norm}})
-    line[name] = std::isfinite(v) ? nlohmann::ordered_json(v) : nlohmann::ordered_json();
-  return line.dump();
+  const nlohmann::ordered_json line = {
+      {"step", r.step}, {"loss", r.loss}, {"lr", r.lr}, {"grad_norm", r.grad_norm}};
+  return line.dump();  // what is not finite becomes null
 }
 
 std::vector<std::string> log_lines(const std::vector<EpochRecord>& epochs,

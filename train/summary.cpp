@@ -15,17 +15,13 @@
 namespace tern {
 namespace {
 
-// ---- Restoring the model
-// -------------------------------------------------------------------------
+// ---- Restoring the model -----------------------------------------------------------------------
 
 /// Saves the state that a step changes: modes, generators and gradients. In a ShapeOnlyScope ops do
 /// not write elements; buffers are saved too, for models that write theirs by hand.
 class ModelState {
  public:
-  explicit ModelState(const nn::ModuleRef& model) : slots_(nn::detail::walk(model)) {
-    for (const nn::detail::Slot& s : slots_)
-      if (auto* const* mode = std::get_if<nn::TrainingMode*>(&s.field))
-        modes_.push_back((*mode)->wanted());
+  explicit ModelState(const nn::ModuleRef& model) : slots_(nn::detail::walk(model)), modes_(model) {
     for (const Rng* rng : nn::detail::generators(slots_)) generators_.push_back(*rng);
     for (const auto& [name, t] : nn::detail::named_buffers(slots_))
       buffers_.emplace_back(t, t.clone());
@@ -37,9 +33,6 @@ class ModelState {
   ~ModelState() {
     NoGradGuard no_grad;
     size_t i = 0;
-    for (const nn::detail::Slot& s : slots_)
-      if (auto* const* mode = std::get_if<nn::TrainingMode*>(&s.field)) **mode = modes_[i++] != 0;
-    i = 0;
     for (Rng* rng : nn::detail::generators(slots_)) *rng = generators_[i++];
     for (const auto& [t, value] : buffers_) copy_(t, value);
     for (const auto& [t, g] : gradients_)
@@ -50,7 +43,7 @@ class ModelState {
 
  private:
   nn::detail::Slots slots_;
-  std::vector<char> modes_;
+  nn::EvalScope modes_;  // only to restore them: a step is in training
   std::vector<Rng> generators_;
   std::vector<std::pair<Tensor, Tensor>> buffers_, gradients_;
 };
@@ -84,12 +77,13 @@ std::vector<std::string> parts_of(const std::string& path) {
   return parts;
 }
 
-/// Calls fn for the root and for every branch on the way to `path`.
+/// Calls fn for the root and for every branch on the way to `path`. Returns the last one.
 template <class Fn>
-void on_the_way(Branch& root, const std::string& path, Fn fn) {
+Branch& on_the_way(Branch& root, const std::string& path, Fn fn) {
   Branch* b = &root;
   fn(*b);
   for (const std::string& part : parts_of(path)) fn(*(b = &b->child(part)));
+  return *b;
 }
 
 std::string module_of(const std::string& parameter) {
@@ -102,16 +96,14 @@ Branch grow(const StepCost& cost, const NamedTensors& parameters) {
   for (const auto& [name, t] : parameters)
     on_the_way(root, module_of(name), [n = t.numel()](Branch& b) { b.weights += n; });
   for (const ModuleCost& m : cost.modules) {
-    on_the_way(root, m.module, [&](Branch& b) {
+    Branch& own = on_the_way(root, m.module, [&](Branch& b) {
       b.flops += m.forward_flops;
       b.saved += m.saved_bytes;
       if (m.last.empty() && m.op.empty()) return;
       b.output = m.last;  // the output of the last module below it
       b.known = true;
     });
-    Branch* own = nullptr;
-    on_the_way(root, m.module, [&](Branch& b) { own = &b; });
-    own->op = m.op;
+    own.op = m.op;
   }
   return root;
 }
@@ -120,9 +112,8 @@ Branch grow(const StepCost& cost, const NamedTensors& parameters) {
 // of later ops.
 void show_own_outputs(Branch& root, const StepCost& cost) {
   for (const ModuleCost& m : cost.modules) {
-    Branch* own = nullptr;
-    on_the_way(root, m.module, [&](Branch& b) { own = &b; });
-    if (own->below.empty() && !m.op.empty()) own->output = m.output;
+    Branch& own = on_the_way(root, m.module, [](Branch&) {});
+    if (own.below.empty() && !m.op.empty()) own.output = m.output;
   }
 }
 

@@ -3,12 +3,13 @@
 #include "tern/dist/detail/block_tree.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tern::dist::detail {
 namespace {
 
 // Appends the largest nodes of the tree below `node` whose blocks all lie in `own`.
-void add_nodes(BlockRange node, BlockRange own, std::vector<BlockRange>& to) {
+void add_nodes(Range node, Range own, std::vector<Range>& to) {
   if (node.end <= own.first || own.end <= node.first) return;
   if (own.first <= node.first && node.end <= own.end) {
     to.push_back(node);
@@ -22,23 +23,17 @@ void add_nodes(BlockRange node, BlockRange own, std::vector<BlockRange>& to) {
 }  // namespace
 
 int64_t left_half(int64_t blocks) {
-  int64_t half = 1;
-  while (2 * half < blocks) half *= 2;
-  return half;
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(blocks - 1)));
 }
 
-BlockRange range_of(int64_t blocks, int64_t ranks, int64_t rank) {
-  return {blocks * rank / ranks, blocks * (rank + 1) / ranks};
+Range range_of(int64_t count, int64_t ranks, int64_t rank) {
+  return {count * rank / ranks, count * (rank + 1) / ranks};
 }
 
-std::vector<BlockRange> nodes_of(int64_t blocks, int64_t ranks, int64_t rank) {
-  std::vector<BlockRange> nodes;
+std::vector<Range> nodes_of(int64_t blocks, int64_t ranks, int64_t rank) {
+  std::vector<Range> nodes;
   add_nodes({0, blocks}, range_of(blocks, ranks, rank), nodes);
   return nodes;
-}
-
-Share share_of(int64_t elements, int64_t ranks, int64_t rank) {
-  return {elements * rank / ranks, elements * (rank + 1) / ranks};
 }
 
 std::vector<Bucket> buckets_of(const std::vector<BucketItem>& items, int64_t bytes) {

@@ -9,29 +9,23 @@
 
 namespace tern::dist::detail {
 
-/// Blocks first to end - 1. A node of the tree over blocks is such a range.
-struct BlockRange {
+/// Blocks or elements first to end - 1. A node of the tree over blocks is such a range.
+struct Range {
   int64_t first, end;
   int64_t size() const { return end - first; }
-  bool operator==(const BlockRange&) const = default;
+  bool operator==(const Range&) const = default;
 };
 
 /// The number of blocks in the left child of a node of `blocks` blocks: the largest power of two
 /// below `blocks`.
 int64_t left_half(int64_t blocks);
 
-/// The blocks that a rank computes.
-BlockRange range_of(int64_t blocks, int64_t ranks, int64_t rank);
+/// The part of `count` that is a rank's: the blocks that it computes, or the elements that it adds
+/// up.
+Range range_of(int64_t count, int64_t ranks, int64_t rank);
 
 /// The largest nodes of the tree over `blocks` blocks that a rank computes alone, in their order.
-std::vector<BlockRange> nodes_of(int64_t blocks, int64_t ranks, int64_t rank);
-
-/// The elements `from` to `end` - 1 of `elements`, which a rank adds up.
-struct Share {
-  int64_t from, end;
-  int64_t size() const { return end - from; }
-};
-Share share_of(int64_t elements, int64_t ranks, int64_t rank);
+std::vector<Range> nodes_of(int64_t blocks, int64_t ranks, int64_t rank);
 
 /// A tensor to be added up over the blocks.
 struct BucketItem {

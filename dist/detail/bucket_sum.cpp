@@ -3,6 +3,7 @@
 #include "tern/dist/detail/bucket_sum.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "tern/core/base/simd.h"
@@ -19,12 +20,12 @@ constexpr int64_t kPiece = 2048;  // elements added up at once, so that the sums
 // if that node has none. A sum is written to `space` or to one of the pieces after it.
 template <class T>
 struct TreeSum {
-  const std::vector<BlockRange>& nodes;
+  const std::vector<Range>& nodes;
   const std::vector<const T*>& sources;
   int64_t count;
   size_t next = 0;
 
-  const T* operator()(BlockRange node, T* space) {
+  const T* operator()(Range node, T* space) {
     if (nodes[next] == node) return sources[next++];
     const int64_t middle = node.first + left_half(node.size());
     const T* left = (*this)({node.first, middle}, space);
@@ -37,11 +38,7 @@ struct TreeSum {
   }
 };
 
-int64_t depth_of(int64_t blocks) {
-  int64_t depth = 1;
-  while (blocks > 1) blocks = (blocks + 1) / 2, ++depth;
-  return depth;
-}
+int64_t depth_of(int64_t blocks) { return std::bit_width(static_cast<uint64_t>(blocks - 1)) + 1; }
 
 }  // namespace
 
@@ -53,14 +50,14 @@ BucketSum::BucketSum(Place place, Bucket bucket, std::vector<std::vector<Tensor>
       own_(std::move(own)) {
   const size_t items = bucket_.end - bucket_.first;
   for (int64_t r = 0; r < place_.ranks; ++r)
-    for (const BlockRange& blocks : nodes_of(place_.blocks, place_.ranks, r))
+    for (const Range& blocks : nodes_of(place_.blocks, place_.ranks, r))
       sources_.push_back({blocks, r, std::vector<std::byte>(items), {}, {}});
   size_t node = 0;
   for (Source& s : sources_) {
     s.elements.resize(items);
     if (s.rank != place_.rank) {
       s.received =
-          empty({share_of(bucket_.size(), place_.ranks, place_.rank).size()}, bucket_.dtype);
+          empty({range_of(bucket_.size(), place_.ranks, place_.rank).size()}, bucket_.dtype);
       std::byte* data = bytes_to(s.received).data();
       for (const Cut& c : cuts(place_.rank))
         s.elements[c.item] = data + static_cast<size_t>(c.place) * item_bytes_;
@@ -80,7 +77,7 @@ BucketSum::BucketSum(Place place, Bucket bucket, std::vector<std::vector<Tensor>
 }
 
 std::vector<BucketSum::Cut> BucketSum::cuts(int64_t rank) const {
-  const auto [from, end] = share_of(bucket_.size(), place_.ranks, rank);
+  const auto [from, end] = range_of(bucket_.size(), place_.ranks, rank);
   std::vector<Cut> result;
   for (size_t i = bucket_.first; i < bucket_.end; ++i) {
     const int64_t begin = bucket_.offset(i);
@@ -126,7 +123,7 @@ std::vector<World::Part> BucketSum::nodes() {
 
 template <class T>
 void BucketSum::add_up_cut(const Cut& cut, T scale) const {
-  std::vector<BlockRange> ranges;
+  std::vector<Range> ranges;
   for (const Source& s : sources_) ranges.push_back(s.blocks);
   T* to = reinterpret_cast<T*>(own_elements(0, cut));
   parallel_for(cut.size, 16 * kPiece, [&](int64_t begin, int64_t end) {

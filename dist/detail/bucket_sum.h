@@ -34,7 +34,7 @@ class BucketSum {
  private:
   // A node of any rank: which items it has, and where its elements in this rank's share are.
   struct Source {
-    BlockRange blocks;
+    Range blocks;
     int64_t rank;
     std::vector<std::byte> present;    // by item: 1 if the node has it
     std::vector<std::byte*> elements;  // by item: its first element in the share

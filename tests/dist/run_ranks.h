@@ -4,14 +4,14 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <string>
+
+#include "tern/tests/support/data_files.h"
 
 namespace tern::test {
 
@@ -67,18 +67,11 @@ inline ProgramResult run_ranks(int ranks, const std::string& program, const std:
   return r;
 }
 
-/// A folder that is removed when the test ends.
-struct RunFolderOfTest {
-  std::string path;
-  explicit RunFolderOfTest(const std::string& name)
-      : path((std::filesystem::temp_directory_path() /
-              fmt::format("tern_ranks_{}_{}", ::getpid(), name))
-                 .string()) {
-    std::filesystem::remove_all(path);
-  }
-  ~RunFolderOfTest() { std::filesystem::remove_all(path); }
-  RunFolderOfTest(const RunFolderOfTest&) = delete;
-  RunFolderOfTest& operator=(const RunFolderOfTest&) = delete;
-};
+/// Checks that a job failed, with this exit code unless it is 0, and that a rank printed `words`.
+inline void check_fails(const ProgramResult& r, const std::string& words, int code = 0) {
+  CAPTURE(r.output);
+  CHECK((code == 0 ? r.code != 0 : r.code == code));
+  CHECK_MESSAGE(contains(r.output, words), words);
+}
 
 }  // namespace tern::test

@@ -3,11 +3,9 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -18,12 +16,8 @@
 namespace tern::test::test_dist {
 namespace {
 
-using Result = ProgramResult;
-
-Result run(const std::string& command) { return run_program(command); }
-
-Result ranks(int number, const std::string& arguments, const std::string& program = RANKS,
-             const std::string& prefix = "", const std::string& options = "") {
+ProgramResult ranks(int number, const std::string& arguments, const std::string& program = RANKS,
+                    const std::string& prefix = "", const std::string& options = "") {
   return run_ranks(number, program, arguments, prefix, options);
 }
 
@@ -32,7 +26,7 @@ Result ranks(int number, const std::string& arguments, const std::string& progra
 TEST_CASE("dist: weights, buffers and losses have the same bits on 1 to 8 ranks") {
   for (const std::string model : {"dropout", "batch_norm", "uneven", "frozen", "checkpoint"}) {
     CAPTURE(model);
-    const Result alone = run(fmt::format("{} {} 6 1", RANKS, model));
+    const ProgramResult alone = run_program(fmt::format("{} {} 6 1", RANKS, model));
     CAPTURE(alone.output);
     REQUIRE(alone.code == 0);
     for (const int number : {1, 2, 3, 5, 8})
@@ -41,7 +35,7 @@ TEST_CASE("dist: weights, buffers and losses have the same bits on 1 to 8 ranks"
         if (number != 3 && (model == "frozen" || model == "checkpoint")) continue;
         CAPTURE(number);
         CAPTURE(threads);
-        const Result together = ranks(number, fmt::format("{} 6 {}", model, threads));
+        const ProgramResult together = ranks(number, fmt::format("{} 6 {}", model, threads));
         CHECK(together.code == 0);
         CHECK(together.output == alone.output);
       }
@@ -49,47 +43,34 @@ TEST_CASE("dist: weights, buffers and losses have the same bits on 1 to 8 ranks"
 }
 
 TEST_CASE("dist: ranks with AVX2 and AVX-512 work together with the same bits") {
-  const Result alone = run(fmt::format("{} dropout 6 1", RANKS));
-  const Result mixed = ranks(3, "dropout 6 1 avx2 1 0");
+  const ProgramResult alone = run_program(fmt::format("{} dropout 6 1", RANKS));
+  const ProgramResult mixed = ranks(3, "dropout 6 1 avx2 1 0");
   CHECK(mixed.code == 0);
   CHECK(mixed.output == alone.output);
 }
 
 TEST_CASE("dist: the program of the documentation learns, with the same losses on 1 and 4 ranks") {
-  const Result alone = run(EXAMPLE);
+  const ProgramResult alone = run_program(EXAMPLE);
   CHECK(alone.code == 0);
   CHECK(alone.output.starts_with("step 25: loss "));
   CHECK(ranks(4, "", EXAMPLE).output == alone.output);
 }
 
-namespace {
-
-// The path of a new folder among the temporary files.
-std::string fresh_folder(const std::string& name) {
-  const auto path =
-      std::filesystem::temp_directory_path() / fmt::format("tern_dist_{}_{}", ::getpid(), name);
-  std::filesystem::remove_all(path);
-  return path.string();
-}
-
-}  // namespace
-
 TEST_CASE("dist: a loop gives the same numbers on 1 to 8 ranks, even if stopped or killed") {
-  const std::string whole = fresh_folder("whole");
-  const Result alone = run(fmt::format("{} {} 1", LOOP_RANKS, whole));
+  const TempDir whole;
+  const ProgramResult alone = run_program(fmt::format("{} {} 1", LOOP_RANKS, whole.path()));
   CAPTURE(alone.output);
   REQUIRE(alone.code == 0);
-  CHECK(alone.output.find("4 valid_loss") != alone.output.npos);
+  CHECK(contains(alone.output, "4 valid_loss"));
   for (const int number : {2, 3, 8}) {
     CAPTURE(number);
-    const std::string folder = fresh_folder("ranks");
-    CHECK(ranks(number, folder + " 1", LOOP_RANKS).output == alone.output);
+    const TempDir folder;
+    CHECK(ranks(number, folder.path() + " 1", LOOP_RANKS).output == alone.output);
     // The files of weights equal those of one rank byte for byte.
-    CHECK(run(fmt::format("cmp {0}/model.safetensors {1}/model.safetensors && cmp "
-                          "{0}/best.safetensors {1}/best.safetensors",
-                          whole, folder))
+    CHECK(run_program(fmt::format("cmp {0}/model.safetensors {1}/model.safetensors && cmp "
+                                  "{0}/best.safetensors {1}/best.safetensors",
+                                  whole.path(), folder.path()))
               .code == 0);
-    std::filesystem::remove_all(folder);
   }
   for (const std::string event : {"stop", "kill"})
     for (const int rank : {0, 2})
@@ -97,36 +78,29 @@ TEST_CASE("dist: a loop gives the same numbers on 1 to 8 ranks, even if stopped 
         CAPTURE(event);
         CAPTURE(rank);
         CAPTURE(step);
-        const std::string folder = fresh_folder("broken");
-        const Result broken =
-            ranks(3, fmt::format("{} 1 {} {} {}", folder, event, rank, step), LOOP_RANKS);
+        const TempDir folder;
+        const ProgramResult broken =
+            ranks(3, fmt::format("{} 1 {} {} {}", folder.path(), event, rank, step), LOOP_RANKS);
         CAPTURE(broken.output);
         // For a killed rank Open MPI exits like a shell (137), MPICH with the signal's number (9).
         CHECK((broken.code == (event == "stop" ? 130 : 137) ||
                (event == "kill" && broken.code == 9)));
-        const Result resumed = ranks(rank == 0 ? 2 : 1, folder + " 2", LOOP_RANKS);
+        const ProgramResult resumed = ranks(rank == 0 ? 2 : 1, folder.path() + " 2", LOOP_RANKS);
         CHECK(resumed.output == alone.output);
-        std::filesystem::remove_all(folder);
       }
-  std::filesystem::remove_all(whole);
 }
 
 TEST_CASE("dist: a loop reports on every rank which step and rank diverged") {
-  const std::string folder = fresh_folder("nan");
-  const Result r = ranks(3, folder + " 1 nan 1 5", LOOP_RANKS);
-  CAPTURE(r.output);
-  CHECK(r.code == 1);
-  CHECK(r.output.find("ERROR the loss is nan in step 5 (epoch 2)") != r.output.npos);
-  CHECK(r.output.find("ERROR rank 1: the loss is nan in step 5") != r.output.npos);
-  std::filesystem::remove_all(folder);
+  const TempDir folder;
+  const ProgramResult r = ranks(3, folder.path() + " 1 nan 1 5", LOOP_RANKS);
+  check_fails(r, "ERROR the loss is nan in step 5 (epoch 2)", 1);
+  check_fails(r, "ERROR rank 1: the loss is nan in step 5", 1);
 }
 
 TEST_CASE("dist: an error on one rank reaches all of them with its text") {
   for (const int failing : {0, 2}) {
-    const Result r = ranks(3, fmt::format("dropout 4 1 throw {} 2", failing));
-    CAPTURE(r.output);
-    CHECK(r.code != 0);
-    CHECK(r.output.find("ERROR the data of this rank are lost") != r.output.npos);
+    const ProgramResult r = ranks(3, fmt::format("dropout 4 1 throw {} 2", failing));
+    check_fails(r, "ERROR the data of this rank are lost");
     size_t told = 0;
     const std::string text =
         fmt::format("ERROR rank {}: the data of this rank are lost\nexit code 7\n", failing);
@@ -136,86 +110,58 @@ TEST_CASE("dist: an error on one rank reaches all of them with its text") {
 }
 
 TEST_CASE("dist: an exception between steps ends all ranks") {
-  const Result r = ranks(3, "dropout 4 1 outside 1 2");
-  CAPTURE(r.output);
-  CHECK(r.code == 1);
-  CHECK(r.output.find("ERROR what the program does between steps") != r.output.npos);
-  CHECK(r.output.find("ERROR rank 1: an exception ended this rank") != r.output.npos);
+  const ProgramResult r = ranks(3, "dropout 4 1 outside 1 2");
+  check_fails(r, "ERROR what the program does between steps", 1);
+  check_fails(r, "ERROR rank 1: an exception ended this rank", 1);
 }
 
 TEST_CASE("dist: a folder that rank 0 refuses ends all ranks") {
-  const std::string folder = fresh_folder("held");
-  REQUIRE(run(fmt::format("{} {} 1", LOOP_RANKS, folder)).code == 0);
-  const Result r = ranks(2, folder + " 1 anew 0 0", LOOP_RANKS);
-  CAPTURE(r.output);
-  CHECK(r.code == 1);
-  CHECK(r.output.find("ERROR rank 0: " + folder + ": the folder holds a run") != r.output.npos);
-  std::filesystem::remove_all(folder);
+  const TempDir folder;
+  REQUIRE(run_program(fmt::format("{} {} 1", LOOP_RANKS, folder.path())).code == 0);
+  check_fails(ranks(2, folder.path() + " 1 anew 0 0", LOOP_RANKS),
+              "ERROR rank 0: " + folder.path() + ": the folder holds a run", 1);
 }
 
 TEST_CASE("dist: a loss that is not a number ends all ranks") {
-  const Result r = ranks(2, "dropout 4 1 nan 1 2");
-  CAPTURE(r.output);
-  CHECK(r.code != 0);
-  CHECK(r.output.find("ERROR rank 1: GradientSum: the loss of block 4 is nan") != r.output.npos);
+  check_fails(ranks(2, "dropout 4 1 nan 1 2"),
+              "ERROR rank 1: GradientSum: the loss of block 4 is nan");
 }
 
 TEST_CASE("dist: a rank that hangs ends the job and is named") {
-  const Result r = ranks(3, "dropout 4 1 hang 1 2");
-  CAPTURE(r.output);
-  CHECK(r.code == 3);
-  CHECK(r.output.find("in the losses of step 3 for rank 1 (last seen in the counts of step 2)") !=
-        r.output.npos);
+  check_fails(ranks(3, "dropout 4 1 hang 1 2"),
+              "in the losses of step 3 for rank 1 (last seen in the counts of step 2)", 3);
 }
 
 TEST_CASE("dist: a rank that exits ends the job") {
-  const Result r = ranks(3, "dropout 4 1 exit 1 2");
+  const ProgramResult r = ranks(3, "dropout 4 1 exit 1 2");
   CAPTURE(r.output);
   CHECK(r.code != 0);
 }
 
 TEST_CASE("dist: ranks with different weights are refused before the first step") {
-  const Result r = ranks(2, "dropout 4 1 other_seed 1 0");
-  CAPTURE(r.output);
-  CHECK(r.code != 0);
-  CHECK(r.output.find("ERROR rank 1 has a different up.weight from rank 0 after step 0\n") !=
-        r.output.npos);
+  check_fails(ranks(2, "dropout 4 1 other_seed 1 0"),
+              "ERROR rank 1 has a different up.weight from rank 0 after step 0\n");
 }
 
 TEST_CASE("dist: an error during backward reaches all ranks") {
-  for (const int failing : {0, 2}) {
-    const Result r = ranks(3, fmt::format("dropout 4 1 in_backward {} 2", failing));
-    CAPTURE(r.output);
-    CHECK(r.code != 0);
-    CHECK(r.output.find(fmt::format("ERROR rank {}: in the midst of backward", failing)) !=
-          r.output.npos);
-  }
+  for (const int failing : {0, 2})
+    check_fails(ranks(3, fmt::format("dropout 4 1 in_backward {} 2", failing)),
+                fmt::format("ERROR rank {}: in the midst of backward", failing));
 }
 
 TEST_CASE("dist: an error names options and models that differ") {
-  const Result options = ranks(3, "dropout 1 1 other_options 2 0");
-  CAPTURE(options.output);
-  CHECK(options.code != 0);
-  CHECK(options.output.find("ERROR rank 2 has blocks 9, rank 0 has 8\n") != options.output.npos);
-  const Result model = ranks(2, "dropout 1 1 other_model 1 0");
-  CAPTURE(model.output);
-  CHECK(
-      model.output.find("ERROR rank 1 has a up.weight of f32 (20, 5), rank 0 has f32 (19, 5)\n") !=
-      model.output.npos);
+  check_fails(ranks(3, "dropout 1 1 other_options 2 0"),
+              "ERROR rank 2 has blocks 9, rank 0 has 8\n");
+  check_fails(ranks(2, "dropout 1 1 other_model 1 0"),
+              "ERROR rank 1 has a up.weight of f32 (20, 5), rank 0 has f32 (19, 5)\n");
 }
 
 TEST_CASE("dist: a comparison finds the rank that drifted") {
   // Of three ranks it is the one that differs from the two others; of two it is not rank 0.
-  const Result first = ranks(3, "dropout 6 1 drift 0 2");
-  CAPTURE(first.output);
-  CHECK(first.code != 0);
-  CHECK(first.output.find("ERROR rank 0 has a different down.weight from rank 1 after step 4\n") !=
-        first.output.npos);
-  const Result state = ranks(2, "dropout 6 1 drift_state 1 1");
-  CAPTURE(state.output);
-  CHECK(state.output.find(
-            "ERROR rank 1 has a different rare.bias.exp_avg from rank 0 after step 2\n") !=
-        state.output.npos);
+  check_fails(ranks(3, "dropout 6 1 drift 0 2"),
+              "ERROR rank 0 has a different down.weight from rank 1 after step 4\n");
+  check_fails(ranks(2, "dropout 6 1 drift_state 1 1"),
+              "ERROR rank 1 has a different rare.bias.exp_avg from rank 0 after step 2\n");
 }
 
 TEST_CASE("dist: buckets hold each tensor once and in order, and the last ones are small") {
@@ -238,7 +184,7 @@ TEST_CASE("dist: buckets hold each tensor once and in order, and the last ones a
 TEST_CASE("dist: gradients of frozen parameters are not sent") {
   // The bytes that two ranks send in one step.
   const auto bytes = [](const std::string& model) {
-    const Result r = ranks(2, model + " 1 1 time 0 0");
+    const ProgramResult r = ranks(2, model + " 1 1 time 0 0");
     CAPTURE(r.output);
     CHECK(r.code == 0);
     long long sum = 0;
@@ -258,12 +204,13 @@ TEST_CASE("dist: ranks on the same cores share them, or warn that they do not") 
   int core = 0;
   while (!CPU_ISSET(core, &set)) ++core;
   const std::string one_core = fmt::format("env -u OMP_NUM_THREADS taskset -c {}", core);
-  const Result alone = run(fmt::format("env -u OMP_NUM_THREADS {} threads", RANKS));
+  const ProgramResult alone = run_program(fmt::format("env -u OMP_NUM_THREADS {} threads", RANKS));
   const int threads = std::atoi(alone.output.c_str());
   REQUIRE(threads >= 1);
-  const Result shared = ranks(2, "threads", RANKS, "env -u OMP_NUM_THREADS", "--bind-to none");
+  const ProgramResult shared =
+      ranks(2, "threads", RANKS, "env -u OMP_NUM_THREADS", "--bind-to none");
   CHECK(shared.output == fmt::format("{}\n", std::max(1, threads / 2)));
-  const Result crowded = ranks(2, "dropout 1 2", RANKS, one_core, "--bind-to none");
+  const ProgramResult crowded = ranks(2, "dropout 1 2", RANKS, one_core, "--bind-to none");
   CHECK(crowded.code == 0);
   CHECK(crowded.warnings ==
         "tern: 2 ranks of one machine have 2 threads each on 1 core: give each rank 1 (--threads, "

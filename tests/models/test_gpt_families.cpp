@@ -269,12 +269,7 @@ TEST_CASE("Gpt families: a model made for loading takes the state's memory") {
       {.vocab = 3000, .context = 8, .dim = 128, .layers = 2, .heads = 4, .ffn_dim = 300});
   Rng rng(1);
   const Gpt source(o, rng);
-  auto state = [&] {
-    NamedTensors out;
-    for (const auto& [name, t] : nn::state_dict(source)) out.emplace_back(name, t.clone());
-    return out;
-  };
-  NamedTensors given = state();
+  NamedTensors given = test::copies(nn::state_dict(source));
   const int64_t bytes = models::gpt_weights(o) * 4;
   reset_peak_memory();
   const int64_t before = memory_stats().live;
@@ -286,7 +281,7 @@ TEST_CASE("Gpt families: a model made for loading takes the state's memory") {
   CHECK(same(model(tokens), source(tokens)));
 
   // A state that others hold is copied, into memory that each weight frees alone.
-  const NamedTensors kept = state();
+  const NamedTensors kept = test::copies(nn::state_dict(source));
   model = models::gpt_from(o, kept);
   CHECK(same(model(tokens), source(tokens)));
   for (const auto& parameter : nn::named_parameters(model)) {

@@ -14,13 +14,10 @@ namespace tern::test::test_two_models {
 namespace {
 
 /// The weights after a training of `steps` steps.
-std::vector<std::vector<float>> trained(int steps) {
+std::vector<double> trained(int steps) {
   Training t;
   for (int i = 0; i < steps; ++i) t.step();
-  std::vector<std::vector<float>> weights;
-  for (const auto& [name, w] : nn::named_parameters(t.model))
-    weights.push_back(w.to_vector<float>());
-  return weights;
+  return numbers_of(nn::named_parameters(t.model));
 }
 
 /// A model whose ops all use several threads: attention, convolution, norms.
@@ -47,7 +44,7 @@ struct Wide {
   }
 };
 
-std::vector<std::vector<float>> trained_wide() {
+std::vector<double> trained_wide() {
   Rng rng(5);
   Wide model(rng);
   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 0.01});
@@ -56,16 +53,14 @@ std::vector<std::vector<float>> trained_wide() {
     optimizer.step();
     optimizer.zero_grad();
   }
-  std::vector<std::vector<float>> weights;
-  for (const auto& [name, w] : nn::named_parameters(model)) weights.push_back(w.to_vector<float>());
-  return weights;
+  return numbers_of(nn::named_parameters(model));
 }
 
 }  // namespace
 
 TEST_CASE("two models: wide ones, whose ops use all threads") {
   const auto alone = trained_wide();
-  std::vector<std::vector<float>> first, second;
+  std::vector<double> first, second;
   std::thread other([&] { second = trained_wide(); });
   first = trained_wide();
   other.join();
@@ -75,7 +70,7 @@ TEST_CASE("two models: wide ones, whose ops use all threads") {
 
 TEST_CASE("two models: trained at once on two threads, each has the bits of one alone") {
   const auto alone = trained(5);
-  std::vector<std::vector<float>> first, second;
+  std::vector<double> first, second;
   std::thread other([&] { second = trained(5); });
   first = trained(5);
   other.join();

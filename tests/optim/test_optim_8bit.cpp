@@ -14,6 +14,7 @@
 #include "tern/tests/support/model_checks.h"
 #include "tern/tests/support/numbers_with_error.h"
 #include "tern/tests/support/same_bits.h"
+#include "tern/tests/support/tensors.h"
 
 namespace tern::test::test_optim_8bit {
 namespace {
@@ -89,15 +90,6 @@ struct Training {
   }
 };
 
-void check_equal(const NamedTensors& a, const NamedTensors& b) {
-  REQUIRE(a.size() == b.size());
-  for (size_t i = 0; i < a.size(); ++i) {
-    CAPTURE(a[i].first);
-    CHECK(a[i].first == b[i].first);
-    CHECK(same_bits(a[i].second, b[i].second));
-  }
-}
-
 }  // namespace
 
 TEST_CASE("8 bits: numbers become the nearest value of the table, but positive variances never 0") {
@@ -172,17 +164,15 @@ TEST_CASE("8 bits: a saved state continues exactly, even if loaded over another 
   Training whole(8), first(8);
   whole.steps(20);
   first.steps(9);
-  NamedTensors state, weights;
-  for (const auto& [n, t] : first.optimizer.state_dict()) state.emplace_back(n, t.clone());
-  for (const auto& [n, t] : nn::named_parameters(first.net))
-    weights.emplace_back(n, t.detach().clone());
+  const NamedTensors state = copies(first.optimizer.state_dict());
+  const NamedTensors weights = copies(nn::named_parameters(first.net));
   Training second(8, 99);
   second.steps(3);  // makes a state, which loading replaces
   nn::load_state_dict(second.net, weights);
   second.optimizer.load_state_dict(state);
   second.rng = first.rng;
   second.steps(11);
-  check_equal(whole.everything(), second.everything());
+  check_same(whole.everything(), second.everything());
   // A 32-bit state does not fit.
   Training other(32);
   other.steps(1);
@@ -194,14 +184,11 @@ TEST_CASE("8 bits: same bits for steps inside backward, and on any number of thr
   Training after(8), inside(8);
   after.steps(6);
   inside.steps(6, true);
-  check_equal(after.everything(), inside.everything());
+  check_same(after.everything(), inside.everything());
   check_threads([] {
     Training t(8);
     t.steps(4);
-    std::vector<float> out;
-    for (const auto& [name, x] : t.everything())
-      for (const float v : x.to_vector<float>()) out.push_back(v);
-    return out;
+    return numbers_of(t.everything());
   });
 }
 
@@ -373,8 +360,7 @@ TEST_CASE("8 bits: Adam and AdamW equal their definitions at the limits of their
 TEST_CASE("optimizers: loading a state over another one needs no further memory") {
   Training t(32);
   t.steps(1);
-  NamedTensors state;
-  for (const auto& [n, x] : t.optimizer.state_dict()) state.emplace_back(n, x.clone());
+  const NamedTensors state = copies(t.optimizer.state_dict());
   const int64_t live = memory_stats().live;
   reset_peak_memory();
   t.optimizer.load_state_dict(state);
@@ -389,7 +375,7 @@ TEST_CASE("optimizers: loading a state over another one needs no further memory"
   const NamedTensors before = t.everything();
   CHECK_THROWS_WITH_AS(t.optimizer.load_state_dict(negative), doctest::Contains("negative: -1"),
                        Error);
-  check_equal(before, t.everything());
+  check_same(before, t.everything());
 }
 
 }  // namespace tern::test::test_optim_8bit

@@ -78,12 +78,8 @@ TEST_CASE("optimizers: a step without enough memory changes nothing and can be r
       CHECK(optimizer.state_dict().empty());  // no step was counted, not even a's
     }
     for (int step = 0; step < 2; ++step) optimizer.step();
-    Floats out;
-    for (auto& [name, t] : p)
-      for (float v : values(t)) out.push_back(v);
-    for (auto& [name, t] : optimizer.state_dict())
-      for (float v : values(t)) out.push_back(v);
-    return out;
+    for (auto& named : optimizer.state_dict()) p.push_back(named);
+    return test::numbers_of(p);
   };
   CHECK(run(true) == run(false));
 }
@@ -290,11 +286,7 @@ TEST_CASE("EmaScope: restores the weights when the evaluation throws, even witho
 TEST_CASE("EmaScope: writing into the averages is refused, computing with them is not") {
   Rng rng(1);
   Leaky m(rng);
-  const NamedTensors saved = [&] {
-    NamedTensors copies = nn::state_dict(m);
-    for (auto& [name, t] : copies) t = t.detach().clone();
-    return copies;
-  }();
+  const NamedTensors saved = test::copies(nn::state_dict(m));
   optim::Ema ema(nn::state_dict(m), {.decay = 0.5});
   const Tensor x = randn({4, 3, 5, 5}, rng);
   {

@@ -107,12 +107,8 @@ Doubles trained(bool in_backward,
     optimizer.step();
     optimizer.zero_grad();
   }
-  Doubles out;
-  for (auto& [name, t] : p)
-    for (double v : t.template to_vector<double>()) out.push_back(v);
-  for (auto& [name, t] : optimizer.state_dict())
-    for (double v : t.template to_vector<double>()) out.push_back(v);
-  return out;
+  for (auto& named : optimizer.state_dict()) p.push_back(named);
+  return test::numbers_of(p);
 }
 
 }  // namespace
@@ -153,8 +149,7 @@ TEST_CASE("an optimizer of one's own continues from its state, bit for bit") {
   Tensor w = leaf(linspace(-1, 1, 1000));
   optim::OptimizerOf<Lion> lion(std::vector<Tensor>{w}, {.lr = 0.01});
   for (int step = 0; step < 3; ++step) gradient(w, step), lion.step();
-  NamedTensors state;
-  for (auto& [name, t] : lion.state_dict()) state.emplace_back(name, t.clone());
+  const NamedTensors state = test::copies(lion.state_dict());
   REQUIRE(state.size() == 2);
   CHECK(state[0].first == "0.step");
   CHECK(state[1].first == "0.exp_avg");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tern/core/io/safetensors.h"
+#include "tern/core/io/state.h"
 #include "tern/core/ops/ops.h"
 
 namespace tern::test {
@@ -19,14 +20,18 @@ inline bool same_bits(const Tensor& a, const Tensor& b) {
   });
 }
 
+inline void check_same(const NamedTensors& x, const NamedTensors& y) {
+  REQUIRE(x.size() == y.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(x[i].first);
+    CHECK(x[i].first == y[i].first);
+    CHECK(same_bits(x[i].second, y[i].second));
+  }
+}
+
 inline void check_same(const SafeTensors& x, const SafeTensors& y) {
   CHECK(x.metadata == y.metadata);
-  REQUIRE(x.tensors.size() == y.tensors.size());
-  for (size_t i = 0; i < x.tensors.size(); ++i) {
-    CAPTURE(x.tensors[i].first);
-    CHECK(x.tensors[i].first == y.tensors[i].first);
-    CHECK(same_bits(x.tensors[i].second, y.tensors[i].second));
-  }
+  check_same(x.tensors, y.tensors);
 }
 
 }  // namespace tern::test

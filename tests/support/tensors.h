@@ -58,12 +58,23 @@ inline NamedTensors part(const NamedTensors& tensors, const std::string& prefix)
   return out;
 }
 
+/// The same names with copies of the tensors.
+inline NamedTensors copies(NamedTensors tensors) {
+  for (auto& [name, t] : tensors) t = t.detach().clone();
+  return tensors;
+}
+
 /// The numbers of several tensors, one after the other.
 inline std::vector<double> numbers_of(const std::vector<Tensor>& tensors) {
   std::vector<double> out;
   for (const Tensor& t : tensors)
     for (double v : t.to_vector<double>()) out.push_back(v);
   return out;
+}
+inline std::vector<double> numbers_of(const NamedTensors& tensors) {
+  std::vector<Tensor> all;
+  for (const auto& [name, t] : tensors) all.push_back(t);
+  return numbers_of(all);
 }
 
 /// The numbers of y, then those of the gradients of sum(y * y) by each of `leaves`.

@@ -91,15 +91,6 @@ struct Ranks {
   }
 };
 
-void check_same_tensors(const NamedTensors& a, const NamedTensors& b) {
-  REQUIRE(a.size() == b.size());
-  for (size_t i = 0; i < a.size(); ++i) {
-    CAPTURE(a[i].first);
-    CHECK(a[i].first == b[i].first);
-    CHECK(same_bits(a[i].second, b[i].second));
-  }
-}
-
 struct Deep {
   std::vector<nn::Linear> layers;
   static void fields(auto& m, auto&& visit) { visit("layers", m.layers); }
@@ -129,16 +120,16 @@ TEST_CASE("shards: every optimizer has the bits of a whole one, also resumed on 
       for (int64_t s = 3; s < 6; ++s) first.step(s), others.step(s);
       for (const Ranks* r : {&first, &others}) {
         for (const NamedTensors& parameters : r->parameters)
-          check_same_tensors(parameters, whole.parameters[0]);
-        check_same_tensors(r->state(), whole.state());
+          check_same(parameters, whole.parameters[0]);
+        check_same(r->state(), whole.state());
       }
       // Resumes the state of a whole optimizer on several ranks.
       Ranks one(kind, 1);
       for (int64_t s = 0; s < 3; ++s) one.step(s);
       sharded.load(one);
       for (int64_t s = 3; s < 6; ++s) sharded.step(s);
-      check_same_tensors(sharded.parameters[0], whole.parameters[0]);
-      check_same_tensors(sharded.state(), whole.state());
+      check_same(sharded.parameters[0], whole.parameters[0]);
+      check_same(sharded.state(), whole.state());
     }
   }
 }

@@ -109,8 +109,7 @@ TEST_CASE("patience: a run resumed from any step ends where the uninterrupted on
     CHECK(second.loop.run() == Outcome::finished);
     CHECK(second.loop.history().size() == 5);
     CHECK(second.loop.why_ended() == whole.loop.why_ended());
-    const NamedTensors a = whole.learner.weights(), b = second.learner.weights();
-    for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
+    check_same(whole.learner.weights(), second.learner.weights());
   }
 }
 
@@ -149,7 +148,6 @@ TEST_CASE("patience: together with a plateau, whose rate falls before the run en
 }
 
 TEST_CASE("patience: a resumed run may have another patience, as if it had it from the start") {
-  const auto weights = [](const Ranked& t) { return t.learner.weights(); };
   for (const int64_t first : {0, 1, 2}) {
     for (const int64_t second : {0, 1, 2, 3}) {
       CAPTURE(first);
@@ -172,8 +170,7 @@ TEST_CASE("patience: a resumed run may have another patience, as if it had it fr
       REQUIRE(t.loop.run() == Outcome::finished);
       REQUIRE(whole.loop.run() == Outcome::finished);
       CHECK(t.loop.history().size() == whole.loop.history().size());
-      const NamedTensors a = weights(t), b = weights(whole);
-      for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
+      check_same(t.learner.weights(), whole.learner.weights());
       CHECK(contains(read_file(t.loop.folder().log()), "ended") == !t.loop.why_ended().empty());
     }
   }
@@ -219,8 +216,7 @@ TEST_CASE("on_epoch may end a run; when resumed it continues only if the end is 
   REQUIRE(whole.loop.run() == Outcome::finished);
   CHECK(on.loop.history().size() == 4);
   CHECK_FALSE(contains(read_file(on.loop.folder().log()), "ended"));
-  const NamedTensors a = on.learner.weights(), b = whole.learner.weights();
-  for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
+  check_same(on.learner.weights(), whole.learner.weights());
 }
 
 TEST_CASE("on_epoch may end its loop, even if it captures the loop in its constructor") {

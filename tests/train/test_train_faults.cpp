@@ -193,8 +193,7 @@ TEST_CASE("train: a step that threw can be repeated") {
   CHECK(failed == 2);
   CHECK(t.seen > whole.seen);
   CHECK(whole.loop.history().at(1)["train_loss"] == t.loop.history().at(1)["train_loss"]);
-  const NamedTensors x = nn::named_parameters(whole.model), y = nn::named_parameters(t.model);
-  for (size_t i = 0; i < x.size(); ++i) CHECK(same_bits(x[i].second, y[i].second));
+  check_same(nn::named_parameters(whole.model), nn::named_parameters(t.model));
 }
 
 }  // namespace tern::test::test_train_faults

@@ -9,17 +9,6 @@ using namespace test;
 
 LearnerOptions plain() { return {.ema = 0.9}; }
 
-void check_same(const NamedTensors& a, const NamedTensors& b) {
-  REQUIRE(a.size() == b.size());
-  for (size_t i = 0; i < a.size(); ++i) CHECK_MESSAGE(same(a[i].second, b[i].second), a[i].first);
-}
-
-NamedTensors copies(const NamedTensors& state) {
-  NamedTensors all;
-  for (const auto& [name, t] : state) all.emplace_back(name, t.clone());
-  return all;
-}
-
 TEST_CASE("averages: they start at weights that were loaded after the learner was made") {
   for (const bool in_backward : {false, true}) {
     CAPTURE(in_backward);

@@ -5,7 +5,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -21,21 +20,9 @@ namespace tern::test::test_train_output {
 namespace {
 
 /// The output of a run of two epochs of six steps that is stopped in step `last`, if that is not 0.
-std::string said(const std::string& folder, bool resume, int64_t last) {
+std::string said(const std::string& folder, int64_t last = 0) {
   const TemporaryStream output;
-  Rng rng(1);
-  nn::Linear model(4, 3, rng);
-  auto loader = points();
-  optim::Sgd optimizer(nn::named_parameters(model), {.lr = 0.1});
-  Learner learner(model, optimizer);
-  auto loss = [&](const Points& p) {
-    if (learner.steps() + 1 == last) std::raise(SIGTERM);
-    return cross_entropy(model(p.x), p.label);
-  };
-  Loop loop(learner, loader, {.loss = loss},
-            {.epochs = 2, .folder = folder, .output = output.get()});
-  if (resume) REQUIRE(loop.resume());
-  loop.run();
+  run_linear({.epochs = 2, .folder = folder, .output = output.get()}, 0.1, last);
   return output.text();
 }
 
@@ -67,12 +54,12 @@ class Environment {
 TEST_CASE("train: a loop prints to LoopOptions::output, and prints where it resumes") {
   TempDir dir;
   const std::string folder = dir / "run";
-  const std::string first = said(folder, false, 8);
+  const std::string first = said(folder, 8);
   CHECK(first.starts_with("epoch 1/2  train_loss "));
   CHECK(first.ends_with("\nstopped in epoch 2 after 8 steps; to resume: run it again\n"));
-  const std::string second = said(folder, true, 0);
+  const std::string second = said(folder);
   CHECK(second.starts_with("resumes in epoch 2/2, batch 3 of 6, after 8 steps\nepoch 2/2  "));
-  CHECK(said(folder, true, 0) == "all 2 epochs are done, after 12 steps\n");
+  CHECK(said(folder) == "all 2 epochs are done, after 12 steps\n");
 }
 
 TEST_CASE("train: the columns and colours of a terminal") {

@@ -2,8 +2,6 @@
 // difference in a line.
 #include <doctest/doctest.h>
 
-#include <csignal>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,11 +50,7 @@ SafeTensors without_settings(SafeTensors state) {
   return state;
 }
 
-SafeTensors copy_of(const SafeTensors& state) {
-  SafeTensors copy{{}, state.metadata};
-  for (const auto& [name, t] : state.tensors) copy.tensors.emplace_back(name, t.clone());
-  return copy;
-}
+SafeTensors copy_of(const SafeTensors& state) { return {copies(state.tensors), state.metadata}; }
 
 // A model of two layers with one optimizer, without a loop.
 template <class Optimizer>
@@ -330,24 +324,9 @@ TEST_CASE("settings: those of the program are in effect, and a note gives the ea
 
 TEST_CASE("settings: a resumed loop prints its notes") {
   TempDir dir;
-  const auto run = [&](double lr, std::FILE* output, int64_t stop) {
-    Rng rng(1);
-    nn::Linear model(4, 3, rng);
-    auto loader = points();
-    optim::Sgd optimizer(nn::named_parameters(model), {.lr = lr});
-    Learner learner(model, optimizer);
-    auto loss = [&](const Points& p) {
-      if (learner.steps() + 1 == stop) std::raise(SIGTERM);
-      return cross_entropy(model(p.x), p.label);
-    };
-    Loop loop(learner, loader, {.loss = loss},
-              {.folder = dir / "run", .terminal = output != nullptr, .output = output});
-    loop.resume();
-    loop.run();
-  };
-  run(0.5, nullptr, 2);
+  run_linear({.folder = dir / "run", .terminal = false}, 0.5, 2);
   const TemporaryStream output;
-  run(0.25, output.get(), -1);
+  run_linear({.folder = dir / "run", .output = output.get()}, 0.25);
   const std::string text = output.text();
   CHECK(contains(text, "\nnote: lr is 0.5 as in the checkpoint, not 0.25 as in the program\n"));
 }

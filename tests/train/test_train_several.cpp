@@ -106,12 +106,8 @@ TEST_CASE("several: the weights equal those of a loop by hand, with no extra gra
     g_optimizer.step();
     g_optimizer.zero_grad();
   }
-  const auto check_equal = [](const Mlp& a, const Mlp& b) {
-    const NamedTensors x = nn::state_dict(a), y = nn::state_dict(b);
-    for (size_t i = 0; i < x.size(); ++i) CHECK(same_bits(x[i].second, y[i].second));
-  };
-  check_equal(gan.g, g);
-  check_equal(gan.d, d);
+  check_same(nn::state_dict(gan.g), nn::state_dict(g));
+  check_same(nn::state_dict(gan.d), nn::state_dict(d));
   CHECK(gan.loop.steps() == 5);
   CHECK(gan.loop.step_history().size() == 5);
   CHECK_FALSE(gan.d.up.weight.own().grad().defined());  // though the generator's loss uses it
@@ -139,10 +135,7 @@ TEST_CASE("several: a run stopped or killed anywhere has the bits of an uninterr
       Gan again(options);
       REQUIRE(again.loop.resume());
       REQUIRE(again.loop.run() == Outcome::finished);
-      const SafeTensors a = whole.loop.state(), b = again.loop.state();
-      REQUIRE(a.tensors.size() == b.tensors.size());
-      for (size_t i = 0; i < a.tensors.size(); ++i)
-        CHECK(same_bits(a.tensors[i].second, b.tensors[i].second));
+      check_same(whole.loop.state().tensors, again.loop.state().tensors);
       CHECK(read_file(again.loop.folder().weights()) == read_file(whole.loop.folder().weights()));
     }
 }

@@ -2,7 +2,6 @@
 // stopped and resumed against uninterrupted ones.
 #include <doctest/doctest.h>
 
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -59,10 +58,7 @@ TEST_CASE("steps: where a run evaluates and ends") {
 TEST_CASE("steps: a run of 12 steps has the weights of a run of two epochs of six") {
   Training epochs({.epochs = 2, .accumulate = 0}), steps(counted(12, 0)), often(counted(12, 5));
   for (Training* t : {&epochs, &steps, &often}) REQUIRE(t->loop.run() == Outcome::finished);
-  for (Training* t : {&steps, &often}) {
-    const NamedTensors a = epochs.learner.weights(), b = t->learner.weights();
-    for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
-  }
+  for (Training* t : {&steps, &often}) check_same(epochs.learner.weights(), t->learner.weights());
 }
 
 TEST_CASE("steps: on_epoch may end a run while the loader is in mid-epoch") {
@@ -201,8 +197,7 @@ TEST_CASE("steps: a run may be resumed longer, not shorter; epochs may continue 
   REQUIRE(longer.loop.run() == Outcome::finished);
   REQUIRE(whole.loop.run() == Outcome::finished);
   CHECK(longer.learner.steps() == 15);
-  const NamedTensors a = longer.learner.weights(), b = whole.learner.weights();
-  for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i].second, b[i].second));
+  check_same(longer.learner.weights(), whole.learner.weights());
   // A run counted in epochs, stopped in its second one, resumes as a run counted in steps.
   Training epochs({.accumulate = 0}), steps(counted(15, 4));
   for (int i = 0; i < 8; ++i) epochs.step();
@@ -225,22 +220,9 @@ TEST_CASE("steps: invalid options") {
 TEST_CASE("steps: the lines on a terminal count steps") {
   TempDir dir;
   const TemporaryStream output;
-  const auto run = [&](int64_t stop) {
-    Rng rng(1);
-    nn::Linear model(4, 3, rng);
-    auto loader = points();
-    optim::Sgd optimizer(nn::named_parameters(model), {.lr = 0.5});
-    Learner learner(model, optimizer);
-    auto loss = [&](const Points& p) {
-      if (learner.steps() + 1 == stop) std::raise(SIGTERM);
-      return cross_entropy(model(p.x), p.label);
-    };
-    Loop loop(learner, loader, {.loss = loss},
-              {.steps = 10, .evaluate_steps = 5, .folder = dir / "run", .output = output.get()});
-    loop.resume();
-    loop.run();
-  };
-  run(7), run(-1), run(-1);
+  for (const int64_t stop : {7, 0, 0})
+    run_linear({.steps = 10, .evaluate_steps = 5, .folder = dir / "run", .output = output.get()},
+               .5, stop);
   const std::string text = output.text();
   CHECK(contains(text, "step  5/10  train_loss "));
   CHECK(contains(text, "samples/s"));

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "tern/nn/nn.h"
 #include "tern/optim/optim.h"
@@ -128,6 +129,22 @@ void resume_after(int steps, T& first, T& second) {
   for (int i = 0; i < steps; ++i) first.step();
   first.loop.checkpoint().save(dir / "c");
   second.loop.load_state(load_checkpoint(dir / "c"), "c");
+}
+
+/// Runs, or resumes, the training of a linear layer, which is stopped in step `stop`.
+inline void run_linear(LoopOptions options, double lr, int64_t stop = 0) {
+  Rng rng(1);
+  nn::Linear model(4, 3, rng);
+  auto loader = points();
+  optim::Sgd optimizer(nn::named_parameters(model), {.lr = lr});
+  Learner learner(model, optimizer);
+  auto loss = [&](const Points& p) {
+    if (learner.steps() + 1 == stop) std::raise(SIGTERM);
+    return cross_entropy(model(p.x), p.label);
+  };
+  Loop loop(learner, loader, {.loss = loss}, std::move(options));
+  loop.resume();
+  loop.run();
 }
 
 struct Killed {};
