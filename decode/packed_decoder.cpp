@@ -138,12 +138,20 @@ void PackedDecoder::finish(int64_t s) {
   slots_[s].cells.clear();
 }
 
+// Before anything changes, so that a caller may catch the error and go on.
+void PackedDecoder::check_rows(std::span<const SlotRow> rows) const {
+  for (const SlotRow& row : rows) {
+    const Slot& slot = slots_[row.slot];
+    check(slot.steps < slot.room,
+          "PackedTransformer: cannot step again after {} steps, the maximum length", slot.room);
+    LayerRows::check_token("PackedTransformer", row.token, weights_.target.size(0));
+  }
+}
+
 void PackedDecoder::give_places(std::span<const SlotRow> rows) {
   rows_.clear();
   for (size_t first = 0; first < rows.size();) {
     Slot& slot = slots_[rows[first].slot];
-    check(slot.steps < slot.room,
-          "PackedTransformer: cannot step again after {} steps, the maximum length", slot.room);
     size_t last = first;
     bool moved = false;
     for (; last < rows.size() && rows[last].slot == rows[first].slot; ++last)
@@ -164,6 +172,7 @@ void PackedDecoder::give_places(std::span<const SlotRow> rows) {
 }
 
 void PackedDecoder::step(std::span<const SlotRow> rows, NextTokens& next) {
+  check_rows(rows);
   give_places(rows);
   layers_.resize(std::ssize(rows));
   for (int64_t r = 0; r < std::ssize(rows); ++r)

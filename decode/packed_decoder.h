@@ -41,6 +41,7 @@ class PackedDecoder final : public SlotDecoder {
   void encode(std::span<const SlotStart> sentences);
   void encode_layer(const PackedEncoderLayer& layer, std::span<const SlotStart> sentences);
   void keep_memory(std::span<const SlotStart> sentences);
+  void check_rows(std::span<const SlotRow> rows) const;
   void give_places(std::span<const SlotRow> rows);
   void decode_layer(int64_t l);
   void attend_self(const PackedAttention& self, int64_t l, const float* input);

@@ -25,13 +25,20 @@ PackedGptTexts::PackedGptTexts(const PackedGpt::Weights& weights)
             weights.layers.empty() ? 1 : 2 * weights.layers[0].attention.keys()),
       layers_(weights.options.dim, weights.type) {}
 
+// Before anything changes, so that a caller may catch the error and go on.
+void PackedGptTexts::check_next(int64_t position, std::span<const int64_t> tokens) const {
+  const int64_t context = weights_.options.context;
+  check(position + std::ssize(tokens) <= context,
+        "PackedGpt: a token after {} exceeds the context; cut the text, or make the model with a "
+        "larger .context",
+        context);
+  for (const int64_t token : tokens)
+    LayerRows::check_token("PackedGpt", token, weights_.options.vocab);
+}
+
 void PackedGptTexts::push(size_t index, int64_t token) {
   Text& text = texts_[index];
   const int64_t position = std::ssize(text.cells);
-  check(position < weights_.options.context,
-        "PackedGpt: a token after {} exceeds the context; cut the text, or make the model with a "
-        "larger .context",
-        position);
   const int32_t cell = pool_.take();
   if (std::ssize(uses_) <= cell) uses_.resize(static_cast<size_t>(cell) + 1);
   uses_[cell] = 1;
@@ -41,6 +48,7 @@ void PackedGptTexts::push(size_t index, int64_t token) {
 }
 
 void PackedGptTexts::add(std::span<const std::vector<int64_t>> texts) {
+  for (const std::vector<int64_t>& tokens : texts) check_next(0, tokens);
   rows_.clear();
   for (const std::vector<int64_t>& tokens : texts) {
     texts_.emplace_back();
@@ -53,6 +61,7 @@ void PackedGptTexts::add(std::span<const std::vector<int64_t>> texts) {
 
 void PackedGptTexts::extend(int64_t row, std::span<const int64_t> tokens) {
   check(row >= 0 && row < batch(), "PackedGpt: row {} is out of range for {} texts", row, batch());
+  check_next(std::ssize(texts_[row].cells), tokens);
   rows_.clear();
   push_all(static_cast<size_t>(row), tokens);
   run();
@@ -69,6 +78,7 @@ void PackedGptTexts::push_all(size_t text, std::span<const int64_t> tokens) {
 }
 
 void PackedGptTexts::score(std::span<const int64_t> tokens, float* logits) {
+  check_next(0, tokens);
   texts_.emplace_back();
   for (size_t first = 0; first < tokens.size(); first += kRows) {
     rows_.clear();
@@ -85,9 +95,12 @@ Tensor PackedGptTexts::step(const Tensor& tokens) {
         "PackedGpt: a step takes one token per text, i64 ({},), got {} {}", batch(), tokens.dtype(),
         tokens.shape());
   NoGradGuard no_grad;
-  const Tensor given = tokens.contiguous();
+  const Tensor contiguous = tokens.contiguous();
+  const std::span<const int64_t> given = contiguous.span<int64_t>();
+  for (size_t i = 0; i < texts_.size(); ++i)
+    check_next(std::ssize(texts_[i].cells), given.subspan(i, 1));
   rows_.clear();
-  for (size_t i = 0; i < texts_.size(); ++i) push(i, given.data<int64_t>()[i]);
+  for (size_t i = 0; i < texts_.size(); ++i) push(i, given[i]);
   run();
   Tensor logits = empty({batch(), weights_.options.vocab});
   weights_.head(layers_.packed(), logits.mutable_data<float>());
@@ -129,7 +142,6 @@ void PackedGptTexts::run() {
   for (int64_t r = 0; r < layers_.count(); ++r) {
     const int64_t token = rows_[r].token;
     const float* position = w.positions.data<float>() + rows_[r].position * stride;
-    LayerRows::check_token("PackedGpt", token, w.options.vocab);
     const float* embedding = room.data();
     if (w.table.defined())
       embedding = w.table.row(token, room.data());

@@ -66,6 +66,7 @@ class PackedGptTexts final : public TextStepper {
     int64_t token, position;
   };
 
+  void check_next(int64_t position, std::span<const int64_t> tokens) const;
   void push(size_t text, int64_t token);
   void push_all(size_t text, std::span<const int64_t> tokens);
   void run();

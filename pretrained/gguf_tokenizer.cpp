@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -223,6 +224,8 @@ json merges_by_score(const GgufFile& file, const Vocabulary& vocabulary) {
   const std::vector<double> scores = file.numbers(token_key("scores"));
   check(scores.size() == vocabulary.tokens.size(), "{} tokens have {} scores",
         vocabulary.tokens.size(), scores.size());
+  check(std::all_of(scores.begin(), scores.end(), [](double s) { return std::isfinite(s); }),
+        "not all scores of tokens are finite");
   struct Merge {
     double score;
     int64_t left, right;

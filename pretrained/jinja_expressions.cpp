@@ -114,12 +114,11 @@ Expression ExpressionParser::parse_not() {
   return negated(parse_not());
 }
 std::string ExpressionParser::take_comparison() {
-  if (take_word("in")) return "in";
-  if (is(Kind::name, "not") && is(Kind::name, "in", 1)) {
-    at_ += 2;
-    return "not in";
-  }
-  return take_one({"==", "!=", "<=", ">=", "<", ">"});
+  const bool negated = is(Kind::name, "not") && is(Kind::name, "in", 1);
+  if (negated) ++at_;
+  if (!take_word("in")) return take_one({"==", "!=", "<=", ">=", "<", ">"});
+  count_operator();
+  return negated ? "not in" : "in";
 }
 
 /// a < b < c means a < b and b < c.
@@ -127,7 +126,6 @@ Expression ExpressionParser::parse_compare() {
   Expression first = parse_sum();
   std::vector<std::pair<std::string, Expression>> rest;
   for (std::string sign; !(sign = take_comparison()).empty();) {
-    count_operator();
     rest.emplace_back(std::move(sign), parse_sum());
   }
   if (rest.empty()) return first;

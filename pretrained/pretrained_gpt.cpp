@@ -2,7 +2,6 @@
 #include "tern/pretrained/pretrained_gpt.h"
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "tern/core/base/reading.h"
 #include "tern/core/io/file_kind.h"
 #include "tern/core/io/json_value.h"
+#include "tern/core/io/random_file.h"
 #include "tern/data/text/lines/lines.h"
 #include "tern/nn/unfilled.h"
 #include "tern/pretrained/gguf_model.h"
@@ -88,12 +88,8 @@ void read_generation(const std::string& folder, GptFiles& files) {
 }  // namespace
 
 bool is_gguf(const std::string& path) {
-  if (!fs::is_regular_file(path)) return false;
-  std::ifstream file(path, std::ios::binary);
-  std::string first(kFirstBytes, '\0');
-  file.read(first.data(), kFirstBytes);
-  first.resize(static_cast<size_t>(file.gcount()));
-  return file_kind(first) == FileKind::gguf;
+  return fs::is_regular_file(path) &&
+         file_kind(RandomFile(path).first_bytes(kFirstBytes)) == FileKind::gguf;
 }
 
 namespace {

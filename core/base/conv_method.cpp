@@ -11,5 +11,6 @@ thread_local ConvMethod current_method = ConvMethod::winograd;
 ConvMethod conv_method() { return current_method; }
 
 ConvMethodScope::ConvMethodScope(ConvMethod method) : method_(current_method, method) {}
+ConvMethodScope::~ConvMethodScope() = default;
 
 }  // namespace tern

@@ -27,6 +27,7 @@ ConvMethod conv_method();
 class [[nodiscard]] ConvMethodScope {
  public:
   explicit ConvMethodScope(ConvMethod method);
+  ~ConvMethodScope();
 
  private:
   detail::Restored<ConvMethod> method_;

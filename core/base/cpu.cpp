@@ -233,6 +233,7 @@ std::string guard_blas() {
 
 VectorLevelScope::VectorLevelScope(VectorLevel level)
     : level_(detail::vector_level, std::min(level, detail::cpu().level)) {}
+VectorLevelScope::~VectorLevelScope() = default;
 
 VectorLevel openblas_level(const std::string& corename) {
   constexpr std::array kNoAvx2 = {

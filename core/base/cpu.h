@@ -53,6 +53,7 @@ std::string arm_name(const std::string& cpuinfo);
 class VectorLevelScope {
  public:
   explicit VectorLevelScope(VectorLevel level);
+  ~VectorLevelScope();
 
  private:
   detail::Restored<VectorLevel> level_;

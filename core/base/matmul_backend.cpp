@@ -24,5 +24,6 @@ MatmulBackend matmul_backend() { return current_backend; }
 
 MatmulBackendScope::MatmulBackendScope(MatmulBackend backend)
     : backend_(current_backend, backend) {}
+MatmulBackendScope::~MatmulBackendScope() = default;
 
 }  // namespace tern

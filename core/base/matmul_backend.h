@@ -37,6 +37,7 @@ MatmulBackend matmul_backend();
 class [[nodiscard]] MatmulBackendScope {
  public:
   explicit MatmulBackendScope(MatmulBackend backend);
+  ~MatmulBackendScope();
 
  private:
   detail::Restored<MatmulBackend> backend_;

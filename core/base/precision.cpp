@@ -22,5 +22,6 @@ MatmulPrecision matmul_precision() { return current; }
 
 MatmulPrecisionScope::MatmulPrecisionScope(MatmulPrecision precision)
     : precision_(current, precision) {}
+MatmulPrecisionScope::~MatmulPrecisionScope() = default;
 
 }  // namespace tern

@@ -43,6 +43,7 @@ MatmulPrecision matmul_precision();
 class [[nodiscard]] MatmulPrecisionScope {
  public:
   explicit MatmulPrecisionScope(MatmulPrecision precision);
+  ~MatmulPrecisionScope();
 
  private:
   detail::Restored<MatmulPrecision> precision_;

@@ -5,7 +5,8 @@
 
 namespace tern::detail {
 
-/// While one exists, the variable has the given value. Its end gives the variable its old value.
+/// While one exists, the variable has the given value. Its end gives the variable its old value. A
+/// scope that has one keeps its destructor in a .cpp: else g++ warns where a std::optional has it.
 template <class T>
 class Restored {
  public:

@@ -9,6 +9,7 @@ thread_local bool composes = false;
 }  // namespace
 
 ComposedScope::ComposedScope() : mode_(composes, true) {}
+ComposedScope::~ComposedScope() = default;
 
 bool detail::composing() { return composes; }
 

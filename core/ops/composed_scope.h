@@ -12,6 +12,7 @@ namespace tern {
 class [[nodiscard]] ComposedScope {
  public:
   ComposedScope();
+  ~ComposedScope();
 
  private:
   detail::Restored<bool> mode_;

@@ -27,6 +27,7 @@ bool grad_enabled();
 class [[nodiscard]] NoGradGuard {
  public:
   NoGradGuard();
+  ~NoGradGuard();
 
  private:
   detail::Restored<bool> mode_;
@@ -36,6 +37,7 @@ class [[nodiscard]] NoGradGuard {
 class [[nodiscard]] EnableGradGuard {
  public:
   EnableGradGuard();
+  ~EnableGradGuard();
 
  private:
   detail::Restored<bool> mode_;
@@ -114,6 +116,7 @@ bool recomputing();
 class [[nodiscard]] RecomputeScope {
  public:
   RecomputeScope();
+  ~RecomputeScope();
 
  private:
   detail::Restored<bool> mode_;

@@ -13,8 +13,11 @@ thread_local bool recompute_mode = false;
 bool grad_enabled() { return grad_mode; }
 
 NoGradGuard::NoGradGuard() : mode_(grad_mode, false) {}
+NoGradGuard::~NoGradGuard() = default;
 EnableGradGuard::EnableGradGuard() : mode_(grad_mode, true) {}
+EnableGradGuard::~EnableGradGuard() = default;
 RecomputeScope::RecomputeScope() : mode_(recompute_mode, true) {}
+RecomputeScope::~RecomputeScope() = default;
 
 bool detail::recomputing() { return recompute_mode; }
 

@@ -155,6 +155,11 @@ TEST_CASE("packed gpt: many tokens together, in several pieces") {
              index_select(squeeze(whole, 0), 0, ids({1, 591}))));
   CHECK_THROWS_AS(texts->extend(2, text), Error);
   CHECK_THROWS_AS(texts->extend(1, std::span(text).first(9)), Error);  // exceeds the context
+  // A refused call leaves the texts as they are.
+  CHECK_THROWS_AS(texts->extend(0, Tokens{text[2], -1}), Error);
+  CHECK_THROWS_AS(static_cast<void>(texts->step(ids({text[2], -1}))), Error);
+  CHECK(same(texts->step(ids({text[2], text[592]})),
+             index_select(squeeze(whole, 0), 0, ids({2, 592}))));
 }
 
 TEST_CASE("packed gpt: greedy, beam search and sampling as with the model itself") {

@@ -211,6 +211,11 @@ void modules() {
   check(pool(zeros({1, 8, 5, 5})).shape() == Shape{1, 8, 3, 3}, "pool");
   nn::Lstm lstm(8, 16, rng, {.layers = 2});
   check(lstm(zeros({4, 5, 8})).output.shape() == Shape{4, 5, 16}, "lstm");
+  Tensor rows = zeros({4, 5, 8});
+  nn::RnnState last = lstm(rows).state;
+  check(lstm(rows, {.state = {last.h.detach(), last.c.detach()}}).output.shape() == Shape{4, 5, 16}, "state");
+  nn::Normal noise(zeros({3}), ones({3}));
+  check(noise.sample(rng).shape() == Shape{3}, "a distribution");
   nn::Relu6 cut;
   nn::Hardtanh bounded_to{-2, 2};
   nn::Softmax shares{-1};
@@ -246,6 +251,10 @@ void modules() {
   nn::EvalScope evaluating(net);
   Net copy = net;
   for (Rng* g : nn::generators(copy)) *g = rng.split();
+  Net target = net;
+  target = net;
+  optim::Ema target_of(nn::state_dict(net), {.decay = 0.99});
+  check(net.scale.tensor()[0].item() == net.scale.tensor().detach()[0].item(), "a parameter");
   fill_(copy.seen, 1);
   check(net.seen.tensor().item() == 0, "a copy has weights of its own");
   nn::set_requires_grad(net.body, false);
@@ -292,6 +301,10 @@ void optimizers() {
                                                          {.parameters = head, .lr = 1e-3}});
   optim::Schedule schedule = optim::cosine({.warmup = 10, .total = 100});
   optim::Schedule cycle = optim::one_cycle({.total = 100});
+  optim::Schedule restarts = [=](int64_t step) { return schedule(step % 100); };
+  check(restarts(100) == schedule(0), "restarts");
+  optim::Schedule both = optim::sequential({schedule, cycle}, {50});
+  check(both(50) == cycle(0), "sequential");
   optim::Plateau plateau({.factor = 0.5, .patience = 2});
   optim::Ema ema(nn::state_dict(net), {.decay = 0.999});
   cross_entropy(net(randn({4, 2}, rng)), tensor(std::vector{0, 1, 0, 1})).backward();
