@@ -52,7 +52,7 @@ class ActivationRecorder final : private Observer {
   struct Call {
     std::string module;
     Tensor output;
-    bool fused = false;             // the node's gradient is not that of this output
+    bool fused = false;              // the node's gradient is not that of this output
     detail::Ref<detail::Node> node;  // null without a gradient
   };
   struct Gradient {
@@ -74,8 +74,8 @@ class ActivationRecorder final : private Observer {
   Call call_;                         // its newest result; complete when the op has ended
   std::vector<Call> calls_;           // in forward order
   std::unordered_map<const detail::Node*, size_t> waiting_;  // for gradients; indices of calls_
-  std::vector<Gradient> gradients_;   // in backward order
-  std::set<std::string> left_out_;    // modules whose earlier calls get no gradients
+  std::vector<Gradient> gradients_;                          // in backward order
+  std::set<std::string> left_out_;  // modules whose earlier calls get no gradients
   std::optional<ObserverScope> watching_;
 };
 

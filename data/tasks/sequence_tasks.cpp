@@ -4,9 +4,9 @@
 #include <numbers>
 
 #include "tern/core/base/error.h"
+#include "tern/core/base/rng.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/data/tasks/drawing.h"
 
 namespace tern::datasets {
 namespace {
@@ -20,7 +20,8 @@ void check_logits(const Tensor& logits, const SequenceBatch& b) {
 }  // namespace
 
 SequenceBatch SequenceTask::draw(int64_t batch, Rng& rng) const {
-  return draw_length(batch, draw_size(lengths, rng), rng);
+  const Tensor length = randint(lengths.low, lengths.high + 1, {}, rng);
+  return draw_length(batch, static_cast<int64_t>(length.item()), rng);
 }
 
 SequenceTask sequence_task(const std::string& name) {

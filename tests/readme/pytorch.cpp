@@ -213,7 +213,8 @@ void modules() {
   check(lstm(zeros({4, 5, 8})).output.shape() == Shape{4, 5, 16}, "lstm");
   Tensor rows = zeros({4, 5, 8});
   nn::RnnState last = lstm(rows).state;
-  check(lstm(rows, {.state = {last.h.detach(), last.c.detach()}}).output.shape() == Shape{4, 5, 16}, "state");
+  check(lstm(rows, {.state = {last.h.detach(), last.c.detach()}}).output.shape() == Shape{4, 5, 16},
+        "state");
   nn::Normal noise(zeros({3}), ones({3}));
   check(noise.sample(rng).shape() == Shape{3}, "a distribution");
   nn::Relu6 cut;

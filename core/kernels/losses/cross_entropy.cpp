@@ -18,8 +18,8 @@ template <class T>
   return blocked_sum<T>(n, [=](int64_t c) { return vmath::exp(x[c] - max); });
 }
 
-// sum_c weight_c (log_sum - (x_c - max)). Classes with weight 0 do not count, even if their logit is
-// infinite.
+// sum_c weight_c (log_sum - (x_c - max)). Classes with weight 0 do not count, even if their logit
+// is infinite.
 template <class T>
 [[gnu::always_inline]] inline double uniform_loss(const T* x, const T* weight, int64_t n, T max,
                                                   double log_sum) {

@@ -90,14 +90,10 @@ Tensor take_along_axis(const Tensor& x, const Tensor& index, int64_t axis) {
   Shape from = broadcast_shapes("take_along_axis", rest, index_rest), shape = from;
   from[a] = x.shape()[a];
   shape[a] = index.shape()[a];
-  check(!is_float(index.dtype()),
-        "take_along_axis: the index must be i64, got {}; convert with "
-        ".to()",
-        index.dtype());
-  const Tensor given = index.to(DType::i64);  // as in NumPy, negative indices count from the end
-  const int64_t size = x.shape()[a];
+  detail::check_index_type("take_along_axis", index);
+  const int64_t size = x.shape()[a];  // as in NumPy, negative indices count from the end
   const Tensor at =
-      checked_index("take_along_axis", where(lt(given, 0), given + size, given), size, given);
+      checked_index("take_along_axis", where(lt(index, 0), index + size, index), size, index);
   return gather(expand(x, from), a, expand(at, shape));
 }
 

@@ -7,11 +7,14 @@
 
 namespace tern::detail {
 
-Tensor checked_index(const char* op, const Tensor& given, int64_t size, const Tensor& shown) {
-  check(given.dtype() == DType::i64,
-        "{}: the index must be i64, got {}; convert with .to(DType::i64){}", op, given.dtype(),
-        given.dtype() == DType::u8 ? ", or read by a mask with index(x, {mask})" : "");
-  const Tensor& index = given;
+void check_index_type(const char* op, const Tensor& index) {
+  check(index.dtype() == DType::i64,
+        "{}: the index must be i64, got {}; convert with .to(DType::i64){}", op, index.dtype(),
+        index.dtype() == DType::u8 ? ", or read by a mask with index(x, {mask})" : "");
+}
+
+Tensor checked_index(const char* op, const Tensor& index, int64_t size, const Tensor& shown) {
+  check_index_type(op, index);
   if (index.numel() == 0) return index;
   int64_t bad = kernels::first_out_of_range(kernels::plan_loops(index.shape(), {&index.layout()}),
                                             index.data<int64_t>(), size);

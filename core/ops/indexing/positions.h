@@ -6,8 +6,10 @@
 
 namespace tern::detail {
 
-/// Returns the index as i64 after checking that it lies in [0, size). Errors show
-/// `shown`, the index as the user gave it.
+/// Error unless the index is i64. For a mask the error names index(x, {mask}).
+void check_index_type(const char* op, const Tensor& index);
+/// Returns the index after checking that it is i64 and lies in [0, size). Errors show `shown`, the
+/// index as the user gave it.
 Tensor checked_index(const char* op, const Tensor& index, int64_t size, const Tensor& shown = {});
 
 /// Checks that x is at least as long as the index along all axes but the indexed one.

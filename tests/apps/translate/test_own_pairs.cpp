@@ -138,7 +138,7 @@ TEST_CASE("own pairs: without a limit on lengths a batch has room for the longes
 TEST_CASE("own pairs: a size that the pairs chose and a flag that contradicts it are an error") {
   TempDir dir;
   std::string text;
-  for (int i = 0; i < 100'000; ++i) text += "a\tb\n";
+  for (int i = 0; i < 102'000; ++i) text += "a\tb\n";
   const TranslateFlags f = parse({"--pairs", write_file(dir / "pairs", text), "--dim", "100"});
   TranslateProgram program(f.config, f.given);
   CHECK_THROWS_WITH_AS(program.load(nullptr), "--dim 100 is not a multiple of --heads 8", Error);
