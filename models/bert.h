@@ -63,7 +63,7 @@ const std::vector<std::pair<std::string, BertOptions>>& bert_configurations();
 /// The options with this name.
 BertOptions bert_options(const std::string& name);
 std::vector<std::string> bert_names();
-/// The number of weights of a model with these options, which takes no memory.
+/// The number of weights of a model with these options. Takes no memory.
 int64_t bert_weights(const BertOptions& options);
 
 /// The input of the model.

@@ -61,7 +61,7 @@ const std::vector<std::pair<std::string, GmlpOptions>>& gmlp_configurations();
 /// with the paper's stochastic depth.
 GmlpOptions gmlp_options(const std::string& name);
 std::vector<std::string> gmlp_names();  ///< all of them
-/// The number of weights of a model with these options, which takes no memory.
+/// The number of weights of a model with these options. Takes no memory.
 int64_t gmlp_weights(const GmlpOptions& options);
 
 /// Convolution without bias, batch norm, GELU.

@@ -12,9 +12,11 @@ thread_local int scopes = 0;  // that this thread is in
 }  // namespace
 
 void TrainingMode::check_may_train() {
-  check(scopes == 0,
-        "EvalScope: a layer in the scope is in training (dropout, or a norm by batch statistics), "
-        "because no walk of a module has found it: list it in `fields`");
+  check(
+      scopes <= 0,
+      "EvalScope: a layer in the scope is in training (dropout, or a norm by batch statistics), "
+      "and no walk of a module has found it: list it in `fields` of its module. If it shall be in "
+      "training, call nn::set_training on the module first");
 }
 
 EvalScope::EvalScope(const detail::Slots& walked) {

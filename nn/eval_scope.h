@@ -15,7 +15,7 @@ namespace tern::nn {
 
 /// While it lives, the whole model is in evaluation (dropout passes everything, batch norm uses its
 /// running statistics). Afterwards every layer has its previous mode, even if that was evaluation.
-/// REQUIRES: the model is not moved meanwhile.
+/// REQUIRES: the model is not moved meanwhile, and the scope ends in the thread where it began.
 class [[nodiscard]] EvalScope {
  public:
   template <class M>

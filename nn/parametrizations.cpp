@@ -70,7 +70,6 @@ SpectralWeight::SpectralWeight(const Tensor& weight, Rng& rng, int64_t rows,
   NoGradGuard no_grad;
   original = Parameter(weight.detach().clone());
   keep_frozen(weight, original);
-  training.hold(!weight.requires_grad());
   if (weight.ndim() == 1) return;
   const Tensor w = matrix(original);
   u = Buffer(normalised(randn({w.size(0)}, rng, w.dtype()), eps));
@@ -101,7 +100,7 @@ Tensor SpectralWeight::weight() const {
   const Tensor rows = matrix(w);
   // Copies, since u and v may change before the backward pass.
   const std::vector<Tensor> sides = tern::detail::in_first_run([&] {
-    if (training) {
+    if (training && w.requires_grad()) {
       iterate(rows, iterations);
       return std::vector<Tensor>{u.tensor().clone(), v.tensor().clone()};
     }

@@ -27,8 +27,12 @@ class TrainingMode {
     return *this;
   }
   /// Changes nothing, as assigning to a frozen parameter leaves it frozen: `model = best` does not
-  /// put the model into the mode that it had when `best` was copied.
+  /// put the model into the mode that it had when `best` was copied. To take another layer's mode,
+  /// assign its wanted().
   TrainingMode& operator=(const TrainingMode&) { return *this; }
+  /// Takes the mode, not whether it is held: for `model = load(path)`, and for vectors that move
+  /// their elements.
+  TrainingMode& operator=(TrainingMode&& other) { return *this = other.on_; }
 
   /// Whether the layer is in training.
   operator bool() const {  // NOLINT: implicit on purpose

@@ -48,6 +48,7 @@ Ema::Ema(const NamedTensors& weights, const EmaOptions& options) : options_(opti
     t.check_writable("Ema");  // the exchange with the averages cannot fail
     weights_.emplace_back(name, t.detach());
     averages_.emplace_back(name, t.detach().clone());
+    depths_.push_back(0);
   }
 }
 
@@ -124,15 +125,18 @@ void Ema::exchange() noexcept {
     });
   }
   swapped_ = !swapped_;
+  for (size_t i = 0; i < weights_.size(); ++i)  // weights may share a storage
+    depths_[i] = weights_[i].second.ref()->storage->times_lent();
 }
 
 void Ema::swap() {
-  if (!swapped_) {
-    check_held();
-    for (const auto& [name, weight] : weights_)
-      check(!weight.ref()->storage->lent(),
-            "Ema: '{}' already holds other averages; end their EmaScope first", name);
-  }
+  if (!swapped_) check_held();
+  for (size_t i = 0; swapped_ && i < weights_.size(); ++i)
+    check(
+        weights_[i].second.ref()->storage->times_lent() == depths_[i],
+        "Ema: '{}' holds the averages of another Ema, which was swapped in later; swap those back "
+        "first",
+        weights_[i].first);
   exchange();
 }
 

@@ -33,6 +33,8 @@ class Ema {
   void pull();
   /// Exchanges the weights with the averages; a second call puts them back. Between the two, an
   /// update or a step of an optimizer is an Error. Allocates nothing. EmaScope makes both calls.
+  /// Averages of several Emas over one model may be swapped in inside each other; it is an Error to
+  /// put them back in another order than the reverse one.
   void swap();
   bool swapped() const { return swapped_; }
   /// The averages under the weights' names, whether swapped in or not.
@@ -52,6 +54,7 @@ class Ema {
 
   EmaOptions options_;
   NamedTensors weights_, averages_;
+  std::vector<int> depths_;  // of each weight's exchange, while the averages are swapped in
   int64_t updates_ = 0;
   bool swapped_ = false;
 };

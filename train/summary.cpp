@@ -21,7 +21,10 @@ namespace {
 /// not write elements; buffers are saved too, for models that write theirs by hand.
 class ModelState {
  public:
-  explicit ModelState(const nn::ModuleRef& model) : slots_(nn::detail::walk(model)), modes_(model) {
+  explicit ModelState(const nn::ModuleRef& model) : slots_(nn::detail::walk(model)) {
+    for (const nn::detail::Slot& s : slots_)
+      if (auto* const* mode = std::get_if<nn::TrainingMode*>(&s.field))
+        modes_.emplace_back(*mode, (*mode)->wanted());
     for (const Rng* rng : nn::detail::generators(slots_)) generators_.push_back(*rng);
     for (const auto& [name, t] : nn::detail::named_buffers(slots_))
       buffers_.emplace_back(t, t.clone());
@@ -32,6 +35,7 @@ class ModelState {
   }
   ~ModelState() {
     NoGradGuard no_grad;
+    for (auto& [mode, before] : modes_) *mode = before;
     size_t i = 0;
     for (Rng* rng : nn::detail::generators(slots_)) *rng = generators_[i++];
     for (const auto& [t, value] : buffers_) copy_(t, value);
@@ -43,7 +47,7 @@ class ModelState {
 
  private:
   nn::detail::Slots slots_;
-  nn::EvalScope modes_;  // only to restore them: a step is in training
+  std::vector<std::pair<nn::TrainingMode*, bool>> modes_;
   std::vector<Rng> generators_;
   std::vector<std::pair<Tensor, Tensor>> buffers_, gradients_;
 };

@@ -103,14 +103,18 @@ void complete_flags(CifarFlags& f, const Given& given) {
   }
   if (f.options.data.empty()) use_drawn_defaults(f.options, given);
   f.asked = f.options;
+  TrainOptions& o = f.options;
   std::error_code error;
-  if (f.options.data.empty() || fs::exists(f.options.data, error))  // else load() fails
-    f.suits_data = choose_model(f.options, *f.given);
-  check(f.options.optimizer == "sgd" || given("--lr") ||
-            default_options(f.options.model).optimizer != "sgd",
-        "--optimizer {}: the recipe of {} is for sgd; give the rates too, for example --lr 1e-3 "
-        "--norm-bias-lr 1",
-        f.options.optimizer, f.options.model);
+  const bool alone = f.train.world->size() == 1;
+  if (!alone || o.data.empty() || fs::exists(o.data, error))  // else load() fails
+    f.suits_data = choose_model(o, *f.given);
+  if (o.optimizer != "sgd" && default_options(o.model).optimizer == "sgd") {
+    check(given("--lr") || !o.init.empty() || o.data.empty(),
+          "--optimizer {}: the recipe of {} is for sgd, with a rate of {:g}; give --lr too, for "
+          "example --lr 1e-3",
+          o.optimizer, o.model, o.lr);
+    if (!given("--norm-bias-lr")) o.details.norm_bias_lr = 1;
+  }
   check_config(f.options);
 }
 

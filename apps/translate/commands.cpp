@@ -73,7 +73,6 @@ std::vector<datasets::SentencePair> text_of(const TranslateFlags& f, const Train
   return std::move(read.pairs);
 }
 
-/// The two sides of pairs.
 /// The best translations, while a bar shows the progress, and the seconds they took.
 std::vector<std::string> translated(const Search& search, const Tokenizers& tokenizers,
                                     const std::vector<std::string>& sources,

@@ -6,7 +6,7 @@
 namespace tern::detail {
 
 /// While one exists, the variable has the given value. Its end gives the variable its old value. A
-/// scope that has one keeps its destructor in a .cpp: else g++ warns where a std::optional has it.
+/// public scope that has one keeps its destructor in a .cpp: else g++ warns of one in an optional.
 template <class T>
 class Restored {
  public:

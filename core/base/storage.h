@@ -104,10 +104,12 @@ class Storage : public Counted, public pool::Pooled {
   void retire() { retired_ = true; }
   /// Whether the buffer temporarily holds other values (averages during an evaluation). Meanwhile
   /// the elements must not be trained.
-  bool lent() const { return lent_; }
+  bool lent() const { return lent_ > 0; }
+  /// How many exchanges of elements inside each other are in place.
+  int times_lent() const { return lent_; }
   /// REQUIRES: the caller has just exchanged the elements and incremented the version.
   void lend(bool on) {
-    lent_ = on;
+    lent_ = static_cast<uint8_t>(lent_ + (on ? 1 : -1));
     lent_at_ = version_;
   }
   /// The version when elements were last lent or given back.
@@ -123,7 +125,8 @@ class Storage : public Counted, public pool::Pooled {
   bool foreign_ = false, read_only_ = false;
   std::shared_ptr<const void> owner_;
   uint64_t version_ = 0, lent_at_ = 0;
-  bool retired_ = false, lent_ = false;
+  bool retired_ = false;
+  uint8_t lent_ = 0;
   std::atomic<int64_t> tracked_{0};
   std::atomic<Heir*> heir_{nullptr};  // counted reference
   Ref<Recomputation> recomputation_;

@@ -17,7 +17,8 @@
 //   does not compute it, and then for earlier calls of the same layer too.
 // - weight/NUMBER/NAME: the gradient of parameter NAME, beginning with the last layer.
 // Modules have the names that a module walk gave them. All tensors are copied, so the recording
-// takes as much memory as all outputs together.
+// takes as much memory as all outputs together, and keeps what was saved for a backward pass until
+// that has run.
 #pragma once
 
 #include <optional>

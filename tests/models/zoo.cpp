@@ -58,7 +58,6 @@ Model images(std::string name, const O& o, int64_t height, int64_t width) {
 
 Model gmlp(const std::string& name, const GmlpOptions& o) {
   Model row = images<Gmlp>("gMLP: " + name, o, o.image, o.image);
-  row.weights = gmlp_weights(o);
   row.random = o.dropout > 0 || o.drop_path > 0;
   row.batch_norm = !o.stem.empty();
   return row;
@@ -234,7 +233,6 @@ Model bert(const std::string& name, const BertOptions& o, int64_t length, Call c
   if (o.classes > 0)
     row.outputs.push_back(o.classes_of_tokens ? Shape{kRows, length, o.classes}
                                               : Shape{kRows, o.classes});
-  row.weights = bert_weights(o);
   row.random = o.dropout > 0 || o.attention_dropout > 0 || o.classifier_dropout.value_or(0) > 0;
   row.lengths = 2;
   row.padded = {0, 1};

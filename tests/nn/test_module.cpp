@@ -211,6 +211,8 @@ TEST_CASE("module: assignment leaves the mode") {
   nn::set_training(best, false);
   m = best;
   CHECK(m.dropout.training);
+  m = Mlp(best);  // a model that a function returns, in evaluation
+  CHECK_FALSE(m.dropout.training);
 }
 
 TEST_CASE("module: a layer that no `fields` lists cannot train in an evaluation") {

@@ -59,7 +59,6 @@ TEST_CASE("gguf: every type of tensor has the values of llama.cpp's Python packa
     CHECK(test::same_bits(values, expected.find(t.name)));
     const int64_t rows = t.shape[0];
     CHECK(test::same_bits(file.load_rows(t.name, 1, rows), slice(values, 0, 1, rows)));
-    CHECK(t.bytes % rows == 0);
   }
   CHECK(file.load("I8").dtype() == DType::i64);
   CHECK(file.load("F64").dtype() == DType::f64);
