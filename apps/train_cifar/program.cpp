@@ -104,10 +104,7 @@ void complete_flags(CifarFlags& f, const Given& given) {
   if (f.options.data.empty()) use_drawn_defaults(f.options, given);
   f.asked = f.options;
   TrainOptions& o = f.options;
-  std::error_code error;
-  const bool alone = f.train.world->size() == 1;
-  if (!alone || o.data.empty() || fs::exists(o.data, error))  // else load() fails
-    f.suits_data = choose_model(o, *f.given);
+  f.suits_data = choose_model(o, *f.given);
   if (o.optimizer != "sgd" && default_options(o.model).optimizer == "sgd") {
     check(given("--lr") || !o.init.empty() || o.data.empty(),
           "--optimizer {}: the recipe of {} is for sgd, with a rate of {:g}; give --lr too, for "

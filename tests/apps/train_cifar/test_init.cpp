@@ -135,7 +135,8 @@ TEST_CASE("train_cifar init: the file chooses the model; given flags count") {
       write_timm(dir / "timm", random_state<models::Gmlp>(models::gmlp_options("gmlp_ti16_224")));
   CHECK(parse({"--init", timm}).options.model == "gmlp_ti16_224");
   CHECK(parse({"--init", timm, "--batch", "3"}).options.batch == 3);
-  CHECK(parse({"--init", timm, "--data", "x"}).options.warmup == 500);  // from its recipe
+  datasets::write_cifar10(dir / "ten", draw_cifar10(20, 10, 1));
+  CHECK(parse({"--init", timm, "--data", dir / "ten"}).options.warmup == 500);  // from its recipe
   CHECK(parse({"--init", timm, "--model", "gmlp-stem"}).options.model == "gmlp-stem");
   CHECK_THROWS_WITH_AS(parse({"--init", dir / "missing"}),
                        doctest::Contains("missing: no such file or folder"), IoError);

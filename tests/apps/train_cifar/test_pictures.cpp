@@ -425,13 +425,16 @@ TEST_CASE("train_cifar pictures: runs on CIFAR-100 and MNIST") {
 
 TEST_CASE("train_cifar pictures: flags") {
   using test::parse;
-  CHECK(parse({"--data", "x", "--side", "64"}).options.form.side == 64);
+  const test::TempDir dir;
+  datasets::write_cifar10(dir / "ten", draw_cifar10(20, 10, 1));
+  CHECK(parse({"--data", dir / "ten", "--side", "64"}).options.form.side == 64);
   CHECK(parse({"--weights", "w", "--predict", "a.png", "b.jpg"}).predict ==
         Words{"a.png", "b.jpg"});
   CHECK_THROWS_WITH_AS(parse({"--predict", "a.png"}),
                        doctest::Contains("--predict needs --weights"), Error);
   CHECK_THROWS_WITH_AS(parse({"--weights", "w"}), doctest::Contains("it is for --predict"), Error);
-  CHECK(parse({"--data", "x", "--side", "64", "--augment", "strong"}).options.augment == "strong");
+  CHECK(parse({"--data", dir / "ten", "--side", "64", "--augment", "strong"}).options.augment ==
+        "strong");
   for (const Words& wrong : std::vector<Words>{{"--side", "7"},
                                                {"--predict", "a", "--weights", "w", "--lr", "1"},
                                                {"--resume", "d", "--side", "64"}})

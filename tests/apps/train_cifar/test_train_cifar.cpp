@@ -169,7 +169,9 @@ TEST_CASE("train_cifar: options are read back from JSON exactly") {
 }
 
 TEST_CASE("train_cifar: flags") {
-  const TrainOptions post = parse({"--data", "x"}).options;
+  const test::TempDir dir;
+  datasets::write_cifar10(dir / "ten", draw_cifar10(20, 10, 1));
+  const TrainOptions post = parse({"--data", dir / "ten"}).options;
   CHECK(post.model == "gmlp-4m");
   CHECK(post.epochs == 10);
   CHECK(post.batch == 32);
@@ -182,7 +184,8 @@ TEST_CASE("train_cifar: flags") {
   CHECK(drawn.lr == 1e-3);
   CHECK(parse({"--model", "gmlp-stem"}).options.dropout == 0);
   CHECK(parse({"--model", "gmlp-stem", "--dropout", ".3"}).options.dropout == 0.3);
-  const CifarFlags with_vit = parse({"--data", "x", "--model", "vit-lite-7-4", "--lr", ".01"});
+  const CifarFlags with_vit =
+      parse({"--data", dir / "ten", "--model", "vit-lite-7-4", "--lr", ".01"});
   const TrainOptions& vit = with_vit.options;
   CHECK(with_vit.model_given);
   CHECK(vit.lr == 0.01);
