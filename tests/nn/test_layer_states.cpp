@@ -157,10 +157,10 @@ TEST_CASE("parametrizations: a frozen layer stays frozen, wrapped and merged") {
   nn::freeze(plain);
   const nn::WeightNorm normed(plain);
   nn::SpectralNorm spectral(plain, rng);
-  for (const auto& [name, p] : nn::named_parameters(normed))
-    CHECK_MESSAGE(!p.requires_grad(), name);
-  for (const auto& [name, p] : nn::named_parameters(spectral))
-    CHECK_MESSAGE(!p.requires_grad(), name);
+  for (const auto& p : nn::named_parameters(normed))
+    CHECK_MESSAGE(!p.second.requires_grad(), p.first);
+  for (const auto& p : nn::named_parameters(spectral))
+    CHECK_MESSAGE(!p.second.requires_grad(), p.first);
   const Tensor u = spectral.spectral.u.tensor().clone();
   static_cast<void>(spectral(randn({2, 4}, rng)));
   CHECK(all_close(spectral.spectral.u, u, 0, 0));  // it is in evaluation
@@ -174,8 +174,8 @@ TEST_CASE("parametrizations: a row of zeros stays 0") {
   const Tensor rows = table(arange(0, 3));
   CHECK(rows[0].to_vector<double>() == std::vector<double>{0, 0});
   sum(square(rows)).backward();
-  for (const auto& [name, p] : nn::named_parameters(table))
-    CHECK_MESSAGE(std::isfinite(sum(p.grad()).item()), name);
+  for (const auto& p : nn::named_parameters(table))
+    CHECK_MESSAGE(std::isfinite(sum(p.second.grad()).item()), p.first);
   nn::Linear zero(2, 2, rng, Bias::no);
   zero.weight = nn::Parameter(zeros({2, 2}));
   CHECK(sum(nn::SpectralNorm(zero, rng)(ones({1, 2}))).item() == 0);
