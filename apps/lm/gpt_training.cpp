@@ -166,7 +166,9 @@ Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const trainin
     const Tensor tokens = tensor(ids, {1, std::ssize(ids)});
     try {
       report.before = first_model<GptKind>(c, corpus).heatmaps(tokens);
-    } catch (const IoError&) {  // the folder of --from is gone
+    } catch (const IoError& e) {  // the folder of --from is gone
+      training::say(fmt::format("the report has no maps from before the training: {}", e.what()),
+                    log_stream());
     }
     report.after = m.model.heatmaps(tokens);
   }
