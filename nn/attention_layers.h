@@ -1,10 +1,10 @@
 // Attention by score functions: weights = softmax of a(query, key) over the keys; context =
 // weighted sum of the values. B examples, T queries, S keys.
 //
-// Every attention here takes query (B, T, Dq), key (B, S, Dk), value (B, S, Dv) and a Mask (true:
+// A ScoreAttention takes query (B, T, Dq), key (B, S, Dk), value (B, S, Dv) and a Mask (true:
 // visible). It returns the context (B, T, Dv) and the weights (B, T, S). A score function is a
-// module with  Tensor operator()(query, key) const -> scores (B, T, S). Several heads:
-// nn/multihead_attention.h.
+// module with  Tensor operator()(query, key) const -> scores (B, T, S). Layers with other arguments
+// are at the end of this page. Several heads: nn/multihead_attention.h.
 #pragma once
 
 #include <utility>

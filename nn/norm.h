@@ -41,8 +41,9 @@ struct LayerNorm {
 };
 
 /// x / sqrt(mean(x^2) + eps) * weight over the last axes (Zhang & Sennrich 2019). The default eps,
-/// 2^-23, is PyTorch's: the distance from 1 to the next f32. With an offset the factor is weight +
-/// offset: Gemma's models are trained and stored with 1, so weight decay pulls the factor to 1.
+/// 2^-23, is PyTorch's for f32: the distance from 1 to the next f32. With an offset the factor is
+/// weight + offset: Gemma's models are trained and stored with 1, so weight decay pulls the factor
+/// to 1.
 struct RmsNorm {
   Parameter weight;
   Shape shape;

@@ -25,13 +25,13 @@ Tensor sinusoidal_positions(int64_t tokens, int64_t dim, const SinusoidOptions& 
 /// in f64: integer times give the rows of the table.
 Tensor sinusoidal_positions(const Tensor& times, int64_t dim, const SinusoidOptions& options = {});
 
-/// (rows * columns, D) for the patches of an image, row by row; D is a multiple of 4. The quarters
-/// of the channels are sin(x w), cos(x w), sin(y w), cos(y w), w_i = base^(-4i / D) (Chen, Xie & He
-/// 2021).
 struct GridOptions {
   int64_t row_offset = 0, column_offset = 0;
   double base = 1e4;
 };
+/// (rows * columns, D) for the patches of an image, row by row; D is a multiple of 4. The quarters
+/// of the channels are sin(x w), cos(x w), sin(y w), cos(y w), w_i = base^(-4i / D) (Chen, Xie & He
+/// 2021).
 Tensor sincos_2d_positions(int64_t rows, int64_t columns, int64_t dim,
                            const GridOptions& options = {}, DType dtype = DType::f32);
 

@@ -126,8 +126,8 @@ struct TransformerDecoderLayer {
   }
 };
 
-/// Whether a stack of layers ends with a norm. Pre-norm needs it; torch.nn.Transformer always has
-/// one.
+/// Whether a stack of layers ends with a norm. Pre-norm needs it. torch.nn.Transformer always has
+/// one; PyTorch's TransformerEncoder and TransformerDecoder alone have one only if it is given.
 enum class FinalNorm { no, yes };
 
 struct TransformerEncoder {

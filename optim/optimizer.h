@@ -1,5 +1,5 @@
 // Optimizers, which update parameters with their gradients. Definitions, defaults and the names of
-// the state are those of torch.optim.
+// the state are those of torch.optim; for LAMB and Lion, those of timm.optim.
 //
 //   optim::AdamW optimizer(nn::named_parameters(model), {.lr = 1e-3});
 //   for (...) {

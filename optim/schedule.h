@@ -18,7 +18,7 @@ using Schedule = std::function<double(int64_t step)>;
 /// 1 after a linear warm-up, in which step k has (k+1) / warmup.
 Schedule constant(int64_t warmup = 0);
 
-/// factor^(step / every), rounded down.
+/// factor^(step / every), with the exponent rounded down.
 Schedule step_decay(int64_t every, double factor = 0.1);
 
 struct WarmupOptions {
@@ -73,7 +73,7 @@ Schedule chained(std::vector<Schedule> schedules);
 /// is the learning rate itself: use it with an optimizer whose lr is 1 (or a factor of your own).
 Schedule noam(int64_t dim, int64_t warmup = 4000);
 
-/// 1 at the end of the warm-up, then sqrt(warmup / t).
+/// Rises linearly to 1 in `warmup` steps, then falls as sqrt(warmup / t) with t = step + 1.
 Schedule inverse_sqrt(int64_t warmup);
 
 struct PlateauOptions {

@@ -50,8 +50,9 @@ struct LearnerOptions {
                     ///< the weights before the first step, as do slow weights
   /// Slow weights, from which the training continues every few steps.
   std::optional<optim::LookaheadOptions> lookahead = {};
-  /// Runs optim/training_graph.h before the first step, and refuses a model in which one layer is a
-  /// copy of another with its generator: both would drop the same elements.
+  /// Before the first step: runs check_training_graph() (optim/training_graph.h), and refuses a
+  /// model in which a layer is a copy of another one and has the same generator, since both would
+  /// drop the same elements.
   bool check_graph = true;
   /// Allocates the optimizer's state with the learner, so that it leaves no gaps between
   /// activations.
