@@ -63,6 +63,10 @@ void check_train(NtmFlags& f, const Given& given) {
           "--every {} would change nothing: there are {} sequences in all", c.every, c.sequences);
     c.every = std::min(c.every, c.sequences);
   }
+  check(!given("--batch") || c.batch <= c.every,
+        "--batch {} is more than the {} sequences from one validation to the next; give --every "
+        "too",
+        c.batch, c.every);
   check_config(c);
 }
 
@@ -227,7 +231,9 @@ int evaluate_model(const NtmFlags& f) {
   const datasets::SequenceTask task =
       n > 0 ? datasets::repeat_copy_task({.repeats = {n, n}}) : datasets::sequence_task(c.task);
   const std::vector<int64_t> lengths = f.lengths.empty() ? report_lengths(task) : f.lengths;
-  for (const auto& [heading, text] : describe(c, model))
+  Facts facts = describe(c, model);
+  facts.emplace_back("folder", folder.path);
+  for (const auto& [heading, text] : facts)
     training::say(fmt::format("{:8} {}", heading, text), stderr);
   const auto scores = score_lengths(model, task, lengths, f.count, f.seed);
   for (const LengthScore& s : *scores)

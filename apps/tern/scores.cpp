@@ -43,6 +43,12 @@ bool all_by_steps(const Runs& runs) {
   return std::all_of(runs.begin(), runs.end(), [](const Run* run) { return by_steps(*run); });
 }
 
+// The value of a setting, of those that measured_by() names.
+std::string value_of(const Run& run, const std::string& name) {
+  const bool d2l = name == "lowercase" && setting_of(run, "tokens").second == "d2l";
+  return d2l ? "true" : setting_of(run, name).second;  // d2l.ai's tokens are lower case
+}
+
 // The flag of a setting, from the first run that has the setting.
 std::string flag_in(const Runs& runs, const std::string& name) {
   for (const Run* run : runs)
@@ -59,8 +65,8 @@ std::vector<std::string> measured_by(const std::string& metric) {
   if (name == "BLEU") names.emplace_back("lowercase");
   for (const char* of_tokens : {"loss", "ppl", "masked", "next", "words"})
     if (metric.ends_with(std::string("_") + of_tokens))  // a mean over the run's own tokens
-      names.insert(names.end(), {"tokens", "vocab", "source_vocab", "target_vocab", "lowercase",
-                                 "cased", "pairs"});
+      names.insert(names.end(), {"tokens", "tokenizer", "vocab", "source_vocab", "target_vocab",
+                                 "lowercase", "cased", "pairs"});
   return names;
 }
 
@@ -75,7 +81,8 @@ bool is_chosen_by_seed(const Run& run, const std::string& metric) {
   const std::string& program = run.record.program;
   if (program == "translate")
     return (validation && !has("valid_source")) || (!has("pairs") && !has("source"));
-  if (program == "train_cifar") return validation || !has("data");
+  if (program == "train_cifar")
+    return validation || !has("data") || setting_of(run, "split_by_seed").second == "true";
   // A BERT validates on words that it masks at random.
   return program == "lm" && (!has("text") || setting_of(run, "model").second == "bert");
 }
@@ -92,7 +99,7 @@ std::set<std::string> unlike_by(const Runs& runs, const std::string& metric) {
     names.emplace_back("seed");
   for (const std::string& name : names) {
     std::set<std::string> texts;
-    for (const Run* run : runs) texts.insert(setting_of(*run, name).second);
+    for (const Run* run : runs) texts.insert(value_of(*run, name));
     if (texts.size() > 1)
       why.insert(name.ends_with("vocab") ? "vocabularies" : flag_in(runs, name));
   }

@@ -71,6 +71,7 @@ void add_form(Settings& s, TrainOptions& o) {
   s.number("channels", f.channels, {1, 3}, "").flag("");
   s.number("classes", f.classes, {2, 1e6}, "").flag("");
   s.texts("class_names", o.class_names, "", "").flag("");
+  s.toggle("split_by_seed", o.split_by_seed, "").flag("").came_later();
   const char* const colors[] = {"red", "green", "blue"};
   for (size_t c = 0; c < 3; ++c) {
     s.number(std::string("mean_") + colors[c], f.normalization.mean[c], {0, 1}, "").flag("");

@@ -34,6 +34,7 @@ struct TrainOptions : TrainingOptions {
   // Read from the data. Older files lack it: they are all for CIFAR-10.
   PictureForm form;
   std::vector<std::string> class_names;
+  bool split_by_seed = false;  ///< datasets::LabelledPictures
 
   TrainOptions();
 };

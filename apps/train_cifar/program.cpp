@@ -238,6 +238,7 @@ void CifarProgram::load(const training::RunFolder* resumed) {
     data.form.normalization = find_classifier(config.model).normalization;
   config.form = data.form;
   config.class_names = data.class_names;
+  config.split_by_seed = data.split_by_seed;
   try {
     make_untrained(config);
   } catch (const Error& e) {

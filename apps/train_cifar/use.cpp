@@ -187,9 +187,15 @@ int export_classifier(const CifarFlags& f) {
                    .outputs = {"logits"},
                    .opset = f.opset,
                    .metadata = {{"classes", nlohmann::json(run.class_names).dump()}}});
-  training::say(fmt::format("{} of {} as {}: {}, with pictures in [0, 1]", run.model,
-                            trained.weights, f.export_onnx, what),
-                stderr);
+  const bool one_view = run.tta == "none";
+  training::say(
+      fmt::format("{} of {} as {}: {}, with pictures in [0, 1]{}", run.model, trained.weights,
+                  f.export_onnx, what,
+                  one_view
+                      ? ""
+                      : fmt::format("; of each picture alone, where tests and --predict add {}",
+                                    views_text(views_named(run.tta)))),
+      stderr);
   return 0;
 }
 

@@ -125,6 +125,9 @@ TEST_CASE("ntm: flags") {
   CHECK(parse({"train", "--baseline"}).config.layers == 3);
   CHECK(parse({"train", "--baseline=false"}).config.layers == 1);
   CHECK(parse({"train", "--sequences", "300"}).config.every == 300);
+  CHECK(parse({"train", "--batch", "1000"}).config.batch == 1000);
+  CHECK_THROWS_WITH_AS(parse({"train", "--batch", "1001"}),
+                       doctest::Contains("--batch 1001 is more than the 1000 sequences"), Error);
   CHECK(parse({"train", "--without", "content,shift"}).config.without.size() == 2);
   const NtmFlags eval = parse({"eval", "--lengths", "10,20,120", "--count", "7"});
   CHECK(eval.lengths == std::vector<int64_t>{10, 20, 120});

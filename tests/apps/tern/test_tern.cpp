@@ -284,6 +284,25 @@ TEST_CASE("tern report: no run is marked as best by numbers that are not compara
   CHECK(contains(seeds("train_cifar", R"("data":"cifar")"), "differ: seed."));
   for (const char* row : {R"("pairs":"p.tsv","valid_source":"v.de")", R"("text":"[a.txt]")"})
     CHECK(contains(seeds(row[1] == 'p' ? "translate" : "lm", row), "<td class=\"best\">0.5000"));
+  // The seed chose the test pictures; BLEU of d2l.ai's tokens is that of lower case.
+  const auto page = [&](const std::string& metric, const std::string& program, const std::string& a,
+                        const std::string& b) {
+    const auto run = [&](const char* name, const char* value, const std::string& settings) {
+      return make_small_run(dir / name, fmt::format(R"("{}":{})", metric, value), program,
+                            settings);
+    };
+    return comparison_page(load_runs({run("e", "0.25", a), run("f", "0.5", b)}));
+  };
+  const auto pictures = [&](const std::string& by_seed) {
+    const std::string split = R"("data":"p","pictures.split_by_seed":")" + by_seed + "\"";
+    return page("test_top1", "train_cifar", R"("seed":"0",)" + split, R"("seed":"1",)" + split);
+  };
+  CHECK(contains(pictures("true"), "differ: seed."));
+  CHECK(contains(pictures("false"), "class=\"best\""));
+  const std::string words = R"("pairs":"p","valid_source":"v","lowercase":"false","tokens":)";
+  const std::string cased = words + R"("words")", lower = words + R"("d2l")";
+  CHECK(contains(page("valid_bleu", "translate", cased, lower), "differ: lowercase."));
+  CHECK(contains(page("valid_bleu", "translate", lower, lower), "class=\"best\""));
 }
 
 TEST_CASE("tern report: weights, precision, speed, and progress") {

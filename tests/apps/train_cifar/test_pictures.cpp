@@ -317,6 +317,7 @@ TEST_CASE(
   const TrainOptions o = load_config(run, std::nullopt);
   CHECK(o.form.side == 16);
   CHECK(o.form.classes == 3);
+  CHECK(o.split_by_seed);
   CHECK(o.class_names == Words{"black", "green", "red"});
 
   const training::EpochRecord last = training::read_log(run.log()).epochs.back();

@@ -77,7 +77,7 @@ const std::vector<Folder> kFolders = {
                 "valid_top4", "valid_top5", "images_per_s"},
      .words = {"augment", "tta"},
      .later = {"hold_out", "pictures", "exif_rotation", "flip", "skip_damaged", "alternate_flips",
-               "drop_last", "tta"}},
+               "drop_last", "tta", "split_by_seed"}},
 };
 
 std::vector<json> epochs_in(const std::string& log) {
