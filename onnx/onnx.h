@@ -1,7 +1,7 @@
 // Writes a model as an ONNX file, for onnxruntime and other programs that read ONNX.
 //
 //   Rng rng(1);
-//   models::Vit model(models::vit_options("vit-4m"), rng);
+//   models::Vit model(models::vit_options("vit-lite-7-4"), rng);
 //   nn::load_weights("model.safetensors", model);
 //   export_onnx("model.onnx", model, {{randn({2, 3, 32, 32}, rng)}, {randn({5, 3, 32, 32}, rng)}},
 //               {.inputs = {"images"}, .outputs = {"logits"}});

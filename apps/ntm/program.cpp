@@ -120,7 +120,9 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
                      value_of("--controller", argc, argv, "lstm"));
   Command train = train_command(f.train, f.config,
                                 {.name = "train",
-                                 .about = "Trains a model in a new folder, or resumes a run.",
+                                 .about = "Trains a model in a new folder, or resumes a run. The "
+                                          "defaults below are those of --task, --baseline and "
+                                          "--controller: add these flags to --help.",
                                  .settings = [&f](Settings& s) { add_train_settings(s, f); },
                                  .check = [&f](const Given& given) { check_train(f, given); }});
   train.examples =

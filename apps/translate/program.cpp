@@ -195,15 +195,16 @@ std::string other_defaults(const std::string& shown) {
   TrainConfig from;
   apply_preset(shown, from);
   std::string text =
-      "With one's own files (preset own) these go by the pairs, unless their flags are given: "
-      "--bpe "
-      "is a quarter of the pairs, 200 to 16000; --epochs as many as show a million pairs, 3 to 40; "
-      "--batch-tokens for about 50 steps an epoch, 256 to 2048; --warmup a tenth of the steps; "
-      "--shared and --tie all where most letters of both languages are the same; --best bleu from "
-      "100 validation pairs on, else loss; for a new transformer --optimizer muon --lr 0.005, and "
-      "from 100,000 pairs on --dim 256 --heads 8 --ffn 1024. Another optimizer has --lr 0.002, "
-      "from "
-      "100,000 pairs on 0.001. The header of a run says what was chosen.\n"
+      "With your own files (preset own) these depend on the pairs, unless their flags are given: "
+      "--bpe is a quarter of the pairs, 200 to 16000; --epochs as many as show a million pairs, "
+      "3 to 40; --batch-tokens for about 50 steps an epoch, 256 to 2048; --warmup a tenth of the "
+      "steps, at most 2000; --shared and --tie all where most letters of both languages are the "
+      "same; --best loss below 100 validation pairs; for a transformer --optimizer muon "
+      "--lr 0.005, or --lr 0.002 with another optimizer.\n"
+      "From 100,000 pairs on a transformer has --dim 256 --heads 8 --ffn 1024, --batch-tokens up "
+      "to 4096, and --lr 0.001 with another optimizer than muon. bahdanau and seq2seq have "
+      "--dim 256 --layers 1 --tie none --lr 0.001. --from has --lr 0.0005 and a third of the "
+      "epochs. The header of a run says what was chosen.\n"
       "Other presets have other defaults:";
   for (const std::string& name : preset_names()) {
     if (name == shown) continue;

@@ -32,7 +32,8 @@ Tensor softmax(const Tensor& x, int64_t axis, const Tensor& mask = {});
 Tensor log_softmax(const Tensor& x, int64_t axis, const Tensor& mask = {});
 Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
-Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {}, double eps = 1e-6);
+Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {},
+                double eps = 0x1p-23);
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 /// Normalises by the batch's statistics, as in training.

@@ -1,4 +1,5 @@
-// The whole tensor API on one page. Names, argument order and meaning follow PyTorch.
+// The tensor API. Names, argument order and meaning follow PyTorch. Families of ops have pages of
+// their own, listed below.
 //
 // Common to all ops:
 // - Inputs may have any layout (transposed, expanded, sliced, flipped, empty, zero-dimensional).
@@ -346,7 +347,9 @@ Tensor log_softmax(const Tensor& x, int64_t axis, const Tensor& mask = {});
 /// bias. weight and bias have that shape, or are undefined.
 Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
-Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {}, double eps = 1e-6);
+/// x / sqrt(mean(x^2) + eps) * weight, over the same axes. The default eps is PyTorch's for f32.
+Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {},
+                double eps = 0x1p-23);
 /// x (N, C, ...). Each group has C / groups channels.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);

@@ -153,7 +153,7 @@ Tensor composed_sum(const Tensor& x, const Tensor& residual, double p, Rng* rng)
 
 // The defaults of layer_norm and rms_norm.
 double layer_eps(const AddNormOptions& o) { return o.eps.value_or(1e-5); }
-double rms_eps(const AddNormOptions& o) { return o.eps.value_or(1e-6); }
+double rms_eps(const AddNormOptions& o) { return o.eps.value_or(0x1p-23); }
 
 }  // namespace
 

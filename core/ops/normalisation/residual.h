@@ -23,7 +23,7 @@ namespace tern {
 Tensor dropout_add(const Tensor& x, const Tensor& residual, double p, Rng& rng);
 
 struct AddNormOptions {
-  std::optional<double> eps = {};  ///< default as in the norm alone: 1e-5, with rms_norm 1e-6
+  std::optional<double> eps = {};  ///< default as in the norm alone: 1e-5, with rms_norm 2^-23
   double dropout = 0;              ///< probability of zeroing x; above 0 it needs a generator
   Rng* rng = nullptr;
 };
