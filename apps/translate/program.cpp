@@ -38,11 +38,19 @@ void add_train_settings(Settings& s, TranslateFlags& f) {
   settings(s, f.config);
 }
 
-// Takes sizes and tokens from the model of --from; only its dropout may change.
+// Takes sizes, tokens and direction from the model of --from; flags may change its dropout and the
+// direction.
 void take_from(TrainConfig& c, const Given& given) {
   const training::RunFolder folder{c.from};
   check_first_epoch_over(folder.weights());
   const TrainConfig from = load_config(folder);
+  if (!given("--reverse")) {
+    check(!from.reverse || c.source.empty(),
+          "--from {}: that model was trained with --reverse; give --reverse if it should translate "
+          "{} into {}, or --no-reverse for {} into {}",
+          c.from, c.target, c.source, c.source, c.target);
+    c.reverse = from.reverse;
+  }
   const double dropout = c.model.dropout;
   c.model = from.model;
   if (given("--dropout")) c.model.dropout = dropout;
