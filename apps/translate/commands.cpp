@@ -67,8 +67,7 @@ std::vector<datasets::SentencePair> text_of(const TranslateFlags& f, const Train
     return pairs;
   }
   datasets::Pairs read = datasets::read_pairs_tsv(f.pairs, {.reverse = c.reverse});
-  if (read.report.kept != read.report.lines)
-    training::say(f.pairs + ": " + read.report.summary(), stderr);
+  if (read.report.leaves_out()) training::say(f.pairs + ": " + read.report.summary(), stderr);
   check_io(!read.pairs.empty(), "{}: there is no pair of sentences in it", f.pairs);
   return std::move(read.pairs);
 }

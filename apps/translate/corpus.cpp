@@ -18,7 +18,7 @@ constexpr int64_t kDemoTrain = 4000, kDemoValid = 200;
 std::vector<datasets::SentencePair> take(datasets::Pairs read, const std::string& name,
                                          std::vector<std::string>& reports) {
   const datasets::PairReport& r = read.report;
-  if (r.kept != r.lines) reports.push_back(fmt::format("{}: {}", name, r.summary()));
+  if (r.leaves_out()) reports.push_back(fmt::format("{}: {}", name, r.summary()));
   check_io(!read.pairs.empty(), "{}: there is no pair of sentences in it", name);
   return std::move(read.pairs);
 }

@@ -13,7 +13,7 @@ namespace tern::apps::translate {
 /// Pairs as text, before tokenisation.
 struct PairFiles {
   std::vector<datasets::SentencePair> train, valid;
-  std::vector<std::string> reports;  ///< a line per file from which pairs were left out, with why
+  std::vector<std::string> reports;  ///< a line per file of which something is not used, with why
   std::string description;           ///< "train.de.gz, train.en.gz"
 };
 
