@@ -54,4 +54,8 @@ double length_ratio(const std::vector<datasets::EncodedPair>& pairs);
 Corpus encode_corpus(const TrainConfig& config, const PairFiles& files,
                      const Tokenizers& tokenizers);
 
+/// A remark if validation pairs have the tokens of training pairs on both sides; empty if none has.
+/// Pairs with unknown words are not compared: other words may have the same ids.
+std::string repeated_pairs_text(const Corpus& corpus);
+
 }  // namespace tern::apps::translate

@@ -503,6 +503,8 @@ Facts TranslateProgram::describe() const {
     facts.emplace_back("",
                        "nothing is held out, so no score says how well it translates; "
                        "--hold-out N holds pairs out");
+  if (const std::string repeated = repeated_pairs_text(corpus); !repeated.empty())
+    facts.emplace_back("", repeated);
   if (const std::string& from = config.from; !from.empty())
     facts.emplace_back(
         "", fmt::format("unknown to {}: {:.2f} % of the source's tokens, {:.2f} % of the target's",

@@ -68,6 +68,8 @@ TEST_CASE("translate: a fine-tuned model starts with the weights, tokens and siz
     CAPTURE(model);
     const Desk desk(model);
     const auto before = files_in(desk.base);
+    CHECK(test::contains(before.at("report.html"),
+                         "validation pairs that are training pairs too: 4 of 4"));
     REQUIRE(train_by(desk.more("still", "1"), {"--lr", "1e-30"}) == 0);  // changes no weight
     REQUIRE(train_by(desk.more("moved", "1"), {"--lr", "0.01", "--dropout", "0.1"}) == 0);
     CHECK(files_in(desk.base) == before);
