@@ -69,8 +69,16 @@ void fit_own(TrainConfig& c, const Given& given) {
   if (!given("--batch-tokens")) c.batch_tokens = std::max(c.batch_tokens, c.max_length + 1);
 }
 
+// The generated pairs are for trying the program, not for models or validation files of the user.
+void check_pairs_given(const TrainConfig& c) {
+  check(!is_demo(c) || (c.from.empty() && c.valid_source.empty()),
+        "{} needs pairs to train on; give --pairs, or --source and --target",
+        c.from.empty() ? "--valid-source" : "--from");
+}
+
 void check_train(TranslateFlags& f, const Given& given) {
   TrainConfig& c = f.config;
+  check_pairs_given(c);
   f.given = given_keys(settings_of(c), given);
   if (c.schedule == "noam") f.given.push_back("lr");  // a factor, which suits all pairs
   if (c.preset == kOwn) fit_own(c, given);

@@ -442,6 +442,11 @@ TEST_CASE("translate: flags and presets") {
     CAPTURE(words.back());
     CHECK_THROWS_AS(parse(words), Error);
   }
+  // Generated pairs are no data for the user's models and files.
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"train", "--from", "m"}, {"train", "--valid-source", "a", "--valid-target", "b"}})
+    CHECK_THROWS_WITH_AS(parse(words), doctest::Contains(" needs pairs to train on; give --pairs"),
+                         Error);
 }
 
 TEST_CASE("translate: sizes that do not match the weights are refused before any allocation") {
