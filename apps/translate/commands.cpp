@@ -67,8 +67,7 @@ std::vector<datasets::SentencePair> text_of(const TranslateFlags& f, const Train
     return pairs;
   }
   datasets::Pairs read = datasets::read_pairs_tsv(f.pairs, {.reverse = c.reverse});
-  if (read.report.kept != read.report.lines)
-    training::say(f.pairs + ": " + read.report.summary(), stderr);
+  if (read.report.leaves_out()) training::say(f.pairs + ": " + read.report.summary(), stderr);
   check_io(!read.pairs.empty(), "{}: there is no pair of sentences in it", f.pairs);
   return std::move(read.pairs);
 }
@@ -208,8 +207,9 @@ int tune_search(const TranslateFlags& f) {
   training::say(fmt::format("{}: {} {}, beam {}", f.model, training::grouped(std::ssize(text)),
                             own ? "pairs that validated the training" : "pairs", f.tuned_beam),
                 stderr);
-  int best = 0;
-  double highest = -1;
+  const auto usual = static_cast<int>(std::lround(10 * SearchOptions().alpha));  // wins ties
+  int best = usual;
+  double highest = -1, lowest = 101;
   const auto measure = [&](int tenths) {
     const double alpha = tenths / 10.;
     double seconds = 0;
@@ -220,11 +220,20 @@ int tune_search(const TranslateFlags& f) {
     training::say(fmt::format(
         "alpha {:<4g} BLEU {:.2f}, {:.3f} of the references' length", alpha, bleu.score,
         static_cast<double>(bleu.hypothesis_length) / static_cast<double>(bleu.reference_length)));
-    if (bleu.score > highest) highest = bleu.score, best = tenths;
+    if (bleu.score > highest || (bleu.score == highest && tenths == usual))
+      highest = bleu.score, best = tenths;
+    lowest = std::min(lowest, bleu.score);
   };
   for (int tenths = 0; tenths <= kMost; tenths += kStep) measure(tenths);
   for (const int tenths : {best - kStep / 2, best + kStep / 2})
     if (tenths > 0) measure(tenths);
+  if (lowest == highest) {
+    training::say(fmt::format(
+        "every alpha has the same BLEU, so nothing is written and searches keep alpha {:g}; to "
+        "compare them, give more pairs with --pairs, or --source and --target",
+        completed({}, {}, {f.model}, t.config).alpha));
+    return 0;
+  }
   Tuned found{best / 10.};
   lock.write([&](const training::RunFolder& model) {
     save_config(tuned_path(model), settings_of(found));

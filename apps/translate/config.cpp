@@ -139,7 +139,10 @@ void add_data(Settings& s, TrainConfig& c) {
   s.text("from", c.from, "DIR",
          "folder of a trained model to start from, with its tokens and sizes; it is only read")
       .came_later();
-  s.toggle("reverse", c.reverse, "translate from the second language into the first");
+  s.toggle("reverse", c.reverse,
+           "translate from the second language into the first; without either flag: as the model "
+           "of --from, if there is one")
+      .flag("--reverse,!--no-reverse");
   s.number("first", c.first, kAnyCount, "use only the first N pairs; 0: all");
   s.number("hold_out", c.hold_out, {-1, 1e9},
            "pairs held out for validation without --valid-source; -1: 5 %, at most 1000")

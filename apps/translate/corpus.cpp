@@ -6,6 +6,8 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "tern/core/base/error.h"
 #include "tern/data/loading/dataset.h"
@@ -18,7 +20,7 @@ constexpr int64_t kDemoTrain = 4000, kDemoValid = 200;
 std::vector<datasets::SentencePair> take(datasets::Pairs read, const std::string& name,
                                          std::vector<std::string>& reports) {
   const datasets::PairReport& r = read.report;
-  if (r.kept != r.lines) reports.push_back(fmt::format("{}: {}", name, r.summary()));
+  if (r.leaves_out()) reports.push_back(fmt::format("{}: {}", name, r.summary()));
   check_io(!read.pairs.empty(), "{}: there is no pair of sentences in it", name);
   return std::move(read.pairs);
 }
@@ -144,6 +146,26 @@ Corpus encode_corpus(const TrainConfig& c, const PairFiles& files, const Tokeniz
   corpus.checksum = fmt::format("{} + {} pairs, {:08x}", corpus.train.pairs->size(),
                                 corpus.valid.pairs->size(), crc);
   return corpus;
+}
+
+std::string repeated_pairs_text(const Corpus& corpus) {
+  const auto sides = [](const datasets::EncodedPair& p) { return std::tie(p.source, p.target); };
+  const auto is_known = [](const std::vector<int64_t>& ids) {
+    return std::find(ids.begin(), ids.end(), datasets::kUnknownId) == ids.end();
+  };
+  std::map<decltype(sides({})), int64_t> valid;  // how often each pair occurs
+  bool all = true;
+  for (const datasets::EncodedPair& p : *corpus.valid.pairs)
+    if (is_known(p.source) && is_known(p.target))
+      ++valid[sides(p)];
+    else
+      all = false;
+  int64_t repeated = 0;
+  for (const datasets::EncodedPair& p : *corpus.train.pairs)
+    if (const auto found = valid.extract(sides(p))) repeated += found.mapped();
+  if (repeated == 0) return "";
+  return fmt::format("validation pairs that are training pairs too: {}{} of {}",
+                     all ? "" : "at least ", repeated, corpus.valid.pairs->size());
 }
 
 }  // namespace tern::apps::translate

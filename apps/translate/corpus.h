@@ -13,7 +13,7 @@ namespace tern::apps::translate {
 /// Pairs as text, before tokenisation.
 struct PairFiles {
   std::vector<datasets::SentencePair> train, valid;
-  std::vector<std::string> reports;  ///< a line per file from which pairs were left out, with why
+  std::vector<std::string> reports;  ///< a line per file of which something is not used, with why
   std::string description;           ///< "train.de.gz, train.en.gz"
 };
 
@@ -53,5 +53,9 @@ double length_ratio(const std::vector<datasets::EncodedPair>& pairs);
 
 Corpus encode_corpus(const TrainConfig& config, const PairFiles& files,
                      const Tokenizers& tokenizers);
+
+/// A remark if validation pairs have the tokens of training pairs on both sides; empty if none has.
+/// Pairs with unknown words are not compared: other words may have the same ids.
+std::string repeated_pairs_text(const Corpus& corpus);
 
 }  // namespace tern::apps::translate

@@ -38,11 +38,19 @@ void add_train_settings(Settings& s, TranslateFlags& f) {
   settings(s, f.config);
 }
 
-// Takes sizes and tokens from the model of --from; only its dropout may change.
+// Takes sizes, tokens and direction from the model of --from; flags may change its dropout and the
+// direction.
 void take_from(TrainConfig& c, const Given& given) {
   const training::RunFolder folder{c.from};
   check_first_epoch_over(folder.weights());
   const TrainConfig from = load_config(folder);
+  if (!given("--reverse")) {
+    check(!from.reverse || c.source.empty(),
+          "--from {}: that model was trained with --reverse; give --reverse if it should translate "
+          "{} into {}, or --no-reverse for {} into {}",
+          c.from, c.target, c.source, c.source, c.target);
+    c.reverse = from.reverse;
+  }
   const double dropout = c.model.dropout;
   c.model = from.model;
   if (given("--dropout")) c.model.dropout = dropout;
@@ -61,8 +69,16 @@ void fit_own(TrainConfig& c, const Given& given) {
   if (!given("--batch-tokens")) c.batch_tokens = std::max(c.batch_tokens, c.max_length + 1);
 }
 
+// The generated pairs are for trying the program, not for models or validation files of the user.
+void check_pairs_given(const TrainConfig& c) {
+  check(!is_demo(c) || (c.from.empty() && c.valid_source.empty()),
+        "{} needs pairs to train on; give --pairs, or --source and --target",
+        c.from.empty() ? "--valid-source" : "--from");
+}
+
 void check_train(TranslateFlags& f, const Given& given) {
   TrainConfig& c = f.config;
+  check_pairs_given(c);
   f.given = given_keys(settings_of(c), given);
   if (c.schedule == "noam") f.given.push_back("lr");  // a factor, which suits all pairs
   if (c.preset == kOwn) fit_own(c, given);
@@ -496,6 +512,8 @@ Facts TranslateProgram::describe() const {
     facts.emplace_back("",
                        "nothing is held out, so no score says how well it translates; "
                        "--hold-out N holds pairs out");
+  if (const std::string repeated = repeated_pairs_text(corpus); !repeated.empty())
+    facts.emplace_back("", repeated);
   if (const std::string& from = config.from; !from.empty())
     facts.emplace_back(
         "", fmt::format("unknown to {}: {:.2f} % of the source's tokens, {:.2f} % of the target's",

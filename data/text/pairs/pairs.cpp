@@ -23,6 +23,11 @@ class PairFilter {
 
   bool full() const { return options_.first > 0 && out_.report.kept == options_.first; }
 
+  void count_columns(int64_t columns) {
+    PairReport& r = out_.report;
+    if (columns > 2 && r.first_wide == 0) r.first_wide = r.lines + 1, r.columns = columns;
+  }
+
   void add(std::string_view source, std::string_view target) {
     const int64_t words = std::ssize(split_spaces(source));
     if (!out_.report.count(words, std::ssize(split_spaces(target)))) return;
@@ -61,6 +66,9 @@ std::string PairReport::summary() const {
   if (too_long > 0)
     text += fmt::format("{} {} of more than {} {} (the first {} {})", empty > 0 ? "," : "",
                         too_long, limit, unit, numbered, first_too_long);
+  if (first_wide > 0)
+    text +=
+        fmt::format("; only the first two columns are used: line {} has {}", first_wide, columns);
   return text;
 }
 
@@ -72,6 +80,7 @@ Pairs read_pairs_tsv(const std::string& path, const PairOptions& options) {
     const size_t tab = line.find('\t');
     check_io(tab != line.npos || strip_spaces(line).empty(),
              "{}: line {} has no TAB; a line is: source TAB target", path, i + 1);
+    filter.count_columns(1 + std::count(line.begin(), line.end(), '\t'));
     if (tab == line.npos) {
       filter.add("", "");
     } else {

@@ -29,10 +29,14 @@ struct PairReport {
   int64_t limit = 0;                            ///< length limit in `unit`; 0: none
   std::string unit = "words";
   std::string numbered = "in line";  ///< what the numbers of the first ones mean; or "is pair"
+  /// Of a table: the first line with more than two columns, and how many it has; 0: none.
+  int64_t first_wide = 0, columns = 0;
   bool operator==(const PairReport&) const = default;
 
   /// Counts a pair whose sides have these lengths. Returns whether it is kept.
   bool count(int64_t source, int64_t target);
+  /// Whether a user should see the summary: something in the file is not used.
+  bool leaves_out() const { return kept != lines || first_wide > 0; }
   /// "28998 of 29000 pairs; left out: 2 with an empty side (the first in line 7)".
   std::string summary() const;
 };
@@ -42,7 +46,8 @@ struct Pairs {
   PairReport report;
 };
 
-/// Lines "source TAB target", as on https://www.manythings.org/anki; further columns are ignored.
+/// Lines "source TAB target", as on https://www.manythings.org/anki. Further columns are not used;
+/// the report says so.
 /// IoError: as read_lines, and a line with text but without a TAB (with its number).
 Pairs read_pairs_tsv(const std::string& path, const PairOptions& options = {});
 

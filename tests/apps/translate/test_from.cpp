@@ -68,6 +68,8 @@ TEST_CASE("translate: a fine-tuned model starts with the weights, tokens and siz
     CAPTURE(model);
     const Desk desk(model);
     const auto before = files_in(desk.base);
+    CHECK(test::contains(before.at("report.html"),
+                         "validation pairs that are training pairs too: 4 of 4"));
     REQUIRE(train_by(desk.more("still", "1"), {"--lr", "1e-30"}) == 0);  // changes no weight
     REQUIRE(train_by(desk.more("moved", "1"), {"--lr", "0.01", "--dropout", "0.1"}) == 0);
     CHECK(files_in(desk.base) == before);
@@ -156,6 +158,27 @@ TEST_CASE("translate: flags cannot change what the folder of --from determines")
   CHECK_THROWS_WITH_AS(train_by(desk.more("x", "1")), doctest::Contains("not the weights that"),
                        IoError);
   CHECK_FALSE(fs::exists(desk.dir / "x"));
+}
+
+TEST_CASE("translate: a fine-tuned model keeps the direction of its folder") {
+  const Desk desk("seq2seq");
+  CHECK_FALSE(parse(desk.more("x", "1")).config.reverse);
+  CHECK(parse(desk.more("x", "1"), {"--reverse"}).config.reverse);
+  const Words files = {"train", "--from", desk.base, "--source", "a.en", "--target", "b.fr"};
+  CHECK_FALSE(parse(files).config.reverse);
+
+  TrainConfig reversed = load_config({desk.base});
+  reversed.reverse = true;
+  save_config(desk.base + "/config.json", settings_of(reversed));
+  CHECK(parse(desk.more("x", "1")).config.reverse);
+  CHECK_FALSE(parse(desk.more("x", "1"), {"--no-reverse"}).config.reverse);
+  // Which of two files has the language that the model reads is for the user to say.
+  CHECK_THROWS_WITH_AS(parse(files),
+                       doctest::Contains("give --reverse if it should translate b.fr into a.en, or "
+                                         "--no-reverse for a.en into b.fr"),
+                       Error);
+  CHECK(parse(files, {"--reverse"}).config.reverse);
+  CHECK_FALSE(parse(files, {"--no-reverse"}).config.reverse);
 }
 
 }  // namespace

@@ -220,6 +220,27 @@ TEST_CASE("own pairs: lower case and unknown words are reported") {
   CHECK(contains(page, "--tokens bpe has no unknown words"));
 }
 
+TEST_CASE("own pairs: validation pairs that are training pairs too are counted") {
+  PairFiles files;
+  files.train = {{"The cat.", "Le chat."}, {"The cat.", "Le chat."}, {"A dog.", "Un chien."}};
+  files.valid = {{"The  cat.", "Le chat."},
+                 {"The cat.", "Le chat."},
+                 {"The cat.", "Un chien."},
+                 {"the cat.", "le chat."}};
+  const auto remark = [&](Words words) {
+    words.insert(words.end(), {"--pairs", "p"});
+    const TrainConfig c = parse(words).config;
+    return repeated_pairs_text(encode_corpus(c, files, learn_tokenizers(c, files.train)));
+  };
+  const std::string found = "validation pairs that are training pairs too: ";
+  CHECK(remark({"--bpe", "20"}) == found + "2 of 4");
+  CHECK(remark({"--bpe", "20", "--lowercase"}) == found + "3 of 4");
+  // The dog is rare, and so unknown: other animals would have its id.
+  CHECK(remark({"--preset", "multi30k-transformer"}) == found + "at least 3 of 4");
+  files.valid = {{"The cat.", "Un chien."}, {"A dog.", "Le chat."}};
+  CHECK(remark({"--bpe", "20"}).empty());
+}
+
 TEST_CASE("own pairs: the folder of the run is named after the file") {
   const auto name = [](const Words& words) {
     return TranslateProgram(parse(words).config).folder_name();

@@ -220,7 +220,9 @@ TEST_CASE("translate tune: refuses pairs that have changed since the training") 
   CHECK(tune_search(o) == 0);
 }
 
-TEST_CASE("translate tune: what it found goes when training replaces the weights") {
+TEST_CASE(
+    "translate tune: without differences it writes nothing; training that replaces the weights "
+    "removes what it found") {
   test::TempDir dir;
   TranslateFlags o;
   o.config.first = 200;
@@ -230,8 +232,13 @@ TEST_CASE("translate tune: what it found goes when training replaces the weights
   o.config.schedule = "constant";
   o.train.out = o.model = dir / "model";
   REQUIRE(train_translation(o) == 0);
+  const std::string tuned = dir / "model/tuned.json", found = "{\"alpha\": 1.8}";
+  o.pairs = test::write_file(dir / "pairs", "A cat sleeps.\tzzz\n");  // BLEU is 0 with any alpha
   REQUIRE(tune_search(o) == 0);
-  const std::string tuned = dir / "model/tuned.json";
+  CHECK_FALSE(std::filesystem::exists(tuned));
+  test::write_file(tuned, found);
+  REQUIRE(tune_search(o) == 0);
+  CHECK(test::read_file(tuned) == found);
   o.train.resume = o.model;
   REQUIRE(train_translation(o) == 0);  // there is nothing left to train
   CHECK(std::filesystem::exists(tuned));

@@ -442,6 +442,11 @@ TEST_CASE("translate: flags and presets") {
     CAPTURE(words.back());
     CHECK_THROWS_AS(parse(words), Error);
   }
+  // Generated pairs are no data for the user's models and files.
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"train", "--from", "m"}, {"train", "--valid-source", "a", "--valid-target", "b"}})
+    CHECK_THROWS_WITH_AS(parse(words), doctest::Contains(" needs pairs to train on; give --pairs"),
+                         Error);
 }
 
 TEST_CASE("translate: sizes that do not match the weights are refused before any allocation") {
@@ -478,6 +483,10 @@ TEST_CASE("translate: the error about files that do not fit says why") {
   CHECK(files.train == std::vector<datasets::SentencePair>{{"one", "un"}});
   REQUIRE(files.reports.size() == 1);
   CHECK(files.reports[0].find("1 of 2 pairs") != std::string::npos);
+  c.source = c.target = "";
+  c.pairs = write_file(dir / "table", "one\tun\n12\ttwo\t77\tdeux\n");
+  CHECK(read_pair_files(c).reports ==
+        std::vector{c.pairs + ": 2 of 2 pairs; only the first two columns are used: line 2 has 4"});
   TranslateFlags o;
   o.model = dir / "nowhere";
   CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("no such folder"), IoError);

@@ -59,20 +59,26 @@ TEST_CASE("lines: empty files, invalid UTF-8 and long lines are clear errors") {
   CHECK_THROWS_AS(read_lines(write_file(dir / "cut.gz", cut)), IoError);
 }
 
-TEST_CASE("pairs: read_pairs_tsv ignores further columns") {
+TEST_CASE("pairs: read_pairs_tsv does not use further columns, and the report says so") {
   TempDir dir;
   const std::string path = write_file(
       dir / "p", "Go.\tVa !\tCC-BY\tmore\nRun!\tCours\xE2\x80\xAF!\r\n\n \tx\nHi.\tSalut.");
   const Pairs all = read_pairs_tsv(path);
   CHECK(all.pairs ==
         std::vector<SentencePair>{{"Go.", "Va !"}, {"Run!", "Cours\u202F!"}, {"Hi.", "Salut."}});
-  CHECK(all.report == PairReport{.lines = 5, .kept = 3, .empty = 2, .first_empty = 3});
+  CHECK(all.report ==
+        PairReport{
+            .lines = 5, .kept = 3, .empty = 2, .first_empty = 3, .first_wide = 1, .columns = 4});
   CHECK(all.report.summary() ==
-        "3 of 5 pairs; left out: 2 with an empty side (the first in line 3)");
+        "3 of 5 pairs; left out: 2 with an empty side (the first in line 3); only the first two "
+        "columns are used: line 1 has 4");
 
   const Pairs two = read_pairs_tsv(path, {.reverse = true, .first = 2});
   CHECK(two.pairs == std::vector<SentencePair>{{"Va !", "Go."}, {"Cours\u202F!", "Run!"}});
-  CHECK(two.report.summary() == "2 of 2 pairs");
+  CHECK(two.report.leaves_out());
+  const Pairs plain = read_pairs_tsv(write_file(dir / "two", "Run!\tCours !\nHi.\tSalut.\n"));
+  CHECK(plain.report.summary() == "2 of 2 pairs");
+  CHECK_FALSE(plain.report.leaves_out());
 
   CHECK(io_error([&] {
           read_pairs_tsv(write_file(dir / "q", "a\tb\nno tab\n"));
