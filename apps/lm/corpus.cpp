@@ -392,7 +392,7 @@ BertCorpus encode_documents(const TrainConfig& c, const Texts& texts,
   int64_t marks = 0;
   const auto documents = [&](const std::vector<TextPart>& parts) {
     return documents_of(cut_documents(whole_texts(parts), texts.mark, &marks), pieces,
-                        c.model.context);
+                        c.window_tokens());
   };
   BertCorpus out{pieces, documents(texts.train), documents(texts.valid), ""};
   out.documents = out.train->size() + out.valid->size() - texts.cut_documents;
@@ -419,7 +419,7 @@ std::shared_ptr<const datasets::Documents> documents_of(const std::vector<std::s
 }
 
 datasets::BertLoaderOptions loader_options(const TrainConfig& c) {
-  return {.batch = c.batch, .max_tokens = c.model.context, .pairs = c.pairs, .seed = c.seed};
+  return {.batch = c.batch, .max_tokens = c.window_tokens(), .pairs = c.pairs, .seed = c.seed};
 }
 
 datasets::Loader<datasets::BertBatch> training_batches(const TrainConfig& c,

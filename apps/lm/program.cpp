@@ -156,7 +156,9 @@ void check_train(LmFlags& f, const Given& given) {
     if (!given(flag)) value = other;
   };
   if (is_demo(c)) {
-    const TrainConfig stories = story_defaults(c);
+    TrainConfig stories = c;
+    if (!c.from.empty() && is_bert_folder(c.from)) stories.model.model = kBert;
+    stories = story_defaults(stories);
     unless_given("--vocab", c.vocab_size, stories.vocab_size);
     unless_given("--epochs", c.epochs, stories.epochs);
     unless_given("--batch", c.batch, stories.batch);
@@ -314,14 +316,13 @@ namespace {
 void take_from(const LmFlags& f, TrainConfig& c) {
   const auto given = [&](const char* key) { return std::ranges::count(f.given, key) > 0; };
   const ModelConfig asked = c.model;
-  if (is_bert_folder(c.from)) {
+  if (is_bert_folder(c.from))
     BertKind::take_from(c);
-  } else {
+  else
     c.model = load_sizes({c.from});
-    c.window = given("model.context") ? asked.context : std::min(c.model.context, kFineTuneWindow);
-    check(c.window <= c.model.context, "--context {} is above the model's context of {}", c.window,
-          c.model.context);
-  }
+  c.window = given("model.context") ? asked.context : std::min(c.model.context, kFineTuneWindow);
+  check(c.window <= c.model.context, "--context {} is above the model's context of {}", c.window,
+        c.model.context);
   if (given("model.dropout")) {
     c.model.dropout = asked.dropout;
     std::string& published = c.model.published;  // which may have another one in attention

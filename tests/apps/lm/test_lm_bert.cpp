@@ -237,6 +237,21 @@ TEST_CASE("lm bert: training starts from a model, cased or not, with or without 
   const TrainConfig tuned = load_config({o.train.out});
   CHECK(tuned.lr == kFineTuneRate);
   CHECK(tuned.model.dropout == c.model.dropout);
+  CHECK(tuned.window_tokens() == 20);
+  o.given = {"model.context"};
+  o.config.model.context = 9;
+  o.train.out = dir / "short";
+  CHECK(train_lm(o) == 0);
+  const TrainConfig shorter = load_config({o.train.out});
+  CHECK(loader_options(shorter).max_tokens == 9);
+  CHECK(encode_documents(shorter, read_texts(shorter), before.pieces).train->sentences() >
+        encode_documents(tuned, read_texts(tuned), before.pieces).train->sentences());
+  CHECK(load_bert_folder(o.train.out).model.options.positions == 20);
+  o.config.model.context = 21;
+  CHECK_THROWS_WITH_AS(train_lm(o), doctest::Contains("--context 21 is above the model's"), Error);
+  const TrainConfig stories = parse({"train", "--from", folder}).config;
+  CHECK(stories.epochs == 4);
+  CHECK(stories.batch == 16);
   o.given = {"model.dropout"};
   o.config.model.dropout = 0.375;
   o.train.out = dir / "dropout";
