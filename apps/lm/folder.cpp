@@ -138,6 +138,9 @@ void copy_published(const TrainConfig& config, const std::string& folder) {
 
 models::BertOptions bert_sizes(const TrainConfig& c, int64_t pad) {
   const ModelConfig& m = c.model;
+  const double attention = m.published.empty()
+                               ? m.dropout
+                               : models::bert_options_from_json(m.published).attention_dropout;
   return {.vocab = m.vocab,
           .dim = m.dim,
           .layers = m.layers,
@@ -145,7 +148,7 @@ models::BertOptions bert_sizes(const TrainConfig& c, int64_t pad) {
           .ffn = m.ffn ? m.ffn : 4 * m.dim,
           .positions = m.context,
           .dropout = m.dropout,
-          .attention_dropout = m.dropout,
+          .attention_dropout = attention,
           .eps = m.eps,
           .pad = pad,
           .next_sentence = c.pairs,

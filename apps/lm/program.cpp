@@ -326,7 +326,10 @@ void take_from(const LmFlags& f, TrainConfig& c) {
   if (given("model.dropout")) {
     c.model.dropout = asked.dropout;
     std::string& published = c.model.published;  // which may have another one in attention
-    if (!published.empty()) published = pretrained::with_dropout(published, asked.dropout);
+    if (c.model.model == kBert)
+      published.clear();
+    else if (!published.empty())
+      published = pretrained::with_dropout(published, asked.dropout);
   }
   if (!given("lr")) c.lr = kFineTuneRate;
 }

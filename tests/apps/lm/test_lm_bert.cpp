@@ -262,6 +262,35 @@ TEST_CASE("lm bert: training starts from a model, cased or not, with or without 
   CHECK_THROWS_WITH_AS(train_lm(o), doctest::Contains("--parts"), Error);
 }
 
+TEST_CASE("lm bert: a model's dropout of attention stays, --dropout is everywhere") {
+  TempDir dir;
+  TrainConfig c = busy_config(some_text(dir));
+  c.epochs = 1;
+  const std::string folder = trained_folder(dir, c);
+  json config = json::parse(read_file(folder + "/config.json"));
+  config["attention_probs_dropout_prob"] = 0.0;
+  write_file(folder + "/config.json", config.dump());
+  LmFlags o;
+  o.config.text = c.text;
+  o.config.hold_out = c.hold_out;
+  o.config.epochs = 1;
+  const auto dropouts = [&](const std::string& from, const char* name) {
+    o.config.from = from;
+    o.train.out = dir / name;
+    REQUIRE(train_lm(o) == 0);
+    const models::BertOptions trained = bert_sizes(load_config({o.train.out}), 0),
+                              saved = load_bert_folder(o.train.out).model.options;
+    return std::vector<double>{trained.dropout, trained.attention_dropout, saved.dropout,
+                               saved.attention_dropout};
+  };
+  CHECK(dropouts(folder, "tuned") == std::vector<double>{0.2, 0, 0.2, 0});
+  CHECK(dropouts(dir / "tuned", "again") == std::vector<double>{0.2, 0, 0.2, 0});
+  CHECK(contains(read_file(dir / "again/report.html"), "dropout 0.2 (0 in attention)"));
+  o.given = {"model.dropout"};
+  o.config.model.dropout = 0.2;
+  CHECK(dropouts(folder, "all") == std::vector<double>{0.2, 0.2, 0.2, 0.2});
+}
+
 /// A tokenizer.json with BERT's tokenizer and these tokens; those in brackets are special.
 json tokenizer_json(const std::vector<std::string>& tokens, const char* unknown) {
   json file = {{"version", "1.0"},
