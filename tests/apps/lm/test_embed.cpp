@@ -103,6 +103,25 @@ TEST_CASE("lm embed: a vector a line in the input's order, empty lines too; cut 
   check_close(run(dir, words)[0], vector_of(dir, {2, 6, 3}, models::Pooling::mean, true));
 }
 
+TEST_CASE("lm embed: standard input may have a byte order mark; what is not text is refused") {
+  const TempDir dir;
+  make_folder(dir);
+  const std::string text = "the cat\r\n\na mat";
+  const auto want = run(dir, text);
+  REQUIRE(want.size() == 3);
+  std::string wide = "\xFF\xFE";
+  for (const char c : text) wide += {c, '\0'};
+  CHECK(run(dir, wide) == want);
+  CHECK(run(dir, "\xEF\xBB\xBF" + text) == want);
+  CHECK(run(dir, "the cat \xFF\n\na mat") == run(dir, "the cat \uFFFD\n\na mat"));
+  for (const auto& [input, said] :
+       {std::pair(wide.substr(2), "UTF-16 without a byte order mark; convert it"),
+        {wide + "\n", "is not valid UTF-16"},
+        {"%PDF-1.7\nthe cat", "pdftotext"},
+        {std::string(1 << 21, 'a'), "a line is longer than 1048576 bytes"}})
+    CHECK_THROWS_WITH_AS(run(dir, input), doctest::Contains(said), IoError);
+}
+
 TEST_CASE("lm embed: the length of texts stands in a file with the name of a model, too") {
   const TempDir dir;
   make_folder(dir);
