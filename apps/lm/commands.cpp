@@ -361,16 +361,18 @@ int embed_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
   if (f.out.ends_with(".jsonl")) file.emplace(f.out);
   const training::InterruptScope signals;
   std::vector<Tensor> kept;
+  int64_t cut = 0;
   double seconds = 0;
   {
     training::Progress bar("embedding", "texts", std::ssize(texts), 0, stderr);
     for (size_t i = 0; i < texts.size(); i += kAtOnce) {
       const std::span part = std::span(texts).subspan(i, std::min(kAtOnce, texts.size() - i));
-      const Tensor vectors = embed_texts(embedder, part, [&](int64_t done) {
+      const auto [vectors, shortened] = embed_texts(embedder, part, [&](int64_t done) {
         bar.update(static_cast<int64_t>(i) + done);
         return !training::interrupted();
       });
       if (!vectors.defined()) return training::kExitInterrupted;
+      cut += shortened;
       check_finite_result(ModelFiles{f.model}.weights(), "vector", sum(abs(vectors)).item());
       if (f.out.ends_with(".npy"))
         kept.push_back(vectors);
@@ -384,6 +386,7 @@ int embed_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
   if (file) file->commit();
   if (!kept.empty()) datasets::save_npy(f.out, cat(kept, 0));
   check_written(out);
+  if (cut > 0) complain("lm: " + cut_text(embedder, cut, texts.size()));
   complain(fmt::format("lm: {} texts, {:.0f} texts/s", training::grouped(std::ssize(texts)),
                        static_cast<double>(texts.size()) / seconds));
   return 0;

@@ -96,6 +96,11 @@ TEST_CASE("lm embed: a vector a line in the input's order, empty lines too; cut 
   for (int i = 0; i < 30; ++i) words += "cat ";
   check_close(run(dir, words)[0],
               vector_of(dir, {2, 6, 6, 6, 6, 6, 6, 6, 6, 6, 3}, models::Pooling::mean, true));
+  const Embedder embedder = load_embedder(dir.path());
+  const std::vector<std::string> texts = {words, "cat cat cat cat cat cat cat cat cat", words};
+  const int64_t cut = embed_texts(embedder, texts).cut;
+  CHECK(cut_text(embedder, cut, texts.size()) ==
+        "2 of 3 texts have more than 11 tokens; their ends were left out");
   write_file(dir / "sentence_bert_config.json", R"({"max_seq_length": 4, "do_lower_case": false})");
   check_close(run(dir, words)[0], vector_of(dir, {2, 6, 6, 3}, models::Pooling::mean, true));
   std::filesystem::remove(dir / "sentence_bert_config.json");
