@@ -155,6 +155,7 @@ std::vector<std::string> lines_of(const std::vector<std::string>& files) {
 std::vector<std::string> texts_of(const LmFlags& f) {
   TrainConfig c;
   c.text = f.text;
+  check_named_once(c);
   for (const std::string& note : unused_files(c)) training::say(note, stderr);
   return read_files(text_paths(c));
 }

@@ -93,17 +93,19 @@ bool is_folder(const std::string& name) {
   return std::filesystem::is_directory(name, error);
 }
 
+/// The same for all names of a file.
+std::string real_path(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path found = std::filesystem::weakly_canonical(path, error);
+  return error ? path : found.string();
+}
+
 /// The files that a flag names, or that are in its folders. Leaves the files `elsewhere` out of
 /// folders.
 std::vector<std::string> paths_of(const std::vector<std::string>& names,
                                   const std::vector<std::string>& elsewhere = {}) {
-  auto real = [](const std::string& path) {
-    std::error_code error;
-    const std::filesystem::path found = std::filesystem::weakly_canonical(path, error);
-    return error ? path : found.string();
-  };
   std::set<std::string> left_out;
-  for (const std::string& path : elsewhere) left_out.insert(real(path));
+  for (const std::string& path : elsewhere) left_out.insert(real_path(path));
   std::vector<std::string> paths;
   for (const std::string& name : names) {
     if (!is_folder(name)) {
@@ -117,7 +119,7 @@ std::vector<std::string> paths_of(const std::vector<std::string>& names,
                  : fmt::format(", only {}; --text takes files of any name: --text {}/*",
                                others_text(files), name));
     std::erase_if(files.texts,
-                  [&](const std::string& path) { return left_out.contains(real(path)); });
+                  [&](const std::string& path) { return left_out.contains(real_path(path)); });
     check_io(!files.texts.empty(), "{}: --valid takes all texts of this folder", name);
     paths.insert(paths.end(), files.texts.begin(), files.texts.end());
   }
@@ -242,6 +244,19 @@ std::vector<std::string> text_paths(const TrainConfig& c) {
   const std::vector<std::string> valid = paths_of(c.valid);
   paths.insert(paths.end(), valid.begin(), valid.end());
   return paths;
+}
+
+void check_named_once(const TrainConfig& c) {
+  const auto check_differ = [](const char* flag, const std::vector<std::string>& paths) {
+    std::map<std::string, std::string> named;  // key: real_path
+    for (const std::string& path : paths) {
+      const auto [at, first] = named.emplace(real_path(path), path);
+      check(first, "{} names {} twice{}; once is enough", flag, path,
+            at->second == path ? "" : ", also as " + at->second);
+    }
+  };
+  check_differ("--text", trained_paths(c));
+  check_differ("--valid", paths_of(c.valid));
 }
 
 std::vector<std::string> unused_files(const TrainConfig& c) {

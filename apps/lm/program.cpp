@@ -343,6 +343,7 @@ int train_lm(const LmFlags& f) {
     for (std::string* path : {&c.tokenizer, &c.from}) make_absolute(*path);
     for (std::vector<std::string>* list : {&c.text, &c.valid})
       for (std::string& path : *list) make_absolute(path);
+    check_named_once(c);
     if (!c.from.empty()) take_from(f, c);
   } else if (std::filesystem::exists(resumed.config())) {
     c.model.model = load_config(resumed).model.model;

@@ -212,7 +212,9 @@ TEST_CASE("lm: a model folder: generation, evaluation, export, damage") {
       CHECK(nothing.str().empty());  // refused before any work
     }
     CHECK((gmlp || read_file(o.attention).find("<svg") != std::string::npos));
-    o.text = {dir / "text"};
+    o.text = {dir / "text", dir / "./text"};
+    CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("twice"), Error);
+    o.text.pop_back();
     CHECK(evaluate_model(o) == 0);
     // Packed weights, several prompts.
     o.int8 = true;

@@ -279,6 +279,26 @@ TEST_CASE("lm corpus: a validation file inside a folder of texts is not trained 
   CHECK(parts(read_texts(c).train) == parts(read_texts(c).valid));
 }
 
+TEST_CASE("lm corpus: a file that flags name twice is refused") {
+  TempDir dir;
+  make_texts(dir);
+  const std::string a = dir / "texts/a.txt";
+  fs::create_symlink(a, dir / "link");
+  LmFlags f;
+  f.train.out = dir / "run";
+  const auto told = [&](std::vector<std::string> text, std::vector<std::string> valid = {}) {
+    f.config = small_config(std::move(text));
+    f.config.valid = std::move(valid);
+    return test::error_of([&] { train_lm(f); });
+  };
+  CHECK(told({dir / "texts", a}) == "--text names " + a + " twice; once is enough");
+  CHECK(told({a, dir / "link"}) ==
+        "--text names " + (dir / "link") + " twice, also as " + a + "; once is enough");
+  CHECK(told({dir / "texts/z.txt"}, {dir / "texts/sub", dir / "texts/sub/c.txt"})
+            .starts_with("--valid names "));
+  CHECK_FALSE(fs::exists(f.train.out));
+}
+
 TEST_CASE("lm corpus: a large text is learned from in pieces from everywhere, not as a whole") {
   std::string piece;
   for (int i = 0; piece.size() < 1 << 20; ++i) piece += fmt::format("line {}\n", i);
