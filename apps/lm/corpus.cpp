@@ -247,16 +247,21 @@ std::vector<std::string> text_paths(const TrainConfig& c) {
 }
 
 void check_named_once(const TrainConfig& c) {
-  const auto check_differ = [](const char* flag, const std::vector<std::string>& paths) {
+  const auto files_named = [](const char* flag, const std::vector<std::string>& paths) {
     std::map<std::string, std::string> named;  // key: real_path
     for (const std::string& path : paths) {
       const auto [at, first] = named.emplace(real_path(path), path);
       check(first, "{} names {} twice{}; once is enough", flag, path,
             at->second == path ? "" : ", also as " + at->second);
     }
+    return named;
   };
-  check_differ("--text", trained_paths(c));
-  check_differ("--valid", paths_of(c.valid));
+  const std::map<std::string, std::string> trained = files_named("--text", trained_paths(c));
+  for (const auto& [file, path] : files_named("--valid", paths_of(c.valid)))
+    check(!trained.contains(file),
+          "--text and --valid both name {}: validation needs text that was not trained on; name it "
+          "once, or leave --valid out for --hold-out",
+          path);
 }
 
 std::vector<std::string> unused_files(const TrainConfig& c) {
