@@ -485,6 +485,12 @@ std::string with_dropout(const std::string& text, double dropout) {
   return j.dump(2) + "\n";
 }
 
+std::string with_ends(const std::string& text, const std::vector<int64_t>& ends) {
+  json j = parse_json(text);
+  j["eos_token_id"] = ends;
+  return j.dump(2) + "\n";
+}
+
 std::optional<std::string> write_gpt_config(const GptOptions& o, std::optional<int64_t> end) {
   models::check_options(o);
   json j = o.names == models::GptNames::gpt2 ? to_gpt2(o) : to_llama(o, llama_kind(o));

@@ -48,6 +48,9 @@ std::string model_type(const std::string& json);
 /// The config.json with this dropout on embeddings, sublayers and attention.
 std::string with_dropout(const std::string& json, double dropout);
 
+/// A config.json or generation_config.json with these end tokens.
+std::string with_ends(const std::string& json, const std::vector<int64_t>& ends);
+
 /// The text of config.json for a model of these options, with `end` as eos_token_id and
 /// bos_token_id; nothing if no GPT-2, Llama, Mistral, Qwen 2, Qwen 3 or Gemma 3 has them. Error: no
 /// model can be made of them (models::check_options).

@@ -13,6 +13,7 @@
 #include "tern/apps/lm/training.h"
 #include "tern/core/base/error.h"
 #include "tern/data/text/unicode/unicode.h"
+#include "tern/models/bert_config.h"
 
 namespace tern::apps::lm {
 namespace {
@@ -87,6 +88,7 @@ void BertKind::take_from(TrainConfig& c) {
   c.model.ffn = o.ffn;
   c.model.eps = o.eps;
   c.model.dropout = o.dropout;
+  c.model.published = models::bert_options_to_json(o);
   c.pairs = o.next_sentence;
 }
 
@@ -201,12 +203,14 @@ Ending BertKind::ending(const TrainConfig&, const BertCorpus& corpus, const trai
 
 std::string BertKind::describe(const models::Bert& model) {
   const models::BertOptions& o = model.options;
+  const std::string attention = o.attention_dropout == o.dropout
+                                    ? ""
+                                    : fmt::format(" ({:g} in attention)", o.attention_dropout);
   return fmt::format(
       "bert, {} weights: {} layers of {} channels, {} heads, ffn {}, {} tokens at most, dropout "
-      "{:g}"
-      "{}",
+      "{:g}{}{}",
       training::grouped(nn::num_parameters(model)), o.layers, o.dim, o.heads, o.ffn, o.positions,
-      o.dropout, o.next_sentence ? ", with the next sentence" : "");
+      o.dropout, attention, o.next_sentence ? ", with the next sentence" : "");
 }
 
 }  // namespace tern::apps::lm

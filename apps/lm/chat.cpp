@@ -22,11 +22,22 @@ const LoadedModel& with_ends(LoadedModel& model, const pretrained::ChatTemplate&
   return model;
 }
 
+/// The system text. Error if the template leaves it out, as some do with roles that they do not
+/// know. (A text may be equal to the template's own default, so two texts are compared.)
+const std::string& heeded(const std::string& system, const pretrained::ChatTemplate& format) {
+  const auto rendered = [&](const std::string& text) {
+    return format.render(std::vector<pretrained::Message>{{"system", text}, {"user", "Hello"}});
+  };
+  check(system.empty() || rendered(system) != rendered(system + "."),
+        "--system would change nothing: this template leaves it out; say it in the first line");
+  return system;
+}
+
 }  // namespace
 
 Conversation::Conversation(LoadedModel& model, const pretrained::ChatTemplate& format,
                            const std::string& system, const GenerateOptions& options)
-    : turns_({.system = system,
+    : turns_({.system = heeded(system, format),
               .context = model.model.config().context,
               .answer = std::min(options.max_tokens, model.model.config().context / 2)},
              [&tokenizer = with_ends(model, format).tokenizer, format](auto messages) {

@@ -13,7 +13,8 @@ namespace tern::apps::lm {
 class Conversation {
  public:
   /// `system` may be empty. REQUIRES: the model outlives this object. Error: no token ends a turn
-  /// of the template; the context has no room besides an answer of options.max_tokens.
+  /// of the template; the template leaves the system text out; the context has no room besides an
+  /// answer of options.max_tokens.
   Conversation(LoadedModel& model, const pretrained::ChatTemplate& format,
                const std::string& system, const GenerateOptions& options);
   /// The model's answer to the user's text. If the conversation does not fit into the context, the

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <istream>
 #include <ostream>
@@ -78,32 +79,66 @@ std::vector<std::string> prompts_of(const LmFlags& f, std::istream& in) {
   return prompts;
 }
 
-/// The lines of a stream, each as soon as it ends: with LF, CRLF or CR.
+/// The lines of standard input, each as soon as it ends, with the line ends and encodings of
+/// data/text/lines/lines.h. Wrong bytes are read as U+FFFD, which it says once.
 class StreamLines {
  public:
   explicit StreamLines(std::istream& in) : in_(in) {}
   bool next(std::string& line) {
-    line.clear();
-    for (char c = 0; in_.get(c);) {
-      if (std::exchange(after_return_, c == '\r') && c == '\n') continue;
-      if (c == '\n' || c == '\r') return true;
-      line.push_back(c);
-      check_io(std::ssize(line) <= datasets::kLongestLine,
-               "a line is longer than {} bytes; is this text?", datasets::kLongestLine);
+    while (ready_.empty() && read()) {
     }
-    return !line.empty();
+    if (ready_.empty()) return false;
+    line = std::move(ready_.front());
+    ready_.pop_front();
+    ++number_;
+    if (datasets::find_invalid_utf8(line)) {
+      if (!std::exchange(told_, true))
+        complain(
+            fmt::format("lm: line {} of standard input is not valid UTF-8; wrong bytes are read as "
+                        "U+FFFD, also in later lines",
+                        number_));
+      line = datasets::replace_invalid_utf8(line);
+    }
+    return true;
   }
 
  private:
+  /// Reads up to a byte that may end a line: no further, because a user may wait for the answer.
+  bool read() {
+    std::string bytes, text;
+    for (char c = 0; in_.get(c);) {
+      bytes.push_back(c);
+      if (c == '\n' || c == '\r' || decoder_.is_utf16()) break;
+      check_length(std::ssize(bytes));
+    }
+    const auto visit = [this](std::string_view line) { ready_.emplace_back(line); };
+    if (bytes.empty())
+      decoder_.finish(text);
+    else
+      decoder_.add(bytes, text);
+    cutter_.add(text, visit);
+    check_length(cutter_.waiting());
+    if (bytes.empty()) cutter_.finish(visit);
+    return !bytes.empty();
+  }
+  static void check_length(int64_t bytes) {
+    check_io(bytes <= datasets::kLongestLine, "a line is longer than {} bytes; is this text?",
+             datasets::kLongestLine);
+  }
+
   std::istream& in_;
-  bool after_return_ = false;
+  datasets::TextDecoder decoder_{"standard input"};
+  datasets::LineCutter cutter_;
+  std::deque<std::string> ready_;
+  int64_t number_ = 0;  // lines returned
+  bool told_ = false;
 };
 
 /// The lines of standard input, and of files.
 std::vector<std::string> lines_of(std::istream& in) {
   std::vector<std::string> out;
   StreamLines lines(in);
-  for (std::string line; lines.next(line);) out.push_back(datasets::replace_invalid_utf8(line));
+  for (std::string line; lines.next(line);) out.push_back(line);
   check_standard_input();
   check_io(!out.empty(), "standard input is empty");
   return out;
@@ -120,6 +155,7 @@ std::vector<std::string> lines_of(const std::vector<std::string>& files) {
 std::vector<std::string> texts_of(const LmFlags& f) {
   TrainConfig c;
   c.text = f.text;
+  check_named_once(c);
   for (const std::string& note : unused_files(c)) training::say(note, stderr);
   return read_files(text_paths(c));
 }
@@ -254,11 +290,10 @@ int answer_lines(std::istream& in, std::ostream& out, const char* greeting,
   StreamLines lines(in);
   for (std::string line; lines.next(line);) {
     const training::InterruptScope signals;
-    const Generated text =
-        answer(datasets::replace_invalid_utf8(line), [&](std::string_view piece) {
-          out << for_standard_output(piece) << std::flush;
-          return out.good() && !training::interrupted();
-        });
+    const Generated text = answer(line, [&](std::string_view piece) {
+      out << for_standard_output(piece) << std::flush;
+      return out.good() && !training::interrupted();
+    });
     out << '\n';
     check_written(out);
     if (text.interrupted && !typed) return training::kExitInterrupted;
@@ -327,16 +362,18 @@ int embed_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
   if (f.out.ends_with(".jsonl")) file.emplace(f.out);
   const training::InterruptScope signals;
   std::vector<Tensor> kept;
+  int64_t cut = 0;
   double seconds = 0;
   {
     training::Progress bar("embedding", "texts", std::ssize(texts), 0, stderr);
     for (size_t i = 0; i < texts.size(); i += kAtOnce) {
       const std::span part = std::span(texts).subspan(i, std::min(kAtOnce, texts.size() - i));
-      const Tensor vectors = embed_texts(embedder, part, [&](int64_t done) {
+      const auto [vectors, shortened] = embed_texts(embedder, part, [&](int64_t done) {
         bar.update(static_cast<int64_t>(i) + done);
         return !training::interrupted();
       });
       if (!vectors.defined()) return training::kExitInterrupted;
+      cut += shortened;
       check_finite_result(ModelFiles{f.model}.weights(), "vector", sum(abs(vectors)).item());
       if (f.out.ends_with(".npy"))
         kept.push_back(vectors);
@@ -350,6 +387,7 @@ int embed_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
   if (file) file->commit();
   if (!kept.empty()) datasets::save_npy(f.out, cat(kept, 0));
   check_written(out);
+  if (cut > 0) complain("lm: " + cut_text(embedder, cut, texts.size()));
   complain(fmt::format("lm: {} texts, {:.0f} texts/s", training::grouped(std::ssize(texts)),
                        static_cast<double>(texts.size()) / seconds));
   return 0;

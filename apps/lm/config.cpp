@@ -110,7 +110,6 @@ void settings(Settings& s, TrainConfig& c) {
   for (const char* key : {"pairs", "model.model", "model.layers", "model.dim", "model.heads",
                           "model.kv_heads", "model.ffn", "model.attention_dim", "model.tie"})
     s.find(key)->only_if(c.from.empty(), "the model of --from has its sizes");
-  s.find("model.context")->only_if(c.from.empty() || !bert, "the model of --from has its sizes");
   s.group(Group::training);
   s.number("epochs", c.epochs, kCount, "passes over the text; with --parts, parts of a pass")
       .says(true, "{} epoch{}", c.epochs, c.epochs == 1 ? "" : "s");

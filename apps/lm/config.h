@@ -31,7 +31,8 @@ struct ModelConfig {
   double eps = 1e-5;  ///< of the norms
   double rope_base = 1e4;
   /// The config.json of a published model, which has more options than there are sizes here. Of the
-  /// sizes then only context and dropout count; the others repeat what it says.
+  /// sizes then only context and dropout count; the others repeat what it says. For a bert it says
+  /// only attention's dropout.
   std::string published = {};
   std::string recompute = "none";  ///< nn::Recompute; files have it in TrainConfig::memory_use
 };

@@ -93,17 +93,19 @@ bool is_folder(const std::string& name) {
   return std::filesystem::is_directory(name, error);
 }
 
+/// The same for all names of a file.
+std::string real_path(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path found = std::filesystem::weakly_canonical(path, error);
+  return error ? path : found.string();
+}
+
 /// The files that a flag names, or that are in its folders. Leaves the files `elsewhere` out of
 /// folders.
 std::vector<std::string> paths_of(const std::vector<std::string>& names,
                                   const std::vector<std::string>& elsewhere = {}) {
-  auto real = [](const std::string& path) {
-    std::error_code error;
-    const std::filesystem::path found = std::filesystem::weakly_canonical(path, error);
-    return error ? path : found.string();
-  };
   std::set<std::string> left_out;
-  for (const std::string& path : elsewhere) left_out.insert(real(path));
+  for (const std::string& path : elsewhere) left_out.insert(real_path(path));
   std::vector<std::string> paths;
   for (const std::string& name : names) {
     if (!is_folder(name)) {
@@ -117,7 +119,7 @@ std::vector<std::string> paths_of(const std::vector<std::string>& names,
                  : fmt::format(", only {}; --text takes files of any name: --text {}/*",
                                others_text(files), name));
     std::erase_if(files.texts,
-                  [&](const std::string& path) { return left_out.contains(real(path)); });
+                  [&](const std::string& path) { return left_out.contains(real_path(path)); });
     check_io(!files.texts.empty(), "{}: --valid takes all texts of this folder", name);
     paths.insert(paths.end(), files.texts.begin(), files.texts.end());
   }
@@ -242,6 +244,24 @@ std::vector<std::string> text_paths(const TrainConfig& c) {
   const std::vector<std::string> valid = paths_of(c.valid);
   paths.insert(paths.end(), valid.begin(), valid.end());
   return paths;
+}
+
+void check_named_once(const TrainConfig& c) {
+  const auto files_named = [](const char* flag, const std::vector<std::string>& paths) {
+    std::map<std::string, std::string> named;  // key: real_path
+    for (const std::string& path : paths) {
+      const auto [at, first] = named.emplace(real_path(path), path);
+      check(first, "{} names {} twice{}; once is enough", flag, path,
+            at->second == path ? "" : ", also as " + at->second);
+    }
+    return named;
+  };
+  const std::map<std::string, std::string> trained = files_named("--text", trained_paths(c));
+  for (const auto& [file, path] : files_named("--valid", paths_of(c.valid)))
+    check(!trained.contains(file),
+          "--text and --valid both name {}: validation needs text that was not trained on; name it "
+          "once, or leave --valid out for --hold-out",
+          path);
 }
 
 std::vector<std::string> unused_files(const TrainConfig& c) {
@@ -392,7 +412,7 @@ BertCorpus encode_documents(const TrainConfig& c, const Texts& texts,
   int64_t marks = 0;
   const auto documents = [&](const std::vector<TextPart>& parts) {
     return documents_of(cut_documents(whole_texts(parts), texts.mark, &marks), pieces,
-                        c.model.context);
+                        c.window_tokens());
   };
   BertCorpus out{pieces, documents(texts.train), documents(texts.valid), ""};
   out.documents = out.train->size() + out.valid->size() - texts.cut_documents;
@@ -419,7 +439,7 @@ std::shared_ptr<const datasets::Documents> documents_of(const std::vector<std::s
 }
 
 datasets::BertLoaderOptions loader_options(const TrainConfig& c) {
-  return {.batch = c.batch, .max_tokens = c.model.context, .pairs = c.pairs, .seed = c.seed};
+  return {.batch = c.batch, .max_tokens = c.window_tokens(), .pairs = c.pairs, .seed = c.seed};
 }
 
 datasets::Loader<datasets::BertBatch> training_batches(const TrainConfig& c,

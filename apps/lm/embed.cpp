@@ -137,10 +137,12 @@ Encoder load_encoder(const std::string& folder, int64_t max_tokens, int64_t know
   const int64_t behind = none.end() - left;
   check_io(max_tokens > std::ssize(none), "{}: texts of {} tokens leave no room for words", folder,
            max_tokens);
-  return [whole, behind, max_tokens](const std::string& text) {
+  return [whole, behind, max_tokens](const std::string& text, int64_t& cut) {
     std::vector<int64_t> ids = whole(text);
-    if (std::ssize(ids) > max_tokens)
+    if (std::ssize(ids) > max_tokens) {
       ids.erase(ids.begin() + (max_tokens - behind), ids.end() - behind);
+      ++cut;
+    }
     return ids;
   };
 }
@@ -165,19 +167,27 @@ Embedder load_embedder(const std::string& folder) {
                     folder),
         stderr);
   const int64_t positions = model.options.positions;
-  Encoder encode = load_encoder(folder, std::min(recipe.max_tokens.value_or(positions), positions),
-                                model.options.vocab);
-  return {std::move(recipe), std::move(encode), std::move(model)};
+  const int64_t max_tokens = std::min(recipe.max_tokens.value_or(positions), positions);
+  Encoder encode = load_encoder(folder, max_tokens, model.options.vocab);
+  return {std::move(recipe), max_tokens, std::move(encode), std::move(model)};
 }
 
-Tensor embed_texts(const Embedder& e, std::span<const std::string> texts,
-                   const std::function<bool(int64_t)>& progress) {
+EmbeddedTexts embed_texts(const Embedder& e, std::span<const std::string> texts,
+                          const std::function<bool(int64_t)>& progress) {
+  EmbeddedTexts out;
   std::vector<std::vector<int64_t>> ids;
   for (const std::string& text : texts)  // spaces around a text do not count
-    ids.push_back(e.encode(std::string(datasets::strip_spaces(e.recipe.prompt + text))));
-  return models::embed(
+    ids.push_back(e.encode(std::string(datasets::strip_spaces(e.recipe.prompt + text)), out.cut));
+  out.vectors = models::embed(
       e.model, ids,
       {.pooling = e.recipe.pooling, .normalise = e.recipe.normalise, .progress = progress});
+  return out;
+}
+
+std::string cut_text(const Embedder& e, int64_t cut, size_t texts) {
+  return fmt::format("{} of {} texts {} more than {} tokens; {} left out", training::grouped(cut),
+                     training::grouped(static_cast<int64_t>(texts)), cut == 1 ? "has" : "have",
+                     e.max_tokens, cut == 1 ? "its end was" : "their ends were");
 }
 
 std::string json_lines(const Tensor& vectors) {

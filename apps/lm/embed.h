@@ -30,23 +30,30 @@ struct EmbedRecipe {
 /// layer behind the pooling.
 EmbedRecipe read_recipe(const std::string& folder);
 
-/// A text's ids with special tokens, at most `max_tokens`: the end of the text is left out.
-using Encoder = std::function<std::vector<int64_t>(const std::string& text)>;
+/// A text's ids with special tokens, at most `max_tokens`: the end of the text is left out, and
+/// `cut` grows by 1.
+using Encoder = std::function<std::vector<int64_t>(const std::string& text, int64_t& cut)>;
 /// From tokenizer.json, or else from vocab.txt (WordPiece). IoError: neither is there, or its
 /// vocabulary is larger than `known`.
 Encoder load_encoder(const std::string& folder, int64_t max_tokens, int64_t known);
 
 struct Embedder {
   EmbedRecipe recipe;
+  int64_t max_tokens;  ///< of a text, with special tokens
   Encoder encode;
   models::Bert model;  ///< in evaluation mode
 };
 /// IoError names the part that is missing or does not fit. Prints what it does not use.
 Embedder load_embedder(const std::string& folder);
 
-/// A vector for each text, (number of texts, D). Undefined if `progress` ended it.
-Tensor embed_texts(const Embedder& embedder, std::span<const std::string> texts,
-                   const std::function<bool(int64_t)>& progress = {});
+struct EmbeddedTexts {
+  Tensor vectors;   ///< (number of texts, D); undefined if `progress` ended it
+  int64_t cut = 0;  ///< texts whose ends were left out
+};
+EmbeddedTexts embed_texts(const Embedder& embedder, std::span<const std::string> texts,
+                          const std::function<bool(int64_t)>& progress = {});
+/// "3 of 9 texts have more than 256 tokens; their ends were left out".
+std::string cut_text(const Embedder& embedder, int64_t cut, size_t texts);
 
 /// Each row as a line of JSON, a list of numbers that read back as the same floats.
 std::string json_lines(const Tensor& vectors);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -87,29 +88,59 @@ void save_own_config(const ModelFiles& files, const ModelConfig& sizes,
   write_file_atomically(files.tokenizer_config(), j.dump(2) + "\n");
 }
 
-/// The files beside the weights of the published model that a run starts from.
+/// Ends texts at the token that training puts in front of each document, too: the model has learned
+/// to write it behind one.
+void end_at_boundary(datasets::LanguageTokenizer& tokenizer) {
+  const std::optional<int64_t> boundary = tokenizer.boundary();
+  if (!boundary || tokenizer.is_end(*boundary)) return;
+  std::vector<int64_t> ends = tokenizer.ends();
+  ends.push_back(*boundary);
+  tokenizer.set_ends(std::move(ends));
+}
+
+/// The text of a config.json or generation_config.json, with the boundary among its end tokens.
+std::string ending_at_boundary(const std::string& text, const datasets::LanguageTokenizer& from) {
+  const std::vector<int64_t> ends = pretrained::end_tokens(text);
+  const std::optional<int64_t> boundary = from.boundary();
+  const bool knows = !boundary || std::ranges::count(ends, *boundary) > 0;
+  return knows ? text : pretrained::with_ends(text, from.ends());
+}
+
+/// The files beside the weights of the published model that a run starts from. transformers takes
+/// the end tokens from generation_config.json, or without it from config.json.
 void copy_published(const TrainConfig& config, const std::string& folder) {
   namespace fs = std::filesystem;
-  write_file_atomically(folder + "/config.json", config.model.published);
+  pretrained::GptFiles from = pretrained::open_gpt(config.from);
+  end_at_boundary(from.tokenizer);
+  const std::string ends = fs::exists(config.from + "/generation_config.json")
+                               ? "generation_config.json"
+                               : "config.json";
+  const auto write = [&](const std::string& name, const std::string& text) {
+    write_file_atomically(folder + "/" + name,
+                          name == ends ? ending_at_boundary(text, from.tokenizer) : text);
+  };
+  write("config.json", config.model.published);
   if (pretrained::is_gguf(config.from)) {  // one file instead of those
-    const pretrained::ChatTexts chat = pretrained::open_gpt(config.from).chat;
     nlohmann::json j = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
-    for (const auto& [key, text] : {std::pair("chat_template", chat.jinja),
-                                    {"bos_token", chat.begin},
-                                    {"eos_token", chat.end}})
+    for (const auto& [key, text] : {std::pair("chat_template", from.chat.jinja),
+                                    {"bos_token", from.chat.begin},
+                                    {"eos_token", from.chat.end}})
       if (!text.empty()) j[key] = text;
-    return write_file_atomically(folder + "/tokenizer_config.json", j.dump(2) + "\n");
+    return write("tokenizer_config.json", j.dump(2) + "\n");
   }
   for (const std::string name : {"generation_config.json", "tokenizer_config.json",
                                  "special_tokens_map.json", "chat_template.jinja"})
     if (const std::string path = config.from + "/" + name; fs::exists(path))
-      write_file_atomically(folder + "/" + name, datasets::read_text(path, {.max_bytes = 1 << 24}));
+      write(name, datasets::read_text(path, {.max_bytes = 1 << 24}));
 }
 
 }  // namespace
 
 models::BertOptions bert_sizes(const TrainConfig& c, int64_t pad) {
   const ModelConfig& m = c.model;
+  const double attention = m.published.empty()
+                               ? m.dropout
+                               : models::bert_options_from_json(m.published).attention_dropout;
   return {.vocab = m.vocab,
           .dim = m.dim,
           .layers = m.layers,
@@ -117,7 +148,7 @@ models::BertOptions bert_sizes(const TrainConfig& c, int64_t pad) {
           .ffn = m.ffn ? m.ffn : 4 * m.dim,
           .positions = m.context,
           .dropout = m.dropout,
-          .attention_dropout = m.dropout,
+          .attention_dropout = attention,
           .eps = m.eps,
           .pad = pad,
           .next_sentence = c.pairs,
@@ -246,6 +277,7 @@ LoadedModel load_language_model(const std::string& folder, Load load) {
            sizes.model, as_started("lm"));
   if (!sizes.published.empty()) {
     pretrained::GptFiles published = pretrained::open_gpt(folder, sizes.published);
+    end_at_boundary(published.tokenizer);
     return {std::move(published.tokenizer), load(sizes, files.weights()), std::move(published.chat),
             std::move(published.generation), beginning};
   }

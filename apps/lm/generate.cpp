@@ -324,8 +324,11 @@ Chat::~Chat() = default;
 bool Chat::forgot() const { return state_->writer->forgot(); }
 
 void Chat::begin_with(const std::string& text) {
-  const std::vector<int64_t> tokens = state_->tokenizer.encode(text);
-  state_->unread.insert(state_->unread.end(), tokens.begin(), tokens.end());
+  State& s = *state_;
+  const bool begins = s.unread.empty() && s.writer->known(0).empty();
+  const std::vector<int64_t> tokens =
+      begins ? s.tokenizer.encode_prompt(text) : s.tokenizer.encode(text);
+  s.unread.insert(s.unread.end(), tokens.begin(), tokens.end());
 }
 
 Generated Chat::State::write(std::vector<int64_t> tokens, TextStream stream,

@@ -86,7 +86,8 @@ class Chat {
   Chat(const LanguageModel& model, const datasets::LanguageTokenizer& tokenizer,
        const GenerateOptions& options);
   ~Chat();
-  /// Puts text in front of the first line.
+  /// Puts text in front of the first line. The first text follows the tokens that a published
+  /// tokenizer puts before texts.
   void begin_with(const std::string& text);
   /// Appends the line and continues the text as generate() does. All tokens that the model chose
   /// stay in the text, also a stop. After an answer that was cut off, the next line begins with a

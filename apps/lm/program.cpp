@@ -156,7 +156,9 @@ void check_train(LmFlags& f, const Given& given) {
     if (!given(flag)) value = other;
   };
   if (is_demo(c)) {
-    const TrainConfig stories = story_defaults(c);
+    TrainConfig stories = c;
+    if (!c.from.empty() && is_bert_folder(c.from)) stories.model.model = kBert;
+    stories = story_defaults(stories);
     unless_given("--vocab", c.vocab_size, stories.vocab_size);
     unless_given("--epochs", c.epochs, stories.epochs);
     unless_given("--batch", c.batch, stories.batch);
@@ -314,18 +316,20 @@ namespace {
 void take_from(const LmFlags& f, TrainConfig& c) {
   const auto given = [&](const char* key) { return std::ranges::count(f.given, key) > 0; };
   const ModelConfig asked = c.model;
-  if (is_bert_folder(c.from)) {
+  if (is_bert_folder(c.from))
     BertKind::take_from(c);
-  } else {
+  else
     c.model = load_sizes({c.from});
-    c.window = given("model.context") ? asked.context : std::min(c.model.context, kFineTuneWindow);
-    check(c.window <= c.model.context, "--context {} is above the model's context of {}", c.window,
-          c.model.context);
-  }
+  c.window = given("model.context") ? asked.context : std::min(c.model.context, kFineTuneWindow);
+  check(c.window <= c.model.context, "--context {} is above the model's context of {}", c.window,
+        c.model.context);
   if (given("model.dropout")) {
     c.model.dropout = asked.dropout;
     std::string& published = c.model.published;  // which may have another one in attention
-    if (!published.empty()) published = pretrained::with_dropout(published, asked.dropout);
+    if (c.model.model == kBert)
+      published.clear();
+    else if (!published.empty())
+      published = pretrained::with_dropout(published, asked.dropout);
   }
   if (!given("lr")) c.lr = kFineTuneRate;
 }
@@ -339,6 +343,7 @@ int train_lm(const LmFlags& f) {
     for (std::string* path : {&c.tokenizer, &c.from}) make_absolute(*path);
     for (std::vector<std::string>* list : {&c.text, &c.valid})
       for (std::string& path : *list) make_absolute(path);
+    check_named_once(c);
     if (!c.from.empty()) take_from(f, c);
   } else if (std::filesystem::exists(resumed.config())) {
     c.model.model = load_config(resumed).model.model;

@@ -109,10 +109,12 @@ void new_model(LoadedModel* self, const Path& path, const std::string& weights) 
 NumpyArray embed(const Embedder& encoder, const Texts& texts) {
   const auto* const one = std::get_if<std::string>(&texts);
   const auto list = one ? std::vector{*one} : std::get<std::vector<std::string>>(texts);
-  return to_numpy(computed({}, [&](const Tick& tick) {
-    Tensor v = apps::lm::embed_texts(encoder, list, [&](int64_t) { return tick(""); });
-    return one && v.defined() ? select(v, 0, 0) : v;
-  }));
+  const apps::lm::EmbeddedTexts found = computed({}, [&](const Tick& tick) {
+    return apps::lm::embed_texts(encoder, list, [&](int64_t) { return tick(""); });
+  });
+  if (found.cut > 0) warn(apps::lm::cut_text(encoder, found.cut, list.size()));
+  const Tensor& v = found.vectors;
+  return to_numpy(one && v.defined() ? select(v, 0, 0) : v);
 }
 
 void new_sampling(GenerateOptions* self, int64_t max_tokens, double temperature, int64_t top_k,

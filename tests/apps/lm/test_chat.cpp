@@ -80,6 +80,23 @@ TEST_CASE("chat: the oldest turns are forgotten, the system text never") {
   CHECK(conversation.answer("fff").tokens > 0);  // the refused turn is gone
 }
 
+TEST_CASE("chat: a system text that the template leaves out is an error") {
+  LoadedModel m = loaded(small_gpt(257, 200));
+  const auto said = [&](const ChatTemplate& format, const std::string& system) {
+    return test::error_of([&] { return Conversation(m, format, system, {.max_tokens = 4}), 0; });
+  };
+  CHECK(said(ChatTemplate::named("phi3"), "S") ==
+        "--system would change nothing: this template leaves it out; say it in the first line");
+  CHECK(said(ChatTemplate::named("phi3"), "") == "");
+  CHECK(said(ChatTemplate::named("phi3.5"), "S") == "");
+  CHECK(said(ChatTemplate(kTurns), "S") == "");
+  // The same as the template's own default, which it replaces.
+  CHECK(said(ChatTemplate("{% if messages[0].role != 'system' %}[system]S{% endif %}" +
+                          std::string(kTurns)),
+             "S") == "");
+  CHECK(contains(said(ChatTemplate::named("gemma"), "S"), "System role not supported"));
+}
+
 TEST_CASE("chat: without a template the error lists the formats; with a name it is taken") {
   LoadedModel m = loaded(small_gpt(257, 64));
   const std::string said = test::error_of([&] { chat_template_of(m, ""); });

@@ -96,11 +96,35 @@ TEST_CASE("lm embed: a vector a line in the input's order, empty lines too; cut 
   for (int i = 0; i < 30; ++i) words += "cat ";
   check_close(run(dir, words)[0],
               vector_of(dir, {2, 6, 6, 6, 6, 6, 6, 6, 6, 6, 3}, models::Pooling::mean, true));
+  const Embedder embedder = load_embedder(dir.path());
+  const std::vector<std::string> texts = {words, "cat cat cat cat cat cat cat cat cat", words};
+  const int64_t cut = embed_texts(embedder, texts).cut;
+  CHECK(cut_text(embedder, cut, texts.size()) ==
+        "2 of 3 texts have more than 11 tokens; their ends were left out");
   write_file(dir / "sentence_bert_config.json", R"({"max_seq_length": 4, "do_lower_case": false})");
   check_close(run(dir, words)[0], vector_of(dir, {2, 6, 6, 3}, models::Pooling::mean, true));
   std::filesystem::remove(dir / "sentence_bert_config.json");
   write_file(dir / "tokenizer_config.json", R"({"model_max_length": 3})");
   check_close(run(dir, words)[0], vector_of(dir, {2, 6, 3}, models::Pooling::mean, true));
+}
+
+TEST_CASE("lm embed: standard input may have a byte order mark; what is not text is refused") {
+  const TempDir dir;
+  make_folder(dir);
+  const std::string text = "the cat\r\n\na mat";
+  const auto want = run(dir, text);
+  REQUIRE(want.size() == 3);
+  std::string wide = "\xFF\xFE";
+  for (const char c : text) wide += {c, '\0'};
+  CHECK(run(dir, wide) == want);
+  CHECK(run(dir, "\xEF\xBB\xBF" + text) == want);
+  CHECK(run(dir, "the cat \xFF\n\na mat") == run(dir, "the cat \uFFFD\n\na mat"));
+  for (const auto& [input, said] :
+       {std::pair(wide.substr(2), "UTF-16 without a byte order mark; convert it"),
+        {wide + "\n", "is not valid UTF-16"},
+        {"%PDF-1.7\nthe cat", "pdftotext"},
+        {std::string(1 << 21, 'a'), "a line is longer than 1048576 bytes"}})
+    CHECK_THROWS_WITH_AS(run(dir, input), doctest::Contains(said), IoError);
 }
 
 TEST_CASE("lm embed: the length of texts stands in a file with the name of a model, too") {

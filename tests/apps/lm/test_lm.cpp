@@ -212,7 +212,9 @@ TEST_CASE("lm: a model folder: generation, evaluation, export, damage") {
       CHECK(nothing.str().empty());  // refused before any work
     }
     CHECK((gmlp || read_file(o.attention).find("<svg") != std::string::npos));
-    o.text = {dir / "text"};
+    o.text = {dir / "text", dir / "./text"};
+    CHECK_THROWS_WITH_AS(evaluate_model(o), doctest::Contains("twice"), Error);
+    o.text.pop_back();
     CHECK(evaluate_model(o) == 0);
     // Packed weights, several prompts.
     o.int8 = true;
@@ -313,27 +315,34 @@ TEST_CASE("lm: prompts from standard input and files, several samples, and a cha
   o.prompt = {"-"};
   CHECK(all.starts_with(generated(o, "the cat").substr(0, want.size() + 20)));
 
-  // Each line has its answer before the next one is read.
+  // Each line has its answer before the next one is read, in UTF-8 and in UTF-16.
   o.prompt.clear();
   o.prompt_file = write_file(dir / "prompt", "the cat sat\n");
   o.generate.samples = 1;
-  Typist typist({"the cat\n", "\n", "the dog\r\n", "the"}, out);
-  std::istream in(&typist);
-  CHECK(complete_lines(o, in, out) == 0);
-  REQUIRE(typist.seen.size() == 5);
-  for (size_t i = 0; i < 5; ++i) {
-    const std::string& written = typist.seen[i];
-    // The last line has no end, so another read comes before its answer.
-    CHECK(std::count(written.begin(), written.end(), '\n') == std::min<int64_t>(i, 3));
-    CHECK((i == 0 || written.ends_with('\n')));
-  }
   const LoadedModel m = load_folder(o.model);
   Chat same(m.model, m.tokenizer, {.max_tokens = 20, .stop = {"\n"}});
   same.begin_with("the cat sat");
   std::string answers;
   for (const char* line : {"the cat", "", "the dog", "the"})
     answers += same.answer(line).text + "\n";
-  CHECK(out.str() == answers);
+  const std::vector<std::string> lines = {"the cat\n", "\n", "the dog\r\n", "the"};
+  std::vector<std::string> wide = {"\xFF\xFE", "", "", ""};
+  for (size_t i = 0; i < 4; ++i)
+    for (const char c : lines[i]) wide[i] += {c, '\0'};
+  for (const auto& typed : {lines, wide}) {
+    out.str("");
+    Typist typist(typed, out);
+    std::istream in(&typist);
+    CHECK(complete_lines(o, in, out) == 0);
+    CHECK(out.str() == answers);
+    REQUIRE(typist.seen.size() == 5);
+    for (size_t i = 0; i < 5; ++i) {
+      const std::string& written = typist.seen[i];
+      // The last line has no end, so another read comes before its answer.
+      CHECK(std::count(written.begin(), written.end(), '\n') == std::min<int64_t>(i, 3));
+      CHECK((i == 0 || written.ends_with('\n')));
+    }
+  }
 }
 
 TEST_CASE("lm: training starts from a model, with its tokenizer and sizes") {

@@ -237,6 +237,21 @@ TEST_CASE("lm bert: training starts from a model, cased or not, with or without 
   const TrainConfig tuned = load_config({o.train.out});
   CHECK(tuned.lr == kFineTuneRate);
   CHECK(tuned.model.dropout == c.model.dropout);
+  CHECK(tuned.window_tokens() == 20);
+  o.given = {"model.context"};
+  o.config.model.context = 9;
+  o.train.out = dir / "short";
+  CHECK(train_lm(o) == 0);
+  const TrainConfig shorter = load_config({o.train.out});
+  CHECK(loader_options(shorter).max_tokens == 9);
+  CHECK(encode_documents(shorter, read_texts(shorter), before.pieces).train->sentences() >
+        encode_documents(tuned, read_texts(tuned), before.pieces).train->sentences());
+  CHECK(load_bert_folder(o.train.out).model.options.positions == 20);
+  o.config.model.context = 21;
+  CHECK_THROWS_WITH_AS(train_lm(o), doctest::Contains("--context 21 is above the model's"), Error);
+  const TrainConfig stories = parse({"train", "--from", folder}).config;
+  CHECK(stories.epochs == 4);
+  CHECK(stories.batch == 16);
   o.given = {"model.dropout"};
   o.config.model.dropout = 0.375;
   o.train.out = dir / "dropout";
@@ -245,6 +260,35 @@ TEST_CASE("lm bert: training starts from a model, cased or not, with or without 
   o.train.out = dir / "parts";
   o.config.parts = 2;
   CHECK_THROWS_WITH_AS(train_lm(o), doctest::Contains("--parts"), Error);
+}
+
+TEST_CASE("lm bert: a model's dropout of attention stays, --dropout is everywhere") {
+  TempDir dir;
+  TrainConfig c = busy_config(some_text(dir));
+  c.epochs = 1;
+  const std::string folder = trained_folder(dir, c);
+  json config = json::parse(read_file(folder + "/config.json"));
+  config["attention_probs_dropout_prob"] = 0.0;
+  write_file(folder + "/config.json", config.dump());
+  LmFlags o;
+  o.config.text = c.text;
+  o.config.hold_out = c.hold_out;
+  o.config.epochs = 1;
+  const auto dropouts = [&](const std::string& from, const char* name) {
+    o.config.from = from;
+    o.train.out = dir / name;
+    REQUIRE(train_lm(o) == 0);
+    const models::BertOptions trained = bert_sizes(load_config({o.train.out}), 0),
+                              saved = load_bert_folder(o.train.out).model.options;
+    return std::vector<double>{trained.dropout, trained.attention_dropout, saved.dropout,
+                               saved.attention_dropout};
+  };
+  CHECK(dropouts(folder, "tuned") == std::vector<double>{0.2, 0, 0.2, 0});
+  CHECK(dropouts(dir / "tuned", "again") == std::vector<double>{0.2, 0, 0.2, 0});
+  CHECK(contains(read_file(dir / "again/report.html"), "dropout 0.2 (0 in attention)"));
+  o.given = {"model.dropout"};
+  o.config.model.dropout = 0.2;
+  CHECK(dropouts(folder, "all") == std::vector<double>{0.2, 0.2, 0.2, 0.2});
 }
 
 /// A tokenizer.json with BERT's tokenizer and these tokens; those in brackets are special.

@@ -274,9 +274,33 @@ TEST_CASE("lm corpus: a validation file inside a folder of texts is not trained 
   CHECK(open_corpus(c, dir / "tokens.bin", bpe)->train.bytes == std::ssize(parts(texts.train)) - 1);
   c.valid = {dir / "texts"};
   CHECK(io_error([&] { read_texts(c); }) == dir / "texts: --valid takes all texts of this folder");
-  // A file that both flags name is in both.
+  // A file that both flags name is in both, for runs of earlier versions; new ones refuse it.
   c.text = c.valid = {one};
   CHECK(parts(read_texts(c).train) == parts(read_texts(c).valid));
+}
+
+TEST_CASE("lm corpus: a file that flags name twice, or for training and validation, is refused") {
+  TempDir dir;
+  make_texts(dir);
+  const std::string a = dir / "texts/a.txt";
+  fs::create_symlink(a, dir / "link");
+  LmFlags f;
+  f.train.out = dir / "run";
+  const auto told = [&](std::vector<std::string> text, std::vector<std::string> valid = {}) {
+    f.config = small_config(std::move(text));
+    f.config.valid = std::move(valid);
+    return test::error_of([&] { train_lm(f); });
+  };
+  CHECK(told({dir / "texts", a}) == "--text names " + a + " twice; once is enough");
+  CHECK(told({a, dir / "link"}) ==
+        "--text names " + (dir / "link") + " twice, also as " + a + "; once is enough");
+  CHECK(told({dir / "texts/z.txt"}, {dir / "texts/sub", dir / "texts/sub/c.txt"})
+            .starts_with("--valid names "));
+  for (const std::string& valid : {a, dir / "link", dir / "texts"}) {
+    CAPTURE(valid);
+    CHECK(told({a}, {valid}).starts_with("--text and --valid both name "));
+  }
+  CHECK_FALSE(fs::exists(f.train.out));
 }
 
 TEST_CASE("lm corpus: a large text is learned from in pieces from everywhere, not as a whole") {

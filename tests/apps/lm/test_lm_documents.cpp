@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "tern/apps/lm/document_marks.h"
 #include "tern/apps/lm/folder.h"
@@ -248,13 +249,44 @@ TEST_CASE("lm documents: a model that has learned the ends of documents stops th
   CHECK(load_config({dir / "run"}).documents_found == 300);
   CHECK(contains(test::read_file(dir / "run/report.html"),
                  "300 documents, separated by &lt;|endoftext|&gt;"));
-  const LoadedModel m = load_folder(dir / "run");
-  for (const char* prompt : {"abcd", ""}) {
-    const Generated g =
-        generate(m.model, m.tokenizer, prompt, {.max_tokens = 40, .temperature = 0});
-    CHECK(prompt + g.text == "abcd");
-    CHECK(!g.limited);
-  }
+  const auto check_stops = [&](const std::string& run) {
+    const LoadedModel m = load_folder(run);
+    for (const char* prompt : {"abcd", ""}) {
+      const Generated g =
+          generate(m.model, m.tokenizer, prompt, {.max_tokens = 40, .temperature = 0});
+      CHECK(prompt + g.text == "abcd");
+      CHECK(!g.limited);
+    }
+  };
+  check_stops(dir / "run");
+
+  // Also a published model whose own texts end by another token; transformers is told.
+  const auto json_of = [&](const std::string& name) {
+    return nlohmann::json::parse(test::read_file(dir / name));
+  };
+  const int64_t end = *load_folder(dir / "run").tokenizer.id(kEndOfText);
+  const std::vector<int64_t> both = {7, end};
+  std::filesystem::remove(dir / "run/lm.json");
+  nlohmann::json config = json_of("run/config.json");
+  config["eos_token_id"] = 7;
+  write_file(dir / "run/config.json", config.dump());
+  o.config.epochs = 1;
+  o.config.lr = 1e-9;
+  o.given = {"lr"};
+  const auto tune = [&](const char* from, const char* to) {
+    o.config.from = dir / from;
+    o.train.out = dir / to;
+    REQUIRE(train_lm(o) == 0);
+    check_stops(dir / to);
+  };
+  tune("run", "tuned");
+  CHECK(json_of("tuned/config.json")["eos_token_id"] == both);
+  tune("tuned", "again");
+  CHECK(json_of("again/config.json")["eos_token_id"] == both);
+  write_file(dir / "run/generation_config.json", R"({"eos_token_id": 7, "max_length": 9})");
+  tune("run", "other");
+  CHECK(json_of("other/generation_config.json") ==
+        nlohmann::json{{"eos_token_id", both}, {"max_length", 9}});
 }
 
 TEST_CASE("lm texts: files in a folder that are not text are counted by ending") {

@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <regex>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "tern/apps/lm/generate.h"
 #include "tern/apps/lm/grammar.h"
@@ -324,6 +326,29 @@ TEST_CASE("lm: a chat that begins with an empty line, and is interrupted") {
   }
   CHECK_THROWS_WITH_AS(Chat(alphabet(bpe, 5), datasets::ByteBpe(), {}).answer(""),
                        doctest::Contains("begin with"), Error);
+}
+
+TEST_CASE("lm: the first line of a chat follows the token that a tokenizer puts before texts") {
+  const TempDir dir;
+  datasets::LanguageTokenizer(bytes()).save(dir.path());
+  std::filesystem::remove(dir / "tokenizer.json");
+  test::write_file(dir / "tokenizer_config.json",
+                   R"({"add_bos_token": true, "bos_token": "<|endoftext|>"})");
+  const auto tokenizer = datasets::LanguageTokenizer::load(dir.path());
+  REQUIRE(tokenizer.encode_prompt("a").size() == 2);
+  int64_t longest = 0;  // tokens that the model read
+  const LanguageModel model = alphabet(bytes(), 60, &longest);
+  const GenerateOptions o{.max_tokens = 1, .temperature = 0};
+  for (const std::string before : {"", "before"}) {
+    CHECK(generate(model, tokenizer, before + "ab", o).text == "c");
+    const int64_t want = std::exchange(longest, 0);
+    Chat chat(model, tokenizer, o);
+    if (!before.empty()) chat.begin_with(before);
+    CHECK(chat.answer("ab").text == "c");
+    CHECK(longest == want);
+    CHECK(chat.answer("de").text == "f");
+    CHECK(std::exchange(longest, 0) == want + 4);  // c, a line end, d, e
+  }
 }
 
 TEST_CASE("lm: a cache does not change the text, seeds do; unknown tokens are never written") {
