@@ -156,7 +156,7 @@ std::vector<std::string> texts_of(const LmFlags& f) {
   TrainConfig c;
   c.text = f.text;
   check_named_once(c);
-  for (const std::string& note : unused_files(c)) training::say(note, stderr);
+  for (const std::string& note : remarks_on_files(c)) training::say(note, stderr);
   return read_files(text_paths(c));
 }
 

@@ -62,8 +62,10 @@ void add_data(Settings& s, TrainConfig& c) {
       .flag("--pairs,!--no-pairs")
       .only_if(c.model.model == kBert, fmt::format("a {} has none", c.model.model));
   s.text("tokenizer", c.tokenizer, "DIR",
-         "folder of a tokenizer to use: vocab.json and merges.txt, for bert vocab.txt")
+         "folder of a tokenizer to use: tokenizer.json, or vocab.json and merges.txt; for bert "
+         "vocab.txt")
       .only_if(c.from.empty(), "a model brings its own");
+  s.toggle("published_tokenizer", c.published_tokenizer, "").flag("").came_later();
   s.text("from", c.from, "DIR|FILE",
          fmt::format("folder of a trained model, or GGUF file, to start from, with its tokenizer, "
                      "sizes and dropout; it is only read. The learning rate is then {:g}, and "

@@ -45,6 +45,7 @@ struct TrainConfig : TrainingOptions {
   int64_t documents_found = 0;           ///< number of documents in the text
   int64_t vocab_size = 2048;             ///< of a new tokenizer, with <|endoftext|>
   std::string tokenizer;                 ///< folder of a tokenizer to use instead
+  bool published_tokenizer = false;      ///< LanguageTokenizer::is_published()
   bool cased = false;                    ///< bert: WordPiece keeps capitals and accents
   bool pairs = true;                     ///< bert: also trains next-sentence prediction
   ModelConfig model;

@@ -247,25 +247,25 @@ std::vector<std::string> text_paths(const TrainConfig& c) {
 }
 
 void check_named_once(const TrainConfig& c) {
-  const auto files_named = [](const char* flag, const std::vector<std::string>& paths) {
+  const auto check_paths = [](const char* flag, const std::vector<std::string>& paths) {
     std::map<std::string, std::string> named;  // key: real_path
     for (const std::string& path : paths) {
       const auto [at, first] = named.emplace(real_path(path), path);
       check(first, "{} names {} twice{}; once is enough", flag, path,
             at->second == path ? "" : ", also as " + at->second);
     }
-    return named;
   };
-  const std::map<std::string, std::string> trained = files_named("--text", trained_paths(c));
-  for (const auto& [file, path] : files_named("--valid", paths_of(c.valid)))
-    check(!trained.contains(file),
-          "--text and --valid both name {}: validation needs text that was not trained on; name it "
-          "once, or leave --valid out for --hold-out",
-          path);
+  check_paths("--text", trained_paths(c));
+  check_paths("--valid", paths_of(c.valid));
 }
 
-std::vector<std::string> unused_files(const TrainConfig& c) {
+std::vector<std::string> remarks_on_files(const TrainConfig& c) {
   std::vector<std::string> out;
+  std::set<std::string> trained;
+  for (const std::string& path : trained_paths(c)) trained.insert(real_path(path));
+  for (const std::string& path : paths_of(c.valid))
+    if (trained.contains(real_path(path)))
+      out.push_back(path + ": trains and validates, so no score is that of a new text");
   for (const std::vector<std::string>* names : {&c.text, &c.valid})
     for (const std::string& name : *names) {
       if (!is_folder(name)) continue;

@@ -62,12 +62,12 @@ std::string text_names(const TrainConfig& config);
 /// its subfolders whose names end in .txt or .gz (except .tar.gz), sorted by name. Hidden files and
 /// __MACOSX are skipped. A folder of --text leaves out the files that --valid names.
 std::vector<std::string> text_paths(const TrainConfig& config);
-/// Error if --text and --valid name a file twice, also by its folder or by another name: it would
-/// count twice, or be validated on although it was trained on.
+/// Error if --text or --valid names a file twice, also by its folder or by another name.
 void check_named_once(const TrainConfig& config);
-/// For each folder a text that says which files text_paths leaves out, and how to use them: "DIR: 3
-/// of 461 files are not used: 2 .md, 1 without an ending; ...".
-std::vector<std::string> unused_files(const TrainConfig& config);
+/// A text for each file that trains and validates, and for each folder one that says which files
+/// text_paths leaves out, and how to use them: "DIR: 3 of 461 files are not used: 2 .md, 1 without
+/// an ending; ...".
+std::vector<std::string> remarks_on_files(const TrainConfig& config);
 
 /// Examines the files of the configuration, or generates stories. Without files for validation it
 /// holds out the last share (hold_out) of each text, and cuts after a document or a line if one

@@ -84,7 +84,8 @@ void save_own_config(const ModelFiles& files, const ModelConfig& sizes,
   write_file_atomically(files.foreign_config(), *config);
   nlohmann::json j = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                       {"model_max_length", sizes.context}};
-  if (tokenizer.boundary()) j["bos_token"] = j["eos_token"] = kEndOfText;
+  if (const auto boundary = tokenizer.boundary())
+    j["bos_token"] = j["eos_token"] = tokenizer.decode({{*boundary}});
   write_file_atomically(files.tokenizer_config(), j.dump(2) + "\n");
 }
 
@@ -181,10 +182,15 @@ TrainConfig load_config(const ModelFiles& files) {
 
 datasets::LanguageTokenizer load_tokenizer(const ModelFiles& files) {
   if (pretrained::is_gguf(files.folder)) return open_published(files).tokenizer;
+  if (!std::filesystem::exists(files.config()))
+    return datasets::LanguageTokenizer::load(files.folder);
   // A tokenizer that lm learned never finds its special tokens in a text.
-  if (std::filesystem::exists(files.config()) && load_config(files).model.published.empty())
+  const TrainConfig run = load_config(files);
+  if (run.model.published.empty() && !run.published_tokenizer)
     return datasets::ByteBpe::load(files.vocabulary(), files.merges());
-  return datasets::LanguageTokenizer::load(files.folder);
+  datasets::LanguageTokenizer published = datasets::LanguageTokenizer::load(files.folder);
+  end_at_boundary(published);
+  return published;
 }
 
 namespace {

@@ -69,6 +69,7 @@ bool GptKind::encode(TrainConfig& c, const std::string& resumed, const std::stri
   if (resumed.empty()) {
     const Texts texts = read_texts(c);
     const datasets::LanguageTokenizer tokenizer = make_tokenizer(c, texts);
+    c.published_tokenizer = tokenizer.is_published();
     if (c.from.empty()) {
       m.vocab = tokenizer.size();
       if (m.ffn == 0) m.ffn = find_family(m.model).ffn(m.dim);

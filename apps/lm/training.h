@@ -113,7 +113,7 @@ class KindProgram final : public TrainingProgram {
                    {"data", fmt::format("{}: {}", text_names(config), K::data_text(corpus))}};
     if (const std::string documents = K::documents(config, corpus); !documents.empty())
       facts.emplace_back("", documents);
-    for (const std::string& unused : unused_files(config)) facts.emplace_back("", unused);
+    for (const std::string& remark : remarks_on_files(config)) facts.emplace_back("", remark);
     return facts;
   }
   std::string data_checksum() const override { return corpus.checksum; }

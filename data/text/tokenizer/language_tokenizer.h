@@ -38,6 +38,8 @@ class LanguageTokenizer {
   /// Writes tokenizer.json, and for a ByteBpe also vocab.json and merges.txt.
   void save(const std::string& folder) const;
 
+  /// Whether it is a PretrainedTokenizer, which finds its added tokens in texts.
+  bool is_published() const { return std::holds_alternative<PretrainedTokenizer>(tokenizer_); }
   /// The highest id plus 1.
   int64_t size() const;
   bool has(int64_t id) const;

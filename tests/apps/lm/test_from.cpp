@@ -121,6 +121,45 @@ TEST_CASE(
                        Error);
 }
 
+TEST_CASE("lm: a model trained with the tokenizer of another one, and tuned, is loaded with it") {
+  test::TempDir dir;
+  LmFlags o = small_llama(dir);
+  REQUIRE(train_lm(o) == 0);
+  std::filesystem::create_directory(dir / "tokens");  // a published one: <s> is in front of texts
+  nlohmann::json tokenizer = nlohmann::json::parse(test::read_file(dir / "base/tokenizer.json"));
+  nlohmann::json& added = tokenizer["added_tokens"];
+  added.push_back(added[0]);
+  added[1]["content"] = "<s>";
+  const int64_t first = added[1]["id"] = added[0]["id"].get<int64_t>() + 1;
+  tokenizer["post_processor"] = nlohmann::json::parse(
+      R"({"type": "TemplateProcessing", "pair": [{"Sequence": {"id": "A", "type_id": 0}}],
+          "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+                     {"Sequence": {"id": "A", "type_id": 0}}],
+          "special_tokens": {"<s>": {"id": "<s>", "ids": [], "tokens": ["<s>"]}}})");
+  tokenizer["post_processor"]["special_tokens"]["<s>"]["ids"] = {first};
+  test::write_file(dir / "tokens/tokenizer.json", tokenizer.dump());
+
+  o.config.tokenizer = dir / "tokens";
+  o.train.out = dir / "run";
+  REQUIRE(train_lm(o) == 0);
+  LmFlags tune = o;
+  tune.config.tokenizer = "";
+  tune.config.from = dir / "run";
+  tune.config.model = {};
+  tune.train.out = dir / "tuned";
+  REQUIRE(train_lm(tune) == 0);
+  for (const char* run : {"run", "tuned"}) {
+    CAPTURE(run);
+    const LoadedModel loaded = load_folder(dir / run);
+    CHECK(loaded.tokenizer.boundary() == first);
+    CHECK(loaded.tokenizer.is_end(first));  // training puts it between texts
+    CHECK(loaded.tokenizer.encode("a<s>").back() == first);
+    const auto config =
+        nlohmann::json::parse(test::read_file(dir / (run + std::string("/tokenizer_config.json"))));
+    CHECK(config["eos_token"] == "<s>");
+  }
+}
+
 /// Dropout on residual connections, embeddings and attention.
 std::vector<double> dropouts(const std::string& run) {
   const models::GptOptions o = gpt_options(load_config({run}).model);

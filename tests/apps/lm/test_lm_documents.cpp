@@ -301,15 +301,15 @@ TEST_CASE("lm texts: files in a folder that are not text are counted by ending")
   c.text = {dir / "t", dir / "t/README"};
   CHECK(text_paths(c) ==
         Texts{dir / "t/a.txt", dir / "t/c.en.gz", dir / "t/sub/B.TXT", dir / "t/README"});
-  REQUIRE(unused_files(c).size() == 1);
-  CHECK(unused_files(c)[0] == dir /
-                                  "t: 5 of 8 files are not used: 2 .md, 1 .jsonl, 1 .tar.gz, 1 "
-                                  "hidden; --text takes files of any name");
+  REQUIRE(remarks_on_files(c).size() == 1);
+  CHECK(remarks_on_files(c)[0] == dir /
+                                      "t: 5 of 8 files are not used: 2 .md, 1 .jsonl, 1 .tar.gz, 1 "
+                                      "hidden; --text takes files of any name");
   c.text = {dir / "t"};
-  CHECK(contains(unused_files(c)[0], "t: 6 of 9 files are not used: "));
-  CHECK(contains(unused_files(c)[0], ", 1 without an ending; "));
+  CHECK(contains(remarks_on_files(c)[0], "t: 6 of 9 files are not used: "));
+  CHECK(contains(remarks_on_files(c)[0], ", 1 without an ending; "));
   c.text = {dir / "t/a.txt"};
-  CHECK(unused_files(c).empty());
+  CHECK(remarks_on_files(c).empty());
   std::filesystem::create_directories(dir / "u");
   write_file(dir / "u/x.md", "text");
   c.text = {dir / "u"};

@@ -57,7 +57,7 @@ const std::vector<Folder> kFolders = {
      .logged = {"train_loss", "train_bits_per_byte", "valid_loss", "valid_ppl",
                 "valid_bits_per_byte", "tokens_per_s"},
      .words = {},
-     .later = {"documents", "documents_found", "published", "window"}},
+     .later = {"documents", "documents_found", "published", "published_tokenizer", "window"}},
     {.program = "lm train",
      .line = " --model bert --text text --hold-out 0.2 --vocab 257 --context 20 --layers 2"
              " --dim 16 --heads 4 --batch 3 --epochs 3",
@@ -67,7 +67,7 @@ const std::vector<Folder> kFolders = {
      .logged = {"train_loss", "train_masked", "train_next", "valid_loss", "valid_masked",
                 "valid_ppl", "valid_words", "valid_next", "valid_pairs", "tokens_per_s"},
      .words = {},
-     .later = {"documents", "documents_found", "published", "window"}},
+     .later = {"documents", "documents_found", "published", "published_tokenizer", "window"}},
     {.program = "train_cifar",
      .line = " --data data --model gmlp-small --batch 12 --hold-out 0.25 --epochs 3",
      .config = "config.json",
