@@ -52,7 +52,8 @@ ResNetOptions resnet_options(const std::string& name);
 std::vector<std::string> resnet_names();
 
 /// The options inferred from the shapes of a state, for a model that uses all its weights. IoError
-/// that names a missing weight, or one that is not a ResNet's.
+/// that names a missing weight, or one that is not a ResNet's. timm's resnetaa50 and resnetblur50
+/// look like a resnet50, but blur before they halve the sides: do not load them.
 ResNetOptions resnet_options_of(const NamedTensors& state);
 
 struct ResNetBlock {

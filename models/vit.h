@@ -83,11 +83,12 @@ int64_t vit_weights(const VitOptions& options);
 
 /// The options inferred from the shapes of a state (timm's names), for a model that uses all its
 /// weights. Shapes do not tell `heads`; 0 means 64 channels per head, or 80 to 104 as in timm's
-/// larger models. Assumes learned positions, a square image, pooling by token 0 unless there is a
-/// fc_norm or no class token, and timm's eps: 1e-6, or 1e-5 with norm_pre. CLIP's models with
-/// "quickgelu" in their names look the same, but have an activation that Vit does not have. IoError
-/// that names a missing weight, or one that no ViT has; and without a final norm, since shapes do
-/// not tell whether such a model is post-norm.
+/// larger models, and is an Error for 64, 1152 and 1536 channels, which timm splits in other ways.
+/// Assumes learned positions, a square image, pooling by token 0 unless there is a fc_norm or no
+/// class token, and timm's eps: 1e-6, or 1e-5 with norm_pre. CLIP's models with "quickgelu" in
+/// their names look the same, but have an activation that Vit does not have. IoError that names a
+/// missing weight, or one that no ViT has; and without a final norm, since shapes do not tell
+/// whether such a model is post-norm.
 VitOptions vit_options_of(const NamedTensors& state, int64_t heads = 0);
 
 struct VitAttention {

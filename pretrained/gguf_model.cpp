@@ -259,12 +259,24 @@ json gpt2_config(const GgufFacts& m) {
           {"activation_function", "gelu_new"}};
 }
 
-/// The tokens that end a text or a turn.
+// Tokens at which llama.cpp ends an answer too, by their texts and of any type (llama-vocab.cpp).
+constexpr std::string_view kEndTexts[] = {"<|eot_id|>",    "<|im_end|>",      "<|end|>",
+                                          "<|return|>",    "<|call|>",        "<end_of_turn>",
+                                          "<|endoftext|>", "<|eom_id|>",      "<EOT>",
+                                          "_<EOT>",        "<|end_of_text|>", "<end_of_utterance>"};
+
+/// The tokens that end a text or a turn. Many files name only the former.
 void add_tokens(const GgufFile& file, json& config) {
   std::vector<int64_t> ends;
-  for (const char* key : {"eos", "eot", "eom"}) {
-    const int64_t id = file.get(fmt::format("tokenizer.ggml.{}_token_id", key), int64_t{-1});
-    if (id >= 0 && std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
+  const auto add = [&](int64_t id) {
+    if (id >= 0 && std::ranges::count(ends, id) == 0) ends.push_back(id);
+  };
+  for (const char* key : {"eos", "eot", "eom"})
+    add(file.get(fmt::format("tokenizer.ggml.{}_token_id", key), int64_t{-1}));
+  if (const char* key = "tokenizer.ggml.tokens"; file.has(key)) {
+    const std::vector<std::string_view> tokens = file.texts(key);
+    for (int64_t id = 0; id < std::ssize(tokens); ++id)
+      if (std::ranges::count(kEndTexts, tokens[static_cast<size_t>(id)]) > 0) add(id);
   }
   if (!ends.empty()) config["eos_token_id"] = ends.size() == 1 ? json(ends[0]) : json(ends);
   if (file.has("tokenizer.ggml.bos_token_id"))

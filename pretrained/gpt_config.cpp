@@ -190,7 +190,7 @@ bool is_windowed(const JsonValue& type) {
 }
 
 /// Sliding windows of all layers; in a Qwen only of the layers from max_window_layers on, in a
-/// Gemma of all but every sixth one.
+/// Gemma of all but every sixth one, in a SmolLM3 of those without rotary positions.
 void read_window(const JsonValue& j, const LlamaDefaults& d, GptOptions& o) {
   const bool qwen = std::string_view(d.family).starts_with("qwen");
   const JsonValue given = j.find("sliding_window");
@@ -210,10 +210,15 @@ void read_window(const JsonValue& j, const LlamaDefaults& d, GptOptions& o) {
     o.window_rope_base = 0;
     return;
   }
+  if (d.family == std::string_view("llama"))
+    given.fail("transformers' Llama ignores it; write null, or the model_type mistral");
   o.window = size;
-  for (int64_t layer = 0; layer < o.layers; ++layer)
-    o.window_layers.push_back(types.is_null() ? layer >= first && (layer + 1) % cycle != 0
-                                              : is_windowed(types.at(static_cast<size_t>(layer))));
+  for (int64_t layer = 0; layer < o.layers; ++layer) {
+    const auto i = static_cast<size_t>(layer);
+    const bool usual =
+        o.rotary_layers.empty() ? layer >= first && (layer + 1) % cycle != 0 : !o.rotary_layers[i];
+    o.window_layers.push_back(types.is_null() ? usual : is_windowed(types.at(i)));
+  }
 }
 
 /// Layers without rotary positions: the members with 0 of a list; by default every fourth layer.

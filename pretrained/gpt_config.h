@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct ChatTexts {
   std::string jinja = {};                ///< the chat template; of several the one called "default"
   std::vector<std::string> others = {};  ///< the names of the others
   std::string begin = {}, end = {};      ///< bos_token and eos_token, which templates use
+  std::map<std::string, std::string> further = {};  ///< the same of unk_token, pad_token, ...
 };
 
 struct GptConfig {

@@ -11,6 +11,7 @@
 #include "tern/core/io/json_value.h"
 #include "tern/core/io/random_file.h"
 #include "tern/data/text/lines/lines.h"
+#include "tern/data/text/pretrained/pretrained_folder.h"
 #include "tern/nn/unfilled.h"
 #include "tern/pretrained/gguf_model.h"
 #include "tern/pretrained/gguf_tokenizer.h"
@@ -34,12 +35,6 @@ void with_json(const std::string& path, Use use) {
   reading(path, [&] { use(JsonDocument(text).root()); });
 }
 
-/// A special token of tokenizer_config.json: a text, or an object with the text.
-std::string token_text(const JsonValue& token) {
-  if (token.is_null()) return "";
-  return token.is_object() ? token.at("content").text() : token.text();
-}
-
 /// The template for conversations: a text, or a list of named ones.
 void read_template(const JsonValue& given, ChatTexts& chat) {
   if (given.is_null()) return;
@@ -54,12 +49,33 @@ void read_template(const JsonValue& given, ChatTexts& chat) {
       chat.others.push_back(name);
 }
 
-void read_special_tokens(const std::string& folder, GptFiles& files) {
+/// transformers' classes for Llama's tokenizers have these, unless the folder says otherwise.
+constexpr std::pair<const char*, const char*> kLlamaTokens[] = {
+    {"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
+
+/// The class of the tokenizer where the folder does not name it.
+std::string usual_class(const std::string& family) {
+  return family == "llama" || family == "mistral" || family == "phi3" ? "LlamaTokenizer" : "";
+}
+
+void read_chat(const std::string& folder, GptFiles& files) {
+  std::string kind = usual_class(files.config.family);
   with_json(folder + "/tokenizer_config.json", [&](const JsonValue& j) {
     read_template(j.find("chat_template"), files.chat);
-    files.chat.begin = token_text(j.find("bos_token"));
-    files.chat.end = token_text(j.find("eos_token"));
+    kind = j.get("tokenizer_class", kind);
   });
+  auto texts = datasets::detail::read_special_texts(folder);
+  if (kind == "LlamaTokenizer" || kind == "LlamaTokenizerFast")
+    for (const auto& [name, text] : kLlamaTokens)
+      if (files.tokenizer.id(text)) texts.emplace(name, text);
+  std::erase_if(texts, [](const auto& token) { return token.second.empty(); });
+  const auto take = [&](const char* name) {
+    const auto found = texts.extract(name);
+    return found ? found.mapped() : std::string();
+  };
+  files.chat.begin = take("bos_token");
+  files.chat.end = take("eos_token");
+  files.chat.further = std::move(texts);
   // Newer versions of transformers write the template into a file of its own.
   const std::string path = folder + "/chat_template.jinja";
   if (fs::exists(path)) files.chat.jinja = read_config(path);
@@ -131,7 +147,7 @@ GptFiles open_gpt(const std::string& path, const std::string& config_json) {
       .tokenizer = datasets::LanguageTokenizer::load(path),
       .chat = {}};
   check_table(path, files);
-  read_special_tokens(path, files);
+  read_chat(path, files);
   reading(path, [&] { read_generation(path, files); });
   return files;
 }

@@ -6,10 +6,10 @@
 //   decoding::PackedGpt packed(std::move(m.model), PackedType::int8);   // writes texts fast
 //
 // Of a folder it reads config.json (gpt_config.h), generation_config.json (end tokens),
-// tokenizer.json (or vocab.json and merges.txt, and with them special_tokens_map.json and
-// added_tokens.json), tokenizer_config.json and chat_template.jinja (special tokens and the chat
-// template), and the weights: model.safetensors or its shards, or pytorch_model.bin. A GGUF file
-// holds all of these. Names of weights that differ from the model's are changed while they are
+// tokenizer.json (or vocab.json and merges.txt, and with them added_tokens.json),
+// tokenizer_config.json, special_tokens_map.json and chat_template.jinja (special tokens and the
+// chat template), and the weights: model.safetensors or its shards, or pytorch_model.bin. A GGUF
+// file holds all of these. Names of weights that differ from the model's are changed while they are
 // loaded (models/gpt.h).
 #pragma once
 

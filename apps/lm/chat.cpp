@@ -53,7 +53,7 @@ Generated Conversation::answer(const std::string& text,
 }
 
 pretrained::ChatTemplate chat_template_of(const LoadedModel& model, const std::string& name) {
-  pretrained::ChatTemplate::Specials specials;
+  pretrained::ChatTemplate::Specials specials = model.chat.further;
   if (!model.chat.begin.empty()) specials["bos_token"] = model.chat.begin;
   if (!model.chat.end.empty()) specials["eos_token"] = model.chat.end;
   if (!name.empty()) return pretrained::ChatTemplate::named(name, specials);

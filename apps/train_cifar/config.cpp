@@ -111,7 +111,8 @@ void settings(Settings& s, TrainOptions& o) {
   s.group(Group::model);
   s.text("init", o.init, "DIR|FILE",
          "weights to start from: tern's, or timm's or torchvision's of a model here (safetensors, "
-         ".pt); a head for other classes is left out")
+         ".pt; not resnetaa50 or resnetblur50, which look like resnet50); a head for other "
+         "classes is left out")
       .says(!o.init.empty(), "weights from {}", o.init);
 }
 

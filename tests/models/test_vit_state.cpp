@@ -84,6 +84,14 @@ TEST_CASE("vit: options are inferred from the shapes of a state") {
                           {"norm.weight", zeros({o.dim})}};
     CHECK_MESSAGE(models::vit_options_of(sizes).heads == o.heads, named.first);
   }
+  for (const int64_t dim : {64, 1152, 1536}) {  // heads of 32, 72 and 96 in timm
+    const NamedTensors sizes = {{"patch_embed.proj.weight", zeros({dim, 3, 16, 16})},
+                                {"blocks.0.mlp.fc1.weight", zeros({4 * dim, 1})},
+                                {"norm.weight", zeros({dim})}};
+    CHECK_THROWS_WITH_AS(models::vit_options_of(sizes), doctest::Contains("number of heads"),
+                         Error);
+    CHECK(models::vit_options_of(sizes, 16).heads == 16);
+  }
 }
 
 TEST_CASE("vit: positions for another image size are resized on loading") {

@@ -192,6 +192,14 @@ TEST_CASE("gguf model: end tokens, scaling and partial rotary positions") {
                       .add("tokenizer.ggml.eom_token_id", GgufBytes::kU32, u32(7)));
   CHECK(j["eos_token_id"] == json{7, 9});
   CHECK_FALSE(j.contains("bos_token_id"));
+  std::string texts;
+  for (const char* token : {"a", "<|endoftext|>", "<|end|>", "<end_of_turn>", "<|user|>"})
+    texts += GgufBytes::text(token);
+  CHECK(config(llama()
+                   .add("tokenizer.ggml.tokens", GgufBytes::kList,
+                        GgufBytes::list(GgufBytes::kText, 5, texts))
+                   .add("tokenizer.ggml.eos_token_id", GgufBytes::kU32, u32(3)))["eos_token_id"] ==
+        json{3, 1, 2});
   CHECK(j["rope_theta"] == 1e4);
   CHECK(j["num_key_value_heads"] == 8);
   j = config(llama()

@@ -84,6 +84,8 @@ TEST_CASE("config.json of a Llama: members that change results are used or refus
        {"rope_parameters", R"({"rope_type": "default", "rope_theta": 500000.0})", ""},
        {"head_dim", "8", ""},
        {"hidden_act", "\"swish\"", ""},
+       {"sliding_window", "16", "sliding_window: transformers' Llama ignores it"},
+       {"sliding_window", "2048", ""},  // the whole context
        {"sliding_window", "null", ""},
        {"layer_types", R"(["full_attention", "full_attention"])", ""},
        {"pruned_heads", "{}", ""},
@@ -194,6 +196,12 @@ TEST_CASE("config.json: families differ where transformers' models do") {
   CHECK(family("\"mistral\"", "sliding_window", "131072").window == 0);  // the whole context
   CHECK(family("\"smollm3\"", "no_rope_layers", "[1, 0]").rotary_layers ==
         std::vector<bool>{true, false});
+  const std::string smollm3 =
+      with(with(kLlama, "model_type", "\"smollm3\""), "sliding_window", "9");
+  CHECK(read_gpt_config(smollm3).options.window == 0);
+  CHECK(
+      read_gpt_config(with(with(smollm3, "use_sliding_window", "true"), "no_rope_layers", "[0, 1]"))
+          .options.window_layers == std::vector<bool>{true, false});
   CHECK(family("\"phi3\"", "resid_pdrop", "0.5").dropout == 0.5);
   const GptOptions neox = family("\"gpt_neox\"", "rotary_pct", "0.5");
   CHECK(neox.parallel);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tern/core/base/error.h"
@@ -91,6 +92,35 @@ TEST_CASE("pretrained: without eos_token_id the tokenizer's eos_token ends a tex
   f.put("config.json", *pretrained::write_gpt_config(f.model.options, std::nullopt));
   f.put("tokenizer_config.json", json{{"eos_token", kTurnEnd}}.dump());
   CHECK(pretrained::open_gpt(f.path()).tokenizer.ends() == Ids{257});
+}
+
+TEST_CASE("pretrained: special tokens of special_tokens_map.json, and those that a class has") {
+  using Named = std::map<std::string, std::string>;
+  Folder f;
+  f.put("config.json", *pretrained::write_gpt_config(f.model.options, std::nullopt));
+  f.put("tokenizer_config.json", R"({"pad_token": "P", "image_token": "I", "chat_template": "x"})");
+  f.put("special_tokens_map.json",
+        json{{"bos_token", {{"content", datasets::kEndOfText}}}, {"eos_token", kTurnEnd}}.dump());
+  pretrained::GptFiles files = pretrained::open_gpt(f.path());
+  CHECK(files.chat.begin == datasets::kEndOfText);
+  CHECK(files.chat.end == kTurnEnd);
+  CHECK(files.chat.further == Named{{"image_token", "I"}, {"pad_token", "P"}});
+  CHECK(files.tokenizer.ends() == Ids{257});
+  std::filesystem::remove(f.dir / "special_tokens_map.json");
+
+  datasets::LanguageTokenizer(datasets::ByteBpe::learn(std::vector<std::string>{"abc"},
+                                                       {.size = 258, .specials = {"<s>", "</s>"}}))
+      .save(f.path());
+  const auto opened = [&](const char* config) {
+    f.put("tokenizer_config.json", config);
+    files = pretrained::open_gpt(f.path());
+    return files.chat.begin + files.chat.end;
+  };
+  CHECK(opened("{}") == "<s></s>");  // by the family
+  CHECK(files.tokenizer.ends() == Ids{257});
+  CHECK(files.chat.further == Named{});  // the vocabulary has no <unk>
+  CHECK(opened(R"({"tokenizer_class": "LlamaTokenizerFast", "bos_token": null})") == "</s>");
+  CHECK(opened(R"({"tokenizer_class": "PreTrainedTokenizerFast"})") == "");
 }
 
 TEST_CASE("pretrained: an end token that the model cannot write is left out") {

@@ -30,7 +30,7 @@ struct SaidTokens {
   std::vector<AddedToken> with_ids, further;
   std::map<std::string, std::optional<AddedToken>, std::less<>> named;  // null: there is none
   std::vector<std::pair<std::string, std::string>> others;  // members of other names, with tokens
-  bool has_decoder = false, begins = false;
+  bool has_decoder = false, begins = false, ends = false;
 };
 
 /// Calls read(root) with the file's JSON, if it is there.
@@ -160,21 +160,35 @@ FolderTokens combined(SaidTokens said, const std::string& end) {
   return out;
 }
 
-}  // namespace
-
-FolderTokens read_folder_tokens(const std::string& folder, const std::string& end) {
+/// tokenizer_config.json, and special_tokens_map.json where it counts.
+SaidTokens read_said(const std::string& folder) {
   SaidTokens said;
-  std::string file = folder + "/tokenizer_config.json";
-  read_if_there(file, [&](const JsonValue& root) {
+  read_if_there(folder + "/tokenizer_config.json", [&](const JsonValue& root) {
     read_added_decoder(root.find("added_tokens_decoder"), said);
     read_specials(root, said);
     said.begins = root.get("add_bos_token", false);
-    check(!root.get("add_eos_token", false),
-          "add_eos_token is true: tern puts no token behind a text");
+    said.ends = root.get("add_eos_token", false);
   });
-  if (!said.has_decoder) {
+  if (!said.has_decoder)
     read_if_there(folder + "/special_tokens_map.json",
                   [&](const JsonValue& root) { read_specials(root, said); });
+  return said;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> read_special_texts(const std::string& folder) {
+  const SaidTokens said = read_said(folder);
+  std::map<std::string, std::string> texts(said.others.begin(), said.others.end());
+  for (const auto& [name, token] : said.named) texts[name] = token ? token->content : "";
+  return texts;
+}
+
+FolderTokens read_folder_tokens(const std::string& folder, const std::string& end) {
+  SaidTokens said = read_said(folder);
+  std::string file = folder + "/tokenizer_config.json";
+  check_io(!said.ends, "{}: add_eos_token is true: tern puts no token behind a text", file);
+  if (!said.has_decoder) {
     const std::string ids = folder + "/added_tokens.json";
     if (read_if_there(ids, [&](const JsonValue& root) { read_added_ids(root, said); })) file = ids;
   }

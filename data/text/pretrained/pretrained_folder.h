@@ -1,5 +1,5 @@
-// The added tokens of a folder of transformers with vocab.json and merges.txt, but without
-// tokenizer.json. Inside of data only.
+// The special tokens of a folder of transformers, and all added ones where it has vocab.json and
+// merges.txt, but no tokenizer.json. Inside of tern only.
 //
 // As transformers 5 reads them: tokenizer_config.json has added_tokens_decoder (ids and flags),
 // named special tokens (bos_token, pad_token, ...) and further ones (additional_special_tokens).
@@ -8,6 +8,7 @@
 // ones.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,9 @@ struct FolderTokens {
 /// it is damaged, wants a token behind each text, or names a special token in a way that leaves its
 /// id open.
 FolderTokens read_folder_tokens(const std::string& folder, const std::string& end);
+
+/// The texts of the special tokens that the files name, by their members: bos_token, pad_token, ...
+/// The text is empty where a file says that there is none. IoError with the file: it is damaged.
+std::map<std::string, std::string> read_special_texts(const std::string& folder);
 
 }  // namespace tern::datasets::detail

@@ -111,6 +111,9 @@ TEST_CASE("chat: without a template the error lists the formats; with a name it 
   m.chat.jinja = "{{ bos_token }}{{ messages[0].content }}";
   m.chat.begin = "<s>";
   CHECK(chat_template_of(m, "").render(hello) == "<s>hello");
+  m.chat.jinja = "{{ pad_token }}{{ sep_token }}{{ bos_token }}";
+  m.chat.further = {{"pad_token", "<pad>"}, {"sep_token", "<sep>"}};
+  CHECK(chat_template_of(m, "").render(hello) == "<pad><sep><s>");
   m.chat.jinja = "{% if %}";
   CHECK_FALSE(test::error_of([&] { chat_template_of(m, ""); }).empty());
 }
