@@ -50,7 +50,8 @@ std::vector<std::vector<float>> run(const TempDir& dir, const std::string& input
   flags.insert(flags.begin(), {"embed", "--model", dir.path()});
   std::istringstream in(input);
   std::ostringstream out;
-  CHECK(embed_lines(test::parsed(lm_program, "lm", flags), in, out) == 0);
+  const int code = embed_lines(test::parsed(lm_program, "lm", flags), in, out);
+  CHECK(code == 0);
   std::vector<std::vector<float>> rows;
   std::istringstream lines(out.str());
   for (std::string line; std::getline(lines, line);)
