@@ -120,14 +120,15 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
                      value_of("--controller", argc, argv, "lstm"));
   Command train = train_command(f.train, f.config,
                                 {.name = "train",
-                                 .about = "Trains a model in a new folder, or resumes a run. The "
-                                          "defaults below are those of --task, --baseline and "
-                                          "--controller: add these flags to --help.",
+                                 .about = "Trains a model in a new folder, or resumes a run.",
                                  .settings = [&f](Settings& s) { add_train_settings(s, f); },
                                  .check = [&f](const Given& given) { check_train(f, given); }});
   train.examples =
       "train --task recall --out runs/recall\n"
       "train --resume runs/recall";
+  train.more =
+      "Defaults depend on --task, --baseline and --controller: `train --task recall --help` shows "
+      "those of recall.";
   train.run = [&f] { return train_ntm(f); };
   Command eval{.name = "eval",
                .about = "Tests a model on sequences of other lengths.",
