@@ -56,6 +56,10 @@ AddedTokens::AddedTokens(const JsonValue& list, const Normalizer& normalize) {
     });
 }
 
+bool AddedTokens::may_begin_with(char c) const {
+  return std::any_of(ids_.begin(), ids_.end(), [c](const auto& t) { return t.first[0] == c; });
+}
+
 // The first token from text[at] on; `at` becomes its place.
 const AddedTokens::Token* AddedTokens::find(const Tokens& tokens, std::string_view text,
                                             size_t& at) {

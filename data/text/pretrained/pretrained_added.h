@@ -20,6 +20,7 @@ class AddedTokens {
 
   const std::vector<std::pair<std::string, int64_t>>& ids() const { return ids_; }
   bool is_special(int64_t id) const { return special_.contains(id); }
+  bool may_begin_with(char c) const;
 
   struct Wanted {
     bool specials, others;

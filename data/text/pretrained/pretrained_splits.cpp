@@ -273,22 +273,31 @@ PreTokenizer read_pre_tokenizer(const JsonValue& part) {
   return all;
 }
 
-// Each pattern of a byte-level BPE begins a new chunk after a line end that no white space follows.
-// NFC joins no character with a line end.
-bool cuts_at_lines(const JsonValue& normalizer, const JsonValue& pre_tokenizer) {
-  bool cuts = true, bytes = false;
+// NFC joins no character with a line end. The first pattern decides how a line ends.
+LineCuts read_line_cuts(const JsonValue& normalizer, const JsonValue& pre_tokenizer) {
+  bool any = true, bytes = false, digits = false;
+  std::optional<LineCuts> first;
+  const auto add_pattern = [&](bool gpt2) {
+    if (!first) first = {.leaves_last = gpt2, .digits_apart = digits};
+  };
   for_each_part(normalizer, "normalizers",
-                [&](const JsonValue& p) { cuts = cuts && type_of(p) == "NFC"; });
+                [&](const JsonValue& p) { any = any && type_of(p) == "NFC"; });
   for_each_part(pre_tokenizer, "pretokenizers", [&](const JsonValue& p) {
     const std::string type = type_of(p);
-    if (type == "ByteLevel")
-      bytes = true, cuts = cuts && !p.get("add_prefix_space", true);
-    else if (type == "Split")
-      cuts = cuts && chunk_pattern(p.at("pattern").get("Regex", "")) != nullptr;
-    else
-      cuts = cuts && type == "Digits";
+    if (type == "ByteLevel") {
+      bytes = true, any = any && !p.get("add_prefix_space", true);
+      if (p.get("use_regex", true)) add_pattern(true);
+    } else if (type == "Split") {
+      const std::string regex = p.at("pattern").get("Regex", "");
+      any = any && chunk_pattern(regex) != nullptr;
+      add_pattern(regex == kGpt2);
+    } else {
+      any = any && type == "Digits", digits = true;
+    }
   });
-  return cuts && bytes;
+  LineCuts out = first.value_or(LineCuts{});
+  out.any = any && bytes && first;
+  return out;
 }
 
 }  // namespace tern::datasets::detail

@@ -30,7 +30,7 @@ struct PretrainedTokenizer::Impl {
   detail::AddedTokens added;
   detail::TokenIds added_ids;  // before those of the model
   detail::TokenBytes bytes;
-  bool cuts_at_lines;
+  detail::LineCuts cuts;
   mutable detail::ChunkCache cache;
 
   Impl(std::string text, const JsonValue& file)
@@ -42,7 +42,7 @@ struct PretrainedTokenizer::Impl {
         around(detail::read_template(file.find("post_processor"))),
         added(file.find("added_tokens"), normalize),
         bytes(detail::read_token_bytes(file.find("decoder"))),
-        cuts_at_lines(detail::cuts_at_lines(file.find("normalizer"), file.find("pre_tokenizer"))) {
+        cuts(detail::read_line_cuts(file.find("normalizer"), file.find("pre_tokenizer"))) {
     const int64_t most =
         2 * std::ssize(model.tokens) + std::ssize(added.ids()) + detail::kMostHoles;
     for (const auto& [content, id] : added.ids()) {
@@ -260,6 +260,23 @@ std::vector<int64_t> PretrainedTokenizer::front() const {
   return out;
 }
 
-bool PretrainedTokenizer::cuts_at_lines() const { return impl_->cuts_at_lines; }
+// Before other text, GPT-2's pattern makes the last character of white space a chunk of its own.
+// It sees no other text before an added token, and before a digit if digits are cut apart first.
+size_t PretrainedTokenizer::last_cut(std::string_view text) const {
+  if (!impl_->cuts.any) return 0;
+  // Only ASCII counts: a character of several bytes may be white space.
+  const auto is_text = [&](size_t at) {
+    return at < text.size() && text[at] > ' ' && text[at] < 0x7F;
+  };
+  for (size_t at = text.rfind('\n'); at != text.npos && at > 0; at = text.rfind('\n', at - 1)) {
+    if (!is_text(at + 1)) continue;
+    const char next = text[at + 1];
+    const bool digit = next >= '0' && next <= '9';
+    if (!impl_->cuts.leaves_last || is_text(at - 1) || (impl_->cuts.digits_apart && digit))
+      return at + 1;
+    if (!impl_->added.may_begin_with(next)) return at;
+  }
+  return 0;
+}
 
 }  // namespace tern::datasets

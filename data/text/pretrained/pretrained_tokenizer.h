@@ -99,9 +99,9 @@ class PretrainedTokenizer {
   std::string bytes(int64_t id) const;
   /// The tokens that the post-processor puts before a text, such as <s>.
   std::vector<int64_t> front() const;
-  /// Whether a text may be cut after a line end that no white space follows: the ids of the parts
-  /// are those of the whole text, unless an added token spans the cut.
-  bool cuts_at_lines() const;
+  /// The last place at a line end where a text may be cut, whatever follows the text: the ids of
+  /// both parts are those of the whole text, unless an added token spans the cut. 0: there is none.
+  size_t last_cut(std::string_view text) const;
 
  private:
   struct Impl;

@@ -12,21 +12,6 @@
 #include "tern/data/text/pretrained/pretrained_folder.h"
 
 namespace tern::datasets {
-namespace {
-
-/// The place behind the last line end of the text that is followed by a character other than white
-/// space; 0 if there is none.
-size_t last_line(std::string_view text) {
-  for (size_t at = text.rfind('\n'); at != text.npos && at > 0; at = text.rfind('\n', at - 1)) {
-    // Only ASCII counts as a beginning: a character of several bytes may be white space.
-    const char next = at + 1 < text.size() ? text[at + 1] : ' ';
-    if (next > ' ' && next < 0x7F) return at + 1;
-  }
-  return 0;
-}
-
-}  // namespace
-
 LanguageTokenizer::LanguageTokenizer(ByteBpe tokenizer) : tokenizer_(std::move(tokenizer)) {
   boundary_ = id(kEndOfText);
   if (boundary_) ends_ = {*boundary_};
@@ -123,7 +108,7 @@ std::vector<int64_t> LanguageTokenizer::encode_prompt(std::string_view text) con
 size_t LanguageTokenizer::encode_beginning(std::string_view text, std::vector<int64_t>& ids) const {
   const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_);
   if (!published) return std::get<ByteBpe>(tokenizer_).encode_beginning(text, ids);
-  const size_t end = published->cuts_at_lines() ? last_line(text) : 0;
+  const size_t end = published->last_cut(text);
   const std::vector<int64_t> more = encode(text.substr(0, end));
   ids.insert(ids.end(), more.begin(), more.end());
   return end;

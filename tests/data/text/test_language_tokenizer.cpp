@@ -47,9 +47,58 @@ Ids in_pieces(const LanguageTokenizer& tokenizer, const std::string& text, std::
   return ids;
 }
 
+/// A published tokenizer that joins line ends, with other parts.
+LanguageTokenizer joining_lines(const std::string& name, const json& parts = json::object()) {
+  json file = json::parse(test::read_file(kFolder + name + ".json"));
+  for (const char* end : {"\u010A", "\u010D"}) {  // how \n and \r are spelt
+    file["model"]["vocab"][std::string(end) + "\u010A"] = file["model"]["vocab"].size() + 100;
+    file["model"]["merges"].push_back({end, "\u010A"});
+  }
+  file.update(parts);
+  return PretrainedTokenizer::parse(file.dump());
+}
+
+json sequence(const std::vector<json>& parts) {
+  return {{"type", "Sequence"}, {"pretokenizers", parts}};
+}
+
 }  // namespace
 
 TEST_CASE("language tokenizer: the ids of a text in pieces are those of the whole text") {
+  const json digits = {{"type", "Digits"}, {"individual_digits", true}},
+             bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+  json qwen = json::parse(test::read_file(kFolder + "llama3.json"))["pre_tokenizer"];
+  std::string& pattern = qwen["pretokenizers"][0]["pattern"]["Regex"].get_ref<std::string&>();
+  pattern.erase(pattern.find("{1,3}"), 5);
+  const std::vector<LanguageTokenizer> tokenizers = {
+      joining_lines("gpt2"), joining_lines("gpt2", {{"pre_tokenizer", sequence({digits, bytes})}}),
+      joining_lines("gpt2", {{"pre_tokenizer", sequence({bytes, digits})}}),
+      joining_lines("llama3"),
+      joining_lines("llama3", {{"pre_tokenizer", qwen}, {"normalizer", {{"type", "NFC"}}}})};
+  const std::vector<std::string> parts = {"\n", "\n\n", "\r\n", " ",   "\t",      "\u3000",
+                                          "a",  "1",    "!",    "'ll", "e\u0301", "<|end|>"};
+  std::mt19937 rng(1);
+  for (size_t which = 0; which < tokenizers.size(); ++which) {
+    CAPTURE(which);
+    const LanguageTokenizer& t = tokenizers[which];
+    for (int i = 0; i < 200; ++i) {
+      std::string text;
+      for (int n = 0; n < 60; ++n) text += parts[rng() % parts.size()];
+      CAPTURE(json(text).dump());
+      CHECK(in_pieces(t, text, rng) == t.encode(text));
+    }
+    Ids ids;
+    CHECK(t.encode_beginning("one\n\ntwo", ids) == (which < 3 ? 4 : 5));
+    CHECK(t.encode_beginning("1,\r\n2", ids) == (which == 0 || which == 2 ? 3 : 4));
+    CHECK(t.encode_beginning("\n\n<|end|>", ids) == (which < 3 ? 0 : 2));
+  }
+  json whole = bytes;
+  whole["use_regex"] = false;
+  Ids none;
+  CHECK(joining_lines("gpt2", {{"pre_tokenizer", whole}}).encode_beginning("a\nb", none) == 0);
+}
+
+TEST_CASE("language tokenizer: odd texts in pieces, and tokenizers that need the whole text") {
   std::mt19937 rng(1);
   for (const char* name : {"gpt2", "llama3"}) {
     CAPTURE(name);
