@@ -1,5 +1,5 @@
 // Reads tokenizer_config.json, special_tokens_map.json and added_tokens.json, and joins what they
-// say of added tokens.
+// say of added tokens; looks up the tokenizer's class.
 #include "tern/data/text/pretrained/pretrained_folder.h"
 
 #include <algorithm>
@@ -31,6 +31,7 @@ struct SaidTokens {
   std::map<std::string, std::optional<AddedToken>, std::less<>> named;  // null: there is none
   std::vector<std::pair<std::string, std::string>> others;  // members of other names, with tokens
   bool has_decoder = false, begins = false, ends = false;
+  std::string kind;  // the class
 };
 
 /// Calls read(root) with the file's JSON, if it is there.
@@ -103,6 +104,14 @@ void read_specials(const JsonValue& root, SaidTokens& said) {
   read_further_tokens(root, said);
 }
 
+/// From tokenizer_config.json, else from config.json.
+void read_kind(const JsonValue& root, SaidTokens& said) {
+  if (said.kind.empty()) said.kind = root.get("tokenizer_class", "");
+  const std::string model = root.get("model_type", "");
+  if (said.kind.empty() && (model == "qwen2" || model == "qwen3")) said.kind = "Qwen2Tokenizer";
+  if (said.kind.ends_with("Fast")) said.kind.resize(said.kind.size() - 4);
+}
+
 /// added_tokens.json. Its tokens are special if the other files call them so.
 void read_added_ids(const JsonValue& root, SaidTokens& said) {
   std::unordered_set<std::string_view> specials;
@@ -145,7 +154,8 @@ FolderTokens combined(SaidTokens said, const std::string& end) {
           "{} is '{}', whose id no file gives: list it in added_tokens_decoder", name, content);
   for (size_t i = 0; i < std::size(kNamedTokens); ++i) {
     std::optional<AddedToken> token;
-    if (i < kWithDefault) token = AddedToken{.content = end, .implied = true};
+    const bool none = i == 0 && said.kind == "Qwen2Tokenizer";
+    if (i < kWithDefault && !none) token = AddedToken{.content = end, .implied = true};
     if (const auto given = said.named.find(kNamedTokens[i]); given != said.named.end())
       token = given->second;
     if (!token) continue;
@@ -157,6 +167,7 @@ FolderTokens combined(SaidTokens said, const std::string& end) {
   }
   for (const AddedToken& token : said.further) tokens.add(token);
   out.added = tokens.take();
+  out.kind = said.kind;
   return out;
 }
 
@@ -166,6 +177,7 @@ SaidTokens read_said(const std::string& folder) {
   read_if_there(folder + "/tokenizer_config.json", [&](const JsonValue& root) {
     read_added_decoder(root.find("added_tokens_decoder"), said);
     read_specials(root, said);
+    read_kind(root, said);
     said.begins = root.get("add_bos_token", false);
     said.ends = root.get("add_eos_token", false);
   });
@@ -188,6 +200,7 @@ FolderTokens read_folder_tokens(const std::string& folder, const std::string& en
   SaidTokens said = read_said(folder);
   std::string file = folder + "/tokenizer_config.json";
   check_io(!said.ends, "{}: add_eos_token is true: tern puts no token behind a text", file);
+  read_if_there(folder + "/config.json", [&](const JsonValue& root) { read_kind(root, said); });
   if (!said.has_decoder) {
     const std::string ids = folder + "/added_tokens.json";
     if (read_if_there(ids, [&](const JsonValue& root) { read_added_ids(root, said); })) file = ids;

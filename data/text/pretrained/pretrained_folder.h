@@ -5,7 +5,8 @@
 // named special tokens (bos_token, pad_token, ...) and further ones (additional_special_tokens).
 // Without an added_tokens_decoder, special_tokens_map.json has special tokens, too, and
 // added_tokens.json has ids. Tokens with ids come first, in their order, then named and further
-// ones.
+// ones. The tokenizer's class stands in tokenizer_config.json or config.json, or follows from the
+// model_type there.
 #pragma once
 
 #include <map>
@@ -20,6 +21,7 @@ struct FolderTokens {
   std::vector<AddedToken> added;
   std::string front;  ///< the token in front of each text; empty: none
   std::string file;   ///< the path of the file that gives the ids
+  std::string kind;   ///< the class of transformers, without "Fast"; empty: no file names it
 };
 /// `end` is bos_token, eos_token and unk_token where no file says otherwise. IoError with the file:
 /// it is damaged, wants a token behind each text, or names a special token in a way that leaves its

@@ -41,6 +41,9 @@ struct LineCuts {
 };
 LineCuts read_line_cuts(const JsonValue& normalizer, const JsonValue& pre_tokenizer);
 
+/// The regular expression that cuts the texts of Qwen 2.
+std::string qwen2_pattern();
+
 /// Characters that match \w in regular expressions: letters, marks, digits, letter numbers,
 /// connectors, (non-)joiners and circled letters.
 bool is_regex_word(char32_t c);

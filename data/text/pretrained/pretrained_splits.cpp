@@ -193,11 +193,15 @@ constexpr std::string_view kLinesFront =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
 constexpr std::string_view kLinesBack = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+std::string lines_pattern(std::string_view digits) {
+  return std::string(kLinesFront) + std::string(digits) + std::string(kLinesBack);
+}
+
 /// The chunks by the pattern of a byte-level BPE; empty for another pattern.
 Matcher chunk_pattern(const std::string& regex) {
   if (regex == kGpt2) return chunks(byte_bpe_chunks);
   for (const auto& [digits, most] : {std::pair(R"(\p{N}{1,3})", 3), {R"(\p{N})", 1}})
-    if (regex == std::string(kLinesFront) + digits + std::string(kLinesBack))
+    if (regex == lines_pattern(digits))
       return chunks([most = most](std::string_view t) { return line_bpe_chunks(t, most); });
   return {};
 }
@@ -265,6 +269,8 @@ bool is_regex_word(char32_t c) {
          (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
          (c >= 0x1F170 && c <= 0x1F189);
 }
+
+std::string qwen2_pattern() { return lines_pattern(R"(\p{N})"); }
 
 PreTokenizer read_pre_tokenizer(const JsonValue& part) {
   PreTokenizer all = [](std::vector<Fragment> fragments) { return fragments; };

@@ -158,6 +158,16 @@ json added_entries(const std::string& path, const json& vocab,
   return entries;
 }
 
+/// The pre-tokenizer of Qwen 2, which ends with the one that spells bytes.
+json qwen2_pieces(json bytes) {
+  bytes["use_regex"] = false;
+  const json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", detail::qwen2_pattern()}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", json::array({split, bytes})}};
+}
+
 /// A post-processor that puts a token before each text.
 json put_before(const std::string& front, const json& id) {
   auto piece = [](const char* kind, const std::string& name, int segment) {
@@ -175,7 +185,8 @@ json put_before(const std::string& front, const json& id) {
 PretrainedTokenizer PretrainedTokenizer::load_byte_bpe(const std::string& vocab_path,
                                                        const std::string& merges_path,
                                                        const std::vector<AddedToken>& added,
-                                                       const std::string& front) {
+                                                       const std::string& front,
+                                                       BytePattern pattern) {
   const json vocab = reading(vocab_path, [&] {
     json read = parse_json(read_text(vocab_path, {.max_bytes = detail::kMostTokenBytes}));
     check(read.is_object(), "expected an object with the ids of tokens");
@@ -189,6 +200,10 @@ PretrainedTokenizer PretrainedTokenizer::load_byte_bpe(const std::string& vocab_
                {"decoder", bytes},
                {"added_tokens", added_entries(vocab_path, vocab, added)},
                {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", json::array()}}}};
+  if (pattern == BytePattern::qwen2) {
+    file["normalizer"] = {{"type", "NFC"}};
+    file["pre_tokenizer"] = qwen2_pieces(bytes);
+  }
   if (!front.empty()) {
     const json& entries = file["added_tokens"];
     const auto begin = std::find_if(entries.begin(), entries.end(), [&](const json& entry) {

@@ -55,6 +55,9 @@ struct AddedToken {
   bool implied = false;
 };
 
+/// How a byte-level BPE cuts texts: by GPT-2's pattern, or after NFC by that of Qwen 2.
+enum class BytePattern { gpt2, qwen2 };
+
 class PretrainedTokenizer {
  public:
   /// IoError with the file: it is not a tokenizer.json, contradicts itself, or has an unsupported
@@ -70,7 +73,8 @@ class PretrainedTokenizer {
   static PretrainedTokenizer load_byte_bpe(const std::string& vocab_path,
                                            const std::string& merges_path,
                                            const std::vector<AddedToken>& added,
-                                           const std::string& front = "");
+                                           const std::string& front = "",
+                                           BytePattern pattern = BytePattern::gpt2);
 
   /// The text of tokenizer.json.
   const std::string& source() const;

@@ -12,6 +12,13 @@
 #include "tern/data/text/pretrained/pretrained_folder.h"
 
 namespace tern::datasets {
+namespace {
+
+constexpr const char* kConversion =
+    "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes tokenizer.json";
+
+}  // namespace
+
 LanguageTokenizer::LanguageTokenizer(ByteBpe tokenizer) : tokenizer_(std::move(tokenizer)) {
   boundary_ = id(kEndOfText);
   if (boundary_) ends_ = {*boundary_};
@@ -29,16 +36,21 @@ LanguageTokenizer LanguageTokenizer::load(const std::string& folder) {
   const std::string whole = folder + "/tokenizer.json", vocab = folder + "/vocab.json";
   if (std::filesystem::exists(whole)) return PretrainedTokenizer::load(whole);
   const bool pieces = std::filesystem::exists(folder + "/tokenizer.model");
-  check_io(std::filesystem::exists(vocab),
-           "{}: it has no tokenizer: neither tokenizer.json, nor vocab.json and merges.txt{}",
-           folder,
-           pieces ? "; transformers converts its tokenizer.model: "
-                    "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes tokenizer.json"
-                  : "");
+  check_io(
+      std::filesystem::exists(vocab),
+      "{}: it has no tokenizer: neither tokenizer.json, nor vocab.json and merges.txt{}", folder,
+      pieces ? fmt::format("; transformers converts its tokenizer.model: {}", kConversion) : "");
   const detail::FolderTokens tokens = detail::read_folder_tokens(folder, kEndOfText);
+  const bool qwen2 = tokens.kind == "Qwen2Tokenizer";
+  check_io(qwen2 || tokens.kind.empty() || tokens.kind == "GPT2Tokenizer" ||
+               tokens.kind == "CodeGenTokenizer",
+           "{}: its tokenizer_class is {}. Without tokenizer.json only GPT2Tokenizer, "
+           "CodeGenTokenizer and Qwen2Tokenizer are supported; {}",
+           folder, tokens.kind, kConversion);
   return reading(tokens.file, [&] {
     return PretrainedTokenizer::load_byte_bpe(vocab, folder + "/merges.txt", tokens.added,
-                                              tokens.front);
+                                              tokens.front,
+                                              qwen2 ? BytePattern::qwen2 : BytePattern::gpt2);
   });
 }
 

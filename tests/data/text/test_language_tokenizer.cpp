@@ -278,6 +278,56 @@ TEST_CASE("language tokenizer: added tokens of other files, numbered as transfor
   CHECK(parts.ids() == expected(257, 258));
 }
 
+TEST_CASE("language tokenizer: the class decides how texts are cut without tokenizer.json") {
+  // By transformers 5.24 and 4.57.
+  Parts parts;
+  json vocab = json::parse(test::read_file(parts.dir / "vocab.json"));
+  std::string merges = "#version: 0.2\n";
+  int64_t next = 257;
+  for (const auto& pair : {std::pair("\u0120", "b"),
+                           {"\u010A", "\u010A"},
+                           {"!", "\u010A"},
+                           {"L", "L"},
+                           {"'", "LL"},
+                           {"\u00C3", "\u00A9"}}) {
+    vocab[std::string(pair.first) + pair.second] = next++;
+    merges += std::string(pair.first) + " " + pair.second + "\n";
+  }
+  parts.put("vocab", vocab);
+  test::write_file(parts.dir / "merges.txt", merges);
+  const std::vector<std::string> texts = {"I'LL b", "a!\nb", "\n\n b", "e\u0301"};
+  const auto all = [&] {
+    std::vector<Ids> out;
+    for (const std::string& text : texts) out.push_back(parts.load().encode(text));
+    return out;
+  };
+  const std::vector<Ids> gpt2 = {{40, 6, 260, 257}, {64, 0, 198, 65}, {258, 257}, {68, 136, 223}},
+                         qwen = {{40, 261, 257}, {64, 259, 65}, {258, 257}, {262}};
+  CHECK(all() == gpt2);
+  for (const char* name : {"GPT2Tokenizer", "GPT2TokenizerFast", "CodeGenTokenizer"}) {
+    parts.put("tokenizer_config", {{"tokenizer_class", name}});
+    CHECK(all() == gpt2);
+  }
+  parts.put("tokenizer_config", {{"tokenizer_class", "Qwen2TokenizerFast"}});
+  CHECK(all() == qwen);
+  parts.put("config", {{"model_type", "gpt2"}, {"tokenizer_class", "GPT2Tokenizer"}});
+  CHECK(all() == qwen);
+  parts.load().save(parts.dir.path());
+  CHECK(all() == qwen);  // by tokenizer.json
+  parts.remove("tokenizer.json");
+  parts.put("tokenizer_config", {{"add_bos_token", true}});
+  CHECK(all() == gpt2);
+  CHECK(parts.load().encode_prompt("a") == Ids{256, 64});
+  parts.put("config", {{"model_type", "qwen2"}, {"tokenizer_class", nullptr}});
+  CHECK(all() == qwen);
+  CHECK(parts.load().encode_prompt("a") == Ids{64});  // Qwen 2 has no bos_token
+  parts.put("tokenizer_config", {{"tokenizer_class", "RobertaTokenizer"}});
+  CHECK(test::contains(parts.refused(),
+                       "tokenizer_class is RobertaTokenizer. Without "
+                       "tokenizer.json only GPT2Tokenizer, CodeGenTokenizer and "
+                       "Qwen2Tokenizer are supported; AutoTokenizer"));
+}
+
 TEST_CASE("language tokenizer: <|endoftext|> is an added token only where others follow it") {
   Parts parts;
   json vocab = json::parse(test::read_file(parts.dir / "vocab.json"));
