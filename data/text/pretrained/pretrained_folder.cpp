@@ -128,8 +128,7 @@ void read_added_ids(const JsonValue& root, SaidTokens& said) {
 /// The tokens of a folder, each once.
 class Combined {
  public:
-  explicit Combined(std::vector<AddedToken> with_ids) : tokens_(std::move(with_ids)) {
-    std::ranges::stable_sort(tokens_, {}, &AddedToken::id);
+  explicit Combined(std::vector<AddedToken> known) : tokens_(std::move(known)) {
     for (size_t i = 0; i < tokens_.size(); ++i) places_.emplace(tokens_[i].content, i);
   }
   bool has(const std::string& content) const { return places_.contains(content); }
@@ -146,19 +145,27 @@ class Combined {
   std::unordered_map<std::string, size_t> places_;
 };
 
-FolderTokens combined(SaidTokens said, const std::string& end) {
+FolderTokens combined(SaidTokens said, const std::string& end, const PretrainedTokenizer* whole) {
   FolderTokens out;
-  Combined tokens(std::move(said.with_ids));
-  for (const auto& [name, content] : said.others)
+  Combined tokens(whole ? whole->added_tokens() : std::vector<AddedToken>{});
+  std::ranges::stable_sort(said.with_ids, {}, &AddedToken::id);
+  for (AddedToken& token : said.with_ids) {
+    AddedToken& added = tokens.add(token);
+    token.special = token.special || added.special;
+    if (said.has_decoder) added = token;
+  }
+  for (const auto& [name, content] : said.others) {
+    if (whole && whole->id(content)) tokens.add({.content = content});
     check(tokens.has(content),
           "{} is '{}', whose id no file gives: list it in added_tokens_decoder", name, content);
+  }
   for (size_t i = 0; i < std::size(kNamedTokens); ++i) {
     std::optional<AddedToken> token;
-    const bool none = i == 0 && said.kind == "Qwen2Tokenizer";
+    const bool none = whole || (i == 0 && said.kind == "Qwen2Tokenizer");
     if (i < kWithDefault && !none) token = AddedToken{.content = end, .implied = true};
     if (const auto given = said.named.find(kNamedTokens[i]); given != said.named.end())
       token = given->second;
-    if (!token) continue;
+    if (!token || (whole && tokens.has(token->content))) continue;  // it keeps its flags
     const bool begins = i == 0 && said.begins;
     AddedToken& added = tokens.add(*token);
     added.special = true;
@@ -196,17 +203,19 @@ std::map<std::string, std::string> read_special_texts(const std::string& folder)
   return texts;
 }
 
-FolderTokens read_folder_tokens(const std::string& folder, const std::string& end) {
+FolderTokens read_folder_tokens(const std::string& folder, const std::string& end,
+                                const PretrainedTokenizer* whole) {
   SaidTokens said = read_said(folder);
   std::string file = folder + "/tokenizer_config.json";
-  check_io(!said.ends, "{}: add_eos_token is true: tern puts no token behind a text", file);
+  check_io(whole || !said.ends, "{}: add_eos_token is true: tern puts no token behind a text",
+           file);
   read_if_there(folder + "/config.json", [&](const JsonValue& root) { read_kind(root, said); });
   if (!said.has_decoder) {
     const std::string ids = folder + "/added_tokens.json";
     if (read_if_there(ids, [&](const JsonValue& root) { read_added_ids(root, said); })) file = ids;
   }
   return reading(file, [&] {
-    FolderTokens out = combined(std::move(said), end);
+    FolderTokens out = combined(std::move(said), end, whole);
     out.file = file;
     return out;
   });

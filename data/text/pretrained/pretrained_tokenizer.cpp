@@ -44,13 +44,14 @@ struct PretrainedTokenizer::Impl {
         bytes(detail::read_token_bytes(file.find("decoder"))),
         cuts(detail::read_line_cuts(file.find("normalizer"), file.find("pre_tokenizer"))) {
     const int64_t most =
-        2 * std::ssize(model.tokens) + std::ssize(added.ids()) + detail::kMostHoles;
-    for (const auto& [content, id] : added.ids()) {
-      check(id < most, "the added token '{}' has the id {}; there are {} tokens", content, id,
+        2 * std::ssize(model.tokens) + std::ssize(added.all()) + detail::kMostHoles;
+    for (const AddedToken& token : added.all()) {
+      const int64_t id = *token.id;
+      check(id < most, "the added token '{}' has the id {}; there are {} tokens", token.content, id,
             model.tokens.size());
       if (id >= std::ssize(model.tokens)) model.tokens.resize(static_cast<size_t>(id) + 1);
-      model.tokens[static_cast<size_t>(id)] = content;
-      added_ids[content] = id;
+      model.tokens[static_cast<size_t>(id)] = token.content;
+      added_ids[token.content] = id;
     }
     for (const auto* list : {&around.single, &around.pair})
       for (const detail::TemplatePiece& piece : *list)
@@ -218,6 +219,20 @@ PretrainedTokenizer PretrainedTokenizer::load_byte_bpe(const std::string& vocab_
   return reading(vocab_path + " and " + merges_path, [&] { return parse(file.dump()); });
 }
 
+PretrainedTokenizer PretrainedTokenizer::with_added(const std::vector<AddedToken>& added,
+                                                    const std::string& path) const {
+  if (added == impl_->added.all()) return *this;
+  json vocab = json::object(), file = parse_json(source());
+  for (int64_t id = 0; id < size(); ++id)
+    if (impl_->has(id)) vocab[impl_->model.tokens[static_cast<size_t>(id)]] = id;
+  file["added_tokens"] = added_entries(path, vocab, added);
+  return parse(file.dump());
+}
+
+const std::vector<AddedToken>& PretrainedTokenizer::added_tokens() const {
+  return impl_->added.all();
+}
+
 const std::string& PretrainedTokenizer::source() const { return impl_->source; }
 
 int64_t PretrainedTokenizer::size() const { return std::ssize(impl_->model.tokens); }
@@ -235,8 +250,8 @@ std::optional<int64_t> PretrainedTokenizer::id(std::string_view token) const {
 
 std::vector<std::string> PretrainedTokenizer::added(bool special) const {
   std::vector<std::string> out;
-  for (const auto& [content, id] : impl_->added.ids())
-    if (impl_->added.is_special(id) == special) out.push_back(content);
+  for (const AddedToken& token : impl_->added.all())
+    if (token.special == special) out.push_back(token.content);
   return out;
 }
 

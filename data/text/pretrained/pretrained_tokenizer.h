@@ -53,6 +53,7 @@ struct AddedToken {
   /// No file names it: it is left out if the vocabulary lacks it, unless other tokens follow that
   /// the vocabulary lacks, too.
   bool implied = false;
+  bool operator==(const AddedToken&) const = default;
 };
 
 /// How a byte-level BPE cuts texts: by GPT-2's pattern, or after NFC by that of Qwen 2.
@@ -75,6 +76,12 @@ class PretrainedTokenizer {
                                            const std::vector<AddedToken>& added,
                                            const std::string& front = "",
                                            BytePattern pattern = BytePattern::gpt2);
+
+  /// The tokenizer with these added tokens instead of its own, which keep their ids. Errors as
+  /// those of load_byte_bpe; they call this tokenizer `path`.
+  PretrainedTokenizer with_added(const std::vector<AddedToken>& added,
+                                 const std::string& path) const;
+  const std::vector<AddedToken>& added_tokens() const;
 
   /// The text of tokenizer.json.
   const std::string& source() const;

@@ -34,7 +34,11 @@ LanguageTokenizer::LanguageTokenizer(PretrainedTokenizer tokenizer)
 
 LanguageTokenizer LanguageTokenizer::load(const std::string& folder) {
   const std::string whole = folder + "/tokenizer.json", vocab = folder + "/vocab.json";
-  if (std::filesystem::exists(whole)) return PretrainedTokenizer::load(whole);
+  if (std::filesystem::exists(whole)) {
+    const PretrainedTokenizer read = PretrainedTokenizer::load(whole);
+    const detail::FolderTokens tokens = detail::read_folder_tokens(folder, kEndOfText, &read);
+    return reading(tokens.file, [&] { return read.with_added(tokens.added, whole); });
+  }
   const bool pieces = std::filesystem::exists(folder + "/tokenizer.model");
   check_io(
       std::filesystem::exists(vocab),

@@ -278,6 +278,62 @@ TEST_CASE("language tokenizer: added tokens of other files, numbered as transfor
   CHECK(parts.ids() == expected(257, 258));
 }
 
+TEST_CASE("language tokenizer: other files add tokens to tokenizer.json, or change their flags") {
+  // By transformers 5.24 and 4.57.
+  using Texts = std::vector<std::string>;
+  Parts parts;
+  parts.load().save(parts.dir.path());
+  json whole = json::parse(test::read_file(parts.dir / "tokenizer.json"));
+  whole["added_tokens"].push_back(entry("<|user|>", {{"id", 257}}));
+  parts.put("tokenizer", whole);
+  const Ids same = parts.ids();
+  CHECK(same == Ids{64, 257, 220, 65, 220, 27, 91, 65, 78, 83, 91, 29, 66, 256});
+  const auto with = [&](const json& config) {
+    parts.put("tokenizer_config", config);
+    return parts.ids();
+  };
+  const auto decoder = [&](const char* id, const json& token) {
+    return with({{"added_tokens_decoder", {{id, token}}}});
+  };
+  CHECK(decoder("258", entry("<|bot|>", {{"lstrip", true}, {"special", false}})) ==
+        Ids{64, 257, 220, 65, 258, 66, 256});
+  CHECK(parts.load().added(false) == Texts{"<|bot|>"});
+  parts.load().save(parts.dir.path());
+  parts.remove("tokenizer_config.json");
+  CHECK(parts.ids() == Ids{64, 257, 220, 65, 258, 66, 256});
+  parts.put("tokenizer", whole);
+
+  CHECK(decoder("257", entry("<|user|>", {{"rstrip", true}})) ==
+        Ids{64, 257, 65, 220, 27, 91, 65, 78, 83, 91, 29, 66, 256});
+  CHECK(decoder("257", entry("<|user|>", {{"special", false}})) == same);
+  CHECK(parts.load().added(true) == Texts{kEndOfText, "<|user|>"});
+  CHECK(with({{"eos_token", "<|bot|>"}}) == expected(257, 258));
+  CHECK(with({{"eos_token", entry("<|user|>", {{"rstrip", true}})}}) == same);
+  CHECK(with({{"additional_special_tokens", {"<|x|>", "<|bot|>"}}, {"pad_token", "[PAD]"}}) ==
+        expected(257, 260));
+  CHECK(with({{"image_token", "<|user|>"}, {"add_eos_token", true}}) == same);
+  parts.put("tokenizer_config", {{"image_token", "<|bot|>"}});
+  CHECK(test::contains(parts.refused(), "image_token is '<|bot|>', whose id no file gives"));
+  parts.put("tokenizer_config", {{"added_tokens_decoder", {{"500", entry("<|bot|>")}}}});
+  CHECK(test::contains(parts.refused(),
+                       "tokenizer_config.json: the added token '<|bot|>' has the "
+                       "id 500, but 258 is the next behind "));
+  parts.remove("tokenizer_config.json");
+  parts.put("special_tokens_map", {{"eos_token", "<|bot|>"}});
+  CHECK(parts.ids() == expected(257, 258));
+  parts.remove("special_tokens_map.json");
+  parts.put("added_tokens", {{"<|user|>", 257}, {"<|bot|>", 258}});
+  CHECK(parts.ids() == expected(257, 258));
+  CHECK(parts.load().added(false) == Texts{"<|bot|>"});
+  whole["added_tokens"][1]["special"] = false;
+  parts.put("tokenizer", whole);
+  CHECK(with({{"eos_token", "<|user|>"}}) == expected(257, 258));
+  CHECK(parts.load().added(false) == Texts{"<|user|>", "<|bot|>"});
+  whole["added_tokens"].erase(0);
+  parts.put("tokenizer", whole);
+  CHECK(with({{"eos_token", kEndOfText}}).back() == 256);  // in the vocabulary
+}
+
 TEST_CASE("language tokenizer: the class decides how texts are cut without tokenizer.json") {
   // By transformers 5.24 and 4.57.
   Parts parts;
