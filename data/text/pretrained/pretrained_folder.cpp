@@ -30,7 +30,8 @@ struct SaidTokens {
   std::vector<AddedToken> with_ids, further;
   std::map<std::string, std::optional<AddedToken>, std::less<>> named;  // null: there is none
   std::vector<std::pair<std::string, std::string>> others;  // members of other names, with tokens
-  bool has_decoder = false, begins = false, ends = false;
+  bool has_decoder = false, ends = false;
+  std::optional<bool> begins;
   std::string kind;  // the class
 };
 
@@ -165,16 +166,18 @@ FolderTokens combined(SaidTokens said, const std::string& end, const PretrainedT
     if (i < kWithDefault && !none) token = AddedToken{.content = end, .implied = true};
     if (const auto given = said.named.find(kNamedTokens[i]); given != said.named.end())
       token = given->second;
-    if (!token || (whole && tokens.has(token->content))) continue;  // it keeps its flags
-    const bool begins = i == 0 && said.begins;
+    if (!token) continue;
+    const bool begins = i == 0 && said.begins.value_or(false);
+    if (begins) out.front = token->content;
+    if (whole && tokens.has(token->content)) continue;  // it keeps its flags
     AddedToken& added = tokens.add(*token);
     added.special = true;
     added.implied = added.implied && token->implied && !begins;
-    if (begins) out.front = added.content;
   }
   for (const AddedToken& token : said.further) tokens.add(token);
   out.added = tokens.take();
   out.kind = said.kind;
+  out.begins = said.begins;
   return out;
 }
 
@@ -185,7 +188,7 @@ SaidTokens read_said(const std::string& folder) {
     read_added_decoder(root.find("added_tokens_decoder"), said);
     read_specials(root, said);
     read_kind(root, said);
-    said.begins = root.get("add_bos_token", false);
+    if (root.has("add_bos_token")) said.begins = root.get("add_bos_token", false);
     said.ends = root.get("add_eos_token", false);
   });
   if (!said.has_decoder)

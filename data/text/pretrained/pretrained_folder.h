@@ -11,6 +11,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct FolderTokens {
   std::string front;  ///< the token in front of each text; empty: none
   std::string file;   ///< the path of the file that gives the ids
   std::string kind;   ///< the class of transformers, without "Fast"; empty: no file names it
+  std::optional<bool> begins;  ///< add_bos_token
 };
 /// `whole` is the folder's tokenizer.json, whose added tokens come first. Without it `end` is
 /// bos_token, eos_token and unk_token where no file says otherwise. IoError with the file: it is

@@ -181,6 +181,17 @@ json put_before(const std::string& front, const json& id) {
           {"special_tokens", {{front, {{"id", front}, {"ids", {id}}, {"tokens", {front}}}}}}};
 }
 
+/// Gives the tokenizer.json `file`, which errors call `path`, this token before each text.
+void set_front(json& file, const std::string& front, const std::string& path) {
+  file["post_processor"] = nullptr;
+  if (front.empty()) return;
+  const json& entries = file["added_tokens"];
+  const auto begin = std::find_if(entries.begin(), entries.end(),
+                                  [&](const json& entry) { return entry.at("content") == front; });
+  check_io(begin != entries.end(), "{}: there is no token '{}', which begins a text", path, front);
+  file["post_processor"] = put_before(front, begin->at("id"));
+}
+
 }  // namespace
 
 PretrainedTokenizer PretrainedTokenizer::load_byte_bpe(const std::string& vocab_path,
@@ -205,27 +216,24 @@ PretrainedTokenizer PretrainedTokenizer::load_byte_bpe(const std::string& vocab_
     file["normalizer"] = {{"type", "NFC"}};
     file["pre_tokenizer"] = qwen2_pieces(bytes);
   }
-  if (!front.empty()) {
-    const json& entries = file["added_tokens"];
-    const auto begin = std::find_if(entries.begin(), entries.end(), [&](const json& entry) {
-      return entry.at("content") == front;
-    });
-    check_io(begin != entries.end(), "{}: there is no token '{}', which begins a text", vocab_path,
-             front);
-    file["post_processor"] = put_before(front, begin->at("id"));
-  }
+  set_front(file, front, vocab_path);
   for (const std::string& line : read_lines(merges_path))
     if (!line.empty() && !line.starts_with("#version")) file["model"]["merges"].push_back(line);
   return reading(vocab_path + " and " + merges_path, [&] { return parse(file.dump()); });
 }
 
-PretrainedTokenizer PretrainedTokenizer::with_added(const std::vector<AddedToken>& added,
-                                                    const std::string& path) const {
-  if (added == impl_->added.all()) return *this;
+PretrainedTokenizer PretrainedTokenizer::with_tokens(const std::vector<AddedToken>& added,
+                                                     const std::optional<std::string>& new_front,
+                                                     const std::string& path) const {
+  std::string before;
+  for (const int64_t id : front()) before += *token(id);
+  const bool same = !new_front || *new_front == before;
+  if (added == impl_->added.all() && same) return *this;
   json vocab = json::object(), file = parse_json(source());
   for (int64_t id = 0; id < size(); ++id)
     if (impl_->has(id)) vocab[impl_->model.tokens[static_cast<size_t>(id)]] = id;
   file["added_tokens"] = added_entries(path, vocab, added);
+  if (!same) set_front(file, *new_front, path);
   return parse(file.dump());
 }
 

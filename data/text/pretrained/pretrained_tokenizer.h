@@ -77,10 +77,12 @@ class PretrainedTokenizer {
                                            const std::string& front = "",
                                            BytePattern pattern = BytePattern::gpt2);
 
-  /// The tokenizer with these added tokens instead of its own, which keep their ids. Errors as
-  /// those of load_byte_bpe; they call this tokenizer `path`.
-  PretrainedTokenizer with_added(const std::vector<AddedToken>& added,
-                                 const std::string& path) const;
+  /// The tokenizer with these added tokens instead of its own, which keep their ids. `front`
+  /// replaces its post-processor by one that puts this token, one of `added`, before each text, or
+  /// none if it is empty. Errors as those of load_byte_bpe; they call this tokenizer `path`.
+  PretrainedTokenizer with_tokens(const std::vector<AddedToken>& added,
+                                  const std::optional<std::string>& front,
+                                  const std::string& path) const;
   const std::vector<AddedToken>& added_tokens() const;
 
   /// The text of tokenizer.json.

@@ -17,6 +17,25 @@ namespace {
 constexpr const char* kConversion =
     "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes tokenizer.json";
 
+// transformers 4 gives these classes a template by add_bos_token, whatever tokenizer.json says.
+// transformers 5 ignores the member, but does not write it: a folder that has it is of version 4.
+constexpr std::string_view kFollowFlag[] = {"LlamaTokenizer", "CodeLlamaTokenizer",
+                                            "GemmaTokenizer", "CohereTokenizer",
+                                            "GPTNeoXTokenizer"};
+
+/// The tokenizer of the folder's tokenizer.json.
+PretrainedTokenizer load_whole(const std::string& folder, const std::string& path) {
+  const PretrainedTokenizer whole = PretrainedTokenizer::load(path);
+  const detail::FolderTokens tokens = detail::read_folder_tokens(folder, kEndOfText, &whole);
+  return reading(tokens.file, [&] {
+    const bool follows = tokens.begins && std::ranges::count(kFollowFlag, tokens.kind) > 0;
+    if (!follows) return whole.with_tokens(tokens.added, std::nullopt, path);
+    check(!*tokens.begins || !tokens.front.empty(),
+          "add_bos_token is true, but no file names the bos_token: name it there");
+    return whole.with_tokens(tokens.added, tokens.front, path);
+  });
+}
+
 }  // namespace
 
 LanguageTokenizer::LanguageTokenizer(ByteBpe tokenizer) : tokenizer_(std::move(tokenizer)) {
@@ -34,11 +53,7 @@ LanguageTokenizer::LanguageTokenizer(PretrainedTokenizer tokenizer)
 
 LanguageTokenizer LanguageTokenizer::load(const std::string& folder) {
   const std::string whole = folder + "/tokenizer.json", vocab = folder + "/vocab.json";
-  if (std::filesystem::exists(whole)) {
-    const PretrainedTokenizer read = PretrainedTokenizer::load(whole);
-    const detail::FolderTokens tokens = detail::read_folder_tokens(folder, kEndOfText, &read);
-    return reading(tokens.file, [&] { return read.with_added(tokens.added, whole); });
-  }
+  if (std::filesystem::exists(whole)) return load_whole(folder, whole);
   const bool pieces = std::filesystem::exists(folder + "/tokenizer.model");
   check_io(
       std::filesystem::exists(vocab),

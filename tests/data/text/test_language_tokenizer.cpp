@@ -201,6 +201,11 @@ struct Parts {
   void put(const std::string& name, const json& file) {
     test::write_file(dir / (name + ".json"), file.dump());
   }
+  /// Writes tokenizer.json, and returns its path.
+  std::string saved() const {
+    load().save(dir.path());
+    return dir / "tokenizer.json";
+  }
   LanguageTokenizer load() const { return LanguageTokenizer::load(dir.path()); }
   Ids ids() const { return load().encode("a<|user|> b <|bot|>c<|endoftext|>"); }
   std::string refused() const {
@@ -282,8 +287,7 @@ TEST_CASE("language tokenizer: other files add tokens to tokenizer.json, or chan
   // By transformers 5.24 and 4.57.
   using Texts = std::vector<std::string>;
   Parts parts;
-  parts.load().save(parts.dir.path());
-  json whole = json::parse(test::read_file(parts.dir / "tokenizer.json"));
+  json whole = json::parse(test::read_file(parts.saved()));
   whole["added_tokens"].push_back(entry("<|user|>", {{"id", 257}}));
   parts.put("tokenizer", whole);
   const Ids same = parts.ids();
@@ -332,6 +336,39 @@ TEST_CASE("language tokenizer: other files add tokens to tokenizer.json, or chan
   whole["added_tokens"].erase(0);
   parts.put("tokenizer", whole);
   CHECK(with({{"eos_token", kEndOfText}}).back() == 256);  // in the vocabulary
+}
+
+TEST_CASE("language tokenizer: some classes follow add_bos_token, not tokenizer.json") {
+  // As transformers 4.57; 5.24 ignores add_bos_token beside tokenizer.json, but does not write it.
+  Parts parts;
+  parts.put("tokenizer_config", {{"add_bos_token", true}});
+  const json with = json::parse(test::read_file(parts.saved()));
+  json without = with;
+  without["post_processor"] = nullptr;
+  const auto prompt = [&](json config, const json& flag) {
+    config["add_bos_token"] = flag;
+    parts.put("tokenizer_config", config);
+    return parts.load().encode_prompt("a");
+  };
+  const Ids begun = {256, 64}, plain = {64};
+  for (const bool front : {true, false}) {
+    parts.put("tokenizer", front ? with : without);
+    for (const char* name : {"LlamaTokenizerFast", "GPTNeoXTokenizer", "GemmaTokenizer"}) {
+      const json config = {{"tokenizer_class", name}, {"bos_token", kEndOfText}};
+      CHECK(prompt(config, true) == begun);
+      CHECK(prompt(config, false) == plain);
+      CHECK(prompt(config, nullptr) == plain);
+    }
+    for (const char* name : {"PreTrainedTokenizerFast", "Qwen2Tokenizer", "GPT2Tokenizer"}) {
+      const json config = {{"tokenizer_class", name}, {"bos_token", kEndOfText}};
+      CHECK(prompt(config, !front) == (front ? begun : plain));
+    }
+  }
+  CHECK(prompt({{"tokenizer_class", "LlamaTokenizer"}, {"bos_token", "<|user|>"}}, true) ==
+        Ids{257, 64});
+  CHECK(json::parse(test::read_file(parts.saved()))["post_processor"].is_object());
+  parts.put("tokenizer_config", {{"tokenizer_class", "LlamaTokenizer"}, {"add_bos_token", true}});
+  CHECK(test::contains(parts.refused(), "add_bos_token is true, but no file names the bos_token"));
 }
 
 TEST_CASE("language tokenizer: the class decides how texts are cut without tokenizer.json") {
