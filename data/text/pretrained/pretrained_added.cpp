@@ -34,14 +34,19 @@ bool stands_alone(std::string_view text, size_t begin, size_t end) {
 AddedTokens::AddedTokens(const JsonValue& list, const Normalizer& normalize) {
   if (list.is_null()) return;
   for (const JsonValue& entry : list.elements()) {
-    Token token{entry.at("content").text(),      entry.at("id").integer(),
-                entry.get("single_word", false), entry.get("lstrip", false),
-                entry.get("rstrip", false),      entry.get("special", false)};
-    check(!token.content.empty() && token.id >= 0 && token.id < kMostTokens,
-          "the added token '{}' with the id {} is not valid", token.content, token.id);
-    ids_.emplace_back(token.content, token.id);
-    if (token.special) special_.insert(token.id);
-    if (!entry.get("normalized", false)) {
+    const int64_t id = entry.at("id").integer();
+    AddedToken token{.content = entry.at("content").text(),
+                     .id = id,
+                     .special = entry.get("special", false),
+                     .normalized = entry.get("normalized", false),
+                     .single_word = entry.get("single_word", false),
+                     .lstrip = entry.get("lstrip", false),
+                     .rstrip = entry.get("rstrip", false)};
+    check(!token.content.empty() && id >= 0 && id < kMostTokens,
+          "the added token '{}' with the id {} is not valid", token.content, id);
+    all_.push_back(token);
+    if (token.special) special_.insert(id);
+    if (!token.normalized) {
       raw_.push_back(std::move(token));
     } else {
       token.content = normalize({token.content}).text;
@@ -50,18 +55,21 @@ AddedTokens::AddedTokens(const JsonValue& list, const Normalizer& normalize) {
   }
   // Sorts by first byte, and among equals the longest first.
   for (Tokens* tokens : {&raw_, &normalized_})
-    std::stable_sort(tokens->begin(), tokens->end(), [](const Token& a, const Token& b) {
+    std::stable_sort(tokens->begin(), tokens->end(), [](const AddedToken& a, const AddedToken& b) {
       return a.content[0] != b.content[0] ? a.content[0] < b.content[0]
                                           : a.content.size() > b.content.size();
     });
 }
 
+bool AddedTokens::may_begin_with(char c) const {
+  return std::ranges::any_of(all_, [c](const AddedToken& t) { return t.content[0] == c; });
+}
+
 // The first token from text[at] on; `at` becomes its place.
-const AddedTokens::Token* AddedTokens::find(const Tokens& tokens, std::string_view text,
-                                            size_t& at) {
+const AddedToken* AddedTokens::find(const Tokens& tokens, std::string_view text, size_t& at) {
   for (; at < text.size(); ++at) {
     auto token = std::lower_bound(tokens.begin(), tokens.end(), text[at],
-                                  [](const Token& t, char c) { return t.content[0] < c; });
+                                  [](const AddedToken& t, char c) { return t.content[0] < c; });
     for (; token != tokens.end() && token->content[0] == text[at]; ++token)
       if (text.substr(at).starts_with(token->content)) return &*token;
   }
@@ -76,17 +84,17 @@ void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
     if (end > done) use(done, end - done);
   };
   for (size_t at = 0; at < text.size() && !tokens.empty();) {
-    const Token* token = find(tokens, text, at);
+    const AddedToken* token = find(tokens, text, at);
     if (!token) break;
     size_t begin = at, end = at + token->content.size();
     at = end;
     if (!(token->special ? wanted.specials : wanted.others)) continue;
     if (token->single_word && !stands_alone(text, begin, end)) continue;
-    while (token->left && begin > done && is_space_at(text, character_before(text, begin)))
+    while (token->lstrip && begin > done && is_space_at(text, character_before(text, begin)))
       begin = character_before(text, begin);
-    while (token->right && end < text.size() && is_space_at(text, end)) next_code_point(text, end);
+    while (token->rstrip && end < text.size() && is_space_at(text, end)) next_code_point(text, end);
     between(begin);
-    ids.push_back(token->id);
+    ids.push_back(*token->id);
     done = at = std::max(end, done);
   }
   between(text.size());

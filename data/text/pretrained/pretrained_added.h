@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "tern/data/text/pretrained/pretrained_parts.h"
+#include "tern/data/text/pretrained/pretrained_tokenizer.h"
 
 namespace tern::datasets::detail {
 
@@ -18,8 +18,10 @@ class AddedTokens {
   /// Error: an invalid id, an empty token.
   AddedTokens(const JsonValue& list, const Normalizer& normalize);
 
-  const std::vector<std::pair<std::string, int64_t>>& ids() const { return ids_; }
+  /// In the order of the list; each has its id.
+  const std::vector<AddedToken>& all() const { return all_; }
   bool is_special(int64_t id) const { return special_.contains(id); }
+  bool may_begin_with(char c) const;
 
   struct Wanted {
     bool specials, others;
@@ -32,21 +34,15 @@ class AddedTokens {
            const Wanted& wanted) const;
 
  private:
-  struct Token {
-    std::string content;
-    int64_t id;
-    bool single_word, left, right;  // left, right: include the white space there
-    bool special;
-  };
-  using Tokens = std::vector<Token>;
+  using Tokens = std::vector<AddedToken>;
   static void cut_by(const Tokens& tokens, std::string_view text,
                      const std::function<void(size_t begin, size_t size)>& use,
                      std::vector<int64_t>& ids, const Wanted& wanted);
-  static const Token* find(const Tokens& tokens, std::string_view text, size_t& at);
+  static const AddedToken* find(const Tokens& tokens, std::string_view text, size_t& at);
 
-  std::vector<std::pair<std::string, int64_t>> ids_;
+  Tokens all_;
   std::unordered_set<int64_t> special_;
-  Tokens raw_, normalized_;
+  Tokens raw_, normalized_;  // sorted
 };
 
 }  // namespace tern::datasets::detail

@@ -1,5 +1,5 @@
 // Reads tokenizer_config.json, special_tokens_map.json and added_tokens.json, and joins what they
-// say of added tokens.
+// say of added tokens; looks up the tokenizer's class.
 #include "tern/data/text/pretrained/pretrained_folder.h"
 
 #include <algorithm>
@@ -30,7 +30,9 @@ struct SaidTokens {
   std::vector<AddedToken> with_ids, further;
   std::map<std::string, std::optional<AddedToken>, std::less<>> named;  // null: there is none
   std::vector<std::pair<std::string, std::string>> others;  // members of other names, with tokens
-  bool has_decoder = false, begins = false, ends = false;
+  bool has_decoder = false, ends = false;
+  std::optional<bool> begins;
+  std::string kind;  // the class
 };
 
 /// Calls read(root) with the file's JSON, if it is there.
@@ -103,6 +105,14 @@ void read_specials(const JsonValue& root, SaidTokens& said) {
   read_further_tokens(root, said);
 }
 
+/// From tokenizer_config.json, else from config.json.
+void read_kind(const JsonValue& root, SaidTokens& said) {
+  if (said.kind.empty()) said.kind = root.get("tokenizer_class", "");
+  const std::string model = root.get("model_type", "");
+  if (said.kind.empty() && (model == "qwen2" || model == "qwen3")) said.kind = "Qwen2Tokenizer";
+  if (said.kind.ends_with("Fast")) said.kind.resize(said.kind.size() - 4);
+}
+
 /// added_tokens.json. Its tokens are special if the other files call them so.
 void read_added_ids(const JsonValue& root, SaidTokens& said) {
   std::unordered_set<std::string_view> specials;
@@ -119,8 +129,7 @@ void read_added_ids(const JsonValue& root, SaidTokens& said) {
 /// The tokens of a folder, each once.
 class Combined {
  public:
-  explicit Combined(std::vector<AddedToken> with_ids) : tokens_(std::move(with_ids)) {
-    std::ranges::stable_sort(tokens_, {}, &AddedToken::id);
+  explicit Combined(std::vector<AddedToken> known) : tokens_(std::move(known)) {
     for (size_t i = 0; i < tokens_.size(); ++i) places_.emplace(tokens_[i].content, i);
   }
   bool has(const std::string& content) const { return places_.contains(content); }
@@ -137,26 +146,38 @@ class Combined {
   std::unordered_map<std::string, size_t> places_;
 };
 
-FolderTokens combined(SaidTokens said, const std::string& end) {
+FolderTokens combined(SaidTokens said, const std::string& end, const PretrainedTokenizer* whole) {
   FolderTokens out;
-  Combined tokens(std::move(said.with_ids));
-  for (const auto& [name, content] : said.others)
+  Combined tokens(whole ? whole->added_tokens() : std::vector<AddedToken>{});
+  std::ranges::stable_sort(said.with_ids, {}, &AddedToken::id);
+  for (AddedToken& token : said.with_ids) {
+    AddedToken& added = tokens.add(token);
+    token.special = token.special || added.special;
+    if (said.has_decoder) added = token;
+  }
+  for (const auto& [name, content] : said.others) {
+    if (whole && whole->id(content)) tokens.add({.content = content});
     check(tokens.has(content),
           "{} is '{}', whose id no file gives: list it in added_tokens_decoder", name, content);
+  }
   for (size_t i = 0; i < std::size(kNamedTokens); ++i) {
     std::optional<AddedToken> token;
-    if (i < kWithDefault) token = AddedToken{.content = end, .implied = true};
+    const bool none = whole || (i == 0 && said.kind == "Qwen2Tokenizer");
+    if (i < kWithDefault && !none) token = AddedToken{.content = end, .implied = true};
     if (const auto given = said.named.find(kNamedTokens[i]); given != said.named.end())
       token = given->second;
     if (!token) continue;
-    const bool begins = i == 0 && said.begins;
+    const bool begins = i == 0 && said.begins.value_or(false);
+    if (begins) out.front = token->content;
+    if (whole && tokens.has(token->content)) continue;  // it keeps its flags
     AddedToken& added = tokens.add(*token);
     added.special = true;
     added.implied = added.implied && token->implied && !begins;
-    if (begins) out.front = added.content;
   }
   for (const AddedToken& token : said.further) tokens.add(token);
   out.added = tokens.take();
+  out.kind = said.kind;
+  out.begins = said.begins;
   return out;
 }
 
@@ -166,7 +187,8 @@ SaidTokens read_said(const std::string& folder) {
   read_if_there(folder + "/tokenizer_config.json", [&](const JsonValue& root) {
     read_added_decoder(root.find("added_tokens_decoder"), said);
     read_specials(root, said);
-    said.begins = root.get("add_bos_token", false);
+    read_kind(root, said);
+    if (root.has("add_bos_token")) said.begins = root.get("add_bos_token", false);
     said.ends = root.get("add_eos_token", false);
   });
   if (!said.has_decoder)
@@ -184,16 +206,19 @@ std::map<std::string, std::string> read_special_texts(const std::string& folder)
   return texts;
 }
 
-FolderTokens read_folder_tokens(const std::string& folder, const std::string& end) {
+FolderTokens read_folder_tokens(const std::string& folder, const std::string& end,
+                                const PretrainedTokenizer* whole) {
   SaidTokens said = read_said(folder);
   std::string file = folder + "/tokenizer_config.json";
-  check_io(!said.ends, "{}: add_eos_token is true: tern puts no token behind a text", file);
+  check_io(whole || !said.ends, "{}: add_eos_token is true: tern puts no token behind a text",
+           file);
+  read_if_there(folder + "/config.json", [&](const JsonValue& root) { read_kind(root, said); });
   if (!said.has_decoder) {
     const std::string ids = folder + "/added_tokens.json";
     if (read_if_there(ids, [&](const JsonValue& root) { read_added_ids(root, said); })) file = ids;
   }
   return reading(file, [&] {
-    FolderTokens out = combined(std::move(said), end);
+    FolderTokens out = combined(std::move(said), end, whole);
     out.file = file;
     return out;
   });

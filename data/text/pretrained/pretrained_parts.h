@@ -33,8 +33,16 @@ Normalizer read_normalizer(const JsonValue& part);
 
 using PreTokenizer = std::function<std::vector<Fragment>(std::vector<Fragment>)>;
 PreTokenizer read_pre_tokenizer(const JsonValue& part);
-/// PretrainedTokenizer::cuts_at_lines() for this normalizer and pre-tokenizer.
-bool cuts_at_lines(const JsonValue& normalizer, const JsonValue& pre_tokenizer);
+/// How a normalizer and pre-tokenizer cut at a line end that no white space follows.
+struct LineCuts {
+  bool any = false;           ///< at none: the chunks depend on the whole text
+  bool leaves_last = false;   ///< the line end is a chunk of its own, as by GPT-2's pattern
+  bool digits_apart = false;  ///< before that, numbers are cut from other text
+};
+LineCuts read_line_cuts(const JsonValue& normalizer, const JsonValue& pre_tokenizer);
+
+/// The regular expression that cuts the texts of Qwen 2.
+std::string qwen2_pattern();
 
 /// Characters that match \w in regular expressions: letters, marks, digits, letter numbers,
 /// connectors, (non-)joiners and circled letters.

@@ -193,11 +193,15 @@ constexpr std::string_view kLinesFront =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
 constexpr std::string_view kLinesBack = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+std::string lines_pattern(std::string_view digits) {
+  return std::string(kLinesFront) + std::string(digits) + std::string(kLinesBack);
+}
+
 /// The chunks by the pattern of a byte-level BPE; empty for another pattern.
 Matcher chunk_pattern(const std::string& regex) {
   if (regex == kGpt2) return chunks(byte_bpe_chunks);
   for (const auto& [digits, most] : {std::pair(R"(\p{N}{1,3})", 3), {R"(\p{N})", 1}})
-    if (regex == std::string(kLinesFront) + digits + std::string(kLinesBack))
+    if (regex == lines_pattern(digits))
       return chunks([most = most](std::string_view t) { return line_bpe_chunks(t, most); });
   return {};
 }
@@ -266,6 +270,8 @@ bool is_regex_word(char32_t c) {
          (c >= 0x1F170 && c <= 0x1F189);
 }
 
+std::string qwen2_pattern() { return lines_pattern(R"(\p{N})"); }
+
 PreTokenizer read_pre_tokenizer(const JsonValue& part) {
   PreTokenizer all = [](std::vector<Fragment> fragments) { return fragments; };
   for_each_part(part, "pretokenizers",
@@ -273,22 +279,31 @@ PreTokenizer read_pre_tokenizer(const JsonValue& part) {
   return all;
 }
 
-// Each pattern of a byte-level BPE begins a new chunk after a line end that no white space follows.
-// NFC joins no character with a line end.
-bool cuts_at_lines(const JsonValue& normalizer, const JsonValue& pre_tokenizer) {
-  bool cuts = true, bytes = false;
+// NFC joins no character with a line end. The first pattern decides how a line ends.
+LineCuts read_line_cuts(const JsonValue& normalizer, const JsonValue& pre_tokenizer) {
+  bool any = true, bytes = false, digits = false;
+  std::optional<LineCuts> first;
+  const auto add_pattern = [&](bool gpt2) {
+    if (!first) first = {.leaves_last = gpt2, .digits_apart = digits};
+  };
   for_each_part(normalizer, "normalizers",
-                [&](const JsonValue& p) { cuts = cuts && type_of(p) == "NFC"; });
+                [&](const JsonValue& p) { any = any && type_of(p) == "NFC"; });
   for_each_part(pre_tokenizer, "pretokenizers", [&](const JsonValue& p) {
     const std::string type = type_of(p);
-    if (type == "ByteLevel")
-      bytes = true, cuts = cuts && !p.get("add_prefix_space", true);
-    else if (type == "Split")
-      cuts = cuts && chunk_pattern(p.at("pattern").get("Regex", "")) != nullptr;
-    else
-      cuts = cuts && type == "Digits";
+    if (type == "ByteLevel") {
+      bytes = true, any = any && !p.get("add_prefix_space", true);
+      if (p.get("use_regex", true)) add_pattern(true);
+    } else if (type == "Split") {
+      const std::string regex = p.at("pattern").get("Regex", "");
+      any = any && chunk_pattern(regex) != nullptr;
+      add_pattern(regex == kGpt2);
+    } else {
+      any = any && type == "Digits", digits = true;
+    }
   });
-  return cuts && bytes;
+  LineCuts out = first.value_or(LineCuts{});
+  out.any = any && bytes && first;
+  return out;
 }
 
 }  // namespace tern::datasets::detail

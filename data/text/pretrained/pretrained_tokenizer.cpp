@@ -30,7 +30,7 @@ struct PretrainedTokenizer::Impl {
   detail::AddedTokens added;
   detail::TokenIds added_ids;  // before those of the model
   detail::TokenBytes bytes;
-  bool cuts_at_lines;
+  detail::LineCuts cuts;
   mutable detail::ChunkCache cache;
 
   Impl(std::string text, const JsonValue& file)
@@ -42,15 +42,16 @@ struct PretrainedTokenizer::Impl {
         around(detail::read_template(file.find("post_processor"))),
         added(file.find("added_tokens"), normalize),
         bytes(detail::read_token_bytes(file.find("decoder"))),
-        cuts_at_lines(detail::cuts_at_lines(file.find("normalizer"), file.find("pre_tokenizer"))) {
+        cuts(detail::read_line_cuts(file.find("normalizer"), file.find("pre_tokenizer"))) {
     const int64_t most =
-        2 * std::ssize(model.tokens) + std::ssize(added.ids()) + detail::kMostHoles;
-    for (const auto& [content, id] : added.ids()) {
-      check(id < most, "the added token '{}' has the id {}; there are {} tokens", content, id,
+        2 * std::ssize(model.tokens) + std::ssize(added.all()) + detail::kMostHoles;
+    for (const AddedToken& token : added.all()) {
+      const int64_t id = *token.id;
+      check(id < most, "the added token '{}' has the id {}; there are {} tokens", token.content, id,
             model.tokens.size());
       if (id >= std::ssize(model.tokens)) model.tokens.resize(static_cast<size_t>(id) + 1);
-      model.tokens[static_cast<size_t>(id)] = content;
-      added_ids[content] = id;
+      model.tokens[static_cast<size_t>(id)] = token.content;
+      added_ids[token.content] = id;
     }
     for (const auto* list : {&around.single, &around.pair})
       for (const detail::TemplatePiece& piece : *list)
@@ -158,6 +159,16 @@ json added_entries(const std::string& path, const json& vocab,
   return entries;
 }
 
+/// The pre-tokenizer of Qwen 2, which ends with the one that spells bytes.
+json qwen2_pieces(json bytes) {
+  bytes["use_regex"] = false;
+  const json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", detail::qwen2_pattern()}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", json::array({split, bytes})}};
+}
+
 /// A post-processor that puts a token before each text.
 json put_before(const std::string& front, const json& id) {
   auto piece = [](const char* kind, const std::string& name, int segment) {
@@ -170,12 +181,24 @@ json put_before(const std::string& front, const json& id) {
           {"special_tokens", {{front, {{"id", front}, {"ids", {id}}, {"tokens", {front}}}}}}};
 }
 
+/// Gives the tokenizer.json `file`, which errors call `path`, this token before each text.
+void set_front(json& file, const std::string& front, const std::string& path) {
+  file["post_processor"] = nullptr;
+  if (front.empty()) return;
+  const json& entries = file["added_tokens"];
+  const auto begin = std::find_if(entries.begin(), entries.end(),
+                                  [&](const json& entry) { return entry.at("content") == front; });
+  check_io(begin != entries.end(), "{}: there is no token '{}', which begins a text", path, front);
+  file["post_processor"] = put_before(front, begin->at("id"));
+}
+
 }  // namespace
 
 PretrainedTokenizer PretrainedTokenizer::load_byte_bpe(const std::string& vocab_path,
                                                        const std::string& merges_path,
                                                        const std::vector<AddedToken>& added,
-                                                       const std::string& front) {
+                                                       const std::string& front,
+                                                       BytePattern pattern) {
   const json vocab = reading(vocab_path, [&] {
     json read = parse_json(read_text(vocab_path, {.max_bytes = detail::kMostTokenBytes}));
     check(read.is_object(), "expected an object with the ids of tokens");
@@ -189,18 +212,33 @@ PretrainedTokenizer PretrainedTokenizer::load_byte_bpe(const std::string& vocab_
                {"decoder", bytes},
                {"added_tokens", added_entries(vocab_path, vocab, added)},
                {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", json::array()}}}};
-  if (!front.empty()) {
-    const json& entries = file["added_tokens"];
-    const auto begin = std::find_if(entries.begin(), entries.end(), [&](const json& entry) {
-      return entry.at("content") == front;
-    });
-    check_io(begin != entries.end(), "{}: there is no token '{}', which begins a text", vocab_path,
-             front);
-    file["post_processor"] = put_before(front, begin->at("id"));
+  if (pattern == BytePattern::qwen2) {
+    file["normalizer"] = {{"type", "NFC"}};
+    file["pre_tokenizer"] = qwen2_pieces(bytes);
   }
+  set_front(file, front, vocab_path);
   for (const std::string& line : read_lines(merges_path))
     if (!line.empty() && !line.starts_with("#version")) file["model"]["merges"].push_back(line);
   return reading(vocab_path + " and " + merges_path, [&] { return parse(file.dump()); });
+}
+
+PretrainedTokenizer PretrainedTokenizer::with_tokens(const std::vector<AddedToken>& added,
+                                                     const std::optional<std::string>& new_front,
+                                                     const std::string& path) const {
+  std::string before;
+  for (const int64_t id : front()) before += *token(id);
+  const bool same = !new_front || *new_front == before;
+  if (added == impl_->added.all() && same) return *this;
+  json vocab = json::object(), file = parse_json(source());
+  for (int64_t id = 0; id < size(); ++id)
+    if (impl_->has(id)) vocab[impl_->model.tokens[static_cast<size_t>(id)]] = id;
+  file["added_tokens"] = added_entries(path, vocab, added);
+  if (!same) set_front(file, *new_front, path);
+  return parse(file.dump());
+}
+
+const std::vector<AddedToken>& PretrainedTokenizer::added_tokens() const {
+  return impl_->added.all();
 }
 
 const std::string& PretrainedTokenizer::source() const { return impl_->source; }
@@ -220,8 +258,8 @@ std::optional<int64_t> PretrainedTokenizer::id(std::string_view token) const {
 
 std::vector<std::string> PretrainedTokenizer::added(bool special) const {
   std::vector<std::string> out;
-  for (const auto& [content, id] : impl_->added.ids())
-    if (impl_->added.is_special(id) == special) out.push_back(content);
+  for (const AddedToken& token : impl_->added.all())
+    if (token.special == special) out.push_back(token.content);
   return out;
 }
 
@@ -260,6 +298,23 @@ std::vector<int64_t> PretrainedTokenizer::front() const {
   return out;
 }
 
-bool PretrainedTokenizer::cuts_at_lines() const { return impl_->cuts_at_lines; }
+// Before other text, GPT-2's pattern makes the last character of white space a chunk of its own.
+// It sees no other text before an added token, and before a digit if digits are cut apart first.
+size_t PretrainedTokenizer::last_cut(std::string_view text) const {
+  if (!impl_->cuts.any) return 0;
+  // Only ASCII counts: a character of several bytes may be white space.
+  const auto is_text = [&](size_t at) {
+    return at < text.size() && text[at] > ' ' && text[at] < 0x7F;
+  };
+  for (size_t at = text.rfind('\n'); at != text.npos && at > 0; at = text.rfind('\n', at - 1)) {
+    if (!is_text(at + 1)) continue;
+    const char next = text[at + 1];
+    const bool digit = next >= '0' && next <= '9';
+    if (!impl_->cuts.leaves_last || is_text(at - 1) || (impl_->cuts.digits_apart && digit))
+      return at + 1;
+    if (!impl_->added.may_begin_with(next)) return at;
+  }
+  return 0;
+}
 
 }  // namespace tern::datasets

@@ -53,7 +53,11 @@ struct AddedToken {
   /// No file names it: it is left out if the vocabulary lacks it, unless other tokens follow that
   /// the vocabulary lacks, too.
   bool implied = false;
+  bool operator==(const AddedToken&) const = default;
 };
+
+/// How a byte-level BPE cuts texts: by GPT-2's pattern, or after NFC by that of Qwen 2.
+enum class BytePattern { gpt2, qwen2 };
 
 class PretrainedTokenizer {
  public:
@@ -70,7 +74,16 @@ class PretrainedTokenizer {
   static PretrainedTokenizer load_byte_bpe(const std::string& vocab_path,
                                            const std::string& merges_path,
                                            const std::vector<AddedToken>& added,
-                                           const std::string& front = "");
+                                           const std::string& front = "",
+                                           BytePattern pattern = BytePattern::gpt2);
+
+  /// The tokenizer with these added tokens instead of its own, which keep their ids. `front`
+  /// replaces its post-processor by one that puts this token, one of `added`, before each text, or
+  /// none if it is empty. Errors as those of load_byte_bpe; they call this tokenizer `path`.
+  PretrainedTokenizer with_tokens(const std::vector<AddedToken>& added,
+                                  const std::optional<std::string>& front,
+                                  const std::string& path) const;
+  const std::vector<AddedToken>& added_tokens() const;
 
   /// The text of tokenizer.json.
   const std::string& source() const;
@@ -99,9 +112,9 @@ class PretrainedTokenizer {
   std::string bytes(int64_t id) const;
   /// The tokens that the post-processor puts before a text, such as <s>.
   std::vector<int64_t> front() const;
-  /// Whether a text may be cut after a line end that no white space follows: the ids of the parts
-  /// are those of the whole text, unless an added token spans the cut.
-  bool cuts_at_lines() const;
+  /// The last place at a line end where a text may be cut, whatever follows the text: the ids of
+  /// both parts are those of the whole text, unless an added token spans the cut. 0: there is none.
+  size_t last_cut(std::string_view text) const;
 
  private:
   struct Impl;

@@ -14,15 +14,26 @@
 namespace tern::datasets {
 namespace {
 
-/// The place behind the last line end of the text that is followed by a character other than white
-/// space; 0 if there is none.
-size_t last_line(std::string_view text) {
-  for (size_t at = text.rfind('\n'); at != text.npos && at > 0; at = text.rfind('\n', at - 1)) {
-    // Only ASCII counts as a beginning: a character of several bytes may be white space.
-    const char next = at + 1 < text.size() ? text[at + 1] : ' ';
-    if (next > ' ' && next < 0x7F) return at + 1;
-  }
-  return 0;
+constexpr const char* kConversion =
+    "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes tokenizer.json";
+
+// transformers 4 gives these classes a template by add_bos_token, whatever tokenizer.json says.
+// transformers 5 ignores the member, but does not write it: a folder that has it is of version 4.
+constexpr std::string_view kFollowFlag[] = {"LlamaTokenizer", "CodeLlamaTokenizer",
+                                            "GemmaTokenizer", "CohereTokenizer",
+                                            "GPTNeoXTokenizer"};
+
+/// The tokenizer of the folder's tokenizer.json.
+PretrainedTokenizer load_whole(const std::string& folder, const std::string& path) {
+  const PretrainedTokenizer whole = PretrainedTokenizer::load(path);
+  const detail::FolderTokens tokens = detail::read_folder_tokens(folder, kEndOfText, &whole);
+  return reading(tokens.file, [&] {
+    const bool follows = tokens.begins && std::ranges::count(kFollowFlag, tokens.kind) > 0;
+    if (!follows) return whole.with_tokens(tokens.added, std::nullopt, path);
+    check(!*tokens.begins || !tokens.front.empty(),
+          "add_bos_token is true, but no file names the bos_token: name it there");
+    return whole.with_tokens(tokens.added, tokens.front, path);
+  });
 }
 
 }  // namespace
@@ -42,18 +53,23 @@ LanguageTokenizer::LanguageTokenizer(PretrainedTokenizer tokenizer)
 
 LanguageTokenizer LanguageTokenizer::load(const std::string& folder) {
   const std::string whole = folder + "/tokenizer.json", vocab = folder + "/vocab.json";
-  if (std::filesystem::exists(whole)) return PretrainedTokenizer::load(whole);
+  if (std::filesystem::exists(whole)) return load_whole(folder, whole);
   const bool pieces = std::filesystem::exists(folder + "/tokenizer.model");
-  check_io(std::filesystem::exists(vocab),
-           "{}: it has no tokenizer: neither tokenizer.json, nor vocab.json and merges.txt{}",
-           folder,
-           pieces ? "; transformers converts its tokenizer.model: "
-                    "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes tokenizer.json"
-                  : "");
+  check_io(
+      std::filesystem::exists(vocab),
+      "{}: it has no tokenizer: neither tokenizer.json, nor vocab.json and merges.txt{}", folder,
+      pieces ? fmt::format("; transformers converts its tokenizer.model: {}", kConversion) : "");
   const detail::FolderTokens tokens = detail::read_folder_tokens(folder, kEndOfText);
+  const bool qwen2 = tokens.kind == "Qwen2Tokenizer";
+  check_io(qwen2 || tokens.kind.empty() || tokens.kind == "GPT2Tokenizer" ||
+               tokens.kind == "CodeGenTokenizer",
+           "{}: its tokenizer_class is {}. Without tokenizer.json only GPT2Tokenizer, "
+           "CodeGenTokenizer and Qwen2Tokenizer are supported; {}",
+           folder, tokens.kind, kConversion);
   return reading(tokens.file, [&] {
     return PretrainedTokenizer::load_byte_bpe(vocab, folder + "/merges.txt", tokens.added,
-                                              tokens.front);
+                                              tokens.front,
+                                              qwen2 ? BytePattern::qwen2 : BytePattern::gpt2);
   });
 }
 
@@ -123,7 +139,7 @@ std::vector<int64_t> LanguageTokenizer::encode_prompt(std::string_view text) con
 size_t LanguageTokenizer::encode_beginning(std::string_view text, std::vector<int64_t>& ids) const {
   const auto* published = std::get_if<PretrainedTokenizer>(&tokenizer_);
   if (!published) return std::get<ByteBpe>(tokenizer_).encode_beginning(text, ids);
-  const size_t end = published->cuts_at_lines() ? last_line(text) : 0;
+  const size_t end = published->last_cut(text);
   const std::vector<int64_t> more = encode(text.substr(0, end));
   ids.insert(ids.end(), more.begin(), more.end());
   return end;

@@ -31,9 +31,10 @@ class LanguageTokenizer {
   LanguageTokenizer() : LanguageTokenizer(ByteBpe()) {}
   LanguageTokenizer(ByteBpe tokenizer);              // NOLINT: implicit on purpose
   LanguageTokenizer(PretrainedTokenizer tokenizer);  // NOLINT: implicit on purpose
-  /// The tokenizer of a folder of transformers: tokenizer.json, or vocab.json and merges.txt with
-  /// the tokens that tokenizer_config.json, special_tokens_map.json and added_tokens.json add.
-  /// IoError if there is neither, or if the id of an added token contradicts vocab.json.
+  /// The tokenizer of a folder of transformers: tokenizer.json, or vocab.json and merges.txt of
+  /// GPT2Tokenizer, CodeGenTokenizer or Qwen2Tokenizer; with the tokens that tokenizer_config.json,
+  /// special_tokens_map.json and added_tokens.json add. IoError if there is neither, for another
+  /// class, or if the id of an added token contradicts these files.
   static LanguageTokenizer load(const std::string& folder);
   /// Writes tokenizer.json, and for a ByteBpe also vocab.json and merges.txt.
   void save(const std::string& folder) const;

@@ -47,9 +47,58 @@ Ids in_pieces(const LanguageTokenizer& tokenizer, const std::string& text, std::
   return ids;
 }
 
+/// A published tokenizer that joins line ends, with other parts.
+LanguageTokenizer joining_lines(const std::string& name, const json& parts = json::object()) {
+  json file = json::parse(test::read_file(kFolder + name + ".json"));
+  for (const char* end : {"\u010A", "\u010D"}) {  // how \n and \r are spelt
+    file["model"]["vocab"][std::string(end) + "\u010A"] = file["model"]["vocab"].size() + 100;
+    file["model"]["merges"].push_back({end, "\u010A"});
+  }
+  file.update(parts);
+  return PretrainedTokenizer::parse(file.dump());
+}
+
+json sequence(const std::vector<json>& parts) {
+  return {{"type", "Sequence"}, {"pretokenizers", parts}};
+}
+
 }  // namespace
 
 TEST_CASE("language tokenizer: the ids of a text in pieces are those of the whole text") {
+  const json digits = {{"type", "Digits"}, {"individual_digits", true}},
+             bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+  json qwen = json::parse(test::read_file(kFolder + "llama3.json"))["pre_tokenizer"];
+  std::string& pattern = qwen["pretokenizers"][0]["pattern"]["Regex"].get_ref<std::string&>();
+  pattern.erase(pattern.find("{1,3}"), 5);
+  const std::vector<LanguageTokenizer> tokenizers = {
+      joining_lines("gpt2"), joining_lines("gpt2", {{"pre_tokenizer", sequence({digits, bytes})}}),
+      joining_lines("gpt2", {{"pre_tokenizer", sequence({bytes, digits})}}),
+      joining_lines("llama3"),
+      joining_lines("llama3", {{"pre_tokenizer", qwen}, {"normalizer", {{"type", "NFC"}}}})};
+  const std::vector<std::string> parts = {"\n", "\n\n", "\r\n", " ",   "\t",      "\u3000",
+                                          "a",  "1",    "!",    "'ll", "e\u0301", "<|end|>"};
+  std::mt19937 rng(1);
+  for (size_t which = 0; which < tokenizers.size(); ++which) {
+    CAPTURE(which);
+    const LanguageTokenizer& t = tokenizers[which];
+    for (int i = 0; i < 200; ++i) {
+      std::string text;
+      for (int n = 0; n < 60; ++n) text += parts[rng() % parts.size()];
+      CAPTURE(json(text).dump());
+      CHECK(in_pieces(t, text, rng) == t.encode(text));
+    }
+    Ids ids;
+    CHECK(t.encode_beginning("one\n\ntwo", ids) == (which < 3 ? 4 : 5));
+    CHECK(t.encode_beginning("1,\r\n2", ids) == (which == 0 || which == 2 ? 3 : 4));
+    CHECK(t.encode_beginning("\n\n<|end|>", ids) == (which < 3 ? 0 : 2));
+  }
+  json whole = bytes;
+  whole["use_regex"] = false;
+  Ids none;
+  CHECK(joining_lines("gpt2", {{"pre_tokenizer", whole}}).encode_beginning("a\nb", none) == 0);
+}
+
+TEST_CASE("language tokenizer: odd texts in pieces, and tokenizers that need the whole text") {
   std::mt19937 rng(1);
   for (const char* name : {"gpt2", "llama3"}) {
     CAPTURE(name);
@@ -152,6 +201,11 @@ struct Parts {
   void put(const std::string& name, const json& file) {
     test::write_file(dir / (name + ".json"), file.dump());
   }
+  /// Writes tokenizer.json, and returns its path.
+  std::string saved() const {
+    load().save(dir.path());
+    return dir / "tokenizer.json";
+  }
   LanguageTokenizer load() const { return LanguageTokenizer::load(dir.path()); }
   Ids ids() const { return load().encode("a<|user|> b <|bot|>c<|endoftext|>"); }
   std::string refused() const {
@@ -227,6 +281,144 @@ TEST_CASE("language tokenizer: added tokens of other files, numbered as transfor
   parts.put("special_tokens_map",
             {{"additional_special_tokens", {"<|bot|>"}}, {"bos_token", entry("<|user|>")}});
   CHECK(parts.ids() == expected(257, 258));
+}
+
+TEST_CASE("language tokenizer: other files add tokens to tokenizer.json, or change their flags") {
+  // By transformers 5.24 and 4.57.
+  using Texts = std::vector<std::string>;
+  Parts parts;
+  json whole = json::parse(test::read_file(parts.saved()));
+  whole["added_tokens"].push_back(entry("<|user|>", {{"id", 257}}));
+  parts.put("tokenizer", whole);
+  const Ids same = parts.ids();
+  CHECK(same == Ids{64, 257, 220, 65, 220, 27, 91, 65, 78, 83, 91, 29, 66, 256});
+  const auto with = [&](const json& config) {
+    parts.put("tokenizer_config", config);
+    return parts.ids();
+  };
+  const auto decoder = [&](const char* id, const json& token) {
+    return with({{"added_tokens_decoder", {{id, token}}}});
+  };
+  CHECK(decoder("258", entry("<|bot|>", {{"lstrip", true}, {"special", false}})) ==
+        Ids{64, 257, 220, 65, 258, 66, 256});
+  CHECK(parts.load().added(false) == Texts{"<|bot|>"});
+  parts.load().save(parts.dir.path());
+  parts.remove("tokenizer_config.json");
+  CHECK(parts.ids() == Ids{64, 257, 220, 65, 258, 66, 256});
+  parts.put("tokenizer", whole);
+
+  CHECK(decoder("257", entry("<|user|>", {{"rstrip", true}})) ==
+        Ids{64, 257, 65, 220, 27, 91, 65, 78, 83, 91, 29, 66, 256});
+  CHECK(decoder("257", entry("<|user|>", {{"special", false}})) == same);
+  CHECK(parts.load().added(true) == Texts{kEndOfText, "<|user|>"});
+  CHECK(with({{"eos_token", "<|bot|>"}}) == expected(257, 258));
+  CHECK(with({{"eos_token", entry("<|user|>", {{"rstrip", true}})}}) == same);
+  CHECK(with({{"additional_special_tokens", {"<|x|>", "<|bot|>"}}, {"pad_token", "[PAD]"}}) ==
+        expected(257, 260));
+  CHECK(with({{"image_token", "<|user|>"}, {"add_eos_token", true}}) == same);
+  parts.put("tokenizer_config", {{"image_token", "<|bot|>"}});
+  CHECK(test::contains(parts.refused(), "image_token is '<|bot|>', whose id no file gives"));
+  parts.put("tokenizer_config", {{"added_tokens_decoder", {{"500", entry("<|bot|>")}}}});
+  CHECK(test::contains(parts.refused(),
+                       "tokenizer_config.json: the added token '<|bot|>' has the "
+                       "id 500, but 258 is the next behind "));
+  parts.remove("tokenizer_config.json");
+  parts.put("special_tokens_map", {{"eos_token", "<|bot|>"}});
+  CHECK(parts.ids() == expected(257, 258));
+  parts.remove("special_tokens_map.json");
+  parts.put("added_tokens", {{"<|user|>", 257}, {"<|bot|>", 258}});
+  CHECK(parts.ids() == expected(257, 258));
+  CHECK(parts.load().added(false) == Texts{"<|bot|>"});
+  whole["added_tokens"][1]["special"] = false;
+  parts.put("tokenizer", whole);
+  CHECK(with({{"eos_token", "<|user|>"}}) == expected(257, 258));
+  CHECK(parts.load().added(false) == Texts{"<|user|>", "<|bot|>"});
+  whole["added_tokens"].erase(0);
+  parts.put("tokenizer", whole);
+  CHECK(with({{"eos_token", kEndOfText}}).back() == 256);  // in the vocabulary
+}
+
+TEST_CASE("language tokenizer: some classes follow add_bos_token, not tokenizer.json") {
+  // As transformers 4.57; 5.24 ignores add_bos_token beside tokenizer.json, but does not write it.
+  Parts parts;
+  parts.put("tokenizer_config", {{"add_bos_token", true}});
+  const json with = json::parse(test::read_file(parts.saved()));
+  json without = with;
+  without["post_processor"] = nullptr;
+  const auto prompt = [&](json config, const json& flag) {
+    config["add_bos_token"] = flag;
+    parts.put("tokenizer_config", config);
+    return parts.load().encode_prompt("a");
+  };
+  const Ids begun = {256, 64}, plain = {64};
+  for (const bool front : {true, false}) {
+    parts.put("tokenizer", front ? with : without);
+    for (const char* name : {"LlamaTokenizerFast", "GPTNeoXTokenizer", "GemmaTokenizer"}) {
+      const json config = {{"tokenizer_class", name}, {"bos_token", kEndOfText}};
+      CHECK(prompt(config, true) == begun);
+      CHECK(prompt(config, false) == plain);
+      CHECK(prompt(config, nullptr) == plain);
+    }
+    for (const char* name : {"PreTrainedTokenizerFast", "Qwen2Tokenizer", "GPT2Tokenizer"}) {
+      const json config = {{"tokenizer_class", name}, {"bos_token", kEndOfText}};
+      CHECK(prompt(config, !front) == (front ? begun : plain));
+    }
+  }
+  CHECK(prompt({{"tokenizer_class", "LlamaTokenizer"}, {"bos_token", "<|user|>"}}, true) ==
+        Ids{257, 64});
+  CHECK(json::parse(test::read_file(parts.saved()))["post_processor"].is_object());
+  parts.put("tokenizer_config", {{"tokenizer_class", "LlamaTokenizer"}, {"add_bos_token", true}});
+  CHECK(test::contains(parts.refused(), "add_bos_token is true, but no file names the bos_token"));
+}
+
+TEST_CASE("language tokenizer: the class decides how texts are cut without tokenizer.json") {
+  // By transformers 5.24 and 4.57.
+  Parts parts;
+  json vocab = json::parse(test::read_file(parts.dir / "vocab.json"));
+  std::string merges = "#version: 0.2\n";
+  int64_t next = 257;
+  for (const auto& pair : {std::pair("\u0120", "b"),
+                           {"\u010A", "\u010A"},
+                           {"!", "\u010A"},
+                           {"L", "L"},
+                           {"'", "LL"},
+                           {"\u00C3", "\u00A9"}}) {
+    vocab[std::string(pair.first) + pair.second] = next++;
+    merges += std::string(pair.first) + " " + pair.second + "\n";
+  }
+  parts.put("vocab", vocab);
+  test::write_file(parts.dir / "merges.txt", merges);
+  const std::vector<std::string> texts = {"I'LL b", "a!\nb", "\n\n b", "e\u0301"};
+  const auto all = [&] {
+    std::vector<Ids> out;
+    for (const std::string& text : texts) out.push_back(parts.load().encode(text));
+    return out;
+  };
+  const std::vector<Ids> gpt2 = {{40, 6, 260, 257}, {64, 0, 198, 65}, {258, 257}, {68, 136, 223}},
+                         qwen = {{40, 261, 257}, {64, 259, 65}, {258, 257}, {262}};
+  CHECK(all() == gpt2);
+  for (const char* name : {"GPT2Tokenizer", "GPT2TokenizerFast", "CodeGenTokenizer"}) {
+    parts.put("tokenizer_config", {{"tokenizer_class", name}});
+    CHECK(all() == gpt2);
+  }
+  parts.put("tokenizer_config", {{"tokenizer_class", "Qwen2TokenizerFast"}});
+  CHECK(all() == qwen);
+  parts.put("config", {{"model_type", "gpt2"}, {"tokenizer_class", "GPT2Tokenizer"}});
+  CHECK(all() == qwen);
+  parts.load().save(parts.dir.path());
+  CHECK(all() == qwen);  // by tokenizer.json
+  parts.remove("tokenizer.json");
+  parts.put("tokenizer_config", {{"add_bos_token", true}});
+  CHECK(all() == gpt2);
+  CHECK(parts.load().encode_prompt("a") == Ids{256, 64});
+  parts.put("config", {{"model_type", "qwen2"}, {"tokenizer_class", nullptr}});
+  CHECK(all() == qwen);
+  CHECK(parts.load().encode_prompt("a") == Ids{64});  // Qwen 2 has no bos_token
+  parts.put("tokenizer_config", {{"tokenizer_class", "RobertaTokenizer"}});
+  CHECK(test::contains(parts.refused(),
+                       "tokenizer_class is RobertaTokenizer. Without "
+                       "tokenizer.json only GPT2Tokenizer, CodeGenTokenizer and "
+                       "Qwen2Tokenizer are supported; AutoTokenizer"));
 }
 
 TEST_CASE("language tokenizer: <|endoftext|> is an added token only where others follow it") {
