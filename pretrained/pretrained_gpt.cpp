@@ -110,11 +110,16 @@ bool is_gguf(const std::string& path) {
 
 namespace {
 
-/// A table may be larger than the vocabulary: some are padded to a round number.
+/// A table may be larger than the vocabulary: some are padded to a round number. It may lack added
+/// tokens.
 void check_table(const std::string& path, const GptFiles& files) {
-  check_io(files.tokenizer.size() <= files.config.options.vocab,
-           "{}: the tokenizer has {} tokens, but the model knows {}", path, files.tokenizer.size(),
-           files.config.options.vocab);
+  const datasets::LanguageTokenizer& tokenizer = files.tokenizer;
+  const int64_t known = files.config.options.vocab;
+  int64_t beyond = tokenizer.size() - known;
+  for (const std::string& token : tokenizer.added(/*special=*/true))
+    if (tokenizer.id(token) >= known) --beyond;  // such as a pad_token that no text has
+  check_io(beyond <= 0, "{}: the tokenizer has {} tokens, but the model knows {}", path,
+           tokenizer.size(), known);
 }
 
 GptFiles open_gguf(const std::string& path) {

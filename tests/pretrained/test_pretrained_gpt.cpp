@@ -193,6 +193,11 @@ TEST_CASE("pretrained: errors name the file") {
   small.vocab = 100;
   f.put("config.json", *pretrained::write_gpt_config(small, std::nullopt));
   CHECK(contains(opening(f), "the tokenizer has 258 tokens, but the model knows 100"));
+  small.vocab = 258;  // without one for the padding, which no text has
+  f.put("config.json", *pretrained::write_gpt_config(small, std::nullopt));
+  f.put("tokenizer_config.json", R"({"pad_token": "[PAD]"})");
+  CHECK(pretrained::open_gpt(f.path()).tokenizer.id("[PAD]") == 258);
+  std::filesystem::remove(f.dir / "tokenizer_config.json");
   small.vocab = 260, small.dim = 16;
   f.put("config.json", *pretrained::write_gpt_config(small, std::nullopt));
   CHECK(contains(test::error_of([&] { pretrained::load_pretrained(f.path()); }),
