@@ -64,8 +64,8 @@ void check_train(NtmFlags& f, const Given& given) {
     c.every = std::min(c.every, c.sequences);
   }
   check(!given("--batch") || c.batch <= c.every,
-        "--batch {} is more than the {} sequences from one validation to the next; give --every "
-        "too",
+        "--batch {} is more than the {} sequences from one validation to the next; give a smaller "
+        "batch, or more sequences with --every and --sequences",
         c.batch, c.every);
   check_config(c);
 }

@@ -187,14 +187,14 @@ int export_classifier(const CifarFlags& f) {
                    .outputs = {"logits"},
                    .opset = f.opset,
                    .metadata = {{"classes", nlohmann::json(run.class_names).dump()}}});
-  const bool one_view = run.tta == "none";
+  const std::string views = views_text(views_named(run.tta));
   training::say(
-      fmt::format("{} of {} as {}: {}, with pictures in [0, 1]{}", run.model, trained.weights,
-                  f.export_onnx, what,
-                  one_view
-                      ? ""
-                      : fmt::format("; of each picture alone, where tests and --predict add {}",
-                                    views_text(views_named(run.tta)))),
+      fmt::format(
+          "{} of {} as {}: {}, with pictures in [0, 1]{}", run.model, trained.weights,
+          f.export_onnx, what,
+          views.empty()
+              ? ""
+              : fmt::format("; one view of each, without the {} of tests and --predict", views)),
       stderr);
   return 0;
 }

@@ -4,10 +4,9 @@
 // As transformers 5 reads them: tokenizer_config.json has added_tokens_decoder (ids and flags),
 // named special tokens (bos_token, pad_token, ...) and further ones (additional_special_tokens).
 // Without an added_tokens_decoder, special_tokens_map.json has special tokens, too, and
-// added_tokens.json has ids. The flags of an added_tokens_decoder count more than those of
-// tokenizer.json. Tokens with ids come first, in their order, then named and further
-// ones. The tokenizer's class stands in tokenizer_config.json or config.json, or follows from the
-// model_type there.
+// added_tokens.json has ids. The flags of an added_tokens_decoder replace those of tokenizer.json.
+// Tokens with ids come first, in their order, then named and further ones. The tokenizer's class is
+// in tokenizer_config.json or config.json, or follows from the model_type there.
 #pragma once
 
 #include <map>
