@@ -3,6 +3,7 @@
 #include "tern/core/tape/op.h"
 
 #include <mutex>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -104,7 +105,7 @@ void OpScope::pass_module_on(const Tensor& result) const {
 }
 
 // The module of a parameter among the operands; else of the innermost ModuleScope; else of the
-// enclosing op; else of the newest operand.
+// enclosing op, unless that is a checkpoint, which runs whole modules; else of the newest operand.
 std::string OpScope::where() const {
   std::vector<const TensorImpl*> operands;
   if (node_) {
@@ -126,7 +127,8 @@ std::string OpScope::where() const {
     newest = made;
   }
   std::string around = working && !node_ ? working->where() : "";
-  if (around.empty() && outer_) around = outer_->module();
+  const bool inside = outer_ && std::string_view(outer_->name_) != "checkpoint";
+  if (around.empty() && inside) around = outer_->module();
   return around.empty() ? inherited : around;
 }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -85,6 +86,24 @@ TEST_CASE("an observer sees every op, forward and backward, with its module") {
   size_t before = scribe.told.size();
   static_cast<void>(net(x));
   CHECK(scribe.told.size() == before);
+}
+
+TEST_CASE("an observer: an op in a checkpoint has its own module in both of its runs") {
+  Rng rng(1);
+  Net net(rng);
+  nn::num_parameters(net);
+  const Tensor x = randn({4, 8}, rng);
+  Scribe scribe;
+  {
+    const ObserverScope watching(scribe);
+    const auto second = [&](std::span<const Tensor> in) { return net.blocks[1](in[0]); };
+    backward(sum(checkpoint(second, {net.blocks[0](x)})));
+  }
+  const auto is_gelu = [](const std::string& line) { return line.find("gelu blocks") < 2; };
+  std::erase_if(scribe.told, std::not_fn(is_gelu));
+  CHECK(scribe.told == std::vector<std::string>{"gelu blocks.0.up", "gelu blocks.1.up",
+                                                "~gelu blocks.1.up", "~gelu blocks.1.up",
+                                                "~gelu blocks.0.up"});
 }
 
 TEST_CASE("an observer gets an end for every begin, even when an op throws") {
