@@ -105,8 +105,9 @@ void OpScope::pass_module_on(const Tensor& result) const {
 }
 
 // The module of a parameter among the operands; else of the innermost ModuleScope; else of the
-// enclosing op, unless that is a checkpoint, which runs whole modules; else of the newest operand.
+// enclosing op; else of the newest operand.
 std::string OpScope::where() const {
+  if (std::string_view(name_) == "checkpoint") return "";  // it runs whole modules
   std::vector<const TensorImpl*> operands;
   if (node_) {
     if (node_->origin) return node_->origin->text;
@@ -127,8 +128,7 @@ std::string OpScope::where() const {
     newest = made;
   }
   std::string around = working && !node_ ? working->where() : "";
-  const bool inside = outer_ && std::string_view(outer_->name_) != "checkpoint";
-  if (around.empty() && inside) around = outer_->module();
+  if (around.empty() && outer_) around = outer_->module();
   return around.empty() ? inherited : around;
 }
 

@@ -55,8 +55,8 @@ class OpScope : private detail::ErrorPlace {
   const Tensor& gathered(int i) const;
   /// The module that the op belongs to: "decoder.layers.2.linear1"; empty if unknown. It comes from
   /// a parameter among the operands that a module walk has named (nn::named_parameters and others),
-  /// or from a ModuleScope. An op inside another op, but for a checkpoint, has that op's module.
-  /// Under an observer, any other op has the module of its newest operand.
+  /// or from a ModuleScope. An op inside another op has that op's module. Under an observer, any
+  /// other op has the module of its newest operand. A checkpoint has none: it runs modules.
   std::string module() const;
   /// The enclosing scope; null for the outermost.
   const OpScope* outer() const { return outer_; }
