@@ -14,7 +14,8 @@
 //   forward order. For a linear layer this is x W^T + b, even if an activation and a residual are
 //   fused into it.
 // - gradient/NUMBER/MODULE: the gradient of that output, in backward order; left out if a fused op
-//   does not compute it, and then for earlier calls of the same layer too.
+//   does not compute it, and then for earlier calls of the same layer too. Layers in a checkpoint()
+//   have none: their gradients are computed in its second run.
 // - weight/NUMBER/NAME: the gradient of parameter NAME, beginning with the last layer.
 // Modules have the names that a module walk gave them. All tensors are copied, so the recording
 // takes as much memory as all outputs together, and keeps what was saved for a backward pass until
