@@ -30,7 +30,8 @@ NamedTensors in_order(const NamedTensors& parameters, const std::vector<Tensor>&
   for (const auto& [known, t] : parameters) names.push_back(known);
   const std::string nearest = nearest_name(name, names);
   fail(fmt::format("{}: there is no parameter '{}'{}", op, name,
-                   nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
+                   nearest.empty() ? "; a buffer is no parameter"
+                                   : fmt::format("; did you mean '{}'?", nearest)));
 }
 
 // The parameter with this name, not its replacement, even if `parameters` lists the replacement.

@@ -118,7 +118,10 @@ void Optimizer::check_distinct() const {
   std::unordered_set<std::string> names;
   std::vector<Span> spans;
   for (const Entry& e : entries_) {
-    check(names.insert(e.name).second, "{}: two parameters are called '{}'", traits_.name, e.name);
+    check(names.insert(e.name).second,
+          "{}: two parameters are called '{}'; for the parts of a program give each a prefix: "
+          "nn::named_parameters(part, \"part\")",
+          traits_.name, e.name);
     if (e.parameter.numel() == 0) continue;
     auto* first = static_cast<const char*>(e.parameter.ref()->storage->data()) +
                   e.parameter.layout().offset * item_size(e.parameter.dtype());

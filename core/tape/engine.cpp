@@ -255,8 +255,12 @@ void Engine::settle(Node* node) {
 
 // The gradient of the output: `given`, or 1 for a single element.
 Tensor seed(const char* op, const Tensor& y, const Tensor& given) {
-  check(y.requires_grad(), "{}: the output does not depend on anything that requires a gradient",
-        op);
+  check(y.defined(), "{}: the output is undefined (a default-constructed Tensor)", op);
+  check(
+      y.requires_grad(),
+      "{}: the output does not depend on anything that requires a gradient. Was it computed under "
+      "a NoGradGuard, from detach() or from frozen parameters?",
+      op);
   if (!given.defined()) {
     check(y.numel() == 1,
           "{}: the output has shape {}; a gradient must be given unless it has "

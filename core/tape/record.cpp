@@ -98,7 +98,8 @@ void detail::check_saved_version(const Shape& shape, uint64_t saved, uint64_t no
   check(lent_at <= saved,
         "backward: {} saved a weight of shape {}, and since then an EmaScope (or Ema::swap) has "
         "put averages in its place or taken them out; run forward and backward both outside the "
-        "scope, or both inside it",
+        "scope, or both inside it. nn::WeightsInstead(model, ema.averages()) runs the averages "
+        "beside the model, as a teacher",
         op, shape);
   fail(
       fmt::format("backward: {} saved a tensor of shape {} at version {}, but it is now at version "

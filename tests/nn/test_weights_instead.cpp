@@ -143,6 +143,11 @@ TEST_CASE("weights instead: a wrong name, shape or type is an error that names i
         WeightsInstead s(model, {{"down.weight", w}});
       },
       "'down.weight' is f32 (2, 4), its replacement is f32 (4, 3)");
+  says(
+      [&] {
+        WeightsInstead s(nn::BatchNorm1d(3), {{"running_mean", zeros({3})}});
+      },
+      "no parameter 'running_mean'; a buffer is no parameter");
   says([&] { WeightsInstead s(model, {{"up.weight", w.to(DType::f64)}}); }, "f64 (4, 3)");
   says([&] { WeightsInstead s(model, {{"up.weight", Tensor()}}); }, "'up.weight' is undefined");
   says(

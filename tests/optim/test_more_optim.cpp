@@ -305,7 +305,7 @@ TEST_CASE("groups: every setting may differ; each group has the state of its rul
   CHECK(contains(error_of([&] {
                    optim::AdamW(Groups{{{{"a", a}}, {}}, {{{"a", b}}, {}}});
                  }),
-                 "two parameters are called 'a'"));
+                 "two parameters are called 'a'; for the parts of a program give each a prefix"));
 }
 
 TEST_CASE("Adafactor keeps a row and a column; NAdam's product has one element") {

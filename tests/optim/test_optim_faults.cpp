@@ -343,6 +343,19 @@ TEST_CASE("EmaScope: a backward pass into or out of a scope is an error that nam
     }
     CHECK(contains(error_of([&] { before.backward(); }), "an EmaScope"));
     CHECK(contains(error_of([&] { inside.backward(); }), "an EmaScope"));
+    // The way out that the message names: the averages as a teacher between the two passes.
+    before = sum(next(layer(x)));
+    const std::string error = error_of([&] {
+      optim::EmaScope averaged(ema);
+      before.backward();
+    });
+    CHECK(contains(error, "nn::WeightsInstead(model, ema.averages())"));
+    before = sum(next(layer(x)));
+    {
+      nn::WeightsInstead teacher(layer, ema.averages());
+      CHECK(!layer(x.detach()).requires_grad());
+    }
+    before.backward();
     Tensor after = sum(layer(x));
     {
       NoGradGuard guard;

@@ -144,6 +144,21 @@ void formulas() {
   check(mean(embedding(i, rows), 1).shape() == Shape{2, 4}, "embedding_bag");
 }
 
+void more_formulas() {
+  Rng rng(0);
+  Tensor m = randn({3, 3}, rng), x = tanh(m), y = x.clone(), p = sigmoid(m), s = exp(m);
+  expect(sin(atan2(x, sqrt(1 - x * x))), x);
+  expect(cos(atan2(sqrt(1 - x * x), x)), x);
+  expect((log1p(x) - log1p(-x)) / 2, m);
+  check((rand_like(p, rng) < p).dtype() == DType::u8, "bernoulli");
+  check((m + s * randn_like(m, rng)).shape() == m.shape(), "normal");
+  check(all(x == y).item<bool>(), "equal");
+  Tensor above = transpose(nonzero(triu(ones({3, 3}), 1)), 0, 1);
+  expect(above.to(DType::f32), tensor({0, 0, 1, 1, 2, 2}, {2, 3}));
+  Tensor sums = logsumexp(where(tril(ones({3, 3})) > 0, unsqueeze(x, -2), -INFINITY), -1);
+  expect(exp(sums), cumsum(exp(x), 1));
+}
+
 void pictures_and_sound() {
   Rng rng(0);
   Tensor p = randn({1, 3, 4, 4}, rng);
@@ -182,6 +197,9 @@ void gradients() {
   gradcheck([](const std::vector<Tensor>& in) { return exp(in[0]); }, {t});
   AnomalyDetector detector;
   check(leaves(loss).size() == 1, "leaves");
+  y = x * x;
+  for (int64_t i = 0; i < 2; ++i)
+    check(grad({y[i]}, {x}, {.retain_graph = true})[0][i].item() == 2 * x[i].item(), "jacobian");
 }
 
 struct Net {
@@ -230,6 +248,10 @@ void modules() {
   nn::ModuleDict<nn::Linear> named;
   named.add("class", nn::Linear(8, 2, rng));
   nn::Embedding table(100, 8, rng, {.padding_idx = 0});
+  Tensor vectors = randn({100, 8}, rng);
+  table.weight = vectors;
+  nn::set_requires_grad(table, false);
+  check(!table(randint(0, 100, {3}, rng)).requires_grad(), "from_pretrained");
   nn::LayerNorm norm(8);
   nn::Dropout dropout(0.1, rng);
   nn::MultiHeadAttention attend(8, rng, {.heads = 2});
@@ -254,7 +276,15 @@ void modules() {
   for (Rng* g : nn::generators(copy)) *g = rng.split();
   Net target = net;
   target = net;
-  optim::Ema target_of(nn::state_dict(net), {.decay = 0.99});
+  optim::Ema target_of(nn::named_parameters(net), {.decay = 0.99});
+  target_of.update();
+  Tensor student = sum(net(x));
+  {
+    nn::WeightsInstead target(net, target_of.averages());
+    check(!net(x).requires_grad(), "a target without a gradient");
+  }
+  student.backward();
+  nn::zero_grad(net);
   check(net.scale.tensor()[0].item() == net.scale.tensor().detach()[0].item(), "a parameter");
   fill_(copy.seen, 1);
   check(net.seen.tensor().item() == 0, "a copy has weights of its own");
@@ -294,6 +324,12 @@ void optimizers() {
   optim::AdamW optimizer(nn::named_parameters(net), {.lr = 1e-3, .weight_decay = 0.01});
   optim::Adam adam(nn::named_parameters(net), {.beta1 = 0.5, .beta2 = 0.9});
   optim::AdamW small(nn::named_parameters(net), {.lr = 1e-3, .state_bits = 8});
+  Tensor x = zeros({2}).set_requires_grad();
+  optim::Adam of_one(std::vector<Tensor>{x}, {.lr = 0.1});
+  nn::Linear a(2, 8, rng), b(8, 2, rng);
+  optim::Adam of_two(std::vector<optim::ParameterGroup>{
+      {.parameters = nn::named_parameters(a, "a")}, {.parameters = nn::named_parameters(b, "b")}});
+  check(of_one.parameters().size() == 1 && of_two.parameters().size() == 4, "parameters");
   optim::Sgd sgd(nn::named_parameters(net), {.lr = 0.1, .momentum = 0.9, .nesterov = true});
   optim::AdamW decayed(optim::decay_groups(nn::named_parameters(net), 0.01), {.lr = 1e-3});
   NamedTensors body = nn::named_parameters(net), head(body.begin() + 2, body.begin() + 4);
@@ -338,6 +374,9 @@ void loading() {
   int64_t batches = 0;
   for (Sample& batch : loader) batches += batch.x.size(0) == 8;
   check(batches == 12, "batches");
+  Tensor x = ones({6, 2}), label = zeros({6}, DType::i64);
+  datasets::Dataset rows(x.size(0), [=](int64_t i) { return Sample{x[i], label[i]}; });
+  check(rows.get(5).x.shape() == Shape{2}, "tensors");
   auto mixed = samples.shuffle(0);
   auto train_set = mixed.limit(80), some = mixed.subset({80, 81, 82});
   check(train_set.concat(some).size() == 83, "subsets");
@@ -397,6 +436,7 @@ int main() {
   indices();
   arithmetic();
   formulas();
+  more_formulas();
   pictures_and_sound();
   gradients();
   modules();

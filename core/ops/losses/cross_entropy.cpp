@@ -94,6 +94,12 @@ Shape without_classes(const Tensor& x) {
 
 void check_class_shape(const char* op, const Tensor& target, const Tensor& x) {
   const Shape shape = without_classes(x);
+  Shape rows = x.shape();
+  rows.erase(x.ndim() - 1);
+  check(target.shape() == shape || target.shape() != rows,
+        "{}: axis 1 of the input {} is the axis of classes, but the classes of shape {} fit if it "
+        "is the last one: transpose(input, 1, -1), or flatten(input, 0, -2) and flatten(classes)",
+        op, x.shape(), target.shape());
   check(target.shape() == shape,
         "{}: an input {} needs classes of shape {}, got {}; squeeze or reshape them. Targets that "
         "are probabilities have the shape and type of the input: convert with .to({})",

@@ -197,6 +197,8 @@ TEST_CASE("cross_entropy: errors name row, value and rule") {
                        "nll_loss: target -1 at row 0 is outside [0, 3)", Error);
   CHECK_THROWS_WITH_AS(cross_entropy(x, zeros({3}, DType::i64)), doctest::Contains("got (3,)"),
                        Error);
+  CHECK_THROWS_WITH_AS(cross_entropy(zeros({2, 5, 7}), zeros({2, 5}, DType::i64)),
+                       doctest::Contains("if it is the last one: transpose(input, 1, -1)"), Error);
   CHECK_THROWS_WITH_AS(cross_entropy(x, zeros({2})), doctest::Contains("must match the logits"),
                        Error);
   CHECK_THROWS_WITH_AS(cross_entropy(x, targets(0, 0), {.weight = ones({2})}),

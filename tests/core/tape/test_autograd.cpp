@@ -118,7 +118,10 @@ TEST_CASE("NoGradGuard stops recording, EnableGradGuard resumes it") {
 
 TEST_CASE("backward of a tensor that needs no gradient, or is not a scalar, is an error") {
   Tensor x = tensor({2}, {}, DType::f64);
-  CHECK_THROWS_WITH_AS(backward(x * x), doctest::Contains("requires a gradient"), Error);
+  CHECK_THROWS_WITH_AS(backward(x * x), doctest::Contains("requires a gradient. Was it computed"),
+                       Error);
+  CHECK_THROWS_WITH_AS(backward(Tensor()), doctest::Contains("backward: the output is undefined"),
+                       Error);
   Tensor v = leaf(f64({1, 2}, {2}));
   CHECK_THROWS_WITH_AS(backward(v * 2), doctest::Contains("(2,)"), Error);
   backward(v * 2, {.gradient = tensor({1, 10}, {2}, DType::f64)});
