@@ -229,8 +229,6 @@ Value json(const Value& self, Call& call) {
   return to_json(call.run.budget, self, style);
 }
 
-Value same(const Value& self, Call&) { return self; }
-
 // clang-format off
 const Table<Function> kFilters = {{"abs", absolute}, {"capitalize", capitalize}, {"count", length},
                                   {"d", otherwise}, {"default", otherwise},
@@ -239,7 +237,7 @@ const Table<Function> kFilters = {{"abs", absolute}, {"capitalize", capitalize},
                                   {"join", join}, {"last", last}, {"length", length},
                                   {"list", to_list}, {"lower", lower}, {"map", map},
                                   {"reject", reject}, {"rejectattr", reject_by},
-                                  {"replace", replace}, {"reverse", reversed}, {"safe", same},
+                                  {"replace", replace}, {"reverse", reversed}, {"safe", to_string},
                                   {"select", select}, {"selectattr", select_by},
                                   {"sort", sorted_list}, {"string", to_string}, {"title", title},
                                   {"tojson", json}, {"trim", trim}, {"upper", upper}};

@@ -61,8 +61,13 @@ Value of_reals(const std::string& sign, double a, double b) {
   if (sign == "**") return std::pow(a, b);
   check(b != 0, "division by zero");
   if (sign == "/") return a / b;
-  const double floor = std::floor(a / b);
-  return sign == "//" ? floor : a - floor * b;
+  // As in Python: 1000 // 0.1 is 9999, since the f64 of 0.1 is above a tenth.
+  double rest = std::fmod(a, b), whole = (a - rest) / b;
+  if (rest != 0 && (rest < 0) != (b < 0)) rest += b, whole -= 1;
+  if (sign == "%") return rest != 0 ? rest : std::copysign(0.0, b);
+  if (whole == 0) return std::copysign(0.0, a / b);
+  const double floor = std::floor(whole);
+  return whole - floor > 0.5 ? floor + 1 : floor;
 }
 
 /// `n` times a text or list.

@@ -81,4 +81,29 @@ Tensor read_tensor(const RandomFile& file, int64_t at, const Shape& shape,
   return not_differentiable(out);
 }
 
+Tensor read_tensor(const std::function<void(void*, int64_t)>& read, bool swapped,
+                   const Shape& shape, const ElementType& type) {
+  Fresh out(shape, type.dtype);
+  auto* to = static_cast<std::byte*>(out.ref()->storage->data());
+  const int64_t bytes = out.numel() * type.bytes;
+  if (!type.convert && !swapped) {
+    read(to, bytes);
+    return not_differentiable(out);
+  }
+  constexpr int64_t kPiece = 1 << 16;  // a multiple of every element
+  std::vector<std::byte> from(static_cast<size_t>(std::min(kPiece, bytes)));
+  for (int64_t left = bytes; left > 0; left -= kPiece) {
+    const int64_t n = std::min(kPiece, left) / type.bytes;
+    read(from.data(), n * type.bytes);
+    for (auto* at = from.data(); swapped && at < from.data() + n * type.bytes; at += type.bytes)
+      std::reverse(at, at + type.bytes);
+    if (type.convert)
+      type.convert(from.data(), to, n);
+    else
+      std::memcpy(to, from.data(), static_cast<size_t>(n * type.bytes));
+    to += n * item_size(type.dtype);
+  }
+  return not_differentiable(out);
+}
+
 }  // namespace tern::detail

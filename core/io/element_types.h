@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include "tern/core/io/random_file.h"
@@ -28,5 +29,10 @@ const ElementType* element_type_of(DType dtype);
 /// Reads a tensor whose elements begin at byte `at`. REQUIRES: the file's size was compared with
 /// the shape, and the number of elements is a multiple of type.elements.
 Tensor read_tensor(const RandomFile& file, int64_t at, const Shape& shape, const ElementType& type);
+
+/// The same for elements in order: read(to, count) copies the next `count` bytes. `swapped`: the
+/// elements are big-endian.
+Tensor read_tensor(const std::function<void(void*, int64_t)>& read, bool swapped,
+                   const Shape& shape, const ElementType& type);
 
 }  // namespace tern::detail

@@ -221,8 +221,7 @@ void place_tensors(const RandomFile& file, const Cursor& header, GgufHeader& con
 GgufHeader read_gguf_header(const RandomFile& file, const GgufLimits& limits) {
   check(limits.header >= 0 && limits.tensors >= 0, "GgufLimits: {} bytes, {} tensors",
         limits.header, limits.tensors);
-  std::string first(static_cast<size_t>(std::min(file.size(), kFirstBytes)), '\0');
-  file.read(0, first.data(), std::ssize(first));
+  const std::string first = file.first_bytes(kFirstBytes);
   if (!first.starts_with("GGUF")) {
     const FileKind kind = file_kind(first);
     file.fail(kind == FileKind::unknown ? "not a GGUF file"

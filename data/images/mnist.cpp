@@ -4,19 +4,17 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <filesystem>
+#include <string_view>
 
+#include "tern/core/io/element_types.h"
 #include "tern/core/ops/ops.h"
-#include "tern/core/tape/record.h"
 #include "tern/data/loading/gzip.h"
 
 namespace fs = std::filesystem;
 
 namespace tern::datasets {
 namespace {
-
-constexpr int64_t kMnistBuffer = 64 * 1024;
 
 uint32_t big_endian(const unsigned char* p) {
   return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | uint32_t{p[3]};
@@ -49,39 +47,13 @@ Shape read_shape(ByteReader& file, int axes, int64_t item) {
   return shape;
 }
 
-template <class From, class To>
-void read_elements(ByteReader& file, const Fresh& out) {
-  To* to = out.data<To>();
-  std::vector<unsigned char> buffer(kMnistBuffer);
-  constexpr auto kItem = static_cast<int64_t>(sizeof(From));
-  for (int64_t left = out.numel(); left > 0;) {
-    const int64_t count = std::min(left, kMnistBuffer / kItem);
-    file.read_exactly(buffer.data(), count * kItem);
-    for (int64_t i = 0; i < count; ++i) {
-      std::array<unsigned char, sizeof(From)> bytes;
-      const unsigned char* from = buffer.data() + (i + 1) * kItem;
-      for (unsigned char& byte : bytes) byte = *--from;
-      *to++ = static_cast<To>(std::bit_cast<From>(bytes));
-    }
-    left -= count;
-  }
-}
-
-// A type of elements by its code in the file.
+// Codes of types in the file, and those types in files of weights.
 struct IdxType {
   unsigned char code;
-  int64_t bytes;
-  DType dtype;
-  void (*read)(ByteReader& file, const Fresh& out);
+  std::string_view type;
 };
-constexpr IdxType kIdxTypes[] = {
-    {0x08, 1, DType::u8,
-     [](ByteReader& f, const Fresh& out) { f.read_exactly(out.data<uint8_t>(), out.numel()); }},
-    {0x09, 1, DType::i64, read_elements<int8_t, int64_t>},
-    {0x0b, 2, DType::i64, read_elements<int16_t, int64_t>},
-    {0x0c, 4, DType::i64, read_elements<int32_t, int64_t>},
-    {0x0d, 4, DType::f32, read_elements<float, float>},
-    {0x0e, 8, DType::f64, read_elements<double, double>}};
+constexpr IdxType kIdxTypes[] = {{0x08, "U8"},  {0x09, "I8"},  {0x0b, "I16"},
+                                 {0x0c, "I32"}, {0x0d, "F32"}, {0x0e, "F64"}};
 
 std::string find_file(const fs::path& folder, const std::string& name) {
   std::string dotted = name;
@@ -112,17 +84,19 @@ Tensor load_idx(const std::string& path) {
   ByteReader file(path);
   std::array<unsigned char, 4> magic;
   file.read_exactly(magic.data(), 4);
-  const auto* const type = std::ranges::find(kIdxTypes, magic[2], &IdxType::code);
-  if (magic[0] != 0 || magic[1] != 0 || type == std::end(kIdxTypes))
+  const auto* const row = std::ranges::find(kIdxTypes, magic[2], &IdxType::code);
+  if (magic[0] != 0 || magic[1] != 0 || row == std::end(kIdxTypes))
     file.fail(fmt::format("is not an idx file: it begins with {:#04x} {:#04x} {:#04x}", magic[0],
                           magic[1], magic[2]));
   if (magic[3] > kMaxDims)
     file.fail(fmt::format("has {} axes; at most {} are allowed", magic[3], kMaxDims));
-  Fresh out(read_shape(file, magic[3], type->bytes), type->dtype);
-  type->read(file, out);
+  const tern::detail::ElementType& type = *tern::detail::find_element_type(row->type);
+  Tensor out =
+      tern::detail::read_tensor([&](void* to, int64_t count) { file.read_exactly(to, count); },
+                                type.bytes > 1, read_shape(file, magic[3], type.bytes), type);
   unsigned char more = 0;
   if (file.read(&more, 1) > 0) file.fail("something follows the array");
-  return not_differentiable(out);
+  return out;
 }
 
 Mnist load_mnist(const std::string& folder) {

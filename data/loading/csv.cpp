@@ -413,7 +413,9 @@ Tensor Table::columns(const std::vector<std::string>& wanted) const {
 namespace {
 
 std::string quoted(const std::string& name, char separator) {
-  if (name.find_first_of(std::string("\"\r\n ") + separator) == name.npos && !name.empty())
+  // Without quotes, a name "sep=;" would be Excel's line about the separator.
+  if (name.find_first_of(std::string("\"\r\n\t ") + separator) == name.npos && !name.empty() &&
+      !name.starts_with("sep="))
     return name;
   std::string out = "\"";
   for (char c : name) out += c == '"' ? "\"\"" : std::string(1, c);

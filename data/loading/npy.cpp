@@ -7,7 +7,6 @@
 #include <functional>
 #include <set>
 
-#include "tern/core/base/half.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/record.h"
 #include "tern/data/loading/detail/npy_header.h"
@@ -17,11 +16,9 @@ namespace tern::datasets {
 namespace {
 
 using detail::NpyHeader;
-using detail::NpyType;
 
 constexpr int64_t kMaxNpz = int64_t{1} << 36;
 constexpr int64_t kSmallNpz = int64_t{1} << 26;  // always allowed
-constexpr int64_t kNpyBuffer = 64 * 1024;
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
 // The bytes of one array from any source.
@@ -56,68 +53,9 @@ NpyHeader read_header(const Source& source) {
   return header;
 }
 
-template <class T>
-T swapped(T value) {
-  auto* bytes = reinterpret_cast<unsigned char*>(&value);
-  std::reverse(bytes, bytes + sizeof value);
-  return value;
-}
-
-// Converts n elements of From, in file order, to To.
-template <class From, class To, class Convert>
-void read_as(const Source& source, bool swap, To* to, int64_t n, Convert convert) {
-  std::vector<From> buffer(
-      static_cast<size_t>(std::min<int64_t>(n, kNpyBuffer / static_cast<int64_t>(sizeof(From)))));
-  while (n > 0) {
-    const int64_t count = std::min(n, std::ssize(buffer));
-    source.read(buffer.data(), count * static_cast<int64_t>(sizeof(From)));
-    for (int64_t i = 0; i < count; ++i) {
-      const From value = buffer[static_cast<size_t>(i)];
-      *to++ = convert(swap ? swapped(value) : value);
-    }
-    n -= count;
-  }
-}
-
-template <class From, class To>
-void read_as(const Source& source, bool swap, To* to, int64_t n) {
-  if (std::is_same_v<From, To> && !swap) return source.read(to, n * item_size(dtype_of<To>));
-  read_as<From>(source, swap, to, n, [](From v) { return static_cast<To>(v); });
-}
-
-void read_elements(const Source& source, const NpyHeader& h, const Fresh& out) {
-  const int64_t n = out.numel();
-  switch (h.type) {
-    case NpyType::f2:
-      return read_as<uint16_t>(source, h.swapped, out.data<float>(), n, half_to_float);
-    case NpyType::f4:
-      return read_as<float>(source, h.swapped, out.data<float>(), n);
-    case NpyType::f8:
-      return read_as<double>(source, h.swapped, out.data<double>(), n);
-    case NpyType::i1:
-      return read_as<int8_t>(source, h.swapped, out.data<int64_t>(), n);
-    case NpyType::i2:
-      return read_as<int16_t>(source, h.swapped, out.data<int64_t>(), n);
-    case NpyType::i4:
-      return read_as<int32_t>(source, h.swapped, out.data<int64_t>(), n);
-    case NpyType::i8:
-      return read_as<int64_t>(source, h.swapped, out.data<int64_t>(), n);
-    case NpyType::u1:
-      return read_as<uint8_t>(source, h.swapped, out.data<uint8_t>(), n);
-    case NpyType::u2:
-      return read_as<uint16_t>(source, h.swapped, out.data<int64_t>(), n);
-    case NpyType::u4:
-      return read_as<uint32_t>(source, h.swapped, out.data<int64_t>(), n);
-    case NpyType::b1:
-      return read_as<uint8_t>(source, false, out.data<uint8_t>(), n,
-                              [](uint8_t v) { return static_cast<uint8_t>(v != 0); });
-  }
-  fail_unhandled("NpyType", h.type);
-}
-
 Tensor read_array(const Source& source) {
   const NpyHeader h = read_header(source);
-  const int64_t item = detail::bytes_of(h.type), left = source.size - h.size;
+  const int64_t item = h.type->bytes, left = source.size - h.size;
   int64_t bytes = item;  // as NumPy, counts an empty axis as 1
   bool fits = true;
   for (int64_t size : h.shape)
@@ -129,9 +67,7 @@ Tensor read_array(const Source& source) {
                     h.shape, item, left));
   Shape stored = h.shape;
   if (h.fortran_order) std::reverse(stored.begin(), stored.end());
-  Fresh out(stored, detail::dtype_of_npy(h.type));
-  read_elements(source, h, out);
-  Tensor x = not_differentiable(out);
+  Tensor x = tern::detail::read_tensor(source.read, h.swapped, stored, *h.type);
   if (!h.fortran_order || h.shape.size() < 2) return x;
   Dims order;
   for (int axis = h.shape.size() - 1; axis >= 0; --axis) order.push_back(axis);

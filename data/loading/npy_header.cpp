@@ -1,7 +1,7 @@
 // Parses the Python literals in the header of an npy file, and writes such a header.
 #include "tern/data/loading/detail/npy_header.h"
 
-#include <bit>
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -10,28 +10,15 @@
 namespace tern::datasets::detail {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "npy files are written little-endian");
+using tern::detail::ElementType;
 
-struct Kind {
-  std::string_view name;
-  NpyType type;
-  int64_t bytes;
-  DType dtype;
+// The types of NumPy, and those with the same elements in files of weights.
+struct NpyType {
+  std::string_view numpy, type;
 };
-constexpr Kind kKinds[] = {
-    {"f2", NpyType::f2, 2, DType::f32}, {"f4", NpyType::f4, 4, DType::f32},
-    {"f8", NpyType::f8, 8, DType::f64}, {"i1", NpyType::i1, 1, DType::i64},
-    {"i2", NpyType::i2, 2, DType::i64}, {"i4", NpyType::i4, 4, DType::i64},
-    {"i8", NpyType::i8, 8, DType::i64}, {"u1", NpyType::u1, 1, DType::u8},
-    {"u2", NpyType::u2, 2, DType::i64}, {"u4", NpyType::u4, 4, DType::i64},
-    {"b1", NpyType::b1, 1, DType::u8},
-};
-
-const Kind& kind_of(NpyType type) {
-  for (const Kind& k : kKinds)
-    if (k.type == type) return k;
-  fail_unhandled("NpyType", type);
-}
+constexpr NpyType kNpyTypes[] = {{"f2", "F16"}, {"f4", "F32"}, {"f8", "F64"}, {"i1", "I8"},
+                                 {"i2", "I16"}, {"i4", "I32"}, {"i8", "I64"}, {"u1", "U8"},
+                                 {"u2", "U16"}, {"u4", "U32"}, {"b1", "BOOL"}};
 
 // Reads the few literals of Python that NumPy writes.
 class Literals {
@@ -106,10 +93,10 @@ void set_type(Literals& in, NpyHeader& header) {
   const std::string descr = in.string();
   const char order = descr.empty() ? ' ' : descr[0];
   if (order == '<' || order == '>' || order == '|' || order == '=')
-    for (const Kind& k : kKinds)
-      if (descr.substr(1) == k.name) {
-        header.type = k.type;
-        header.swapped = order == '>' && k.bytes > 1;
+    for (const auto& [numpy, type] : kNpyTypes)
+      if (descr.substr(1) == numpy) {
+        header.type = tern::detail::find_element_type(type);
+        header.swapped = order == '>' && header.type->bytes > 1;
         return;
       }
   in.fail(fmt::format("elements of type '{}' cannot be read; convert them with .astype()",
@@ -117,9 +104,6 @@ void set_type(Literals& in, NpyHeader& header) {
 }
 
 }  // namespace
-
-int64_t bytes_of(NpyType type) { return kind_of(type).bytes; }
-DType dtype_of_npy(NpyType type) { return kind_of(type).dtype; }
 
 NpyHeader parse_npy_header(const std::string& text, const Literals::Fail& fail) {
   Literals in(text, fail);
@@ -148,28 +132,16 @@ NpyHeader parse_npy_header(const std::string& text, const Literals::Fail& fail) 
   return header;
 }
 
-std::string make_npy_header(DType type, const Shape& shape, bool fortran_order) {
-  std::string_view descr;
-  switch (type) {
-    case DType::f32:
-      descr = "<f4";
-      break;
-    case DType::f64:
-      descr = "<f8";
-      break;
-    case DType::i64:
-      descr = "<i8";
-      break;
-    case DType::u8:
-      descr = "|u1";
-      break;
-  }
+std::string make_npy_header(DType dtype, const Shape& shape, bool fortran_order) {
+  const ElementType* type = tern::detail::element_type_of(dtype);
+  const char order = type->bytes > 1 ? '<' : '|';
+  const auto* row = std::ranges::find(kNpyTypes, type->name, &NpyType::type);
   std::string sizes;
   for (int64_t size : shape) sizes += fmt::format("{}, ", size);
   if (shape.size() > 1) sizes.resize(sizes.size() - 2);
   if (shape.size() == 1) sizes.pop_back();
-  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': ({}), }}", descr,
-                                 fortran_order ? "True" : "False", sizes);
+  std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': {}, 'shape': ({}), }}", order,
+                                 row->numpy, fortran_order ? "True" : "False", sizes);
   text.append((64 - (text.size() + 11) % 64) % 64, ' ');
   text.push_back('\n');
   std::string header = "\x93NUMPY";

@@ -60,6 +60,9 @@ JINJA = r"""
 {% for k, v in {'a': 1, 'b': 2}.items() %}{{ k }}={{ v }} {% endfor %}{% for k in {'x': 1} %}{{ k }}{% endfor %}{% for c in 'Größe' %}{{ c }}.{% endfor %}
 {% for a, b in [[1, 2], (3, 4)] %}{{ a + b }},{% endfor %}{% for x in 1, 2 %}{{ x }}{% endfor %}{% for x in undefined_name %}{% endfor %}
 {% for x in [1,2,3,4] %}{% if x == 2 %}{% continue %}{% elif x == 4 %}{% break %}{% endif %}{{ x }}{% endfor %}
+{{ 1000 // 0.1 }} {{ 1 % 0.1 }} {{ -1 % 0.1 }} {{ 0.0 % -2 }} {{ -0.5 // 2 }} {{ 7.5 // -2 }} {{ 5.5 % -2 }} {{ 0.0 // -2 }} {{ 7 // 2.0 }}
+{% for x in [1,2] %}{{ x }}{% break %}{% else %}e{% endfor %} {% for x in [1,2] %}{{ x }}{% if x == 2 %}{% break %}{% endif %}{% else %}e{% endfor %} {% for x in [1] %}{% continue %}{% else %}e{% endfor %}
+{{ none | safe ~ 1 }} {{ (none | safe) is none }} {{ not (none | safe) }} {{ 2.5 | safe | length }} {{ undefined_name | safe }}|
 {% for x in [1,2,3] %}{{ loop.previtem }}<{{ loop.nextitem }} {% for y in [1] %}{{ loop.length }}{% endfor %}{{ loop.length }}{% endfor %}
 {% set x = 1 %}{% for i in [5] %}{{ x }}{% set x = 2 %}{{ x }}{% endfor %}{{ x }}{% if 1 %}{% set x = 3 %}{% endif %}{{ x }}
 {% set n = namespace(a=1) %}{% for i in [5, 6] %}{% set n.a = n.a + i %}{% set n.b = i %}{% endfor %}{{ n.a }}{{ n.b }}{{ n.c }}|

@@ -4,19 +4,14 @@
 #include <functional>
 #include <string>
 
-#include "tern/core/base/dtype.h"
-#include "tern/core/base/shape.h"
+#include "tern/core/io/element_types.h"
 
 namespace tern::datasets::detail {
 
 constexpr int64_t kMaxNpyHeader = 1 << 20;
 
-enum class NpyType { f2, f4, f8, i1, i2, i4, i8, u1, u2, u4, b1 };
-int64_t bytes_of(NpyType type);
-DType dtype_of_npy(NpyType type);  ///< the type after reading
-
 struct NpyHeader {
-  NpyType type;
+  const tern::detail::ElementType* type;
   bool swapped, fortran_order;
   Shape shape;
   int64_t size = 0;  ///< bytes before the elements
@@ -26,6 +21,6 @@ struct NpyHeader {
 NpyHeader parse_npy_header(const std::string& text,
                            const std::function<void(int64_t, const std::string&)>& fail);
 /// Includes the magic bytes of version 1; a multiple of 64 bytes.
-std::string make_npy_header(DType type, const Shape& shape, bool fortran_order);
+std::string make_npy_header(DType dtype, const Shape& shape, bool fortran_order);
 
 }  // namespace tern::datasets::detail

@@ -93,9 +93,10 @@ void AddedTokens::cut_by(const Tokens& tokens, std::string_view text,
     while (token->lstrip && begin > done && is_space_at(text, character_before(text, begin)))
       begin = character_before(text, begin);
     while (token->rstrip && end < text.size() && is_space_at(text, end)) next_code_point(text, end);
+    if (token->lstrip && end <= done) continue;  // the token before it took all that it could take
     between(begin);
     ids.push_back(*token->id);
-    done = at = std::max(end, done);
+    done = end;
   }
   between(text.size());
 }

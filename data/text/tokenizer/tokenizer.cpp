@@ -2,6 +2,8 @@
 // if their marks differ.
 #include "tern/data/text/tokenizer/tokenizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -60,15 +62,6 @@ std::vector<int64_t> word_ids(const Vocabulary& vocabulary, std::span<const std:
   return ids;
 }
 
-std::string join_spaces(std::span<const std::string> words) {
-  std::string out;
-  for (const std::string& word : words) {
-    if (!out.empty()) out += ' ';
-    out += word;
-  }
-  return out;
-}
-
 }  // namespace
 
 Tokenizer::Tokenizer(TokenUnit unit, const NormalizeOptions& normalize, Vocabulary vocabulary)
@@ -122,7 +115,7 @@ std::string Tokenizer::decode(std::span<const int64_t> ids) const {
   if (const Bpe* bpe = std::get_if<Bpe>(&table_)) return replace_invalid_utf8(bpe->decode(shown));
   std::vector<std::string> words;
   for (int64_t id : shown) words.emplace_back(std::get<Vocabulary>(table_).word(id));
-  return unit_ == TokenUnit::words ? join_words(words) : join_spaces(words);
+  return unit_ == TokenUnit::words ? join_words(words) : fmt::format("{}", fmt::join(words, " "));
 }
 
 std::string Tokenizer::piece(int64_t id) const {

@@ -183,6 +183,15 @@ TEST_CASE("csv: a written table reads back bit for bit") {
     CHECK(t.names == std::vector<std::string>{"a", "b \"c\"", "d\te"});
     CHECK(t.values.to_vector<double>() == x.to_vector<double>());
   }
+  // Names that would lose a tab, make another column, or pass as Excel's line about the separator.
+  for (const std::string name : {"\tx", "x\t", "x\ty", "sep=;"})
+    for (const char separator : {',', ' '}) {
+      CAPTURE(name);
+      datasets::save_csv(dir / "n.csv", ones({2, 1}), {.separator = separator, .names = {name}});
+      const datasets::Table t = datasets::load_csv(dir / "n.csv", {.separator = separator});
+      CHECK(t.names == std::vector<std::string>{name});
+      CHECK(t.values.shape() == Shape{2, 1});
+    }
   CHECK_THROWS_AS(datasets::save_csv(dir / "y.csv", ones({3})), Error);
   CHECK_THROWS_AS(datasets::save_csv(dir / "y.csv", ones({3, 1}), {.names = {"a", "b"}}), Error);
   CHECK_FALSE(std::filesystem::exists(dir / "y.csv"));

@@ -88,6 +88,38 @@ TEST_CASE("pretrained tokenizers: special tokens in a text may be text") {
   }
 }
 
+TEST_CASE("pretrained tokenizers: added tokens in white space that another one takes") {
+  // By version 0.23.3 of the tokenizers package.
+  struct Row {
+    std::vector<std::pair<const char*, std::string>>
+        added;  // l, r: takes white space before, behind
+    const char* text;
+    Ids ids;
+  };
+  const std::vector<Row> rows = {
+      {{{"\n", "r"}}, "x\n\n\nx", {1, 3, 3, 3, 1}},
+      {{{"\n", "l"}}, "x\n\n\nx", {1, 3, 3, 3, 1}},
+      {{{"\n", "lr"}}, "x\n \nx", {1, 3, 1}},
+      {{{"A", "r"}, {"\n", ""}}, "A \n x", {4, 3, 2, 1}},
+      {{{"A", "r"}, {"\n", "r"}}, "A \n x", {4, 3, 1}},
+      {{{"A", "r"}, {" add", ""}}, "A addx", {4, 5, 1}},
+  };
+  const json vocab = {{"<unk>", 0}, {"x", 1}, {" ", 2}, {"\n", 3}, {"A", 4}, {" add", 5}};
+  for (const Row& row : rows) {
+    CAPTURE(row.text);
+    json file = {
+        {"model",
+         {{"type", "BPE"}, {"unk_token", "<unk>"}, {"vocab", vocab}, {"merges", json::array()}}},
+        {"added_tokens", json::array()}};
+    for (const auto& [content, takes] : row.added)
+      file["added_tokens"].push_back({{"id", vocab.at(content)},
+                                      {"content", content},
+                                      {"lstrip", takes.find('l') != takes.npos},
+                                      {"rstrip", takes.find('r') != takes.npos}});
+    CHECK(PretrainedTokenizer::parse(file.dump()).encode(row.text) == row.ids);
+  }
+}
+
 TEST_CASE("pretrained tokenizers: Metaspace finds the first character after any normalizer") {
   // By version 0.23.3 of the tokenizers package; tokens are single characters.
   const json reference = read_json(kFolder + "metaspace_first.json");
