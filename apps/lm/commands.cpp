@@ -354,12 +354,16 @@ int fill_gaps(const LmFlags& f, std::ostream& out) {
 
 int embed_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
   constexpr size_t kAtOnce = 1 << 13;  // lines, which are sorted by length
+  std::optional<AtomicFile> file;      // also if save_npy() makes it: an error must come early
+  if (!f.out.empty()) file.emplace(f.out);
+  const bool pooling = f.pooling == kAsModel, normalise = f.normalise == kAsModel;
   Embedder embedder = load_embedder(f.model);
-  if (f.pooling != kAsModel) embedder.recipe.pooling = models::pooling_named(f.pooling);
-  if (f.normalise != kAsModel) embedder.recipe.normalise = f.normalise == "yes";
+  if (!pooling) embedder.recipe.pooling = models::pooling_named(f.pooling);
+  if (!normalise) embedder.recipe.normalise = f.normalise == "yes";
+  if (const std::string assumed = assumed_text(embedder.recipe, pooling, normalise);
+      !assumed.empty())
+    training::say(f.model + ": " + assumed, stderr);
   const std::vector<std::string> texts = f.text.empty() ? lines_of(in) : lines_of(f.text);
-  std::optional<AtomicFile> file;
-  if (f.out.ends_with(".jsonl")) file.emplace(f.out);
   const training::InterruptScope signals;
   std::vector<Tensor> kept;
   int64_t cut = 0;
@@ -384,8 +388,10 @@ int embed_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
     }
     seconds = bar.seconds();
   }
-  if (file) file->commit();
-  if (!kept.empty()) datasets::save_npy(f.out, cat(kept, 0));
+  if (!kept.empty())
+    datasets::save_npy(f.out, cat(kept, 0));
+  else if (file)
+    file->commit();
   check_written(out);
   if (cut > 0) complain("lm: " + cut_text(embedder, cut, texts.size()));
   complain(fmt::format("lm: {} texts, {:.0f} texts/s", training::grouped(std::ssize(texts)),

@@ -160,12 +160,6 @@ Embedder load_embedder(const std::string& folder) {
   if (!report.unused.empty())
     training::say(fmt::format("{}: not used: {}", files.weights(), fmt::join(report.unused, ", ")),
                   stderr);
-  if (!recipe.found)
-    training::say(
-        fmt::format("{}: there is no modules.json; a vector is the mean of the last states, of "
-                    "length 1 (--pooling, --normalise)",
-                    folder),
-        stderr);
   const int64_t positions = model.options.positions;
   const int64_t max_tokens = std::min(recipe.max_tokens.value_or(positions), positions);
   Encoder encode = load_encoder(folder, max_tokens, model.options.vocab);
@@ -182,6 +176,14 @@ EmbeddedTexts embed_texts(const Embedder& e, std::span<const std::string> texts,
       e.model, ids,
       {.pooling = e.recipe.pooling, .normalise = e.recipe.normalise, .progress = progress});
   return out;
+}
+
+std::string assumed_text(const EmbedRecipe& recipe, bool pooling, bool normalise) {
+  std::vector<std::string> assumed;
+  if (!recipe.found && pooling) assumed.emplace_back("is the mean of the last states (--pooling)");
+  if (!recipe.found && normalise) assumed.emplace_back("has length 1 (--normalise)");
+  if (assumed.empty()) return "";
+  return fmt::format("there is no modules.json; a vector {}", fmt::join(assumed, " and "));
 }
 
 std::string cut_text(const Embedder& e, int64_t cut, size_t texts) {

@@ -52,6 +52,9 @@ struct EmbeddedTexts {
 };
 EmbeddedTexts embed_texts(const Embedder& embedder, std::span<const std::string> texts,
                           const std::function<bool(int64_t)>& progress = {});
+/// What is assumed of vectors, because the folder does not say it and no flag does: `pooling`,
+/// `normalise`: the flag leaves it to the folder. Empty if nothing is assumed.
+std::string assumed_text(const EmbedRecipe& recipe, bool pooling, bool normalise);
 /// "3 of 9 texts have more than 256 tokens; their ends were left out".
 std::string cut_text(const Embedder& embedder, int64_t cut, size_t texts);
 

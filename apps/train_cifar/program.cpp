@@ -29,7 +29,7 @@ constexpr const char* kAbout =
     "than a minute. With CIFAR-10 it trains gmlp-4m: patches of 8, batch 32, AdamW, 10 epochs. "
     "With other pictures it chooses model, size, batch and epochs by the data, and says what it "
     "chose; your flags win. A run has a folder with log, weights, checkpoint and report.html; "
-    "Ctrl-C saves it, --resume continues it. The defaults below are gmlp-4m's.";
+    "Ctrl-C saves it, --resume continues it.";
 
 // The folder of the run's generated pictures.
 std::string drawn_data(const training::RunFolder& folder) { return folder.file("data"); }
@@ -96,6 +96,7 @@ void complete_flags(CifarFlags& f, const Given& given) {
   f.given = given_keys(settings_of(f.options), given);
   f.given->push_back("parallel.blocks");  // not chosen by the data, but perhaps for mpirun's ranks
   if (!f.options.init.empty()) f.options.init = weights_at("--init", f.options.init);
+  make_absolute(f.options.init);
   if (!f.model_given && !f.options.init.empty()) {
     TrainOptions o = default_options(find_classifier(model_of_weights(f.options.init)).name);
     copy_settings(*f.given, f.options, o);
@@ -148,7 +149,11 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
     if (!f.export_onnx.empty()) return export_classifier(f);
     return f.eval.empty() ? train_classifier(f) : evaluate_weights(f);
   };
-  return {"train_cifar", kAbout, {command}, other_defaults()};
+  const std::string& model = f.options.model;
+  return {"train_cifar",
+          fmt::format("{} The defaults below are {}'s.", kAbout, model),
+          {command},
+          other_defaults(model)};
 }
 
 int train_classifier(const CifarFlags& f) {

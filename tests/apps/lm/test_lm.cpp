@@ -167,6 +167,24 @@ TEST_CASE("lm: a text shorter than a window is refused with a context that fits"
   CHECK(test::contains(test::error_of([&] { train_lm(more); }), "give more text or --context"));
 }
 
+TEST_CASE("lm: the samples at the end say which text they begin with") {
+  TempDir dir;
+  for (const bool held : {false, true}) {
+    CAPTURE(held);
+    TrainConfig c = busy_config("gpt", some_text(dir));
+    c.hold_out = held ? 0.2 : 0;
+    c.epochs = 1;
+    GptProgram program(c);
+    TrainFlags flags;
+    flags.out = dir / (held ? "held" : "all");
+    const int code = train(program, flags);
+    REQUIRE(code == 0);
+    const Ending end = GptKind::ending(program.config, program.corpus, program.training->loop, {});
+    CHECK(end.samples.at(0).starts_with(held ? "Lines of the validation text;"
+                                             : "Lines of the training text;"));
+  }
+}
+
 TEST_CASE("lm: a model folder: generation, evaluation, export, damage") {
   TempDir dir;
   for (const std::string& model : family_names()) {
