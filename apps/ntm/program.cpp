@@ -102,11 +102,8 @@ Command export_command(NtmFlags& f) {
                 s.text("out", f.out, "FILE.onnx", "the file to write").must_be_given();
                 add_opset(s, f.opset);
               },
-          .run =
-              [&f] {
-                check_run(f);
-                return export_model(f);
-              },
+          .check = [&f](const Given&) { check_run(f); },
+          .run = [&f] { return export_model(f); },
           .examples = "export --model runs/recall --out recall.onnx",
           .bare = "--model"};
 }
@@ -133,15 +130,8 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
   Command eval{.name = "eval",
                .about = "Tests a model on sequences of other lengths.",
                .settings = [&f](Settings& s) { add_eval_settings(s, f); },
-               .check =
-                   [&f](const Given&) {
-                     if (!f.attention.empty()) check_attention_path(f.attention);
-                   },
-               .run =
-                   [&f] {
-                     check_run(f);
-                     return evaluate_model(f);
-                   },
+               .check = [&f](const Given&) { check_run(f); },
+               .run = [&f] { return evaluate_model(f); },
                .examples =
                    "eval --model runs/recall --lengths 10,20\n"
                    "eval --lengths 20 --attention weightings.html",
@@ -217,9 +207,7 @@ bool NtmProgram::finish() {
 }
 
 NtmConfig load_config(const training::RunFolder& folder) {
-  NtmConfig c;
-  apps::load_config(folder.file("config.json"), settings_of(c), [&] { check_config(c); });
-  return c;
+  return apps::load_config<NtmConfig>(folder.file("config.json"));
 }
 
 int evaluate_model(const NtmFlags& f) {
