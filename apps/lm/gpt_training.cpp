@@ -109,7 +109,7 @@ std::optional<training::Metrics> GptKind::validate(const LmTraining& t) {
                     until_interrupted(bar), t.loop.world());
     if (!found) return std::nullopt;
     score = *found;
-    check_validation(t.loop, score.nats, score.loss());
+    check_measured(t.loop, "the validation's loss", score.nats, score.loss());
   }
   return training::Metrics{{"valid_loss", score.loss()},
                            {"valid_ppl", score.perplexity()},
