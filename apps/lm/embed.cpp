@@ -115,20 +115,7 @@ std::optional<int64_t> tokenizer_length(const std::string& folder) {
   });
 }
 
-}  // namespace
-
-EmbedRecipe read_recipe(const std::string& folder) {
-  EmbedRecipe recipe;
-  recipe.found = read_json(folder, "modules.json", [&](const JsonValue& modules) {
-    read_modules(folder, modules, recipe);
-  });
-  read_length(folder, recipe);
-  read_json(folder, "config_sentence_transformers.json",
-            [&](const JsonValue& j) { read_prompts(j, recipe); });
-  if (!recipe.max_tokens) recipe.max_tokens = tokenizer_length(folder);
-  return recipe;
-}
-
+/// From tokenizer.json, or else from vocab.txt. IoError: its vocabulary is larger than `known`.
 Encoder load_encoder(const std::string& folder, int64_t max_tokens, int64_t known) {
   const auto whole = load_encoder_tokenizer(folder, known).encode;
   // The special tokens behind a text stay when its end is left out.
@@ -145,6 +132,20 @@ Encoder load_encoder(const std::string& folder, int64_t max_tokens, int64_t know
     }
     return ids;
   };
+}
+
+}  // namespace
+
+EmbedRecipe read_recipe(const std::string& folder) {
+  EmbedRecipe recipe;
+  recipe.found = read_json(folder, "modules.json", [&](const JsonValue& modules) {
+    read_modules(folder, modules, recipe);
+  });
+  read_length(folder, recipe);
+  read_json(folder, "config_sentence_transformers.json",
+            [&](const JsonValue& j) { read_prompts(j, recipe); });
+  if (!recipe.max_tokens) recipe.max_tokens = tokenizer_length(folder);
+  return recipe;
 }
 
 Embedder load_embedder(const std::string& folder) {

@@ -33,9 +33,6 @@ EmbedRecipe read_recipe(const std::string& folder);
 /// A text's ids with special tokens, at most `max_tokens`: the end of the text is left out, and
 /// `cut` grows by 1.
 using Encoder = std::function<std::vector<int64_t>(const std::string& text, int64_t& cut)>;
-/// From tokenizer.json, or else from vocab.txt (WordPiece). IoError: neither is there, or its
-/// vocabulary is larger than `known`.
-Encoder load_encoder(const std::string& folder, int64_t max_tokens, int64_t known);
 
 struct Embedder {
   EmbedRecipe recipe;
