@@ -49,7 +49,7 @@ void check_config(const TrainOptions& options);
 
 /// The defaults for training a model.
 TrainOptions default_options(const std::string& model);
-/// A line for each model whose defaults differ from those of `model`: the flags that would set them.
+/// A line for each model whose defaults differ from those of `model`: flags that would set them.
 std::string other_defaults(const std::string& model);
 
 /// Copies these settings.

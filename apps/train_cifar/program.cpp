@@ -161,15 +161,6 @@ int train_classifier(const CifarFlags& f) {
   return train(program, f.train);
 }
 
-CifarProgram::CifarProgram(const CifarFlags& f)
-    : config(f.options),
-      dry_run_(f.train.dry_run),
-      given_(f.given),
-      asked_(f.asked),
-      suits_data_(f.suits_data) {
-  if (!f.train.resume.empty()) moved_data_ = f.options.data;
-}
-
 std::optional<TrainOptions> run_of_weights(const std::string& path) {
   try {
     return path.empty() ? std::nullopt : config_beside(path);
@@ -207,7 +198,8 @@ void CifarProgram::read_pictures(const training::RunFolder* resumed) {
             : "reading " + path,
       log_stream());
   if (path.empty()) {
-    drawn_ = dry_run_ ? blank_cifar10(train, test) : draw_cifar10(train, test, config.seed);
+    drawn_ =
+        flags_.train.dry_run ? blank_cifar10(train, test) : draw_cifar10(train, test, config.seed);
     data = {drawn_, config.form.side};
   } else {
     data = datasets::load_labelled_pictures(path, config.form.side, config.seed,
@@ -220,7 +212,9 @@ void CifarProgram::read_pictures(const training::RunFolder* resumed) {
 }
 
 void CifarProgram::load(const training::RunFolder* resumed) {
-  if (!moved_data_.empty()) config.data = moved_data_;
+  // --data of a resumed run: its pictures were moved.
+  const std::string& given_data = flags_.options.data;
+  if (!flags_.train.resume.empty() && !given_data.empty()) config.data = given_data;
   make_absolute(config.data);
   read_pictures(resumed);
   if (resumed) {
@@ -232,10 +226,10 @@ void CifarProgram::load(const training::RunFolder* resumed) {
     data.form = config.form;
     return;
   }
-  if (given_) {
-    choose_length(config, *given_, data);
-    asked_.data = config.data;
-    chosen_ = flags_between(asked_, config);
+  if (flags_.given) {
+    choose_length(config, *flags_.given, data);
+    flags_.asked.data = config.data;
+    chosen_ = flags_between(flags_.asked, config);
   }
   if (const auto run = run_of_weights(config.init))
     data.form.normalization = run->form.normalization;
@@ -258,7 +252,7 @@ Facts CifarProgram::about_data() const {
   for (const std::string& remark : data.remarks) facts.emplace_back("", remark);
   if (chosen_.empty()) return facts;
   facts.emplace_back("chosen", "by the data:" + chosen_);
-  if (!suits_data_)
+  if (!flags_.suits_data)
     facts.emplace_back("", "the rest is the recipe of " + config.model +
                                " for CIFAR-10, because --model names it; without --model all of "
                                "the recipe suits the data");
