@@ -102,8 +102,11 @@ Command export_command(NtmFlags& f) {
                 s.text("out", f.out, "FILE.onnx", "the file to write").must_be_given();
                 add_opset(s, f.opset);
               },
-          .check = [&f](const Given&) { check_run(f); },
-          .run = [&f] { return export_model(f); },
+          .run =
+              [&f] {
+                check_run(f);
+                return export_model(f);
+              },
           .examples = "export --model runs/recall --out recall.onnx",
           .bare = "--model"};
 }
@@ -130,8 +133,11 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
   Command eval{.name = "eval",
                .about = "Tests a model on sequences of other lengths.",
                .settings = [&f](Settings& s) { add_eval_settings(s, f); },
-               .check = [&f](const Given&) { check_run(f); },
-               .run = [&f] { return evaluate_model(f); },
+               .run =
+                   [&f] {
+                     check_run(f);
+                     return evaluate_model(f);
+                   },
                .examples =
                    "eval --model runs/recall --lengths 10,20\n"
                    "eval --lengths 20 --attention weightings.html",
