@@ -140,7 +140,7 @@ std::optional<training::Metrics> BertKind::validate(const BertTraining& t) {
     const auto found = score_batches(t.model, batches, until_interrupted(bar), t.loop.world());
     if (!found) return std::nullopt;
     s = *found;
-    check_validation(t.loop, s.masked_nats + s.next_nats, s.loss());
+    check_measured(t.loop, "the validation's loss", s.masked_nats + s.next_nats, s.loss());
   }
   return training::Metrics{
       {"valid_loss", s.loss()},      {"valid_masked", s.masked_loss()},

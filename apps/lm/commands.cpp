@@ -157,7 +157,9 @@ std::vector<std::string> texts_of(const LmFlags& f) {
   c.text = f.text;
   check_named_once(c);
   for (const std::string& note : remarks_on_files(c)) training::say(note, stderr);
-  return read_files(text_paths(c));
+  std::vector<std::string> texts;
+  for (const std::string& path : text_paths(c)) texts.push_back(datasets::read_text(path));
+  return texts;
 }
 
 /// The mark between documents in texts like the model's training texts.
@@ -187,6 +189,12 @@ LoadedModel load_writer(const LmFlags& f, bool keep) {
                               f.model, fmt::join(m.generation, ", ")),
                   stderr);
   return m;
+}
+
+/// Writes the file of --attention.
+void write_picture(const LmFlags& f, const AttentionSentence& picture) {
+  if (!picture.note.empty()) complain("lm: --attention shows only " + picture.note);
+  write_attention(f.attention, "Attention of " + f.model, {picture});
 }
 
 int evaluate_bert(const LmFlags& f) {
@@ -226,7 +234,6 @@ int evaluate_bert(const LmFlags& f) {
 }  // namespace
 
 int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
-  if (!f.attention.empty()) check_attention_path(f.attention);
   LoadedModel m = load_writer(f, /*keep=*/!f.attention.empty());
   check(f.attention.empty() || m.model.has_attention(),
         "--attention: a {} has no attention to show", m.model.config().model);
@@ -271,34 +278,32 @@ int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
   if (!f.attention.empty()) {
     const AttentionSentence picture = explain(m.model, m.tokenizer, prompts[0] + texts[0].text);
     check(!picture.groups.empty(), "--attention: there is nothing to show");
-    write_attention(f.attention, "Attention of " + f.model, {picture});
+    write_picture(f, picture);
   }
   return interrupted ? training::kExitInterrupted : 0;
 }
 
 namespace {
 
-/// Reads lines and shows the answer to each. `greeting` is for a user at a terminal; `forgot` says
-/// what to tell when the context is full, once.
-int answer_lines(std::istream& in, std::ostream& out, const char* greeting,
-                 const std::function<Generated(
-                     const std::string&, const std::function<bool(std::string_view)>&)>& answer,
-                 const std::function<std::string()>& forgot) {
+/// Reads lines and shows the answer of `chat` to each. `greeting` is for a user at a terminal;
+/// `forgets` is said once, when the chat has forgotten text.
+template <class C>
+int answer_lines(std::istream& in, std::ostream& out, C& chat, const char* greeting,
+                 const std::string& forgets) {
   const bool typed = isatty(STDIN_FILENO) != 0;
   if (typed) training::say(greeting, stderr);
   bool told = false;
   StreamLines lines(in);
   for (std::string line; lines.next(line);) {
     const training::InterruptScope signals;
-    const Generated text = answer(line, [&](std::string_view piece) {
+    const Generated text = chat.answer(line, [&](std::string_view piece) {
       out << for_standard_output(piece) << std::flush;
       return out.good() && !training::interrupted();
     });
     out << '\n';
     check_written(out);
     if (text.interrupted && !typed) return training::kExitInterrupted;
-    if (const std::string what = forgot(); !what.empty() && !std::exchange(told, true))
-      complain(what);
+    if (chat.forgot() && !std::exchange(told, true)) complain(forgets);
   }
   check_standard_input();
   return 0;
@@ -313,14 +318,11 @@ int complete_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
   Chat chat(m.model, m.tokenizer, options);
   if (!f.prompt_file.empty()) chat.begin_with(prompt_of_file(f.prompt_file));
   return answer_lines(
-      in, out, "lm: type a line, and the model completes it; Ctrl-C ends a completion, Ctrl-D ends",
-      [&](const std::string& line, const auto& show) { return chat.answer(line, show); },
-      [&] {
-        if (!chat.forgot()) return std::string();
-        return fmt::format(
-            "lm: the text has filled the model's context of {} tokens; it forgets the oldest ones",
-            m.model.config().context);
-      });
+      in, out, chat,
+      "lm: type a line, and the model completes it; Ctrl-C ends a completion, Ctrl-D ends",
+      fmt::format(
+          "lm: the text has filled the model's context of {} tokens; it forgets the oldest ones",
+          m.model.config().context));
 }
 
 int chat_in_turns(const LmFlags& f, std::istream& in, std::ostream& out) {
@@ -330,36 +332,34 @@ int chat_in_turns(const LmFlags& f, std::istream& in, std::ostream& out) {
   });
   Conversation conversation(m, format, f.system, f.generate);
   return answer_lines(
-      in, out, "lm: type a line, and the model answers; Ctrl-C ends an answer, Ctrl-D ends",
-      [&](const std::string& line, const auto& show) { return conversation.answer(line, show); },
-      [&] {
-        if (!conversation.forgot()) return std::string();
-        return fmt::format(
-            "lm: the conversation does not fit into the model's context of {} tokens; the model "
-            "forgets the oldest turns",
-            m.model.config().context);
-      });
+      in, out, conversation,
+      "lm: type a line, and the model answers; Ctrl-C ends an answer, Ctrl-D ends",
+      fmt::format("lm: the conversation does not fit into the model's context of {} tokens; the "
+                  "model forgets the oldest turns",
+                  m.model.config().context));
 }
 
 int fill_gaps(const LmFlags& f, std::ostream& out) {
-  if (!f.attention.empty()) check_attention_path(f.attention);
   const auto& [tokenizer, model] = load_gap_model(f.model);
   const FilledText filled = fill_ids(model, tokenizer, tokenizer.encode(f.gaps), f.guesses);
   out << for_standard_output(describe_filled(filled)) << '\n';
   check_written(out);
-  if (!f.attention.empty())
-    write_attention(f.attention, "Attention of " + f.model, {explain(model, tokenizer, f.gaps)});
+  if (!f.attention.empty()) write_picture(f, explain(model, tokenizer, f.gaps));
   return 0;
 }
 
 int embed_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
   constexpr size_t kAtOnce = 1 << 13;  // lines, which are sorted by length
+  std::optional<AtomicFile> file;      // also if save_npy() makes it: an error must come early
+  if (!f.out.empty()) file.emplace(f.out);
+  const bool pooling = f.pooling == kAsModel, normalise = f.normalise == kAsModel;
   Embedder embedder = load_embedder(f.model);
-  if (f.pooling != kAsModel) embedder.recipe.pooling = models::pooling_named(f.pooling);
-  if (f.normalise != kAsModel) embedder.recipe.normalise = f.normalise == "yes";
+  if (!pooling) embedder.recipe.pooling = models::pooling_named(f.pooling);
+  if (!normalise) embedder.recipe.normalise = f.normalise == "yes";
+  if (const std::string assumed = assumed_text(embedder.recipe, pooling, normalise);
+      !assumed.empty())
+    training::say(f.model + ": " + assumed, stderr);
   const std::vector<std::string> texts = f.text.empty() ? lines_of(in) : lines_of(f.text);
-  std::optional<AtomicFile> file;
-  if (f.out.ends_with(".jsonl")) file.emplace(f.out);
   const training::InterruptScope signals;
   std::vector<Tensor> kept;
   int64_t cut = 0;
@@ -384,8 +384,10 @@ int embed_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
     }
     seconds = bar.seconds();
   }
-  if (file) file->commit();
-  if (!kept.empty()) datasets::save_npy(f.out, cat(kept, 0));
+  if (!kept.empty())
+    datasets::save_npy(f.out, cat(kept, 0));
+  else if (file)
+    file->commit();
   check_written(out);
   if (cut > 0) complain("lm: " + cut_text(embedder, cut, texts.size()));
   complain(fmt::format("lm: {} texts, {:.0f} texts/s", training::grouped(std::ssize(texts)),

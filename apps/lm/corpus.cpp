@@ -329,12 +329,6 @@ void check_unchanged(const TrainConfig& c, const std::vector<TextFile>& files) {
     check_io(known.contains(name), "{}: was not there when the run began; {}", path, kWayOut);
 }
 
-std::vector<std::string> read_files(const std::vector<std::string>& paths) {
-  std::vector<std::string> texts;
-  for (const std::string& path : paths) texts.push_back(datasets::read_text(path));
-  return texts;
-}
-
 std::vector<std::string> whole_texts(const std::vector<TextPart>& parts) {
   std::vector<std::string> texts;
   for (const TextPart& part : parts) texts.push_back(part.whole());

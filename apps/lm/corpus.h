@@ -86,8 +86,7 @@ std::string documents_text(const TrainConfig& config, int64_t documents, int64_t
 /// gave.
 void note_documents(TrainConfig& config, int64_t documents, int64_t marks);
 
-/// Whole files, and whole parts, as text.
-std::vector<std::string> read_files(const std::vector<std::string>& paths);
+/// Whole parts as text.
 std::vector<std::string> whole_texts(const std::vector<TextPart>& parts);
 /// The texts, or a sample of 64 MiB if they are larger: pieces spread over all of them.
 std::vector<std::string> texts_to_learn_from(const std::vector<TextPart>& parts);

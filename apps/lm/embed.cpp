@@ -115,20 +115,7 @@ std::optional<int64_t> tokenizer_length(const std::string& folder) {
   });
 }
 
-}  // namespace
-
-EmbedRecipe read_recipe(const std::string& folder) {
-  EmbedRecipe recipe;
-  recipe.found = read_json(folder, "modules.json", [&](const JsonValue& modules) {
-    read_modules(folder, modules, recipe);
-  });
-  read_length(folder, recipe);
-  read_json(folder, "config_sentence_transformers.json",
-            [&](const JsonValue& j) { read_prompts(j, recipe); });
-  if (!recipe.max_tokens) recipe.max_tokens = tokenizer_length(folder);
-  return recipe;
-}
-
+/// From tokenizer.json, or else from vocab.txt. IoError: its vocabulary is larger than `known`.
 Encoder load_encoder(const std::string& folder, int64_t max_tokens, int64_t known) {
   const auto whole = load_encoder_tokenizer(folder, known).encode;
   // The special tokens behind a text stay when its end is left out.
@@ -147,6 +134,20 @@ Encoder load_encoder(const std::string& folder, int64_t max_tokens, int64_t know
   };
 }
 
+}  // namespace
+
+EmbedRecipe read_recipe(const std::string& folder) {
+  EmbedRecipe recipe;
+  recipe.found = read_json(folder, "modules.json", [&](const JsonValue& modules) {
+    read_modules(folder, modules, recipe);
+  });
+  read_length(folder, recipe);
+  read_json(folder, "config_sentence_transformers.json",
+            [&](const JsonValue& j) { read_prompts(j, recipe); });
+  if (!recipe.max_tokens) recipe.max_tokens = tokenizer_length(folder);
+  return recipe;
+}
+
 Embedder load_embedder(const std::string& folder) {
   check_folder(folder, folder);
   const ModelFiles files{folder};
@@ -160,12 +161,6 @@ Embedder load_embedder(const std::string& folder) {
   if (!report.unused.empty())
     training::say(fmt::format("{}: not used: {}", files.weights(), fmt::join(report.unused, ", ")),
                   stderr);
-  if (!recipe.found)
-    training::say(
-        fmt::format("{}: there is no modules.json; a vector is the mean of the last states, of "
-                    "length 1 (--pooling, --normalise)",
-                    folder),
-        stderr);
   const int64_t positions = model.options.positions;
   const int64_t max_tokens = std::min(recipe.max_tokens.value_or(positions), positions);
   Encoder encode = load_encoder(folder, max_tokens, model.options.vocab);
@@ -182,6 +177,14 @@ EmbeddedTexts embed_texts(const Embedder& e, std::span<const std::string> texts,
       e.model, ids,
       {.pooling = e.recipe.pooling, .normalise = e.recipe.normalise, .progress = progress});
   return out;
+}
+
+std::string assumed_text(const EmbedRecipe& recipe, bool pooling, bool normalise) {
+  std::vector<std::string> assumed;
+  if (!recipe.found && pooling) assumed.emplace_back("is the mean of the last states (--pooling)");
+  if (!recipe.found && normalise) assumed.emplace_back("has length 1 (--normalise)");
+  if (assumed.empty()) return "";
+  return fmt::format("there is no modules.json; a vector {}", fmt::join(assumed, " and "));
 }
 
 std::string cut_text(const Embedder& e, int64_t cut, size_t texts) {

@@ -33,9 +33,6 @@ EmbedRecipe read_recipe(const std::string& folder);
 /// A text's ids with special tokens, at most `max_tokens`: the end of the text is left out, and
 /// `cut` grows by 1.
 using Encoder = std::function<std::vector<int64_t>(const std::string& text, int64_t& cut)>;
-/// From tokenizer.json, or else from vocab.txt (WordPiece). IoError: neither is there, or its
-/// vocabulary is larger than `known`.
-Encoder load_encoder(const std::string& folder, int64_t max_tokens, int64_t known);
 
 struct Embedder {
   EmbedRecipe recipe;
@@ -52,6 +49,9 @@ struct EmbeddedTexts {
 };
 EmbeddedTexts embed_texts(const Embedder& embedder, std::span<const std::string> texts,
                           const std::function<bool(int64_t)>& progress = {});
+/// What is assumed of vectors, because the folder does not say it and no flag does: `pooling`,
+/// `normalise`: the flag leaves it to the folder. Empty if nothing is assumed.
+std::string assumed_text(const EmbedRecipe& recipe, bool pooling, bool normalise);
 /// "3 of 9 texts have more than 256 tokens; their ends were left out".
 std::string cut_text(const Embedder& embedder, int64_t cut, size_t texts);
 

@@ -32,10 +32,14 @@ void say_unknown(const std::string& path, const Unknown& unknown) {
 
 namespace {
 
+std::string small_text(const std::string& path) {
+  return datasets::read_text(path, {.max_bytes = 1 << 24});
+}
+
 /// Calls parse(text of the file, unknown).
 template <class Parse>
 auto parsed(const std::string& path, Parse parse) {
-  const std::string text = datasets::read_text(path, {.max_bytes = 1 << 24});
+  const std::string text = small_text(path);
   Unknown unknown;
   auto result = reading(path, [&] { return parse(text, &unknown); });
   say_unknown(path, unknown);
@@ -132,7 +136,7 @@ void copy_published(const TrainConfig& config, const std::string& folder) {
   for (const std::string name : {"generation_config.json", "tokenizer_config.json",
                                  "special_tokens_map.json", "chat_template.jinja"})
     if (const std::string path = config.from + "/" + name; fs::exists(path))
-      write(name, datasets::read_text(path, {.max_bytes = 1 << 24}));
+      write(name, small_text(path));
 }
 
 }  // namespace
@@ -175,9 +179,7 @@ void save_description(const ModelFiles& files, const TrainConfig& c, const BertC
 }
 
 TrainConfig load_config(const ModelFiles& files) {
-  TrainConfig c;
-  apps::load_config(files.config(), settings_of(c), [&] { check_config(c); });
-  return c;
+  return apps::load_config<TrainConfig>(files.config());
 }
 
 datasets::LanguageTokenizer load_tokenizer(const ModelFiles& files) {
@@ -199,11 +201,8 @@ namespace {
 void check_files_agree(const ModelFiles& files) {
   const std::string config = files.tokenizer_config(), model = files.foreign_config();
   if (!std::filesystem::exists(config)) return;
-  const auto text = [](const std::string& path) {
-    return datasets::read_text(path, {.max_bytes = 1 << 24});
-  };
   reading(config, [&] {
-    check_normalizer(text(config), std::filesystem::exists(model) ? text(model) : "{}",
+    check_normalizer(small_text(config), std::filesystem::exists(model) ? small_text(model) : "{}",
                      datasets::read_text(files.folder + "/tokenizer.json"));
   });
 }
@@ -216,9 +215,7 @@ void check_nothing_added(const ModelFiles& files, const datasets::WordPiece& pie
     return refuse_added_pieces(text, pieces);
   };
   if (fs::exists(config) && parsed(config, decoder)) return;
-  if (fs::exists(ids))
-    reading(ids,
-            [&] { refuse_added_ids(datasets::read_text(ids, {.max_bytes = 1 << 24}), pieces); });
+  if (fs::exists(ids)) reading(ids, [&] { refuse_added_ids(small_text(ids), pieces); });
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ std::optional<training::Metrics> GptKind::validate(const LmTraining& t) {
                     until_interrupted(bar), t.loop.world());
     if (!found) return std::nullopt;
     score = *found;
-    check_validation(t.loop, score.nats, score.loss());
+    check_measured(t.loop, "the validation's loss", score.nats, score.loss());
   }
   return training::Metrics{{"valid_loss", score.loss()},
                            {"valid_ppl", score.perplexity()},
@@ -178,7 +178,8 @@ Ending GptKind::ending(const TrainConfig& c, const Corpus& corpus, const trainin
              .scores = fmt::format("valid ppl {:.2f}, {:.3f} bits/byte", best["valid_ppl"],
                                    best["valid_bits_per_byte"])};
   if (!report.samples.empty())
-    end.samples.push_back("Lines of the validation text; the model's text follows the bar:");
+    end.samples.push_back(fmt::format("Lines of the {} text; the model's text follows the bar:",
+                                      corpus.valid.ends.empty() ? "training" : "validation"));
   for (const SampleText& s : report.samples) end.samples.push_back(s.prompt + " |" + s.text);
   return end;
 }

@@ -143,11 +143,6 @@ void add_embed_settings(Settings& s, LmFlags& f) {
          "write the vectors to this file instead of standard output; .npy is one array of f32");
 }
 
-void check_embed(const LmFlags& f) {
-  check(f.out.empty() || f.out.ends_with(".npy") || f.out.ends_with(".jsonl"),
-        "--out {}: the name must end in .npy or .jsonl", f.out);
-}
-
 void check_train(LmFlags& f, const Given& given) {
   TrainConfig& c = f.config;
   f.given = given_keys(settings_of(c), given);
@@ -216,7 +211,6 @@ Command embed_command(LmFlags& f) {
               "Computes a vector for each line, as sentence-transformers does: texts of similar "
               "meaning have similar vectors. A line of output is a list of JSON.",
           .settings = [&f](Settings& s) { add_embed_settings(s, f); },
-          .check = [&f](const Given&) { check_embed(f); },
           .run = run,
           .examples =
               "embed --model all-MiniLM-L6-v2 --text sentences.txt --out vectors.npy\n"

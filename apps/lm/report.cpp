@@ -53,25 +53,38 @@ AttentionSentence self_attention(const std::string& text, const std::vector<Tens
   return s;
 }
 
+namespace {
+
+/// The attention on the first tokens of a text. name(id) is a token's text, layers(tokens) the
+/// weights of every layer for tokens (1, T).
+template <class Name, class Layers>
+AttentionSentence explain_ids(const std::string& text, std::vector<int64_t> ids, int64_t context,
+                              Name name, Layers layers) {
+  const size_t all = ids.size();
+  ids.resize(std::min({all, kMostShown, static_cast<size_t>(context)}));
+  if (ids.empty()) return self_attention(text, {}, {});
+  std::vector<std::string> tokens;
+  for (const int64_t id : ids) tokens.push_back(name(id));
+  const NoGradGuard no_grad;
+  AttentionSentence s = self_attention(text, layers(tensor(ids, {1, std::ssize(ids)})), tokens);
+  if (ids.size() < all) s.note = fmt::format("the first {} of {} tokens", ids.size(), all);
+  return s;
+}
+
+}  // namespace
+
 AttentionSentence explain(const LanguageModel& model, const datasets::LanguageTokenizer& tokenizer,
                           const std::string& text) {
-  NoGradGuard no_grad;
-  std::vector<int64_t> ids = tokenizer.encode_prompt(text);
-  ids.resize(std::min({ids.size(), kMostShown, static_cast<size_t>(model.config().context)}));
-  std::vector<std::string> tokens;
-  for (int64_t id : ids) tokens.push_back(tokenizer.decode(std::span(&id, 1)));
-  if (ids.empty()) return self_attention(text, {}, {});
-  return self_attention(text, model.attention(tensor(ids, {1, std::ssize(ids)})), tokens);
+  return explain_ids(
+      text, tokenizer.encode_prompt(text), model.config().context,
+      [&](int64_t id) { return tokenizer.decode(std::span(&id, 1)); },
+      [&](const Tensor& tokens) { return model.attention(tokens); });
 }
 
 AttentionSentence explain(const models::Bert& model, const EncoderTokenizer& tokenizer,
                           const std::string& text) {
-  NoGradGuard no_grad;
-  std::vector<int64_t> ids = tokenizer.encode(text);
-  ids.resize(std::min({ids.size(), kMostShown, static_cast<size_t>(model.options.positions)}));
-  std::vector<std::string> tokens;
-  for (int64_t id : ids) tokens.push_back(tokenizer.token(id));
-  return self_attention(text, model.attend({.tokens = tensor(ids, {1, std::ssize(ids)})}), tokens);
+  return explain_ids(text, tokenizer.encode(text), model.options.positions, tokenizer.token,
+                     [&](const Tensor& tokens) { return model.attend({.tokens = tokens}); });
 }
 
 std::string make_report(const LmReport& r) {

@@ -27,8 +27,8 @@ struct LmReport {
 /// How tokens attend to each other, from the weights (1, H, T, T) of every layer.
 AttentionSentence self_attention(const std::string& text, const std::vector<Tensor>& layers,
                                  const std::vector<std::string>& tokens);
-/// The attention of each token of the text; only of the beginning if the text is long. For a BERT
-/// the text has [CLS] and [SEP]. No groups if the model has no attention.
+/// The attention of each token of the text; only of the beginning if the text is long, as the note
+/// then says. For a BERT the text has [CLS] and [SEP]. No groups if the model has no attention.
 AttentionSentence explain(const LanguageModel& model, const datasets::LanguageTokenizer& tokenizer,
                           const std::string& text);
 AttentionSentence explain(const models::Bert& model, const EncoderTokenizer& tokenizer,

@@ -9,7 +9,6 @@
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/dist/shared_work.h"
 
 namespace tern::apps::lm {
 namespace {
@@ -94,8 +93,8 @@ std::vector<Lot> lots_of(const Windows& windows, int64_t batch) {
 }  // namespace
 
 std::optional<Score> score_texts(const LanguageModel& model, const EncodedTexts& texts,
-                                 const ScoreOptions& o,
-                                 const std::function<bool(int64_t)>& progress, dist::World* world) {
+                                 const ScoreOptions& o, const EvaluationProgress& progress,
+                                 dist::World* world) {
   NoGradGuard no_grad;
   const int64_t window = o.window ? o.window : model.config().context;
   const int64_t stride = o.stride ? o.stride : window;
@@ -107,17 +106,15 @@ std::optional<Score> score_texts(const LanguageModel& model, const EncodedTexts&
   const Windows windows(texts, window, stride);
   const std::vector<Lot> lots = lots_of(windows, o.batch);
   int64_t done = 0;
-  const auto nats = dist::share_numbers(world, "the validation", std::ssize(lots),
-                                        [&](int64_t i) -> std::optional<dist::Numbers> {
-                                          std::vector<Window> lot;
-                                          for (int64_t w = lots[i].first; w < lots[i].end; ++w)
-                                            lot.push_back(windows[w]);
-                                          const double sum = nats_of(model, texts.ids, lot);
-                                          for (const Window& w : lot)
-                                            done += w.counted * (world ? world->size() : 1);
-                                          if (progress && !progress(done)) return std::nullopt;
-                                          return dist::Numbers{sum};
-                                        });
+  const auto score_lot = [&](int64_t i) -> std::optional<dist::Numbers> {
+    std::vector<Window> lot;
+    for (int64_t w = lots[i].first; w < lots[i].end; ++w) lot.push_back(windows[w]);
+    const double sum = nats_of(model, texts.ids, lot);
+    for (const Window& w : lot) done += w.counted * (world ? world->size() : 1);
+    if (progress && !progress(done)) return std::nullopt;
+    return dist::Numbers{sum};
+  };
+  const auto nats = dist::share_numbers(world, "the validation", std::ssize(lots), score_lot);
   if (!nats) return std::nullopt;
   Score score{.tokens = texts.tokens, .bytes = texts.bytes};
   for (const dist::Numbers& n : *nats) score.nats += n[0];
@@ -132,27 +129,20 @@ models::BertTargets targets_of(const datasets::BertBatch& b) { return {b.places,
 
 std::optional<BertScore> score_batches(const models::Bert& model,
                                        datasets::Loader<datasets::BertBatch>& loader,
-                                       const std::function<bool(int64_t)>& progress,
-                                       dist::World* world) {
+                                       const EvaluationProgress& progress, dist::World* world) {
   NoGradGuard no_grad;
-  int64_t done = 0;
-  const auto batches =
-      dist::share_numbers(world, "the validation", loader.batches_per_epoch(),
-                          [&](int64_t i) -> std::optional<dist::Numbers> {
-                            if (loader.position().batch != i) loader.seek({.epoch = 0, .batch = i});
-                            const datasets::BertBatch b = *loader.next();
-                            const Tensor hidden = model.bert(input_of(b));
-                            dist::Numbers n;
-                            if (b.words.numel() > 0)
-                              add(models::words_at(model, hidden, b.places), b.words, n);
-                            else
-                              n.resize(3);
-                            if (b.next.defined())
-                              add((*model.seq_relationship)(model.bert.pooled(hidden)), b.next, n);
-                            if (progress && !progress(done += world ? world->size() : 1))
-                              return std::nullopt;
-                            return n;
-                          });
+  const auto score = [&](const datasets::BertBatch& b) {
+    const Tensor hidden = model.bert(input_of(b));
+    dist::Numbers n;
+    if (b.words.numel() > 0)
+      add(models::words_at(model, hidden, b.places), b.words, n);
+    else
+      n.resize(3);
+    if (b.next.defined()) add((*model.seq_relationship)(model.bert.pooled(hidden)), b.next, n);
+    return n;
+  };
+  const auto one = [](const datasets::BertBatch&) { return 1; };  // counts batches
+  const auto batches = share_batches(world, "the validation", loader, progress, one, score);
   if (!batches) return std::nullopt;
   BertScore s;
   for (const dist::Numbers& n : *batches) {

@@ -4,17 +4,15 @@
 
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <numbers>
 #include <optional>
 
+#include "tern/apps/common/training/evaluation.h"
 #include "tern/apps/lm/corpus.h"
 #include "tern/apps/lm/family.h"
 #include "tern/data/text/documents/bert_loader.h"
 #include "tern/dist/world.h"
 #include "tern/models/bert.h"
-#include "tern/train/interrupt.h"
-#include "tern/train/progress.h"
 
 namespace tern::apps::lm {
 
@@ -29,14 +27,6 @@ struct Score {
   double bits_per_byte() const { return nats / std::numbers::ln2 / static_cast<double>(bytes); }
 };
 
-/// A `progress` for the functions below: updates a bar, and stops when a signal has come.
-inline std::function<bool(int64_t)> until_interrupted(training::Progress& bar) {
-  return [&bar](int64_t done) {
-    bar.update(done);
-    return !training::interrupted();
-  };
-}
-
 struct ScoreOptions {
   int64_t window = 0;  ///< tokens per window; 0: the model's context
   /// Tokens from one window to the next; 0: the window's length. Each token counts once, so with a
@@ -50,7 +40,7 @@ struct ScoreOptions {
 /// the same numbers as one process. REQUIRES: the model is in evaluation mode.
 std::optional<Score> score_texts(const LanguageModel& model, const EncodedTexts& texts,
                                  const ScoreOptions& options = {},
-                                 const std::function<bool(int64_t)>& progress = {},
+                                 const EvaluationProgress& progress = {},
                                  dist::World* world = nullptr);
 
 /// Convert a batch to the types of models/bert.h.
@@ -73,7 +63,7 @@ struct BertScore {
 /// REQUIRES: the model is in evaluation mode.
 std::optional<BertScore> score_batches(const models::Bert& model,
                                        datasets::Loader<datasets::BertBatch>& loader,
-                                       const std::function<bool(int64_t)>& progress = {},
+                                       const EvaluationProgress& progress = {},
                                        dist::World* world = nullptr);
 
 }  // namespace tern::apps::lm

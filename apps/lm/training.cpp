@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 namespace tern::apps::lm {
 
 training::LoopOptions loop_options(training::LoopOptions o, const TrainConfig& c,
@@ -28,12 +26,6 @@ training::LoopOptions loop_options(training::LoopOptions o, const TrainConfig& c
 training::Progress validation_bar(const training::Loop& loop, const char* unit, int64_t total) {
   return {fmt::format("validating {}/{}", loop.epoch(), loop.epochs()), unit, total, 0,
           loop.output()};
-}
-
-void check_validation(const training::Loop& loop, double nats, double loss) {
-  if (!std::isfinite(nats))
-    throw training::Diverged(fmt::format("the validation's loss after {} {} is {}",
-                                         loop.epoch_word(), loop.epoch(), loss));
 }
 
 }  // namespace tern::apps::lm

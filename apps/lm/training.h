@@ -32,8 +32,6 @@ training::LoopOptions loop_options(training::LoopOptions options, const TrainCon
 
 /// A progress bar for the validation after an epoch.
 training::Progress validation_bar(const training::Loop& loop, const char* unit, int64_t total);
-/// Throws Diverged unless the nats of a validation are finite.
-void check_validation(const training::Loop& loop, double nats, double loss);
 
 /// Steps of the whole run. (The epochs of a bert differ by a batch or two; this uses the first.)
 template <class Corpus>

@@ -133,10 +133,6 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
   Command eval{.name = "eval",
                .about = "Tests a model on sequences of other lengths.",
                .settings = [&f](Settings& s) { add_eval_settings(s, f); },
-               .check =
-                   [&f](const Given&) {
-                     if (!f.attention.empty()) check_attention_path(f.attention);
-                   },
                .run =
                    [&f] {
                      check_run(f);
@@ -217,9 +213,7 @@ bool NtmProgram::finish() {
 }
 
 NtmConfig load_config(const training::RunFolder& folder) {
-  NtmConfig c;
-  apps::load_config(folder.file("config.json"), settings_of(c), [&] { check_config(c); });
-  return c;
+  return apps::load_config<NtmConfig>(folder.file("config.json"));
 }
 
 int evaluate_model(const NtmFlags& f) {

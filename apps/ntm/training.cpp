@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <numbers>
 #include <numeric>
 
 #include "tern/apps/common/pages/board.h"
+#include "tern/apps/common/training/evaluation.h"
 #include "tern/apps/ntm/report.h"
 #include "tern/core/base/rng.h"
 #include "tern/optim/rmsprop.h"
@@ -132,9 +132,7 @@ std::optional<training::Metrics> NtmTraining::evaluate() const {
   const auto s = validate(
       model, task, [] { return !training::interrupted(); }, loop.world());
   if (!s) return std::nullopt;
-  if (!std::isfinite(s->bits))
-    throw training::Diverged(fmt::format("the validation's cost after {} {} is {}",
-                                         loop.epoch_word(), loop.epoch(), s->bits));
+  check_measured(loop, "the validation's cost", s->bits);
   const int64_t trained = config.sequences_after(loop.steps());
   training::Metrics m = {{"sequences", static_cast<double>(trained)},
                          {"loss", s->bits * std::numbers::ln2},

@@ -207,31 +207,29 @@ std::string scores(const Runs& runs) {
   std::vector<double> best;
   Unlike unlike;
   for (const std::string& metric : metrics) best.push_back(best_of(runs, metric, unlike));
-  auto row = [](const std::string& name, const std::vector<std::string>& results,
-                const std::vector<std::string>& costs, const std::vector<std::string>& training,
-                const char* tag) {
-    std::string s = fmt::format("<tr><{0}>{1}</{0}>", tag, escape_html(name));
-    for (const std::string& cell : results) s += cell;
-    for (const std::string& text : costs)
-      s += fmt::format("<{0}>{1}</{0}>", tag, escape_html(text));
-    for (const std::string& cell : training) s += cell;
-    return s + "</tr>\n";
-  };
+  // Metrics of training are the last ones; costs stand in front of them.
+  const auto first_trained = std::find_if(metrics.begin(), metrics.end(), is_training);
+  const auto results = static_cast<size_t>(first_trained - metrics.begin());
   std::string s;
   for (size_t r = 0; r <= runs.size(); ++r) {  // row 0 has the headings
     const bool heading = r == 0;
     const Run& run = *runs[heading ? 0 : r - 1];
-    std::vector<std::string> results, costs, training;
-    for (size_t i = 0; i < metrics.size(); ++i) {
+    const char* const tag = heading ? "th" : "td";
+    const auto add = [&](const std::string& text, const char* attributes = "") {
+      s += fmt::format("<{0}{1}>{2}</{0}>", tag, attributes, escape_html(text));
+    };
+    s += "<tr>";
+    add(heading ? "run" : run.name);
+    for (size_t i = 0; i <= metrics.size(); ++i) {
+      if (i == results)
+        for (const auto& [name, text] : costs_of(runs, run)) add(heading ? name : text);
+      if (i == metrics.size()) break;
       const MetricText text = metric_text(metrics[i]);
       const double v = reached(run, metrics[i]);
-      (is_training(metrics[i]) ? training : results)
-          .push_back(heading ? fmt::format("<th>{}</th>", escape_html(text.title()))
-                             : fmt::format("<td{}>{}</td>", v == best[i] ? " class=\"best\"" : "",
-                                           text.write(v)));
+      add(heading ? text.title() : text.write(v),
+          !heading && v == best[i] ? " class=\"best\"" : "");
     }
-    for (const auto& [name, text] : costs_of(runs, run)) costs.push_back(heading ? name : text);
-    s += row(heading ? "run" : run.name, results, costs, training, heading ? "th" : "td");
+    s += "</tr>\n";
   }
   return html_table(s, "scores sortable") + notes_on(unlike);
 }

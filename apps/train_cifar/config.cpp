@@ -134,10 +134,11 @@ TrainOptions default_options(const std::string& name) {
   return o;
 }
 
-std::string other_defaults() {
+std::string other_defaults(const std::string& model) {
+  const TrainOptions shown = find_classifier(model).recipe;
   std::string text, previous;
   for (const ClassifierEntry& e : classifiers()) {
-    const std::string flags = flags_between({}, e.recipe);
+    const std::string flags = flags_between(shown, e.recipe);
     if (!flags.empty() && flags == previous)
       text.insert(text.rfind(": --"), ", " + e.name);
     else if (!flags.empty())

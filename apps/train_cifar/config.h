@@ -49,8 +49,8 @@ void check_config(const TrainOptions& options);
 
 /// The defaults for training a model.
 TrainOptions default_options(const std::string& model);
-/// A line for each model whose defaults differ from gmlp-4m's: the flags that would set them.
-std::string other_defaults();
+/// A line for each model whose defaults differ from those of `model`: flags that would set them.
+std::string other_defaults(const std::string& model);
 
 /// Copies these settings.
 void copy_settings(const GivenKeys& keys, TrainOptions from, TrainOptions& to);

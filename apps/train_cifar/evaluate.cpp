@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
-#include "tern/dist/shared_work.h"
 
 namespace tern::apps::train_cifar {
 namespace {
@@ -48,6 +48,14 @@ void add(Evaluation& e, const dist::Numbers& n) {
 
 }  // namespace
 
+std::vector<size_t> likeliest(std::span<const float> p, size_t count) {
+  std::vector<size_t> order(p.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] > p[b]; });
+  order.resize(std::min(count, order.size()));
+  return order;
+}
+
 int64_t rank_of(const float* scores, int64_t classes, int64_t label) {
   int64_t rank = 0;
   for (int64_t j = 0; j < classes; ++j) {
@@ -62,18 +70,10 @@ std::optional<Evaluation> evaluate(const ImageClassifier& model,
                                    const EvaluationProgress& progress, dist::World* world,
                                    Views views) {
   NoGradGuard no_grad;
-  int64_t done = 0;
+  const auto images = [](const datasets::Batch& b) { return b.labels.size(0); };
   const auto scores =
-      dist::share_numbers(world, "the evaluation", batches.batches_per_epoch(),
-                          [&](int64_t i) -> std::optional<dist::Numbers> {
-                            const datasets::LoaderPosition place{.epoch = 0, .batch = i};
-                            if (batches.position() != place) batches.seek(place);
-                            const datasets::Batch batch = *batches.next();
-                            dist::Numbers n = score(model, batch, views);
-                            done += batch.labels.size(0) * (world ? world->size() : 1);
-                            if (progress && !progress(done)) return std::nullopt;
-                            return n;
-                          });
+      share_batches(world, "the evaluation", batches, progress, images,
+                    [&](const datasets::Batch& b) { return score(model, b, views); });
   if (!scores) return std::nullopt;
   Evaluation e;
   for (const dist::Numbers& n : *scores) add(e, n);

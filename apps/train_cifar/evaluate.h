@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "tern/apps/common/training/evaluation.h"
 #include "tern/apps/train_cifar/classifier.h"
 #include "tern/apps/train_cifar/images.h"
 #include "tern/apps/train_cifar/views.h"
-#include "tern/dist/world.h"
 #include "tern/train/metrics.h"
 
 namespace tern::apps::train_cifar {
@@ -30,10 +30,6 @@ struct Evaluation {
 /// "test_loss", "test_top1", ... for the set "test".
 training::Metrics metrics_of(const Evaluation& evaluation, const std::string& set);
 
-/// Called with the number of pictures done, roughly over all ranks. Returning false stops the
-/// evaluation.
-using EvaluationProgress = std::function<bool(int64_t done)>;
-
 /// Tests `model`, which should be in evaluation mode (nn::EvalScope), on an epoch of
 /// test_batches(). Empty if `progress` stopped it. Records no graph. The ranks of `world` share the
 /// batches and get the same numbers as one process. Predictions are averaged over `views`.
@@ -41,6 +37,9 @@ std::optional<Evaluation> evaluate(const ImageClassifier& model,
                                    datasets::Loader<datasets::Batch>& batches,
                                    const EvaluationProgress& progress = {},
                                    dist::World* world = nullptr, Views views = Views::none);
+
+/// The `count` classes with the highest probabilities, or all, the likeliest first.
+std::vector<size_t> likeliest(std::span<const float> probabilities, size_t count);
 
 /// The number of classes with a higher score than `label`; `classes` if scores are NaN.
 int64_t rank_of(const float* scores, int64_t classes, int64_t label);

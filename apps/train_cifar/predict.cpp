@@ -8,10 +8,9 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 
-#include "tern/apps/train_cifar/images.h"
+#include "tern/apps/train_cifar/evaluate.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
@@ -20,21 +19,6 @@
 
 namespace tern::apps::train_cifar {
 namespace {
-
-// The `top` most likely classes of a row of probabilities, the most likely first.
-std::vector<std::pair<std::string, float>> likeliest(const float* p, int64_t classes,
-                                                     const std::vector<std::string>& names,
-                                                     int64_t top) {
-  std::vector<size_t> order(static_cast<size_t>(classes));
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] > p[b]; });
-  std::vector<std::pair<std::string, float>> found;
-  for (size_t k = 0; k < static_cast<size_t>(std::min(top, classes)); ++k) {
-    const size_t c = order[k];
-    found.emplace_back(c < names.size() ? names[c] : std::to_string(c), p[c]);
-  }
-  return found;
-}
 
 // A CSV field, in quotes if it needs them (RFC 4180).
 std::string csv_field(const std::string& text) {
@@ -94,7 +78,9 @@ std::vector<Guesses> guess(const std::vector<std::string>& files,
     check(std::isfinite(row[0]),
           "{}: the probability of a class is {}: the weights are too large, sums overflow", g.file,
           row[0]);
-    g.classes = likeliest(row, logits.size(1), names, options.top);
+    const std::span probabilities(row, static_cast<size_t>(logits.size(1)));
+    for (const size_t c : likeliest(probabilities, static_cast<size_t>(options.top)))
+      g.classes.emplace_back(c < names.size() ? names[c] : std::to_string(c), probabilities[c]);
     row += logits.size(1);
   }
   return all;

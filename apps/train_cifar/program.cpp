@@ -29,7 +29,7 @@ constexpr const char* kAbout =
     "than a minute. With CIFAR-10 it trains gmlp-4m: patches of 8, batch 32, AdamW, 10 epochs. "
     "With other pictures it chooses model, size, batch and epochs by the data, and says what it "
     "chose; your flags win. A run has a folder with log, weights, checkpoint and report.html; "
-    "Ctrl-C saves it, --resume continues it. The defaults below are gmlp-4m's.";
+    "Ctrl-C saves it, --resume continues it.";
 
 // The folder of the run's generated pictures.
 std::string drawn_data(const training::RunFolder& folder) { return folder.file("data"); }
@@ -96,6 +96,7 @@ void complete_flags(CifarFlags& f, const Given& given) {
   f.given = given_keys(settings_of(f.options), given);
   f.given->push_back("parallel.blocks");  // not chosen by the data, but perhaps for mpirun's ranks
   if (!f.options.init.empty()) f.options.init = weights_at("--init", f.options.init);
+  make_absolute(f.options.init);
   if (!f.model_given && !f.options.init.empty()) {
     TrainOptions o = default_options(find_classifier(model_of_weights(f.options.init)).name);
     copy_settings(*f.given, f.options, o);
@@ -148,21 +149,16 @@ Program cifar_program(CifarFlags& f, int argc, char** argv) {
     if (!f.export_onnx.empty()) return export_classifier(f);
     return f.eval.empty() ? train_classifier(f) : evaluate_weights(f);
   };
-  return {"train_cifar", kAbout, {command}, other_defaults()};
+  const std::string& model = f.options.model;
+  return {"train_cifar",
+          fmt::format("{} The defaults below are {}'s.", kAbout, model),
+          {command},
+          other_defaults(model)};
 }
 
 int train_classifier(const CifarFlags& f) {
   CifarProgram program(f);
   return train(program, f.train);
-}
-
-CifarProgram::CifarProgram(const CifarFlags& f)
-    : config(f.options),
-      dry_run_(f.train.dry_run),
-      given_(f.given),
-      asked_(f.asked),
-      suits_data_(f.suits_data) {
-  if (!f.train.resume.empty()) moved_data_ = f.options.data;
 }
 
 std::optional<TrainOptions> run_of_weights(const std::string& path) {
@@ -202,7 +198,8 @@ void CifarProgram::read_pictures(const training::RunFolder* resumed) {
             : "reading " + path,
       log_stream());
   if (path.empty()) {
-    drawn_ = dry_run_ ? blank_cifar10(train, test) : draw_cifar10(train, test, config.seed);
+    drawn_ =
+        flags_.train.dry_run ? blank_cifar10(train, test) : draw_cifar10(train, test, config.seed);
     data = {drawn_, config.form.side};
   } else {
     data = datasets::load_labelled_pictures(path, config.form.side, config.seed,
@@ -215,7 +212,9 @@ void CifarProgram::read_pictures(const training::RunFolder* resumed) {
 }
 
 void CifarProgram::load(const training::RunFolder* resumed) {
-  if (!moved_data_.empty()) config.data = moved_data_;
+  // --data of a resumed run: its pictures were moved.
+  const std::string& given_data = flags_.options.data;
+  if (!flags_.train.resume.empty() && !given_data.empty()) config.data = given_data;
   make_absolute(config.data);
   read_pictures(resumed);
   if (resumed) {
@@ -227,10 +226,10 @@ void CifarProgram::load(const training::RunFolder* resumed) {
     data.form = config.form;
     return;
   }
-  if (given_) {
-    choose_length(config, *given_, data);
-    asked_.data = config.data;
-    chosen_ = flags_between(asked_, config);
+  if (flags_.given) {
+    choose_length(config, *flags_.given, data);
+    flags_.asked.data = config.data;
+    chosen_ = flags_between(flags_.asked, config);
   }
   if (const auto run = run_of_weights(config.init))
     data.form.normalization = run->form.normalization;
@@ -253,7 +252,7 @@ Facts CifarProgram::about_data() const {
   for (const std::string& remark : data.remarks) facts.emplace_back("", remark);
   if (chosen_.empty()) return facts;
   facts.emplace_back("chosen", "by the data:" + chosen_);
-  if (!suits_data_)
+  if (!flags_.suits_data)
     facts.emplace_back("", "the rest is the recipe of " + config.model +
                                " for CIFAR-10, because --model names it; without --model all of "
                                "the recipe suits the data");

@@ -42,7 +42,7 @@ Program cifar_program(CifarFlags& flags, int argc, char** argv);
 class CifarProgram : public TrainingProgram {
  public:
   explicit CifarProgram(TrainOptions o) : config(std::move(o)) {}
-  explicit CifarProgram(const CifarFlags& flags);
+  explicit CifarProgram(const CifarFlags& flags) : config(flags.options), flags_(flags) {}
 
   std::string name() const override { return "train_cifar"; }
   std::string command() const override { return ""; }
@@ -78,13 +78,9 @@ class CifarProgram : public TrainingProgram {
   void read_pictures(const training::RunFolder* resumed);
   void write_report();
 
-  bool dry_run_ = false;             ///< no pictures are generated
-  std::optional<GivenKeys> given_;   ///< CifarFlags::given
-  TrainOptions asked_;               ///< CifarFlags::asked
+  CifarFlags flags_;
   mutable bool said_start_ = false;  ///< the message about --init was printed
   std::string chosen_;               ///< flags that would set what the data chose
-  bool suits_data_ = true;           ///< CifarFlags::suits_data
-  std::string moved_data_;           ///< new path of a resumed run's data; empty: unchanged
   datasets::Cifar10 drawn_;          ///< pictures of a new run without data
   std::string report_path_;
 };

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "tern/apps/common/pages/heatmap.h"
+#include "tern/apps/train_cifar/evaluate.h"
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"
 
@@ -42,9 +43,10 @@ std::string percent(double share) {
 
 std::string confusion_table(const ReportData& d, const std::vector<ClassScores>& scores) {
   const size_t n = d.class_names.size();
-  std::string s = "<div class=\"scroll\"><table>\n<tr><th>true \\ predicted</th>";
-  for (const std::string& c : d.class_names) s += fmt::format("<th>{}</th>", escape_html(c));
-  s += "<th>recall</th><th>precision</th><th>F1</th></tr>\n";
+  std::vector<std::string> heading = {"true \\ predicted"};
+  heading.insert(heading.end(), d.class_names.begin(), d.class_names.end());
+  heading.insert(heading.end(), {"recall", "precision", "F1"});
+  std::string s = html_row(heading, "th");
   for (size_t i = 0; i < n; ++i) {
     s += fmt::format("<tr><td>{}</td>", escape_html(d.class_names[i]));
     const auto total = static_cast<double>(images_of(d, i));
@@ -56,7 +58,7 @@ std::string confusion_table(const ReportData& d, const std::vector<ClassScores>&
       s += fmt::format("<td>{}</td>", percent(score));
     s += "</tr>\n";
   }
-  return s + "</table></div>\n";
+  return html_table(s);
 }
 
 // A table of `count` lines, one per class or pair.
@@ -118,17 +120,12 @@ std::string confusion(const ReportData& d) {
 }
 
 std::string prediction_figure(const ReportData& d, const Prediction& p) {
-  std::vector<size_t> order(p.probabilities.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return p.probabilities[a] > p.probabilities[b]; });
   std::string lines =
       fmt::format("<b>{}</b>", escape_html(d.class_names[static_cast<size_t>(p.label)]));
-  for (size_t k = 0; k < std::min<size_t>(3, order.size()); ++k) {
-    bool right = order[k] == static_cast<size_t>(p.label);
-    lines += fmt::format("<br><span class=\"{}\">{} {:.0f}%</span>", right ? "right" : "wrong",
-                         escape_html(d.class_names[order[k]]), 100 * p.probabilities[order[k]]);
-  }
+  for (const size_t c : likeliest(p.probabilities, 3))
+    lines += fmt::format("<br><span class=\"{}\">{} {:.0f}%</span>",
+                         c == static_cast<size_t>(p.label) ? "right" : "wrong",
+                         escape_html(d.class_names[c]), 100 * p.probabilities[c]);
   return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n",
                      html_image(p.picture, 3, "sample image"), lines);
 }

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "tern/apps/common/pages/board.h"
@@ -193,11 +192,7 @@ void CifarTraining::add_pictures(training::EventWriter& events, int64_t step) {
 std::optional<Evaluation> CifarTraining::test(const std::string& label, dist::World* world,
                                               Views views) {
   training::Progress bar(label, "images", evaluated_set().size(), 0, loop.output());
-  const auto progress = [&](int64_t done) {
-    bar.update(done);
-    return !training::interrupted();
-  };
-  return evaluate(model, evaluation_loader, progress, world, views);
+  return evaluate(model, evaluation_loader, until_interrupted(bar), world, views);
 }
 
 const datasets::Dataset<LabelledPicture>& CifarTraining::evaluated_set() const {
@@ -220,9 +215,7 @@ std::optional<training::Metrics> CifarTraining::evaluate_epoch() {
            loop.world());
   if (!evaluation) return std::nullopt;
   const std::string name = held ? "valid" : "test";
-  if (!std::isfinite(evaluation->loss))
-    throw training::Diverged(fmt::format("the {} loss after {} {} is {}", name, loop.epoch_word(),
-                                         loop.epoch(), evaluation->loss));
+  check_measured(loop, "the " + name + " loss", evaluation->loss);
   return metrics_of(*evaluation, name);
 }
 

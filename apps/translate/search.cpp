@@ -90,11 +90,16 @@ Search::Lists Search::operator()(std::span<const std::vector<int64_t>> sources,
   return packed_ ? in_slots(sources, progress) : in_batches(sources, progress);
 }
 
+// The most tokens of each translation.
+std::vector<int64_t> Search::limits(std::span<const std::vector<int64_t>> sources) const {
+  std::vector<int64_t> most;
+  for (const std::vector<int64_t>& s : sources)
+    most.push_back(s.empty() ? 0 : model_.longest_translation(std::ssize(s)));
+  return most;
+}
+
 Search::Lists Search::in_slots(std::span<const std::vector<int64_t>> sources,
                                const TranslationProgress& progress) const {
-  std::vector<int64_t> limits;
-  for (const std::vector<int64_t>& s : sources)
-    limits.push_back(s.empty() ? 0 : model_.longest_translation(std::ssize(s)));
   std::vector<std::vector<int64_t>> lists;
   if (options_.shortlist > 0)
     for (const std::vector<int64_t>& s : sources)
@@ -105,7 +110,7 @@ Search::Lists Search::in_slots(std::span<const std::vector<int64_t>> sources,
                                .n_best = options_.n_best,
                                .begin = datasets::kBeginId,
                                .end = datasets::kEndId,
-                               .max_length = limits,
+                               .max_length = limits(sources),
                                .forbid = forbidden(options_),
                                .log_probs = options_.log_probs || options_.beam > 1,
                                .shortlists = std::move(lists),
@@ -128,9 +133,6 @@ Search::Lists Search::in_batches(std::span<const std::vector<int64_t>> sources,
 }
 
 Search::Lists Search::one_batch(std::span<const std::vector<int64_t>> sources) const {
-  std::vector<int64_t> limits;
-  for (const std::vector<int64_t>& s : sources)
-    limits.push_back(model_.longest_translation(std::ssize(s)));
   const datasets::PaddedTokens padded = datasets::pad_tokens(with_ends(sources));
   return std::visit(
       [&](const auto& model) {
@@ -142,13 +144,13 @@ Search::Lists Search::one_batch(std::span<const std::vector<int64_t>> sources) c
                                         .n_best = options_.n_best,
                                         .begin = datasets::kBeginId,
                                         .end = datasets::kEndId,
-                                        .max_length = limits,
+                                        .max_length = limits(sources),
                                         .forbid = forbidden(options_)});
         Lists out;
         for (decoding::Hypothesis& h : decoding::greedy(model, std::move(state),
                                                         {.begin = datasets::kBeginId,
                                                         .end = datasets::kEndId,
-                                                        .max_length = limits,
+                                                        .max_length = limits(sources),
                                                         .forbid = forbidden(options_)}))
           out.push_back({std::move(h)});
         return out;

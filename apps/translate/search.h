@@ -53,6 +53,7 @@ class Search {
 
  private:
   using Lists = std::vector<std::vector<decoding::Hypothesis>>;
+  std::vector<int64_t> limits(std::span<const std::vector<int64_t>> sources) const;
   Lists in_slots(std::span<const std::vector<int64_t>> sources,
                  const TranslationProgress& progress) const;
   Lists in_batches(std::span<const std::vector<int64_t>> sources,

@@ -13,6 +13,7 @@
 #include "tern/apps/common/command_line/started.h"
 #include "tern/apps/common/pages/board.h"
 #include "tern/apps/common/pages/html.h"
+#include "tern/apps/common/training/evaluation.h"
 #include "tern/core/ops/fused.h"
 #include "tern/core/ops/ops.h"
 #include "tern/train/progress.h"
@@ -32,16 +33,13 @@ std::string epoch_line(const training::EpochRecord& e, const std::string& title)
 
 std::string sample_table(const std::string& about, const std::vector<SampleTranslation>& samples) {
   if (samples.empty()) return "";
-  std::string s = fmt::format(
-      "<p>{}</p>\n<div class=\"scroll\"><table class=\"texts\">\n<tr><th>source</th>"
-      "<th>translation</th><th>reference</th><th>chrF</th></tr>\n",
-      about);
+  std::string rows = html_row({"source", "translation", "reference", "chrF"}, "th");
   for (const SampleTranslation& t : samples)
-    s += fmt::format(
+    rows += fmt::format(
         "<tr><td dir=\"auto\">{}</td><td dir=\"auto\">{}</td><td dir=\"auto\">{}</td>"
         "<td>{:.1f}</td></tr>\n",
         escape_html(t.source), escape_html(t.translation), escape_html(t.reference), t.chrf);
-  return s + "</table></div>\n";
+  return fmt::format("<p>{}</p>\n{}", about, html_table(rows, "texts"));
 }
 
 std::string example_tables(const TranslationExamples& examples) {
@@ -165,21 +163,14 @@ std::optional<training::Metrics> TranslationTraining::validate() {
   if (pairs == 0) return none;
   training::Progress bar(fmt::format("validating {}/{}", loop.epoch(), loop.epochs()), "pairs",
                          2 * pairs, 0, loop.output());
-  auto watch = [&](int64_t before) {
-    return [&bar, before](int64_t done) {
-      bar.update(before + done);
-      return !training::interrupted();
-    };
-  };
-  const std::optional<double> loss = token_loss(model, corpus.valid, watch(0), loop.world());
+  const std::optional<double> loss =
+      token_loss(model, corpus.valid, until_interrupted(bar), loop.world());
   if (!loss) return std::nullopt;
-  if (!std::isfinite(*loss))
-    throw training::Diverged(fmt::format("the validation's loss after {} {} is {}",
-                                         loop.epoch_word(), loop.epoch(), *loss));
+  check_measured(loop, "the validation's loss", *loss);
   const auto [sources, references] = sides_of(corpus.valid_text);
   const Search greedy(model, {.log_probs = false});
   const auto translations =
-      best_translations(greedy, tokenizers, sources, watch(pairs), loop.world());
+      best_translations(greedy, tokenizers, sources, until_interrupted(bar, pairs), loop.world());
   if (!translations) return std::nullopt;
   const double bleu =
       datasets::corpus_bleu(*translations, references, {.lowercase = is_lowercase(config)}).score;

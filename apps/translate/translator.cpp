@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tern/apps/common/command_line/started.h"
+#include "tern/apps/common/training/evaluation.h"
 #include "tern/apps/common/training/folder.h"
 #include "tern/apps/common/training/train_program.h"
 #include "tern/apps/common/training/weights_fit.h"
@@ -76,20 +77,17 @@ std::optional<double> token_loss(const TranslationModel& model, const datasets::
   datasets::Loader<datasets::PairBatch> batches =
       datasets::pair_loader(pairs.pairs, {.batch_tokens = longest, .shuffle = false});
   NoGradGuard no_grad;
-  int64_t done = 0;
-  const auto sums = dist::share_numbers(
-      world, "the validation's loss", batches.batches_per_epoch(),
-      [&](int64_t i) -> std::optional<dist::Numbers> {
-        if (progress && !progress(done)) return std::nullopt;
-        if (batches.position().batch != i) batches.seek({.epoch = 0, .batch = i});
-        const datasets::PairBatch b = *batches.next();
-        done += b.source.size(0) * (world ? world->size() : 1);
-        return dist::Numbers{
-            cross_entropy(flatten(model.logits(b), 0, 1), flatten(b.target_out),
-                          {.ignore_index = datasets::kPadId, .reduction = Reduction::sum})
-                .item(),
-            tern::sum(b.target_lengths).item()};
-      });
+  const auto score = [&](const datasets::PairBatch& b) {
+    const Tensor logits = flatten(model.logits(b), 0, 1);
+    return dist::Numbers{
+        cross_entropy(logits, flatten(b.target_out),
+                      {.ignore_index = datasets::kPadId, .reduction = Reduction::sum})
+            .item(),
+        tern::sum(b.target_lengths).item()};
+  };
+  const auto sentences = [](const datasets::PairBatch& b) { return b.source.size(0); };
+  const auto sums =
+      share_batches(world, "the validation's loss", batches, progress, sentences, score);
   if (!sums) return std::nullopt;
   double sum = 0, tokens = 0;
   for (const dist::Numbers& n : *sums) sum += n[0], tokens += n[1];
@@ -124,18 +122,16 @@ std::optional<std::vector<std::string>> best_translations(const Search& search,
   return best;
 }
 
-double d2l_score(const std::string& hypothesis, const std::string& reference) {
-  const datasets::NormalizeOptions form = datasets::NormalizeOptions::d2l_form();
-  return datasets::d2l_bleu(datasets::normalize(hypothesis, form),
-                            datasets::normalize(reference, form), 2);
-}
-
 std::string score_text(std::span<const std::string> hypotheses,
                        std::span<const std::string> references,
                        const datasets::BleuOptions& options) {
   const datasets::ChrfOptions chrf{.lowercase = options.lowercase};
+  const auto d2l_form = [](const std::string& text) {
+    return datasets::normalize(text, datasets::NormalizeOptions::d2l_form());
+  };
   double d2l = 0;
-  for (size_t i = 0; i < hypotheses.size(); ++i) d2l += d2l_score(hypotheses[i], references[i]);
+  for (size_t i = 0; i < hypotheses.size(); ++i)
+    d2l += datasets::d2l_bleu(d2l_form(hypotheses[i]), d2l_form(references[i]), 2);
   return fmt::format("{}\nchrF2|{} = {:.2f}\nd2l bleu (k = 2, mean over sentences) = {:.3f}\n",
                      to_string(datasets::corpus_bleu(hypotheses, references, options), options),
                      datasets::chrf_signature(chrf),
@@ -150,9 +146,7 @@ std::string lexicon_path(const training::RunFolder& folder) {
 }
 
 TrainConfig load_config(const training::RunFolder& folder) {
-  TrainConfig c;
-  apps::load_config(config_path(folder), settings_of(c), [&] { check_config(c); });
-  return c;
+  return apps::load_config<TrainConfig>(config_path(folder));
 }
 
 void save_tokenizers(const training::RunFolder& folder, const TrainConfig& config,

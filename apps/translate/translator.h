@@ -52,8 +52,6 @@ std::optional<std::vector<std::string>> best_translations(const Search& search,
                                                           const TranslationProgress& progress,
                                                           dist::World* world);
 
-/// d2l.ai's score (k = 2) of two sentences, both in d2l.ai's form.
-double d2l_score(const std::string& hypothesis, const std::string& reference);
 /// Three lines: BLEU with its signature, chrF, the mean of d2l.ai's scores.
 std::string score_text(std::span<const std::string> hypotheses,
                        std::span<const std::string> references,

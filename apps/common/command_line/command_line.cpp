@@ -70,10 +70,7 @@ class Reader {
  private:
   const Setting* flag_of(const std::string& word) const {
     if (!is_dashed(word) || only_values_) return nullptr;
-    const std::string name = word.substr(0, word.find('='));
-    for (const Setting& s : list_.rows())
-      if (is_one_of(s.names(), name)) return &s;
-    return nullptr;
+    return list_.find_flag(word.substr(0, word.find('=')));
   }
 
   const Setting* positional(const std::string& word) const {

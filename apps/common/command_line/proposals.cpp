@@ -136,12 +136,6 @@ std::string called(const Program& program, const Command& command) {
   return as_started(program.name) + (command.name.empty() ? "" : " " + command.name);
 }
 
-const Setting* row_of(const Settings& list, const std::string& flag) {
-  for (const Setting& s : list.rows())
-    if (!s.is_positional() && is_one_of(s.names(), flag)) return &s;
-  return nullptr;
-}
-
 // Whether the setting may take the value: a toggle takes none, and a choice only words that are
 // similar to one of its choices (so not a folder).
 bool accepts(const Setting& s, const std::string& value) {
@@ -156,7 +150,7 @@ std::string in_other_command(const Program& program, const Command* command, con
     for (const Command& c : program.commands) {
       if (&c == command) continue;
       const CommandRows rows(c);
-      const Setting* const row = row_of(rows.list, flag);
+      const Setting* const row = rows.list.find_flag(flag);
       if (row && accepts(*row, value)) return called(program, c) + " " + flag;
     }
   return "";
@@ -175,7 +169,7 @@ std::string by_synonym(const Program& program, const Command* command, const Set
       continue;
     if (*s.note) return fmt::format("; {}", s.note);
     for (const std::string& meant : split_words(s.flags))
-      if (const Setting* row = row_of(list, meant); row && accepts(*row, value))
+      if (const Setting* row = list.find_flag(meant); row && accepts(*row, value))
         return did_you_mean_this(meant);
   }
   if (const Synonym* s = find_synonym(kSynonyms, name); s && !command)
@@ -194,7 +188,7 @@ std::string about_flag(const Program& program, const Command* command, const Set
                                                 : "";
   std::string meant = did_you_mean_this(in_other_command(program, command, {flag}, value));
   if (flag.starts_with("--no-"))
-    if (const Setting* row = row_of(list, "--" + flag.substr(5)); row && row->is_toggle())
+    if (const Setting* row = list.find_flag("--" + flag.substr(5)); row && row->is_toggle())
       meant = fmt::format("; --{}=false turns it off", flag.substr(5));
   if (meant.empty()) meant = by_synonym(program, command, list, flag, value);
   if (meant.empty()) meant = did_you_mean(flag, flag_names(list));
@@ -243,14 +237,14 @@ std::string meaning(const Program& program, const Command& command, const Settin
   const bool folder = std::filesystem::is_directory(word, error);
   if (word == "train" && command.name.empty() && !folder)
     return fmt::format("; {} trains without it: leave it out", title_of(program.name));
-  if (const std::string flag = "--" + without_long_dash(name); row_of(list, flag))
+  if (const std::string flag = "--" + without_long_dash(name); list.find_flag(flag))
     return fmt::format("; it begins with a long dash, did you mean {}?", flag);
   if (unknown.after && unknown.after->type == "TEXT")
     return did_you_mean_this(quoted_text(line, unknown));
   if (unknown.after && unknown.after->is_toggle() &&
       is_one_of({"true", "false", "yes", "no"}, word))
     return did_you_mean_this(line[unknown.at - 1] + "=" + word);
-  if (row_of(list, "--" + name)) return did_you_mean_this("--" + word);
+  if (list.find_flag("--" + name)) return did_you_mean_this("--" + word);
   for (const Setting& s : list.rows())
     if (!s.is_positional() && !s.flags.empty() && is_one_of(s.words, word))
       return did_you_mean_this(s.names()[0] + " " + word);
@@ -260,7 +254,7 @@ std::string meaning(const Program& program, const Command& command, const Settin
   if (command.bare == kBareInput)
     return fmt::format("; {0} reads standard input: echo {1} | {0} ...", called(program, command),
                        shell_word(word));
-  const Setting* const bare = row_of(list, command.bare);
+  const Setting* const bare = list.find_flag(command.bare);
   if (bare && (!given(*bare) || bare->is_list() || bare->repeated))
     return did_you_mean_this(command.bare + " " + shell_word(word));
   return "; flags begin with --";
@@ -298,7 +292,7 @@ std::string path_meaning(const Program& program, const std::string& word) {
       return called(program, c) + " " + model->names()[0] + " " + shell_word(word);
     for (const Setting& s : rows.list.rows())
       if (s.is_positional() && s.is_path()) return called(program, c) + " " + shell_word(word);
-    if (!folder && row_of(rows.list, c.bare))
+    if (!folder && rows.list.find_flag(c.bare))
       return fmt::format("{} {} {}", called(program, c), c.bare, shell_word(word));
   }
   return "";

@@ -22,6 +22,16 @@ namespace {
 
 using nlohmann::json;
 
+std::vector<std::string> split(const std::string& text, char between) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(between, at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
 std::string number_rule(const Bounds& b, bool whole) {
   const std::string kind = whole ? "a whole number" : "a number";
   if (!b.open_low && !b.open_high)
@@ -71,6 +81,7 @@ void check_differ(const Setting& s, const std::string& name, const std::vector<T
 
 // Refuses words that the user did not mean as a path: an empty one from an unset shell variable, a
 // ~ that the shell did not expand, a URL. They would name other data, or make a folder called ~.
+// Refuses other endings than those of "FILE.html|.svg", which say the format.
 void check_path(const Setting& s, const std::string& name, const std::string& word) {
   if (!s.is_path()) return;
   check(!word.empty(),
@@ -86,6 +97,11 @@ void check_path(const Setting& s, const std::string& name, const std::string& wo
         name, word, name, word.substr(1));
   check(word.find("://") == word.npos,
         "{} is '{}': the programs download nothing; fetch the file, and give its name", name, word);
+  if (!s.type.starts_with("FILE.") || s.type.find('|') == s.type.npos) return;
+  const std::vector<std::string> endings = split(s.type.substr(std::string("FILE").size()), '|');
+  check(std::any_of(endings.begin(), endings.end(),
+                    [&](const std::string& ending) { return word.ends_with(ending); }),
+        "{} {}: the name must end in {}", name, word, fmt::join(endings, " or "));
 }
 
 // Proposes "3000" for "3,000", "0.1" for "0,1", "50000" for "50k", if that number is valid.
@@ -125,16 +141,6 @@ bool read_bool(const std::string& name, const std::string& word) {
   for (const char* no : {"false", "off", "no", "0"})
     if (word == no) return false;
   fail(fmt::format("{} is '{}'; it must be true or false", name, word));
-}
-
-std::vector<std::string> split(const std::string& text, char between) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(between, at), text.size());
-    parts.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
 }
 
 constexpr size_t kLongest = 64;     // longer words are not compared
@@ -350,6 +356,12 @@ Setting* Settings::find(const std::string& key) {
   return found == rows_.end() ? nullptr : &*found;
 }
 
+const Setting* Settings::find_flag(const std::string& name) const {
+  for (const Setting& s : rows_)
+    if (!s.is_positional() && is_one_of(s.names(), name)) return &s;
+  return nullptr;
+}
+
 bool is_one_of(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
@@ -428,16 +440,6 @@ std::string settings_to_json(const Settings& settings) { return to_object(settin
 
 void settings_from_json(const std::string& text, const Settings& settings) {
   read_members(parse_json(text), settings);
-}
-
-bool same_settings(const std::string& a, const std::string& b,
-                   const std::vector<std::string>& free) {
-  json one = parse_json(a), other = parse_json(b);
-  for (const std::string& key : free) {
-    one.erase(key);
-    other.erase(key);
-  }
-  return one == other;
 }
 
 }  // namespace tern::apps

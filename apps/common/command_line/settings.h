@@ -146,8 +146,9 @@ class Settings {
   void group(Group g) { group_ = g; }
 
   const std::deque<Setting>& rows() const { return rows_; }
-  /// The row of a key; nullptr if there is none.
+  /// The row of a key, and of a name of a flag; nullptr if there is none.
   Setting* find(const std::string& key);
+  const Setting* find_flag(const std::string& name) const;
 
  private:
   template <class T>
@@ -213,17 +214,14 @@ std::string flags_between(C from, C to) {
   return flags_between(settings_of(from), settings_of(to));
 }
 
-/// Whether two texts of settings_to_json() are equal, except for the members `free`.
-bool same_settings(const std::string& a, const std::string& b,
-                   const std::vector<std::string>& free);
-
 /// Error unless every value is within its bounds and among its words. Values from flags already
 /// are; values that a program sets itself may not be.
 void check_settings(const Settings& settings);
 /// Sets a value from words of the command line. Commas may separate the values of lists of numbers
 /// or choices; a number may have an exponent. Error, which calls the flag `name`, if a value is out
-/// of bounds or not among the choices; if a path is empty, begins with ~ or is a URL; if a list
-/// whose type ends in "..." has a value twice.
+/// of bounds or not among the choices; if a path is empty, begins with ~, is a URL, or has another
+/// ending than those of a type such as "FILE.html|.svg"; if a list whose type ends in "..." has a
+/// value twice.
 void set_from_words(const Setting& setting, const std::string& name,
                     const std::vector<std::string>& words);
 

@@ -79,10 +79,6 @@ std::string to_png(const std::vector<AttentionMatrix>& matrices) {
   return encode_png(sheet);
 }
 
-std::string ending(const std::string& path) {
-  return std::filesystem::path(path).extension().string();
-}
-
 }  // namespace
 
 double attention_shade(float weight) {
@@ -216,16 +212,11 @@ std::string attention_means_text(const AttentionSentence& sentence,
   return text;
 }
 
-void check_attention_path(const std::string& path) {
-  const std::string kind = ending(path);
-  check(kind == ".html" || kind == ".svg" || kind == ".png",
-        "attention: pictures are written as .html, .svg or .png, not as '{}'", path);
-}
-
 void write_attention(const std::string& path, const std::string& title,
                      const std::vector<AttentionSentence>& sentences) {
-  check_attention_path(path);
-  const std::string kind = ending(path);
+  const std::string kind = std::filesystem::path(path).extension().string();
+  check(kind == ".html" || kind == ".svg" || kind == ".png",
+        "attention: pictures are written as .html, .svg or .png, not as '{}'", path);
   std::string text;
   if (kind == ".html")
     text = html_page(title, fmt::format("<h1>{}</h1>\n{}", escape_html(printable(title, U' ')),

@@ -81,8 +81,6 @@ std::string attention_means_text(const AttentionSentence& sentence,
 /// Error: another ending.
 void write_attention(const std::string& path, const std::string& title,
                      const std::vector<AttentionSentence>& sentences);
-/// Error if the ending is not one of these. Call it before computing anything.
-void check_attention_path(const std::string& path);
 
 // Shared by the pictures for pages, files and terminals.
 

@@ -241,18 +241,18 @@ std::string html_layer_maps(const models::Heatmaps& before, const models::Heatma
   return s + "</div>\n";
 }
 
-std::string color_bar(const BarTicks& ticks, const std::function<Rgb(double t)>& color,
-                      bool turned) {
+std::string color_bar(const BarTicks& ticks, const std::function<Rgb(double t)>& color) {
   constexpr int kSteps = 64, kSide = 28, kWidth = 256, kHeight = 12;
   std::vector<float> steps;
   for (int i = 0; i < kSteps; ++i) steps.push_back(static_cast<float>(i) / (kSteps - 1));
   const Bitmap b =
       color_cells(steps, 1, kSteps, [&](float t) { return color(static_cast<double>(t)); });
   std::string s = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"bar{0}\" role=\"img\" aria-label=\"colour "
-      "scale\" width=\"{1}\" height=\"30\" viewBox=\"0 0 {1} 30\">\n<image x=\"{2}\" width=\"{3}\" "
-      "height=\"{4}\" preserveAspectRatio=\"none\" href=\"{5}\"/>\n",
-      turned ? " turned" : "", kWidth + 2 * kSide, kSide, kWidth, kHeight, png_url(b));
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"bar turned\" role=\"img\" "
+      "aria-label=\"colour scale\" width=\"{0}\" height=\"30\" viewBox=\"0 0 {0} 30\">\n"
+      "<image x=\"{1}\" width=\"{2}\" height=\"{3}\" preserveAspectRatio=\"none\" "
+      "href=\"{4}\"/>\n",
+      kWidth + 2 * kSide, kSide, kWidth, kHeight, png_url(b));
   std::string marks = fmt::format("M{} 0h{}v{}h-{}z", kSide, kWidth, kHeight, kWidth);
   for (const auto& [at, text] : ticks) {
     const double x = kSide + at * kWidth;

@@ -51,9 +51,8 @@ std::string html_layer_maps(const models::Heatmaps& before, const models::Heatma
 
 /// The labels of a colour bar: position in [0, 1] and text.
 using BarTicks = std::vector<std::pair<double, std::string>>;
-/// A colour bar: `color` gives the colours for t from 0 to 1. `turned`: inverted in dark mode.
-std::string color_bar(const BarTicks& ticks, const std::function<Rgb(double t)>& color,
-                      bool turned = true);
+/// A colour bar: `color` gives the colours for t from 0 to 1.
+std::string color_bar(const BarTicks& ticks, const std::function<Rgb(double t)>& color);
 /// The bar of html_heatmap.
 std::string heatmap_bar(double limit);
 

@@ -37,11 +37,17 @@ std::string config_path(const TrainingProgram& program, const training::RunFolde
   return folder.file(program.config_file());
 }
 
-// Describes the run; `more` follows the recipe.
-Facts facts_of(TrainingProgram& program, const Facts& more, const dist::World& world) {
+// Describes model, data and recipe; `more` follows the recipe.
+Facts recipe_facts(TrainingProgram& program, const Facts& more) {
   Facts facts = program.describe();
   facts.emplace_back("recipe", recipe_text(rows_of(program)));
   facts.insert(facts.end(), more.begin(), more.end());
+  return facts;
+}
+
+// The same for a run.
+Facts facts_of(TrainingProgram& program, const Facts& more, const dist::World& world) {
+  Facts facts = recipe_facts(program, more);
   const int64_t local_steps = program.options().parallel.local_steps;
   if (world.size() > 1)
     facts.emplace_back("ranks", local_steps > 0 ? fmt::format("{} train apart for {} steps",
@@ -139,9 +145,7 @@ void print_scaling(TrainingProgram& program, const TrainFlags& flags, const Summ
 }
 
 int dry_run(TrainingProgram& program, const TrainFlags& flags, const Facts& more) {
-  Facts facts = program.describe();
-  facts.emplace_back("recipe", recipe_text(rows_of(program)));
-  facts.insert(facts.end(), more.begin(), more.end());
+  Facts facts = recipe_facts(program, more);
   facts.emplace_back("",
                      fmt::format("{} steps; below is the cost of one step on the largest batch",
                                  training::grouped(run_steps(program.options(), program.steps()))));
@@ -159,6 +163,15 @@ int dry_run(TrainingProgram& program, const TrainFlags& flags, const Facts& more
   return code;
 }
 
+// The settings that no resumed run may change.
+SettingTexts fixed_settings(const TrainingProgram& program, const std::string& text) {
+  std::vector<std::string> free = program.may_change();
+  free.insert(free.end(), {"epochs", "steps", "epoch_end.patience"});
+  SettingTexts settings = settings_of(text);
+  std::erase_if(settings, [&](const auto& setting) { return is_one_of(free, setting.first); });
+  return settings;
+}
+
 // Stores the configuration in the checkpoint, and compares it when a run resumes. A checkpoint of
 // an earlier version may have none; its run resumes without.
 void expect_configuration(TrainingProgram& program, training::Loop& loop,
@@ -168,14 +181,10 @@ void expect_configuration(TrainingProgram& program, training::Loop& loop,
       kConfiguration, [&program] { return settings_to_json(rows_of(program)); },
       [&program, path](const std::string& kept) {
         const std::string now = settings_to_json(rows_of(program));
-        const int64_t patience = program.options().epoch_end.patience;
         settings_from_json(kept, rows_of(program));  // converts it to this version's form
-        program.options().epoch_end.patience = patience;
         const std::string then = settings_to_json(rows_of(program));
         settings_from_json(now, rows_of(program));
-        std::vector<std::string> free = program.may_change();
-        free.insert(free.end(), {"epochs", "steps"});
-        check_io(same_settings(now, then, free),
+        check_io(fixed_settings(program, now) == fixed_settings(program, then),
                  "the run was started with a different configuration from that in {}", path);
       });
 }

@@ -114,5 +114,12 @@ Command train_command(TrainFlags& flags, TrainingOptions& options, Command comma
 void save_config(const std::string& path, const Settings& settings);
 void load_config(const std::string& path, const Settings& settings,
                  const std::function<void()>& check = {});
+/// The configuration C in a file, checked by check_config().
+template <class C>
+C load_config(const std::string& path) {
+  C config;
+  load_config(path, settings_of(config), [&] { check_config(config); });
+  return config;
+}
 
 }  // namespace tern::apps

@@ -115,6 +115,19 @@ TEST_CASE("the choices of a flag are its words, or the numbers that its type lis
     CHECK(list.text("c", text, none, "").choices().empty());
 }
 
+TEST_CASE("a file whose type lists several endings has one of them") {
+  std::string path;
+  Settings list;
+  Setting& page = list.text("page", path, "FILE.html|.svg", "");
+  CHECK(read(path, page, {"a.html"}) == "a.html");
+  CHECK(read(path, page, {"b/a.svg"}) == "b/a.svg");
+  for (const char* other : {"a.htm", "html", "a.svg.gz", "a"})
+    CHECK(read(path, page, {other}) == "refused");
+  CHECK(path == "b/a.svg");
+  CHECK(read(path, list.text("one", path, "FILE.onnx", ""), {"model"}) == "model");
+  CHECK(read(path, list.text("any", path, "FILE|DIR", ""), {"model"}) == "model");
+}
+
 /// A program with one command and flags of every kind.
 struct Toy {
   bool tie = true;

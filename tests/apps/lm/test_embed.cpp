@@ -170,6 +170,31 @@ TEST_CASE("lm embed: the folder's files say pooling and length; flags say otherw
               vector_of(dir, {2, 9, 10, 5, 6, 3}, models::Pooling::last, false));
 }
 
+TEST_CASE("lm embed: what is assumed without modules.json, as far as no flag says it") {
+  EmbedRecipe recipe;
+  CHECK(assumed_text(recipe, true, true) ==
+        "there is no modules.json; a vector is the mean of the last states (--pooling) and has "
+        "length 1 (--normalise)");
+  CHECK(assumed_text(recipe, false, true) ==
+        "there is no modules.json; a vector has length 1 (--normalise)");
+  CHECK(assumed_text(recipe, false, false).empty());
+  recipe.found = true;
+  CHECK(assumed_text(recipe, true, true).empty());
+}
+
+TEST_CASE("lm embed: a file that cannot be written is an error before the model is read") {
+  const TempDir dir;
+  for (const char* name : {"x.npy", "x.jsonl"})
+    CHECK_THROWS_WITH_AS(run(dir, "a", {"--out", dir / "none" + "/" + name}),
+                         doctest::Contains("cannot create a file there"), WriteError);
+  std::istringstream in("a");
+  std::ostringstream out;
+  const auto flags = test::parsed(lm_program, "lm",
+                                  {"embed", "--model", dir / "no-model", "--out", dir / "x.npy"});
+  CHECK_THROWS_WITH_AS(embed_lines(flags, in, out), doctest::Contains("no-model"), IoError);
+  CHECK(std::filesystem::is_empty(dir.path()));  // no file is left half written
+}
+
 TEST_CASE("lm embed: files in place of standard streams") {
   const TempDir dir;
   make_folder(dir);

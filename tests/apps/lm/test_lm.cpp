@@ -1,5 +1,6 @@
 // lm with gpt, llama and gmlp: training, model folders, generation, chat and flags.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <filesystem>
@@ -9,6 +10,7 @@
 
 #include "tern/apps/lm/folder.h"
 #include "tern/apps/lm/program.h"
+#include "tern/apps/lm/report.h"
 #include "tern/apps/lm/training.h"
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/parsed_flags.h"
@@ -165,6 +167,36 @@ TEST_CASE("lm: a text shorter than a window is refused with a context that fits"
   more.config.text = {write_file(dir / "less", "cat")};
   more.config.hold_out = 0;
   CHECK(test::contains(test::error_of([&] { train_lm(more); }), "give more text or --context"));
+}
+
+TEST_CASE("lm: a picture of attention says how many tokens of a long text it shows") {
+  TempDir dir;
+  const Setup setup(busy_config("gpt", some_text(dir)));
+  const auto t = setup.training();
+  const AttentionSentence whole = explain(t->model, setup.tokenizer, "the cat"),
+                          cut = explain(t->model, setup.tokenizer, kText);
+  CHECK(whole.note.empty());
+  CHECK(cut.groups.at(0).matrices.at(0).rows.size() == 12);
+  CHECK(cut.note ==
+        fmt::format("the first 12 of {} tokens", setup.tokenizer.encode_prompt(kText).size()));
+}
+
+TEST_CASE("lm: the samples at the end say which text they begin with") {
+  TempDir dir;
+  for (const bool held : {false, true}) {
+    CAPTURE(held);
+    TrainConfig c = busy_config("gpt", some_text(dir));
+    c.hold_out = held ? 0.2 : 0;
+    c.epochs = 1;
+    GptProgram program(c);
+    TrainFlags flags;
+    flags.out = dir / (held ? "held" : "all");
+    const int code = train(program, flags);
+    REQUIRE(code == 0);
+    const Ending end = GptKind::ending(program.config, program.corpus, program.training->loop, {});
+    CHECK(end.samples.at(0).starts_with(held ? "Lines of the validation text;"
+                                             : "Lines of the training text;"));
+  }
 }
 
 TEST_CASE("lm: a model folder: generation, evaluation, export, damage") {

@@ -134,6 +134,18 @@ TEST_CASE("train_cifar choice: it is printed and saved, and a resumed run keeps 
   CHECK(test::contains(test::read_file(run.file("report.html")), "<td>class 002</td>"));
 }
 
+TEST_CASE("train_cifar choice: --help says whose defaults it shows, and those of other models") {
+  std::string words[] = {"train_cifar", "--model", "airbench94"};
+  char* argv[] = {words[0].data(), words[1].data(), words[2].data()};
+  CifarFlags f, usual;
+  const Program shown = cifar_program(f, 3, argv), first = cifar_program(usual, 1, argv);
+  CHECK(test::contains(shown.about, "The defaults below are airbench94's."));
+  CHECK(test::contains(shown.more, "gmlp-4m"));
+  CHECK_FALSE(test::contains(shown.more, "airbench94"));
+  CHECK(test::contains(first.about, "The defaults below are gmlp-4m's."));
+  CHECK(test::contains(first.more, "airbench94: --batch 1024"));
+}
+
 TEST_CASE("train_cifar choice: generated pictures are named as such") {
   const test::TempDir dir;
   CifarFlags f = parse({"--limit", "20", "--epochs", "1", "--out", dir / "run"});

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "tern/apps/train_cifar/drawn.h"
 #include "tern/core/io/safetensors.h"
 #include "tern/core/tape/autograd.h"
@@ -140,6 +142,14 @@ TEST_CASE("train_cifar init: the file chooses the model; given flags count") {
   CHECK(parse({"--init", timm, "--model", "gmlp-stem"}).options.model == "gmlp-stem");
   CHECK_THROWS_WITH_AS(parse({"--init", dir / "missing"}),
                        doctest::Contains("missing: no such file or folder"), IoError);
+}
+
+TEST_CASE(
+    "train_cifar init: the path is kept absolute: a run without a checkpoint needs it again") {
+  const test::TempDir dir;
+  write_timm(dir / "timm", random_state<models::Gmlp>(models::gmlp_options("gmlp_ti16_224")));
+  const std::string relative = std::filesystem::relative(dir / "timm").string();
+  CHECK(parse({"--init", relative}).options.init == std::filesystem::absolute(relative).string());
 }
 
 TEST_CASE("train_cifar init: a run starts from another run's weights and resumes exactly") {
