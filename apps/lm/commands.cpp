@@ -148,6 +148,7 @@ std::vector<std::string> lines_of(const std::vector<std::string>& files) {
   std::vector<std::string> out;
   for (const std::string& file : files)
     for (std::string& line : datasets::read_lines(file)) out.push_back(std::move(line));
+  check_io(!out.empty(), "{}: there is no line to embed", fmt::join(files, ", "));
   return out;
 }
 
@@ -352,11 +353,11 @@ int embed_lines(const LmFlags& f, std::istream& in, std::ostream& out) {
   constexpr size_t kAtOnce = 1 << 13;  // lines, which are sorted by length
   std::optional<AtomicFile> file;      // also if save_npy() makes it: an error must come early
   if (!f.out.empty()) file.emplace(f.out);
-  const bool pooling = f.pooling == kAsModel, normalise = f.normalise == kAsModel;
+  const bool own_pooling = f.pooling == kAsModel, own_length = f.normalise == kAsModel;
   Embedder embedder = load_embedder(f.model);
-  if (!pooling) embedder.recipe.pooling = models::pooling_named(f.pooling);
-  if (!normalise) embedder.recipe.normalise = f.normalise == "yes";
-  if (const std::string assumed = assumed_text(embedder.recipe, pooling, normalise);
+  if (!own_pooling) embedder.recipe.pooling = models::pooling_named(f.pooling);
+  if (!own_length) embedder.recipe.normalise = f.normalise == "yes";
+  if (const std::string assumed = assumed_text(embedder.recipe, own_pooling, own_length);
       !assumed.empty())
     training::say(f.model + ": " + assumed, stderr);
   const std::vector<std::string> texts = f.text.empty() ? lines_of(in) : lines_of(f.text);
