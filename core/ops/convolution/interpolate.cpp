@@ -180,10 +180,11 @@ Axis axis_of(const Tensor& x, int a, const InterpolateOptions& o) {
 }
 
 /// Whether an axis can be skipped. As in PyTorch, a factor that keeps the size still shifts the
-/// positions of bicubic, and those of nearest unless there are two axes.
+/// positions of bicubic and nearest_exact, and those of nearest unless there are two axes.
 bool stays(const Axis& axis, int axes, const InterpolateOptions& o) {
   if (axis.in != axis.out) return false;
   if (o.mode == Interpolation::bicubic) return o.antialias;
+  if (o.mode == Interpolation::nearest_exact) return axis.step() == 1;
   return o.mode != Interpolation::nearest || axes == 2;
 }
 

@@ -90,7 +90,8 @@ struct MatrixAxes {
 Tensor matrix_norm(const Tensor& a, MatrixNorm norm = MatrixNorm::frobenius,
                    const MatrixAxes& axes = {});
 /// order 1, -1: the largest (smallest) column sum of |a|; infinity, -infinity: the same for rows;
-/// 2, -2: the largest (smallest) singular value.
+/// 2, -2: the largest (smallest) singular value. Of no values the largest is 0, and the smallest is
+/// an error.
 Tensor matrix_norm(const Tensor& a, double order, const MatrixAxes& axes = {});
 
 }  // namespace linalg

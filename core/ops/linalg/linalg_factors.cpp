@@ -171,7 +171,7 @@ Lstsq lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond) {
   if (rank.numel() > 0 && all.size() == 0) std::fill_n(rank.data<int64_t>(), rank.numel(), 0);
   Tensor x = lstsq_matrices(sides.a, sides.b, all, rcond, rank);
   Lstsq result{sides.result(x), {}, not_differentiable(rank)};
-  const bool full = all.count > 0 && all.m > all.n && min(result.rank).item<int64_t>() == all.n;
+  const bool full = all.m > all.n && (all.count == 0 || min(result.rank).item<int64_t>() == all.n);
   result.residuals = full ? sum(square(product(sides.a, x) - sides.b), -2) : empty({0}, a.dtype());
   return result;
 }

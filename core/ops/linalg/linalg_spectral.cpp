@@ -204,7 +204,10 @@ Tensor matrix_norm(const Tensor& a, double order, const MatrixAxes& axes) {
   check(size == 1 || size == 2 || std::isinf(order),
         "linalg::matrix_norm: the order is {}, not 1, 2 or infinity with either sign", order);
   Tensor each = size == 2 ? svdvals(of.matrices) : sum(abs(of.matrices), size == 1 ? -2 : -1);
-  return of.result(order > 0 ? amax(each, -1) : amin(each, -1));
+  if (each.size(-1) > 0) return of.result(order > 0 ? amax(each, -1) : amin(each, -1));
+  check(order > 0, "linalg::matrix_norm: order {} is the smallest of no values, in shape {}", order,
+        a.shape());
+  return of.result(sum(each, -1));
 }
 
 }  // namespace tern::linalg

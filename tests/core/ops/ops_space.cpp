@@ -408,6 +408,15 @@ TEST_CASE("interpolate: a factor that keeps the size") {
   // With such a factor, PyTorch's nearest resamples one axis, but returns two axes unchanged.
   CHECK(numbers(interpolate(x, {.scale_factor = 1.1})) == std::vector<double>{0, 0, 1, 2});
   CHECK(numbers(interpolate(unsqueeze(x, 2), {.scale_factor = {1, 1.1}})) == numbers(x));
+  // Its nearest_exact resamples in every case, also beside an axis that grows.
+  const Interpolation exact = Interpolation::nearest_exact;
+  const std::vector<double> shifted = {0, 1, 2, 2};
+  CHECK(numbers(interpolate(x, {.scale_factor = 1.24, .mode = exact})) == shifted);
+  const Tensor plane = unsqueeze(x, 2);
+  CHECK(numbers(interpolate(plane, {.scale_factor = {1, 1.24}, .mode = exact})) == shifted);
+  CHECK(numbers(interpolate(plane, {.scale_factor = {2, 1.24}, .mode = exact})) ==
+        std::vector<double>{0, 1, 2, 2, 0, 1, 2, 2});
+  CHECK(numbers(interpolate(plane, {.scale_factor = 1, .mode = exact})) == numbers(x));
   CHECK(numbers(interpolate(x, {.scale_factor = 1.1, .recompute_scale_factor = true})) ==
         numbers(x));
 }

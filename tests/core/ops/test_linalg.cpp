@@ -188,6 +188,18 @@ TEST_CASE("linalg: empty matrices and batches") {
           Doubles(6, 0));
     CHECK(linalg::lstsq(t_of(flat), zeros({2, 3, 1}, type)).solution.shape() == Shape{2, 0, 1});
     CHECK(linalg::matrix_norm(none).shape() == Shape{0});
+    // The largest of no sums and of no singular values is 0; there is no smallest.
+    for (double order : {1.0, 2.0, kInf}) {
+      CAPTURE(order);
+      CHECK(linalg::matrix_norm(tiny, order).to_vector<double>() == Doubles{0, 0});
+      CHECK(linalg::matrix_norm(tiny, order, {.keepdim = true}).shape() == Shape{2, 1, 1});
+      CHECK(linalg::matrix_norm(none, order).shape() == Shape{0});
+      CHECK_THROWS_WITH_AS(linalg::matrix_norm(tiny, -order),
+                           doctest::Contains("linalg::matrix_norm: order -"), Error);
+    }
+    // A batch without matrices has none of low rank, so there are residuals, of no matrix.
+    linalg::Lstsq of_none = linalg::lstsq(zeros({0, 4, 3}, type), zeros({0, 4, 2}, type));
+    CHECK(of_none.residuals.shape() == Shape{0, 2});
     CHECK(cdist(zeros({0, 2}, type), zeros({3, 2}, type)).shape() == Shape{0, 3});
     CHECK(cdist(zeros({1, 0}, type), zeros({2, 0}, type)).to_vector<double>() == Doubles{0, 0});
   }
