@@ -13,6 +13,7 @@
 
 #include "tern/core/base/error.h"
 #include "tern/dist/detail/link.h"
+#include "tern/dist/world.h"
 
 namespace tern::dist::detail {
 namespace {

@@ -49,12 +49,12 @@ struct Failure {
 }  // namespace
 
 // The variables of Open MPI, of MPICH and its relatives, and of Slurm's srun.
-int64_t detail::launched_ranks() {
+int64_t launched_ranks() {
   return first_of({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"});
 }
 
 int64_t launched_rank() {
-  if (detail::launched_ranks() <= 1) return 0;
+  if (launched_ranks() <= 1) return 0;
   return first_of({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"});
 }
 
@@ -96,7 +96,7 @@ struct TextHead {
 // The thread of the world opens the link, takes exchanges out of a queue, and closes the link.
 struct World::Impl {
   explicit Impl(WorldOptions o) : options(o) {
-    if (detail::launched_ranks() <= 1) return;
+    if (launched_ranks() <= 1) return;
     static std::atomic<bool> made = false;
     check(!made.exchange(true),
           "World: this process has already made one, and MPI can start only once");

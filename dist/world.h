@@ -60,8 +60,9 @@ struct WorldOptions {
   std::function<int(const std::exception&)> exit_code = {};
 };
 
-/// The rank of this process by the environment variables of mpirun or srun, which needs no World; 0
-/// without them.
+/// The number of ranks that mpirun or srun started, and the rank of this process, by their
+/// environment variables, which needs no World; 0 without them.
+int64_t launched_ranks();
 int64_t launched_rank();
 
 /// The cost of the exchanges of a rank so far.

@@ -128,7 +128,10 @@ int evaluate_weights(const CifarFlags& f) {
                             training::grouped(e->images), f.options.data, data.note),
                 stderr);
   check_finite_result(weights, "test loss", e->loss);
-  training::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %", e->loss, 100 * e->top[0]), stderr);
+  const std::string views = views_text(views_named(o.tta));
+  training::say(fmt::format("test loss {:.4f}, top-1 {:.2f} %{}", e->loss, 100 * e->top[0],
+                            views.empty() ? "" : " with " + views),
+                stderr);
   print(accuracy_lines(e->top, e->ranks()));
   return 0;
 }

@@ -440,7 +440,7 @@ void TranslateProgram::load(const training::RunFolder* resumed) {
   TrainConfig& c = config;
   for (std::string* path : {&c.pairs, &c.source, &c.target, &c.valid_source, &c.valid_target})
     make_absolute(*path);
-  if (is_demo(c))
+  if (!resumed && is_demo(c))
     training::say("no files given: trains on generated English-French sentences", log_stream());
   files = read_pair_files(c);
   const bool learned = !resumed && c.from.empty(), fits = !resumed && c.preset == kOwn;

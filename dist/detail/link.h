@@ -12,10 +12,6 @@
 
 namespace tern::dist::detail {
 
-/// The number of ranks that mpirun or srun started, by their environment variables; 0 if neither
-/// started this process.
-int64_t launched_ranks();
-
 class Link {
  public:
   virtual ~Link() = default;

@@ -109,6 +109,17 @@ TEST_CASE("programs: ranks print once what one process would print") {
   CHECK_FALSE(std::filesystem::exists(dir / "runs"));
 }
 
+TEST_CASE("programs: only commands whose work ranks do not share say so, once") {
+  TempDir dir;
+  const std::string said = "ntm: each of the 2 ranks does the whole work; only training shares it";
+  const Ran train = in_shell(fmt::format("ranks 2 {}--out run", kTiny), dir.path());
+  REQUIRE_MESSAGE(train.code == 0, train.err);
+  CHECK(count(train.err, said) == 0);
+  const Ran eval = in_shell("ranks 2 ntm eval --model run --count 2", dir.path());
+  CHECK(eval.code == 0);
+  CHECK_MESSAGE(count(eval.err, said) == 1, eval.err);
+}
+
 TEST_CASE("programs: ranks wait until rank 0 has written the report") {
   if (!kFaults) return;
   TempDir dir;

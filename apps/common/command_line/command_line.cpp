@@ -188,6 +188,14 @@ bool is_silent_rank(int argc, char** argv) {
   return dist::launched_rank() > 0 && (word == "train" || is_dashed(word));
 }
 
+// Says that ranks of mpirun repeat the work of each other.
+void warn_ranks(const Program& program, const Command& command) {
+  if (dist::launched_ranks() <= 1 || dist::launched_rank() > 0) return;
+  if (command.shares_work && command.shares_work()) return;
+  complain(fmt::format("{}: each of the {} ranks does the whole work; only training shares it",
+                       title_of(program.name), dist::launched_ranks()));
+}
+
 void use_threads(Settings& list) {
   const Setting* s = list.find("threads");
   const int threads = s ? *std::get<int*>(s->value) : 0;
@@ -262,6 +270,7 @@ int run_program(const std::string& name, const std::function<Program()>& make, i
     const Program program = make();
     const Command* command = parse(program, argc, argv);
     if (!command) return 0;
+    warn_ranks(program, *command);
     CommandRows rows(*command);
     use_threads(rows.list);
     auto word = [&](const char* row, const char* otherwise) {

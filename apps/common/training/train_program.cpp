@@ -449,6 +449,7 @@ Command train_command(TrainFlags& flags, TrainingOptions& options, Command comma
              "write event files for TensorBoard into the run's folder")
         .not_in_files();
   };
+  train.shares_work = [&flags] { return flags.world != nullptr; };
   train.check = [&flags, &options, more, check = command.check](const Given& given) {
     flags.command_line = given.text();
     flags.epochs = given("--epochs") ? options.epochs : 0;
