@@ -96,12 +96,12 @@ void complete_flags(CifarFlags& f, const Given& given) {
   f.given = given_keys(settings_of(f.options), given);
   f.given->push_back("parallel.blocks");  // not chosen by the data, but perhaps for mpirun's ranks
   if (!f.options.init.empty()) f.options.init = weights_at("--init", f.options.init);
-  make_absolute(f.options.init);
   if (!f.model_given && !f.options.init.empty()) {
     TrainOptions o = default_options(find_classifier(model_of_weights(f.options.init)).name);
     copy_settings(*f.given, f.options, o);
     f.options = o;
   }
+  make_absolute(f.options.init);  // behind the errors about it, which name the path as it was given
   if (f.options.data.empty()) use_drawn_defaults(f.options, given);
   f.asked = f.options;
   TrainOptions& o = f.options;

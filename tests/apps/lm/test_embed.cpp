@@ -207,10 +207,6 @@ TEST_CASE("lm embed: files in place of standard streams") {
   CHECK(select(x, 0, 1).to_vector<float>() == rows[1]);
   CHECK(run(dir, "", {"--text", dir / "one", "--out", dir / "x.jsonl"}).empty());
   CHECK(json::parse(test::read_file(dir / "x.jsonl")).get<std::vector<float>>().size() == 16);
-  write_file(dir / "none", "");
-  CHECK_THROWS_WITH_AS(run(dir, "", {"--text", dir / "none", "--out", dir / "y.npy"}),
-                       doctest::Contains("none: there is no line to embed"), IoError);
-  CHECK_FALSE(std::filesystem::exists(dir / "y.npy"));
 }
 
 TEST_CASE("lm: folders of encoders are told from language models") {
