@@ -63,7 +63,7 @@ struct Loop {
           return !condition(run).truth();
         });
       });
-    bool whole = false;  // as in jinja2, `else` runs unless a turn ended without break and continue
+    bool finished = false;  // as in jinja2, `else` runs if every turn ended by break or continue
     for (size_t i = 0; i < items.size(); ++i) {
       const Flow flow = run.inside(*run.scope, [&] {
         run.scope->names.insert_or_assign("loop", loop_state(run, items, i));
@@ -71,9 +71,9 @@ struct Loop {
         return body(run);
       });
       if (flow == Flow::break_loop) break;
-      whole = whole || flow == Flow::normal;
+      finished = finished || flow == Flow::normal;
     }
-    return whole ? Flow::normal : otherwise(run);
+    return finished ? Flow::normal : otherwise(run);
   }
 };
 

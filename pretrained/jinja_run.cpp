@@ -63,7 +63,10 @@ Value of_reals(const std::string& sign, double a, double b) {
   if (sign == "/") return a / b;
   // As in Python: 1000 // 0.1 is 9999, since the f64 of 0.1 is above a tenth.
   double rest = std::fmod(a, b), whole = (a - rest) / b;
-  if (rest != 0 && (rest < 0) != (b < 0)) rest += b, whole -= 1;
+  if (rest != 0 && (rest < 0) != (b < 0)) {
+    rest += b;
+    whole -= 1;
+  }
   if (sign == "%") return rest != 0 ? rest : std::copysign(0.0, b);
   if (whole == 0) return std::copysign(0.0, a / b);
   const double floor = std::floor(whole);

@@ -90,7 +90,7 @@ Tensor read_tensor(const std::function<void(void*, int64_t)>& read, bool swapped
     read(to, bytes);
     return not_differentiable(out);
   }
-  constexpr int64_t kPiece = 1 << 16;  // a multiple of every element
+  constexpr int64_t kPiece = 1 << 16;  // a multiple of the size of every element
   std::vector<std::byte> from(static_cast<size_t>(std::min(kPiece, bytes)));
   for (int64_t left = bytes; left > 0; left -= kPiece) {
     const int64_t n = std::min(kPiece, left) / type.bytes;

@@ -41,7 +41,7 @@ struct Command {
   std::function<void(const Given&)> check = {};
   /// The exit code.
   std::function<int()> run = {};
-  /// Whether ranks of mpirun share the work, after check(). Without it each does all of it.
+  /// Asked after check(): whether ranks of mpirun share the work. Empty: each rank does all of it.
   std::function<bool()> shares_work = {};
   /// Lines, each an example command without the program's name: "generate --model runs/book".
   std::string examples = {};

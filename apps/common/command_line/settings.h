@@ -146,8 +146,9 @@ class Settings {
   void group(Group g) { group_ = g; }
 
   const std::deque<Setting>& rows() const { return rows_; }
-  /// The row of a key, and of a name of a flag; nullptr if there is none.
+  /// The row with this key; nullptr if there is none.
   Setting* find(const std::string& key);
+  /// The row with this flag, such as "--lr"; nullptr if there is none.
   const Setting* find_flag(const std::string& name) const;
 
  private:
