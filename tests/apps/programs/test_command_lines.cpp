@@ -286,6 +286,35 @@ TEST_CASE("programs: an error fits the terminal, and is one line in a pipe") {
   CHECK(std::regex_search(torch.out, std::regex("\n  python3 -c '[^\n]*' w.pt w.safetensors\n")));
 }
 
+TEST_CASE("programs: train_cifar --eval names the views that it averages over") {
+  TempDir dir;
+  const RunOptions there{.folder = dir.path()};
+  REQUIRE(run_program(
+              "train_cifar",
+              {"--limit", "8", "--batch", "8", "--epochs", "1", "--tta", "mirror", "--out", "run"},
+              there)
+              .code == 0);
+  Words eval = {"--eval", "run", "--data", "run/data", "--limit", "8"};
+  CHECK(contains(run_program("train_cifar", eval, there).err, " % with mirror images\n"));
+  eval.insert(eval.end(), {"--tta", "none"});
+  CHECK_FALSE(contains(run_program("train_cifar", eval, there).err, " with "));
+}
+
+TEST_CASE("programs: only a new training says that it generates its pairs") {
+  TempDir dir;
+  const RunOptions there{.folder = dir.path()};
+  const Ran first = run_program("translate",
+                                {"train", "--first", "40", "--dim", "16", "--schedule", "constant",
+                                 "--epochs", "1", "--out", "run"},
+                                there);
+  REQUIRE(first.code == 0);
+  CHECK(contains(first.out + first.err, "no files given"));
+  const Ran resumed =
+      run_program("translate", {"train", "--resume", "run", "--epochs", "2"}, there);
+  REQUIRE(resumed.code == 0);
+  CHECK_FALSE(contains(resumed.out + resumed.err, "no files given"));
+}
+
 TEST_CASE("programs: completions and manual pages have every flag and command") {
   for (const std::string& program : kPrograms) {
     CAPTURE(program);
