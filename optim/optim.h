@@ -6,6 +6,7 @@
 #include "tern/optim/adam_family.h"
 #include "tern/optim/clip.h"
 #include "tern/optim/ema.h"
+#include "tern/optim/lbfgs.h"
 #include "tern/optim/lion.h"
 #include "tern/optim/lookahead.h"
 #include "tern/optim/muon.h"

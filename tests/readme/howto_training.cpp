@@ -175,6 +175,33 @@ void fit_by_plateau(Net& net, optim::Optimizer& optimizer, datasets::Loader<Poin
   }
 }
 
+struct Curve {
+  nn::Linear in, hidden, out;
+  explicit Curve(Rng& rng) : in(1, 32, rng), hidden(32, 32, rng), out(32, 1, rng) {}
+  Tensor operator()(const Tensor& x) const { return out(tanh(hidden(tanh(in(x))))); }
+  static void fields(auto& m, auto&& visit) {
+    visit("in", m.in), visit("hidden", m.hidden), visit("out", m.out);
+  }
+};
+
+// u'' = -u with u(0) = 0 and u'(0) = 1
+Tensor residual(const Curve& u, const Tensor& x) {
+  const Tensor y = u(x), slope = grad({sum(y)}, {x}, {.create_graph = true})[0];
+  const Tensor bend = grad({sum(slope)}, {x}, {.create_graph = true})[0];
+  return mean(square(bend + y)) + sum(square(y[0])) + sum(square(slope[0] - 1));
+}
+
+void solve(Curve& u) {
+  const Tensor x = reshape(linspace(0, 6, 100), {100, 1}).set_requires_grad();
+  optim::Lbfgs optimizer(nn::named_parameters(u), {.strong_wolfe = true});
+  for (int step = 0; step < 30; ++step)
+    optimizer.step([&] {
+      const Tensor loss = residual(u, x);
+      loss.backward();
+      return loss;
+    });
+}
+
 double averaged_accuracy(Net& net, optim::Optimizer& optimizer, datasets::Loader<Point>& loader,
                          const Point& test) {
   optim::Ema ema(nn::state_dict(net), {.decay = 0.98});
@@ -428,6 +455,15 @@ void check_own_optimizer() {
   check(all_close(net.body.weight, before - 0.125 * sign_of_it), "steps of one length");
 }
 
+void check_solution() {
+  Rng rng(0);
+  Curve u(rng);
+  solve(u);
+  NoGradGuard no_grad;
+  const Tensor x = reshape(linspace(0.03, 5.97, 50), {50, 1});
+  check(max(abs(u(x) - sin(x))).item() < 1e-3, "the solution of u'' = -u");
+}
+
 int main() {
   check_freezing();
   check_groups();
@@ -438,4 +474,5 @@ int main() {
   check_loop();
   check_losses();
   check_own_optimizer();
+  check_solution();
 }

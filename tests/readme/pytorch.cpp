@@ -356,6 +356,13 @@ void optimizers() {
   optimizer.load_state_dict(optimizer.state_dict());
   optimizer.set_settings({{"lr", 1e-4}}, 0);
   check(optimizer.settings(0)[0].second == 1e-4, "the settings of a group");
+  optim::Lbfgs lbfgs(nn::named_parameters(net), {.strong_wolfe = true});
+  const auto evaluate = [&] {
+    const Tensor loss = mean(square(net(ones({4, 2}))));
+    loss.backward();
+    return loss;
+  };
+  check(lbfgs.step(evaluate) > lbfgs.step(evaluate), "L-BFGS");
   optim::EmaScope averaged(ema);
 }
 
