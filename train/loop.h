@@ -333,8 +333,9 @@ class Loop {
   /// logged. If the run is resumed, it is still finished, unless end("") revokes the end.
   /// REQUIRES: an epoch is closed, and no step was taken since.
   void end(const std::string& reason);
-  /// For a run resumed with another LoopOptions::patience: applies it to the closed epochs. That
-  /// may end the run or revoke its end; a reason given to end() is forgotten.
+  /// For a run resumed with another LoopOptions::patience, or with more epochs after its last one:
+  /// applies the patience to the closed epochs. That may end the run or revoke its end; a reason
+  /// given to end() is forgotten.
   void apply_patience();
 
   // ---- The parts of run() ----

@@ -234,6 +234,7 @@ int evaluate_bert(const LmFlags& f) {
 }  // namespace
 
 int generate_text(const LmFlags& f, std::istream& in, std::ostream& out) {
+  check_attention_file(f.attention);
   LoadedModel m = load_writer(f, /*keep=*/!f.attention.empty());
   check(f.attention.empty() || m.model.has_attention(),
         "--attention: a {} has no attention to show", m.model.config().model);
@@ -340,6 +341,7 @@ int chat_in_turns(const LmFlags& f, std::istream& in, std::ostream& out) {
 }
 
 int fill_gaps(const LmFlags& f, std::ostream& out) {
+  check_attention_file(f.attention);
   const auto& [tokenizer, model] = load_gap_model(f.model);
   const FilledText filled = fill_ids(model, tokenizer, tokenizer.encode(f.gaps), f.guesses);
   out << for_standard_output(describe_filled(filled)) << '\n';

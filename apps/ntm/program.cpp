@@ -222,6 +222,7 @@ int evaluate_model(const NtmFlags& f) {
   const NtmConfig c = load_config(folder);
   check(f.repeats == 0 || c.task == "repeat-copy", "--repeats would change nothing: {} learned {}",
         folder.path, c.task);
+  check_attention_file(f.attention);
   check(f.attention.empty() || !c.baseline, "--attention: an LSTM has no weightings");
   SequenceModel model = load_best_model(folder, c);
   const int64_t n = f.repeats;

@@ -113,6 +113,7 @@ Coverage coverage(const datasets::Lexicon& lexicon, const std::vector<datasets::
 }  // namespace
 
 int run_translations(const TranslateFlags& f, int in, std::ostream& out) {
+  check_attention_file(f.attention);
   Translator t = load_translator(f.model);
   const SearchOptions options = completed(for_texts(f.search), f.alpha, {f.model}, t.config);
   if (!f.attention.empty()) check_has_attention(t);
@@ -256,6 +257,7 @@ int plot_attention(const TranslateFlags& f) {
   std::error_code error;
   check(!f.attention.empty() || !std::filesystem::exists(path, error) || is_page_from(path),
         "{} exists and was not written by tern; choose another file with --attention", path);
+  check_attention_file(path);
   const Translator t = load_translator(f.model);
   check_has_attention(t);
   const std::vector<std::string> lines = {f.sentence};

@@ -212,11 +212,29 @@ std::string attention_means_text(const AttentionSentence& sentence,
   return text;
 }
 
-void write_attention(const std::string& path, const std::string& title,
-                     const std::vector<AttentionSentence>& sentences) {
+namespace {
+
+std::string attention_format(const std::string& path) {
   const std::string kind = std::filesystem::path(path).extension().string();
   check(kind == ".html" || kind == ".svg" || kind == ".png",
         "attention: pictures are written as .html, .svg or .png, not as '{}'", path);
+  return kind;
+}
+
+}  // namespace
+
+void check_attention_file(const std::string& path) {
+  if (path.empty()) return;
+  attention_format(path);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  check_io(folder.empty() || std::filesystem::is_directory(folder, error),
+           "attention: {} cannot be written: there is no folder {}", path, folder.string());
+}
+
+void write_attention(const std::string& path, const std::string& title,
+                     const std::vector<AttentionSentence>& sentences) {
+  const std::string kind = attention_format(path);
   std::string text;
   if (kind == ".html")
     text = html_page(title, fmt::format("<h1>{}</h1>\n{}", escape_html(printable(title, U' ')),

@@ -82,6 +82,10 @@ std::string attention_means_text(const AttentionSentence& sentence,
 void write_attention(const std::string& path, const std::string& title,
                      const std::vector<AttentionSentence>& sentences);
 
+/// For a command that computes long before it writes: Error for another ending, IoError if the
+/// file's folder does not exist. An empty path is no file.
+void check_attention_file(const std::string& path);
+
 // Shared by the pictures for pages, files and terminals.
 
 /// How dark a weight is, in [0, 1]; NaN for NaN.

@@ -297,7 +297,8 @@ training::Loop* start(TrainingProgram& program, const TrainFlags& flags, Facts& 
   return &loop;
 }
 
-// Applies --epochs, --steps and --patience to a resumed run. Returns whether the patience changed.
+// Applies --epochs, --steps and --patience to a resumed run. Returns whether its patience or length
+// changed: either may move the end.
 bool change_resumed(TrainingProgram& program, const TrainFlags& flags, Facts& more) {
   TrainingOptions& o = program.options();
   check(flags.epochs == 0 || o.length.steps == 0,
@@ -307,11 +308,13 @@ bool change_resumed(TrainingProgram& program, const TrainFlags& flags, Facts& mo
   check((steps > 0) == (o.length.steps > 0),
         "--steps {}: the length of this run is {}counted in steps", steps,
         o.length.steps > 0 ? "" : "not ");
+  const auto length = [&o] { return std::pair(o.epochs, o.length.steps); };
+  const auto before = length();
   o.epochs = resumed_epochs(o.schedule, o.epochs, flags.epochs);
   o.length.steps = resumed_epochs(o.schedule, o.length.steps, steps, "steps");
   more = more_facts(o);
   int64_t& patience = o.epoch_end.patience;
-  if (!flags.patience || *flags.patience == patience) return false;
+  if (!flags.patience || *flags.patience == patience) return length() != before;
   more.emplace_back("",
                     fmt::format("patience {} from here on; it was {}", *flags.patience, patience));
   patience = *flags.patience;
@@ -349,7 +352,7 @@ training::Loop& resume(TrainingProgram& program, const TrainFlags& flags, Produc
   LockedFolder folder;
   std::optional<SafeTensors> state;
   std::string kept, path;
-  bool other_patience = false;
+  bool other_end = false;
   const auto load = [&] {
     if (std::filesystem::exists(folder.checkpoint()))  // else the run begins anew
       state = checkpoint_of(folder);
@@ -357,7 +360,7 @@ training::Loop& resume(TrainingProgram& program, const TrainFlags& flags, Produc
     kept = settings_to_json(rows_of(program));
     path = config_path(program, folder);
     check_blocks_of(folder.path, program.options().parallel, world);
-    other_patience = change_resumed(program, flags, more);
+    other_end = change_resumed(program, flags, more);
     products.open(program.options());
     if (state) program.check_fits(*state, path);
     program.load(&folder);
@@ -374,7 +377,7 @@ training::Loop& resume(TrainingProgram& program, const TrainFlags& flags, Produc
   training::Loop& loop = program.make_loop(loop_options(program, folder, flags), state.has_value());
   expect_configuration(program, loop, state, path);
   if (state) loop.load_state(*state, folder.checkpoint());
-  if (state && other_patience) loop.apply_patience();
+  if (state && other_end) loop.apply_patience();
   state.reset();
   if (settings_to_json(rows_of(program)) != kept && world.first())
     folder.lock->write([&](const training::RunFolder& here) {

@@ -71,6 +71,12 @@ TEST_CASE("attention record: a page, a drawing or a picture, by the ending of th
   const std::string png = test::read_file(dir / "a.png");
   CHECK(png.substr(16, 8) == std::string("\0\0\0\x24\0\0\0\x68", 8));
   CHECK_THROWS_WITH_AS(write_attention(dir / "a.pdf", "", {s}), doctest::Contains("a.pdf"), Error);
+  CHECK_THROWS_WITH_AS(check_attention_file("a.pdf"), doctest::Contains("a.pdf"), Error);
+  CHECK_THROWS_WITH_AS(check_attention_file(dir / "none/a.svg"),
+                       doctest::Contains("there is no folder"), IoError);
+  CHECK_NOTHROW(check_attention_file(dir / "a.svg"));
+  CHECK_NOTHROW(check_attention_file("a.svg"));
+  CHECK_NOTHROW(check_attention_file(""));
   CHECK_NOTHROW(write_attention(dir / "none.svg", "", {}));
   CHECK_NOTHROW(write_attention(dir / "none.png", "", {}));
 }

@@ -237,6 +237,11 @@ TEST_CASE("lm: a model folder: generation, evaluation, export, damage") {
     }
     std::istringstream in;
     std::ostringstream nothing;
+    LmFlags no_folder = o;
+    no_folder.attention = dir / "none/attention.html";
+    CHECK_THROWS_WITH_AS(generate_text(no_folder, in, nothing),
+                         doctest::Contains("there is no folder"), IoError);
+    CHECK(nothing.str().empty());
     if (gmlp) {
       o.attention = dir / "attention.html";
       CHECK_THROWS_WITH_AS(generate_text(o, in, nothing),

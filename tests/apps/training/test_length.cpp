@@ -90,6 +90,19 @@ TEST_CASE("length: a run ends early, keeps epochs, stays ended, and goes on with
   }
 }
 
+TEST_CASE("length: a longer run ends at once if the patience was used up in the last epoch") {
+  for (const Training& t : all_trainings()) {
+    if (!has_epochs(t)) continue;
+    CAPTURE(t.name);
+    const DataFolder dir;
+    const training::RunFolder run{dir / "run"};
+    REQUIRE(run_line(t.start(4, t.held_out + kEarlyEnd) + " --out run") == 0);
+    CHECK(training::read_log(run.log()).epochs.back().ended.empty());
+    REQUIRE(run_line(t.resume() + " --epochs 8") == 0);
+    check_ended_early(run, t.metric);
+  }
+}
+
 TEST_CASE("length: patience and plateaus need held-out data, keeping epochs does not") {
   for (const Training& t : all_trainings()) {
     if (t.held_out.empty() || t.metric == "valid_bleu") continue;

@@ -312,6 +312,8 @@ TEST_CASE("translate: a model folder: translation, evaluation, export, damage") 
   o.attention = dir / "attention.txt";
   CHECK_THROWS_WITH_AS(plot_attention(o), doctest::Contains(".html, .svg or .png"), Error);
   CHECK_FALSE(std::filesystem::exists(o.attention));
+  o.attention = dir / "none/attention.svg";
+  CHECK_THROWS_WITH_AS(plot_attention(o), doctest::Contains("there is no folder"), IoError);
 
   for (const char* part : {"model.safetensors", "config.json", "vocabulary.json"}) {
     const std::string bytes = read_file(folder + "/" + part);
