@@ -241,6 +241,27 @@ const Tensor& operator+=(const Tensor& x, Scalar y);
 const Tensor& operator-=(const Tensor& x, Scalar y);
 const Tensor& operator*=(const Tensor& x, Scalar y);
 const Tensor& operator/=(const Tensor& x, Scalar y);
+// index(x, {i}) += y is an error: index copies, so the sum would be lost. x[0] += y is none.
+template <std::same_as<Tensor> Temporary, class Y>
+const Tensor& operator+=(Temporary&& x, const Y& y) {
+  x.check_shared();
+  return std::as_const(x) += y;
+}
+template <std::same_as<Tensor> Temporary, class Y>
+const Tensor& operator-=(Temporary&& x, const Y& y) {
+  x.check_shared();
+  return std::as_const(x) -= y;
+}
+template <std::same_as<Tensor> Temporary, class Y>
+const Tensor& operator*=(Temporary&& x, const Y& y) {
+  x.check_shared();
+  return std::as_const(x) *= y;
+}
+template <std::same_as<Tensor> Temporary, class Y>
+const Tensor& operator/=(Temporary&& x, const Y& y) {
+  x.check_shared();
+  return std::as_const(x) /= y;
+}
 
 // ---- Functions of one tensor (integers give f32 where the result is fractional) --------------
 Tensor exp(const Tensor& x);
