@@ -183,6 +183,12 @@ void pictures_and_sound() {
   expect(grid_sample(p, g), p);
   expect(interpolate(p, {.size = {4, 4}}), p);
   expect(rearrange(p, "b (g c) h w -> b (c g) h w", {{"g", 3}}), p);
+  p = cat({p, p, p, p});
+  Tensor x = sigmoid(rearrange(p, "(r c) k h w -> k (r h) (c w)", {{"c", 2}}));
+  check(x.shape() == Shape{3, 8, 8}, "make_grid");
+  datasets::save_png("x.png", datasets::to_picture(clamp(x * 255 + 0.5, 0, 255).to(DType::u8)));
+  Tensor read = datasets::to_tensor(datasets::load_picture("x.png"));
+  expect(read.to(DType::f32), round(x * 255));
   Tensor s = randn({2, 1600}, rng), w = fft::hann_window(400);
   Tensor f = fft::stft(s, 400, {.hop = 160, .window = w});
   expect(fft::istft(f, 400, {.hop = 160, .window = w}), s);
