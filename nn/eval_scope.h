@@ -16,10 +16,10 @@ namespace tern::nn {
 /// While it lives, the whole model is in evaluation (dropout passes everything, batch norm uses its
 /// running statistics). Afterwards every layer has its previous mode, even if that was evaluation.
 /// REQUIRES: the model is not moved meanwhile, and the scope ends in the thread where it began.
-class [[nodiscard]] EvalScope {
+class EvalScope {
  public:
   template <class M>
-  explicit EvalScope(M& m) : EvalScope(detail::walk(m)) {}
+  [[nodiscard]] explicit EvalScope(M& m) : EvalScope(detail::walk(m)) {}
   ~EvalScope();
   EvalScope(const EvalScope&) = delete;
   EvalScope& operator=(const EvalScope&) = delete;

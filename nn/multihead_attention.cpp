@@ -123,8 +123,8 @@ AttentionOptions MultiHeadAttention::options(const Mask& mask) const {
 Tensor MultiHeadAttention::project(Part part, const Tensor& x) const {
   ModuleScope module(in_proj_weight);
   const int64_t dim = in_proj_weight.size(1);
-  check(x.ndim() == 3 && x.size(2) == dim, "MultiHeadAttention: needs (B, T, {}), got {}", dim,
-        x.shape());
+  check(x.ndim() == 3 && x.size(2) == dim, "MultiHeadAttention: needs (B, T, {}), got {}{}", dim,
+        x.shape(), x.ndim() == 2 ? "; unsqueeze(x, 0) makes a batch of one" : "");
   if (part == Part::all) return linear(x, in_proj_weight, in_proj_bias);
   const int64_t q = counts.heads * head_dim(), kv = counts.kv_heads * head_dim();
   const int64_t first = part == Part::query ? 0 : part == Part::value ? q + kv : q;

@@ -104,8 +104,8 @@ Recurrent::Recurrent(RnnKind k, int64_t inputs, int64_t units, Rng& rng, const R
 RnnOutput Recurrent::operator()(const Tensor& x, const RnnInputs& inputs) const {
   mark.check_here();
   ModuleScope module(parameters[0].weight_ih);
-  check(x.ndim() == 3 && x.size(2) == in, "recurrent network: x must be (B, T, {}), got {}", in,
-        x.shape());
+  check(x.ndim() == 3 && x.size(2) == in, "recurrent network: x must be (B, T, {}), got {}{}", in,
+        x.shape(), x.ndim() == 2 ? "; unsqueeze(x, 0) makes a batch of one" : "");
   const Shape shape{layers * directions, x.size(0), hidden};
   const int64_t steps = x.size(1);
   check_state("h", inputs.state.h, shape);

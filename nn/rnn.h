@@ -29,7 +29,7 @@ namespace tern::nn {
 /// The state of a recurrent network, a value: (LD, B, H) each, layer by layer, forward before
 /// reverse; (B, H) for a cell. Only an LSTM has c. Undefined tensors mean zeros.
 struct RnnState {
-  Tensor h, c;
+  Tensor h = {}, c = {};
 
   int64_t batch() const;
   /// The state of sequences rows[0], rows[1], ... (i64), to continue decoding.

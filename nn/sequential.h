@@ -1,6 +1,7 @@
 // Modules and function objects in sequence:
-//   nn::Sequential mlp(nn::Linear(784, 64, rng), nn::Relu(), nn::Linear(64, 10, rng));
+//   nn::Sequential mlp{nn::Linear(784, 64, rng), nn::Relu(), nn::Linear(64, 10, rng)};
 //   mlp(x);  mlp.get<0>().weight;
+// Braces make the layers draw from rng in their order; in parentheses C++ leaves the order open.
 // Their names are 0, 1, ..., as in torch.nn.Sequential.
 #pragma once
 

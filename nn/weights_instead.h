@@ -63,19 +63,19 @@ namespace nn {
 /// giving it new elements (nn::to) are Errors. Moving the module is allowed. Scopes may end in any
 /// order, as the elements of a container do: the others stay active. REQUIRES: a scope ends in the
 /// thread in which it began.
-class [[nodiscard]] WeightsInstead {
+class WeightsInstead {
  public:
   /// `instead` has names of nn::named_parameters(module), in any order.
   template <class M>
-  WeightsInstead(const M& module, const NamedTensors& instead)
+  [[nodiscard]] WeightsInstead(const M& module, const NamedTensors& instead)
       : WeightsInstead(named_parameters(module), instead) {}
   /// `instead` has one tensor per parameter, in the order of nn::parameters(module).
   template <class M>
-  WeightsInstead(const M& module, const std::vector<Tensor>& instead)
+  [[nodiscard]] WeightsInstead(const M& module, const std::vector<Tensor>& instead)
       : WeightsInstead(named_parameters(module), instead) {}
   /// The same for given parameters, of several modules for example.
-  WeightsInstead(const NamedTensors& parameters, const NamedTensors& instead);
-  WeightsInstead(const NamedTensors& parameters, const std::vector<Tensor>& instead);
+  [[nodiscard]] WeightsInstead(const NamedTensors& parameters, const NamedTensors& instead);
+  [[nodiscard]] WeightsInstead(const NamedTensors& parameters, const std::vector<Tensor>& instead);
   ~WeightsInstead();
   WeightsInstead(const WeightsInstead&) = delete;
   WeightsInstead& operator=(const WeightsInstead&) = delete;
@@ -107,13 +107,14 @@ class LinearHook {
 
   /// Error if nn::named_parameters(module) has no such weight, or if it is not a matrix.
   template <class M>
-  LinearHook(const M& module, const std::string& weight, Fn fn)
+  [[nodiscard]] LinearHook(const M& module, const std::string& weight, Fn fn)
       : LinearHook(named_parameters(module), weight, std::move(fn)) {}
   /// The same for several weights: LinearHook hooks(gpt, {{"head.weight", fn}, ...}).
   template <class M>
-  LinearHook(const M& module, const List& hooks) : LinearHook(named_parameters(module), hooks) {}
-  LinearHook(const NamedTensors& parameters, const List& hooks);
-  LinearHook(const NamedTensors& parameters, const std::string& weight, Fn fn);
+  [[nodiscard]] LinearHook(const M& module, const List& hooks)
+      : LinearHook(named_parameters(module), hooks) {}
+  [[nodiscard]] LinearHook(const NamedTensors& parameters, const List& hooks);
+  [[nodiscard]] LinearHook(const NamedTensors& parameters, const std::string& weight, Fn fn);
   ~LinearHook();
   LinearHook(const LinearHook&) = delete;
   LinearHook& operator=(const LinearHook&) = delete;

@@ -61,9 +61,9 @@ class Ema {
 
 /// Swaps the averages into the weights and, when it is destroyed, out again.
 /// REQUIRES: the averages are not swapped in already, and `ema` outlives the scope.
-class [[nodiscard]] EmaScope {
+class EmaScope {
  public:
-  explicit EmaScope(Ema& ema);
+  [[nodiscard]] explicit EmaScope(Ema& ema);
   ~EmaScope();
   EmaScope(const EmaScope&) = delete;
   EmaScope& operator=(const EmaScope&) = delete;

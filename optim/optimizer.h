@@ -49,6 +49,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
@@ -101,8 +102,10 @@ using NamedNumbers = std::vector<std::pair<std::string, double>>;
 /// names (nn::parameters) are called 0, 1, ...
 struct ParameterGroups {
   std::vector<ParameterGroup> list;
-  ParameterGroups(NamedTensors parameters) : list{{std::move(parameters)}} {}       // NOLINT
-  ParameterGroups(const std::vector<Tensor>& parameters);                           // NOLINT
+  ParameterGroups(NamedTensors parameters) : list{{std::move(parameters)}} {}  // NOLINT
+  ParameterGroups(const std::vector<Tensor>& parameters);                      // NOLINT
+  ParameterGroups(std::initializer_list<Tensor> parameters)                    // NOLINT
+      : ParameterGroups(std::vector<Tensor>(parameters)) {}
   ParameterGroups(std::vector<ParameterGroup> groups) : list(std::move(groups)) {}  // NOLINT
 };
 

@@ -9,9 +9,9 @@ namespace tern::training {
 /// SIGINT if a shell script started it with &. A second SIGINT or SIGTERM ends the program at once;
 /// SIGHUPs do not count for this. Scopes nest; the outermost one restores the handlers and clears
 /// the flag at its end. Make scopes in one thread only: signals belong to the process.
-class [[nodiscard]] InterruptScope {
+class InterruptScope {
  public:
-  InterruptScope();
+  [[nodiscard]] InterruptScope();
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;

@@ -24,9 +24,9 @@ enum class ConvMethod : int {
 ConvMethod conv_method();
 
 /// Sets the method of this thread while in scope.
-class [[nodiscard]] ConvMethodScope {
+class ConvMethodScope {
  public:
-  explicit ConvMethodScope(ConvMethod method);
+  [[nodiscard]] explicit ConvMethodScope(ConvMethod method);
   ~ConvMethodScope();
 
  private:

@@ -34,9 +34,9 @@ MatmulBackend matmul_backend(const std::string& name);
 MatmulBackend matmul_backend();
 
 /// Sets the backend of this thread while in scope.
-class [[nodiscard]] MatmulBackendScope {
+class MatmulBackendScope {
  public:
-  explicit MatmulBackendScope(MatmulBackend backend);
+  [[nodiscard]] explicit MatmulBackendScope(MatmulBackend backend);
   ~MatmulBackendScope();
 
  private:

@@ -40,9 +40,9 @@ MatmulPrecision matmul_precision(const std::string& name);
 MatmulPrecision matmul_precision();
 
 /// Sets the precision of this thread while in scope.
-class [[nodiscard]] MatmulPrecisionScope {
+class MatmulPrecisionScope {
  public:
-  explicit MatmulPrecisionScope(MatmulPrecision precision);
+  [[nodiscard]] explicit MatmulPrecisionScope(MatmulPrecision precision);
   ~MatmulPrecisionScope();
 
  private:

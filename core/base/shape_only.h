@@ -38,10 +38,10 @@ bool release(void* p, std::size_t bytes) noexcept;
 
 /// Scopes nest; blocks belong to the innermost. Tensors may outlive the scope; their pages are then
 /// real zeros once touched. Error if the system refuses address space.
-class [[nodiscard]] ShapeOnlyScope {
+class ShapeOnlyScope {
  public:
   /// `listener` receives the blocks of this scope until the scope ends. Null: no listener.
-  explicit ShapeOnlyScope(detail::AllocationListener* listener = nullptr);
+  [[nodiscard]] explicit ShapeOnlyScope(detail::AllocationListener* listener = nullptr);
   ~ShapeOnlyScope();
   ShapeOnlyScope(const ShapeOnlyScope&) = delete;
   ShapeOnlyScope& operator=(const ShapeOnlyScope&) = delete;

@@ -34,7 +34,7 @@ bool in_serial();
 /// workers), which would otherwise compete with the pool for cores.
 class SerialScope {
  public:
-  SerialScope();
+  [[nodiscard]] SerialScope();
   ~SerialScope();
   SerialScope(const SerialScope&) = delete;
   SerialScope& operator=(const SerialScope&) = delete;
@@ -43,9 +43,9 @@ class SerialScope {
 namespace detail {
 /// While in scope, num_threads() is n. If it replaces the default, the default applies again
 /// afterwards, and share_cores() divides it.
-class [[nodiscard]] ThreadCountScope {
+class ThreadCountScope {
  public:
-  explicit ThreadCountScope(int n);
+  [[nodiscard]] explicit ThreadCountScope(int n);
   ~ThreadCountScope();
   ThreadCountScope(const ThreadCountScope&) = delete;
   ThreadCountScope& operator=(const ThreadCountScope&) = delete;

@@ -9,9 +9,9 @@ namespace tern {
 /// instead of their kernel: linear, attention, fused(), rms_norm, norms of sums, patches, recurrent
 /// cells and layers, additive scores, linear scans, steps of a Neural Turing Machine. Results are
 /// equal up to rounding, and slower. Softmax, layer_norm and convolutions stay whole.
-class [[nodiscard]] ComposedScope {
+class ComposedScope {
  public:
-  ComposedScope();
+  [[nodiscard]] ComposedScope();
   ~ComposedScope();
 
  private:

@@ -241,6 +241,27 @@ const Tensor& operator+=(const Tensor& x, Scalar y);
 const Tensor& operator-=(const Tensor& x, Scalar y);
 const Tensor& operator*=(const Tensor& x, Scalar y);
 const Tensor& operator/=(const Tensor& x, Scalar y);
+// index(x, {i}) += y is an error: index copies, so the sum would be lost. x[0] += y is none.
+template <std::same_as<Tensor> Temporary, class Y>
+const Tensor& operator+=(Temporary&& x, const Y& y) {
+  x.check_shared();
+  return std::as_const(x) += y;
+}
+template <std::same_as<Tensor> Temporary, class Y>
+const Tensor& operator-=(Temporary&& x, const Y& y) {
+  x.check_shared();
+  return std::as_const(x) -= y;
+}
+template <std::same_as<Tensor> Temporary, class Y>
+const Tensor& operator*=(Temporary&& x, const Y& y) {
+  x.check_shared();
+  return std::as_const(x) *= y;
+}
+template <std::same_as<Tensor> Temporary, class Y>
+const Tensor& operator/=(Temporary&& x, const Y& y) {
+  x.check_shared();
+  return std::as_const(x) /= y;
+}
 
 // ---- Functions of one tensor (integers give f32 where the result is fractional) --------------
 Tensor exp(const Tensor& x);
@@ -301,6 +322,12 @@ Tensor std(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bool 
 /// The same as std. After `using namespace tern;` a plain `std(x)` does not compile, because std
 /// also names the standard library's namespace: write stddev(x) or tern::std(x).
 Tensor stddev(const Tensor& x, const Dims& axes = {}, int64_t correction = 1, bool keepdim = false);
+template <std::same_as<bool> Truth>  // a bool is no correction: var(x, 1, 1, true) keeps the axis
+void var(const Tensor&, const Dims&, Truth, bool = false) = delete;
+template <std::same_as<bool> Truth>
+void std(const Tensor&, const Dims&, Truth, bool = false) = delete;
+template <std::same_as<bool> Truth>
+void stddev(const Tensor&, const Dims&, Truth, bool = false) = delete;
 /// The largest (smallest) element of all. NaN propagates. Equal elements share the gradient.
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
@@ -316,6 +343,7 @@ void min(const Tensor&, std::initializer_list<int64_t>, bool = false) = delete; 
 Tensor prod(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 /// (sum |x|^p)^(1/p); p may be 0, 1, 2, any number, or infinity.
 Tensor norm(const Tensor& x, double p = 2, const Dims& axes = {}, bool keepdim = false);
+void norm(const Tensor&, std::initializer_list<int64_t>, bool = false) = delete;  // norm(x, 2, {1})
 /// log sum e^x. Its gradient is softmax, which is 0 / 0 in a line that is all -inf. There PyTorch
 /// gives NaN. Here the gradient is 0, so that masked lines do not turn other gradients into NaN.
 Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim = false);

@@ -24,9 +24,9 @@ bool grad_enabled();
 /// would become wrong: on tensors that require a gradient, on tensors that share elements with one
 /// (views, detach()), and with operands that require one. Under a NoGradGuard all are allowed. In
 /// both cases backward() throws if something wrote to elements that an op had saved.
-class [[nodiscard]] NoGradGuard {
+class NoGradGuard {
  public:
-  NoGradGuard();
+  [[nodiscard]] NoGradGuard();
   ~NoGradGuard();
 
  private:
@@ -34,9 +34,9 @@ class [[nodiscard]] NoGradGuard {
 };
 
 /// While one exists, this thread records operations again inside a NoGradGuard.
-class [[nodiscard]] EnableGradGuard {
+class EnableGradGuard {
  public:
-  EnableGradGuard();
+  [[nodiscard]] EnableGradGuard();
   ~EnableGradGuard();
 
  private:
@@ -113,9 +113,9 @@ bool recomputing();
 /// recomputation: Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer
 /// Models".) It does so even if the program still holds the result. If the result was overwritten,
 /// derivatives use its original value.
-class [[nodiscard]] RecomputeScope {
+class RecomputeScope {
  public:
-  RecomputeScope();
+  [[nodiscard]] RecomputeScope();
   ~RecomputeScope();
 
  private:

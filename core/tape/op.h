@@ -127,9 +127,9 @@ class Region : public OpScope {
 /// module of `parameter`. For layers that check their input, or that compute with views of their
 /// weights. `parts`: the number of parts of the parameter's name to drop, 1 for "weight", 2 for
 /// "proj.weight".
-class [[nodiscard]] ModuleScope : private detail::ErrorPlace {
+class ModuleScope : private detail::ErrorPlace {
  public:
-  explicit ModuleScope(const Tensor& parameter, int parts = 1);
+  [[nodiscard]] explicit ModuleScope(const Tensor& parameter, int parts = 1);
   ~ModuleScope();
 
  private:
@@ -163,9 +163,9 @@ class Observer {
 /// While one exists, `observer` sees every op of this thread that begins. Several may exist at the
 /// same time. They may end in any order, also while an op runs or inside calls of their observers.
 /// REQUIRES: a scope ends in the thread where it began.
-class [[nodiscard]] ObserverScope {
+class ObserverScope {
  public:
-  explicit ObserverScope(Observer& observer);
+  [[nodiscard]] explicit ObserverScope(Observer& observer);
   ~ObserverScope();
   ObserverScope(const ObserverScope&) = delete;
   ObserverScope& operator=(const ObserverScope&) = delete;

@@ -129,6 +129,8 @@ class [[nodiscard]] Tensor {
   /// fill_ do. Error if nothing else shares these elements: the values would be lost.
   const Tensor& operator=(const Tensor& values) &&;
   const Tensor& operator=(Scalar value) &&;
+  /// Error if nothing else shares the elements of this temporary: a write to them would be lost.
+  void check_shared() const;
 
   bool defined() const { return static_cast<bool>(impl_); }
   const Layout& layout() const { return impl().layout; }
@@ -238,7 +240,6 @@ class [[nodiscard]] Tensor {
   void check_contiguous(const char* member) const;
   static Tensor wrap_memory(void* data, bool read_only, const Shape& shape, DType dtype,
                             WrapOptions options);
-  void check_shared() const;
   detail::Ref<detail::TensorImpl> impl_;
 };
 

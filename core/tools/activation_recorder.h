@@ -38,7 +38,7 @@ namespace tern {
 /// Records the ops of this thread from its construction to its destruction or stop().
 class ActivationRecorder final : private Observer {
  public:
-  ActivationRecorder();
+  [[nodiscard]] ActivationRecorder();
   ActivationRecorder(const ActivationRecorder&) = delete;
   ActivationRecorder& operator=(const ActivationRecorder&) = delete;
   ~ActivationRecorder() override = default;

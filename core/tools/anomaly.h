@@ -25,9 +25,9 @@ struct AnomalyOptions {
 /// made the NaN or got it from the data or a weight. The detector skips ops that get a NaN and
 /// return none, such as isnan, and ops that only move elements, such as clone, cat and gather. It
 /// reads every result once: use it to debug, not in every step.
-class [[nodiscard]] AnomalyDetector final : private Observer {
+class AnomalyDetector final : private Observer {
  public:
-  explicit AnomalyDetector(const AnomalyOptions& options = {});
+  [[nodiscard]] explicit AnomalyDetector(const AnomalyOptions& options = {});
   AnomalyDetector(const AnomalyDetector&) = delete;
   AnomalyDetector& operator=(const AnomalyDetector&) = delete;
   ~AnomalyDetector() override = default;

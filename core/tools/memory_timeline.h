@@ -21,7 +21,7 @@ namespace tern {
 /// Only one may exist in a process; a second is an Error.
 class MemoryTimeline final : private Observer {
  public:
-  MemoryTimeline();
+  [[nodiscard]] MemoryTimeline();
   MemoryTimeline(const MemoryTimeline&) = delete;
   MemoryTimeline& operator=(const MemoryTimeline&) = delete;
   ~MemoryTimeline() override;

@@ -30,9 +30,9 @@ struct ProfileOptions {
   int lost_threads = 0;
 };
 
-class [[nodiscard]] Profile final : private Observer {
+class Profile final : private Observer {
  public:
-  explicit Profile(const ProfileOptions& options = {});
+  [[nodiscard]] explicit Profile(const ProfileOptions& options = {});
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
   ~Profile() override;

@@ -286,6 +286,7 @@ TEST_CASE("multi-head attention: errors name the rule, the values and a way out"
     refuses([&] { return m.project_memory(bad); }, rule);
     refuses([&] { return m.step(bad, cache); }, rule);
   }
+  refuses([&] { return m(flat); }, "got (5, 12); unsqueeze(x, 0) makes a batch of one");
   Tensor three = zeros({3, 5, 12}), shorter = zeros({2, 4, 12});
   const char* differ = "MultiHeadAttention: query (2, 5, 12), key (3, 5, 12) and value (3, 5, 12)";
   refuses([&] { return m(x, three, three); }, differ);

@@ -210,7 +210,8 @@ TEST_CASE("rnn: dropout acts between layers, only in training") {
 TEST_CASE("rnn: errors") {
   Rng rng(8);
   nn::Gru gru(3, 4, rng);
-  CHECK_THROWS_WITH_AS(gru(zeros({2, 3})), doctest::Contains("x must be (B, T, 3)"), Error);
+  CHECK_THROWS_WITH_AS(gru(zeros({2, 3})),
+                       doctest::Contains("x must be (B, T, 3), got (2, 3); unsqueeze"), Error);
   CHECK_THROWS_WITH_AS(gru(zeros({2, 5, 3}), {.state = {zeros({1, 3, 4}), {}}}),
                        doctest::Contains("(1, 2, 4), got (1, 3, 4)"), Error);
   CHECK_THROWS_WITH_AS(gru(zeros({2, 5, 3}), {.lengths = tensor({5, 6}, {2}, DType::i64)}),

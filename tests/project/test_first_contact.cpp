@@ -44,6 +44,22 @@ concept IsAxisOfArgmin = requires(const Tensor& x, I axis) {
   argmin(x, axis);
 };
 
+template <class I>
+concept IsCorrection = requires(const Tensor& x, I correction) {
+  var(x, 1, correction);
+  tern::std(x, 1, correction);
+  stddev(x, 1, correction);
+  var_mean(x, 1, correction);
+};
+
+template <class I>
+concept IsAnyCorrection = requires(const Tensor& x, I correction) {
+  var(x, 1, correction);
+}
+|| requires(const Tensor& x, I correction) { tern::std(x, 1, correction); }
+|| requires(const Tensor& x, I correction) { stddev(x, 1, correction); }
+|| requires(const Tensor& x, I correction) { var_mean(x, 1, correction); };
+
 }  // namespace
 
 TEST_CASE("first contact: tensors from vectors have one axis, unless a shape is given") {
@@ -157,6 +173,8 @@ TEST_CASE("first contact: standard deviation under `using namespace tern`") {
   CHECK(stddev(x).item() == doctest::Approx(std::sqrt(7.0 / 3)));
   CHECK(tern::std(x).item() == stddev(x).item());
   CHECK(stddev(x, 0, 0, true).item() == tern::std(x, 0, 0, true).item());
+  // stddev(x, 1, true) would look like mean(x, 1, true), but would not keep the axis.
+  static_assert(IsCorrection<int> && IsCorrection<int64_t> && !IsAnyCorrection<bool>);
 }
 
 // Not run. The plain name of every op must be found, whatever the C library declares in the global

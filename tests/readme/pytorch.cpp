@@ -32,7 +32,10 @@ void creation() {
   Tensor x = randn({2, 3}, rng), y = zeros_like(x);
   check(x.dtype() == DType::f32 && x.to(DType::f64).dtype() == DType::f64, "to");
   check(x.size(0) == 2 && x.ndim() == 2 && x.numel() == 6 && x.shape() == Shape{2, 3}, "sizes");
+  check(rng.uniform() < 1 && rng.below(10) < 10, "single numbers");
+  Tensor loss = mean(x);
   fmt::print("{}\n", x);
+  fmt::print("{:.4f}\n", loss.item());
   expect(pad_sequence({ones({3}), ones({2})}), tensor({{1., 1., 1.}, {1., 1., 0.}}));
   check(sum(y).item() == 0 && x.to_vector<double>().size() == 6, "item, to_vector");
   check(x.span<float>()[0] == x.data<float>()[0], "span, data");
@@ -109,7 +112,10 @@ void arithmetic() {
   expect(hardtanh(x, -2, 2), clamp(x, -2, 2));
   expect(log_sigmoid(x), log(sigmoid(x)));
   check(stddev(x).item() > 0 && var(x, {}, 0).item() > 0, "std");
+  expect(stddev(x, 1, 1, true), sqrt(unsqueeze(var(x, 1), 1)));
   check(norm(x).item() > 0 && norm(x, 1, 0).shape() == Shape{3}, "norm");
+  expect(norm(x, 2, 1), sqrt(sum(x * x, 1)));
+  check(max(abs(1 / 2 * x)).item() == 0, "C++ divides whole numbers");
   expect(softmax(x, -1), exp(log_softmax(x, -1)));
   expect(clamp(x, 0, {}), relu(x));
   expect(matmul(linalg::inv(x), x), eye(3));
@@ -142,6 +148,16 @@ void formulas() {
   check(mean(exp(x) - y * x).ndim() == 0, "poisson_nll_loss");
   Tensor rows = randn({5, 4}, rng), i = randint(0, 5, {2, 3}, rng);
   check(mean(embedding(i, rows), 1).shape() == Shape{2, 4}, "embedding_bag");
+  Tensor flat = randint(0, 5, {7}, rng), offsets = tensor({0, 3, 3});
+  Tensor bags = index_add(zeros({3, 4}), 0, searchsorted(offsets, arange(0, 7), true) - 1,
+                          embedding(flat, rows));
+  expect(bags[0], sum(embedding(slice(flat, 0, 0, 3), rows), 0));
+  expect(bags[1], zeros({4}));
+  expect(bags[2], sum(embedding(slice(flat, 0, 3, 7), rows), 0));
+  Tensor a = matmul(x, transpose(x, 0, 1)) + 3 * eye(3), l = linalg::cholesky(a);
+  expect(matmul(a, linalg::solve_triangular(transpose(l, -2, -1),
+                                            linalg::solve_triangular(l, y, {}), {.upper = true})),
+         y);
 }
 
 void more_formulas() {
@@ -167,6 +183,12 @@ void pictures_and_sound() {
   expect(grid_sample(p, g), p);
   expect(interpolate(p, {.size = {4, 4}}), p);
   expect(rearrange(p, "b (g c) h w -> b (c g) h w", {{"g", 3}}), p);
+  p = cat({p, p, p, p});
+  Tensor x = sigmoid(rearrange(p, "(r c) k h w -> k (r h) (c w)", {{"c", 2}}));
+  check(x.shape() == Shape{3, 8, 8}, "make_grid");
+  datasets::save_png("x.png", datasets::to_picture(clamp(x * 255 + 0.5, 0, 255).to(DType::u8)));
+  Tensor read = datasets::to_tensor(datasets::load_picture("x.png"));
+  expect(read.to(DType::f32), round(x * 255));
   Tensor s = randn({2, 1600}, rng), w = fft::hann_window(400);
   Tensor f = fft::stft(s, 400, {.hop = 160, .window = w});
   expect(fft::istft(f, 400, {.hop = 160, .window = w}), s);
@@ -227,6 +249,9 @@ void modules() {
   check(conv(zeros({1, 3, 5, 5})).shape() == Shape{1, 8, 5, 5}, "conv");
   nn::MaxPool2d pool({.kernel = 3, .stride = 2, .padding = 1});
   check(pool(zeros({1, 8, 5, 5})).shape() == Shape{1, 8, 3, 3}, "pool");
+  nn::Pad around({1, 1, 1, 1}, PaddingMode::reflect);
+  nn::PixelShuffle spread(3);
+  check(around(spread(zeros({1, 9, 2, 2}))).shape() == Shape{1, 1, 8, 8}, "resize");
   nn::Lstm lstm(8, 16, rng, {.layers = 2});
   check(lstm(zeros({4, 5, 8})).output.shape() == Shape{4, 5, 16}, "lstm");
   Tensor rows = zeros({4, 5, 8});
@@ -241,7 +266,9 @@ void modules() {
   expect(cut(9 * x), clamp(9 * x, 0, 6));
   expect(bounded_to(9 * x), clamp(9 * x, -2, 2));
   expect(sum(shares(x), 1), ones({4}));
-  nn::Sequential mlp(nn::Linear(2, 8, rng), nn::Relu(), nn::Linear(8, 2, rng));
+  Rng same = rng;
+  nn::Sequential mlp{nn::Linear(2, 8, rng), nn::Relu(), nn::Linear(8, 2, rng)};
+  expect(mlp.get<0>().weight, nn::Linear(2, 8, same).weight);  // the first layer draws first
   nn::DynamicSequential layers;
   layers.add(nn::Linear(2, 8, rng)).add(nn::Relu());
   check(mlp(x).shape() == Shape{4, 2} && layers(x).shape() == Shape{4, 8}, "sequential");
@@ -262,9 +289,14 @@ void modules() {
   nn::TransformerDecoder decoder(2, {.dim = 8, .heads = 2, .ffn = 16}, rng);
   Tensor m = tensor({{0, 0, 1}}, DType::u8), memory = randn({1, 3, 8}, rng);
   check(decoder(memory, memory, nn::Mask::keys(logical_not(m))).shape() == Shape{1, 3, 8}, "keys");
+  nn::TransformerEncoder encoder(2, {.dim = 8, .heads = 2, .ffn = 16}, rng);
+  Tensor source = randn({1, 5, 8}, rng);
+  auto transformer = [&](const Tensor& x, const Tensor& y) { return decoder(x, encoder(y)); };
+  check(transformer(memory, source).shape() == memory.shape(), "transformer");
   nn::WeightNorm normed(nn::Linear(2, 8, rng));
   nn::SpectralNorm bounded(nn::Linear(2, 8, rng), rng);
   nn::init::xavier_uniform(net.body.weight, rng);
+  nn::init::normal(net.body.weight, 0, 0.02, rng);
   check(nn::parameters(net).size() == 5 && nn::num_parameters(net) == 50, "parameters");
   check(nn::named_parameters(net)[2].first == "heads.0.weight", "named_parameters");
   check(nn::named_buffers(net).size() == 1, "buffers");
@@ -325,7 +357,7 @@ void optimizers() {
   optim::Adam adam(nn::named_parameters(net), {.beta1 = 0.5, .beta2 = 0.9});
   optim::AdamW small(nn::named_parameters(net), {.lr = 1e-3, .state_bits = 8});
   Tensor x = zeros({2}).set_requires_grad();
-  optim::Adam of_one(std::vector<Tensor>{x}, {.lr = 0.1});
+  optim::Adam of_one({x}, {.lr = 0.1});
   nn::Linear a(2, 8, rng), b(8, 2, rng);
   optim::Adam of_two(std::vector<optim::ParameterGroup>{
       {.parameters = nn::named_parameters(a, "a")}, {.parameters = nn::named_parameters(b, "b")}});
@@ -337,6 +369,7 @@ void optimizers() {
   optim::AdamW groups(std::vector<optim::ParameterGroup>{{.parameters = body, .lr = 1e-4},
                                                          {.parameters = head, .lr = 1e-3}});
   optim::Schedule schedule = optim::cosine({.warmup = 10, .total = 100});
+  check(optim::step_decay(30)(30) == 0.1 && optim::step_decay(1, 0.9)(1) == 0.9, "step_decay");
   optim::Schedule cycle = optim::one_cycle({.total = 100});
   optim::Schedule restarts = [=](int64_t step) { return schedule(step % 100); };
   check(restarts(100) == schedule(0), "restarts");
@@ -378,6 +411,8 @@ void loading() {
   auto loader = datasets::dataset_loader(
       samples, datasets::Stack{},
       {.batch = 8, .shuffle = true, .drop_last = true, .seed = 1, .workers = 2});
+  std::vector<Sample> kept = {samples.get(3), samples.get(5)};
+  expect(datasets::Stack{}(kept).x, tensor({{3., 3.}, {5., 5.}}));
   int64_t batches = 0;
   for (Sample& batch : loader) batches += batch.x.size(0) == 8;
   check(batches == 12, "batches");

@@ -51,7 +51,8 @@ void fill_(const Tensor& x, Scalar value) {
 void zero_(const Tensor& x) { fill_(x, 0); }
 
 void Tensor::check_shared() const {
-  check(!defined() || impl().storage->count > 1 || impl().storage->foreign(),
+  const bool shared = defined() && (impl().count > 1 || impl().storage->count > 1);
+  check(!defined() || shared || impl().storage->foreign(),
         "an assignment to a temporary of shape {} is lost: no other tensor shares its elements. "
         "Give the result a name, or assign to a view, such as x[0] = y",
         shape());

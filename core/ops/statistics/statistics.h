@@ -33,6 +33,8 @@ struct VarMean {
 };
 VarMean var_mean(const Tensor& x, const Dims& axes = {}, int64_t correction = 1,
                  bool keepdim = false);
+template <std::same_as<bool> Truth>
+void var_mean(const Tensor&, const Dims&, Truth, bool = false) = delete;  // a bool is no correction
 
 // ---- Cumulative along an axis -----------------------------------------------------------------
 Tensor cumprod(const Tensor& x, int64_t axis);  ///< integers: i64

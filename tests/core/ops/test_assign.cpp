@@ -2,6 +2,7 @@
 // elements.
 #include <doctest/doctest.h>
 
+#include "tern/core/ops/indexing/indexing.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 
@@ -43,6 +44,34 @@ TEST_CASE("assignment: to a result that no tensor shares is an error") {
   CHECK_THROWS_WITH_AS((x * 2) = y, doctest::Contains("is lost: no other tensor shares"), Error);
   CHECK_THROWS_WITH_AS(x.clone() = 3, doctest::Contains("is lost: no other tensor shares"), Error);
   CHECK_THROWS_AS(Tensor() = y, Error);
+  const char* lost = "is lost: no other tensor shares";
+  CHECK_THROWS_WITH_AS((x * 2) += y, doctest::Contains(lost), Error);
+  CHECK_THROWS_WITH_AS(x.clone() -= 3, doctest::Contains(lost), Error);
+  CHECK_THROWS_WITH_AS(index(x, {tensor({0, 1})}) *= 2, doctest::Contains(lost), Error);
+  CHECK_THROWS_WITH_AS(reshape(transpose(x, 0, 1), {4}) /= 2, doctest::Contains(lost), Error);
+  CHECK_THROWS_AS(Tensor() += y, Error);
+  CHECK(x.to_vector<double>() == Numbers(4, 1));
+}
+
+TEST_CASE("assignment: += and its kin write into the elements of a temporary view") {
+  const Tensor x = ones({2, 2}), y = x;
+  x[0] += x[1];
+  reshape(x, {4}) *= 3;
+  transpose(x, 0, 1)[1] -= scalar(1);
+  diagonal(x) /= 2;
+  CHECK(y.to_vector<double>() == Numbers{3, 5, 3, 1});
+  Tensor z = x[1];
+  z += 1;
+  CHECK(y.to_vector<double>() == Numbers{3, 5, 4, 2});
+  // Another handle of the same tensor.
+  x.contiguous() -= 3;
+  CHECK(y.to_vector<double>() == Numbers{0, 2, 1, -1});
+  x.contiguous() = 4;
+  CHECK(y.to_vector<double>() == Numbers(4, 4));
+  const Tensor w = ones({2}).set_requires_grad();
+  sum(w).backward();
+  w.grad() *= 5;
+  CHECK(w.grad().to_vector<double>() == Numbers{5, 5});
 }
 
 TEST_CASE("assignment: with tensors that require a gradient is refused") {
