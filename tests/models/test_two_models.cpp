@@ -105,8 +105,8 @@ TEST_CASE("two models: threads share an encoder that is in evaluation") {
   const std::vector<std::vector<int64_t>> texts = {{1, 2, 3, 4}, {5, 6}};
   const auto run = [&] {
     std::vector<double> all = models::embed(model, texts).to_vector<double>();
-    for (const auto& guess : models::fill_mask(model, texts[0], 3)[0].guesses)
-      all.push_back(guess.probability);
+    const std::vector<models::BertFilled> filled = models::fill_mask(model, texts[0], 3);
+    for (const auto& guess : filled[0].guesses) all.push_back(guess.probability);
     all.push_back(static_cast<double>(nn::num_parameters(model)));
     return all;
   };
