@@ -257,7 +257,8 @@ struct BertFilled {
   std::vector<BertGuess> guesses;  ///< most probable first
 };
 /// Predicts the token at each `mask` of a sentence with [CLS] and [SEP], with `guesses` guesses
-/// each. Runs in evaluation, without gradients. Empty if there is no mask.
+/// each. Runs in evaluation, without gradients; several threads may share a model that is in
+/// evaluation. Empty if there is no mask.
 std::vector<BertFilled> fill_mask(const Bert& model, std::span<const int64_t> tokens, int64_t mask,
                                   int64_t guesses = 5);
 

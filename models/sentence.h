@@ -48,7 +48,8 @@ Tensor embed(const Bert& model, const Tensor& tokens, const Tensor& lengths,
              const EmbedOptions& options = {});
 
 /// The vectors of texts of any lengths, in their order: (number of texts, D). Computes texts of
-/// similar lengths together, in evaluation and without gradients. Undefined if `progress` ended it.
+/// similar lengths together, in evaluation and without gradients. Several threads may share a model
+/// that is in evaluation, as load_bert_encoder() gives it. Undefined if `progress` ended it.
 /// Error: a text has no tokens, or more than the model's positions.
 Tensor embed(const Bert& model, std::span<const std::vector<int64_t>> texts,
              const EmbedOptions& options = {});

@@ -9,6 +9,11 @@ namespace {
 
 thread_local int scopes = 0;  // that this thread is in
 
+// Other threads may read a mode that does not change.
+void set_mode(TrainingMode& mode, bool on) {
+  if (mode.wanted() != on) mode = on;
+}
+
 }  // namespace
 
 void TrainingMode::check_may_train() {
@@ -23,13 +28,13 @@ EvalScope::EvalScope(const detail::Slots& walked) {
   for (const detail::Slot& slot : walked)
     if (TrainingMode* const* mode = std::get_if<TrainingMode*>(&slot.field))
       before_.emplace_back(*mode, (*mode)->wanted());
-  for (auto& [mode, before] : before_) *mode = false;
+  for (auto& [mode, before] : before_) set_mode(*mode, false);
   ++scopes;
 }
 
 EvalScope::~EvalScope() {
   --scopes;
-  for (auto& [mode, before] : before_) *mode = before;
+  for (auto& [mode, before] : before_) set_mode(*mode, before);
 }
 
 }  // namespace tern::nn

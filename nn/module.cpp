@@ -65,8 +65,9 @@ void fail_derived(const std::string& name) {
 void mark_known(const Slots& walked) {
   for_each<Parameter>(walked, [](const std::string&, const Parameter& p) {
     if (!p.defined()) return;
-    if (const auto& node = p.own().ref()->node_or_frozen())
-      static_cast<tern::detail::LeafNode*>(node.get())->known = true;
+    const auto& node = p.own().ref()->node_or_frozen();
+    auto* leaf = static_cast<tern::detail::LeafNode*>(node.get());
+    if (leaf && !leaf->known) leaf->known = true;  // later walks of other threads only read
   });
   for_each<TrainingMode>(walked, [](const std::string&, TrainingMode& mode) { mode.mark_known(); });
 }

@@ -76,7 +76,8 @@ OwnedTensor::OwnedTensor(const OwnedTensor& other) {
   if (!from.defined()) return;
   tensor_ = leaf_like(from, from.detach().clone());
   if (tern::detail::LeafNode* node = leaf_of(tensor_)) {
-    const tern::detail::Ref<tern::detail::PathLabel>& name = from.ref()->label;
+    const tern::detail::Ref<tern::detail::PathLabel> name =
+        tern::detail::label_of(from.ref().get());
     node->copy_of = name && name->of_parameter ? name : leaf_of(from)->copy_of;
   }
 }

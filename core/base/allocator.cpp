@@ -2,6 +2,8 @@
 // the memory cap. An optional listener receives every block.
 #include "tern/core/base/allocator.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -75,6 +77,10 @@ class Blocks {
 
 class Cache {
  public:
+  // For fork(): no other thread may be inside while the process is copied.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
   void* allocate(std::size_t& bytes) {
     const std::size_t asked = bytes;
     bytes = taken(bytes);
@@ -205,11 +211,19 @@ class Cache {
 std::mutex listening;
 std::atomic<detail::AllocationListener*> listener = nullptr;
 
-// Never destroyed, since tensors in static storage may outlive it.
+// Never destroyed, since tensors in static storage may outlive it. A forked child has only the
+// thread that called fork(): a lock that another thread held would stay locked in the child.
 Cache& cache() {
-  static Cache* instance = new Cache;
+  static Cache* const instance = [] {
+    auto* made = new Cache;
+    pthread_atfork([] { cache().lock(); }, [] { cache().unlock(); }, [] { cache().unlock(); });
+    return made;
+  }();
   return *instance;
 }
+
+// Made before main(), so that no thread is still making it when another one calls fork().
+[[maybe_unused]] const Cache& made_early = cache();
 
 }  // namespace
 

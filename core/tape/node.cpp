@@ -42,8 +42,11 @@ void detail::dispose(Node* node) {
   trash.draining = false;
 }
 
-const Tensor& Node::gathered(bool to_leaves) const {
-  return to_leaves && is_leaf() ? static_cast<const LeafNode*>(this)->grad : pending;
+Tensor Node::gathered(bool to_leaves) {
+  if (!to_leaves || !is_leaf()) return pending;
+  auto* leaf = static_cast<LeafNode*>(this);
+  std::lock_guard lock(leaf->gathering);
+  return leaf->grad;
 }
 
 Node::Node(const char* n, const Shape& s, DType t)

@@ -35,8 +35,9 @@ class Node : public Counted, public pool::Pooled {
   virtual void release() noexcept = 0;
   virtual bool released() const { return false; }
   virtual bool is_leaf() const { return false; }
-  /// The gradient so far. If `to_leaves`, a leaf's is its tensor's grad().
-  const Tensor& gathered(bool to_leaves) const;
+  /// The gradient so far. If `to_leaves`, a leaf's is its tensor's grad(). While the handle exists,
+  /// its elements stay, also if a pass of another thread adds to the gradient.
+  Tensor gathered(bool to_leaves);
 
   const char* name;
   uint64_t sequence;                                          ///< newer nodes have larger numbers

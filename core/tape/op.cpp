@@ -12,6 +12,7 @@
 
 namespace tern {
 
+using detail::label_of;
 using detail::LeafNode;
 using detail::Node;
 using detail::PathLabel;
@@ -30,11 +31,6 @@ thread_local const ModuleScope* working = nullptr;  // the innermost active Modu
 // Names are set and read rarely: by module walks, for errors, and for observers.
 std::mutex labels;
 
-Ref<PathLabel> label_of(const TensorImpl* t) {
-  std::lock_guard lock(labels);
-  return t ? t->label : Ref<PathLabel>();
-}
-
 // Drops the last `parts` parts of a name. One part of "decoder.linear1.weight" leaves
 // "decoder.linear1"; one part of "weight" leaves "".
 std::string without_last(std::string name, int parts) {
@@ -46,6 +42,11 @@ std::string without_last(std::string name, int parts) {
 }
 
 }  // namespace
+
+Ref<PathLabel> detail::label_of(const TensorImpl* t) {
+  std::lock_guard lock(labels);
+  return t ? t->label : Ref<PathLabel>();
+}
 
 OpScope::OpScope(const char* name, const Node* node, bool to_leaves)
     : name_(name),
@@ -134,10 +135,9 @@ std::string OpScope::where() const {
 
 int OpScope::num_gathered() const { return node_ ? static_cast<int>(node_->inputs.size()) : 0; }
 
-const Tensor& OpScope::gathered(int i) const {
-  static const Tensor kNothing;
-  const Node* input = node_->inputs[static_cast<size_t>(i)].get();
-  return input ? input->gathered(to_leaves_) : kNothing;
+Tensor OpScope::gathered(int i) const {
+  Node* input = node_->inputs[static_cast<size_t>(i)].get();
+  return input ? input->gathered(to_leaves_) : Tensor();
 }
 
 std::string OpScope::module() const {

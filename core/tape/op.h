@@ -50,9 +50,9 @@ class OpScope : private detail::ErrorPlace {
     return pointers_ ? *pointers_[i] : list_[static_cast<size_t>(i)];
   }
   /// Only for a VJP, before it runs: the gradient that input `i` of its op has gathered so far, or
-  /// undefined. The VJP may add its gradient to it in place.
+  /// undefined. While the handle exists, its elements stay: gradients are added in new memory.
   int num_gathered() const;
-  const Tensor& gathered(int i) const;
+  Tensor gathered(int i) const;
   /// The module that the op belongs to: "decoder.layers.2.linear1"; empty if unknown. It comes from
   /// a parameter among the operands that a module walk has named (nn::named_parameters and others),
   /// or from a ModuleScope. An op inside another op has that op's module. Under an observer, any
@@ -187,5 +187,10 @@ std::string parameter_name(const Tensor& t);
 /// Sets the name, for module walks. An existing name that ends in "." + `name` stays: walking a
 /// part of a model does not shorten names. An empty `name` removes it.
 void set_parameter_name(const Tensor& t, const std::string& name);
+
+namespace detail {
+/// The label of a tensor or of none, while other threads may set it.
+Ref<PathLabel> label_of(const TensorImpl* t);
+}  // namespace detail
 
 }  // namespace tern

@@ -3,7 +3,8 @@
 //
 // Threads may use different tensors at the same time, and may read one tensor at the same time. Two
 // threads must not build one graph, or run it backward, at the same time. The graphs of several
-// threads may share leaves (backward() in autograd.h).
+// threads may share leaves (backward() in autograd.h), which must live until these passes end.
+// Scopes such as NoGradGuard and observers such as Profile hold for the thread in which they begin.
 #pragma once
 
 #include <iosfwd>

@@ -26,7 +26,7 @@ struct ProfileOptions {
   int64_t max_events = 1'000'000;  ///< calls to keep; later ones are only counted
   /// Predicts the time that this many threads would lose; 0: no prediction. While the profile
   /// watches, it sets this number of threads, so loops are cut for them, but run only on this
-  /// thread.
+  /// thread. The number holds for the whole process, so other threads must not compute meanwhile.
   int lost_threads = 0;
 };
 

@@ -8,6 +8,7 @@
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/threads.h"
+#include "tern/models/sentence.h"
 #include "tern/tests/train/train_fixture.h"
 
 namespace tern::test::test_two_models {
@@ -92,6 +93,29 @@ TEST_CASE("two models: two threads run one model at once") {
     for (int i = 0; i < 5; ++i) seen = forward();
   });
   for (int i = 0; i < 5; ++i) CHECK(forward() == alone);
+  other.join();
+  CHECK(seen == alone);
+}
+
+TEST_CASE("two models: threads share an encoder that is in evaluation") {
+  Rng rng(2);
+  models::Bert model({.vocab = 20, .dim = 16, .layers = 1, .heads = 2, .ffn = 32, .positions = 8},
+                     rng);
+  nn::set_training(model, false);
+  const std::vector<std::vector<int64_t>> texts = {{1, 2, 3, 4}, {5, 6}};
+  const auto run = [&] {
+    std::vector<double> all = models::embed(model, texts).to_vector<double>();
+    const std::vector<models::BertFilled> filled = models::fill_mask(model, texts[0], 3);
+    for (const auto& guess : filled[0].guesses) all.push_back(guess.probability);
+    all.push_back(static_cast<double>(nn::num_parameters(model)));
+    return all;
+  };
+  const auto alone = run();
+  std::vector<double> seen = alone;
+  std::thread other([&] {
+    for (int i = 0; i < 10 && seen == alone; ++i) seen = run();
+  });
+  for (int i = 0; i < 10; ++i) CHECK(run() == alone);
   other.join();
   CHECK(seen == alone);
 }

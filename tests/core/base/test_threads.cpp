@@ -11,8 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "tern/core/base/allocator.h"
 #include "tern/core/base/error.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/ops/ops.h"
 #include "tern/tests/support/threads.h"
 #include "tern/tests/support/threads_alive.h"
 
@@ -156,6 +158,26 @@ TEST_CASE("threads: loops work in threads of the user's own and in a forked chil
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("threads: a forked child computes, whatever the parent's other threads did meanwhile") {
+  std::atomic<bool> stop{false};
+  std::thread busy([&stop] {
+    while (!stop) trim_memory();  // holds the allocator's lock most of the time
+  });
+  bool all = true;
+  for (int i = 0; i < 40 && all; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);  // with a lock that nobody will free, the child would wait forever
+      _exit(sum(ones({100, 100})).item() == 10000 ? 0 : 1);
+    }
+    int status = -1;
+    all = child > 0 && waitpid(child, &status, 0) == child && status == 0;
+  }
+  stop = true;
+  busy.join();
+  CHECK(all);
 }
 
 TEST_CASE("threads: no thread starts or ends after the first loop, however many parts follow") {

@@ -13,6 +13,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
+#include "tern/core/tools/anomaly.h"
 
 namespace tern::test_backward_threads {
 namespace {
@@ -94,6 +95,55 @@ TEST_CASE("backward: a checkpoint that captures its input adds to the input's gr
   std::vector<double> twice = once;
   for (double& v : twice) v *= 2;
   CHECK(w.grad().to_vector<double>() == twice);
+}
+
+// Another thread runs backward into the same leaf while this observer looks at its gradient.
+struct AddsMeanwhile final : Observer {
+  Tensor w;
+  std::vector<float> before, after;
+  void begin(const OpScope& op) override {
+    if (!op.is_vjp() || op.num_gathered() == 0 || !before.empty()) return;
+    const Tensor& seen = op.gathered(0);
+    if (!seen.defined()) return;
+    before = seen.to_vector<float>();
+    std::thread([this] { backward(sum(w * 5)); }).join();
+    after = seen.to_vector<float>();
+  }
+};
+
+TEST_CASE("backward: an observer's gradients stay while another thread adds to them") {
+  AddsMeanwhile observer;
+  observer.w = ones({2, 3}).set_requires_grad();
+  backward(sum(observer.w * 2));
+  {
+    const ObserverScope watching(observer);
+    backward(sum(observer.w * 3));
+  }
+  CHECK(observer.before == std::vector<float>(6, 2));
+  CHECK(observer.after == observer.before);
+  CHECK(observer.w.grad().to_vector<float>() == std::vector<float>(6, 10));
+}
+
+TEST_CASE("backward: one thread looks for NaN while another adds to the same gradients") {
+  Rng rng(3);
+  const Tensor w = whole(rng, {24, 24}).set_requires_grad(), x = whole(rng, {24, 24});
+  const Tensor b = whole(rng, {24}).set_requires_grad();
+  const Loss& loss = kRows[3].loss;
+  backward(loss(w, b, x));
+  std::vector<double> want = w.grad().to_vector<double>();
+  for (double& v : want) v *= 41;
+  std::barrier start(2);
+  const auto passes = [&] {
+    start.arrive_and_wait();
+    for (int i = 0; i < 20; ++i) backward(loss(w, b, x));
+  };
+  std::thread other(passes);
+  {
+    const AnomalyDetector detector;
+    passes();
+  }
+  other.join();
+  CHECK(w.grad().to_vector<double>() == want);
 }
 
 TEST_CASE("backward: a leaf that is in on_ready on one thread is refused to others") {
