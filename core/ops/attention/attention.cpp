@@ -253,7 +253,7 @@ void set_options(AttentionCall& call, const AttentionOptions& o, int64_t dim) {
   for (const Operand& x : call.inputs) same_type(x);
   if (o.mask.bias.defined()) same_type(o.mask.bias);
   detail::check_mask(o.mask, call.scores());
-  call.mask = o.mask;
+  call.mask = detail::within_scores(o.mask, call.scores());
   call.scale = o.scale.value_or(dim > 0 ? 1 / std::sqrt(static_cast<double>(dim)) : 1);
   call.dropout = o.dropout;
   if (o.dropout > 0) call.key = o.rng->split().state()[0];
@@ -283,13 +283,14 @@ AttentionCall call_on(const Tensor& q, const Tensor& k, const Tensor& v,
 /// Channels per head if `parts` heads share the last axis.
 int64_t head_dim(const Tensor& x, int64_t parts) {
   check(x.ndim() == 3, "attention: a joint projection is (B, T, channels), got {}", x.shape());
-  check(parts > 0 && x.size(2) % parts == 0, "attention: {} channels cannot be split into {} heads",
-        x.size(2), parts);
+  check(parts > 0 && x.size(2) > 0 && x.size(2) % parts == 0,
+        "attention: {} channels cannot be split into {} heads", x.size(2), parts);
   return x.size(2) / parts;
 }
 
 AttentionCall self_call(const Tensor& qkv, const HeadCounts& counts,
                         const AttentionOptions& options) {
+  check_defined("self_attention", qkv);
   const auto [heads, kv] = detail::counted_heads("attention", counts.heads, counts.kv_heads);
   check(qkv.ndim() != 3 || qkv.size(2) % (heads + 2 * kv) == 0,
         "self_attention: {} channels cannot be split into {} query heads and {} heads each for "
@@ -307,6 +308,7 @@ AttentionCall self_call(const Tensor& qkv, const HeadCounts& counts,
 
 AttentionCall cross_call(const Tensor& q, const Tensor& kv, const HeadCounts& counts,
                          const AttentionOptions& options) {
+  check_defined("cross_attention", q, kv);
   const auto [heads, kv_heads] = detail::counted_heads("attention", counts.heads, counts.kv_heads);
   const int64_t dim = head_dim(q, heads);
   check(kv.ndim() != 3 || kv.size(2) % (2 * kv_heads) == 0,
