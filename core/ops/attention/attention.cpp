@@ -292,11 +292,13 @@ AttentionCall self_call(const Tensor& qkv, const HeadCounts& counts,
                         const AttentionOptions& options) {
   check_defined("self_attention", qkv);
   const auto [heads, kv] = detail::counted_heads("attention", counts.heads, counts.kv_heads);
-  check(qkv.ndim() != 3 || qkv.size(2) % (heads + 2 * kv) == 0,
+  const char* name = "self_attention";
+  const int64_t parts = checked_sum(name, heads, checked_product(name, 2, kv));
+  check(qkv.ndim() != 3 || qkv.size(2) % parts == 0,
         "self_attention: {} channels cannot be split into {} query heads and {} heads each for "
         "keys and values: give a multiple of {} + 2 * {} channels",
         qkv.size(-1), heads, kv, heads, kv);
-  const int64_t dim = head_dim(qkv, heads + 2 * kv);
+  const int64_t dim = head_dim(qkv, parts);
   AttentionCall call;
   call.inputs = {qkv};
   call.query = {.input = 0, .first = 0, .heads = heads, .dim = dim};
@@ -310,12 +312,13 @@ AttentionCall cross_call(const Tensor& q, const Tensor& kv, const HeadCounts& co
                          const AttentionOptions& options) {
   check_defined("cross_attention", q, kv);
   const auto [heads, kv_heads] = detail::counted_heads("attention", counts.heads, counts.kv_heads);
+  const int64_t parts = checked_product("cross_attention", 2, kv_heads);
   const int64_t dim = head_dim(q, heads);
-  check(kv.ndim() != 3 || kv.size(2) % (2 * kv_heads) == 0,
+  check(kv.ndim() != 3 || kv.size(2) % parts == 0,
         "cross_attention: {} channels cannot be split into keys and values of {} heads each: give "
         "a multiple of 2 * {} channels",
         kv.size(-1), kv_heads, kv_heads);
-  check(head_dim(kv, 2 * kv_heads) == dim && kv.size(0) == q.size(0),
+  check(head_dim(kv, parts) == dim && kv.size(0) == q.size(0),
         "attention: queries {} of {} heads do not match keys and values {} of {} heads", q.shape(),
         heads, kv.shape(), kv_heads);
   AttentionCall call;

@@ -9,6 +9,7 @@
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/attention/attention.h"
 #include "tern/core/ops/convolution/conv.h"
 #include "tern/core/ops/convolution/interpolate.h"
 #include "tern/core/ops/convolution/padding.h"
@@ -237,6 +238,10 @@ TEST_CASE("sizes: arguments whose products or sums overflow give an error with t
   says("arange: ", [&] { return arange(kMin, kMax); });
   Rng rng(0);
   says("randint: ", [&] { return randint(kMin, kMax, {2}, rng); });
+  says("self_attention: ", [&] { return self_attention(ones({1, 2, 6}), {int64_t{1} << 62}); });
+  says("cross_attention: ", [&] {
+    return cross_attention(ones({1, 2, 6}), ones({1, 2, 6}), {int64_t{1} << 62});
+  });
   says("ntm_step: ",
        [&] { return ntm_step(x, x, {.locations = 1, .width = 3, .reads = int64_t{1} << 62}); });
   says("ntm_reads: ", [&] { return ntm_reads(x, {.locations = k40, .width = k40}); });
