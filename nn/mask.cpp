@@ -1,6 +1,7 @@
 // Masks from lengths, keys, offsets, pairs and biases; the combination of two; the masked softmax.
 #include "tern/nn/mask.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace tern::nn {
@@ -43,7 +44,8 @@ Mask Mask::causal(int64_t offset, int64_t window) {
   check(window >= 0, "Mask: the window is {}; it must not be negative", window);
   Mask m;
   m.parts_.causal = offset;
-  if (window > 0) m.parts_.from = offset - window + 1;
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  if (window > 0) m.parts_.from = std::max(offset, kLeast + window) - window + 1;
   return m;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "tern/core/base/threads.h"
 #include "tern/core/ops/convolution/interpolate.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
@@ -16,7 +17,9 @@ namespace tern::nn {
 namespace {
 
 /// offset ... offset + n - 1 as f64.
-Tensor steps(int64_t n, int64_t offset = 0) { return arange(offset, offset + n, 1, DType::f64); }
+Tensor steps(int64_t n, int64_t offset = 0) {
+  return arange(offset, checked_sum("positions", offset, n), 1, DType::f64);
+}
 
 void check_base(const char* name, double base) {
   check(base > 0, "{}: the base is {}; it must be above 0", name, base);
@@ -198,6 +201,7 @@ void check_rope_scaling(const char* op, const RopeScaling& s, int64_t pairs) {
 }
 
 Tensor rotary(const Tensor& x, const RotaryOptions& o) {
+  check_defined("rotary", x);
   check(x.ndim() >= 2 && x.size(-1) % 2 == 0,
         "rotary: needs (..., T, D) with an even D, the shape is {}", x.shape());
   check(o.channels >= 0 && o.channels % 2 == 0 && o.channels <= x.size(-1),
@@ -236,14 +240,17 @@ Tensor alibi_bias(int64_t heads, int64_t queries, int64_t keys, int64_t offset, 
         queries, keys);
   check_float("alibi", dtype);
   const auto whole = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
-  std::vector<double> slopes;
-  for (int64_t h = 0; h < heads; ++h) {
-    const double n = static_cast<double>(h < whole ? whole : 2 * whole);
-    const double step = static_cast<double>(h < whole ? h + 1 : 2 * (h - whole) + 1);
-    slopes.push_back(std::exp2(-8 * step / n));
-  }
+  const Tensor slopes = empty({heads, 1, 1}, DType::f64);
+  parallel_for(heads, 1 << 10,
+               [&, slope = slopes.mutable_data<double>()](int64_t from, int64_t to) {
+                 for (int64_t h = from; h < to; ++h) {
+                   const double n = static_cast<double>(h < whole ? whole : 2 * whole);
+                   const double step = static_cast<double>(h < whole ? h + 1 : 2 * (h - whole) + 1);
+                   slope[h] = std::exp2(-8 * step / n);
+                 }
+               });
   Tensor distance = abs(unsqueeze(steps(queries, offset), 1) - steps(keys));
-  return (distance * -tensor(slopes, {heads, 1, 1})).to(dtype);
+  return (distance * -slopes).to(dtype);
 }
 
 }  // namespace tern::nn

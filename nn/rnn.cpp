@@ -96,7 +96,8 @@ Recurrent::Recurrent(RnnKind k, int64_t inputs, int64_t units, Rng& rng, const R
         "recurrent network: the dropout {} acts between layers, and there is one; give several "
         "layers, or put an nn::Dropout behind the network",
         o.dropout);
-  for (int64_t i = 0; i < layers * directions; ++i)
+  const int64_t all = checked_product("recurrent network", layers, directions);
+  for (int64_t i = 0; i < all; ++i)
     parameters.emplace_back(kind, i < directions ? in : hidden * directions, hidden, o.bias, rng);
   if (o.dropout != 0) dropout.emplace(o.dropout, rng);
 }

@@ -163,6 +163,9 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
 
 LoadStateReport load_state(const std::string& op, const NamedTensors& targets,
                            const NamedTensors& state, const LoadStateOptions& options) {
+  for (const NamedTensors* list : {&targets, &state})
+    for (const auto& [name, tensor] : *list)
+      check(tensor.defined(), "{}: the tensor '{}' is undefined", op, name);
   Match m = match(targets, state);
   std::string wrong = complaint(m, targets, options.strict);
   check(wrong.empty(), "{}:{}", op, wrong);

@@ -88,7 +88,9 @@ Gradients composed_gradients(const Fn& fn, const std::vector<Tensor>& inputs, co
   Gradients out(inputs.size());
   if (wanted.empty()) return out;
   const GradOptions options{.create_graph = recorded, .allow_unused = true, .gradients = {dy}};
-  std::vector<Tensor> found = grad_since(since, {fn(args)}, wanted, options);
+  const Tensor y = fn(args);
+  if (!y.requires_grad()) return out;  // a result without elements need not use the inputs
+  std::vector<Tensor> found = grad_since(since, {y}, wanted, options);
   size_t next = 0;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].defined() && inputs[i].requires_grad()) out[i] = found[next++];

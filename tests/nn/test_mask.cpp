@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
@@ -128,6 +129,9 @@ TEST_CASE("mask: the offset of causal counts the keys of a cache") {
   for (int64_t before = 0; before < 6; ++before)
     CHECK(test::same(Mask::causal(before).dense({1, 1, 6 - before, 6}),
                      narrow(whole, 2, before, 6 - before)));
+  // A window before all keys hides them, without overflow.
+  const Tensor none = Mask::causal(std::numeric_limits<int64_t>::min(), 3).dense({1, 1, 6, 6});
+  CHECK(max(none).item<int>() == 0);
 }
 
 TEST_CASE("mask: windows have gradients, and scales that are not positive") {

@@ -248,7 +248,7 @@ int64_t Windows::Part::plan(int64_t first_output, int64_t outputs) {
   columns_ = (q1 - q0) * stride_w + width_reach;
   if (planes_) {
     phase_ = ceil_div(columns_, stride_w);
-    row_ = stride_w * phase_;
+    row_ = std::min(stride_w, columns_) * phase_;  // later phases have no columns
   } else {
     unit_ = std::min(kChannels, c_.in_group());
     row_ = columns_ * unit_;
@@ -365,7 +365,7 @@ void Windows::Part::hold(const T* x) const {
 template <class T>
 void Windows::Part::hold_planes(const T* x, const Line* lines, int64_t count) const {
   const int64_t step = c_.stride[2];
-  for (int64_t f = 0; f < step; ++f) {
+  for (int64_t f = 0; f < row_ / phase_; ++f) {
     if (!is_read(f, c_.kernel[2], step, c_.dilation[2])) continue;
     // Held column i is column i * step + first of the picture.
     const int64_t first = left_ + f - c_.padding[2];

@@ -253,7 +253,7 @@ void set_options(AttentionCall& call, const AttentionOptions& o, int64_t dim) {
   for (const Operand& x : call.inputs) same_type(x);
   if (o.mask.bias.defined()) same_type(o.mask.bias);
   detail::check_mask(o.mask, call.scores());
-  call.mask = o.mask;
+  call.mask = detail::within_scores(o.mask, call.scores());
   call.scale = o.scale.value_or(dim > 0 ? 1 / std::sqrt(static_cast<double>(dim)) : 1);
   call.dropout = o.dropout;
   if (o.dropout > 0) call.key = o.rng->split().state()[0];
@@ -283,19 +283,22 @@ AttentionCall call_on(const Tensor& q, const Tensor& k, const Tensor& v,
 /// Channels per head if `parts` heads share the last axis.
 int64_t head_dim(const Tensor& x, int64_t parts) {
   check(x.ndim() == 3, "attention: a joint projection is (B, T, channels), got {}", x.shape());
-  check(parts > 0 && x.size(2) % parts == 0, "attention: {} channels cannot be split into {} heads",
-        x.size(2), parts);
+  check(parts > 0 && x.size(2) > 0 && x.size(2) % parts == 0,
+        "attention: {} channels cannot be split into {} heads", x.size(2), parts);
   return x.size(2) / parts;
 }
 
 AttentionCall self_call(const Tensor& qkv, const HeadCounts& counts,
                         const AttentionOptions& options) {
+  check_defined("self_attention", qkv);
   const auto [heads, kv] = detail::counted_heads("attention", counts.heads, counts.kv_heads);
-  check(qkv.ndim() != 3 || qkv.size(2) % (heads + 2 * kv) == 0,
+  const char* name = "self_attention";
+  const int64_t parts = checked_sum(name, heads, checked_product(name, 2, kv));
+  check(qkv.ndim() != 3 || qkv.size(2) % parts == 0,
         "self_attention: {} channels cannot be split into {} query heads and {} heads each for "
         "keys and values: give a multiple of {} + 2 * {} channels",
         qkv.size(-1), heads, kv, heads, kv);
-  const int64_t dim = head_dim(qkv, heads + 2 * kv);
+  const int64_t dim = head_dim(qkv, parts);
   AttentionCall call;
   call.inputs = {qkv};
   call.query = {.input = 0, .first = 0, .heads = heads, .dim = dim};
@@ -307,13 +310,15 @@ AttentionCall self_call(const Tensor& qkv, const HeadCounts& counts,
 
 AttentionCall cross_call(const Tensor& q, const Tensor& kv, const HeadCounts& counts,
                          const AttentionOptions& options) {
+  check_defined("cross_attention", q, kv);
   const auto [heads, kv_heads] = detail::counted_heads("attention", counts.heads, counts.kv_heads);
+  const int64_t parts = checked_product("cross_attention", 2, kv_heads);
   const int64_t dim = head_dim(q, heads);
-  check(kv.ndim() != 3 || kv.size(2) % (2 * kv_heads) == 0,
+  check(kv.ndim() != 3 || kv.size(2) % parts == 0,
         "cross_attention: {} channels cannot be split into keys and values of {} heads each: give "
         "a multiple of 2 * {} channels",
         kv.size(-1), kv_heads, kv_heads);
-  check(head_dim(kv, 2 * kv_heads) == dim && kv.size(0) == q.size(0),
+  check(head_dim(kv, parts) == dim && kv.size(0) == q.size(0),
         "attention: queries {} of {} heads do not match keys and values {} of {} heads", q.shape(),
         heads, kv.shape(), kv_heads);
   AttentionCall call;

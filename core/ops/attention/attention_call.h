@@ -34,6 +34,10 @@ struct AttentionCall {
 /// Error, with the values, unless the mask fits scores of shape (B, H, T, S).
 void check_mask(const AttentionMask& mask, const Shape& scores);
 
+/// The same mask with `causal` and `from` in [-T, S], so that adding a query's number to them does
+/// not overflow.
+AttentionMask within_scores(AttentionMask mask, const Shape& scores);
+
 /// Dropout's factors (B, H, T, S): 0 or 1 / (1 - p).
 Tensor dropout_factors(const AttentionCall& call);
 

@@ -1,5 +1,6 @@
 // Attention by public ops, for second derivatives and for attention_with_weights if recorded. Also
 // the checks of masks and the layout of heads within joint projections.
+#include <algorithm>
 #include <limits>
 
 #include "tern/core/ops/attention/attention_call.h"
@@ -94,8 +95,15 @@ Attended composed_attention(const AttentionCall& call) {
 
 }  // namespace detail
 
-Tensor seen_keys(const AttentionMask& mask, const Shape& scores) {
-  detail::check_mask(mask, scores);
+AttentionMask detail::within_scores(AttentionMask mask, const Shape& scores) {
+  for (std::optional<int64_t>* bound : {&mask.causal, &mask.from})
+    if (*bound) *bound = std::clamp(**bound, -scores[2], scores[3]);
+  return mask;
+}
+
+Tensor seen_keys(const AttentionMask& given, const Shape& scores) {
+  detail::check_mask(given, scores);
+  const AttentionMask mask = detail::within_scores(given, scores);
   Tensor seen = mask.allowed;
   auto join = [&](const Tensor& t) { seen = seen.defined() ? logical_and(seen, t) : t; };
   const int64_t batch = scores[0], queries = scores[2], keys = scores[3];

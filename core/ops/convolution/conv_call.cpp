@@ -2,6 +2,8 @@
 // gradient of the other.
 #include "tern/core/ops/convolution/conv_call.h"
 
+#include <algorithm>
+
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/record.h"
 
@@ -28,8 +30,12 @@ int64_t output_size(const char* op, const ConvCall& c, size_t i) {
 }  // namespace
 
 void set_output_size(const char* op, ConvCall& c) {
-  for (size_t i = 3 - static_cast<size_t>(c.axes); i < 3; ++i)
+  for (size_t i = 3 - static_cast<size_t>(c.axes); i < 3; ++i) {
     c.out_size[i] = output_size(op, c, i);
+    // All strides beyond the padded input mean one window. Kernels can add to this one.
+    const int64_t far = std::max(c.size[i] + 2 * c.padding[i], int64_t{1} << 31);
+    c.stride[i] = std::min(c.stride[i], far);
+  }
   for (const kernels::Conv::Sizes& sizes : {c.kernel, c.out_size})
     checked_product(op, checked_product(op, sizes[0], sizes[1]), sizes[2]);
 }

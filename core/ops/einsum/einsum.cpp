@@ -190,7 +190,7 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands) {
           t.dtype());
     shapes.push_back(t.shape());
   }
-  check(operands.size() == 1 || operands[0].dtype() != DType::u8,
+  check(operands.size() < 2 || operands[0].dtype() != DType::u8,
         "einsum: u8 products would wrap around; convert with .to(DType::i64)");
   const EinsumEquation eq = detail::parse_einsum(equation, shapes);
   std::vector<Labelled> left;

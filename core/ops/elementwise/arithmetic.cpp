@@ -58,6 +58,7 @@ struct NegOp {
 
 // Gives the number of a quotient the floating type of the result: as u8 it would wrap around.
 Tensor divisible(const Tensor& other, Scalar s) {
+  check_defined("div", other);
   return scalar(s, detail::float_of(other.dtype()));
 }
 

@@ -12,6 +12,13 @@ using namespace formula;
 using detail::exact_scalar_for;
 using detail::scalar_for;
 
+// An operand in the type of the gradient. Only recorded gradients meet integers.
+template <class T>
+T typed_as(const T& x, const T&) {
+  return x;
+}
+Tensor typed_as(const Tensor& x, const Tensor& dy) { return x.to(dy.dtype()); }
+
 struct Power {
   static constexpr const char* kName = "pow";
   static constexpr bool kIntegers = true;
@@ -25,15 +32,17 @@ struct Power {
   }
   // b a^(b-1), and 0 for b = 0 with any a.
   template <class T>
-  T dfa(const T& dy, const T& a, const T& b) const {
+  T dfa(const T& dy, const T& a, const T& exponent) const {
     using C = Constant<T>;
+    const T b = typed_as(exponent, dy);
     auto flat = eq(b, C(0));
     return where(flat, C(0), dy * (b * pow(a, where(flat, C(1), b - C(1)))));
   }
   // a^b log a, and 0 for a = 0 with non-negative b.
   template <class T>
-  T dfb(const T& dy, const T& a, const T& b) const {
+  T dfb(const T& dy, const T& base, const T& b) const {
     using C = Constant<T>;
+    const T a = typed_as(base, dy);
     auto flat = logical_and(eq(a, C(0)), ge(b, C(0)));
     return where(flat, C(0), dy * (pow(a, b) * log(where(flat, C(1), a))));
   }

@@ -35,7 +35,8 @@ struct Frames {
   Norm norm(const StftOptions& o) const { return o.normalized ? Norm::ortho : Norm::backward; }
   /// (B, n, frames) -> (B, samples).
   Tensor added(const Tensor& frames) const {
-    const int64_t samples = frames.size(2) > 0 ? n + hop * (frames.size(2) - 1) : 0;
+    const char* name = "fft::istft";
+    const int64_t samples = checked_sum(name, n, checked_product(name, hop, frames.size(2) - 1));
     return select(select(fold(frames, {1, samples}, {.kernel = {1, n}, .stride = {1, hop}}), 1, 0),
                   1, 0);
   }

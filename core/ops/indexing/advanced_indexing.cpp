@@ -166,6 +166,9 @@ Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tens
   check(x.dtype() == values.dtype(), "index_put: writes {} to {}; convert one with .to()",
         values.dtype(), x.dtype());
   const Plan plan("index_put", x, indices);
+  check(broadcasts_to(values.shape(), plan.result()),
+        "index_put: values {} do not broadcast to {}, the shape of x[indices]", values.shape(),
+        plan.result());
   Tensor rows = plan.from_result(expand(values, plan.result())), matrix = plan.matrix(x);
   const Tensor at = expand(unsqueeze(plan.linear(), 1), rows.shape());
   Tensor y = accumulate ? scatter_add(matrix, 0, at, rows) : scatter(matrix, 0, at, rows);

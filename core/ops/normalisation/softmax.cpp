@@ -24,6 +24,8 @@ Tensor fit_mask(const char* op, const Tensor& mask, const Tensor& x) {
   if (!mask.defined()) return {};
   check(mask.dtype() == DType::u8, "{}: a mask must be u8 (0 = left out), got {}", op,
         mask.dtype());
+  check(broadcasts_to(mask.shape(), x.shape()), "{}: a mask {} does not broadcast to the input {}",
+        op, mask.shape(), x.shape());
   Tensor m = expand(mask, x.shape());
   return x.ndim() && m.strides()[x.ndim() - 1] != 1 ? m.contiguous() : m;
 }

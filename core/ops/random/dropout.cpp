@@ -46,6 +46,8 @@ Tensor dropout(const Tensor& x, double p, Rng& rng) {
   detail::check_dropout("dropout", p, &rng);
   if (p == 0) return x;
   if (p == 1) return where(zeros(x.shape(), DType::u8), x, 0);
+  check(is_float(x.dtype()),
+        "dropout: needs a floating tensor, got {}; convert with .to(DType::f32)", x.dtype());
   return detail::masked("dropout", Consumed(x), *detail::draw_mask(p, &rng));
 }
 

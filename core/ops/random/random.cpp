@@ -21,6 +21,9 @@ void check_multinomial(const Tensor& w, int64_t n, bool replacement) {
         w.shape());
   check(n >= 1, "multinomial: the number of draws is {}, less than 1", n);
   check(w.size(-1) > 0, "multinomial: the weights of shape {} have no index to draw", w.shape());
+  check(replacement || n <= w.size(-1),
+        "multinomial: cannot draw {} different indices from {} weights; draw with replacement", n,
+        w.size(-1));
   if (w.numel() == 0) return;
   // Every check asks for invalid elements, because in a ShapeOnlyScope every answer reads as 0.
   check(any(logical_or(logical_not(isfinite(w)), lt(w, 0))).item<int>() == 0,

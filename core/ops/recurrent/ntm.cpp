@@ -14,14 +14,21 @@ kernels::NtmSize size_of(const Tensor& state, const NtmMemory& m) {
           m.shift,       a.content,   a.interpolation, a.shift, a.sharpening};
 }
 
-void check_memory(const NtmMemory& m) {
+/// Error unless the numbers are possible and parameters() and state() fit 63 bits.
+void check_memory(const char* op, const NtmMemory& m) {
   check(m.locations >= 1 && m.width >= 1 && m.reads >= 0 && m.writes >= 0 && m.shift >= 0,
-        "ntm_step: locations and width must be positive, heads and shifts not negative; got {} "
+        "{}: locations and width must be positive, heads and shifts not negative; got {} "
         "locations of width {}, {} reading and {} writing heads, shifts up to {}",
-        m.locations, m.width, m.reads, m.writes, m.shift);
+        op, m.locations, m.width, m.reads, m.writes, m.shift);
+  const auto times = [op](int64_t a, int64_t b) { return checked_product(op, a, b); };
+  const auto plus = [op](int64_t a, int64_t b) { return checked_sum(op, a, b); };
+  const int64_t heads = plus(m.reads, m.writes), numbers = plus(times(2, m.shift), 4);
+  plus(times(heads, plus(m.width, numbers)), times(times(m.writes, 2), m.width));
+  plus(plus(times(m.reads, m.width), times(heads, m.locations)), times(m.locations, m.width));
 }
 
 void check_state(const char* op, const Tensor& state, const NtmMemory& m) {
+  check_memory(op, m);
   check(state.ndim() == 2 && state.size(1) == m.state(),
         "{}: the state must be (B, {}), with reads of {} x {}, weights of {} x {} and a memory of "
         "{} x {}; got {}",
@@ -110,7 +117,6 @@ Tensor composed::ntm_step(const Tensor& heads, const Tensor& state, const NtmMem
 Tensor ntm_step(const Tensor& heads_in, const Tensor& state_in, const NtmMemory& memory) {
   Op op("ntm_step", heads_in, state_in);
   check_defined("ntm_step", heads_in, state_in);
-  check_memory(memory);
   check_state("ntm_step", state_in, memory);
   check(heads_in.shape() == Shape{state_in.size(0), memory.parameters()},
         "ntm_step: the heads' parameters must be {} for {} writing and {} reading heads of width "

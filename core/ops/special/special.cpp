@@ -195,6 +195,7 @@ Tensor digamma(const Tensor& x) { return unary(x, Polygamma{0}); }
 
 Tensor polygamma(int64_t n, const Tensor& x) {
   check(n >= 0, "polygamma: the order of the derivative is {}, less than 0", n);
+  checked_sum("polygamma", n, 1);  // the order of the gradient
   return unary(x, Polygamma{n});
 }
 

@@ -114,6 +114,10 @@ TEST_CASE("load_state: nothing changes where one shape does not fit") {
   CHECK_THROWS_AS(load_state("test", {{"a", a}, {"b", b}}, state, kTake), Error);
   CHECK(numbers(a) == std::vector<float>{0, 0});
   CHECK(numbers(state[0].second) == std::vector<float>{1, 1});
+  CHECK_THROWS_WITH_AS(load_state("test", {{"a", a}, {"b", {}}}, state),
+                       "test: the tensor 'b' is undefined", Error);
+  CHECK_THROWS_WITH_AS(load_state("test", {{"a", a}}, {{"a", {}}}),
+                       "test: the tensor 'a' is undefined", Error);
 }
 
 TEST_CASE("load_weights: a model takes over the elements it has read") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/attention/attention.h"
@@ -293,6 +294,26 @@ TEST_CASE("attention: no keys, no heads, no examples") {
   CHECK(y.to_vector<float>() == std::vector<float>{2, 2});
 }
 
+TEST_CASE("attention: offsets at the limits of i64 hide all keys or none") {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = -kMost - 1;
+  Rng rng(5);
+  const Tensor q = randn({1, 1, 3, 2}, rng), k = randn({1, 1, 4, 2}, rng);
+  const Tensor all = attention(q, k, k), none = zeros(all.shape());
+  auto is = [&](const AttentionMask& mask, const Tensor& want) {
+    const Tensor got = attention(q, k, k, {.mask = mask});
+    CHECK(got.to_vector<float>() == want.to_vector<float>());
+    CHECK(min(seen_keys(mask, {1, 1, 3, 4})).item<int>() == (want.ref() == all.ref()));
+  };
+  for (int64_t far : {kMost, kMost - 1, int64_t{5}}) {
+    is({.causal = far}, all);
+    is({.from = far}, none);
+  }
+  for (int64_t far : {kLeast, kLeast + 1, int64_t{-5}}) {
+    is({.causal = far}, none);
+    is({.from = far}, all);
+  }
+}
+
 TEST_CASE("attention: wrong arguments name the rule and the values") {
   Tensor q = zeros({2, 4, 3, 8}), k = zeros({2, 3, 5, 8});
   CHECK_THROWS_WITH_AS(attention(q, k, k),
@@ -317,6 +338,11 @@ TEST_CASE("attention: wrong arguments name the rule and the values") {
   CHECK_THROWS_WITH_AS(
       cross_attention(zeros({2, 3, 8}), zeros({2, 5, 30}), {.heads = 4}),
       doctest::Contains("30 channels cannot be split into keys and values of 4 heads"), Error);
+  CHECK_THROWS_WITH_AS(cross_attention(zeros({2, 3, 0}), zeros({2, 5, 0}), {.heads = 2}),
+                       "attention: 0 channels cannot be split into 2 heads", Error);
+  CHECK_THROWS_WITH_AS(self_attention(zeros({2, 3, 0}), {.heads = 2}),
+                       "attention: 0 channels cannot be split into 6 heads", Error);
+  CHECK_THROWS_WITH_AS(self_attention({}, {}), doctest::Contains("self_attention: "), Error);
 }
 
 }  // namespace

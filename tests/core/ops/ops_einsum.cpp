@@ -154,6 +154,7 @@ TEST_CASE("einsum: errors give the position") {
   fails("ij,jk->ii", {{2, 3}, {3, 4}}, "'i' twice in the output");
   fails("ij,jk->ik", {{2, 3}, {4, 4}}, "'j' with sizes 3 and 4 (operand 1 of shape (4, 4))");
   fails("ij,jk->ik", {{2, 3}}, "has 2 operands, but 1 tensors");
+  fails("i->i", {}, "needs at least one operand");
   fails("ij->i", {{2, 3, 4}}, "gives operand 0 2 indices, but its shape is (2, 3, 4)");
   fails("ijk->i", {{2, 3}}, "gives operand 0 3 indices");
   fails("ii->i", {{2, 3}}, "repeats 'i' in operand 0 of shape (2, 3)");

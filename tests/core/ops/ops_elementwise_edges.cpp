@@ -289,6 +289,9 @@ TEST_CASE("dropout: limits, layouts, errors") {
   CHECK(dropout(t, 0.5, a).to_vector<float>() == dropout(t.clone(), 0.5, b).to_vector<float>());
   CHECK_THROWS_WITH_AS(dropout(x, 1.5, rng), doctest::Contains("dropout: the probability"), Error);
   CHECK_THROWS_AS(dropout(x, kNan, rng), Error);
+  CHECK_THROWS_WITH_AS(dropout(i64({1}), 0.5, a), doctest::Contains("dropout: needs a floating"),
+                       Error);
+  CHECK(a == b);  // the error drew no number
 }
 
 }  // namespace

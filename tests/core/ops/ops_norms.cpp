@@ -253,6 +253,8 @@ TEST_CASE("normalisation: wrong arguments name the op and the values") {
   Tensor x = zeros({2, 3});
   CHECK_THROWS_WITH_AS(layer_norm(x, 4), "layer_norm: the last axes of shape (2, 3) must be (4,)",
                        Error);
+  CHECK_THROWS_WITH_AS(softmax(x, 1, ones({3, 2}, DType::u8)),
+                       "softmax: a mask (3, 2) does not broadcast to the input (2, 3)", Error);
   CHECK_THROWS_WITH_AS(layer_norm(x, 3, ones({2})), doctest::Contains("(2,)"), Error);
   CHECK_THROWS_WITH_AS(layer_norm(x, 3, ones({3}, DType::f64)), doctest::Contains(".to()"), Error);
   CHECK_THROWS_WITH_AS(group_norm(x, 2),

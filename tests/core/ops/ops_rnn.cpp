@@ -196,6 +196,11 @@ TEST_CASE("rnn_layer: no biases, no state, no steps") {
   CHECK(nothing.shape() == Shape{2, 0, 2, 2});
   sum(nothing).backward();
   CHECK(sum(abs(w_ih.grad())).item() == 0);
+  // No step reads W_hh, and the recorded gradient is 0 too.
+  const Tensor w = w_hh.clone().set_requires_grad();
+  nothing = rnn_layer(RnnKind::lstm, narrow(x, 0, 0, 0), {w_ih.detach(), w, {}, {}});
+  const Tensor by_w = grad({sum(nothing)}, {w}, {.create_graph = true, .allow_unused = true})[0];
+  CHECK((!by_w.defined() || sum(abs(by_w)).item() == 0));
 }
 
 TEST_CASE("rnn_layer: same bits on any number of threads") {

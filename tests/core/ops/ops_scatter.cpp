@@ -256,6 +256,9 @@ TEST_CASE("index_put: masks, neighbours, whole axes, types, errors") {
   CHECK_THROWS_WITH_AS(index(x, {}), doctest::Contains("at least one"), Error);
   CHECK_THROWS_WITH_AS(index(x, {ints({0}, {1}), ints({0}, {1}), ints({0}, {1})}),
                        doctest::Contains("3 indices"), Error);
+  CHECK_THROWS_WITH_AS(
+      index_put(zeros({2, 3}), {ints({1}, {1})}, zeros({3, 1})),
+      "index_put: values (3, 1) do not broadcast to (1, 3), the shape of x[indices]", Error);
   CHECK_THROWS_WITH_AS(index_put(x, {ints({0}, {1})}, ones({4})), doctest::Contains("writes f32"),
                        Error);
 }

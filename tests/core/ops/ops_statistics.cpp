@@ -367,6 +367,9 @@ TEST_CASE("multinomial: frequencies, no replacement, errors") {
   CHECK(multinomial(zeros({0, 3}), 2, rng).shape() == Shape{0, 2});
   CHECK_THROWS_WITH_AS(multinomial(w, 4, rng),
                        doctest::Contains("cannot draw 4 different indices from 3"), Error);
+  CHECK_THROWS_WITH_AS(multinomial(zeros({0, 2}), 3, rng),
+                       doctest::Contains("multinomial: cannot draw 3 different indices from 2"),
+                       Error);
   CHECK_THROWS_WITH_AS(multinomial(f64({0, 0}), 1, rng), doctest::Contains("all 0"), Error);
   CHECK_THROWS_WITH_AS(multinomial(f64({1, -1}), 1, rng), doctest::Contains("not negative"), Error);
   CHECK_THROWS_WITH_AS(multinomial(f64({1, kInf}), 1, rng), doctest::Contains("finite"), Error);

@@ -162,6 +162,18 @@ TEST_CASE("second derivatives by an expanded operand are sums") {
       [](double v) { return bump(10 + v * 0.125).value; });
 }
 
+TEST_CASE("second derivatives of powers of integers and to integers, in f64") {
+  const Tensor x = tensor({1.5, 2, -1}, {3}, DType::f64), i = tensor({2, 3, 4}, {3}, DType::i64);
+  const Doubles of_base = second(x, [&](const Tensor& a) { return pow(a, i); });
+  const Doubles of_exponent = second(x, [&](const Tensor& b) { return pow(i, b); });
+  for (size_t k = 0; k < 3; ++k) {
+    const double n = static_cast<double>(k + 2), v = x.to_vector<double>()[k];
+    CHECK(of_base[k] == doctest::Approx(n * (n - 1) * std::pow(v, n - 2)).epsilon(1e-14));
+    CHECK(of_exponent[k] ==
+          doctest::Approx(std::pow(n, v) * std::log(n) * std::log(n)).epsilon(1e-14));
+  }
+}
+
 TEST_CASE("third derivatives at 0, where two formulas for the sigmoid meet") {
   auto third = [](const std::function<Tensor(const Tensor&)>& fn) {
     const Tensor x = zeros({1}, DType::f64).set_requires_grad();

@@ -9,14 +9,21 @@
 
 #include "tern/core/base/allocator.h"
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/attention/attention.h"
 #include "tern/core/ops/convolution/conv.h"
 #include "tern/core/ops/convolution/interpolate.h"
 #include "tern/core/ops/convolution/padding.h"
 #include "tern/core/ops/convolution/pooling.h"
 #include "tern/core/ops/einsum/einsum.h"
+#include "tern/core/ops/elementwise/elementary.h"
+#include "tern/core/ops/fft/stft.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/ops/recurrent/ntm.h"
+#include "tern/core/ops/statistics/statistics.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/nn/init.h"
+#include "tern/nn/positions.h"
+#include "tern/nn/rnn.h"
 
 namespace tern::test_sizes {
 namespace {
@@ -231,6 +238,20 @@ TEST_CASE("sizes: arguments whose products or sums overflow give an error with t
   says("arange: ", [&] { return arange(kMin, kMax); });
   Rng rng(0);
   says("randint: ", [&] { return randint(kMin, kMax, {2}, rng); });
+  says("self_attention: ", [&] { return self_attention(ones({1, 2, 6}), {int64_t{1} << 62}); });
+  says("cross_attention: ", [&] {
+    return cross_attention(ones({1, 2, 6}), ones({1, 2, 6}), {int64_t{1} << 62});
+  });
+  says("ntm_step: ",
+       [&] { return ntm_step(x, x, {.locations = 1, .width = 3, .reads = int64_t{1} << 62}); });
+  says("ntm_reads: ", [&] { return ntm_reads(x, {.locations = k40, .width = k40}); });
+  says("polygamma: ", [&] { return polygamma(kMax, x); });
+  says("multinomial: ", [&] { return multinomial(zeros({0, 2}), kMax, rng); });
+  says("fft::istft: ", [&] { return fft::istft(ones({1, 4, 4, 2}), 7, {.hop = kMax}); });
+  says("recurrent network: ",
+       [&] { nn::Rnn(1, 1, rng, {.layers = int64_t{1} << 62, .bidirectional = true}); });
+  says("positions: ", [&] { return nn::rotary(ones({2, 4}), {.offset = kMax - 1}); });
+  says("out of memory", [&] { return nn::alibi_bias(int64_t{1} << 55, 0, 1); });
   says("init: ", [&] { nn::init::fans({2, k40, k40}); });
 }
 
@@ -242,6 +263,17 @@ TEST_CASE("sizes: numbers at the limits of i64 give exact results") {
   CHECK(arange(3, kMin, kMin).to_vector<int64_t>() == std::vector<int64_t>{3, kMin + 3});
   CHECK(roll(arange(0, 4), kMax, 0).to_vector<int>() == std::vector<int>{1, 2, 3, 0});
   CHECK(roll(arange(0, 4), kMin + 1, 0).to_vector<int>() == std::vector<int>{3, 0, 1, 2});
+}
+
+TEST_CASE("sizes: a stride beyond the input reads one window and needs no memory of its size") {
+  SmallMemory guard;
+  Rng rng(3);
+  const Tensor x = randn({2, 3, 6, 5}, rng), w = randn({4, 3, 2, 3}, rng);
+  const Tensor want = conv2d(x, w, {}, {.stride = 7});
+  for (int64_t far : {int64_t{1} << 31, (int64_t{1} << 62) + 1, kMax}) {
+    const Tensor got = conv2d(x, w, {}, {.stride = far});
+    CHECK(got.to_vector<float>() == want.to_vector<float>());
+  }
 }
 
 TEST_CASE("sizes: more bytes than a machine can have are refused without overflow") {
