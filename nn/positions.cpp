@@ -7,7 +7,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "tern/core/base/threads.h"
 #include "tern/core/ops/convolution/interpolate.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
@@ -241,14 +240,12 @@ Tensor alibi_bias(int64_t heads, int64_t queries, int64_t keys, int64_t offset, 
   check_float("alibi", dtype);
   const auto whole = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
   const Tensor slopes = empty({heads, 1, 1}, DType::f64);
-  parallel_for(heads, 1 << 10,
-               [&, slope = slopes.mutable_data<double>()](int64_t from, int64_t to) {
-                 for (int64_t h = from; h < to; ++h) {
-                   const double n = static_cast<double>(h < whole ? whole : 2 * whole);
-                   const double step = static_cast<double>(h < whole ? h + 1 : 2 * (h - whole) + 1);
-                   slope[h] = std::exp2(-8 * step / n);
-                 }
-               });
+  double* const slope = slopes.mutable_data<double>();
+  for (int64_t h = 0; h < heads; ++h) {
+    const double n = static_cast<double>(h < whole ? whole : 2 * whole);
+    const double step = static_cast<double>(h < whole ? h + 1 : 2 * (h - whole) + 1);
+    slope[h] = std::exp2(-8 * step / n);
+  }
   Tensor distance = abs(unsqueeze(steps(queries, offset), 1) - steps(keys));
   return (distance * -slopes).to(dtype);
 }
