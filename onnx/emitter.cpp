@@ -110,10 +110,11 @@ int type_number(DType type) {
 }
 
 Emitter::Emitter(const Trace& trace, const OnnxOptions& options)
-    : trace_(trace), options_(options) {
+    : trace_(trace), options_(options), given_(options.outputs.begin(), options.outputs.end()) {
   for (size_t i = 0; i < trace.values.size(); ++i) {
     const Value& v = trace.values[i];
     if (v.origin == Value::Origin::input) names_[static_cast<int>(i)] = v.name;
+    given_.insert(v.name);
   }
   find_symbols();
   for (const Call& call : trace.calls) emit(call);
@@ -176,6 +177,14 @@ std::string Emitter::bool_name(int id) {
   return made.empty() ? made = cast(name(id), kBool) : made;
 }
 
+std::string Emitter::unused(const std::string& prefix) {
+  std::string name;
+  do {
+    name = fmt::format("{}_{}", prefix, counts_[prefix]++);
+  } while (given_.contains(name));
+  return name;
+}
+
 std::string Emitter::in(int i, DType type) {
   return input(i).dtype == type ? in(i) : cast(in(i), type_number(type));
 }
@@ -186,7 +195,7 @@ std::vector<std::string> Emitter::nodes(const std::string& op,
                                         const std::vector<std::string>& inputs,
                                         const std::vector<Attribute>& attributes, int outputs) {
   const std::string module = call_ && !call_->module.empty() ? call_->module + "/" : "/";
-  const std::string name = fmt::format("{}{}_{}", module, op, counts_[module + op]++);
+  const std::string name = unused(module + op);
   Message m;
   for (const std::string& input : inputs) m.add_bytes(field::kNodeInput, input);
   std::vector<std::string> names = {name};
@@ -209,7 +218,7 @@ std::string Emitter::constant(const Tensor& t, std::string name) {
     key =
         with_bytes(t, [&](auto raw) { return fmt::format("{} {} {}", t.dtype(), t.shape(), raw); });
   if (auto known = made_.find(key); shares && known != made_.end()) return known->second;
-  if (name.empty()) name = fmt::format("/constant_{}", counts_["/constant"]++);
+  if (name.empty()) name = unused("/constant");
   weights_.emplace_back(name, t);
   if (shares) made_[key] = name;
   return name;
@@ -246,6 +255,7 @@ void Emitter::find_symbols() {
       std::string name = i < options_.sizes.size() ? options_.sizes[i]
                          : i < std::size(kUsual)   ? kUsual[i]
                                                    : fmt::format("size_{}", i);
+      check(!name.empty(), "export_onnx: the name of size {} is empty", i);
       for (const Symbol& s : symbols_)
         check(s.name != name, "export_onnx: two sizes have the name {}; give each its own", name);
       symbols_.push_back({std::move(name), shape[axis], names_[id], static_cast<int>(axis), true});
@@ -260,9 +270,14 @@ void Emitter::find_symbols() {
 void Emitter::name_size(int axis) {
   const Size& size = result().shape[static_cast<size_t>(axis)];
   auto same = [&](const Symbol& s) { return !s.of_input && s.size == size; };
-  if (!is_fixed(size) && std::none_of(symbols_.begin(), symbols_.end(), same))
-    symbols_.push_back(
-        {fmt::format("size_{}", symbols_.size()), size, names_.at(call_->results[0]), axis, false});
+  if (is_fixed(size) || std::any_of(symbols_.begin(), symbols_.end(), same)) return;
+  std::string name;
+  auto taken = [&](const Symbol& s) { return s.name == name; };
+  size_t i = symbols_.size();
+  do {
+    name = fmt::format("size_{}", i++);
+  } while (std::any_of(symbols_.begin(), symbols_.end(), taken));
+  symbols_.push_back({name, size, names_.at(call_->results[0]), axis, false});
 }
 
 /// A size inside the model could be the same in two examples, or follow from a symbol in a wrong
@@ -345,11 +360,12 @@ std::string Emitter::size(const Size& size) {
                     "examples, or give one more",
                     fmt::join(size, ", "), text(found[0]), text(found[1])));
   const Formula& f = found[0];
-  std::string& made = made_["size " + text(f)];
+  std::string& made =
+      made_[fmt::format("size {} {} {} {} {}", f.first, f.second, f.adds, f.factor, f.offset)];
   if (!made.empty()) return made;
   auto symbol = [&](int i) {
     const Symbol& s = symbols_[static_cast<size_t>(i)];
-    std::string& known = made_["symbol " + s.name];
+    std::string& known = made_[fmt::format("symbol {}", i)];
     if (known.empty())
       known = node("Shape", {s.tensor},
                    {{"start", int64_t{s.axis}}, {"end", static_cast<int64_t>(s.axis) + 1}});
@@ -419,18 +435,15 @@ Message Emitter::info(const std::string& name, const Value& v) const {
 }
 
 /// Gives the outputs their names by Identity nodes.
-std::vector<std::string> Emitter::name_outputs() {
+void Emitter::name_outputs() {
   call_ = nullptr;
-  std::vector<std::string> names = options_.outputs;
-  const size_t count = trace_.outputs.size();
-  for (size_t i = 0; i < count; ++i) {
-    if (i >= names.size()) names.push_back(count == 1 ? "output" : fmt::format("output_{}", i));
+  for (size_t i = 0; i < trace_.outputs.size(); ++i) {
+    const std::string& out = options_.outputs[i];
     Message m;
-    m.add_bytes(field::kNodeInput, name(trace_.outputs[i])).add_bytes(field::kNodeOutput, names[i]);
-    m.add_bytes(field::kNodeName, "/output_" + names[i]).add_bytes(field::kOpType, "Identity");
+    m.add_bytes(field::kNodeInput, name(trace_.outputs[i])).add_bytes(field::kNodeOutput, out);
+    m.add_bytes(field::kNodeName, "/output_" + out).add_bytes(field::kOpType, "Identity");
     nodes_.push_back(m.bytes());
   }
-  return names;
 }
 
 /// "x f32 (N, 3), a, b i64 (N)"; of more than two tensors of one kind the first and the last.
@@ -465,7 +478,8 @@ Message Emitter::model_head(size_t graph_bytes) const {
 // Bytes of weights go from the tensors to the file, so that a large model is not twice in memory.
 std::string Emitter::write(const std::string& path) {
   constexpr int64_t kMost = 2'000'000'000, kPage = 4096;  // a message holds less than 2 GiB
-  const std::vector<std::string> outputs = name_outputs();
+  name_outputs();
+  const std::vector<std::string>& outputs = options_.outputs;
   std::vector<std::string> inputs;
   for (int id : trace_.inputs) inputs.push_back(names_.at(id));
   Message front, back;  // of the graph, around the weights

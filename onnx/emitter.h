@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -22,6 +23,7 @@ struct Attribute {
 /// Names of tensors in ONNX are strings here.
 class Emitter {
  public:
+  /// `options` names all outputs.
   Emitter(const Trace& trace, const OnnxOptions& options);
   /// Writes the file. Returns its inputs and outputs as text.
   std::string write(const std::string& path);
@@ -102,6 +104,8 @@ class Emitter {
   const Property& find(const char* property) const;
   std::string name(int value);
   std::string bool_name(int value);
+  /// "PREFIX_0", or with the next number that no tensor has.
+  std::string unused(const std::string& prefix);
   void find_symbols();
   void check_evidence() const;
   std::vector<Formula> formulas(const Size& size) const;
@@ -110,7 +114,7 @@ class Emitter {
   /// input's sizes have their own names.
   std::string text(const Size& size, Value::Origin origin) const;
   void emit(const Call& call);
-  std::vector<std::string> name_outputs();
+  void name_outputs();
   detail::ProtobufMessage info(const std::string& name, const Value& v) const;
   detail::ProtobufMessage model_head(size_t graph_bytes) const;
   std::string signature(const std::vector<std::string>& names, const std::vector<int>& ids) const;
@@ -123,6 +127,7 @@ class Emitter {
   std::map<int, std::string> bools_;         // of those that are truth values in ONNX
   std::map<std::string, std::string> made_;  // names of nodes and constants that may be shared
   std::map<std::string, int> counts_;
+  std::set<std::string> given_;  // names of inputs, outputs and weights
   std::vector<std::string> nodes_;
   NamedTensors weights_;
 };

@@ -84,7 +84,10 @@ void for_training(Emitter& e) {
 }
 
 void batch_norm(Emitter& e) {
-  if (!e.says("eps")) return for_training(e);
+  if (!e.says("eps"))
+    e.refuse(
+        "it is in training, or has no running statistics, and normalises by the batch; export in "
+        "evaluation mode, nn::set_training(model, false), with running statistics");
   e.give(e.node(
       "BatchNormalization",
       {e.in(0), e.tensor("scale"), e.tensor("shift"), e.tensor("mean"), e.tensor("variance")},
@@ -92,6 +95,22 @@ void batch_norm(Emitter& e) {
 }
 
 void cast(Emitter& e) { e.give(e.x()); }
+
+// ---- Arithmetic --------------------------------------------------------------------------------
+
+/// ONNX has no Neg of u8.
+void negative(Emitter& e) {
+  const bool bytes = e.result().dtype == DType::u8;
+  e.give(bytes ? e.node("Sub", {e.number(0), e.x()}) : e.node("Neg", {e.x()}));
+}
+
+/// ONNX has no Pow of u8 either, but its Cast to u8 wraps around.
+void power(Emitter& e) {
+  const DType to = e.result().dtype, type = to == DType::u8 ? DType::i64 : to;
+  const std::string exponent = e.inputs() == 2 ? e.in(1, type) : e.number(e.real("exponent"), type);
+  const std::string y = e.node("Pow", {e.in(0, type), exponent});
+  e.give(type == to ? y : e.cast(y, type_number(to)));
+}
 
 // ---- Elementwise -------------------------------------------------------------------------------
 
@@ -249,10 +268,13 @@ void variance(Emitter& e) {
   const std::string squares = reduced(e, "ReduceSum", e.node("Mul", {d, d}));
   const Size& count = e.sizes("count").at(0);
   const auto correction = static_cast<double>(e.number("correction"));
-  const std::string divisor =
-      is_fixed(count) ? e.number(std::max(static_cast<double>(count[0]) - correction, 0.0))
-                      : e.node("Sub", {e.cast(e.scalar("count"), type_number(e.result().dtype)),
-                                       e.number(correction)});
+  std::string divisor;
+  if (is_fixed(count)) {
+    divisor = e.number(std::max(static_cast<double>(count[0]) - correction, 0.0));
+  } else {
+    const std::string all = e.cast(e.scalar("count"), type_number(e.result().dtype));
+    divisor = e.node("Max", {e.node("Sub", {all, e.number(correction)}), e.number(0)});
+  }
   const std::string y = e.node("Div", {squares, divisor});
   e.give(std::string_view(e.onnx()).empty() ? y : e.node(e.onnx(), {y}));
 }
@@ -291,14 +313,11 @@ std::string times(Emitter& e, const std::string& x, const std::string& y) {
 const Form kForms[] = {
     // arithmetic
     {"add", direct, "Add"}, {"sub", direct, "Sub"}, {"mul", direct, "Mul"}, {"div", direct, "Div"},
-    {"neg", direct, "Neg"}, {"abs", direct, "Abs"}, {"sign", direct, "Sign"},
+    {"neg", negative}, {"abs", direct, "Abs"}, {"sign", direct, "Sign"},
     {"minimum", direct, "Min"}, {"maximum", direct, "Max"}, {"matmul", matmul},
     {"remainder", remainder, "Mod"}, {"floor_divide", floor_divide}, {"fmod", fmod}, {"lerp", lerp},
     {"square", [](Emitter& e) { e.give(times(e, e.x(), e.x())); }},
-    {"pow", [](Emitter& e) {
-       if (e.inputs() == 2) return direct(e);
-       e.give(e.node("Pow", {e.x(), e.number(e.real("exponent"))}));
-     }, "Pow"},
+    {"pow", power},
     // functions of one number
     {"exp", direct, "Exp"}, {"log", direct, "Log"}, {"sqrt", direct, "Sqrt"},
     {"sin", direct, "Sin"}, {"cos", direct, "Cos"}, {"tan", direct, "Tan"}, {"erf", direct, "Erf"},
@@ -363,7 +382,7 @@ const Form kForms[] = {
     {"truth", [](Emitter& e) { e.give_bool(e.bool_in(0)); }},
     {"where", where},
     // shapes
-    {"view", reshape}, {"reshape", reshape}, {"squeeze", reshape}, {"unsqueeze", reshape},
+    {"view", reshape}, {"reshape", reshape}, {"squeeze", squeeze}, {"unsqueeze", reshape},
     {"permute", permute}, {"transpose", transpose}, {"expand", expand}, {"slice", slice},
     {"select", slice}, {"flip", flip}, {"roll", roll}, {"cat", cat}, {"stack", stack}, {"pad", pad},
     {"clone", nullptr}, {"cast", cast},
@@ -379,8 +398,8 @@ const Form kForms[] = {
     // reductions
     {"sum", reduce, "ReduceSum"}, {"mean", reduce, "ReduceMean"}, {"amax", reduce, "ReduceMax"},
     {"amin", reduce, "ReduceMin"}, {"max", best, "Max"}, {"min", best, "Min"},
-    {"logsumexp", reduce, "ReduceLogSumExp"}, {"norm", norm}, {"cumsum", cumsum},
-    {"var", variance}, {"std", variance, "Sqrt"}, {"any", truths, "ReduceMax"},
+    {"logsumexp", reduce, "ReduceLogSumExp"}, {"prod", reduce, "ReduceProd"}, {"norm", norm},
+    {"cumsum", cumsum}, {"var", variance}, {"std", variance, "Sqrt"}, {"any", truths, "ReduceMax"},
     {"all", truths, "ReduceMin"},
     {"sort", first_in_order}, {"topk", first_in_order},
     // normalisation

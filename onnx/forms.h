@@ -13,6 +13,7 @@ using Names = std::vector<std::string>;
 
 // forms_shapes.cpp
 void reshape(Emitter& e);
+void squeeze(Emitter& e);
 void permute(Emitter& e);
 void transpose(Emitter& e);
 void expand(Emitter& e);

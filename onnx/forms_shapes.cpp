@@ -63,6 +63,19 @@ std::string between(Emitter& e, const std::string& x, int64_t axis, Size& start,
 
 void reshape(Emitter& e) { e.give(e.reshaped(e.in(0), e.input(0).shape, e.result().shape)); }
 
+/// An axis of an open size would vanish where that is 1, and a file has one number of axes.
+void squeeze(Emitter& e) {
+  const std::vector<Size>& shape = e.input(0).shape;
+  for (int64_t axis = 0; axis < std::ssize(shape); ++axis)
+    if (const Size& size = shape[static_cast<size_t>(axis)];
+        !is_fixed(size) && (!e.says("axis") || e.number("axis") == axis))
+      e.refuse(fmt::format(
+          "its axis {} has the sizes {} in the examples, and would be dropped at the size 1; give "
+          "an axis of size 1, as in squeeze(x, 1)",
+          axis, fmt::join(size, ", ")));
+  reshape(e);
+}
+
 void permute(Emitter& e) { e.give(e.node("Transpose", {e.in(0)}, {{"perm", e.numbers("axes")}})); }
 
 void transpose(Emitter& e) {
@@ -180,8 +193,19 @@ void triangle(Emitter& e) {
   e.give_bool(e.cast(e.node("Trilu", {ones, side}, {{"upper", e.number("upper")}}), kBool));
 }
 
+/// A range that runs backwards or begins below 0 is written as -(-start, ...): onnxruntime 1.32
+/// turns Gather at a Range into a Slice, where the end -1 means the last element.
 void arange(Emitter& e) {
-  const std::string y = e.node("Range", {e.scalar("start"), e.scalar("end"), e.scalar("step")});
+  const Size &start = e.sizes("start").at(0), &step = e.sizes("step").at(0);
+  auto is_negative = [](int64_t n) { return n < 0; };
+  const bool turned =
+      std::ranges::any_of(start, is_negative) || std::ranges::any_of(step, is_negative);
+  auto bound = [&](const char* property) {
+    const std::string n = e.scalar(property);
+    return turned ? e.node("Neg", {n}) : n;
+  };
+  std::string y = e.node("Range", {bound("start"), bound("end"), bound("step")});
+  if (turned) y = e.node("Neg", {y});
   const DType type = e.result().dtype;
   e.give(type == DType::i64 ? y : e.cast(y, type_number(type)));
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "tern/core/ops/ops.h"
@@ -148,16 +149,26 @@ void conv_transpose(Emitter& e) {
 }
 
 /// ONNX's ceil_mode counts windows that begin behind the elements. Padding takes its place only
-/// where there can be such windows: onnxruntime wants less padding than the kernel, without its
-/// dilation.
+/// where there can be such windows. onnxruntime wants less padding than the kernel, without its
+/// dilation: the rest is a Pad of its own.
 void max_pool(Emitter& e) {
-  const Ints stride = e.numbers("stride"), padding = e.numbers("padding"), span = spans(e);
+  const Ints stride = e.numbers("stride"), padding = e.numbers("padding"), span = spans(e),
+             kernel = e.numbers("kernel");
   int64_t ceil_mode = e.number("ceil_mode");
   for (size_t i = 0; i < stride.size(); ++i)
     if (stride[i] > span[i] - padding[i]) ceil_mode = 0;
-  e.give(e.node("MaxPool", {e.in(0)},
-                windows(e, ceil_mode ? padding : padding_behind(e),
-                        {{"kernel_shape", e.numbers("kernel")}, {"ceil_mode", ceil_mode}})));
+  Ints behind = ceil_mode ? padding : padding_behind(e);
+  Ints rest(2 * e.input(0).shape.size(), 0);
+  for (size_t i = 0; i < behind.size(); ++i) {
+    const int64_t most = std::min(behind[i], kernel[i] - 1);
+    rest[rest.size() - behind.size() + i] = behind[i] - most;
+    behind[i] = most;
+  }
+  std::string x = e.in(0);
+  if (std::ranges::any_of(rest, [](int64_t n) { return n != 0; }))
+    x = e.node("Pad", {x, e.ints(rest), e.number(-std::numeric_limits<double>::infinity())});
+  e.give(e.node("MaxPool", {x},
+                windows(e, behind, {{"kernel_shape", kernel}, {"ceil_mode", ceil_mode}})));
   name_sizes(e);
 }
 

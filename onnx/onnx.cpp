@@ -59,18 +59,31 @@ std::vector<std::string> input_names(const OnnxOptions& options, size_t count) {
   return names;
 }
 
-void check_names(const std::vector<std::string>& inputs, const OnnxOptions& options,
+std::vector<std::string> output_names(const OnnxOptions& options, size_t count) {
+  check(options.outputs.size() <= count, "export_onnx: {} names for {} outputs",
+        options.outputs.size(), count);
+  std::vector<std::string> names = options.outputs;
+  while (names.size() < count)
+    names.push_back(count == 1 ? "output" : fmt::format("output_{}", names.size()));
+  return names;
+}
+
+/// A weight may have the empty name: then the file gives it one.
+void check_names(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                  const NamedTensors& state) {
   std::set<std::string> taken;
-  for (const auto& [name, t] : state) taken.insert(name);
   auto take = [&](const std::string& name) {
     check(!name.empty() && taken.insert(name).second,
           "export_onnx: the name '{}' is empty or is used twice (inputs, outputs and weights need "
           "different names)",
           name);
   };
+  for (const auto& [name, t] : state) {
+    check(t.defined(), "export_onnx: the weight '{}' is undefined", name);
+    if (!name.empty()) take(name);
+  }
   for (const std::string& name : inputs) take(name);
-  for (const std::string& name : options.outputs) take(name);
+  for (const std::string& name : outputs) take(name);
 }
 
 }  // namespace
@@ -82,17 +95,18 @@ std::string export_onnx(const std::string& path,
   check(options.opset == 17 || options.opset == 23,
         "export_onnx: the opset is {}; tern writes 17 and 23", options.opset);
   check_examples(examples);
-  const std::vector<std::string> names = input_names(options, examples[0].size());
-  check_varied(examples, names);
-  check_names(names, options, state);
+  OnnxOptions named = options;
+  named.inputs = input_names(options, examples[0].size());
+  check_varied(examples, named.inputs);
+  check_names(named.inputs, options.outputs, state);
   std::vector<onnx::Trace> traces;
   for (const OnnxTensors& example : examples)
-    traces.push_back(onnx::pruned(onnx::record(fn, example, names, state, options.opset)));
+    traces.push_back(onnx::pruned(onnx::record(fn, example, named.inputs, state, options.opset)));
   const onnx::Trace trace = onnx::merged(traces);
   traces.clear();
-  check(options.outputs.size() <= trace.outputs.size(), "export_onnx: {} names for {} outputs",
-        options.outputs.size(), trace.outputs.size());
-  return onnx::Emitter(trace, options).write(path);
+  named.outputs = output_names(options, trace.outputs.size());
+  check_names(named.inputs, named.outputs, state);
+  return onnx::Emitter(trace, named).write(path);
 }
 
 }  // namespace tern

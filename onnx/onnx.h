@@ -23,8 +23,9 @@
 //   examples whose elements differ; an input with one value everywhere, or the same in all
 //   examples, is an Error. A single whole number is a size, as in x / x.size(0).
 // - a model that runs other ops for one example than for another.
-// One thing cannot be seen: that the program itself reads values of an input (item(), to_vector())
-// and chooses ops or sizes by them, if all examples lead to the same ones. The file has these.
+// Two things cannot be seen, if all examples lead to the same ops and sizes, which the file has:
+// - the program itself reads values of an input (item(), to_vector()) and chooses by them,
+// - a part of fixed size, such as split(x, 2), is shorter on an axis shorter than in the examples.
 //
 // nn::Lstm, Gru and Rnn run over any length. A loop over time in the model itself is unrolled, so
 // its length must be fixed; give one step, with the state as inputs and outputs (onnx_step.h).

@@ -57,7 +57,8 @@ class Recorder : public Observer {
   }
 
   void begin(const OpScope& op) override {
-    Frame frame{{op.name(), op.module(), nullptr, {}, {}, {}}, -1};
+    const std::string outer = frames_.empty() ? "" : frames_.front().call.op;
+    Frame frame{{op.name(), op.module(), outer, nullptr, {}, {}, {}}, -1};
     if (op.pass() == Pass::backward) frame.call.op += " (backward)";
     frame.call.form = find_form(frame.call.op, opset_);
     for (int i = 0; i < op.num_inputs(); ++i) frame.call.inputs.push_back(id_of(op.input(i)));

@@ -81,12 +81,11 @@ void find_constants(Trace& all, const std::vector<bool>& equal, const std::vecto
   }
 }
 
-[[noreturn]] void fail_differ(size_t at, const std::string& a, const std::string& b) {
+[[noreturn]] void fail_differ(const std::string& how) {
   fail(
-      fmt::format("export_onnx: the examples run different ops: op {} is {} in the first, but {} "
-                  "in another; the model chooses by the sizes or values of its inputs. Give "
-                  "examples that take the same way",
-                  at, a, b));
+      fmt::format("export_onnx: the examples run different ops: {}; the model chooses by the sizes "
+                  "or values of its inputs. Give examples that take the same way",
+                  how));
 }
 
 /// Whether two ops are written the same way, as view and reshape.
@@ -102,7 +101,9 @@ void check_same(const Call& a, const Call& b, size_t at) {
        ++x, ++y)
     same = x->first == y->first && x->second.tensors == y->second.tensors &&
            x->second.whole.size() == y->second.whole.size() && x->second.real == y->second.real;
-  if (!same) fail_differ(at, a.place(), b.place());
+  if (!same)
+    fail_differ(fmt::format("op {} is {} in the first, but {} in another", at, a.place(),
+                            b.place() == a.place() ? "another call of it" : b.place()));
 }
 
 /// Softmax broadcasts its mask in ONNX, so that the mask need not be expanded.
@@ -127,7 +128,10 @@ void append(std::vector<Size>& to, const std::vector<Size>& from) {
 }  // namespace
 
 std::string Call::place() const {
-  return module.empty() ? op : fmt::format("{} in module {}", op, module);
+  std::string out = op;
+  if (!outer.empty() && outer != op) out += fmt::format(" (part of {})", outer);
+  if (!module.empty()) out += " in module " + module;
+  return out;
 }
 
 Trace pruned(const Trace& trace) {
@@ -185,9 +189,11 @@ Trace merged(const std::vector<Trace>& traces) {
       for (auto& [name, property] : all.calls[i].properties)
         append(property.whole, other.calls[i].properties.at(name).whole);
     }
-    if (all.calls.size() != other.calls.size() || all.outputs != other.outputs ||
-        all.values.size() != other.values.size())
-      fail_differ(std::min(all.calls.size(), other.calls.size()), "its end", "not");
+    if (all.calls.size() != other.calls.size())
+      fail_differ(fmt::format("{} ops in the first, but {} in another, as in a loop over an axis",
+                              all.calls.size(), other.calls.size()));
+    if (all.outputs != other.outputs || all.values.size() != other.values.size())
+      fail_differ("another op makes the outputs");
     for (size_t i = 0; i < all.values.size(); ++i) {
       Value& v = all.values[i];
       const Value& w = other.values[i];

@@ -43,12 +43,13 @@ struct Property {
 
 struct Call {
   std::string op, module;
+  std::string outer;           ///< the op that called this one; empty if the program did
   const Form* form = nullptr;  ///< null if the export does not know the op
   std::vector<int> inputs;     ///< values; -1: undefined
   std::vector<int> results;
   std::map<std::string, Property> properties;
 
-  std::string place() const;  ///< "slice in module blocks.0"
+  std::string place() const;  ///< "slice (part of roll) in module blocks.0"
 };
 
 struct Trace {

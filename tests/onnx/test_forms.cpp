@@ -47,6 +47,7 @@ TEST_CASE("onnx: elementwise ops") {
   check_ops("neg", "Neg", [](auto& x) { return -x[0]; });
   check_ops("square", "Mul", of(square));
   check_ops("pow", "Pow", [](auto& x) { return pow(x[0], 3); });
+  check_ops("pow, 0", "Pow", [](auto& x) { return pow(x[0], 0); });
   check_ops("pow of tensors", "Pow", [](auto& x) { return pow(x[0], x[0]); });
   check_ops("minimum", "Min", [](auto& x) { return minimum(x[0], 0); });
   check_ops("maximum", "Max", [](auto& x) { return maximum(x[0], 0); });
@@ -101,6 +102,15 @@ TEST_CASE("onnx: elementwise ops") {
     const Tensor above = gt(x[0], 0);
     return logical_and(above, lt(x[0], 1));
   });
+  // ONNX has neither Neg nor Pow of u8.
+  auto bytes = [](const OnnxTensors& x) { return x[0].to(DType::u8); };
+  check_ops("neg of bytes", "Cast Sub", texts(9), [&](auto& x) { return -bytes(x); });
+  check_ops("pow of bytes", "Cast Cast Cast Pow Cast", texts(9),
+            [&](auto& x) { return pow(bytes(x), 3); });
+  check_ops("pow of two bytes", "Cast Cast Cast Pow Cast", texts(9), [&](auto& x) {
+    const Tensor b = bytes(x);
+    return pow(b, b);
+  });
   check_real("LeakyRelu", "alpha", 0.25, [](auto& x) { return leaky_relu(x[0], 0.25); });
   check_real("Elu", "alpha", 0.5, [](auto& x) { return elu(x[0], 0.5); });
   check_real("Shrink", "bias", 0, [](auto& x) { return hardshrink(x[0], 0.25); });
@@ -149,6 +159,15 @@ TEST_CASE("onnx: shapes") {
   check_ops("select", "Slice Squeeze", [](auto& x) { return select(x[0], 1, -1); });
   check_ops("flip", "Slice", [](auto& x) { return flip(x[0], 1); });
   check_ops("several", "Slice Squeeze", [](auto& x) { return slice(x[0], {{}, {1, 3}, 2}); });
+  check_ops("squeeze", "Slice Reshape", lines(),
+            [](auto& x) { return squeeze(slice(x[0], 1, 0, 1), 1); });
+  // A batch of 1 would lose its axis.
+  check_refused(
+      "squeeze: its axis 0 has the sizes 2, 5, 3 in the examples, and would be dropped",
+      [](auto& x) { return squeeze(slice(x[0], 1, 0, 1)); }, lines());
+  check_refused(
+      "squeeze: its axis 2 has the sizes 7, 12, 20", [](auto& x) { return squeeze(x[0], 2); },
+      lines());
   check_ops("roll", "Slice Slice Concat", [](auto& x) { return roll(x[0], {-1}, {1}); });
   // An axis of any size may be shorter than the shift.
   check_ops("roll along an open size", "Shape Max Neg Mod Slice Slice Concat", lines(),
@@ -177,6 +196,13 @@ TEST_CASE("onnx: shapes") {
   CHECK(shape.values<int64_t>() == Ints{-1, 4});
   const OnnxFile pads = exported([](auto& x) { return pad(x[0], {1, 2, 3, 4}); });
   CHECK(pads.tensors.at(pads.node("Pad").inputs[1]).values<int64_t>() == Ints{0, 3, 1, 0, 4, 2});
+}
+
+TEST_CASE("onnx: onnxruntime makes no slice of a range that runs backwards or begins below 0") {
+  check_ops("from a size", "Shape Add Squeeze Neg Neg Neg Range Neg", texts(9),
+            [](auto& x) { return arange(x[0].size(1) - 1, -1, -1); });
+  check_ops("to a size", "Neg Shape Squeeze Neg Neg Range Neg", texts(9),
+            [](auto& x) { return arange(-3, x[0].size(1)); });
 }
 
 /// Start, end and step of the only slice in a file; -1 for sizes that a node computes.
@@ -251,8 +277,12 @@ TEST_CASE("onnx: reductions, norms, indexing") {
               [p](auto& x) { return norm(-sum(square(x[0])), p); });
   check_refused("p = 0 cannot be exported", [](auto& x) { return norm(x[0], 0, 1); });
   check_ops("var", "ReduceMean Sub Mul ReduceSum Div", [](auto& x) { return var(x[0], 1); });
-  check_ops("std of open sizes", "ReduceMean Sub Mul ReduceSum Shape Squeeze Cast Sub Div Sqrt",
+  check_ops("std of open sizes", "ReduceMean Sub Mul ReduceSum Shape Squeeze Cast Sub Max Div Sqrt",
             lines(), [](auto& x) { return std(x[0], 2); });
+  check_ops("prod of open sizes", "ReduceProd", lines(), [](auto& x) { return prod(x[0], 2); });
+  // onnxruntime computes ReduceProd of integers in f64.
+  check_ops("prod of integers", "Cast Slice Slice Slice Mul Mul Reshape",
+            [](auto& x) { return prod(x[0].to(DType::i64), 1); });
   check_ops("any", "Greater Cast ReduceMax", [](auto& x) { return any(gt(x[0], 0), 1); });
   check_ops("all", "Cast Cast ReduceMin", [](auto& x) { return all(x[0], 1); });
   check_ops("logsumexp", "ReduceLogSumExp", [](auto& x) { return logsumexp(x[0], 1); });
@@ -415,10 +445,23 @@ TEST_CASE("onnx: pooling with ceil_mode is padded for the windows that end behin
                  pictures(5))
             .node("MaxPool")
             .integer("ceil_mode") == 1);
+  // onnxruntime refuses padding of the kernel's size, without its dilation.
+  const OnnxFile dilated = exported(
+      [](auto& x) {
+        return max_pool2d(x[0], {.kernel = 2, .stride = 4, .dilation = 2, .ceil_mode = true});
+      },
+      pictures(9));
+  CHECK(dilated.ops() == Texts{"Pad", "MaxPool"});
+  CHECK(dilated.tensors.at(dilated.node("Pad").inputs.at(1)).values<int64_t>() ==
+        Ints{0, 0, 0, 0, 0, 0, 1, 1});
+  CHECK(dilated.tensors.at(dilated.node("Pad").inputs.at(2)).values<float>() ==
+        std::vector<float>{-std::numeric_limits<float>::infinity()});
+  CHECK(dilated.node("MaxPool").integers("pads") == Ints{0, 0, 1, 1});
   std::vector<OnnxTensors> open;
   for (const int64_t t : {8, 12, 20}) open.push_back({randn({2, 3, t}, rng)});
   check_refused(
-      "conv1d: average pooling with ceil_mode needs an axis 2 of one size in all",
+      "conv1d (part of avg_pool1d): average pooling with ceil_mode needs an axis 2 of one size in "
+      "all",
       [](auto& x) { return avg_pool1d(x[0], {.kernel = 2, .ceil_mode = true}); }, open);
 }
 

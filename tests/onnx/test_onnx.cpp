@@ -197,10 +197,18 @@ TEST_CASE("onnx: what cannot be exported is refused with op and module") {
                 [](auto& x) { return x[0].size(0) == 2 ? exp(x[0]) : log(x[0]); });
   check_refused("run different ops",
                 [](auto& x) { return x[0].size(0) == 2 ? x[0] * 2 : x[0] * 2 * 2; });
+  check_refused("tensor (part of interpolate): the export can write this op only where",
+                [](auto& x) { return interpolate(x[0], {.scale_factor = 2.}); },
+                {{randn({2, 3, 7}, rng)}, {randn({2, 3, 14}, rng)}});
+  check_refused("3 ops in the first, but 9 in another, as in a loop over an axis", [](auto& x) {
+    Tensor y = select(x[0], 0, 0);
+    for (int64_t i = 0; i < 2 * x[0].size(0) - 2; ++i) y = exp(y);
+    return y;
+  });
   Rng noise(2);
   check_refused("dropout: it is in training; export in evaluation mode",
                 [&](auto& x) { return dropout(x[0], 0.5, noise); });
-  check_refused("batch_norm: it is in training",
+  check_refused("batch_norm: it is in training, or has no running statistics",
                 [](auto& x) { return batch_norm(x[0], {}, {}, {}, {}, {.training = true}); });
   const Tensor count = zeros({1});
   check_refused("is count, which the model writes to",
@@ -231,6 +239,20 @@ TEST_CASE("onnx: arguments are checked, and an old file stays") {
   check_refused("input_1 is the same in all", twice, {{a, a}, {b, a}});
   CHECK(exported(twice, {{a}, {a * 2}}).ops() == Texts{"Mul"});
   check_refused("'w' is empty or is used", twice, {{a}, {b}}, {{"w", b}}, {.inputs = {"w"}});
+  // Default names count too, and nodes get other names than the given ones.
+  check_refused("'output' is empty or is used", twice, {{a}, {b}}, {}, {.inputs = {"output"}});
+  check_refused("'output' is empty or is used", twice, {{a}, {b}}, {{"output", b}});
+  check_refused("'w' is empty or is used", twice, {{a}, {b}}, {{"w", a}, {"w", b}});
+  check_refused("the weight 'w' is undefined", twice, {{a}, {b}}, {{"w", Tensor()}});
+  const OnnxFile slashes =
+      exported(twice, {{a}, {b}}, {}, {.inputs = {"/Mul_0"}, .outputs = {"/constant_0"}});
+  CHECK(slashes.node("Mul").inputs == Texts{"/Mul_0", "/constant_1"});
+  CHECK(slashes.node("Mul").outputs == Texts{"/Mul_1"});
+  check_refused("the name of size 0 is empty", twice, {{a}, {b}}, {}, {.sizes = {""}});
+  CHECK(exported([](auto& x) { return slice(x[0], 1, {}, {}, 2); }, texts(9), {},
+                 {.sizes = {"N", "size_2"}})
+            .outputs[0]
+            .shape == Texts{"N", "size_3"});
   check_refused("2 names for 1 inputs", twice, {{a}, {b}}, {}, {.inputs = {"x", "z"}});
   check_refused("2 names for 1 outputs", twice, {{a}, {b}}, {}, {.outputs = {"x", "z"}});
   check_refused("2 sizes have names, but 1", twice, {{a}, {b}}, {}, {.sizes = {"N", "C"}});

@@ -282,7 +282,8 @@ void single_ops() {
          (x > 0) | (x < -1),
          (x > 0) ^ (low > 0)});
     add({var(x, 1), var(x, {1, 2}, 0, true), std(x, 2), std(x), any(seen, 2), all(seen, {1, 2}),
-         any(ids, 1, true), norm(x, 3, 2), norm(x, HUGE_VAL, 1), norm(x, -HUGE_VAL, 1, true)});
+         any(ids, 1, true), -ids.to(DType::u8), pow(ids.to(DType::u8), 3), pow(x, 0), norm(x, 3, 2),
+         norm(x, HUGE_VAL, 1), norm(x, -HUGE_VAL, 1, true)});
     const Tensor rank = argsort(x, 2), first = slice(rank, 2, 0, 4);
     add({scatter(x, 2, rank, x * 2), scatter(x, 2, first, positive), scatter(x, 2, first, 7),
          scatter_add(x, 2, unsqueeze(ids, -1), positive),
@@ -320,6 +321,7 @@ void single_ops() {
         conv2d(x, deep, {}, {.padding = 1, .groups = 2, .padding_mode = PaddingMode::reflect}),
         max_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1, .ceil_mode = true}),
         max_pool2d(x, {.kernel = 2, .stride = 3, .padding = 1, .ceil_mode = true}),
+        max_pool2d(x, {.kernel = 2, .stride = 4, .dilation = 2, .ceil_mode = true}),
         avg_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1}),
         avg_pool2d(x, {.kernel = 3, .stride = 2, .ceil_mode = true}),
         avg_pool2d(x, {.kernel = 2,
@@ -410,7 +412,12 @@ void any_length() {
                        pad(ids, {1, 2}, odd),
                        clamp(ids * INT64_MAX, odd, INT64_MAX),
                        layer(model.bias, {}),
-                       layer({}, back.bias)};
+                       layer({}, back.bias),
+                       index_select(x, 1, arange(t - 1, -1, -1)),
+                       index_select(ids, 1, arange(t - 2, -1, -2) + 1),
+                       prod(x, 1),
+                       prod(one_hot(ids, 3) + (int64_t{1} << 27), 2),
+                       var(x, 1, 2)};
   };
   run("any-length", model, fn, inputs, tried);
 }

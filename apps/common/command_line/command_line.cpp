@@ -331,9 +331,12 @@ void add_computing(Settings& s, std::string& precision, std::string& matmul, int
 }
 
 Setting& add_opset(Settings& s, int& opset) {
-  return s.number("opset", opset, {17, 23},
-                  "version of ONNX's ops: 17, which most programs read, or 23 with attention, "
-                  "RMSNorm and GELU as ops of their own");
+  Setting& row = s.number("opset", opset, {},
+                          "version of ONNX's ops: 17, which most programs read, or 23 with "
+                          "attention, RMSNorm and GELU as ops of their own");
+  row.words = {"17", "23"};
+  row.type = "17|23";
+  return row;
 }
 
 }  // namespace tern::apps

@@ -44,15 +44,16 @@ bool is_in(const Bounds& b, double v) {
   return (b.open_low ? v > b.low : v >= b.low) && (b.open_high ? v < b.high : v <= b.high);
 }
 
+void check_word(const Setting& s, const std::string& name, const std::string& word) {
+  check(s.words.empty() || is_one_of(s.words, word), "{} is '{}'; it must be one of {}{}", name,
+        word, fmt::join(s.words, ", "), did_you_mean_value(word, s.words));
+}
+
 template <class T>
 void check_number(const Setting& s, const std::string& name, T value) {
   check(is_in(s.bounds, static_cast<double>(value)), "{} is {}; it must be {}", name, value,
         number_rule(s.bounds, std::is_integral_v<T>));
-}
-
-void check_word(const Setting& s, const std::string& name, const std::string& word) {
-  check(s.words.empty() || is_one_of(s.words, word), "{} is '{}'; it must be one of {}{}", name,
-        word, fmt::join(s.words, ", "), did_you_mean_value(word, s.words));
+  check_word(s, name, fmt::format("{}", value));
 }
 
 void check_setting(const Setting& s, const std::string& name) {

@@ -51,7 +51,7 @@ struct Setting {
                std::vector<int64_t>*>
       value;
   Bounds bounds = {};                   ///< for numbers
-  std::vector<std::string> words = {};  ///< allowed texts; empty: any text
+  std::vector<std::string> words = {};  ///< allowed texts or numbers; empty: any
   bool counts = true;                   ///< whether the flag has an effect
   std::string why = {};                 ///< why it has none
   std::string phrase = {};              ///< its part of the recipe's text

@@ -54,6 +54,7 @@ struct ZerothPower : detail::Flat {
   T f(T) const {
     return T(1);
   }
+  void note(Op& op) const { op.note("exponent", 0.0); }
 };
 
 struct FloorDivide {

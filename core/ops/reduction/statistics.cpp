@@ -114,15 +114,18 @@ Tensor stddev(const Tensor& x, const Dims& axes, int64_t correction, bool keepdi
 }
 
 Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
-  check_defined("prod", x);
-  Reduced r("prod", x, axes, keepdim);
+  Op op("prod", x);
+  const Reduced r = reduction_of(op, x, axes, keepdim);
   Tensor y = is_float(x.dtype()) ? x : x.to(DType::i64);
   if (r.count == 0) return sum(y, r.axes, keepdim) + 1;
   // Computes in f64: equal factors all round the same way, so the error doubles at every halving.
   if (is_float(x.dtype()) && r.count > 1) y = y.to(DType::f64);
   for (int64_t axis : r.axes) y = prod_over(y, static_cast<int>(axis));
   if (is_float(x.dtype())) y = y.to(x.dtype());
-  return reshape(y, r.out);
+  y = reshape(y, r.out);
+  // The parts of a product of integers are told instead: onnxruntime's ReduceProd rounds to f64.
+  if (is_float(x.dtype())) op.note("result", y);
+  return y;
 }
 
 namespace {

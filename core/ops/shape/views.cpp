@@ -1,4 +1,5 @@
 // Views of all elements: reshaped, reordered, repeated. Parts of a tensor are in slicing.cpp.
+#include <optional>
 #include <utility>
 
 #include "tern/core/ops/ops.h"
@@ -31,9 +32,11 @@ Shape infer(const char* op, const Shape& wanted, int64_t count) {
   return shape;
 }
 
-// The elements of x in the same order with another layout.
-Tensor reshaped(const char* name, const Tensor& x, const Layout& layout) {
+// The elements of x in the same order with another layout. `axis`: the only one that it concerns.
+Tensor reshaped(const char* name, const Tensor& x, const Layout& layout,
+                std::optional<int> axis = {}) {
   Op op(name, x);
+  if (axis) op.note("axis", *axis);
   return op.record(Fresh::view(x, layout),
                    [shape = x.shape()](const Tensor& dy) { return reshape(dy, shape); });
 }
@@ -115,7 +118,7 @@ Tensor squeeze(const Tensor& x, int64_t axis) {
   check_defined("squeeze", x);
   int a = wrap_axis("squeeze", axis, x);
   bool one = x.ndim() > 0 && x.shape()[a] == 1;
-  return reshaped("squeeze", x, one ? erase_axis(x.layout(), a) : x.layout());
+  return reshaped("squeeze", x, one ? erase_axis(x.layout(), a) : x.layout(), a);
 }
 
 Tensor unsqueeze(const Tensor& x, int64_t axis) {
