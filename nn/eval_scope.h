@@ -16,9 +16,9 @@ namespace tern::nn {
 /// While it lives, the whole model is in evaluation (dropout passes everything, batch norm uses its
 /// running statistics). Afterwards every layer has its previous mode, even if that was evaluation.
 ///
-/// Threads: the mode belongs to the model, not to the thread. Several threads may have scopes for one
-/// model that is in evaluation anyway (nn::set_training(model, false)): the scopes then only read it.
-/// A model in training must not be used by another thread while a scope begins, lasts or ends.
+/// Threads: the mode belongs to the model, not to the thread. Several threads may have scopes for
+/// one model that is in evaluation anyway (nn::set_training(model, false)): the scopes then only
+/// read it. No other thread may use a model in training while a scope begins, lasts or ends.
 /// REQUIRES: the model is not moved meanwhile, and the scope ends in the thread where it began.
 class EvalScope {
  public:
