@@ -60,7 +60,7 @@ struct MixOptions {
   bool on() const { return mixup > 0 || cutmix > 0; }
 };
 
-/// Draws from Beta(alpha, alpha), alpha > 0: in [0, 1].
+/// Draws from Beta(alpha, alpha): in [0, 1]. Error: alpha is not above 0, or not finite.
 double sample_beta(double alpha, Rng& rng);
 
 /// Mixes images (B, C, H, W), contiguous f32, in place: image i takes a share of 1 - lambda from

@@ -74,7 +74,8 @@ double cutmix(float* images, const Shape& shape, double lambda, Rng& rng) {
 }  // namespace
 
 double sample_beta(double alpha, Rng& rng) {
-  check(alpha > 0, "sample_beta: alpha must be positive, got {}", alpha);
+  check(alpha > 0 && std::isfinite(alpha), "sample_beta: alpha must be above 0 and finite, got {}",
+        alpha);
   const double x = log_gamma_variate(alpha, rng), y = log_gamma_variate(alpha, rng);
   return 1 / (1 + std::exp(y - x));
 }

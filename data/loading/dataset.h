@@ -17,6 +17,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -113,6 +114,8 @@ class Dataset {
 
   /// These samples, then those of `other`.
   Dataset concat(const Dataset& other) const {
+    check(other.size_ <= std::numeric_limits<int64_t>::max() - size_,
+          "Dataset::concat: {} and {} samples are too many", size_, other.size_);
     return Dataset(size_ + other.size_, [a = *this, b = other](int64_t i) {
       return i < a.size() ? a.get(i) : b.get(i - a.size());
     });
@@ -121,12 +124,12 @@ class Dataset {
   /// Groups of n consecutive samples. The last may have fewer, or is dropped.
   Dataset<std::vector<T>> batch(int64_t n, bool drop_last = false) const {
     check(n >= 1, "Dataset::batch: batches of {} samples; at least 1", n);
-    const int64_t batches = drop_last ? size_ / n : (size_ + n - 1) / n;
+    const int64_t batches = size_ / n + (size_ % n > 0 && !drop_last);
     return Dataset<std::vector<T>>(batches, [from = *this, n](int64_t b) {
-      const int64_t end = std::min((b + 1) * n, from.size());
+      const int64_t count = std::min(n, from.size() - b * n);
       std::vector<T> group;
-      group.reserve(static_cast<size_t>(end - b * n));
-      for (int64_t i = b * n; i < end; ++i) group.push_back(from.get(i));
+      group.reserve(static_cast<size_t>(count));
+      for (int64_t i = 0; i < count; ++i) group.push_back(from.get(b * n + i));
       return group;
     });
   }

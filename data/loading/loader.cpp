@@ -375,7 +375,9 @@ struct LoaderCore::Impl {
       : options(o), maker(std::move(planner), std::move(make), o) {}
 
   Made next() {
-    if (position.batch >= maker.batches_in(position.epoch)) {
+    const int64_t batches = maker.batches_in(position.epoch);
+    if (position.batch >= batches) {
+      if (batches == 0 && workers) workers->pause();  // they stopped at this epoch, see after()
       position = {position.epoch + 1, 0};
       return nullptr;
     }

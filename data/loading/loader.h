@@ -120,7 +120,7 @@ struct EpochPlan {
 };
 
 /// Returns the plan of an epoch. It must depend only on its arguments: any epoch may be requested,
-/// several times, from any thread. Either every epoch has at least one batch, or none has.
+/// several times, from any thread. An epoch may have no batch.
 using Planner = std::function<EpochPlan(int64_t epoch, Rng random)>;
 
 namespace detail {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
+#include <utility>
 
 #include "tern/core/base/printable.h"
 #include "tern/core/base/utf8.h"
@@ -123,7 +124,8 @@ std::vector<std::string> alternatives(const std::string& pattern, std::string_vi
           "expand_braces: '{}' in '{}' is not an ascending range of numbers, or too long", inside,
           pattern);
     check_names(pattern, static_cast<size_t>(*to - *from + 1), 1);
-    for (int64_t i = *from; i <= *to; ++i) out.push_back(fmt::format("{:0{}}", i, first.size()));
+    for (int64_t i = 0; i <= *to - *from; ++i)  // *to + 1 may overflow
+      out.push_back(fmt::format("{:0{}}", *from + i, first.size()));
     return out;
   }
   for (size_t at = 0; at <= inside.size();) {
@@ -197,10 +199,23 @@ struct ShardStream::Impl {
   int64_t samples = 0;  // samples returned from this shard
   std::optional<Parts> parts = {};
 
+  // Opens the current shard behind the samples that were returned from it.
+  void open() {
+    Parts fresh(shards[shard], max_part);
+    std::string key;
+    for (int64_t i = 0; i < samples; ++i)
+      check(for_each_part(fresh, key, [](const std::string&) {}),
+            "ShardStream: {} has {} samples, not {}", shards[shard], i, samples);
+    parts = std::move(fresh);
+  }
+
   std::optional<ShardSample> next() {
-    for (; shard < shards.size(); ++shard, samples = 0, parts.reset()) {
-      if (!parts) parts.emplace(shards[shard], max_part);
-      if (auto sample = read_sample(*parts, shards[shard])) {
+    for (; shard < shards.size(); ++shard, samples = 0) {
+      if (!parts) open();
+      // After an exception the shard is closed, so no call begins in the middle of a sample.
+      std::optional<Parts> reading = std::exchange(parts, std::nullopt);
+      if (auto sample = read_sample(*reading, shards[shard])) {
+        parts = std::move(reading);
         ++samples;
         return sample;
       }
@@ -245,16 +260,8 @@ void ShardStream::load_state_dict(const NamedTensors& state) {
             (samples == 0 || shard < std::ssize(impl_->shards)),
         "ShardStream: load_state_dict: there is no sample {} of shard {}; there are {} shards",
         samples, shard, impl_->shards.size());
-  Impl there{impl_->shards, impl_->share, impl_->max_part, static_cast<size_t>(shard)};
-  if (samples > 0) {
-    const std::string& path = there.shards[there.shard];
-    there.parts.emplace(path, there.max_part);
-    std::string key;
-    for (; there.samples < samples; ++there.samples)
-      check(for_each_part(*there.parts, key, [](const std::string&) {}),
-            "ShardStream: load_state_dict: {} has {} samples, not {}", path, there.samples,
-            samples);
-  }
+  Impl there{impl_->shards, impl_->share, impl_->max_part, static_cast<size_t>(shard), samples};
+  if (samples > 0) there.open();
   *impl_ = std::move(there);
 }
 

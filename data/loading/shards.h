@@ -54,7 +54,8 @@ class ShardStream {
   ShardStream(ShardStream&&) noexcept;
   ShardStream& operator=(ShardStream&&) noexcept;
 
-  /// The next sample; nothing after the last one of the last shard.
+  /// The next sample; nothing after the last one of the last shard. After an exception another call
+  /// tries the same sample again.
   std::optional<ShardSample> next();
   /// The position: the number of this worker's shard, of samples read from it, and `share`: worker,
   /// workers and the number of all shards.

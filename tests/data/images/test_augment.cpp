@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -340,6 +341,7 @@ TEST_CASE("augment: sample_beta has the moments of the Beta distribution") {
   }
   Rng rng(0);
   CHECK_THROWS_AS(sample_beta(0, rng), Error);
+  CHECK_THROWS_AS(sample_beta(std::numeric_limits<double>::infinity(), rng), Error);
   const double tiny = sample_beta(1e-4, rng);  // almost surely 0 or 1, never NaN
   CHECK((tiny >= 0 && tiny <= 1));
 }

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,19 @@ TEST_CASE("dataset: map, subset, limit, concat, batch") {
   CHECK_THROWS_AS(tens(4).batch(0), Error);
   CHECK(all(tens(4).limit(3).map([](int x) { return x + 1; }).batch(2).limit(1)) ==
         std::vector<Ints>{{1, 11}});
+}
+
+TEST_CASE("dataset: sizes near the largest integer") {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  CHECK(all(tens(5).batch(kMost)) == std::vector<Ints>{{0, 10, 20, 30, 40}});
+  CHECK(all(tens(5).batch(kMost, true)).empty());
+  const Dataset<int64_t> numbers(kMost, [](int64_t i) { return i; });
+  const auto pairs = numbers.batch(2);
+  REQUIRE(pairs.size() == kMost / 2 + 1);
+  CHECK(pairs.get(kMost / 2 - 1) == std::vector<int64_t>{kMost - 3, kMost - 2});
+  CHECK(pairs.get(kMost / 2) == std::vector<int64_t>{kMost - 1});
+  CHECK(numbers.limit(kMost - 1).concat(numbers.limit(1)).get(kMost - 1) == 0);
+  CHECK_THROWS_WITH_AS(numbers.concat(numbers.limit(1)), doctest::Contains("are too many"), Error);
 }
 
 TEST_CASE("dataset: a sample is computed only when it is requested") {

@@ -293,6 +293,22 @@ TEST_CASE("loader: an error in planning an epoch does not appear in the epoch be
   }
 }
 
+TEST_CASE("loader: epochs without samples give no batch, for any number of workers") {
+  const auto every_third = [](int64_t epoch, Rng) {
+    return epoch % 3 == 1 ? EpochPlan{{2, 0}, {1, 2}} : EpochPlan{};
+  };
+  const auto sample = [](const BatchPlan& plan) { return plan.indices[0]; };
+  for (int workers : {0, 1, 3}) {
+    Loader<int64_t> loader(Planner(every_third), sample, {.workers = workers, .prefetch = 5});
+    for (int64_t epoch = 0; epoch < 8; ++epoch) {
+      CHECK(loader.position() == LoaderPosition{epoch, 0});
+      Ints seen;
+      for (int64_t i : loader) seen.push_back(i);
+      CHECK(seen == (epoch % 3 == 1 ? Ints{2, 0} : Ints{}));
+    }
+  }
+}
+
 TEST_CASE("loader: destruction in mid-epoch frees batches and exceptions that were not taken") {
   std::atomic<int> alive = 0;
   struct Counted {
