@@ -62,6 +62,7 @@ Loop::Loop(std::vector<NamedLearner> learners, Evaluate evaluate,
       "loop_recipe", [this] { return recipe_to_json(recipe()); },
       [this](const std::string& json) { return compare_recipe(json, recipe()); });
   join_learners();
+  add_best();
   if (shared_) shared_->add_to(checkpoint_);
 }
 

@@ -430,6 +430,7 @@ class Loop {
   std::string diagnose(size_t count);
   void undo_step();
   // The end of an epoch:
+  void add_best();
   std::optional<Metrics> evaluate_weights();
   std::optional<Metrics> evaluate_in(size_t learner);
   std::optional<Metrics> evaluate_first();
