@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 
 #include "tern/core/base/ceil_div.h"
@@ -25,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kLoss = "loss";  // the name of the mean loss among the means
+constexpr const char* kLoss = detail::LossMean::name;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -218,7 +219,11 @@ double Loop::train_on(size_t count, double weight) {
 
 void Loop::take_step(size_t count) {
   double weight = 0, done = 0;
-  for (size_t i = 0; i < count; ++i) weight += feed_->weight(i), done += feed_->progress(i);
+  for (size_t i = 0; i < count; ++i) {
+    const double w = feed_->weight(i);
+    check(w >= 0 && std::isfinite(w), "Loop: a batch of step {} has the weight {}", steps() + 1, w);
+    weight += w, done += feed_->progress(i);
+  }
   const auto batches = static_cast<int64_t>(count);
   const LoopBoard::Watch watch(is_over(batches, 1) ? board_.get() : nullptr, learners_, steps());
   check(weight > 0, "Loop: the weight of the batches of step {} is {}, not above 0", steps() + 1,

@@ -69,7 +69,7 @@
 namespace tern::training {
 
 /// The loss of a batch: a function of the batch, or of the batch and the epoch's means. It may add
-/// further numbers to the means: means.add("top1", right, images).
+/// further numbers to the means, under other names than "loss": means.add("top1", right, images).
 template <class B>
 struct Loss {
   std::function<Tensor(const B&, Means&)> call;
@@ -105,7 +105,8 @@ struct Task {
   /// The weight of a batch (pictures, tokens) in the mean loss, the speed, and a step of several
   /// batches. Default: the number of samples that the loader planned for it, so that means are over
   /// samples even if the last batch of an epoch is smaller. Give a weight if the loss is a mean
-  /// over something else, such as tokens.
+  /// over something else, such as tokens. No weight may be negative or infinite, and that of a
+  /// step must be above 0.
   std::function<double(const B&)> weight = {};
   /// How much a batch adds toward BarOptions::total. Default: its weight if that is given, else 1.
   std::function<double(const B&)> progress = {};
@@ -209,6 +210,21 @@ class Feed {
 
 template <class B>
 class LoaderFeed final : public Feed {
+/// The mean called "loss" is the loop's: a task that adds to it would change train_loss and speed.
+struct LossMean {
+  static constexpr const char* name = "loss";
+  const Means& means;
+  double count = means.count(name);
+  explicit LossMean(const Means& m) : means(m) {}
+  template <class T>
+  T checked(T result) const {
+    check(means.count(name) == count,
+          "Loop: the loop itself keeps the mean called '{}'; give the task's mean another name",
+          name);
+    return result;
+  }
+};
+
  public:
   LoaderFeed(datasets::Loader<B>& loader, Task<B> task)
       : Feed(static_cast<bool>(task.step), static_cast<bool>(task.weight)),
@@ -232,8 +248,14 @@ class LoaderFeed final : public Feed {
     return true;
   }
   void clear() override { list_.clear(); }
-  Tensor loss(size_t i, Means& means) override { return task_.loss.call(batch(i), means); }
-  double step(size_t i, Means& means) override { return task_.step(batch(i), means); }
+  Tensor loss(size_t i, Means& means) override {
+    const LossMean own(means);
+    return own.checked(task_.loss.call(batch(i), means));
+  }
+  double step(size_t i, Means& means) override {
+    const LossMean own(means);
+    return own.checked(task_.step(batch(i), means));
+  }
   double weight(size_t i) const override {
     return weighed ? task_.weight(batch(i)) : list_[i].samples;
   }

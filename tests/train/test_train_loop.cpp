@@ -478,3 +478,56 @@ TEST_CASE("train: a task has a loss or a step") {
 }
 
 }  // namespace tern::test::test_train_loop
+TEST_CASE("train: a batch whose weight is negative or not finite is refused before the step") {
+  for (const double bad : {-1.0, kInf, kNan}) {
+    CAPTURE(bad);
+    Linear t;
+    const auto before = t.model.weight.tensor().to_vector<float>();
+    int64_t weighed = 0;
+    Loop loop(t.learner, t.loader,
+              {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); },
+               .weight = [&](const Points&) { return weighed++ % 2 == 0 ? 3 : bad; }},
+              {.accumulate = 2, .terminal = false});
+    CHECK_THROWS_WITH_AS(loop.step(), doctest::Contains("a batch of step 1 has the weight"), Error);
+    CHECK(t.model.weight.tensor().to_vector<float>() == before);
+  }
+}
+
+TEST_CASE("train: a task that adds to the loop's own mean of the loss is refused") {
+  Linear t;
+  Loop loop(t.learner, t.loader,
+            {.loss =
+                 [&](const Points& p, Means& means) {
+                   means.add("loss", 1, 1);
+                   return cross_entropy(t.model(p.x), p.label);
+                 }},
+            {.terminal = false});
+  CHECK_THROWS_WITH_AS(loop.step(), doctest::Contains("keeps the mean called 'loss'"), Error);
+  CHECK(loop.steps() == 0);
+  CHECK(loop.means().count("loss") == 0);
+}
+
+TEST_CASE("train: metrics whose names would be lost in the log are refused") {
+  const auto error_of = [](const Metrics& metrics) -> std::string {
+    Linear t;
+    Loop loop(t.learner, t.loader,
+              {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); },
+               .evaluate = [&] { return metrics; }},
+              {.terminal = false});
+    while (!loop.epoch_trained()) loop.step();
+    try {
+      loop.close_epoch();
+    } catch (const Error& e) {
+      CHECK(loop.history().empty());
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(error_of({{"a", 1}, {"b", 1}, {"loss", 1}}).empty());
+  for (const std::string name :
+       {"epoch", "lr", "seconds", "steps", "ended", "train_loss", "words_per_s"})
+    CHECK(contains(error_of({{name, 1}}), "cannot be called '" + name + "'"));
+  CHECK(contains(error_of({{"a", 1}, {"b", 2}, {"a", 3}}), "cannot be called 'a'"));
+  CHECK(contains(error_of({{"a\xff", 1}}), "is not UTF-8"));
+}
+

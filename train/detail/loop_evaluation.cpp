@@ -1,10 +1,28 @@
 // The evaluation of a Loop after an epoch, its metrics, and whether they end the run.
+#include <set>
+
+#include "tern/core/base/utf8.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/train/detail/copy_watch.h"
 #include "tern/train/diagnose.h"
 #include "tern/train/loop.h"
 
 namespace tern::training {
+namespace {
+
+// The log has the metrics beside other numbers of the epoch, each under its name: log_line().
+void check_names(const Metrics& metrics) {
+  std::set<std::string> taken = {"epoch", "lr", "seconds", "steps", "ended"};
+  for (const auto& [name, value] : metrics) {
+    check(!name.ends_with("_per_s") && taken.insert(name).second,
+          "Loop: a metric cannot be called '{}': another number in the log has that name, or it "
+          "ends in _per_s like that of the speed",
+          name);
+    check(!find_invalid_utf8(name), "Loop: the name of the metric '{}' is not UTF-8", name);
+  }
+}
+
+}  // namespace
 
 void Loop::end_if_no_better() {
   const int64_t closed = std::ssize(state_.history);
@@ -70,3 +88,4 @@ void Loop::check_same_on_all_ranks(const Metrics& evaluated) const {
 }
 
 }  // namespace tern::training
+  check_names(all);
