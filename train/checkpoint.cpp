@@ -210,19 +210,19 @@ SafeTensors Checkpoint::state() const {
 }
 
 void Checkpoint::load_state(const SafeTensors& state, const std::string& path) const {
-  const std::string names = fmt::format(",{},", checkpoint_text(state, kParts, path));
+  const std::string& listed = checkpoint_text(state, kParts, path);
+  const std::string names = fmt::format(",{},", listed);
   const auto has = [&](const Part& part) {
     return names.find(fmt::format(",{},", part.name)) != std::string::npos;
   };
   size_t known = 1;
   for (const Part& part : parts_) {
     check_io(has(part) || part.may_be_missing, "{}: the checkpoint has no '{}'; it has {}", path,
-             part.name, names.substr(1));
+             part.name, listed);
     if (has(part)) known += part.name.size() + 1;
   }
   check_io(known == names.size() || parts_.empty(),
-           "{}: the checkpoint has parts that this program does not know: it has {}", path,
-           names.substr(1));
+           "{}: the checkpoint has parts that this program does not know: it has {}", path, listed);
   notes_->clear();
   for (const Part& part : parts_)
     if (has(part)) part.load(part.name, state, path);
