@@ -228,6 +228,15 @@ void Checkpoint::load_state(const SafeTensors& state, const std::string& path) c
     if (has(part)) part.load(part.name, state, path);
 }
 
+std::function<void()> Checkpoint::remember() const {
+  std::vector<std::function<void()>> all;
+  for (const Part& part : parts_)
+    if (part.remember) all.push_back(part.remember());
+  return [all = std::move(all)] {
+    for (const auto& restore : all) restore();
+  };
+}
+
 void Checkpoint::save(const std::string& path) const { save_checkpoint(path, state()); }
 
 void Checkpoint::load(const std::string& path) const { load_state(load_checkpoint(path), path); }
@@ -239,6 +248,11 @@ void Checkpoint::add_module(const std::string& name, const nn::ModuleRef& module
   add(
       name + "_generators", [module] { return nn::generator_state(module); },
       [module](const NamedTensors& state) mutable { nn::load_generator_state(module, state); });
+  parts_.back().remember = [module] {
+    return [module, state = nn::generator_state(module)]() mutable {
+      nn::load_generator_state(module, state);
+    };
+  };
 }
 
 void Checkpoint::add_optimizer(const std::string& name, optim::Optimizer& optimizer) {

@@ -62,8 +62,8 @@ Loop::Loop(std::vector<NamedLearner> learners, Evaluate evaluate,
   checkpoint_.add_settings(
       "loop_recipe", [this] { return recipe_to_json(recipe()); },
       [this](const std::string& json) { return compare_recipe(json, recipe()); });
-  join_learners();
   add_best();
+  join_learners();
   if (shared_) shared_->add_to(checkpoint_);
 }
 
@@ -275,12 +275,21 @@ std::string Loop::diagnose(size_t count) {
   });
 }
 
+void Loop::save_generators() {
+  generators_.resize(learners_.size());
+  for (size_t i = 0; i < learners_.size(); ++i)
+    learners_[i].learner.save_generators(generators_[i]);
+}
+
+void Loop::load_generators() const {
+  for (size_t i = 0; i < learners_.size(); ++i)
+    learners_[i].learner.load_generators(generators_[i]);
+}
+
 // Restores the state before the step.
 void Loop::undo_step() {
-  for (size_t i = 0; i < learners_.size(); ++i) {
-    learners_[i].learner.clear_gradients();
-    learners_[i].learner.load_generators(generators_[i]);
-  }
+  for (const NamedLearner& l : learners_) l.learner.clear_gradients();
+  load_generators();
   state_.means = means_;
   feed_->clear();
   feed_->seek({.epoch = state_.data_epoch, .batch = state_.batch});
@@ -296,9 +305,7 @@ void Loop::step() {
   draws_->check_kept(generators_, shared_ ? nullptr : &checkpoint_);
   return_to_position();
   if (state_.batch >= state_.batches) start_data_epoch();
-  generators_.resize(learners_.size());
-  for (size_t i = 0; i < learners_.size(); ++i)
-    learners_[i].learner.save_generators(generators_[i]);
+  save_generators();
   means_ = state_.means;
   size_t count = 0;
   try {
@@ -324,10 +331,6 @@ bool Loop::close_epoch() {
   if (evaluate_) {
     const auto start = Clock::now();
     std::optional<Metrics> result = evaluate_weights();
-    if (shared_)
-      for (const std::string& done : options_.parallel.world->gather(
-               "whether the evaluation was interrupted", result ? "1" : "0"))
-        if (done == "0") result.reset();
     if (!result) return false;
     evaluated = std::move(*result);
     if (shared_) check_same_on_all_ranks(evaluated);

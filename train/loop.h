@@ -100,7 +100,9 @@ struct Task {
   Loss<B> loss = {};  ///< a mean over the batch
   /// Called after each epoch with the averaged weights, if there are any, in evaluation mode and
   /// without gradients. A long evaluation should check interrupted() now and then, and return
-  /// std::nullopt if it is true. Without this function there are no metrics.
+  /// std::nullopt if it is true: then it is repeated when the run resumes, with the generators of
+  /// the models and the numbers, texts, lists and generators of Loop::checkpoint() that it began
+  /// with. Without this function there are no metrics.
   Evaluate evaluate = {};
   /// The weight of a batch (pictures, tokens) in the mean loss, the speed, and a step of several
   /// batches. Default: the number of samples that the loader planned for it, so that means are over
@@ -208,8 +210,6 @@ class Feed {
   const bool weighed;   ///< false: the task has no weight; samples are counted
 };
 
-template <class B>
-class LoaderFeed final : public Feed {
 /// The mean called "loss" is the loop's: a task that adds to it would change train_loss and speed.
 struct LossMean {
   static constexpr const char* name = "loss";
@@ -225,6 +225,8 @@ struct LossMean {
   }
 };
 
+template <class B>
+class LoaderFeed final : public Feed {
  public:
   LoaderFeed(datasets::Loader<B>& loader, Task<B> task)
       : Feed(static_cast<bool>(task.step), static_cast<bool>(task.weight)),
@@ -428,6 +430,7 @@ class Loop {
   static std::vector<NamedLearner> check_several(const std::vector<NamedLearner>& learners,
                                                  bool has_step);
   void check_options() const;
+  void add_best();
   void join_learners();
   optim::NamedNumbers recipe() const;
   // The lengths of epochs and of the run:
@@ -450,10 +453,12 @@ class Loop {
   bool stop_wanted() const;
   bool writes() const { return in_folder() && first_; }
   std::string diagnose(size_t count);
+  void save_generators();
+  void load_generators() const;
   void undo_step();
   // The end of an epoch:
-  void add_best();
   std::optional<Metrics> evaluate_weights();
+  std::optional<Metrics> evaluate_on_all_ranks();
   std::optional<Metrics> evaluate_in(size_t learner);
   std::optional<Metrics> evaluate_first();
   void check_same_on_all_ranks(const Metrics& evaluated) const;
@@ -499,7 +504,7 @@ class Loop {
   bool resumed_ = false, timed_ = false, evaluated_ = false;
   std::shared_ptr<const RunLock> lock_;       // between resume() and run()
   std::weak_ptr<const RunLock> held_;         // the program's lock, or the loop's own
-  std::vector<std::vector<Rng>> generators_;  // the learners' generators before the step
+  std::vector<std::vector<Rng>> generators_;  // the learners' generators before step or evaluation
   Means means_;                               // the means before the step
   std::unique_ptr<DrawWatch> draws_;
   double evaluation_seconds_ = 0;  // time of the last evaluation; 0: none has run

@@ -176,6 +176,34 @@ TEST_CASE("train: an interrupted evaluation leaves the epoch open") {
   check_same(before, t.loop.state());
 }
 
+TEST_CASE("train: an evaluation that ended early draws and counts again what it did") {
+  Training whole, stopped, failed;
+  for (Training* t : {&whole, &stopped, &failed}) {
+    const bool fails = t == &failed;
+    t->evaluated = [t, fails] {
+      const double drawn = t->noise.normal() + t->model.dropout.rng.normal();
+      const auto counted = static_cast<double>(++t->seen);
+      t->metric = [=] { return drawn + counted; };
+      if (fails) throw Error("no data");
+    };
+    while (!t->loop.epoch_trained()) t->loop.step();
+  }
+  REQUIRE(whole.loop.close_epoch());
+  stopped.give_up = true;
+  CHECK_FALSE(stopped.loop.close_epoch());
+  stopped.give_up = false;
+  REQUIRE(stopped.loop.close_epoch());
+  CHECK(stopped.loop.history()[0]["rank"] == whole.loop.history()[0]["rank"]);
+  check_same(stopped.loop.state().tensors, whole.loop.state().tensors);
+
+  const Rng noise = failed.noise, dropout = failed.model.dropout.rng;
+  const int64_t seen = failed.seen;
+  CHECK_THROWS_WITH_AS(failed.loop.close_epoch(), "no data", Error);
+  CHECK(failed.noise == noise);
+  CHECK(failed.seen == seen);
+  CHECK(failed.model.dropout.rng == dropout);
+}
+
 TEST_CASE("train: an evaluation that throws leaves weights and mode as they were") {
   Training t;
   while (!t.loop.epoch_trained()) t.loop.step();
@@ -477,7 +505,6 @@ TEST_CASE("train: a task has a loss or a step") {
                        doctest::Contains("a Task has a loss or a step"), Error);
 }
 
-}  // namespace tern::test::test_train_loop
 TEST_CASE("train: a batch whose weight is negative or not finite is refused before the step") {
   for (const double bad : {-1.0, kInf, kNan}) {
     CAPTURE(bad);
@@ -531,3 +558,4 @@ TEST_CASE("train: metrics whose names would be lost in the log are refused") {
   CHECK(contains(error_of({{"a\xff", 1}}), "is not UTF-8"));
 }
 
+}  // namespace tern::test::test_train_loop

@@ -40,9 +40,32 @@ void Loop::end_if_no_better() {
   state_.history.back().ended = reason;
 }
 
+// An evaluation that ends early is repeated later, perhaps by another process. So it must draw and
+// count again what it drew and counted.
 std::optional<Metrics> Loop::evaluate_weights() {
+  save_generators();
+  const auto put_back = [this, values = checkpoint_.remember()] {
+    values();
+    load_generators();
+  };
+  try {
+    std::optional<Metrics> result = evaluate_on_all_ranks();
+    if (!result) put_back();
+    return result;
+  } catch (...) {
+    put_back();
+    throw;
+  }
+}
+
+std::optional<Metrics> Loop::evaluate_on_all_ranks() {
   NoGradGuard no_grad;
-  return evaluate_in(0);
+  std::optional<Metrics> result = evaluate_in(0);
+  if (shared_)
+    for (const std::string& done : options_.parallel.world->gather(
+             "whether the evaluation was interrupted", result ? "1" : "0"))
+      if (done == "0") result.reset();
+  return result;
 }
 
 std::optional<Metrics> Loop::evaluate_first() {
@@ -76,6 +99,7 @@ Metrics Loop::epoch_metrics(const Metrics& evaluated) const {
   for (const Means::Entry& e : state_.means.entries())
     all.emplace_back("train_" + e.name, e.sum / e.count);
   all.insert(all.end(), evaluated.begin(), evaluated.end());
+  check_names(all);
   return all;
 }
 
@@ -88,4 +112,3 @@ void Loop::check_same_on_all_ranks(const Metrics& evaluated) const {
 }
 
 }  // namespace tern::training
-  check_names(all);
