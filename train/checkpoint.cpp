@@ -210,22 +210,31 @@ SafeTensors Checkpoint::state() const {
 }
 
 void Checkpoint::load_state(const SafeTensors& state, const std::string& path) const {
-  const std::string names = fmt::format(",{},", checkpoint_text(state, kParts, path));
+  const std::string& listed = checkpoint_text(state, kParts, path);
+  const std::string names = fmt::format(",{},", listed);
   const auto has = [&](const Part& part) {
     return names.find(fmt::format(",{},", part.name)) != std::string::npos;
   };
   size_t known = 1;
   for (const Part& part : parts_) {
     check_io(has(part) || part.may_be_missing, "{}: the checkpoint has no '{}'; it has {}", path,
-             part.name, names.substr(1));
+             part.name, listed);
     if (has(part)) known += part.name.size() + 1;
   }
   check_io(known == names.size() || parts_.empty(),
-           "{}: the checkpoint has parts that this program does not know: it has {}", path,
-           names.substr(1));
+           "{}: the checkpoint has parts that this program does not know: it has {}", path, listed);
   notes_->clear();
   for (const Part& part : parts_)
     if (has(part)) part.load(part.name, state, path);
+}
+
+std::function<void()> Checkpoint::remember() const {
+  std::vector<std::function<void()>> all;
+  for (const Part& part : parts_)
+    if (part.remember) all.push_back(part.remember());
+  return [all = std::move(all)] {
+    for (const auto& restore : all) restore();
+  };
 }
 
 void Checkpoint::save(const std::string& path) const { save_checkpoint(path, state()); }
@@ -239,6 +248,11 @@ void Checkpoint::add_module(const std::string& name, const nn::ModuleRef& module
   add(
       name + "_generators", [module] { return nn::generator_state(module); },
       [module](const NamedTensors& state) mutable { nn::load_generator_state(module, state); });
+  parts_.back().remember = [module] {
+    return [module, state = nn::generator_state(module)]() mutable {
+      nn::load_generator_state(module, state);
+    };
+  };
 }
 
 void Checkpoint::add_optimizer(const std::string& name, optim::Optimizer& optimizer) {

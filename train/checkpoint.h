@@ -83,6 +83,10 @@ class Checkpoint {
   void load_state(const SafeTensors& state, const std::string& path) const;
   void save(const std::string& path) const;
   void load(const std::string& path) const;
+  /// Copies the numbers, texts, lists and generators among the parts, also the generators of
+  /// modules. Returns a function that restores them. Weights and other tensors stay as they are, and
+  /// so do parts with functions or a state_dict() of their own.
+  [[nodiscard]] std::function<void()> remember() const;
   /// Sentences to print: which settings in the last loaded file differ from the program's, and
   /// which of the two are now in effect. Empty if none differ.
   const std::vector<std::string>& notes() const { return *notes_; }
@@ -94,6 +98,8 @@ class Checkpoint {
     std::function<void(const std::string& name, const SafeTensors& from, const std::string& path)>
         load;
     bool may_be_missing = false;
+    std::function<std::function<void()>()> remember =
+        {};  // for remember(), if it restores the part
   };
   void add_part(Part part);
   void add_module(const std::string& name, const nn::ModuleRef& module);
@@ -123,6 +129,8 @@ void Checkpoint::add(const std::string& name, T& part) {
         [&part](const NamedTensors& state) { part.load_state_dict(state); });
   } else {
     add_value(name, part);
+    if constexpr (!std::is_same_v<T, Tensor>)
+      parts_.back().remember = [&part] { return [&part, copy = part] { part = copy; }; };
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 
 #include "tern/core/base/ceil_div.h"
@@ -25,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kLoss = "loss";  // the name of the mean loss among the means
+constexpr const char* kLoss = detail::LossMean::name;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -61,6 +62,7 @@ Loop::Loop(std::vector<NamedLearner> learners, Evaluate evaluate,
   checkpoint_.add_settings(
       "loop_recipe", [this] { return recipe_to_json(recipe()); },
       [this](const std::string& json) { return compare_recipe(json, recipe()); });
+  add_best();
   join_learners();
   if (shared_) shared_->add_to(checkpoint_);
 }
@@ -217,7 +219,11 @@ double Loop::train_on(size_t count, double weight) {
 
 void Loop::take_step(size_t count) {
   double weight = 0, done = 0;
-  for (size_t i = 0; i < count; ++i) weight += feed_->weight(i), done += feed_->progress(i);
+  for (size_t i = 0; i < count; ++i) {
+    const double w = feed_->weight(i);
+    check(w >= 0 && std::isfinite(w), "Loop: a batch of step {} has the weight {}", steps() + 1, w);
+    weight += w, done += feed_->progress(i);
+  }
   const auto batches = static_cast<int64_t>(count);
   const LoopBoard::Watch watch(is_over(batches, 1) ? board_.get() : nullptr, learners_, steps());
   check(weight > 0, "Loop: the weight of the batches of step {} is {}, not above 0", steps() + 1,
@@ -269,12 +275,21 @@ std::string Loop::diagnose(size_t count) {
   });
 }
 
+void Loop::save_generators() {
+  generators_.resize(learners_.size());
+  for (size_t i = 0; i < learners_.size(); ++i)
+    learners_[i].learner.save_generators(generators_[i]);
+}
+
+void Loop::load_generators() const {
+  for (size_t i = 0; i < learners_.size(); ++i)
+    learners_[i].learner.load_generators(generators_[i]);
+}
+
 // Restores the state before the step.
 void Loop::undo_step() {
-  for (size_t i = 0; i < learners_.size(); ++i) {
-    learners_[i].learner.clear_gradients();
-    learners_[i].learner.load_generators(generators_[i]);
-  }
+  for (const NamedLearner& l : learners_) l.learner.clear_gradients();
+  load_generators();
   state_.means = means_;
   feed_->clear();
   feed_->seek({.epoch = state_.data_epoch, .batch = state_.batch});
@@ -290,9 +305,7 @@ void Loop::step() {
   draws_->check_kept(generators_, shared_ ? nullptr : &checkpoint_);
   return_to_position();
   if (state_.batch >= state_.batches) start_data_epoch();
-  generators_.resize(learners_.size());
-  for (size_t i = 0; i < learners_.size(); ++i)
-    learners_[i].learner.save_generators(generators_[i]);
+  save_generators();
   means_ = state_.means;
   size_t count = 0;
   try {
@@ -318,10 +331,6 @@ bool Loop::close_epoch() {
   if (evaluate_) {
     const auto start = Clock::now();
     std::optional<Metrics> result = evaluate_weights();
-    if (shared_)
-      for (const std::string& done : options_.parallel.world->gather(
-               "whether the evaluation was interrupted", result ? "1" : "0"))
-        if (done == "0") result.reset();
     if (!result) return false;
     evaluated = std::move(*result);
     if (shared_) check_same_on_all_ranks(evaluated);

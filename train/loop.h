@@ -69,7 +69,7 @@
 namespace tern::training {
 
 /// The loss of a batch: a function of the batch, or of the batch and the epoch's means. It may add
-/// further numbers to the means: means.add("top1", right, images).
+/// further numbers to the means, under other names than "loss": means.add("top1", right, images).
 template <class B>
 struct Loss {
   std::function<Tensor(const B&, Means&)> call;
@@ -100,12 +100,15 @@ struct Task {
   Loss<B> loss = {};  ///< a mean over the batch
   /// Called after each epoch with the averaged weights, if there are any, in evaluation mode and
   /// without gradients. A long evaluation should check interrupted() now and then, and return
-  /// std::nullopt if it is true. Without this function there are no metrics.
+  /// std::nullopt if it is true: then it is repeated when the run resumes, with the generators of
+  /// the models and the numbers, texts, lists and generators of Loop::checkpoint() that it began
+  /// with. Without this function there are no metrics.
   Evaluate evaluate = {};
   /// The weight of a batch (pictures, tokens) in the mean loss, the speed, and a step of several
   /// batches. Default: the number of samples that the loader planned for it, so that means are over
   /// samples even if the last batch of an epoch is smaller. Give a weight if the loss is a mean
-  /// over something else, such as tokens.
+  /// over something else, such as tokens. No weight may be negative or infinite, and that of a
+  /// step must be above 0.
   std::function<double(const B&)> weight = {};
   /// How much a batch adds toward BarOptions::total. Default: its weight if that is given, else 1.
   std::function<double(const B&)> progress = {};
@@ -207,6 +210,21 @@ class Feed {
   const bool weighed;   ///< false: the task has no weight; samples are counted
 };
 
+/// The mean called "loss" is the loop's: a task that adds to it would change train_loss and speed.
+struct LossMean {
+  static constexpr const char* name = "loss";
+  const Means& means;
+  double count = means.count(name);
+  explicit LossMean(const Means& m) : means(m) {}
+  template <class T>
+  T checked(T result) const {
+    check(means.count(name) == count,
+          "Loop: the loop itself keeps the mean called '{}'; give the task's mean another name",
+          name);
+    return result;
+  }
+};
+
 template <class B>
 class LoaderFeed final : public Feed {
  public:
@@ -232,8 +250,14 @@ class LoaderFeed final : public Feed {
     return true;
   }
   void clear() override { list_.clear(); }
-  Tensor loss(size_t i, Means& means) override { return task_.loss.call(batch(i), means); }
-  double step(size_t i, Means& means) override { return task_.step(batch(i), means); }
+  Tensor loss(size_t i, Means& means) override {
+    const LossMean own(means);
+    return own.checked(task_.loss.call(batch(i), means));
+  }
+  double step(size_t i, Means& means) override {
+    const LossMean own(means);
+    return own.checked(task_.step(batch(i), means));
+  }
   double weight(size_t i) const override {
     return weighed ? task_.weight(batch(i)) : list_[i].samples;
   }
@@ -406,6 +430,7 @@ class Loop {
   static std::vector<NamedLearner> check_several(const std::vector<NamedLearner>& learners,
                                                  bool has_step);
   void check_options() const;
+  void add_best();
   void join_learners();
   optim::NamedNumbers recipe() const;
   // The lengths of epochs and of the run:
@@ -428,9 +453,12 @@ class Loop {
   bool stop_wanted() const;
   bool writes() const { return in_folder() && first_; }
   std::string diagnose(size_t count);
+  void save_generators();
+  void load_generators() const;
   void undo_step();
   // The end of an epoch:
   std::optional<Metrics> evaluate_weights();
+  std::optional<Metrics> evaluate_on_all_ranks();
   std::optional<Metrics> evaluate_in(size_t learner);
   std::optional<Metrics> evaluate_first();
   void check_same_on_all_ranks(const Metrics& evaluated) const;
@@ -476,7 +504,7 @@ class Loop {
   bool resumed_ = false, timed_ = false, evaluated_ = false;
   std::shared_ptr<const RunLock> lock_;       // between resume() and run()
   std::weak_ptr<const RunLock> held_;         // the program's lock, or the loop's own
-  std::vector<std::vector<Rng>> generators_;  // the learners' generators before the step
+  std::vector<std::vector<Rng>> generators_;  // the learners' generators before step or evaluation
   Means means_;                               // the means before the step
   std::unique_ptr<DrawWatch> draws_;
   double evaluation_seconds_ = 0;  // time of the last evaluation; 0: none has run

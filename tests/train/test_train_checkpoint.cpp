@@ -95,6 +95,30 @@ TEST_CASE("train: modules and optimizers are parts of a checkpoint") {
   CHECK(adam_b.state_dict().size() == adam_a.state_dict().size());
 }
 
+TEST_CASE("train: a checkpoint remembers values and generators, not tensors") {
+  Everything a;
+  Rng seed(3);
+  nn::Dropout drop(0.5, seed);
+  Checkpoint c;
+  a.add_to(c);
+  c.add("drop", drop);
+  const Rng rng = a.rng, inner = drop.rng;
+  const auto restore = c.remember();
+  a.steps = 1, a.loss = 2, a.warm = true, a.text = "x", a.ids = {1}, a.scores = {2};
+  a.rng.uniform(), drop.rng.uniform();
+  a.table = ones({2, 3});
+  restore();
+  CHECK(a.steps == 0);
+  CHECK(a.loss == 0);
+  CHECK_FALSE(a.warm);
+  CHECK(a.text.empty());
+  CHECK(a.ids.empty());
+  CHECK(a.scores.empty());
+  CHECK(a.rng == rng);
+  CHECK(drop.rng == inner);
+  CHECK(a.table.to_vector<float>() == std::vector<float>(6, 1));
+}
+
 TEST_CASE("train: the error about a checkpoint that does not fit names the part") {
   TempDir dir;
   Everything a;

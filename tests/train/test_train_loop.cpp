@@ -176,6 +176,34 @@ TEST_CASE("train: an interrupted evaluation leaves the epoch open") {
   check_same(before, t.loop.state());
 }
 
+TEST_CASE("train: an evaluation that ended early draws and counts again what it did") {
+  Training whole, stopped, failed;
+  for (Training* t : {&whole, &stopped, &failed}) {
+    const bool fails = t == &failed;
+    t->evaluated = [t, fails] {
+      const double drawn = t->noise.normal() + t->model.dropout.rng.normal();
+      const auto counted = static_cast<double>(++t->seen);
+      t->metric = [=] { return drawn + counted; };
+      if (fails) throw Error("no data");
+    };
+    while (!t->loop.epoch_trained()) t->loop.step();
+  }
+  REQUIRE(whole.loop.close_epoch());
+  stopped.give_up = true;
+  CHECK_FALSE(stopped.loop.close_epoch());
+  stopped.give_up = false;
+  REQUIRE(stopped.loop.close_epoch());
+  CHECK(stopped.loop.history()[0]["rank"] == whole.loop.history()[0]["rank"]);
+  check_same(stopped.loop.state().tensors, whole.loop.state().tensors);
+
+  const Rng noise = failed.noise, dropout = failed.model.dropout.rng;
+  const int64_t seen = failed.seen;
+  CHECK_THROWS_WITH_AS(failed.loop.close_epoch(), "no data", Error);
+  CHECK(failed.noise == noise);
+  CHECK(failed.seen == seen);
+  CHECK(failed.model.dropout.rng == dropout);
+}
+
 TEST_CASE("train: an evaluation that throws leaves weights and mode as they were") {
   Training t;
   while (!t.loop.epoch_trained()) t.loop.step();
@@ -475,6 +503,59 @@ TEST_CASE("train: a task has a loss or a step") {
   Linear t;
   CHECK_THROWS_WITH_AS(Loop(t.learner, t.loader, {}),
                        doctest::Contains("a Task has a loss or a step"), Error);
+}
+
+TEST_CASE("train: a batch whose weight is negative or not finite is refused before the step") {
+  for (const double bad : {-1.0, kInf, kNan}) {
+    CAPTURE(bad);
+    Linear t;
+    const auto before = t.model.weight.tensor().to_vector<float>();
+    int64_t weighed = 0;
+    Loop loop(t.learner, t.loader,
+              {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); },
+               .weight = [&](const Points&) { return weighed++ % 2 == 0 ? 3 : bad; }},
+              {.accumulate = 2, .terminal = false});
+    CHECK_THROWS_WITH_AS(loop.step(), doctest::Contains("a batch of step 1 has the weight"), Error);
+    CHECK(t.model.weight.tensor().to_vector<float>() == before);
+  }
+}
+
+TEST_CASE("train: a task that adds to the loop's own mean of the loss is refused") {
+  Linear t;
+  Loop loop(t.learner, t.loader,
+            {.loss =
+                 [&](const Points& p, Means& means) {
+                   means.add("loss", 1, 1);
+                   return cross_entropy(t.model(p.x), p.label);
+                 }},
+            {.terminal = false});
+  CHECK_THROWS_WITH_AS(loop.step(), doctest::Contains("keeps the mean called 'loss'"), Error);
+  CHECK(loop.steps() == 0);
+  CHECK(loop.means().count("loss") == 0);
+}
+
+TEST_CASE("train: metrics whose names would be lost in the log are refused") {
+  const auto error_of = [](const Metrics& metrics) -> std::string {
+    Linear t;
+    Loop loop(t.learner, t.loader,
+              {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); },
+               .evaluate = [&] { return metrics; }},
+              {.terminal = false});
+    while (!loop.epoch_trained()) loop.step();
+    try {
+      loop.close_epoch();
+    } catch (const Error& e) {
+      CHECK(loop.history().empty());
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(error_of({{"a", 1}, {"b", 1}, {"loss", 1}}).empty());
+  for (const std::string name :
+       {"epoch", "lr", "seconds", "steps", "ended", "train_loss", "words_per_s"})
+    CHECK(contains(error_of({{name, 1}}), "cannot be called '" + name + "'"));
+  CHECK(contains(error_of({{"a", 1}, {"b", 2}, {"a", 3}}), "cannot be called 'a'"));
+  CHECK(contains(error_of({{"a\xff", 1}}), "is not UTF-8"));
 }
 
 }  // namespace tern::test::test_train_loop

@@ -35,7 +35,8 @@ bool is_trained(const Net& net) { return net.up.weight.own().requires_grad(); }
 // The state in the form of an earlier version.
 SafeTensors without_settings(SafeTensors state) {
   std::string& parts = state.metadata.at("parts");
-  for (const std::string part : {"optimizer_settings", "modes", "loop_recipe", "recipe"}) {
+  for (const std::string part :
+       {"optimizer_settings", "modes", "loop_recipe", "loop_best", "recipe"}) {
     REQUIRE(state.metadata.erase(part) == 1);
     const size_t at = parts.find("," + part);
     REQUIRE(at != std::string::npos);
@@ -320,6 +321,24 @@ TEST_CASE("settings: those of the program are in effect, and a note gives the ea
   Training fresh, longer({}, other);
   longer.loop.load_state(copy_of(fresh.loop.state()), "c");
   CHECK(longer.loop.checkpoint().notes().size() == 2);  // clip and ema
+}
+
+TEST_CASE("settings: a note says that another metric selects the best epoch") {
+  const auto notes_of = [](const Best& then, const Best& now) {
+    Training a({.best = then}), b({.best = now});
+    b.loop.load_state(a.loop.state(), "c");
+    return b.loop.checkpoint().notes();
+  };
+  CHECK(notes_of({}, {}).empty());
+  CHECK(notes_of({"rank", true}, {"rank", true}).empty());
+  CHECK(notes_of({"rank", true}, {"rank"}) ==
+        Notes{"the best epoch is the one with the smallest rank from here on, as in the program; "
+              "it was the one with the largest rank; the file of the best weights changes with the "
+              "next better epoch"});
+  const Notes begun = notes_of({}, {"valid_loss"});
+  REQUIRE(begun.size() == 1);
+  CHECK(contains(begun[0], "the smallest valid_loss from here on"));
+  CHECK(contains(begun[0], "it was the last one"));
 }
 
 TEST_CASE("settings: a resumed loop prints its notes") {

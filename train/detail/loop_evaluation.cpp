@@ -1,10 +1,28 @@
 // The evaluation of a Loop after an epoch, its metrics, and whether they end the run.
+#include <set>
+
+#include "tern/core/base/utf8.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/train/detail/copy_watch.h"
 #include "tern/train/diagnose.h"
 #include "tern/train/loop.h"
 
 namespace tern::training {
+namespace {
+
+// The log has the metrics beside other numbers of the epoch, each under its name: log_line().
+void check_names(const Metrics& metrics) {
+  std::set<std::string> taken = {"epoch", "lr", "seconds", "steps", "ended"};
+  for (const auto& [name, value] : metrics) {
+    check(!name.ends_with("_per_s") && taken.insert(name).second,
+          "Loop: a metric cannot be called '{}': another number in the log has that name, or it "
+          "ends in _per_s like that of the speed",
+          name);
+    check(!find_invalid_utf8(name), "Loop: the name of the metric '{}' is not UTF-8", name);
+  }
+}
+
+}  // namespace
 
 void Loop::end_if_no_better() {
   const int64_t closed = std::ssize(state_.history);
@@ -22,9 +40,32 @@ void Loop::end_if_no_better() {
   state_.history.back().ended = reason;
 }
 
+// An evaluation that ends early is repeated later, perhaps by another process. So it must draw and
+// count again what it drew and counted.
 std::optional<Metrics> Loop::evaluate_weights() {
+  save_generators();
+  const auto put_back = [this, values = checkpoint_.remember()] {
+    values();
+    load_generators();
+  };
+  try {
+    std::optional<Metrics> result = evaluate_on_all_ranks();
+    if (!result) put_back();
+    return result;
+  } catch (...) {
+    put_back();
+    throw;
+  }
+}
+
+std::optional<Metrics> Loop::evaluate_on_all_ranks() {
   NoGradGuard no_grad;
-  return evaluate_in(0);
+  std::optional<Metrics> result = evaluate_in(0);
+  if (shared_)
+    for (const std::string& done : options_.parallel.world->gather(
+             "whether the evaluation was interrupted", result ? "1" : "0"))
+      if (done == "0") result.reset();
+  return result;
 }
 
 std::optional<Metrics> Loop::evaluate_first() {
@@ -58,6 +99,7 @@ Metrics Loop::epoch_metrics(const Metrics& evaluated) const {
   for (const Means::Entry& e : state_.means.entries())
     all.emplace_back("train_" + e.name, e.sum / e.count);
   all.insert(all.end(), evaluated.begin(), evaluated.end());
+  check_names(all);
   return all;
 }
 

@@ -84,6 +84,24 @@ void Loop::join_learners() {
   }
 }
 
+// The file of the best weights belongs to the metric with which it was written.
+void Loop::add_best() {
+  const Best& best = options_.best;
+  const std::string now = best.metric.empty()
+                              ? "the last one"
+                              : fmt::format("the one with the {} {}",
+                                            best.largest ? "largest" : "smallest", best.metric);
+  checkpoint_.add_settings(
+      "loop_best", [now] { return now; },
+      [now](const std::string& then) -> std::vector<std::string> {
+        if (then == now) return {};
+        return {
+            fmt::format("the best epoch is {} from here on, as in the program; it was {}; the "
+                        "file of the best weights changes with the next better epoch",
+                        now, then)};
+      });
+}
+
 // The settings of the run that come from the program, not from the checkpoint.
 optim::NamedNumbers Loop::recipe() const {
   const Parallel& p = options_.parallel;

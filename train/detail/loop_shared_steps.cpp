@@ -3,6 +3,7 @@
 #include "tern/train/detail/loop_shared_steps.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -195,8 +196,9 @@ std::vector<SharedStep> SharedSteps::take_apart(const Place& place, Means& means
     const std::vector<Rng> after = draw_apart();
     if (feed_.has(0)) {
       weight = feed_.weight(0);
-      check(weight > 0, "Loop: the weight of a part of step {} is {}, not above 0",
-            learner_.steps() + 1, weight);
+      check(weight > 0 && std::isfinite(weight),
+            "Loop: the weight of a part of step {} is {}, not above 0", learner_.steps() + 1,
+            weight);
       loss = learner_.backward(feed_.loss(0, note.means));
       note.progress = feed_.progress(0);
     }
