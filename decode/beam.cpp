@@ -30,7 +30,9 @@ void Beam::begin(const BeamRules& rules, int64_t max_length) {
   running_ = 1;
   const auto beam = static_cast<size_t>(rules.beam);
   trail_.clear();
-  trail_.reserve(beam * static_cast<size_t>(max_length));
+  // Longer sentences take more memory as they grow, so max_length may be any number.
+  constexpr int64_t kReservedSteps = 1024;
+  trail_.reserve(beam * static_cast<size_t>(std::min(max_length, kReservedSteps)));
   log_prob_.assign(beam, 0);
   next_log_prob_.assign(beam, 0);
   head_.assign(beam, 0);

@@ -79,7 +79,7 @@ struct DecodeAllOptions {
   double alpha = 0;
   int64_t n_best = 1;
   int64_t begin = -1, end = -1;
-  PerSentence max_length = 100;
+  PerSentence max_length = 100;  ///< a slot takes memory for all of these steps at once
   std::vector<int64_t> forbid{};
   /// false: greedy search does not compute log_prob and score, which are NaN. Only for beam 1.
   bool log_probs = true;

@@ -196,7 +196,8 @@ std::vector<std::vector<CtcHypothesis>> ctc_beam_search(const Tensor& log_probs,
   check(o.n_best >= 1 && o.n_best <= o.beam,
         "ctc_beam_search: n_best {} must be in [1, beam], the beam is {}", o.n_best, o.beam);
   std::vector<std::vector<CtcHypothesis>> lists(static_cast<size_t>(batch.samples));
-  parallel_blocks(batch.samples, 60 * batch.x.numel() * o.beam, [&](int64_t n) {
+  const int64_t work = 60 * batch.x.numel() * std::min<int64_t>(o.beam, 1 << 16);
+  parallel_blocks(batch.samples, work, [&](int64_t n) {
     PrefixTree tree;
     std::vector<Prefix> beam{{0, 0, kNever}};
     for (int64_t t = 0; t < batch.lengths[static_cast<size_t>(n)]; ++t)

@@ -39,7 +39,9 @@ TransformerState map_tensors(const TransformerState& state, const MapTensor& fn)
   for (size_t i = 0; i < s.layers.size(); ++i)
     map(s.layers[i].memory, fmt::format("memory.{}", i), fn);
   for (size_t i = 0; i < s.layers.size(); ++i) map(s.layers[i].self, fmt::format("past.{}", i), fn);
-  if (!s.layers.empty()) s.position = s.layers[0].self.length();
+  if (s.layers.empty()) return s;
+  s.sentences = s.layers[0].memory.size(0);
+  s.position = s.layers[0].self.length();
   return s;
 }
 

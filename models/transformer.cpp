@@ -62,13 +62,9 @@ TransformerOptions transformer_options(const std::string& name) {
 
 std::vector<std::string> transformer_names() { return names_of(known_transformers()); }
 
-int64_t TransformerState::batch() const {
-  check(!layers.empty(), "TransformerState: no layers; start from Transformer::encode");
-  return layers.front().memory.size(0);
-}
-
 TransformerState TransformerState::select_rows(const Tensor& rows) const {
-  TransformerState out{{}, lengths.defined() ? index_select(lengths, 0, rows) : lengths, position};
+  TransformerState out{
+      {}, lengths.defined() ? index_select(lengths, 0, rows) : lengths, rows.numel(), position};
   for (const nn::DecoderLayerState& layer : layers) out.layers.push_back(layer.select_rows(rows));
   return out;
 }
@@ -158,16 +154,16 @@ Transformer::Output Transformer::attend(const Tensor& source, const Tensor& leng
 TransformerState Transformer::encode(const Tensor& source, const Tensor& lengths) const {
   check_source(source, lengths);
   Tensor memory = transformer.encoder(embedded(source, src_embed.weight), source_mask(lengths));
-  return {transformer.decoder.start(memory), lengths, 0};
+  return {transformer.decoder.start(memory), lengths, source.size(0), 0};
 }
 
 Transformer::Step Transformer::step(const TransformerState& before, const Tensor& tokens) const {
   check(tokens.ndim() == 1 && tokens.dtype() == DType::i64,
         "Transformer: a step takes one token per sentence, i64 (B), got {} {}", tokens.dtype(),
         tokens.shape());
-  check(before.layers.empty() || before.layers[0].memory.size(0) == tokens.size(0),
-        "Transformer: the state has {} sentences, but there are {} tokens",
-        before.layers.empty() ? 0 : before.layers[0].memory.size(0), tokens.size(0));
+  check(before.sentences == tokens.size(0),
+        "Transformer: the state has {} sentences, but there are {} tokens", before.sentences,
+        tokens.size(0));
   Step next{{}, before};
   Tensor x = embedded(unsqueeze(tokens, 1), target_weight(), before.position);
   Tensor y = transformer.decoder.step(x, next.state.layers, source_mask(before.lengths));

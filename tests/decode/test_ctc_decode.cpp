@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "tern/core/base/rng.h"
@@ -68,12 +69,15 @@ TEST_CASE("ctc decoding: a wide beam finds the words of all paths, in order") {
       Tensor x = random_log_probs({5, 4, 3}, seed);
       auto lists = ctc_beam_search(x, lengths, {.blank = blank, .beam = 100, .n_best = 100});
       auto greedy = ctc_greedy(x, lengths, {.blank = blank});
+      constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+      const auto all_lists = ctc_beam_search(x, lengths, {.blank = blank, .beam = kAll});
       REQUIRE(lists.size() == 4);
       REQUIRE(greedy.size() == 4);
       for (size_t n = 0; n < 4; ++n) {
         const AllPaths all(x, static_cast<int64_t>(n), lengths[n], blank);
         const auto want = all.ranked();
         REQUIRE(lists[n].size() == want.size());
+        CHECK(all_lists[n][0].symbols == want[0].second);
         for (size_t i = 0; i < want.size(); ++i) {
           CHECK(lists[n][i].symbols == want[i].second);
           CHECK(lists[n][i].log_prob == doctest::Approx(-want[i].first).epsilon(1e-12));

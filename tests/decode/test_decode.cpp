@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "tern/decode/beam_search.h"
@@ -275,6 +276,16 @@ TEST_CASE("decode: of equal tokens the lower is chosen, forbidden ones never") {
   const auto third = decoding::greedy(constant({3, kNever, 2, 1}), Chain::State{1},
                                       {.begin = 0, .max_length = 1, .forbid = {0}});
   CHECK(third[0].tokens == Tokens{2});
+}
+
+TEST_CASE("decode: without a limit of tokens beam search takes memory only for its steps") {
+  const Chain chain{tensor({0, 3, 1, 1, 0, 3, 2, 1, 0}, {3, 3})};
+  decoding::BeamOptions o{.beam = 3, .n_best = 3, .begin = 0, .end = 2, .max_length = 40};
+  const auto limited = decoding::beam_search(chain, Chain::State{1}, o).front();
+  o.max_length = std::numeric_limits<int64_t>::max();
+  const auto lists = decoding::beam_search(chain, Chain::State{1}, o);
+  check_same(lists.front(), limited);
+  for (const Hypothesis& h : limited) CHECK(h.finished);  // long before the limit
 }
 
 TEST_CASE("decode: wrong options and logits are errors") {

@@ -7,6 +7,7 @@
 #include "tern/core/tape/autograd.h"
 #include "tern/decode/beam_search.h"
 #include "tern/decode/sampling.h"
+#include "tern/models/transformer.h"
 #include "tern/tests/models/zoo.h"
 #include "tern/tests/support/threads.h"
 
@@ -144,6 +145,30 @@ TEST_CASE("decode: the models of the zoo, with and without cache, batched and al
   // Few models find the same tokens for every sentence.
   CHECK(rows > 70);
   CHECK(rows_that_differ > rows * 3 / 4);
+}
+
+TEST_CASE("decode: a Transformer without decoder layers, which sees only the last token") {
+  Rng rng(6);
+  models::Transformer model({.source_vocab = 5,
+                             .target_vocab = 9,
+                             .encoder_layers = 1,
+                             .decoder_layers = 0,
+                             .layer = {.dim = 8, .heads = 2, .ffn = 6}},
+                            rng);
+  nn::set_training(model, false);
+  NoGradGuard guard;
+  const Tensor source = zeros({3, 2}, DType::i64);
+  const models::TransformerState state = model.encode(source);
+  CHECK(state.batch() == 3);
+  CHECK(state.select_rows(tensor(Tokens{2, 0}, {2})).batch() == 2);
+  const auto found = decoding::greedy(model, state, {.begin = Tokens{3, 4, 5}, .max_length = 4});
+  for (size_t s = 0; s < 3; ++s) {
+    REQUIRE(found[s].tokens.size() == 4);
+    Tokens read{static_cast<int64_t>(s) + 3};
+    read.insert(read.end(), found[s].tokens.begin(), found[s].tokens.end() - 1);
+    const Tensor logits = model(narrow(source, 0, 0, 1), {}, tensor(read, {1, 4}));
+    CHECK(argmax(logits[0], -1).to_vector<int64_t>() == found[s].tokens);
+  }
 }
 
 TEST_CASE("decode: a recurrent state selects its sequences") {
