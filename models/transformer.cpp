@@ -64,7 +64,7 @@ std::vector<std::string> transformer_names() { return names_of(known_transformer
 
 TransformerState TransformerState::select_rows(const Tensor& rows) const {
   TransformerState out{
-      {}, lengths.defined() ? index_select(lengths, 0, rows) : lengths, rows.numel(), position};
+      {}, lengths.defined() ? index_select(lengths, 0, rows) : lengths, position, rows.numel()};
   for (const nn::DecoderLayerState& layer : layers) out.layers.push_back(layer.select_rows(rows));
   return out;
 }
@@ -154,7 +154,7 @@ Transformer::Output Transformer::attend(const Tensor& source, const Tensor& leng
 TransformerState Transformer::encode(const Tensor& source, const Tensor& lengths) const {
   check_source(source, lengths);
   Tensor memory = transformer.encoder(embedded(source, src_embed.weight), source_mask(lengths));
-  return {transformer.decoder.start(memory), lengths, source.size(0), 0};
+  return {transformer.decoder.start(memory), lengths, 0, source.size(0)};
 }
 
 Transformer::Step Transformer::step(const TransformerState& before, const Tensor& tokens) const {

@@ -41,9 +41,9 @@ struct TransformerAttention {
 /// The state of decoding; a value.
 struct TransformerState {
   nn::TransformerDecoder::State layers;
-  Tensor lengths;  ///< i64 (B) of the source; undefined: no padding
-  int64_t sentences = 0;
+  Tensor lengths;        ///< i64 (B) of the source; undefined: no padding
   int64_t position = 0;  ///< number of target tokens so far
+  int64_t sentences = 0;
 
   int64_t batch() const { return sentences; }
   /// The state of sentences rows[0], rows[1], ... (i64), to continue beams.
