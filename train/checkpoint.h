@@ -84,8 +84,8 @@ class Checkpoint {
   void save(const std::string& path) const;
   void load(const std::string& path) const;
   /// Copies the numbers, texts, lists and generators among the parts, also the generators of
-  /// modules. Returns a function that restores them. Weights and other tensors stay as they are, and
-  /// so do parts with functions or a state_dict() of their own.
+  /// modules. Returns a function that restores them. Weights and other tensors stay as they are, as
+  /// do parts with functions or a state_dict() of their own.
   [[nodiscard]] std::function<void()> remember() const;
   /// Sentences to print: which settings in the last loaded file differ from the program's, and
   /// which of the two are now in effect. Empty if none differ.
@@ -98,8 +98,7 @@ class Checkpoint {
     std::function<void(const std::string& name, const SafeTensors& from, const std::string& path)>
         load;
     bool may_be_missing = false;
-    std::function<std::function<void()>()> remember =
-        {};  // for remember(), if it restores the part
+    std::function<std::function<void()>()> remember = {};  // if remember() restores the part
   };
   void add_part(Part part);
   void add_module(const std::string& name, const nn::ModuleRef& module);
