@@ -233,7 +233,8 @@ double Lbfgs::step(const std::function<Tensor()>& loss) {
   for (int64_t i = 1; largest(at.gradient) > options.tolerance_grad; ++i) {
     turn(at.gradient);
     const double sum_of_gradient = number(sum(abs(at.gradient)));
-    length_ = options.lr * (iterations_ == 1 ? std::min(1., 1 / sum_of_gradient) : 1);
+    const double length = options.lr * (iterations_ == 1 ? std::min(1., 1 / sum_of_gradient) : 1);
+    length_ = 0;  // if the function throws, turn() makes no pair of this move
     at.slope = dot(at.gradient, direction_);
     check(
         std::isfinite(at.slope),
@@ -243,14 +244,16 @@ double Lbfgs::step(const std::function<Tensor()>& loss) {
     const double last_loss = at.loss;
     at.t = 0;
     if (options.strong_wolfe) {
-      at = Search{*this, loss, at, before + most - evaluations_}.run(length_);
-      length_ = at.t;
+      at = Search{*this, loss, at, before + most - evaluations_}.run(length);
     } else {
-      move(length_);
-      if (i == options.max_iter) break;  // nothing needs the loss there
-      at = evaluate(loss, length_);
-      check_finite(at);
+      move(length);
+      at.t = length;
+      if (i < options.max_iter) {  // nothing needs the loss after the last move
+        at = evaluate(loss, length);
+        check_finite(at);
+      }
     }
+    length_ = at.t;
     if (i == options.max_iter || evaluations_ - before >= most ||
         length_ * largest(direction_) <= options.tolerance_change ||
         std::abs(at.loss - last_loss) < options.tolerance_change)
@@ -261,6 +264,7 @@ double Lbfgs::step(const std::function<Tensor()>& loss) {
 }
 
 NamedTensors Lbfgs::state_dict() const {
+  NoGradGuard no_grad;
   const Tensor none = zeros_like(weights());
   const auto rows = [&](const std::vector<Tensor>& pairs) {
     return pairs.empty() ? zeros({0, none.numel()}, none.dtype()) : stack(pairs);

@@ -162,6 +162,22 @@ TEST_CASE("Lbfgs: a search steps back from losses that are not finite") {
   CHECK_THROWS_WITH_AS(longer.step(evaluate), doctest::Contains("a smaller lr"), Error);
 }
 
+TEST_CASE("Lbfgs: a function that throws in a search leaves no pair of an unfinished move") {
+  const Valley valley;
+  Lbfgs optimizer({{"x", valley.x}}, {.strong_wolfe = true});
+  optimizer.step(valley);
+  int left = 2;
+  CHECK_THROWS_WITH_AS(optimizer.step([&] {
+    check(left-- > 0, "out of data");
+    return valley();
+  }),
+                       "out of data", Error);
+  for (const auto& [name, t] : optimizer.state_dict())
+    if (name == "t") CHECK(t.item<double>() == 0);
+  const double before = optimizer.step(valley);
+  CHECK(optimizer.step(valley) < before);
+}
+
 TEST_CASE("Lbfgs: refuses what would be wrong without a word") {
   const Valley valley;
   const Tensor f32 = ones({2}).set_requires_grad();
