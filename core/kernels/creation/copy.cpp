@@ -1,4 +1,4 @@
-// Strided copies with conversion, in runs. If the two arrays are contiguous along different axes,
+// Strided copies with conversion, in blocks of runs. If the two arrays are contiguous along different axes,
 // the copy transposes tiles that fit the first cache.
 #include "tern/core/kernels/creation/copy.h"
 
@@ -12,10 +12,7 @@ namespace tern::kernels {
 namespace {
 
 template <class To, class From>
-void copy_run(void* to_p, int64_t to_stride, const void* from_p, int64_t from_stride, int64_t n) {
-  To* to = static_cast<To*>(to_p);
-  const From* from = static_cast<const From*>(from_p);
-  if (n <= 0) return;
+void copy_run(To* to, int64_t to_stride, const From* from, int64_t from_stride, int64_t n) {
   if (from_stride == 0) {
     To value = convert<To>(*from);
     if (to_stride == 1) {
@@ -31,6 +28,23 @@ void copy_run(void* to_p, int64_t to_stride, const void* from_p, int64_t from_st
     }
   } else {
     for (int64_t i = 0; i < n; ++i) to[i * to_stride] = convert<To>(from[i * from_stride]);
+  }
+}
+
+template <class To, class From>
+void copy_block(void* to_p, Steps ts, const void* from_p, Steps fs, int64_t rows, int64_t n) {
+  To* to = static_cast<To*>(to_p);
+  const From* from = static_cast<const From*>(from_p);
+  if (n <= 0) return;
+  const bool contiguous = std::is_same_v<To, From> && ts.element == 1 && fs.element == 1;
+  for (int64_t r = 0; r < rows; ++r, to += ts.row, from += fs.row) {
+    if (n >= kShortRow) {
+      copy_run(to, ts.element, from, fs.element, n);
+    } else if (contiguous) {
+      if constexpr (std::is_same_v<To, From>) copy_short(to, from, n);
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[i * ts.element] = convert<To>(from[i * fs.element]);
+    }
   }
 }
 
@@ -91,9 +105,9 @@ void copy_transposed(const Loops& loops, Plane plane, T* to, const T* from) {
 
 }  // namespace
 
-RunCopy run_copy(DType to, DType from) {
+BlockCopy block_copy(DType to, DType from) {
   return dispatch(to, [&]<class To>() {
-    return dispatch(from, [&]<class From>() -> RunCopy { return copy_run<To, From>; });
+    return dispatch(from, [&]<class From>() -> BlockCopy { return copy_block<To, From>; });
   });
 }
 
@@ -107,20 +121,22 @@ void copy(const Loops& loops, void* to, DType to_type, const void* from, DType f
     });
     return;
   }
-  RunCopy run = run_copy(to_type, from_type);
+  BlockCopy block = block_copy(to_type, from_type);
   const int64_t to_size = item_size(to_type), from_size = item_size(from_type);
+  const Steps to_steps{loops.row_stride(0), loops.inner_stride(0)};
+  const Steps from_steps{loops.row_stride(1), loops.inner_stride(1)};
   parallel_for(loops.numel, kGrain, [&](int64_t begin, int64_t end) {
-    for_each_run(loops, begin, end, [&](const Offsets& at, int64_t count) {
-      run(static_cast<char*>(to) + at[0] * to_size, loops.inner_stride(0),
-          static_cast<const char*>(from) + at[1] * from_size, loops.inner_stride(1), count);
+    for_each_block(loops, begin, end, [&](const Offsets& at, int64_t rows, int64_t count) {
+      block(static_cast<char*>(to) + at[0] * to_size, to_steps,
+            static_cast<const char*>(from) + at[1] * from_size, from_steps, rows, count);
     });
   });
 }
 
 void fill(void* to, DType type, const void* value, int64_t n) {
-  RunCopy run = run_copy(type, type);
+  BlockCopy block = block_copy(type, type);
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-    run(static_cast<char*>(to) + begin * item_size(type), 1, value, 0, end - begin);
+    block(static_cast<char*>(to) + begin * item_size(type), {0, 1}, value, {0, 0}, 1, end - begin);
   });
 }
 

@@ -1,6 +1,7 @@
 // Copies between strided arrays, with conversion of the element type. Inside of core only.
 #pragma once
 
+#include <cstring>
 #include <type_traits>
 
 #include "tern/core/base/dtype.h"
@@ -24,10 +25,29 @@ inline To convert(From x) {
   }
 }
 
-/// Copies n elements. Strides are in elements of each array.
-using RunCopy = void (*)(void* to, int64_t to_stride, const void* from, int64_t from_stride,
-                         int64_t n);
-RunCopy run_copy(DType to, DType from);
+constexpr int64_t kShortRow = 16;
+
+/// Copies n < kShortRow contiguous elements. A call of memcpy would take longer.
+template <class T>
+[[gnu::always_inline]] inline void copy_short(T* to, const T* from, int64_t n) {
+  auto ends = [=]<int64_t kPart>(std::integral_constant<int64_t, kPart>) {  // they may overlap
+    std::memcpy(to, from, kPart * sizeof(T));
+    std::memcpy(to + n - kPart, from + n - kPart, kPart * sizeof(T));
+  };
+  if (n >= 8) return ends(std::integral_constant<int64_t, 8>());
+  if (n >= 4) return ends(std::integral_constant<int64_t, 4>());
+  for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+}
+
+/// The distances, in elements, from a row to the next and from an element to the next.
+struct Steps {
+  int64_t row, element;
+};
+
+/// Copies `rows` rows of n elements.
+using BlockCopy = void (*)(void* to, Steps to_steps, const void* from, Steps from_steps,
+                           int64_t rows, int64_t n);
+BlockCopy block_copy(DType to, DType from);
 
 /// Copies operand 1 of the loops to operand 0. They must not overlap.
 void copy(const Loops& loops, void* to, DType to_type, const void* from, DType from_type);

@@ -28,7 +28,7 @@ class Worker {
       wanted_[i] = k == 0 ? pass.op.out : pass.op.in[i - 1];
       base_[i] = k == 0 ? static_cast<char*>(pass.out)
                         : const_cast<char*>(static_cast<const char*>(pass.in[i - 1].data));
-      load_[i] = run_copy(wanted_[i], stored_[i]);
+      load_[i] = block_copy(wanted_[i], stored_[i]);
     }
   }
 
@@ -57,7 +57,7 @@ class Worker {
     char* out = address(0, at[0] + i * stride(0));
     if (plain(0)) return pass_.op.block(pass_.op.op, out, in, n);
     pass_.op.block(pass_.op.op, stage_[0], in, n);
-    load_[0](out, stride(0), stage_[0], 1, n);
+    load_[0](out, {0, stride(0)}, stage_[0], {0, 1}, 1, n);
   }
 
   const void* staged_input(int k, int64_t offset, int64_t n) {
@@ -66,7 +66,7 @@ class Worker {
     if (plain(k)) return p;
     bool repeated = stride(k) == 0;
     if (repeated && held_[i].p == p && held_[i].n >= n) return stage_[i];
-    load_[i](stage_[i], 1, p, stride(k), n);
+    load_[i](stage_[i], {0, 1}, p, {0, stride(k)}, 1, n);
     held_[i] = {p, repeated ? n : 0};
     return stage_[i];
   }
@@ -91,21 +91,24 @@ class Worker {
     size_t i = static_cast<size_t>(k);
     char* to = stage_[i];
     const int64_t size = item_size(wanted_[i]);
-    for_each_run(pass_.loops, first, first + n, [&](const Offsets& at, int64_t count) {
-      load_[i](to, 1, address(k, at[i]), stride(k), count);
-      to += count * size;
-    });
+    for_each_block(pass_.loops, first, first + n,
+                   [&](const Offsets& at, int64_t rows, int64_t count) {
+                     load_[i](to, {count, 1}, address(k, at[i]), steps(k), rows, count);
+                     to += rows * count * size;
+                   });
   }
 
   void unpack(int64_t first, int64_t n) {
     const char* from = stage_[0];
-    for_each_run(pass_.loops, first, first + n, [&](const Offsets& at, int64_t count) {
-      load_[0](address(0, at[0]), stride(0), from, 1, count);
-      from += count * item_size(pass_.op.out);
-    });
+    for_each_block(pass_.loops, first, first + n,
+                   [&](const Offsets& at, int64_t rows, int64_t count) {
+                     load_[0](address(0, at[0]), steps(0), from, {count, 1}, rows, count);
+                     from += rows * count * item_size(pass_.op.out);
+                   });
   }
 
   int64_t stride(int k) const { return pass_.loops.inner_stride(k); }
+  Steps steps(int k) const { return {pass_.loops.row_stride(k), stride(k)}; }
   char* address(int k, int64_t offset) const {
     size_t i = static_cast<size_t>(k);
     return base_[i] + offset * item_size(stored_[i]);
@@ -126,7 +129,7 @@ class Worker {
   int inputs_;
   DType stored_[kMaxOperands], wanted_[kMaxOperands];
   char* base_[kMaxOperands];
-  RunCopy load_[kMaxOperands];
+  BlockCopy load_[kMaxOperands];
   Held held_[kMaxOperands];  // the repeated element that fills a buffer
   alignas(64) char stage_[kMaxOperands][kBlock * 8];
 };

@@ -17,7 +17,7 @@ struct Source {
   Loops loops;
   const char* data;
   DType type;
-  RunCopy load;
+  BlockCopy load;
   bool plain;  // contiguous and of the wanted type
 };
 
@@ -56,9 +56,10 @@ class ManyWorker {
     if (left >= n && stride == 1 && s.type == pass_.type) return p;
     if (left >= n && stride == 0 && held_[k] == p) return stage_[k];
     char* to = stage_[k];
-    for_each_run(s.loops, at, at + n, [&](const Offsets& offsets, int64_t count) {
-      s.load(to, 1, s.data + offsets[0] * item_size(s.type), stride, count);
-      to += count * size_;
+    const Steps steps{s.loops.row_stride(0), stride};
+    for_each_block(s.loops, at, at + n, [&](const Offsets& offsets, int64_t rows, int64_t count) {
+      s.load(to, {count, 1}, s.data + offsets[0] * item_size(s.type), steps, rows, count);
+      to += rows * count * size_;
     });
     held_[k] = left >= n && stride == 0 && n == kManyBlock ? p : nullptr;
     return stage_[k];
@@ -81,7 +82,7 @@ void run(const ManyPass& pass) {
   for (size_t k = 0; k < pass.in.size(); ++k) {
     const auto& [in, layout] = pass.in[k];
     sources[k] = {plan_loops(pass.shape, {&layout}), static_cast<const char*>(in.data), in.type,
-                  run_copy(pass.type, in.type), false};
+                  block_copy(pass.type, in.type), false};
     const Loops& loops = sources[k].loops;
     sources[k].plain = in.type == pass.type && loops.sizes.size() == 1 &&
                        (loops.inner_stride(0) == 1 || loops.inner_size() == 1);

@@ -8,6 +8,7 @@
 
 #include "tern/core/base/ceil_div.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/kernels/creation/copy.h"
 #include "tern/core/kernels/elementwise/arithmetic.h"
 
 namespace tern::kernels {
@@ -26,10 +27,12 @@ void lower(std::atomic<int64_t>& least, int64_t value) {
 
 template <class T>
 void copy_run(T* to, int64_t to_stride, const T* from, int64_t from_stride, int64_t count) {
-  if (to_stride == 1 && from_stride == 1) {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
-  } else {
+  if (to_stride != 1 || from_stride != 1) {
     for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
+  } else if (count < kShortRow) {
+    copy_short(to, from, count);
+  } else {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
   }
 }
 
@@ -38,20 +41,22 @@ void gather_items(const Loops& loops, T* to, const int64_t* index, const T* from
                   int64_t skip) {
   const T zero{};
   const int64_t ts = loops.inner_stride(0), is = loops.inner_stride(1), fs = loops.inner_stride(2);
-  parallel_for(loops.numel, kIndexingGrain, [&](int64_t first, int64_t last) {
-    for_each_run(loops, first, last, [&](const Offsets& at, int64_t count) {
-      T* t = to + at[0];
-      const int64_t* x = index + at[1];
-      const T* f = from + at[2];
-      if (is == 0) {  // one index for the whole run
-        bool none = *x == skip;
-        copy_run(t, ts, none ? &zero : f + *x * stride, none ? 0 : fs, count);
-      } else {
-        for (int64_t i = 0; i < count; ++i) {
-          int64_t k = x[i * is];
-          t[i * ts] = k == skip ? zero : f[i * fs + k * stride];
-        }
+  auto gather_run = [&](T* t, const int64_t* x, const T* f, int64_t count) {
+    if (is == 0) {  // one index for the whole run
+      bool none = *x == skip;
+      copy_run(t, ts, none ? &zero : f + *x * stride, none ? 0 : fs, count);
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        int64_t k = x[i * is];
+        t[i * ts] = k == skip ? zero : f[i * fs + k * stride];
       }
+    }
+  };
+  parallel_for(loops.numel, kIndexingGrain, [&](int64_t first, int64_t last) {
+    for_each_block(loops, first, last, [&](const Offsets& at, int64_t rows, int64_t count) {
+      for (int64_t r = 0; r < rows; ++r)
+        gather_run(to + at[0] + r * loops.row_stride(0), index + at[1] + r * loops.row_stride(1),
+                   from + at[2] + r * loops.row_stride(2), count);
     });
   });
 }

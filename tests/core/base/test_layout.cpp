@@ -183,7 +183,8 @@ TEST_CASE("layout: slice, permute, diagonal, unfold and axes by hand") {
   CHECK_THROWS_AS(expand("test", l, {3, 5}), Error);
 }
 
-TEST_CASE("loops: runs cover every element of every operand once, in order, from any start") {
+TEST_CASE(
+    "loops: runs and blocks cover every element of every operand once, in order, from any start") {
   RandomLayouts random;
   for (int n = 0; n < 5000; ++n) {
     Layout a = random.next(), b = random.next();
@@ -202,8 +203,22 @@ TEST_CASE("loops: runs cover every element of every operand once, in order, from
         for (int64_t i = 0; i < count; ++i)
           got[k].push_back(at[static_cast<size_t>(k)] + i * loops.inner_stride(k));
     });
+    Positions in_blocks[3];
+    int64_t blocks = 0;
+    kernels::for_each_block(
+        loops, first, last, [&](const kernels::Offsets& at, int64_t rows, int64_t count) {
+          REQUIRE(std::min(rows, count) > 0);
+          ++blocks;
+          for (int k = 0; k < 3; ++k)
+            for (int64_t i = 0; i < rows * count; ++i)
+              in_blocks[k].push_back(at[static_cast<size_t>(k)] + i / count * loops.row_stride(k) +
+                                     i % count * loops.inner_stride(k));
+        });
+    // A plane is one block of whole rows, after and before a part of a row.
+    if (loops.sizes.size() <= 2) CHECK(blocks <= 3);
     const Layout* operands[] = {&a, &b, &c};
     for (int k = 0; k < 3; ++k) {
+      REQUIRE(in_blocks[k] == got[k]);
       Layout l = *operands[k];
       l.offset = 0;
       Positions all = positions(l);
