@@ -1,4 +1,4 @@
-// Sorts lines, fully or only the first elements, and finds the largest or smallest of each line.
+// Sorts lines, fully or only a part, and finds the largest or smallest of each line.
 #include "tern/core/kernels/reduction/sort.h"
 
 #include <algorithm>
@@ -36,14 +36,19 @@ bool before(const Entry<T>& a, const Entry<T>& b) {
   return ab || (!ba && a.at < b.at);
 }
 
+// Puts the elements of the part where they belong in the sorted line.
 template <class T>
-void order(std::vector<Entry<T>>& line, int64_t count, bool descending) {
-  auto middle = line.begin() + count;
+void order(std::vector<Entry<T>>& line, SortedPart part, bool descending) {
+  const auto first = line.begin() + part.first, last = line.begin() + part.last;
   auto run = [&](auto before) {
-    if (middle == line.end())
-      std::sort(line.begin(), middle, before);
-    else
-      std::partial_sort(line.begin(), middle, line.end(), before);
+    if (first == last) return;
+    if (first != line.begin()) std::nth_element(line.begin(), first, line.end(), before);
+    if (last == line.end()) return std::sort(first, last, before);
+    constexpr int64_t kFew = 16;  // so small a share is faster found by a heap
+    if (part.last - part.first <= std::ssize(line) / kFew)
+      return std::partial_sort(first, last, line.end(), before);
+    std::nth_element(first, last - 1, line.end(), before);
+    std::sort(first, last, before);
   };
   if (descending)
     run([](const Entry<T>& a, const Entry<T>& b) { return before<true>(a, b); });
@@ -70,8 +75,8 @@ void extremes(const Loops& lines, int64_t size, int64_t stride, const T* from, i
         const int64_t n = std::min(block, count - start);
         const T* f = from + at[0] + start * fs;
         T best[kLines];
-        int64_t where[kLines] = {};
-        for (int64_t i = 0; i < n; ++i) best[i] = f[i * fs];
+        int64_t where[kLines];
+        for (int64_t i = 0; i < n; ++i) best[i] = f[i * fs], where[i] = 0;
         for (int64_t k = 1; k < size; ++k)
           for (int64_t i = 0; i < n; ++i) {
             T v = f[k * stride + i * fs];
@@ -87,7 +92,7 @@ void extremes(const Loops& lines, int64_t size, int64_t stride, const T* from, i
 
 }  // namespace
 
-void sort(DType type, const Loops& lines, const SortAxis& axis, int64_t count, bool descending,
+void sort(DType type, const Loops& lines, const SortAxis& axis, SortedPart part, bool descending,
           const void* from, void* values, int64_t* indices) {
   dispatch(type, [&]<class T>() {
     parallel_for(lines.numel, kSortGrain / (axis.size + 1) + 1, [&](int64_t first, int64_t last) {
@@ -99,10 +104,11 @@ void sort(DType type, const Loops& lines, const SortAxis& axis, int64_t count, b
           int64_t* x = indices + at[2] + i * lines.inner_stride(2);
           for (int64_t k = 0; k < axis.size; ++k)
             line[static_cast<size_t>(k)] = {f[k * axis.from_stride], k};
-          order(line, count, descending);
-          for (int64_t k = 0; k < count; ++k) {
-            v[k * axis.values_stride] = line[static_cast<size_t>(k)].value;
-            x[k * axis.indices_stride] = line[static_cast<size_t>(k)].at;
+          order(line, part, descending);
+          for (int64_t k = part.first; k < part.last; ++k) {
+            *v = line[static_cast<size_t>(k)].value;
+            *x = line[static_cast<size_t>(k)].at;
+            v += axis.values_stride, x += axis.indices_stride;
           }
         }
       });

@@ -14,9 +14,14 @@ struct SortAxis {
   int64_t size, from_stride, values_stride, indices_stride;
 };
 
-/// The first `count` elements of every sorted line, and their indices. Operands of the lines:
-/// input, values, indices.
-void sort(DType type, const Loops& lines, const SortAxis& axis, int64_t count, bool descending,
+/// A part of a sorted line: elements [first, last).
+struct SortedPart {
+  int64_t first, last;
+};
+
+/// A part of every sorted line, and the indices of its elements. Operands of the lines: input,
+/// values, indices.
+void sort(DType type, const Loops& lines, const SortAxis& axis, SortedPart part, bool descending,
           const void* from, void* values, int64_t* indices);
 
 /// The index of the greatest (least) element of every line: the first of equals, or the first NaN.

@@ -1,6 +1,7 @@
 // Shared by the ops that reduce axes. Inside of core only.
 #pragma once
 
+#include "tern/core/kernels/reduction/sort.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/record.h"
 
@@ -23,5 +24,9 @@ Reduced reduction_of(Op& op, const Tensor& x, const Dims& axes, bool keepdim);
 
 /// An axis in [0, max(ndim, 1)): a zero-dimensional tensor counts as having one axis.
 int wrap_axis(const char* op, int64_t axis, const Tensor& x);
+
+/// Elements [part.first, part.last) of the sorted lines along an axis of x, which has axes.
+ValuesIndices sorted_part(const char* op, const Tensor& x, kernels::SortedPart part, int64_t axis,
+                          bool descending);
 
 }  // namespace tern::detail

@@ -4,17 +4,14 @@
 #include "tern/core/ops/reduction/reduction.h"
 
 namespace tern {
-namespace {
 
-// The first `count` elements in order. values = gather(x, axis, indices); the gradient is gather's.
-ValuesIndices first_in_order(const char* name, const Tensor& x, int64_t count, int64_t axis,
-                             bool descending) {
+// values = gather(x, axis, indices); the gradient is gather's.
+ValuesIndices detail::sorted_part(const char* name, const Tensor& x, kernels::SortedPart part,
+                                  int64_t axis, bool descending) {
   Op op(name, x);
   int a = normalize_axis(name, axis, x.ndim());
-  int64_t size = x.shape()[a];
-  check(count >= 0 && count <= size, "{}: cannot take {} elements from axis {} of shape {}", name,
-        count, axis, x.shape());
-  op.note("axis", a, "count", count, "descending", descending);
+  const int64_t size = x.shape()[a], count = part.last - part.first;
+  op.note("axis", a, "first", part.first, "last", part.last, "descending", descending);
   Shape shape = x.shape();
   shape[a] = count;
   Fresh values(shape, x.dtype()), places(shape, DType::i64);
@@ -22,7 +19,7 @@ ValuesIndices first_in_order(const char* name, const Tensor& x, int64_t count, i
     Layout in = erase_axis(x.layout(), a), out = erase_axis(values.layout(), a);
     int64_t stride = values.layout().strides[a];
     kernels::sort(x.dtype(), kernels::plan_loops(in.shape, {&in, &out, &out}),
-                  {size, x.strides()[a], stride, stride}, count, descending, bytes(x),
+                  {size, x.strides()[a], stride, stride}, part, descending, bytes(x),
                   values.ref()->storage->data(), places.data<int64_t>());
   }
   Tensor indices = not_differentiable(places);
@@ -33,6 +30,8 @@ ValuesIndices first_in_order(const char* name, const Tensor& x, int64_t count, i
   op.note("result", indices);
   return {sorted, indices};
 }
+
+namespace {
 
 Tensor arg_extreme(const char* name, const Tensor& x, int64_t axis, bool keepdim, bool greatest) {
   if (x.ndim() == 0) return reshape(arg_extreme(name, reshape(x, {1}), axis, true, greatest), {});
@@ -69,7 +68,12 @@ ValuesIndices extreme(const char* name, const Tensor& x, int64_t axis, bool keep
 
 ValuesIndices topk(const Tensor& x, int64_t k, int64_t axis, bool largest) {
   check_defined("topk", x);
-  if (x.ndim() > 0) return first_in_order("topk", x, k, axis, largest);
+  if (x.ndim() > 0) {
+    const int64_t size = x.shape()[normalize_axis("topk", axis, x.ndim())];
+    check(k >= 0 && k <= size, "topk: cannot take {} elements from axis {} of shape {}", k, axis,
+          x.shape());
+    return detail::sorted_part("topk", x, {0, k}, axis, largest);
+  }
   ValuesIndices line = topk(reshape(x, {1}), k, axis, largest);
   if (k == 0) return line;
   return {reshape(line.values, {}), reshape(line.indices, {})};
@@ -79,7 +83,7 @@ ValuesIndices sort(const Tensor& x, int64_t axis, bool descending) {
   check_defined("sort", x);
   if (x.ndim() > 0) {
     int64_t size = x.shape()[normalize_axis("sort", axis, x.ndim())];
-    return first_in_order("sort", x, size, axis, descending);
+    return detail::sorted_part("sort", x, {0, size}, axis, descending);
   }
   ValuesIndices line = sort(reshape(x, {1}), axis, descending);
   return {reshape(line.values, {}), reshape(line.indices, {})};

@@ -1,5 +1,4 @@
-// Medians, quantiles and elements of a given rank. All find indices and gather, so gradients go to
-// the chosen elements.
+// Medians, quantiles and elements of a given rank. Gradients go to the chosen elements.
 #include <cmath>
 
 #include "tern/core/ops/elementwise/elementary.h"
@@ -10,11 +9,9 @@
 namespace tern {
 namespace {
 
-// x at `index`, which has the shape of x with size 1 along the axis.
-ValuesIndices elements_along(const Tensor& x, int axis, const Tensor& index, bool keepdim) {
-  Tensor values = gather(x, axis, index);
-  if (keepdim) return {values, index};
-  return {squeeze(values, axis), squeeze(index, axis)};
+ValuesIndices without_axis(const ValuesIndices& line, int axis, bool keepdim) {
+  if (keepdim) return line;
+  return {squeeze(line.values, axis), squeeze(line.indices, axis)};
 }
 
 // Applies fn to x, which has no axes, as a vector of one element.
@@ -22,10 +19,6 @@ template <class Fn>
 ValuesIndices without_axes(const Tensor& x, const Fn& fn) {
   ValuesIndices line = fn(reshape(x, {1}));
   return {reshape(line.values, {}), reshape(line.indices, {})};
-}
-
-Tensor rank_index(const Tensor& x, int64_t k, int axis) {
-  return narrow(topk(x.detach(), k, axis, false).indices, axis, k - 1, 1);
 }
 
 // The ranks below and above each quantile, and the weight of the one above.
@@ -128,10 +121,11 @@ ValuesIndices median(const Tensor& x, int64_t axis, bool keepdim) {
   const int a = detail::wrap_axis("median", axis, x);
   if (x.ndim() == 0) return without_axes(x, [&](const Tensor& t) { return median(t, 0); });
   check(x.size(a) > 0, "median: axis {} of shape {} has no elements", axis, x.shape());
-  Tensor index = rank_index(x, (x.size(a) + 1) / 2, a);
+  const int64_t middle = (x.size(a) - 1) / 2;
+  Tensor index = detail::sorted_part("median", x.detach(), {middle, middle + 1}, a, false).indices;
   if (is_float(x.dtype()))
     index = where(any(isnan(x), a, true), argmax(x.detach(), a, true), index);
-  return elements_along(x, a, index, keepdim);
+  return without_axis({gather(x, a, index), index}, a, keepdim);
 }
 
 ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t axis, bool keepdim) {
@@ -140,7 +134,7 @@ ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t axis, bool keepdim) {
   if (x.ndim() == 0) return without_axes(x, [&](const Tensor& t) { return kthvalue(t, k, 0); });
   check(k >= 1 && k <= x.size(a), "kthvalue: k is {}, outside [1, {}] for axis {} of shape {}", k,
         x.size(a), axis, x.shape());
-  return elements_along(x, a, rank_index(x, k, a), keepdim);
+  return without_axis(detail::sorted_part("kthvalue", x, {k - 1, k}, a, false), a, keepdim);
 }
 
 Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {

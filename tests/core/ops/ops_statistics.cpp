@@ -16,7 +16,7 @@ namespace tern::ops_statistics {
 namespace {
 
 using test::op, test::Args, test::Array, test::Arrays, test::Doubles, test::f64, test::i64,
-    test::Ints, test::kInf, test::kNan, test::list, test::numbers;
+    test::Ints, test::kInf, test::kNan, test::list, test::numbers, test::same;
 
 bool close(const Doubles& got, const Doubles& want, double tolerance = 1e-14) {
   return test::close(got, want, 0, tolerance);
@@ -179,6 +179,24 @@ TEST_CASE("median, kthvalue: ties, NaN, integers, no axes, no elements") {
   CHECK_THROWS_WITH_AS(median(zeros({0}, DType::i64)), doctest::Contains("no elements"), Error);
   CHECK_THROWS_WITH_AS(kthvalue(zeros({3}), 4), doctest::Contains("k is 4, outside [1, 3]"), Error);
   CHECK_THROWS_WITH_AS(kthvalue(zeros({3}), 0), doctest::Contains("k is 0"), Error);
+}
+
+TEST_CASE("kthvalue, median and topk choose what a whole sort does") {
+  Rng rng(5);
+  for (int64_t n : {1, 2, 7, 40, 300}) {
+    Tensor x = round(randn({3, n}, rng) * 5);  // with ties
+    if (n > 2) x[1][n / 2] = kNan;
+    const ValuesIndices up = sort(x, 1), down = sort(x, 1, true);
+    for (int64_t k = 1; k <= n; ++k) {
+      const ValuesIndices one = kthvalue(x, k, 1, true);
+      CHECK(same(one.indices, narrow(up.indices, 1, k - 1, 1)));
+      CHECK(same(one.values[0], narrow(up.values, 1, k - 1, 1)[0]));
+      CHECK(same(topk(x, k, 1).indices, narrow(down.indices, 1, 0, k)));
+      CHECK(same(topk(x, k, 1, false).indices, narrow(up.indices, 1, 0, k)));
+    }
+    const int64_t middle = (n - 1) / 2;
+    CHECK(median(x, 1).indices[0].item() == up.indices[0][middle].item());
+  }
 }
 
 TEST_CASE("quantile: PyTorch's numbers, interpolations, shapes, errors") {
