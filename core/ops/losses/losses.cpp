@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "tern/core/ops/elementwise/activations.h"
+#include "tern/core/ops/fused.h"
 #include "tern/core/ops/losses/loss_parts.h"
 #include "tern/core/tape/record.h"
 
@@ -15,7 +16,6 @@ namespace {
 using detail::check_same_shape;
 using detail::reduced;
 using detail::weighted;
-using namespace formula;
 
 // (y - 1) log(1 - p) - y log p with logarithms clamped at -100; as in PyTorch dp = (p - y) / max(p
 // (1 - p), 1e-12).
@@ -24,18 +24,22 @@ struct BinaryCrossEntropy {
   static constexpr Needs kNeedsA = Needs::both, kNeedsB = Needs::both;
   template <class T>
   static T bounded(const T& log_p) {
+    using namespace formula;
     return maximum(log_p, Constant<T>(-100));
   }
   template <class T>
   T f(T p, T y) const {
+    using namespace formula;
     return (y - T(1)) * bounded(log1p(-p)) - y * bounded(log(p));
   }
   template <class T>
   T dfa(const T& dy, const T& p, const T& y) const {
+    using namespace formula;
     return dy * (p - y) / maximum((Constant<T>(1) - p) * p, Constant<T>(1e-12));
   }
   template <class T>
   T dfb(const T& dy, const T& p, const T&) const {
+    using namespace formula;
     return dy * (bounded(log1p(-p)) - bounded(log(p)));
   }
 };
@@ -60,9 +64,12 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
   check(beta >= 0, "smooth_l1_loss: beta must not be negative, got {}", beta);
   if (beta == 0) return l1_loss(x, y, reduction);
   check_same_shape("smooth_l1_loss", x, y);
-  Tensor d = x - y, a = abs(d);
-  Tensor small = masked_fill(d, ge(a, beta), 0);  // a square of inf would make gradients NaN
-  return reduced(where(lt(a, beta), square(small) * (0.5 / beta), a - 0.5 * beta), reduction);
+  auto formula = [beta](auto a, auto b) {
+    const auto d = a - b;
+    const auto size = abs(d);
+    return where(size < beta, square(d) * (0.5 / beta), size - 0.5 * beta);
+  };
+  return reduced(fused("smooth_l1_loss", formula, x, y), reduction);
 }
 
 // -[pos y log sigmoid(x) + (1 - y) log(1 - sigmoid(x))] = (1 - y) softplus(x) + pos y softplus(-x).
@@ -99,15 +106,17 @@ Tensor kl_div(const Tensor& log_probs, const Tensor& target, const KlDivOptions&
   return sum(losses) / losses.size(0);
 }
 
-// min(|d|, delta) (|d| - min(|d|, delta) / 2), by cases.
+// d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2).
 Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberOptions& o) {
   check_defined("huber_loss", x, y);
   check_same_shape("huber_loss", x, y);
   check(o.delta > 0, "huber_loss: delta must be positive, got {}", o.delta);
-  Tensor d = x - y, a = abs(d);
-  Tensor small = masked_fill(d, gt(a, o.delta), 0);  // a square of inf would make gradients NaN
-  return reduced(where(le(a, o.delta), square(small) * 0.5, o.delta * (a - 0.5 * o.delta)),
-                 o.reduction);
+  auto formula = [delta = o.delta](auto a, auto b) {
+    const auto d = a - b;
+    const auto size = abs(d);
+    return where(size <= delta, square(d) * 0.5, delta * (size - 0.5 * delta));
+  };
+  return reduced(fused("huber_loss", formula, x, y), o.reduction);
 }
 
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& target,
