@@ -137,6 +137,7 @@ Tensor pow(const Tensor& a, Scalar b) {
   if (b.value == 0.5) return sqrt(a);
   if (b.value == -0.5) return rsqrt(a);
   if (b.value == -1) return reciprocal(a);
+  if (b.value == 3) return unary(a, detail::Cube());
   return unary(a, detail::FixedPower{b.value});
 }
 

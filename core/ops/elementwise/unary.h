@@ -73,6 +73,18 @@ struct Square {
   }
 };
 
+/// x^3: as exact as x * x * x, but much faster than pow.
+struct Cube {
+  static constexpr const char* kName = "pow";
+  static constexpr Keep kKeep = Keep::input;
+  void note(Op& op) const { op.note("exponent", 3.0); }
+  [[gnu::always_inline]] auto f(auto x) const { return x * x * x; }
+  template <class T>
+  [[gnu::always_inline]] T df(const T& dy, const T& x) const {
+    return dy * (formula::Constant<T>(3) * (x * x));
+  }
+};
+
 /// x^p for a number p.
 struct FixedPower {
   static constexpr const char* kName = "pow";
@@ -87,7 +99,8 @@ struct FixedPower {
   [[gnu::always_inline]] T df(const T& dy, const T& x) const {
     using namespace formula;
     using C = Constant<T>;
-    return dy * (C(p) * pow(x, C(p == 0 ? 0 : p - 1)));  // x^0 has slope 0, also at 0
+    const double less = p - static_cast<double>(p != 0);  // x^0 has slope 0, also at 0
+    return dy * (C(p) * pow(x, C(less)));                 // g++ vectorises no ?: here
   }
 };
 
