@@ -63,6 +63,33 @@ template <class V, int kRows, int kVectors>
     }
 }
 
+// The largest product that is thin: packing it would take longer than the product.
+constexpr int64_t kThinColumns = 8, kThinDepth = 16;
+
+/// C = or += A B for at most kThinColumns and kThinDepth. Reads A in place, row by row. Each element
+/// has the sum of a tile.
+[[gnu::always_inline]] inline void multiply_thin(const Product<float>& p) {
+  const bool add = p.beta != 0, runs_on = !add && p.ldc == p.n;
+  const float *a = numbers(p.a.data), *b = numbers(p.b.data);
+  alignas(32) float rows[kThinDepth][kThinColumns] = {};
+  for (int64_t k = 0; k < p.k; ++k)
+    for (int64_t j = 0; j < p.n; ++j) rows[k][j] = b[k * p.b.strides.row + j * p.b.strides.col];
+  float* c = p.c;
+  for (int64_t i = 0; i < p.m; ++i, a += p.a.strides.row, c += p.ldc) {
+    Vector8 sum{};
+    for (int64_t k = 0; k < p.k; ++k) {
+      Vector8 row;
+      load(row, rows[k]);
+      sum += a[k * p.a.strides.col] * row;
+    }
+    if (runs_on && (p.m - i) * p.n >= kThinColumns) {
+      store(c, sum);  // the next rows overwrite what is too much
+      continue;
+    }
+    for (int64_t j = 0; j < p.n; ++j) c[j] = add ? c[j] + sum[j] : sum[j];
+  }
+}
+
 /// `width` rows of A or columns of B, `depth` places of k: elements j < width of place i go to
 /// to + i * to_stride.
 struct Packing {
@@ -155,6 +182,7 @@ struct Avx512 {
                                                             float* c, int64_t ldc, bool add) {
     multiply_tile<V, kTileRows, kTileVectors>(depth, a, b, b_stride, c, ldc, add);
   }
+  [[gnu::target("arch=x86-64-v4")]] static void thin(const Product<float>& p) { multiply_thin(p); }
   [[gnu::target("arch=x86-64-v4")]] static void transposed(const Packing& p) {
     pack_transposed<V>(p);
   }
@@ -175,6 +203,7 @@ struct Avx2 {
                                                             float* c, int64_t ldc, bool add) {
     multiply_tile<V, kTileRows, kTileVectors>(depth, a, b, b_stride, c, ldc, add);
   }
+  [[gnu::target("arch=x86-64-v3")]] static void thin(const Product<float>& p) { multiply_thin(p); }
   [[gnu::target("arch=x86-64-v3")]] static void transposed(const Packing& p) {
     pack_transposed<V>(p);
   }
@@ -195,6 +224,7 @@ struct Baseline {
                    int64_t ldc, bool add) {
     multiply_tile<V, kTileRows, kTileVectors>(depth, a, b, b_stride, c, ldc, add);
   }
+  static void thin(const Product<float>& p) { multiply_thin(p); }
   static void transposed(const Packing& p) { pack_transposed<V>(p); }
   static void straight(const Packing& p, int64_t to_width) { pack_straight<V>(p, to_width); }
   static void whole(const Packing& p) { pack_whole<V, kVectors>(p); }
@@ -300,7 +330,10 @@ decltype(auto) with_unit(Fn fn) {
 }  // namespace
 
 void multiply_tiles(const Product<float>& p) {
-  with_unit([&]<class Unit>(Unit) { multiply_alone<Float32<Unit>>(scaled(p)); });
+  const bool thin = !p.conv && p.n <= kThinColumns && p.k <= kThinDepth;
+  with_unit([&]<class Unit>(Unit) {
+    thin ? Unit::thin(scaled(p)) : multiply_alone<Float32<Unit>>(scaled(p));
+  });
 }
 
 void multiply_tiles_together(const Product<float>& p, const PanelDone& done) {
