@@ -42,8 +42,16 @@ void cumulate(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner, int s
               Combine combine) {
   using Wide = std::conditional_t<std::is_floating_point_v<Out>, double, Out>;
   for_each_block(outer, n, inner, [=](int64_t at, int64_t columns) {
+    if (inner == 1) {  // in a register
+      Wide total = static_cast<Wide>(start);
+      for (int64_t i = at; i < at + n; ++i) {
+        total = combine(total, static_cast<Wide>(x[i]));
+        y[i] = static_cast<Out>(total);
+      }
+      return;
+    }
     Wide total[kPerTask];
-    std::fill(total, total + kPerTask, static_cast<Wide>(start));
+    std::fill(total, total + columns, static_cast<Wide>(start));
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = 0; j < columns; ++j) {
         total[j] = combine(total[j], static_cast<Wide>(x[at + i * inner + j]));
