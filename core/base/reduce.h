@@ -57,18 +57,44 @@ template <class A, class T>
   return lane_sum<A>(n, [x](int64_t i) { return x[i]; });
 }
 
+constexpr int64_t kSumBlock = 512;  // terms of a blocked sum that are added in T
+
 /// f(0) + ... + f(n-1) for f returning T. Sums blocks in T, and adds their sums in double. About as
 /// fast as a sum in T and, for long rows, about as accurate as a sum in double.
 template <class T, class F>
 [[gnu::always_inline]] inline double blocked_sum(int64_t n, F f) {
-  constexpr int64_t kBlock = 512;
   double total = 0;
-  for (int64_t first = 0; first < n; first += kBlock) {
-    const int64_t last = first + kBlock < n ? first + kBlock : n;
+  for (int64_t first = 0; first < n; first += kSumBlock) {
+    const int64_t last = first + kSumBlock < n ? first + kSumBlock : n;
     total += static_cast<double>(
         lane_sum<T>(last - first, [f, first](int64_t i) { return f(first + i); }));
   }
   return total;
+}
+
+constexpr int kSideBySide = 32;  // sums that blocked_sums() computes side by side, at most
+
+/// total[w] = f(0, w) + ... + f(n-1, w) for w < count, each with the bits of blocked_sum(). For
+/// lines whose elements are neighbours of the next line's. `count` is an int, or a constant of that
+/// value.
+template <class T, class F>
+[[gnu::always_inline]] inline void blocked_sums(int64_t n, auto count, double* total, F f) {
+  T lane[kSumLanes][kSideBySide];
+  for (int w = 0; w < count; ++w) total[w] = 0;
+  for (int64_t first = 0; first < n; first += kSumBlock) {
+    const int64_t last = first + kSumBlock < n ? first + kSumBlock : n;
+    for (auto& l : lane)
+      for (int w = 0; w < count; ++w) l[w] = 0;
+    for (int64_t j = first; j < last; ++j) {
+      T* l = lane[j % kSumLanes];  // kSumBlock is a multiple
+#pragma omp simd
+      for (int w = 0; w < count; ++w) l[w] += f(j, w);
+    }
+    for (int half = kSumLanes / 2; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i)
+        for (int w = 0; w < count; ++w) lane[i][w] += lane[i + half][w];
+    for (int w = 0; w < count; ++w) total[w] += static_cast<double>(lane[0][w]);
+  }
 }
 
 /// The best element of x. pick(new, old) returns the better of two. Keeps 32 running values, so

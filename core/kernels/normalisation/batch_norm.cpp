@@ -17,47 +17,118 @@ struct Sums {
   double first, second;
 };
 
-/// Calls sums(channel, first image, last image) and finish(channel, its Sums), then write(channel,
-/// first image, last image), in parallel over the channels. With few channels the images are
-/// divided too. The division depends only on the shape, and the sums are added in order.
-template <class AddUp, class Finish, class Write>
-void each_channel(int64_t batch, int64_t channels, int64_t size, AddUp sums, Finish finish,
-                  Write write) {
+struct Sizes {
+  int64_t batch, channels, size;  // size: elements of a channel in an image
+};
+
+constexpr int64_t kStrip = 16;  // channels that are computed side by side if they are neighbours
+
+/// Adds terms(c)(i), a Sums, over the elements i of channel c in images [first, last).
+template <class Terms>
+Sums add_up(Sizes n, int64_t c, int64_t first, int64_t last, Terms terms) {
+  return simd([=, term = terms(c)] {
+    LaneSum<double> s, t;
+    for (int64_t b = first; b < last; ++b)
+      each_lane(n.size, [=, &s, &t, at = (b * n.channels + c) * n.size](int64_t j, int l) {
+        const Sums x = term(at + j);
+        s.lane[l] += x.first;
+        t.lane[l] += x.second;
+      });
+    return Sums{s.total(), t.total()};
+  });
+}
+
+/// The same for `count` channels from c on that have one element each in an image. Gives the same
+/// bits: every element is added to the first lane.
+template <class Terms>
+void add_up_strip(Sizes n, int64_t c, int64_t count, int64_t first, int64_t last, Terms terms,
+                  Sums* to) {
+  simd([=] {
+    double s[kStrip] = {}, t[kStrip] = {};
+    for (int64_t at = first * n.channels + c; at < last * n.channels + c; at += n.channels) {
+#pragma omp simd
+      for (int64_t w = 0; w < count; ++w) {
+        const Sums x = terms(c + w)(at + w);
+        s[w] += x.first;
+        t[w] += x.second;
+      }
+    }
+    for (int64_t w = 0; w < count; ++w) to[w] = {s[w], t[w]};
+  });
+}
+
+/// Calls write(c)(i) for the elements i of `count` channels from c on, in images [first, last).
+template <class Write>
+void write_strip(Sizes n, int64_t c, int64_t count, int64_t first, int64_t last, Write write) {
+  simd([=] {
+    for (int64_t b = first; b < last; ++b) {
+      const int64_t at = (b * n.channels + c) * n.size;
+      if (n.size == 1) {
+#pragma omp simd
+        for (int64_t w = 0; w < count; ++w) write(c + w)(at + w);
+        continue;
+      }
+      const auto one = write(c);
+#pragma omp simd
+      for (int64_t i = at; i < at + n.size; ++i) one(i);
+    }
+  });
+}
+
+/// Adds up the terms of each channel, calls finish(channel, its Sums), then writes all elements, in
+/// parallel over the channels. With few channels the images are divided too. The division depends
+/// only on the shape, and the sums are added in order.
+template <class Terms, class Finish, class Write>
+void each_channel(Sizes n, Terms terms, Finish finish, Write write) {
   constexpr int64_t kTasks = 64, kWork = 1 << 14;  // number of tasks; elements per thread, at least
-  const int64_t parts =
-      std::clamp<int64_t>(kTasks / std::max<int64_t>(channels, 1), 1, std::max<int64_t>(batch, 1));
-  const int64_t elements = std::max<int64_t>(ceil_div(batch, parts) * size, 1);
+  const int64_t strip = n.size == 1 ? kStrip : 1, strips = ceil_div(n.channels, strip);
+  const int64_t parts = std::clamp<int64_t>(kTasks / std::max<int64_t>(n.channels, 1), 1,
+                                            std::max<int64_t>(n.batch, 1));
+  const int64_t elements = std::max<int64_t>(ceil_div(n.batch, parts) * n.size * strip, 1);
   auto each_task = [=](auto body) {
-    parallel_for(channels * parts, std::max<int64_t>(1, kWork / elements),
+    parallel_for(strips * parts, std::max<int64_t>(1, kWork / elements),
                  [=](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i) {
-                     const int64_t part = i % parts;
-                     body(i, i / parts, part * batch / parts, (part + 1) * batch / parts);
+                     const int64_t part = i % parts, c = i / parts * strip;
+                     body(part, c, std::min(strip, n.channels - c), part * n.batch / parts,
+                          (part + 1) * n.batch / parts);
                    }
                  });
   };
-  if (parts == 1) {  // a channel is written while it is in the cache
-    each_task([=](int64_t, int64_t c, int64_t first, int64_t last) {
-      finish(c, sums(c, first, last));
-      write(c, first, last);
+  auto sums = [=](int64_t c, int64_t count, int64_t first, int64_t last, Sums* to) {
+    if (n.size == 1)
+      add_up_strip(n, c, count, first, last, terms, to);
+    else
+      *to = add_up(n, c, first, last, terms);
+  };
+  auto write_all = [=](int64_t, int64_t c, int64_t count, int64_t first, int64_t last) {
+    write_strip(n, c, count, first, last, write);
+  };
+  if (parts == 1) {  // channels are written while they are in the cache
+    each_task([=](int64_t part, int64_t c, int64_t count, int64_t first, int64_t last) {
+      Sums of[kStrip];
+      sums(c, count, first, last, of);
+      for (int64_t w = 0; w < count; ++w) finish(c + w, of[w]);
+      write_all(part, c, count, first, last);
     });
     return;
   }
-  Scratch<Sums> partial(channels * parts);
+  Scratch<Sums> partial(parts * n.channels);
   Sums* of = partial.data();
-  each_task(
-      [=](int64_t i, int64_t c, int64_t first, int64_t last) { of[i] = sums(c, first, last); });
-  parallel_for(channels, kWork, [=](int64_t begin, int64_t end) {
+  each_task([=](int64_t part, int64_t c, int64_t count, int64_t first, int64_t last) {
+    sums(c, count, first, last, of + part * n.channels + c);
+  });
+  parallel_for(n.channels, kWork, [=](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       Sums total{0, 0};
       for (int64_t part = 0; part < parts; ++part) {
-        total.first += of[c * parts + part].first;
-        total.second += of[c * parts + part].second;
+        total.first += of[part * n.channels + c].first;
+        total.second += of[part * n.channels + c].second;
       }
       finish(c, total);
     }
   });
-  each_task([=](int64_t, int64_t c, int64_t first, int64_t last) { write(c, first, last); });
+  each_task(write_all);
 }
 
 }  // namespace
@@ -68,39 +139,27 @@ template <class T>
 void batch_norm(const T* x, const T* weight, const T* bias, double eps, T* y, T* mean, T* var,
                 T* rstd, int64_t batch, int64_t channels, int64_t size) {
   const double count = static_cast<double>(batch * size);
-  auto centre = [=](int64_t c) {
-    const double first = count > 0 ? static_cast<double>(x[c * size]) : 0;
-    return __builtin_isfinite(first) ? first : 0;
-  };
-  auto sums = [=](int64_t c, int64_t first, int64_t last) {
-    return simd([=, from = centre(c)] {
-      LaneSum<double> sum, squares;
-      for (int64_t b = first; b < last; ++b)
-        each_lane(size, [=, &sum, &squares, run = x + (b * channels + c) * size](int64_t j, int l) {
-          const double d = static_cast<double>(run[j]) - from;
-          sum.lane[l] += d;
-          squares.lane[l] += d * d;
-        });
-      return Sums{sum.total(), squares.total()};
-    });
+  for (int64_t c = 0; c < channels; ++c)  // x[0], until finish() adds the rest
+    mean[c] = count > 0 && __builtin_isfinite(x[c * size]) ? x[c * size] : 0;
+  auto terms = [=](int64_t c) {
+    return [x, from = static_cast<double>(mean[c])](int64_t i) {
+      const double d = static_cast<double>(x[i]) - from;
+      return Sums{d, d * d};
+    };
   };
   auto finish = [=](int64_t c, Sums s) {
     const double off = s.first / count, v = s.second / count - off * off;
     const double positive = v < 0 ? 0 : v;  // NaN stays
-    mean[c] = static_cast<T>(centre(c) + off);
+    mean[c] = static_cast<T>(static_cast<double>(mean[c]) + off);
     var[c] = static_cast<T>(positive);
     rstd[c] = static_cast<T>(1 / __builtin_sqrt(positive + eps));
   };
-  auto write = [=](int64_t c, int64_t first, int64_t last) {
-    simd([=, m = mean[c], scale = rstd[c] * weight[c], shift = bias[c]] {
-      for (int64_t b = first; b < last; ++b) {
-        const int64_t at = (b * channels + c) * size;
-#pragma omp simd
-        for (int64_t j = at; j < at + size; ++j) y[j] = (x[j] - m) * scale + shift;
-      }
-    });
+  auto write = [=](int64_t c) {
+    return [x, y, m = mean[c], scale = rstd[c] * weight[c], shift = bias[c]](int64_t i) {
+      y[i] = (x[i] - m) * scale + shift;
+    };
   };
-  each_channel(batch, channels, size, sums, finish, write);
+  each_channel({batch, channels, size}, terms, finish, write);
 }
 
 template <class T>
@@ -109,35 +168,23 @@ void batch_norm_backward(const T* dy, const T* x, const T* weight, const T* mean
                          int64_t size) {
   const double count = static_cast<double>(batch * size);
   Scratch<Sums> totals(channels);
-  auto sums = [=](int64_t c, int64_t first, int64_t last) {
-    return simd([=, m = mean[c], r = rstd[c]] {
-      LaneSum<double> s, t;
-      for (int64_t b = first; b < last; ++b) {
-        const int64_t at = (b * channels + c) * size;
-        each_lane(size, [=, &s, &t, d = dy + at, x = x + at](int64_t j, int l) {
-          s.lane[l] += static_cast<double>(d[j]);
-          t.lane[l] += static_cast<double>(d[j] * ((x[j] - m) * r));
-        });
-      }
-      return Sums{s.total(), t.total()};
-    });
+  auto terms = [=](int64_t c) {
+    return [dy, x, m = mean[c], r = rstd[c]](int64_t i) {
+      return Sums{static_cast<double>(dy[i]), static_cast<double>(dy[i] * ((x[i] - m) * r))};
+    };
   };
   auto finish = [=, of = totals.data()](int64_t c, Sums s) {
     dbias[c] = static_cast<T>(s.first);
     dweight[c] = static_cast<T>(s.second);
     of[c] = {s.first / count, s.second / count};
   };
-  auto write = [=, of = totals.data()](int64_t c, int64_t first, int64_t last) {
+  auto write = [=, of = totals.data()](int64_t c) {
     const T a = static_cast<T>(of[c].first), k = static_cast<T>(of[c].second);
-    simd([=, m = mean[c], r = rstd[c], scale = rstd[c] * weight[c]] {
-      for (int64_t b = first; b < last; ++b) {
-        const int64_t at = (b * channels + c) * size;
-#pragma omp simd
-        for (int64_t j = at; j < at + size; ++j) dx[j] = scale * (dy[j] - a - (x[j] - m) * r * k);
-      }
-    });
+    return [dy, x, dx, a, k, m = mean[c], r = rstd[c], scale = rstd[c] * weight[c]](int64_t i) {
+      dx[i] = scale * (dy[i] - a - (x[i] - m) * r * k);
+    };
   };
-  each_channel(batch, channels, size, sums, finish, write);
+  each_channel({batch, channels, size}, terms, finish, write);
 }
 
 template void batch_norm(const float*, const float*, const float*, double, float*, float*, float*,

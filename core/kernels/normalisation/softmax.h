@@ -1,5 +1,5 @@
-// Softmax along the rows of contiguous x (rows, n), and its gradients. Rows are independent of each
-// other. Sums are in double. Inside of core only.
+// Softmax along an axis, and its gradients. Lines along the axis are independent of each other.
+// Sums are in double. Inside of core only.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,14 @@
 
 namespace tern::kernels {
 
+/// The lines of a contiguous x (outer, size, inner) along its middle axis. If inner is 1 they are
+/// rows.
+struct Lines {
+  int64_t outer, size, inner;
+};
+
 /// The elements that count are those whose mask is not 0. The mask of element j of row i is at the
-/// offset of element i in `rows`, plus j.
+/// offset of element i in `rows`, plus j. Lines with a mask are rows.
 struct RowMask {
   const uint8_t* data = nullptr;  ///< null: all elements count
   Loops rows;
@@ -17,18 +23,18 @@ struct RowMask {
 
 /// y = exp(x) / sum exp(x) over the elements that count, 0 elsewhere.
 template <class T>
-void softmax(const T* x, const RowMask& mask, T* y, int64_t rows, int64_t n);
+void softmax(const T* x, const RowMask& mask, T* y, const Lines& lines);
 
 /// y = x - log sum exp(x) over the elements that count, -inf elsewhere.
 template <class T>
-void log_softmax(const T* x, const RowMask& mask, T* y, int64_t rows, int64_t n);
+void log_softmax(const T* x, const RowMask& mask, T* y, const Lines& lines);
 
 /// dx = y (dy - sum(dy y)); dx may be dy.
 template <class T>
-void softmax_backward(const T* dy, const T* y, T* dx, int64_t rows, int64_t n);
+void softmax_backward(const T* dy, const T* y, T* dx, const Lines& lines);
 
 /// dx = dy - exp(y) sum(dy); dx may be dy.
 template <class T>
-void log_softmax_backward(const T* dy, const T* y, T* dx, int64_t rows, int64_t n);
+void log_softmax_backward(const T* dy, const T* y, T* dx, const Lines& lines);
 
 }  // namespace tern::kernels

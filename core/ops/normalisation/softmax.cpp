@@ -1,4 +1,5 @@
-// Softmax and its logarithm. The kernels work along the last axis; other axes are moved there.
+// Softmax and its logarithm. The kernels take a mask along the last axis only: with one, another
+// axis is moved there.
 #include "tern/core/kernels/normalisation/softmax.h"
 
 #include <limits>
@@ -30,47 +31,55 @@ Tensor fit_mask(const char* op, const Tensor& mask, const Tensor& x) {
   return x.ndim() && m.strides()[x.ndim() - 1] != 1 ? m.contiguous() : m;
 }
 
-// dx from dy and the result y, along the last axis; by public ops if recorded.
+kernels::Lines lines_along(const Shape& shape, int axis) {
+  kernels::Lines lines{1, shape[axis], 1};
+  for (int i = 0; i < axis; ++i) lines.outer *= shape[i];
+  for (int i = axis + 1; i < shape.size(); ++i) lines.inner *= shape[i];
+  return lines;
+}
+
+// dx from dy and the result y, along an axis; by public ops if recorded.
 template <Form kForm>
-Tensor gradient(Consumed dy, const Tensor& y) {
-  if (grad_enabled() && kForm == Form::plain) return y * (dy.get() - sum(dy.get() * y, -1, true));
-  if (grad_enabled()) return dy.get() - exp(y) * sum(dy, -1, true);
+Tensor gradient(Consumed dy, const Tensor& y, int axis) {
+  if (grad_enabled() && kForm == Form::plain) return y * (dy.get() - sum(dy.get() * y, axis, true));
+  if (grad_enabled()) return dy.get() - exp(y) * sum(dy, axis, true);
   dy.make_contiguous();
   const Tensor& d = dy.get();
   Fresh dx = dy.reuse();
   dispatch_float(d.dtype(), "softmax", [&]<class T>() {
-    const int64_t n = d.size(-1), rows = d.numel() / std::max<int64_t>(n, 1);
+    const kernels::Lines lines = lines_along(d.shape(), axis);
     if constexpr (kForm == Form::plain)
-      kernels::softmax_backward(d.data<T>(), y.data<T>(), dx.data<T>(), rows, n);
+      kernels::softmax_backward(d.data<T>(), y.data<T>(), dx.data<T>(), lines);
     else
-      kernels::log_softmax_backward(d.data<T>(), y.data<T>(), dx.data<T>(), rows, n);
+      kernels::log_softmax_backward(d.data<T>(), y.data<T>(), dx.data<T>(), lines);
   });
   return not_differentiable(dx);
 }
 
+// `mask` is undefined unless the axis is the last one.
 template <Form kForm>
-Tensor along_last(const char* name, const Tensor& x, const Tensor& mask) {
+Tensor along_lines(const char* name, const Tensor& x, int axis, const Tensor& mask) {
   Op op(name, x);
   op.note("mask", mask);
   Tensor c = x.contiguous();
   Fresh y(c.shape(), c.dtype());
-  const int64_t n = c.size(-1), rows = c.numel() / std::max<int64_t>(n, 1);
   dispatch_float(c.dtype(), name, [&]<class T>() {
+    const kernels::Lines lines = lines_along(c.shape(), axis);
     if constexpr (kForm == Form::plain)
-      kernels::softmax(c.data<T>(), row_mask(mask), y.data<T>(), rows, n);
+      kernels::softmax(c.data<T>(), row_mask(mask), y.data<T>(), lines);
     else
-      kernels::log_softmax(c.data<T>(), row_mask(mask), y.data<T>(), rows, n);
+      kernels::log_softmax(c.data<T>(), row_mask(mask), y.data<T>(), lines);
   });
   if constexpr (kForm == Form::plain) {
-    return op.record(y, {c}, [y = save(y)](Consumed dy) {
-      return gradient<kForm>(std::move(dy), y.get());  // masked elements have y = 0, so dx = 0
+    return op.record(y, {c}, [axis, y = save(y)](Consumed dy) {
+      return gradient<kForm>(std::move(dy), y.get(), axis);  // masked elements: y = 0, so dx = 0
     });
   } else {
-    return op.record(y, {c}, [y = save(y), mask = save(mask)](Consumed dy) {
+    return op.record(y, {c}, [axis, y = save(y), mask = save(mask)](Consumed dy) {
       Tensor m = mask.get();
-      if (!m.defined()) return gradient<kForm>(std::move(dy), y.get());
+      if (!m.defined()) return gradient<kForm>(std::move(dy), y.get(), axis);
       // Masked elements pass no gradient.
-      return gradient<kForm>(Consumed(masked_fill(dy, eq(m, 0), 0)), y.get());
+      return gradient<kForm>(Consumed(masked_fill(dy, eq(m, 0), 0)), y.get(), axis);
     });
   }
 }
@@ -80,10 +89,10 @@ Tensor along(const char* op, const Tensor& x, int64_t axis, const Tensor& mask) 
   const int a = detail::wrap_axis(op, axis, x);
   Tensor m = fit_mask(op, mask, x);
   if (x.ndim() == 0)
-    return reshape(along_last<kForm>(op, reshape(x, 1), m.defined() ? reshape(m, 1) : m), {});
-  if (a == x.ndim() - 1) return along_last<kForm>(op, x, m);
-  if (m.defined()) m = transpose(m, a, -1).contiguous();
-  return transpose(along_last<kForm>(op, transpose(x, a, -1), m), a, -1);
+    return reshape(along_lines<kForm>(op, reshape(x, 1), 0, m.defined() ? reshape(m, 1) : m), {});
+  if (a == x.ndim() - 1 || !m.defined()) return along_lines<kForm>(op, x, a, m);
+  m = transpose(m, a, -1).contiguous();
+  return transpose(along_lines<kForm>(op, transpose(x, a, -1), x.ndim() - 1, m), a, -1);
 }
 
 // x minus its largest unmasked element, -inf where masked; and the sum of its exp (1 if all are

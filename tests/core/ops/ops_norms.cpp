@@ -7,13 +7,14 @@
 #include "tern/core/base/rng.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/same_bits.h"
 #include "tern/tests/support/tensors.h"
 #include "tern/tests/support/threads.h"
 
 namespace tern::ops_norms {
 namespace {
 
-using test::op, test::Array, test::Arrays, test::for_each_index, test::kInf;
+using test::op, test::Array, test::Arrays, test::for_each_index, test::kInf, test::same_bits;
 using Inputs = std::vector<Tensor>;
 
 // Calls body(line) for every line of x along `axis`, then writes the line back.
@@ -115,6 +116,25 @@ TEST_CASE("softmax: a fully masked row gives zeros and zero gradients") {
 }
 
 // With weights, biases and eps.
+TEST_CASE("softmax along any axis has the bits of that along the last one") {
+  Rng rng(3);
+  for (const Shape& shape : std::vector<Shape>{{2, 3, 1}, {1, 5, 31}, {3, 17, 32}, {2, 600, 33}})
+    for (DType type : {DType::f32, DType::f64}) {
+      Tensor x = (randn(shape, rng) * 3).to(type);
+      if (shape[1] > 4) x[0][2] = -kInf;
+      const Tensor dy = randn(shape, rng).to(type);
+      for (auto* f : {&softmax, &log_softmax}) {
+        Tensor a = x.detach().set_requires_grad(), b = x.detach().set_requires_grad();
+        const Tensor y = f(a, 1, {}), z = transpose(f(transpose(b, 1, 2), -1, {}), 1, 2);
+        CHECK(y.is_contiguous());
+        CHECK(same_bits(y, z));
+        backward(y, {.gradient = dy});
+        backward(z, {.gradient = dy});
+        CHECK(same_bits(a.grad(), b.grad()));
+      }
+    }
+}
+
 TEST_CASE("op table: layer_norm and rms_norm") {
   auto naive = [](bool centred, bool affine) {
     return [=](const Arrays& in) {
@@ -247,6 +267,26 @@ TEST_CASE("batch_norm: with momentum 1, an infinite batch leaves no trace in the
   static_cast<void>(batch_norm(tensor({1, 2, 3, 6}, {2, 2}), mean, var, {}, {}, options));
   CHECK(mean.to_vector<double>() == std::vector<double>{2, 4});
   CHECK(var.to_vector<double>() == std::vector<double>{2, 8});
+}
+
+TEST_CASE("batch_norm: a channel has the same bits whatever stands beside it") {
+  Rng rng(4);
+  const int64_t channels = 83;
+  const Tensor x = randn({37, channels}, rng), dy = randn({37, channels}, rng);
+  auto run = [&](int64_t first, int64_t count) {
+    Tensor in = narrow(x, 1, first, count).contiguous().set_requires_grad();
+    Tensor w = full({count}, 1.3).set_requires_grad(), b = full({count}, -.2).set_requires_grad();
+    const Tensor y = batch_norm(in, zeros({count}), ones({count}), w, b, {.training = true});
+    backward(y, {.gradient = narrow(dy, 1, first, count)});
+    return std::vector<Tensor>{y, in.grad(), w.grad(), b.grad()};
+  };
+  const std::vector<Tensor> all = run(0, channels);
+  for (int64_t first : {int64_t{0}, int64_t{5}, int64_t{16}})
+    for (int64_t count : {int64_t{65}, int64_t{67}}) {  // from 64 on the batch is not divided
+      const std::vector<Tensor> some = run(first, count);
+      for (size_t i = 0; i < all.size(); ++i)
+        CHECK(same_bits(some[i], narrow(all[i], -1, first, count)));
+    }
 }
 
 TEST_CASE("normalisation: wrong arguments name the op and the values") {
