@@ -21,6 +21,8 @@ namespace {
 
 std::atomic<uint64_t> next_run{1};
 
+thread_local bool pass_runs = false;
+
 /// The scope of a running VJP.
 class BackwardScope : public OpScope {
  public:
@@ -114,6 +116,7 @@ class Engine {
   // Runs to the end. Calls `capture(node, gradient)` first with each node's full gradient.
   template <class Capture>
   void run(Capture capture) {
+    const detail::Restored<bool> runs(pass_runs, true);
     while (!heap_.empty()) {
       std::pop_heap(heap_.begin(), heap_.end(), older);
       Node* node = heap_.back();
@@ -274,8 +277,9 @@ Tensor seed(const char* op, const Tensor& y, const Tensor& given) {
   return given;
 }
 
-/// A pass inside another pass's VJP (a checkpoint's) may meet leaves that the outer pass has
-/// marked, or nodes with its pending gradients. This class saves both and restores them at its end.
+/// A pass inside another pass (of a checkpoint, a hook, on_ready) may meet leaves that the outer
+/// pass has marked, or nodes with its pending gradients. This class saves both and restores them at
+/// its end.
 class SetAside {
  public:
   SetAside() = default;
@@ -288,7 +292,7 @@ class SetAside {
     }
   }
   void take(Node* node) {
-    if (!detail::running_node() || (node->mark == 0 && !node->pending.defined())) return;
+    if (!pass_runs || (node->mark == 0 && !node->pending.defined())) return;
     entries_.push_back({Ref<Node>(node), node->mark, std::move(node->pending)});
     node->pending = {};
   }
@@ -323,9 +327,13 @@ void mark_path(const std::vector<Tensor>& outputs, const std::vector<Tensor>& in
 
 void backward(const Tensor& loss, const BackwardOptions& options) {
   NoGradGuard guard;
+  SetAside aside;  // declared before the engine, so that it restores after the engine is gone
   Engine engine(/*to_leaves=*/true, /*create_graph=*/false, options.retain_graph);
   Tensor gradient = seed("backward", loss, options.gradient);
   Node* root = loss.node().get();
+  if (pass_runs)
+    for (Node* n : reachable({root}))
+      if (!n->is_leaf()) aside.take(n);  // other threads may use the leaves
   if (options.on_ready) engine.count_for(root, options.on_ready);
   engine.deliver(root, std::move(gradient));
   if (options.on_ready) engine.settle(root);

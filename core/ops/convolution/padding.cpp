@@ -87,6 +87,7 @@ Tensor pad(const Tensor& x, const Dims& pads, PaddingMode mode) {
   // Pads the first axes first, so that parts copied along them are not padded yet.
   for (int i = pads.size() - 2; i >= 0; i -= 2)
     y = pad_axis(y, x.ndim() - 1 - i / 2, pads[i], pads[i + 1], mode);
+  if (y.ref()->storage == x.ref()->storage) y = clone(y);
   const bool crops = std::any_of(pads.begin(), pads.end(), [](int64_t n) { return n < 0; });
   if (mode != PaddingMode::circular && !crops)
     op.note("pads", pads, "reflects", mode == PaddingMode::reflect, "result", y);

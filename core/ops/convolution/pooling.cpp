@@ -197,7 +197,7 @@ Tensor adaptive_avg(const Tensor& x, const OutputSize<n>& size) {
       y = detail::map_axis(name, y, static_cast<int>(i) + 2, p.out_size[axis],
                            [&] { return detail::adaptive_mean(p.size[axis], p.out_size[axis]); });
   }
-  return y;
+  return y.ref() == x.ref() ? clone(x) : y;
 }
 
 }  // namespace

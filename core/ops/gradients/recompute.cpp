@@ -210,6 +210,7 @@ struct Recompute {
     std::vector<Tensor> leaves, wanted;
     for (const Tensor& t : args) leaves.push_back(as_leaf(t));
     auto [y, since] = replay(leaves, rest);
+    if (!y.requires_grad()) return Gradients(args.size() + rest.size());  // frozen since
     leaves.insert(leaves.end(), rest.begin(), rest.end());
     for (const Tensor& t : leaves)
       if (t.requires_grad()) wanted.push_back(t);
@@ -226,6 +227,7 @@ struct Recompute {
     EnableGradGuard on;
     Ends ends(args, wants);
     auto [y, since] = replay(ends.tensors(), rest);
+    if (!y.requires_grad()) return Gradients(args.size() + rest.size());  // frozen since
     std::vector<Tensor> results;  // captured by fn; their gradients are passed on
     for (const Tensor& t : rest)
       if (!t.is_leaf()) results.push_back(t);

@@ -122,7 +122,7 @@ Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
   if (is_float(x.dtype()) && r.count > 1) y = y.to(DType::f64);
   for (int64_t axis : r.axes) y = prod_over(y, static_cast<int>(axis));
   if (is_float(x.dtype())) y = y.to(x.dtype());
-  y = reshape(y, r.out);
+  y = reshape(r.count == 1 ? clone(y) : y, r.out);
   // The parts of a product of integers are told instead: onnxruntime's ReduceProd rounds to f64.
   if (is_float(x.dtype())) op.note("result", y);
   return y;

@@ -107,6 +107,7 @@ Tensor diff(const Tensor& x, int64_t n, int64_t axis) {
   check(x.ndim() > 0, "diff: needs at least one axis, the shape is {}", x.shape());
   check(n >= 0, "diff: takes differences {} times; n must not be negative", n);
   const int a = normalize_axis("diff", axis, x.ndim());
+  if (n == 0) return clone(x);
   Tensor y = x;
   for (; n > 0 && y.size(a) > 0; --n) {
     const int64_t left = y.size(a) - 1;

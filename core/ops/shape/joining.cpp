@@ -223,7 +223,7 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t axis) {
   Shape repeated = x.shape(), shape = x.shape();
   repeated.insert(a + 1, repeats);
   shape[a] = checked_product("repeat_interleave", shape[a], repeats);
-  return reshape(expand(unsqueeze(x, a + 1), repeated), shape);
+  return view(clone(expand(unsqueeze(x, a + 1), repeated)), shape);
 }
 
 }  // namespace tern

@@ -5,6 +5,9 @@
 #include <set>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/convolution/padding.h"
+#include "tern/core/ops/convolution/pooling.h"
+#include "tern/core/ops/statistics/statistics.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/core/tape/record.h"
 #include "tern/tests/core/ops/op_table.h"
@@ -199,6 +202,17 @@ TEST_CASE("in place: overlapping sources are read before they are overwritten") 
   CHECK(m.to_vector<int>() == std::vector<int>{0, 2, 1, 3});
   add_(m, seen(m, {2, 2}, {1, 2}));
   CHECK(m.to_vector<int>() == std::vector<int>{0, 3, 3, 6});
+}
+
+TEST_CASE("in place: a result that equals its operand has memory of its own") {
+  const Tensor x = counting({1, 2, 3});
+  for (const Tensor& y :
+       {prod(x, 0, true), prod(x[0][0][0]), repeat_interleave(x, 1, 0), repeat_interleave(x, 3, 0),
+        adaptive_avg_pool1d(x, 3), pad(x, {0, 0}, PaddingMode::reflect),
+        pad(x, {-1, 0}, PaddingMode::circular), diff(x, 0)}) {
+    y += 1;
+    CHECK(x.to_vector<int>() == std::vector<int>{0, 1, 2, 3, 4, 5});
+  }
 }
 
 TEST_CASE("in place: refused arguments") {

@@ -285,4 +285,15 @@ TEST_CASE("checkpoint: an fn that behaves differently when it runs again is refu
   CHECK(has(complaint(layer, [&] { i = 1; }), "other parameters"));  // now a frozen one
 }
 
+TEST_CASE("checkpoint: the only input that fn uses is frozen before backward") {
+  const Tensor x = ones({2}).set_requires_grad(), other = ones({2}).set_requires_grad();
+  const Segment doubled = [](Args in) { return in[0] * 2; };
+  const Tensor y = checkpoint(doubled, {x, other}), z = checkpoint(doubled, {x, other * 1});
+  x.set_requires_grad(false);
+  backward(sum(y) + sum(z), {.retain_graph = true});
+  CHECK_FALSE(x.grad().defined());
+  CHECK_FALSE(other.grad().defined());
+  CHECK_FALSE(grad({sum(y)}, {other}, {.allow_unused = true})[0].defined());
+}
+
 }  // namespace tern::test_checkpoint

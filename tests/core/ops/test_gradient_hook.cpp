@@ -73,6 +73,26 @@ TEST_CASE("on_gradient: is called in every pass, and never without a recorded gr
   CHECK(calls == 2);
 }
 
+TEST_CASE("on_gradient: passes that the function runs over the same graph do not disturb it") {
+  const Tensor x = leaf(f64({1, 2})), h = x * 2;
+  const auto run_passes = [&](const Tensor& dy) {
+    EnableGradGuard on;
+    backward(sum(h * 5), {.retain_graph = true});
+    CHECK(gradient_of(x) == std::vector<double>{10, 10});
+    const Tensor dx = grad({sum(h * h)}, {x}, {.retain_graph = true})[0];
+    CHECK(dx.to_vector<double>() == std::vector<double>{8, 16});
+    return dy;
+  };
+  const Tensor hooked = on_gradient(h * 3, run_passes);
+  const Tensor y = sum(hooked) + sum(h);  // the gradient of sum(h) waits while the function runs
+  const Tensor dx = grad({y}, {x}, {.retain_graph = true})[0];
+  CHECK(dx.to_vector<double>() == std::vector<double>{8, 8});
+  CHECK(gradient_of(x) == std::vector<double>{10, 10});
+  x.zero_grad();
+  backward(y);
+  CHECK(gradient_of(x) == std::vector<double>{18, 18});
+}
+
 TEST_CASE("on_gradient: second derivatives include the function") {
   // y = c x^2 with dy = c replaced by dy^2:  dx = 2 c^2 x, d dx / dx = 2 c^2, d dx / dc = 4 c x.
   const Tensor x = leaf(f64({1, 2, -3})), c = leaf(f64({0.5, -2, 4}));

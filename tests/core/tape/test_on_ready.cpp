@@ -177,6 +177,22 @@ TEST_CASE("on_ready: a nested backward pass into a leaf that is not ready yet") 
   CHECK(ready.gradients[w.ref().get()] == w.grad().to_vector<float>());
 }
 
+TEST_CASE("on_ready: nested passes over nodes whose gradients wait") {
+  using Numbers = std::vector<double>;
+  const Tensor x = leaf(ones({2})), w = leaf(ones({2})), h = x * 2;
+  const Tensor early = sum(w * 3), y = sum(h * 7) + early;  // w is ready before h runs
+  const auto nested = [&](const Tensor& ready) {
+    if (ready.ref() != w.ref()) return;
+    EnableGradGuard on;
+    backward(sum(h * 5), {.retain_graph = true});
+    CHECK(x.grad().to_vector<double>() == Numbers{10, 10});
+    const Tensor dx = grad({sum(h * h)}, {x}, {.retain_graph = true})[0];
+    CHECK(dx.to_vector<double>() == Numbers{8, 8});
+  };
+  backward(y, {.on_ready = nested});
+  CHECK(x.grad().to_vector<double>() == Numbers{24, 24});
+}
+
 TEST_CASE("leaves that are frozen and unfrozen between forward and backward") {
   Rng rng(7);
   nn::Linear layer(4, 4, rng);
