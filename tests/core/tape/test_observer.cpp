@@ -298,6 +298,21 @@ TEST_CASE("the anomaly detector: an op is not blamed for a NaN in its input data
     CHECK(error_of([&] { return stddev(bad); }).starts_with("std was given NaN"));
   }
   {
+    // A checkpoint runs modules: the op in it is named, with its module.
+    Rng rng(4);
+    const Net net(rng);
+    nn::num_parameters(net);
+    AnomalyDetector given;
+    const auto fn = [&net](std::span<const Tensor> in) { return net(in[0]); };
+    CHECK(error_of([&] {
+            return checkpoint(fn, {full({4, 8}, kNan)});
+          }).starts_with("blocks.0.up: linear was given NaN"));
+    const Tensor y = checkpoint(fn, {ones({4, 8})});
+    CHECK(error_of([&] {
+            backward(y, {.gradient = full({4, 8}, kNan)});
+          }).starts_with("blocks.1.down: add was given NaN"));
+  }
+  {
     // The op that computes with the NaN is named, not ops that only move elements.
     AnomalyDetector given;
     const Tensor list = tensor(std::vector<int64_t>{1, 0, 1}, {3});
