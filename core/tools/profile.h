@@ -53,7 +53,8 @@ class Profile final : private Observer {
     /// equal share per thread: by serial code, loops with few or uneven parts, and starts of loops.
     double lost_seconds = 0;
   };
-  /// One row per op and pass, largest self time first.
+  /// One row per op and pass, largest self time first. A call within another call of the same op
+  /// (embedding in embedding, a Region in itself) is part of its total and is not counted again.
   std::vector<Row> by_op() const;
   /// One row per module and pass, in the same order. Counts only the module's own ops. Ops inside
   /// them are part of their totals and are not counted again.

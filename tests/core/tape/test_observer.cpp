@@ -243,6 +243,19 @@ TEST_CASE("a profile of convolutions and attention counts their operations once"
   CHECK(flops == 2 * 2 * 5 * 36 * 27 + 2 * 2 * (2 * 4 * 6 * 7 * 8));
 }
 
+TEST_CASE("a profile counts the time and the operations of a part within itself once") {
+  Profile profile;
+  {
+    const Region whole("whole"), outer("part"), between("between"), inner("part");
+    static_cast<void>(matmul(ones({20, 30}), ones({30, 40})));
+  }
+  std::map<std::string, Profile::Row> rows;
+  for (const Profile::Row& r : profile.by_op()) rows[r.op] = r;
+  CHECK(rows["part"].flops == 2 * 20 * 30 * 40);
+  CHECK(rows["part"].total_seconds <= rows["whole"].total_seconds);
+  CHECK(rows["part"].calls == 1);
+}
+
 TEST_CASE("a trace is JSON that viewers open") {
   const test::TempDir folder;
   const std::string path = folder / "trace.json";
