@@ -47,8 +47,9 @@ class Profile final : private Observer {
     int64_t calls = 0;
     double self_seconds = 0;   ///< without inner ops
     double total_seconds = 0;  ///< with inner ops
-    int64_t flops = 0;         ///< of products, convolutions and attention, inner ops included
-    int64_t bytes = 0;         ///< of inputs and results
+    /// Of products, convolutions and attention (step_cost.h), inner ops included.
+    int64_t flops = 0;
+    int64_t bytes = 0;  ///< of inputs and results
     /// The seconds by which the op itself, on ProfileOptions::lost_threads threads, would exceed an
     /// equal share per thread: by serial code, loops with few or uneven parts, and starts of loops.
     double lost_seconds = 0;
