@@ -79,6 +79,16 @@ struct Run {
 
 class Printer {
  public:
+  explicit Printer(const Slots& slots) {
+    for (const Slot& slot : slots)
+      std::visit(
+          [&](auto* field) {
+            if constexpr (std::is_convertible_v<decltype(field), const OwnedTensor*>)
+              first_name_.try_emplace(field, slot.name);
+          },
+          slot.field);
+  }
+
   std::string print(const Outline& model) {
     const Text t = describe(model, "");
     std::string s = fmt::format("{} {} parameter{}", t.body, with_commas(t.parameters),
@@ -119,8 +129,8 @@ class Printer {
   }
 
   std::string tensor(const Outline::Field& f, const std::string& path, int64_t& parameters) {
-    auto [at, is_new] = seen_.try_emplace(f.tensor, path + f.name);
-    if (!is_new) return fmt::format("{} = {}", f.name, at->second);
+    const std::string& first = first_name_.at(f.tensor);
+    if (first != path + f.name) return fmt::format("{} = {}", f.name, first);
     const int64_t n = f.tensor->numel();
     std::string s = fmt::format("{} {}", f.name, f.tensor->shape());
     if (f.tensor->dtype() != DType::f32) s += fmt::format(" {}", f.tensor->dtype());
@@ -134,12 +144,15 @@ class Printer {
     return s + " frozen";
   }
 
-  std::map<const OwnedTensor*, std::string> seen_;
+  // The walk's, as in files: a module prints its own tensors before those of its modules.
+  std::map<const OwnedTensor*, std::string> first_name_;
   int64_t frozen_ = 0, buffers_ = 0;
 };
 
 }  // namespace
 
-std::string to_string(const Outline& model) { return Printer().print(model); }
+std::string to_string(const Outline& model, const Slots& slots) {
+  return Printer(slots).print(model);
+}
 
 }  // namespace tern::nn::detail

@@ -91,17 +91,18 @@ class Outliner {
   std::string list_;
 };
 
-std::string to_string(const Outline& model);
+/// `slots`: the walk of the same model.
+std::string to_string(const Outline& model, const Slots& slots);
 
 }  // namespace detail
 
 /// The text that fmt::print("{}", model) prints. Gives parameters their names, as any module walk.
 template <detail::HasFields M>
 std::string to_string(const M& model) {
-  detail::walk(model);
+  const detail::Slots slots = detail::walk(model);
   detail::Outline out{"", &typeid(M)};
   M::fields(model, detail::Outliner(out));
-  return detail::to_string(out);
+  return detail::to_string(out, slots);
 }
 
 }  // namespace tern::nn

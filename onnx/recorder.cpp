@@ -79,8 +79,8 @@ class Recorder : public Observer {
       for (int64_t each : *all) p.whole.push_back({each});
   }
 
-  void made(const OpScope&, const Tensor& result, int) override {
-    if (result.defined()) add_result(result);
+  void made(const OpScope& op, const Tensor& result, int) override {
+    if (result.defined() && !op.in_place()) add_result(result);
   }
 
   void end(const OpScope&) noexcept override { frames_.pop_back(); }

@@ -21,6 +21,7 @@
 //
 // GFLOP and the memory saved for the backward pass are those of one forward pass; the numbers of a
 // module include its parts. An op without parameters counts for the module that made its input.
+// What counts as an operation: core/tools/step_cost.h.
 //
 // A model made in a ShapeOnlyScope (core/base/shape_only.h) takes no memory itself. The summary
 // restores the model's gradients, generators, buffers and modes.

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 
@@ -42,6 +43,11 @@ class OpScope : private detail::ErrorPlace {
   const char* name() const { return name_; }  ///< "linear"; for a VJP the name of its op
   Pass pass() const { return pass_; }         ///< backward: a VJP, or an op that a VJP runs
   bool is_vjp() const { return node_ != nullptr; }
+  /// Whether the op writes to its first input: add_, fill_, operator+=.
+  bool in_place() const {
+    const std::string_view name = name_;
+    return name.ends_with('_') || name.ends_with('=');
+  }
   const detail::Node* node() const { return node_; }  ///< whose VJP it is; null for an op
   /// The inputs: the operands, including undefined ones. A VJP has one input: the gradient of the
   /// output. Valid only before the VJP runs.
@@ -152,7 +158,8 @@ class Observer {
                      [[maybe_unused]] const Note& value) {}
   /// Called for each result. `result` is a tensor of an op (index 0, 1, ... if it has several), or
   /// a VJP's gradient of input `index`. If the VJP added that gradient in place to the gathered
-  /// gradient of the input, `result` is the sum. May throw.
+  /// gradient of the input, `result` is the sum. Arithmetic in place (add_, +=) makes its first
+  /// input; copy_ and fill_ make nothing. May throw.
   virtual void made(const OpScope&, [[maybe_unused]] const Tensor& result,
                     [[maybe_unused]] int index) {}
   /// Called when the op is done or has thrown. Follows every begin() that did not throw, in reverse

@@ -42,8 +42,7 @@ ActivationRecorder::ActivationRecorder() { watching_.emplace(static_cast<Observe
 void ActivationRecorder::begin(const OpScope& op) {
   finish_call();
   if (op.is_vjp()) return take_gradient(op);
-  if (at_work_ || op.pass() == Pass::backward || !takes_parameter(op)) return;
-  if (std::string_view(op.name()).ends_with('_')) return;  // writes in place
+  if (at_work_ || op.pass() == Pass::backward || op.in_place() || !takes_parameter(op)) return;
   at_work_ = &op;
   told_ = false;
   call_ = {op.module(), {}, false, {}};
@@ -54,7 +53,8 @@ void ActivationRecorder::begin(const OpScope& op) {
 void ActivationRecorder::made(const OpScope& op, const Tensor& result, int index) {
   finish_call();
   const bool of_layer = index == 0 || std::string_view(op.name()).starts_with("sum_and_");
-  if (at_work_ && !told_ && of_layer && op.pass() == Pass::forward && result.defined())
+  if (at_work_ && !told_ && of_layer && op.pass() == Pass::forward && !op.in_place() &&
+      result.defined())
     take_result(op, result);
 }
 

@@ -97,8 +97,8 @@ void AnomalyDetector::begin(const OpScope& op) {
     open.nan_came_in |= c.nan > 0;
     open.infinity_came_in |= c.infinite > 0;
   }
-  if (op.is_vjp()) open.gradient = describe_inputs(op);
-  if (open.nan_came_in)
+  if (op.is_vjp() || op.in_place()) open.overwritten = describe_inputs(op);
+  if (open.nan_came_in && std::string_view(op.name()) != "checkpoint")  // it runs modules
     open.given =
         in_module(op, fmt::format("{} was given NaN; inputs: {}", op.name(), describe_inputs(op)));
   for (int i = 0; i < op.num_gathered(); ++i) {
@@ -116,7 +116,8 @@ void AnomalyDetector::begin(const OpScope& op) {
 void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
   if (open_.empty() || open_.back().scope != &op) return;
   Open& open = open_.back();
-  if (is_view_of_input(op, result)) open.given.clear();  // the memory may be overwritten later
+  if (!op.in_place() && is_view_of_input(op, result))
+    open.given.clear();  // the memory may be overwritten later
   if (writes_given_values(op)) return;
   const bool vjp = op.is_vjp();
   const auto i = static_cast<size_t>(index);
@@ -125,7 +126,8 @@ void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
   Census c = count(result);
   // A gathered gradient with NaN stays NaN, whatever is added.
   const bool nan_now = c.nan > 0 || (vjp && open.nan_gathered[i]);
-  if (nan_now && (!nan_before || !open.given.empty()))
+  // Ops write in place within others, such as the running statistics of batch_norm.
+  if (nan_now && !op.in_place() && (!nan_before || !open.given.empty()))
     if (const std::string given = outermost_given(); !given.empty()) throw Error(given);
   if (c.nan ? nan_before : c.infinite == 0 || infinity_before || nan_before) return;
   std::string what = vjp ? fmt::format("the gradient of input {}", index) : "the result";
@@ -135,7 +137,7 @@ void AnomalyDetector::made(const OpScope& op, const Tensor& result, int index) {
                                 op.pass() == Pass::backward ? "backward" : "forward",
                                 c.nan ? c.nan : c.infinite, result.numel(), what, result.shape(),
                                 vjp ? "incoming gradient" : "inputs",
-                                vjp ? open.gradient : describe_inputs(op)));
+                                open.overwritten.empty() ? describe_inputs(op) : open.overwritten));
   if (c.nan == 0 && first_infinity_.empty()) first_infinity_ = text;
   if (c.nan > 0 || options_.infinities) {
     if (c.nan > 0 && !first_infinity_.empty()) text += "; before that, " + first_infinity_;

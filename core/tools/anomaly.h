@@ -47,8 +47,9 @@ class AnomalyDetector final : private Observer {
     const OpScope* scope;
     bool nan_came_in, infinity_came_in;
     std::vector<bool> nan_gathered, infinity_gathered;  // in gradients gathered before, by input
-    std::string gradient;  // a VJP's input, described before it runs: later it may be gone
-    std::string given;     // about a NaN in the inputs; empty if there is none or the op is a view
+    // Inputs described before the op runs: later a VJP's may be gone, and an in-place op's changed.
+    std::string overwritten;
+    std::string given;  // about a NaN in the inputs; empty if there is none or the op is a view
   };
 
   AnomalyOptions options_;

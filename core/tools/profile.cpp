@@ -30,12 +30,6 @@ std::string shapes_of(const OpScope& op) {
   return text;
 }
 
-// An op that calls itself for a special case ("embedding" in "embedding") counts once.
-bool within_itself(const OpScope& op) {
-  return op.outer() && op.outer()->pass() == op.pass() &&
-         std::string_view(op.outer()->name()) == op.name();
-}
-
 template <class Rows>
 std::vector<Profile::Row> sorted(const Rows& rows) {
   std::vector<Profile::Row> out;
@@ -158,15 +152,18 @@ void Profile::end(const OpScope& op) noexcept {
     row.flops += detail::counted_flops - open.flops_before;
     row.bytes += open.bytes;
   };
+  // An outer op of the same row has counted it already.
+  auto inside = [&](auto same) {
+    return std::any_of(open_.begin(), open_.end(), [&](const Open& outer) {
+      return outer.scope->pass() == op.pass() && same(outer);
+    });
+  };
   Row& by_name = ops_[{op.name(), op.pass()}];
   by_name.op = op.name();
-  count(by_name, within_itself(op) && !open_.empty());
+  count(by_name, inside([&](const Open& o) { return o.scope->name() == by_name.op; }));
   Row& by_place = modules_[{open.module, op.pass()}];
   by_place.module = open.module;
-  // The outer op of the same module has counted it already.
-  count(by_place, std::any_of(open_.begin(), open_.end(), [&](const Open& outer) {
-          return outer.module == open.module && outer.scope->pass() == op.pass();
-        }));
+  count(by_place, inside([&](const Open& o) { return o.module == open.module; }));
   if (!open_.empty()) open_.back().inner_seconds += seconds;
   if (open.event == 0) return;
   Event& event = events_[open.event - 1];

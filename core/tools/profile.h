@@ -47,13 +47,15 @@ class Profile final : private Observer {
     int64_t calls = 0;
     double self_seconds = 0;   ///< without inner ops
     double total_seconds = 0;  ///< with inner ops
-    int64_t flops = 0;         ///< of products, convolutions and attention, inner ops included
-    int64_t bytes = 0;         ///< of inputs and results
+    /// Of products, convolutions and attention (step_cost.h), inner ops included.
+    int64_t flops = 0;
+    int64_t bytes = 0;  ///< of inputs and results
     /// The seconds by which the op itself, on ProfileOptions::lost_threads threads, would exceed an
     /// equal share per thread: by serial code, loops with few or uneven parts, and starts of loops.
     double lost_seconds = 0;
   };
-  /// One row per op and pass, largest self time first.
+  /// One row per op and pass, largest self time first. A call within another call of the same op
+  /// (embedding in embedding, a Region in itself) is part of its total and is not counted again.
   std::vector<Row> by_op() const;
   /// One row per module and pass, in the same order. Counts only the module's own ops. Ops inside
   /// them are part of their totals and are not counted again.

@@ -7,6 +7,11 @@
 //                              .update = [&] { optimizer.step(); optimizer.zero_grad(); }},
 //                             nn::state_dict(model));
 //
+// Operations are the multiplications and additions of matrix products, convolutions and attention:
+// 2 m n k for a product, also of masked keys and of padding, whatever method computes it. A fused
+// backward of attention includes its recomputed scores. All else counts as 0: elementwise ops,
+// reductions, norms, Fourier transforms, factorisations, products with packed weights.
+//
 // Bytes are the sizes of the allocator's blocks (memory_stats().live). Not included: working memory
 // of threads inside kernels (less than 1 MB each), the allocator's cache (at most a quarter of the
 // peak and 16 MiB), and larger blocks that a full cache hands out if shapes vary from step to step.

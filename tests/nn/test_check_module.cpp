@@ -481,6 +481,19 @@ TEST_CASE("check module: reports what it cannot check") {
   nn::check_module(layer, first, uneven, {.input_axes = {0, nn::kNoBatch}});
 }
 
+TEST_CASE("gradcheck: an exception of the function leaves the inputs unchanged") {
+  const Tensor x = tensor({1, 2}, {2}, DType::f64).set_requires_grad();
+  for (int last : {1, 2, 3}) {
+    int calls = 0;
+    const auto fn = [&](const std::vector<Tensor>& in) {
+      check(++calls <= last, "too many calls");
+      return square(in[0]);
+    };
+    CHECK_THROWS_WITH_AS(gradcheck(fn, {x}), "too many calls", Error);
+    CHECK(x.to_vector<double>() == std::vector<double>{1, 2});
+  }
+}
+
 TEST_CASE("gradcheck: checks evenly spread elements, and names them in errors") {
   Rng rng(0);
   const Tensor x = randn({100}, rng, DType::f64).set_requires_grad();

@@ -91,6 +91,33 @@ TEST_CASE("print: lists, buffers, frozen, tied and missing tensors") {
   CHECK(folded.find("  ) 31 each\n") != std::string::npos);
 }
 
+namespace {
+
+struct TiedHead {
+  nn::Embedding embed;
+  nn::Linear out;
+  explicit TiedHead(Rng& rng) : embed(5, 3, rng), out(3, 3, rng, nn::Bias::no) {}
+  static void fields(auto& m, auto&& visit) {
+    visit("embed", m.embed);
+    visit("out", m.out);
+    visit("head", m.embed.weight);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("print: a tied tensor counts where the walk finds it first, as in files") {
+  Rng rng(0);
+  const TiedHead model(rng);
+  CHECK(nn::named_parameters(model)[0].first == "embed.weight");
+  CHECK(fmt::format("{}", model) ==
+        "TiedHead(\n"
+        "  head = embed.weight\n"
+        "  (embed): Embedding(weight (5, 3)) 15\n"
+        "  (out): Linear(weight (3, 3)) 9\n"
+        ") 24 parameters");
+}
+
 TEST_CASE("print: a sequence") {
   Rng rng(0);
   nn::Sequential mlp(nn::Linear(4, 5, rng), nn::Relu(), nn::Linear(5, 2, rng));

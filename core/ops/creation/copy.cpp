@@ -74,16 +74,18 @@ namespace {
 
 // x = fn(x, y) in place; fn takes two numbers of the type of x.
 template <class Fn>
-void update(const char* op, const char* result, const Tensor& x, const Tensor& y, Fn fn) {
-  check(detail::promote(op, x.dtype(), y.dtype()) == x.dtype(),
-        "{}: the {} of {} and {} does not fit {}; convert with .to()", op, result, x.dtype(),
+void update(Op& op, const char* result, const Tensor& x, const Tensor& y, Fn fn) {
+  const char* const name = op.name();
+  check(detail::promote(name, x.dtype(), y.dtype()) == x.dtype(),
+        "{}: the {} of {} and {} does not fit {}; convert with .to()", name, result, x.dtype(),
         y.dtype(), x.dtype());
   Tensor source = detail::safe_source(x, y);
-  Fresh out = detail::writable(op, x);
+  Fresh out = detail::writable(name, x);
   dispatch(x.dtype(), [&]<class T>() {
     auto numbers = [fn](T u, T v) { return fn(u, v); };
-    map<T, T, T>(op, out, numbers, x, source);
+    map<T, T, T>(name, out, numbers, x, source);
   });
+  static_cast<void>(op.not_differentiable(out));  // tells the observers
 }
 
 // Refuses an operator that a gradient would have to record. The error says what to write instead.
@@ -115,12 +117,13 @@ void add_(const Tensor& x, const Tensor& y, double alpha) {
     };
     map<T, T, T>("add_", out, axpy, x, source);
   });
+  static_cast<void>(op.not_differentiable(out));  // tells the observers
 }
 
 void mul_(const Tensor& x, const Tensor& y) {
   Op op("mul_", x, y);
   detail::check_operand("mul_", x, y);
-  update("mul_", "product", x, y, kernels::Multiply());
+  update(op, "product", x, y, kernels::Multiply());
 }
 
 void mul_(const Tensor& x, Scalar s) { mul_(x, detail::scalar_for(x, s)); }
@@ -128,21 +131,21 @@ void mul_(const Tensor& x, Scalar s) { mul_(x, detail::scalar_for(x, s)); }
 const Tensor& operator+=(const Tensor& x, const Tensor& y) {
   Op op("operator+=", x, y);
   check_unrecorded("operator+=", '+', x, y);
-  update("operator+=", "sum", x, y, kernels::Add());
+  update(op, "sum", x, y, kernels::Add());
   return x;
 }
 
 const Tensor& operator-=(const Tensor& x, const Tensor& y) {
   Op op("operator-=", x, y);
   check_unrecorded("operator-=", '-', x, y);
-  update("operator-=", "difference", x, y, kernels::Subtract());
+  update(op, "difference", x, y, kernels::Subtract());
   return x;
 }
 
 const Tensor& operator*=(const Tensor& x, const Tensor& y) {
   Op op("operator*=", x, y);
   check_unrecorded("operator*=", '*', x, y);
-  update("operator*=", "product", x, y, kernels::Multiply());
+  update(op, "product", x, y, kernels::Multiply());
   return x;
 }
 
@@ -151,7 +154,7 @@ const Tensor& operator/=(const Tensor& x, const Tensor& y) {
   check_unrecorded("operator/=", '/', x, y);
   check(is_float(x.dtype()), "operator/=: the quotient is f32 and does not fit {}; write x = x / y",
         x.dtype());
-  update("operator/=", "quotient", x, y, [](auto u, auto v) -> decltype(u) {
+  update(op, "quotient", x, y, [](auto u, auto v) -> decltype(u) {
     if constexpr (std::is_floating_point_v<decltype(u)>) return u / v;
     return u;
   });

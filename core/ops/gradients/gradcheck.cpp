@@ -46,16 +46,23 @@ int64_t position(const Layout& layout, int64_t at) {
 
 double central_difference(const MultiFunction& fn, const std::vector<Tensor>& inputs,
                           const Tensor& x, int64_t at, double eps) {
-  auto shift = [&](double value) {
+  const double before = x.data<double>()[position(x.layout(), at)];
+  auto set = [&](double value) {
     NoGradGuard guard;
     x.mutable_data<double>()[position(x.layout(), at)] = value;
   };
-  double before = x.data<double>()[position(x.layout(), at)];
-  shift(before + eps);
-  double up = weighted_sum(fn, inputs);
-  shift(before - eps);
-  double down = weighted_sum(fn, inputs);
-  shift(before);
+  auto sum_at = [&](double value) {
+    set(value);
+    try {
+      const double sum = weighted_sum(fn, inputs);
+      set(before);
+      return sum;
+    } catch (...) {
+      set(before);
+      throw;
+    }
+  };
+  const double up = sum_at(before + eps), down = sum_at(before - eps);
   return (up - down) / (2 * eps);
 }
 

@@ -226,6 +226,9 @@ TEST_CASE("a profile counts calls, operations and bytes by op and by module") {
   std::string table = profile.table();
   CHECK(table.find("linear backward") != std::string::npos);
   CHECK(table.find("blocks.1.down") != std::string::npos);
+  Profile in_place;
+  x += x;  // reads two tensors and writes one
+  CHECK(row(in_place.by_op(), named("operator+=", Pass::forward)).bytes == 3 * 4 * 32);
 }
 
 TEST_CASE("a profile of convolutions and attention counts their operations once") {
@@ -238,6 +241,19 @@ TEST_CASE("a profile of convolutions and attention counts their operations once"
   int64_t flops = 0;
   for (const Profile::Row& r : profile.by_op()) flops += r.flops;
   CHECK(flops == 2 * 2 * 5 * 36 * 27 + 2 * 2 * (2 * 4 * 6 * 7 * 8));
+}
+
+TEST_CASE("a profile counts the time and the operations of a part within itself once") {
+  Profile profile;
+  {
+    const Region whole("whole"), outer("part"), between("between"), inner("part");
+    static_cast<void>(matmul(ones({20, 30}), ones({30, 40})));
+  }
+  std::map<std::string, Profile::Row> rows;
+  for (const Profile::Row& r : profile.by_op()) rows[r.op] = r;
+  CHECK(rows["part"].flops == 2 * 20 * 30 * 40);
+  CHECK(rows["part"].total_seconds <= rows["whole"].total_seconds);
+  CHECK(rows["part"].calls == 1);
 }
 
 TEST_CASE("a trace is JSON that viewers open") {
@@ -293,6 +309,21 @@ TEST_CASE("the anomaly detector: an op is not blamed for a NaN in its input data
     // For an op composed of ops, the outermost op is named.
     AnomalyDetector given;
     CHECK(error_of([&] { return stddev(bad); }).starts_with("std was given NaN"));
+  }
+  {
+    // A checkpoint runs modules: the op in it is named, with its module.
+    Rng rng(4);
+    const Net net(rng);
+    nn::num_parameters(net);
+    AnomalyDetector given;
+    const auto fn = [&net](std::span<const Tensor> in) { return net(in[0]); };
+    CHECK(error_of([&] {
+            return checkpoint(fn, {full({4, 8}, kNan)});
+          }).starts_with("blocks.0.up: linear was given NaN"));
+    const Tensor y = checkpoint(fn, {ones({4, 8})});
+    CHECK(error_of([&] {
+            backward(y, {.gradient = full({4, 8}, kNan)});
+          }).starts_with("blocks.1.down: add was given NaN"));
   }
   {
     // The op that computes with the NaN is named, not ops that only move elements.
@@ -362,6 +393,26 @@ TEST_CASE("the anomaly detector: forward and backward") {
   x.set_requires_grad();
   Tensor y = sqrt(x) * tensor({0, 1}, {2});  // 0 * infinity in backward
   CHECK_THROWS_WITH_AS(backward(sum(y)), doctest::Contains("sqrt, backward"), Error);
+}
+
+TEST_CASE("the anomaly detector: ops that write in place, and gradients that are added") {
+  AnomalyDetector detector;
+  const Tensor infinite = tensor({2, HUGE_VAL}, {2});
+  const std::string inputs = "inputs: f32 (2,) in [0, 1]; f32 (2,) in [2, 2], 1 infinite";
+  const Tensor x = tensor({1, 0}, {2});
+  CHECK(error_of([&] { mul_(x, infinite); }) ==
+        "NaN first seen in mul_, forward: 1 of 2 elements of the result (2,); " + inputs);
+  const Tensor y = tensor({1, 0}, {2});
+  CHECK(error_of([&] { y *= infinite; }).starts_with("NaN first seen in operator*=, forward"));
+  const Tensor w = tensor({1, 2}, {2}).set_requires_grad();
+  w.set_grad(infinite.clone());
+  CHECK(error_of([&] {
+          backward(w * 1, {.gradient = -infinite});
+        }).starts_with("NaN first seen in add_, backward: 1 of 2 elements of the result (2,)"));
+  // The first op that reads a NaN that was given is named, not the one that adds it.
+  const Tensor z = tensor({1, 2}, {2});
+  CHECK_NOTHROW(z += tensor({1, kNan}, {2}));
+  CHECK(error_of([&] { return exp(z); }).starts_with("exp was given NaN"));
 }
 
 TEST_CASE("the anomaly detector does not blame an op for a NaN already in the gradient") {
