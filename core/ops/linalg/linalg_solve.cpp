@@ -139,10 +139,9 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
     return sides.result(solve_triangular(sides.a, sides.b, o));
   Op op(kName, a, b);
   Tensor matrix = a.detach().contiguous(), x = b.detach().clone();
-  const Tensor on_diagonal = diagonal(matrix, 0, -2, -1);
-  if (!o.unitriangular && on_diagonal.numel() > 0)
-    check(tern::all(ne(on_diagonal, 0)).item<int>() != 0,
-          "{}: a matrix of {} is singular: its diagonal has a 0", kName, a.shape());
+  if (!o.unitriangular)
+    detail::check_none(kName, eq(diagonal(matrix, 0, -2, -1), 0), a.shape(),
+                       "is singular: its diagonal has a 0");
   const int n = all.n, k = static_cast<int>(b.size(-1));
   dispatch_float(a.dtype(), kName, [&]<class T>() {
     const T* from = matrix.data<T>();
