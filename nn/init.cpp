@@ -197,7 +197,7 @@ void whitening(const Tensor& w, const Tensor& images, double eps) {
       flip(transpose(vectors / sqrt(clamp(values, 0, std::nullopt) + eps), 0, 1), {0});  // in rows
   const Tensor largest = gather(filters, 1, argmax(abs(filters), 1, true));
   filters = where(lt(largest, 0), -filters, filters);
-  check(all(isfinite(filters)).item<bool>(),
+  check(!any(logical_not(isfinite(filters))).item<bool>(),
         "whitening: the patches do not vary in some direction, so with eps {} its filter is not "
         "finite; use a larger eps",
         eps);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/base/shape_only.h"
 #include "tern/core/ops/convolution/conv.h"
 #include "tern/core/ops/ops.h"
 #include "tern/nn/init.h"
@@ -177,6 +178,13 @@ TEST_CASE("init: dirac copies the input") {
   CHECK(part.to_vector<float>() == std::vector<float>{1, 0, 0, 1, 7, 7});
   CHECK_THROWS_AS(init::dirac(zeros({2, 2})), Error);
   CHECK_THROWS_AS(init::dirac(zeros({3, 2, 3}), 2), Error);
+}
+
+TEST_CASE("init: whitening in a ShapeOnlyScope") {
+  const ShapeOnlyScope no_memory;
+  const Tensor w = empty({24, 2, 2, 3});
+  init::whitening(w, empty({70, 2, 4, 5}));  // all zeros, and no error
+  CHECK(no_memory.live_bytes() > 0);
 }
 
 TEST_CASE("init: whitening filters match the definition") {

@@ -46,6 +46,10 @@ TEST_CASE("linalg: a ShapeOnlyScope, in which every element is 0, refuses no mat
   CHECK(linalg::eigh(a).eigenvectors.shape() == Shape{4, 3, 3});
   CHECK(linalg::lstsq(a, a).solution.shape() == Shape{4, 3, 3});
   CHECK(linalg::solve_triangular(a, a, {}).shape() == Shape{4, 3, 3});
+  const Tensor x = ones({4, 3, 3}).set_requires_grad();
+  backward(sum(linalg::svd(x, false).u) + sum(linalg::eigh(x).eigenvectors) +
+           sum(linalg::slogdet(x).logabsdet));
+  CHECK(x.grad().shape() == x.shape());
 }
 
 TEST_CASE("linalg: errors for singular matrices name the op and the matrix") {
