@@ -92,6 +92,7 @@ void normal(const Tensor& w, double mean, double std, Rng& rng) {
 
 void trunc_normal(const Tensor& w, Rng& rng, const TruncNormalOptions& o) {
   check(o.std >= 0, "trunc_normal: the standard deviation must not be negative, got {}", o.std);
+  check(o.low < o.high, "trunc_normal: the bounds [{}, {}] must rise", o.low, o.high);
   double inside = normal_cdf((o.high - o.mean) / o.std) - normal_cdf((o.low - o.mean) / o.std);
   check(inside >= 0.01,
         "trunc_normal: the range [{}, {}] has a probability of only {:.2g} under N({}, {}^2); "

@@ -119,6 +119,8 @@ TEST_CASE("init: truncated normal stays inside and keeps its shape") {
   CHECK_THROWS_AS(init::trunc_normal(t, rng, {.low = 8, .high = 9}), Error);
   CHECK_THROWS_WITH_AS(init::trunc_normal(t, rng, {.std = -1, .low = 2, .high = -2}),
                        "trunc_normal: the standard deviation must not be negative, got -1", Error);
+  CHECK_THROWS_WITH_AS(init::trunc_normal(t, rng, {.low = 2, .high = -2}),
+                       "trunc_normal: the bounds [2, -2] must rise", Error);
 }
 
 TEST_CASE("init: the same weights from a seed on any number of threads") {

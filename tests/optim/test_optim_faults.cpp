@@ -428,6 +428,13 @@ TEST_CASE("optimizers: a group or a parameter that does not exist is an error th
   CHECK(error_of([&] { adam.state_bytes(3); }) == parameter);
 }
 
+TEST_CASE("Adafactor: errors give the bound that is wrong") {
+  CHECK(error_of([] { optim::Adafactor(three(), {.eps1 = 0}); }) ==
+        "Adafactor: eps1 must be positive, it is 0");
+  CHECK(error_of([] { optim::Adafactor(three(), {.eps2 = -1}); }) ==
+        "Adafactor: eps2 must not be negative, it is -1");
+}
+
 TEST_CASE("EvalScope: restores the mode of every layer, even after an exception") {
   Rng rng(1);
   Leaky m(rng);
