@@ -10,10 +10,10 @@
 namespace tern::decoding {
 
 struct BeamOptions {
-  int64_t beam = 5;    ///< running hypotheses per sentence
-  double alpha = 0;    ///< >= 0, strength of the length penalty; 0: none
-  int64_t n_best = 1;  ///< hypotheses returned per sentence, <= beam
-  PerSentence begin = -1;
+  int64_t beam = 5;        ///< running hypotheses per sentence
+  double alpha = 0;        ///< >= 0, strength of the length penalty; 0: none
+  int64_t n_best = 1;      ///< hypotheses returned per sentence, <= beam
+  PerSentence begin = -1;  ///< this and the next three: as in GreedyOptions
   int64_t end = -1;
   PerSentence max_length = 100;
   std::vector<int64_t> forbid{};

@@ -78,7 +78,7 @@ struct DecodeAllOptions {
   int64_t beam = 1;  ///< 1: greedy
   double alpha = 0;
   int64_t n_best = 1;
-  int64_t begin = -1, end = -1;
+  int64_t begin = -1, end = -1;  ///< as in GreedyOptions, also `forbid`
   PerSentence max_length = 100;  ///< a slot takes memory for all of these steps at once
   std::vector<int64_t> forbid{};
   /// false: greedy search does not compute log_prob and score, which are NaN. Only for beam 1.

@@ -142,6 +142,7 @@ RankTraffic StepPlan::sums(const Bucket& b, int64_t rank) const {
 }
 
 RankTraffic StepPlan::traffic(int64_t rank) const {
+  check(rank >= 0 && rank < ranks(), "StepPlan: there is no rank {} among {}", rank, ranks());
   RankTraffic all;
   if (ranks() == 1) return all;
   all += heads(rank), all += facts(rank);

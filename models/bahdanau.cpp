@@ -4,11 +4,13 @@
 
 #include "tern/core/ops/attention/additive.h"
 #include "tern/core/tape/substitution.h"
+#include "tern/models/parts.h"
 
 namespace tern::models {
 namespace {
 
 const BahdanauOptions& checked(const BahdanauOptions& o) {
+  check_vocabularies("Bahdanau", o.source_vocab, o.target_vocab);
   check(o.layers == 1 || (o.layers > 1 && !o.paper()),
         "Bahdanau: the paper's form has one layer, got {}; use .form = BahdanauForm::d2l",
         o.layers);

@@ -27,7 +27,7 @@ namespace tern::models {
 enum class BahdanauForm { paper, d2l };
 
 struct BahdanauOptions {
-  int64_t source_vocab = 0, target_vocab = 0;
+  int64_t source_vocab = 0, target_vocab = 0;  ///< numbers of words; required
   int64_t embed = 256, hidden = 256;
   BahdanauForm form = BahdanauForm::paper;
   int64_t layers = 1;            ///< only in d2l's form

@@ -33,6 +33,13 @@ Options options_named(const char* model, const std::string& name,
                    fmt::join(names_of(table), ", ")));
 }
 
+/// Error unless both vocabularies have words: the options' default of 0 stands for "not set".
+inline void check_vocabularies(const char* model, int64_t source, int64_t target) {
+  check(source > 0 && target > 0,
+        "{}: vocabularies must be positive, got {} and {} words; set source_vocab and target_vocab",
+        model, source, target);
+}
+
 /// A parameter that starts in N(0, std^2).
 inline nn::Parameter normal_parameter(const Shape& shape, double std, Rng& rng) {
   nn::Parameter p(empty(shape));

@@ -1,11 +1,18 @@
 // The LSTM encoder-decoder: reversal of sources, loss, and single steps for decoding.
 #include "tern/models/seq2seq.h"
 
+#include "tern/models/parts.h"
+
 namespace tern::models {
 namespace {
 
 nn::RnnOptions layers_of(const Seq2SeqOptions& o) {
   return {.layers = o.layers, .dropout = o.layers > 1 ? o.dropout : 0};
+}
+
+const Seq2SeqOptions& checked(const Seq2SeqOptions& o) {
+  check_vocabularies("LstmSeq2Seq", o.source_vocab, o.target_vocab);
+  return o;
 }
 
 }  // namespace
@@ -18,7 +25,7 @@ Tensor reverse_tokens(const Tensor& tokens, const Tensor& lengths) {
 }
 
 LstmSeq2Seq::LstmSeq2Seq(const Seq2SeqOptions& o, Rng& rng)
-    : options(o),
+    : options(checked(o)),
       src_embed(o.source_vocab, o.embed, rng),
       tgt_embed(o.target_vocab, o.embed, rng),
       encoder(o.embed, o.hidden, rng, layers_of(o)),

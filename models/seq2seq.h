@@ -15,7 +15,7 @@
 namespace tern::models {
 
 struct Seq2SeqOptions {
-  int64_t source_vocab = 0, target_vocab = 0;
+  int64_t source_vocab = 0, target_vocab = 0;  ///< numbers of words; required
   int64_t embed = 256, hidden = 256, layers = 2;
   double dropout = 0;           ///< on embeddings and between layers
   bool reverse_source = false;  ///< the encoder reads sentences backwards (section 3.3)

@@ -44,10 +44,7 @@ void check_source(const Tensor& source, const Tensor& lengths) {
 
 /// Returns the options if a model can be made of them.
 const TransformerOptions& checked(const TransformerOptions& o) {
-  check(o.source_vocab > 0 && o.target_vocab > 0,
-        "Transformer: vocabularies must be positive, got {} and {} words; set source_vocab and "
-        "target_vocab",
-        o.source_vocab, o.target_vocab);
+  check_vocabularies("Transformer", o.source_vocab, o.target_vocab);
   check(!o.tie_source_target || o.source_vocab == o.target_vocab,
         "Transformer: tie_source_target needs equal vocabularies, got {} and {} words",
         o.source_vocab, o.target_vocab);

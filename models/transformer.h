@@ -19,7 +19,7 @@
 namespace tern::models {
 
 struct TransformerOptions {
-  int64_t source_vocab = 0, target_vocab = 0;
+  int64_t source_vocab = 0, target_vocab = 0;  ///< numbers of words; required
   int64_t encoder_layers = 6, decoder_layers = 6;
   nn::TransformerLayerOptions layer = {};
   std::optional<double> embed_dropout = {};  ///< default: that of the layers

@@ -44,7 +44,7 @@ struct VitOptions {
   int64_t dim = 768, layers = 12, heads = 12;
   int64_t mlp_dim = 0;     ///< 0: four times dim
   int64_t fc_dim = 0;      ///< units of the head's hidden layer, with GELU; 0: none
-  int64_t classes = 1000;  ///< 0: no head, returns the pooled tokens
+  int64_t classes = 1000;  ///< 0: no head; returns the pooled tokens, or the units of fc_dim
   bool class_token = true;
   int64_t registers = 0;  ///< more prefix tokens (Darcet et al. 2024)
   VitPositions positions = VitPositions::learned;

@@ -1,6 +1,7 @@
 // Layers that are random in training and do nothing in evaluation. Each has its own generator,
 // split off the given one, so that its numbers do not depend on other layers. The module walk finds
-// it (generator_state), so that training can be resumed exactly.
+// it (generator_state), so that training can be resumed exactly. The probability p is in [0, 1);
+// PyTorch's layers also take 1.
 #pragma once
 
 #include "tern/core/base/rng.h"

@@ -92,6 +92,7 @@ void normal(const Tensor& w, double mean, double std, Rng& rng) {
 
 void trunc_normal(const Tensor& w, Rng& rng, const TruncNormalOptions& o) {
   check(o.std >= 0, "trunc_normal: the standard deviation must not be negative, got {}", o.std);
+  check(o.low < o.high, "trunc_normal: the bounds [{}, {}] must rise", o.low, o.high);
   double inside = normal_cdf((o.high - o.mean) / o.std) - normal_cdf((o.low - o.mean) / o.std);
   check(inside >= 0.01,
         "trunc_normal: the range [{}, {}] has a probability of only {:.2g} under N({}, {}^2); "
@@ -197,7 +198,7 @@ void whitening(const Tensor& w, const Tensor& images, double eps) {
       flip(transpose(vectors / sqrt(clamp(values, 0, std::nullopt) + eps), 0, 1), {0});  // in rows
   const Tensor largest = gather(filters, 1, argmax(abs(filters), 1, true));
   filters = where(lt(largest, 0), -filters, filters);
-  check(all(isfinite(filters)).item<bool>(),
+  check(!any(logical_not(isfinite(filters))).item<bool>(),
         "whitening: the patches do not vary in some direction, so with eps {} its filter is not "
         "finite; use a larger eps",
         eps);

@@ -172,6 +172,13 @@ Tensor LearnedPositions::operator()(const Tensor& x, int64_t offset) const {
 void check_rope_scaling(const char* op, const RopeScaling& s, int64_t pairs) {
   using Kind = RopeScaling::Kind;
   const bool llama3 = s.kind == Kind::llama3;
+  check(s.kind != Kind::none || s.factor == 1,
+        "{}: the factor of rotary positions is {}, but nothing is scaled by it: choose a kind of "
+        "RopeScaling, or leave the factor out",
+        op, s.factor);
+  check(!s.attention_factor || s.kind == Kind::yarn || s.kind == Kind::longrope,
+        "{}: an attention_factor ({}) is for yarn and longrope; leave it out", op,
+        s.attention_factor.value_or(1));
   check(s.kind == Kind::none || (s.factor > 0 && std::isfinite(s.factor)),
         "{}: the factor of scaled rotary positions is {}; it must be positive", op, s.factor);
   check(!llama3 || (s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor &&

@@ -79,13 +79,14 @@ struct RopeScaling {
   bool truncate = true;  ///< yarn: both bounds are moved to whole pairs
   /// longrope: divisors of the pairs' angles; `longer` if factor is above 1.
   std::vector<double> shorter = {}, longer = {};
-  /// Cosines and sines are multiplied by it. Default: 1 + ln(factor) / 10 (yarn) or
+  /// yarn, longrope: cosines and sines are multiplied by it. Default: 1 + ln(factor) / 10 (yarn) or
   /// sqrt(1 + ln(factor) / ln(original_context)) (longrope), and 1 if factor is at most 1.
   std::optional<double> attention_factor = {};
 
   bool operator==(const RopeScaling&) const = default;
 };
-/// Error that names the value that cannot be for `pairs` pairs of channels.
+/// Error if these values make no rotation of `pairs` pairs of channels, or if a factor or an
+/// attention_factor is given that the kind does not use.
 void check_rope_scaling(const char* op, const RopeScaling& scaling, int64_t pairs);
 
 struct RotaryOptions {

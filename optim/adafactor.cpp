@@ -80,7 +80,8 @@ std::vector<StateTensor> AdafactorOptions::states(const Shape& parameter) const 
 
 void AdafactorOptions::validate() const {
   check(beta2_decay <= 0, "Adafactor: beta2_decay must not be positive, it is {}", beta2_decay);
-  check(eps1.value_or(1) > 0 && eps2 >= 0, "Adafactor: eps1 must be positive, eps2 not negative");
+  check(eps1.value_or(1) > 0, "Adafactor: eps1 must be positive, it is {}", eps1.value_or(1));
+  check(eps2 >= 0, "Adafactor: eps2 must not be negative, it is {}", eps2);
   check(d >= 1, "Adafactor: the bound d must be at least 1, it is {}", d);
 }
 

@@ -20,7 +20,7 @@ struct AdafactorOptions {
   /// of the type.
   std::optional<double> eps1 = {};
   double eps2 = 1e-3;       ///< lower bound of rms(p)
-  double d = 1;             ///< upper bound of the direction's root mean square
+  double d = 1;             ///< >= 1: upper bound of the direction's root mean square
   double weight_decay = 0;  ///< p -= lr weight_decay p
   static constexpr const char* name = "Adafactor";
   static constexpr bool whole_parameters = true;

@@ -11,8 +11,9 @@
 namespace tern::optim {
 
 struct ClipNormOptions {
-  double p = 2;                    ///< 2, or infinity for the largest absolute value
-  bool error_if_nonfinite = true;  ///< false: scales the gradients even then
+  double p = 2;  ///< 2, or infinity for the largest absolute value; others: Error
+  /// false, PyTorch's default: scales the gradients even then.
+  bool error_if_nonfinite = true;
 };
 /// Scales all gradients by min(1, max_norm / (norm + 1e-6)), where `norm` is the norm of all of
 /// them together. Returns the norm before scaling. If it is infinite or NaN, an Error names the

@@ -143,17 +143,23 @@ void Optimizer::set_lr_factor(double factor) {
   lr_factor_ = factor;
 }
 
-double Optimizer::lr(size_t group) const { return groups_.at(group).lr * lr_factor_; }
+const Optimizer::Settings& Optimizer::group_at(size_t group) const {
+  check(group < groups_.size(), "{}: there is no group {}; there are {}, counted from 0",
+        traits_.name, group, groups_.size());
+  return groups_[group];
+}
+
+double Optimizer::lr(size_t group) const { return group_at(group).lr * lr_factor_; }
 
 NamedNumbers Optimizer::settings(size_t group) const {
-  const Settings& s = groups_.at(group);
+  const Settings& s = group_at(group);
   NamedNumbers all = {{"lr", s.lr}, {"weight_decay", s.weight_decay}};
   for (auto& setting : rule_settings(group)) all.push_back(std::move(setting));
   return all;
 }
 
 void Optimizer::set_settings(const NamedNumbers& values, size_t group) {
-  Settings changed = groups_.at(group);
+  Settings changed = group_at(group);
   const NamedNumbers known = settings(group);
   for (const auto& value : values) {
     const std::string& name = value.first;
@@ -185,6 +191,7 @@ bool Optimizer::fits_states(size_t group) const {
 }
 
 std::vector<std::string> Optimizer::names_in(size_t group) const {
+  group_at(group);
   std::vector<std::string> names;
   for (const Entry& e : entries_)
     if (e.group == group) names.push_back(e.name);
@@ -440,8 +447,14 @@ NamedTensors Optimizer::state_dict() const {
   return out;
 }
 
+const Optimizer::Entry& Optimizer::entry_at(size_t parameter) const {
+  check(parameter < entries_.size(), "{}: there is no parameter {}; there are {}, counted from 0",
+        traits_.name, parameter, entries_.size());
+  return entries_[parameter];
+}
+
 NamedTensors Optimizer::state_dict(size_t parameter) const {
-  const Entry& e = entries_.at(parameter);
+  const Entry& e = entry_at(parameter);
   return state_of(e, e.state.empty() ? fresh_state(e) : e.state);
 }
 
@@ -459,7 +472,7 @@ void Optimizer::keep_shard(const std::vector<bool>& own) {
 }
 
 int64_t Optimizer::state_bytes(size_t parameter) const {
-  const Entry& e = entries_.at(parameter);
+  const Entry& e = entry_at(parameter);
   const int64_t item = item_size(e.parameter.dtype());
   const int64_t scales = ceil_div(e.parameter.numel(), kQuantizedBlock) * item_size(DType::f32);
   int64_t bytes = 0;

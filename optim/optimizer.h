@@ -164,9 +164,10 @@ class Optimizer {
   /// if it is negative or not finite.
   void set_lr_factor(double factor);
   double lr_factor() const { return lr_factor_; }
-  /// The current learning rate of a group.
+  /// The current learning rate of a group. Groups and parameters count from 0; it is an Error if
+  /// there is none of that number, here and below.
   double lr(size_t group = 0) const;
-  double weight_decay(size_t group = 0) const { return groups_.at(group).weight_decay; }
+  double weight_decay(size_t group = 0) const { return group_at(group).weight_decay; }
   size_t num_groups() const { return groups_.size(); }
   /// The name of the rule that updates a group: "AdamW".
   virtual const char* rule_name(size_t group = 0) const = 0;
@@ -217,6 +218,7 @@ class Optimizer {
     double lr, weight_decay;
   };
   Optimizer(Traits traits, std::vector<Settings> groups);
+  const Settings& group_at(size_t group) const;  ///< Error if there is no such group
   /// Registers the parameters of the groups. It calls the virtual functions below.
   void add_parameters();
 
@@ -245,6 +247,7 @@ class Optimizer {
     std::vector<Tensor> state = {};
   };
   struct Update;
+  const Entry& entry_at(size_t parameter) const;
   static std::string state_name(const Entry& entry, size_t tensor);
   template <class T>
   void update_piece(const Update& update, int64_t begin, int64_t count) const;
@@ -358,9 +361,13 @@ class OptimizerOf final : public Optimizer {
     for (const Group& g : groups) rules_.push_back(g.options);
     validate();
   }
-  const R& rule(size_t group = 0) const { return rules_.at(group); }
+  const R& rule(size_t group = 0) const {
+    group_at(group);
+    return rules_[group];
+  }
   const char* rule_name(size_t group = 0) const override {
-    if constexpr (requires { rules_[group].rule_name(); }) return rules_.at(group).rule_name();
+    group_at(group);
+    if constexpr (requires { rules_[group].rule_name(); }) return rules_[group].rule_name();
     return traits().name;
   }
 

@@ -78,7 +78,7 @@ Schedule inverse_sqrt(int64_t warmup);
 
 struct PlateauOptions {
   double factor = 0.1;
-  int64_t patience = 10;    ///< calls without improvement before a reduction
+  int64_t patience = 10;    ///< calls in a row without improvement before the one that reduces
   double threshold = 1e-4;  ///< an improvement is better by this share of the best
   bool absolute = false;    ///< an improvement is better by `threshold` itself
   int64_t cooldown = 0;     ///< calls after a reduction that do not count

@@ -13,9 +13,9 @@ namespace tern::training {
 
 struct ScheduleOptions {
   std::string name = "constant";  ///< one of schedule_names()
-  int64_t warmup = 0;             ///< steps of warm-up; at least 1 for noam and inverse-sqrt
+  int64_t warmup = 0;             ///< steps of warm-up; 0 counts as 1 for noam and inverse-sqrt
   int64_t dim = 0;                ///< noam: the model's width
-  int64_t plateau_patience = 2;   ///< plateau: epochs without improvement before a reduction
+  int64_t plateau_patience = 2;   ///< plateau: as PlateauOptions::patience, in epochs
   double plateau_factor = 0.5;    ///< plateau: factor of the rate at a reduction
 };
 

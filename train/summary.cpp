@@ -249,6 +249,8 @@ std::vector<optim::ShardItem> shard_items(const NamedTensors& parameters,
 
 Summary detail::summarize(const nn::ModuleRef& model, std::function<Tensor()> loss,
                           const SummaryOptions& options) {
+  check(options.optimizer_ranks >= 1,
+        "summary: the optimizer's states are for {} ranks; at least 1", options.optimizer_ranks);
   std::unique_ptr<optim::Optimizer> optimizer;
   std::optional<training::Learner> learner;
   TrainingStep step;

@@ -53,7 +53,6 @@ class EventWriter {
   void add_image(const std::string& tag, const datasets::Picture& image, int64_t step);
   /// A histogram of all elements with `bins` bins of equal width. 0: the bins of TensorFlow, whose
   /// limits grow by a tenth each from 1e-12 (SummaryWriter's default).
-  /// REQUIRES: at least one element.
   void add_histogram(const std::string& tag, const Tensor& values, int64_t step, int bins = 0);
   /// The text is shown as Markdown.
   void add_text(const std::string& tag, const std::string& text, int64_t step);

@@ -17,7 +17,9 @@
 // (complex.h), einsum and einops' rearrange, reduce and repeat (einsum.h), convolutions (conv.h),
 // pooling (pooling.h), padding (padding.h), resizing (interpolate.h), sampling at positions
 // (grid_sample.h), attention (attention.h), additive attention (additive.h), recurrent layers
-// (rnn.h), linear recurrences (linear_scan.h). Gradients: core/tape/autograd.h.
+// (rnn.h), linear recurrences (linear_scan.h), residual connections with dropout and norm
+// (residual.h), own formulas in one pass (fused.h), hooks on gradients (gradient_hook.h).
+// Gradients: core/tape/autograd.h.
 #pragma once
 
 #include <concepts>
@@ -77,13 +79,14 @@ Tensor ones_like(const Tensor& x);   ///< shape and dtype of x
 /// full_like takes the shape and dtype of x, new_full only its dtype.
 Tensor full_like(const Tensor& x, Scalar value);
 Tensor new_full(const Tensor& x, const Shape& shape, Scalar value);
-/// start, start + step, ... below end (above it if step < 0).
+/// start, start + step, ... below end (above it if step < 0). Empty if end comes before start, an
+/// error in PyTorch. Fractions need a floating dtype, which PyTorch chooses by itself.
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, DType dtype = DType::i64);
 /// `steps` numbers at equal distances, from start to end inclusive.
 Tensor linspace(double start, double end, int64_t steps, DType dtype = DType::f32);
 Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::f32);       ///< (n, m); m = -1: (n, n)
 Tensor randn(const Shape& shape, Rng& rng, DType dtype = DType::f32);  ///< standard normal
-/// Uniform in [low, high); and 1 with probability p, else 0.
+/// uniform: numbers in [low, high). bernoulli: 1 with probability p, else 0.
 Tensor uniform(const Shape& shape, double low, double high, Rng& rng, DType dtype = DType::f32);
 Tensor bernoulli(const Shape& shape, double p, Rng& rng, DType dtype = DType::f32);
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Rng& rng);  ///< i64 in [low, high)
@@ -430,7 +433,8 @@ struct CrossEntropyOptions {
 ///
 /// logits (N, C), (C) or (N, C, d1, ...). target: i64 classes of shape (N), () or (N, d1, ...), or
 /// floating probabilities in the shape of logits; these get a gradient too and take no
-/// ignore_index. If no target counts, the loss is 0 with zero gradient; nll_loss likewise.
+/// ignore_index. If no target counts, the loss is 0 with zero gradient, where PyTorch gives NaN;
+/// nll_loss likewise.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {});
 /// cross_entropy(linear(x, weight, bias), target) without holding all logits at once: x (..., D),
@@ -459,7 +463,9 @@ Tensor bce_with_logits(const Tensor& logits, const Tensor& target, const BceOpti
 struct KlDivOptions {
   bool log_target = false;
   Reduction reduction = Reduction::mean;
-  bool batch_mean = false;  ///< sum divided by the first size (the mathematical definition)
+  /// PyTorch's reduction "batchmean": the sum divided by the first size, as in mathematics. Error
+  /// beside another `reduction` than mean.
+  bool batch_mean = false;
 };
 /// target * (log target - log_probs).
 Tensor kl_div(const Tensor& log_probs, const Tensor& target, const KlDivOptions& options = {});

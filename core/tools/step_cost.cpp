@@ -237,6 +237,7 @@ int64_t MemoryByKind::total() const {
 }
 
 StepCost step_cost(const TrainingStep& step, const NamedTensors& weights) {
+  check(step.accumulate >= 1, "step_cost: {} passes per update; at least 1", step.accumulate);
   Ledger ledger;
   ShapeOnlyScope shapes(&ledger);
   ObserverScope watching(ledger);

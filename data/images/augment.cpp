@@ -116,6 +116,13 @@ void normalize(const SquarePicture& x, const Normalization& n, float* out) {
 void augment(const SquarePicture& x, const AugmentOptions& options,
              const Normalization& normalization, Rng& rng, float* out,
              std::optional<bool> mirrored) {
+  const AugmentOptions& o = options;
+  check(o.crop_padding >= 0 && o.randaugment >= 0 && o.cutout >= 0,
+        "augment: crop_padding {}, randaugment {} and cutout {} must not be negative",
+        o.crop_padding, o.randaugment, o.cutout);
+  check(!o.reflect || o.crop_padding < picture_side(x),
+        "augment: a picture of side {} has no {} pixels to reflect; lower crop_padding",
+        picture_side(x), o.crop_padding);
   const SquarePicture* current = &x;
   SquarePicture moved, changed;
   if (options.crop_padding > 0 || options.flip) {

@@ -46,18 +46,19 @@ SquarePicture rand_augment(const SquarePicture& x, int count, double magnitude, 
 void normalize(const SquarePicture& x, const Normalization& normalization, float* out);
 
 /// Augments, normalises and writes a picture (3, S, S) to `out`. `mirrored` decides whether to
-/// mirror it; without a value, `options.flip` and chance decide.
+/// mirror it; without a value, `options.flip` and chance decide. Error: a negative option, a
+/// magnitude outside of [0, 30], or a reflected border as wide as the picture.
 void augment(const SquarePicture& x, const AugmentOptions& options,
              const Normalization& normalization, Rng& rng, float* out,
              std::optional<bool> mirrored = {});
 
 // ---- Mixing the images of a batch --------------------------------------------------------------
-/// alpha of the Beta(alpha, alpha) from which lambda is drawn; 0: off. If both are on, each batch
-/// randomly uses one of them.
+/// alpha of the Beta(alpha, alpha) from which lambda is drawn; 0: off, negative: an Error. If both
+/// are on, each batch randomly uses one of them.
 struct MixOptions {
   double mixup = 0;   ///< Zhang et al. 2017, arXiv:1710.09412
   double cutmix = 0;  ///< Yun et al. 2019, arXiv:1905.04899
-  bool on() const { return mixup > 0 || cutmix > 0; }
+  bool on() const { return mixup != 0 || cutmix != 0; }
 };
 
 /// Draws from Beta(alpha, alpha): in [0, 1]. Error: alpha is not above 0, or not finite.

@@ -160,6 +160,7 @@ SquarePicture equalize(const SquarePicture& x) {
 }
 
 SquarePicture posterize(const SquarePicture& x, int bits) {
+  check(bits >= 0 && bits <= 8, "posterize: a byte cannot keep {} bits; 0 to 8", bits);
   const int mask = 0xff & ~((1 << (8 - bits)) - 1);
   return look_up(x, [&](int) { return tabulate([=](int v) { return v & mask; }); });
 }

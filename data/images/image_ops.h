@@ -23,7 +23,7 @@ SquarePicture shift_flip_reflected(const SquarePicture& x, int right, int down, 
 SquarePicture autocontrast(const SquarePicture& x);
 /// Flattens the histogram of each channel (ImageOps.equalize).
 SquarePicture equalize(const SquarePicture& x);
-/// Keeps the upper bits, 0 to 8, of each byte (ImageOps.posterize).
+/// Keeps the upper bits, 0 to 8 (else Error), of each byte (ImageOps.posterize).
 SquarePicture posterize(const SquarePicture& x, int bits);
 /// Inverts the bytes that are at least `threshold` (ImageOps.solarize).
 SquarePicture solarize(const SquarePicture& x, int threshold);

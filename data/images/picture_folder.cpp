@@ -228,6 +228,8 @@ Loader<Batch> picture_loader(Dataset<PictureSample> data, const PictureLoaderOpt
         "picture_loader: scale and ratio must be positive ranges, they are {} to {} and {} "
         "to {}",
         o.scale[0], o.scale[1], o.ratio[0], o.ratio[1]);
+  check(o.mirrored >= 0 && o.mirrored <= 1, "picture_loader: mirrored is {}; a share is 0 to 1",
+        o.mirrored);
   const int64_t size = data.size();
   return Loader<Batch>(
       size,

@@ -451,6 +451,10 @@ void save_csv(const std::string& path, const Tensor& values, const SaveCsvOption
   check(o.names.empty() || std::ssize(o.names) == columns, "save_csv: {} names for {} columns",
         o.names.size(), columns);
   const char separator = separator_of(o.separator, path);
+  check(std::string_view("0123456789+-.einfa\"\r\n").find(separator) == std::string_view::npos,
+        "save_csv: the separator '{}' also stands in numbers, quotes or line ends; take a comma, a "
+        "semicolon, a tab or a space",
+        shown({&separator, 1}));
   std::string text;
   for (size_t i = 0; i < o.names.size(); ++i) {
     if (i > 0) text += separator;

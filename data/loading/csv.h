@@ -80,6 +80,7 @@ struct SaveCsvOptions {
   std::vector<std::string> names = {};  ///< column names; none: no header
 };
 /// Writes a (rows, columns) tensor, completely or not at all, in digits that read back the same.
+/// Error if the separator may stand in a number, as a point, a minus or an e.
 void save_csv(const std::string& path, const Tensor& values, const SaveCsvOptions& options = {});
 
 }  // namespace tern::datasets

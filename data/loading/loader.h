@@ -49,7 +49,7 @@ struct SizedSampler {
 
 struct LoaderOptions {
   int64_t batch = 32;      ///< samples per batch
-  bool shuffle = true;     ///< a new order for each epoch, else 0, 1, 2, ...
+  bool shuffle = true;     ///< a new order for each epoch; false, PyTorch's default: 0, 1, 2, ...
   bool drop_last = false;  ///< drop the last batch of an epoch if it is not full
   uint64_t seed = 0;
   int workers = 1;   ///< threads that make batches; 0: next() makes them

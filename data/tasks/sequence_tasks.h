@@ -64,18 +64,18 @@ struct RepeatCopyTask {
 };
 SequenceTask repeat_copy_task(const RepeatCopyTask& task = {});
 
-/// Reads K items of three vectors each, then one of them again (not the last), and writes the item
-/// that followed it. I = bits + 2: bits | item begins | question begins and ends; O = bits; and T =
-/// 4 K + 8.
+/// Reads K items of V vectors each, then one of them again (not the last), and writes the item that
+/// followed it. I = bits + 2: bits | item begins | question begins and ends; O = bits; and T =
+/// (V + 1) K + 2 V + 2.
 struct RecallTask {
   int64_t bits = 6, vectors = 3;
   SizeRange items = {2, 6};
 };
 SequenceTask recall_task(const RecallTask& task = {});
 
-/// Bits that each depend on the previous five by a table, which is drawn for every sequence: 32
-/// probabilities from Beta(1/2, 1/2). I = 1, the previous bit (0 at first); O = 1, the bit; T = the
-/// number of bits. The first five bits are uniform.
+/// Bits that each depend on the previous `context` bits by a table, which is drawn for every
+/// sequence: 2^context probabilities from Beta(1/2, 1/2). I = 1, the previous bit (0 at first);
+/// O = 1, the bit; T = the number of bits. The first `context` bits are uniform.
 struct NgramTask {
   int64_t context = 5;
   SizeRange lengths = {200, 200};

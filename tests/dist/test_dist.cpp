@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "tern/core/ops/ops.h"
 #include "tern/dist/detail/block_tree.h"
 #include "tern/dist/detail/placement.h"
+#include "tern/dist/step_plan.h"
 #include "tern/tests/dist/run_ranks.h"
 
 namespace tern::test::test_dist {
@@ -179,6 +181,14 @@ TEST_CASE("dist: buckets hold each tensor once and in order, and the last ones a
   CHECK(buckets.front().size() == 2000);  // 8,000 bytes
   CHECK(buckets.back().size() == 250);
   CHECK(dist::detail::buckets_of({}, 8000).empty());
+}
+
+TEST_CASE("dist: a plan has the traffic of its ranks only") {
+  const dist::StepPlan plan({{"w", zeros({3})}}, {}, {}, 2);
+  CHECK(plan.traffic(1).sent > 0);
+  for (const int64_t rank : {-1, 2})
+    CHECK_THROWS_WITH_AS(plan.traffic(rank), doctest::Contains("StepPlan: there is no rank"),
+                         Error);
 }
 
 TEST_CASE("dist: gradients of frozen parameters are not sent") {

@@ -52,6 +52,17 @@ TEST_CASE("bahdanau: names of both forms") {
   CHECK_THROWS_WITH_AS(Bahdanau(deep, rng), doctest::Contains("one layer, got 2"), Error);
 }
 
+TEST_CASE("seq2seq: vocabularies that were not set are an error that names them") {
+  Rng rng(1);
+  CHECK_THROWS_WITH_AS(Bahdanau({.source_vocab = 9}, rng),
+                       "Bahdanau: vocabularies must be positive, got 9 and 0 words; set "
+                       "source_vocab and target_vocab",
+                       Error);
+  CHECK_THROWS_WITH_AS(LstmSeq2Seq({.target_vocab = 9}, rng),
+                       doctest::Contains("LstmSeq2Seq: vocabularies must be positive, got 0 and 9"),
+                       Error);
+}
+
 TEST_CASE("seq2seq: one layer has no dropout between layers; probabilities are in [0, 1)") {
   Rng rng(4);
   const auto lstm = [&](int64_t layers, double dropout) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/base/shape_only.h"
 #include "tern/core/ops/convolution/conv.h"
 #include "tern/core/ops/ops.h"
 #include "tern/nn/init.h"
@@ -118,6 +119,8 @@ TEST_CASE("init: truncated normal stays inside and keeps its shape") {
   CHECK_THROWS_AS(init::trunc_normal(t, rng, {.low = 8, .high = 9}), Error);
   CHECK_THROWS_WITH_AS(init::trunc_normal(t, rng, {.std = -1, .low = 2, .high = -2}),
                        "trunc_normal: the standard deviation must not be negative, got -1", Error);
+  CHECK_THROWS_WITH_AS(init::trunc_normal(t, rng, {.low = 2, .high = -2}),
+                       "trunc_normal: the bounds [2, -2] must rise", Error);
 }
 
 TEST_CASE("init: the same weights from a seed on any number of threads") {
@@ -177,6 +180,13 @@ TEST_CASE("init: dirac copies the input") {
   CHECK(part.to_vector<float>() == std::vector<float>{1, 0, 0, 1, 7, 7});
   CHECK_THROWS_AS(init::dirac(zeros({2, 2})), Error);
   CHECK_THROWS_AS(init::dirac(zeros({3, 2, 3}), 2), Error);
+}
+
+TEST_CASE("init: whitening in a ShapeOnlyScope") {
+  const ShapeOnlyScope no_memory;
+  const Tensor w = empty({24, 2, 2, 3});
+  init::whitening(w, empty({70, 2, 4, 5}));  // all zeros, and no error
+  CHECK(no_memory.live_bytes() > 0);
 }
 
 TEST_CASE("init: whitening filters match the definition") {

@@ -244,7 +244,7 @@ TEST_CASE("positions: rotary of some channels, with scaled angles") {
   const Array in = test::to_array(x);
   using Kind = RopeScaling::Kind;
   // Three pairs: with base 100 they turn once in 6.3, 29 and 135 tokens.
-  const RopeScaling linear{.kind = Kind::linear, .factor = 3};
+  RopeScaling linear{.kind = Kind::linear, .factor = 3};
   const RopeScaling llama3{.kind = Kind::llama3,
                            .factor = 8,
                            .low_freq_factor = 1,
@@ -293,6 +293,9 @@ TEST_CASE("positions: rotary of some channels, with scaled angles") {
   check_refused([&] { return got(longrope); }, "a positive divisor for each of 3 pairs");
   yarn.attention_factor = 0;
   check_refused([&] { return got(yarn); }, "attention_factor of scaled rotary positions is 0");
+  linear.attention_factor = 1.25;
+  check_refused([&] { return got(linear); }, "attention_factor (1.25) is for yarn and longrope");
+  check_refused([&] { return got({.factor = 2}); }, "is 2, but nothing is scaled by it");
   check_refused([&] { return rotary(x, {.channels = 5}); }, "the first 5 of 10 channels");
   check_refused([&] { return rotary(x, {.channels = 12}); }, "the first 12 of 10 channels");
   check_refused([&] { return rotary(x, {.scaling = {.kind = Kind::linear, .factor = -1}}); },

@@ -413,6 +413,28 @@ TEST_CASE("optimizers: a group without parameters is refused; decay_groups makes
   CHECK(decayed.weight_decay(0) == 0.1);
 }
 
+TEST_CASE("optimizers: a group or a parameter that does not exist is an error that says so") {
+  optim::AdamW adam(three());
+  const std::string group = "AdamW: there is no group 1; there are 1, counted from 0";
+  CHECK(error_of([&] { adam.lr(1); }) == group);
+  CHECK(error_of([&] { adam.weight_decay(1); }) == group);
+  CHECK(error_of([&] { adam.rule(1); }) == group);
+  CHECK(error_of([&] { adam.rule_name(1); }) == group);
+  CHECK(error_of([&] { (void)adam.settings(1); }) == group);
+  CHECK(error_of([&] { adam.set_settings({{"lr", 1}}, 1); }) == group);
+  CHECK(error_of([&] { (void)adam.names_in(1); }) == group);
+  const std::string parameter = "AdamW: there is no parameter 3; there are 3, counted from 0";
+  CHECK(error_of([&] { (void)adam.state_dict(3); }) == parameter);
+  CHECK(error_of([&] { adam.state_bytes(3); }) == parameter);
+}
+
+TEST_CASE("Adafactor: errors give the bound that is wrong") {
+  CHECK(error_of([] { optim::Adafactor(three(), {.eps1 = 0}); }) ==
+        "Adafactor: eps1 must be positive, it is 0");
+  CHECK(error_of([] { optim::Adafactor(three(), {.eps2 = -1}); }) ==
+        "Adafactor: eps2 must not be negative, it is -1");
+}
+
 TEST_CASE("EvalScope: restores the mode of every layer, even after an exception") {
   Rng rng(1);
   Leaky m(rng);

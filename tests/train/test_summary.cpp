@@ -256,6 +256,16 @@ TEST_CASE("summary: the tree with outputs, equal layers once") {
   CHECK(contains(s.text(), tree));
 }
 
+TEST_CASE("summary: fewer than one pass per step, and fewer than one rank, are refused") {
+  Rng rng(1);
+  const nn::Linear model(2, 2, rng);
+  const auto loss = [&] { return sum(model(ones({1, 2}))); };
+  CHECK_THROWS_WITH_AS(summary(model, loss, {.accumulate = 0}),
+                       "step_cost: 0 passes per update; at least 1", Error);
+  CHECK_THROWS_WITH_AS(summary(model, loss, {.optimizer_ranks = 0}),
+                       doctest::Contains("for 0 ranks; at least 1"), Error);
+}
+
 TEST_CASE("summary: a wrong shape is the model's own error") {
   Rng rng(0);
   const Mlp model(rng);

@@ -9,7 +9,7 @@
 namespace tern {
 
 struct GridSampleOptions {
-  /// nearest, bilinear (in volumes: trilinear) or bicubic.
+  /// nearest, bilinear or bicubic; in volumes these are trilinear and tricubic (not in PyTorch).
   Interpolation mode = Interpolation::bilinear;
   /// What lies outside of x: zeros; replicate, the nearest element (PyTorch's "border"); or
   /// reflect, the mirror image (PyTorch's "reflection").

@@ -87,7 +87,7 @@ Tensor istft(const Tensor& spectrum, int64_t n, const StftOptions& options,
   check(length.value_or(0) >= 0, "{}: the length is {}, less than 0", name, length.value_or(0));
   check(kept >= 0, "{}: {} frames, {} apart, leave no signal", name, count, f.hop);
   const Tensor divisor = narrow(weight, 1, first, kept);
-  check(kept == 0 || amin(divisor).item() > 1e-11,
+  check(any(logical_not(gt(divisor, 1e-11))).item<int>() == 0,
         "{}: the windows leave out samples of the signal: their squares add up to 0 there", name);
   Tensor y = narrow(sum, 1, first, kept) / divisor;
   if (length) y = pad(y, {0, *length - kept});

@@ -3,8 +3,9 @@
 // matrices of a batch, and LAPACK uses one thread per matrix. So results do not depend on the
 // number of threads.
 //
-// Errors name the op and the matrix's place in the batch: no inverse, no Cholesky factor, NaN or
-// infinite elements. Gradients go to second order unless an op says otherwise.
+// Errors name the op and the matrix's place in the batch: no inverse, no Cholesky factor; in svd,
+// eigh, lstsq and norms by singular values also NaN or infinite elements, with which the other
+// functions compute. Gradients go to second order unless an op says otherwise.
 // Sources: Giles 2008, "Collected matrix derivative results"; Walter & Lehmann 2010 (qr).
 #pragma once
 

@@ -9,10 +9,17 @@ std::string place_of(int64_t matrix, const Shape& shape) {
   return fmt::format("matrix {} of {}", position_of(matrix, batch), shape);
 }
 
+void check_none(const char* op, const Tensor& bad, const Shape& shape, const char* why) {
+  if (bad.numel() == 0 || any(bad).item<int>() == 0) return;
+  const int64_t matrices = numel(Shape(shape.begin(), shape.end() - 2));
+  const int64_t matrix = argmax(bad).item<int64_t>() / (bad.numel() / matrices);
+  fail(fmt::format("{}: {} {}", op, place_of(matrix, shape), why));
+}
+
 void check_finite_matrices(const char* op, const Tensor& a) {
   NoGradGuard guard;
-  check(all(isfinite(a.detach())).item<int>() != 0 || a.numel() == 0,
-        "{}: an element of {} is not finite", op, a.shape());
+  check_none(op, logical_not(isfinite(a.detach())), a.shape(),
+             "has an element that is infinite or NaN");
 }
 
 RightSide::RightSide(const char* op, const Tensor& left, const Tensor& right) {

@@ -65,6 +65,9 @@ void check_done(const char* op, const kernels::lapack::Failure& f, const Shape& 
   if (f.matrix >= 0) fail(fmt::format("{}: {} {}", op, place_of(f.matrix, shape), why(f.info)));
 }
 
+/// Error for the first matrix of the batch for which `bad`, u8 (batch, ...), is not all 0.
+void check_none(const char* op, const Tensor& bad, const Shape& shape, const char* why);
+
 /// Refuses infinities and NaN, on which LAPACK may never return.
 void check_finite_matrices(const char* op, const Tensor& a);
 

@@ -125,8 +125,9 @@ Tensor cholesky(const Tensor& a, bool upper) {
     auto one = [=](int64_t i) { return lapack::potrf(!upper, n, own + i * n * n); };
     check_done("linalg::cholesky", lapack::for_each_matrix(all.count, all.work(), one), a.shape(),
                [](int order) {
-                 return fmt::format("is not positive definite: its leading minor of order {}",
-                                    order);
+                 return fmt::format(
+                     "is not positive definite: its leading minor of order {} is not positive",
+                     order);
                });
   });
   Fresh y = Fresh::adopt(upper ? triu(factors) : tril(factors));
@@ -165,8 +166,8 @@ Qr qr(const Tensor& a, QrMode mode) {
 Lstsq lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond) {
   const RightSide sides("linalg::lstsq", a, b);
   const Matrices all("linalg::lstsq", sides.a);
-  detail::check_finite_matrices("linalg::lstsq", a);
-  detail::check_finite_matrices("linalg::lstsq", b);
+  detail::check_finite_matrices("linalg::lstsq", sides.a);
+  detail::check_finite_matrices("linalg::lstsq", sides.b);
   Fresh rank(all.batch, DType::i64);
   if (rank.numel() > 0 && all.size() == 0) std::fill_n(rank.data<int64_t>(), rank.numel(), 0);
   Tensor x = lstsq_matrices(sides.a, sides.b, all, rcond, rank);

@@ -139,10 +139,9 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
     return sides.result(solve_triangular(sides.a, sides.b, o));
   Op op(kName, a, b);
   Tensor matrix = a.detach().contiguous(), x = b.detach().clone();
-  const Tensor on_diagonal = diagonal(matrix, 0, -2, -1);
-  if (!o.unitriangular && on_diagonal.numel() > 0)
-    check(tern::all(ne(on_diagonal, 0)).item<int>() != 0,
-          "{}: a matrix of {} is singular: its diagonal has a 0", kName, a.shape());
+  if (!o.unitriangular)
+    detail::check_none(kName, eq(diagonal(matrix, 0, -2, -1), 0), a.shape(),
+                       "is singular: its diagonal has a 0");
   const int n = all.n, k = static_cast<int>(b.size(-1));
   dispatch_float(a.dtype(), kName, [&]<class T>() {
     const T* from = matrix.data<T>();
@@ -180,7 +179,7 @@ Tensor det(const Tensor& a) {
   });
   return op.record(y, [a = save(a), y = save(y)](const Tensor& dy) {
     const Tensor value = y.get();
-    if (tern::all(ne(value, 0)).item<int>() != 0)
+    if (tern::any(eq(value, 0)).item<int>() == 0)
       return as_factor(dy * value) * transposed(inv(a.get()));
     check(!grad_enabled(), "linalg::det: has no second derivative at singular matrices");
     return as_factor(dy) * cofactors(a.get());
@@ -207,7 +206,7 @@ Slogdet slogdet(const Tensor& a) {
   });
   Tensor of_sign = not_differentiable(sign);
   Tensor logabsdet = op.record(y, [a = save(a), s = save(of_sign)](const Tensor& dy) {
-    check(tern::all(ne(s.get(), 0)).item<int>() != 0 || dy.numel() == 0,
+    check(tern::any(eq(s.get(), 0)).item<int>() == 0,
           "linalg::slogdet: a singular matrix has no gradient");
     return as_factor(dy) * transposed(inv(a.get()));
   });

@@ -86,6 +86,8 @@ Tensor bce_with_logits(const Tensor& logits, const Tensor& target, const BceOpti
 Tensor kl_div(const Tensor& log_probs, const Tensor& target, const KlDivOptions& options) {
   check_defined("kl_div", log_probs, target);
   check_same_shape("kl_div", log_probs, target);
+  check(!options.batch_mean || options.reduction == Reduction::mean,
+        "kl_div: batch_mean is a reduction of its own; leave .reduction out");
   Tensor losses;
   if (options.log_target) {
     losses = exp(target) * (target - log_probs);

@@ -28,7 +28,7 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& target,
 
 struct GaussianNllOptions {
   bool full = false;  ///< adds the constant log(2 pi) / 2
-  double eps = 1e-6;  ///< lower bound of variances; a clamped variance gets the bound's gradient
+  double eps = 1e-6;  ///< > 0: lower bound of variances; one below gets the bound's gradient
   Reduction reduction = Reduction::mean;
 };
 /// (log var + (x - target)^2 / var) / 2. var has the shape of x; or that shape with a last axis of

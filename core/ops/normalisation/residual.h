@@ -8,7 +8,7 @@
 // needs the sum, as in layer_norm; dropout keeps only the generator's key. If x is the output
 // of a linear layer, linear() itself can do both (LinearOptions).
 //
-// x (..., N...) and residual have one shape (or the residual broadcasts to x's) and are f32 or f64.
+// x (..., N...) and residual have one shape, or broadcast to one, and are both f32 or both f64.
 // weight and bias are those of layer_norm and may be undefined.
 #pragma once
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/base/shape_only.h"
 #include "tern/core/ops/convolution/grid_sample.h"
 #include "tern/core/ops/fft/fft.h"
 #include "tern/core/ops/fft/stft.h"
@@ -168,6 +169,11 @@ Array naive_stft(const Array& x, const Array& window, int64_t n) {
     }
   });
   return y;
+}
+
+TEST_CASE("istft in a ShapeOnlyScope") {
+  const ShapeOnlyScope no_memory;
+  CHECK(fft::istft(fft::stft(empty({2, 40}), 8), 8).shape() == Shape{2, 40});
 }
 
 TEST_CASE("op table: stft, istft") {

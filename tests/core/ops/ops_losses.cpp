@@ -308,6 +308,14 @@ TEST_CASE("kl_div: a target of 0 gives 0 and no gradient, even where log_probs i
   CHECK(grad({loss}, {target})[0].to_vector<double>() == std::vector<double>{0, 1});
 }
 
+TEST_CASE("kl_div: batch_mean beside another reduction is refused") {
+  const Tensor log_probs = log_softmax(sample(), 1);
+  for (const Reduction other : {Reduction::none, Reduction::sum})
+    CHECK_THROWS_WITH_AS(
+        kl_div(log_probs, probabilities(), {.reduction = other, .batch_mean = true}),
+        "kl_div: batch_mean is a reduction of its own; leave .reduction out", Error);
+}
+
 TEST_CASE("kl_div: logarithms without log_target are refused") {
   const Tensor log_probs = log_softmax(tensor({1, 2, 3}, {1, 3}).to(DType::f32), 1);
   CHECK_THROWS_WITH_AS(static_cast<void>(kl_div(log_probs, log_probs)),

@@ -7,6 +7,7 @@
 
 #include "tern/core/base/precision.h"
 #include "tern/core/base/rng.h"
+#include "tern/core/base/shape_only.h"
 #include "tern/core/ops/linalg/linalg.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
@@ -38,6 +39,19 @@ TEST_CASE("linalg: a NaN in one matrix does not affect the inverses of others in
   CHECK(all(isnan(y[2])).item<bool>());
 }
 
+TEST_CASE("linalg: a ShapeOnlyScope, in which every element is 0, refuses no matrix") {
+  const ShapeOnlyScope no_memory;
+  const Tensor a = ones({4, 3, 3});
+  CHECK(linalg::svd(a).s.shape() == Shape{4, 3});
+  CHECK(linalg::eigh(a).eigenvectors.shape() == Shape{4, 3, 3});
+  CHECK(linalg::lstsq(a, a).solution.shape() == Shape{4, 3, 3});
+  CHECK(linalg::solve_triangular(a, a, {}).shape() == Shape{4, 3, 3});
+  const Tensor x = ones({4, 3, 3}).set_requires_grad();
+  backward(sum(linalg::svd(x, false).u) + sum(linalg::eigh(x).eigenvectors) +
+           sum(linalg::slogdet(x).logabsdet));
+  CHECK(x.grad().shape() == x.shape());
+}
+
 TEST_CASE("linalg: errors for singular matrices name the op and the matrix") {
   Tensor a = cat({unsqueeze(kSquare, 0), f64({1, 2, 3, 2, 4, 6, 1, 1, 1}, {1, 3, 3})});
   a = reshape(a, {1, 2, 3, 3});
@@ -51,8 +65,9 @@ TEST_CASE("linalg: errors for singular matrices name the op and the matrix") {
                        doctest::Contains("matrix (1,) of (2, 3, 3) is not positive definite: its "
                                          "leading minor of order 1"),
                        Error);
-  CHECK_THROWS_WITH_AS(linalg::solve_triangular(zero, ones({3, 1}, DType::f64), {}),
-                       doctest::Contains("its diagonal has a 0"), Error);
+  CHECK_THROWS_WITH_AS(linalg::solve_triangular(stack({kSquare, zero}), b, {}),
+                       doctest::Contains("matrix (1,) of (2, 3, 3) is singular: its diagonal"),
+                       Error);
   linalg::Slogdet log = linalg::slogdet(stack({kSquare, zero}));
   CHECK(log.sign.to_vector<double>() == Doubles{1, 0});
   CHECK(log.logabsdet[1].item() == -kInf);
@@ -99,8 +114,14 @@ TEST_CASE("linalg: gradients that do not exist are refused") {
   backward(sum(linalg::svd(x).s) + sum(linalg::eigvalsh(x)));
   CHECK(near(x.grad().to_vector<double>(), (one * 2).to_vector<double>(), 1e-14));
   const Tensor bad = f64({1, kInf, 0, kNan}, {2, 2});
-  CHECK_THROWS_WITH_AS(linalg::svd(bad), doctest::Contains("linalg::svd: an element"), Error);
-  CHECK_THROWS_WITH_AS(linalg::eigh(bad), doctest::Contains("linalg::eigh: an element"), Error);
+  CHECK_THROWS_WITH_AS(linalg::svd(bad),
+                       doctest::Contains("linalg::svd: the matrix has an element"), Error);
+  const Tensor batch = stack({eye(2, 2, DType::f64), bad});
+  const auto place =
+      doctest::Contains(": matrix (1,) of (2, 2, 2) has an element that is infinite");
+  CHECK_THROWS_WITH_AS(linalg::eigh(batch), place, Error);
+  CHECK_THROWS_WITH_AS(linalg::lstsq(eye(2, 2, DType::f64), batch), place, Error);
+  CHECK(all(isnan(linalg::inv(full({2, 2}, kNan, DType::f64)))).item<int>() == 1);
   CHECK_THROWS_WITH_AS(linalg::inv(kTall), doctest::Contains("square"), Error);
   CHECK_THROWS_WITH_AS(linalg::inv(arange(0, 3)), doctest::Contains("(..., m, n)"), Error);
   CHECK_THROWS_WITH_AS(linalg::inv(eye(2, 2, DType::i64)), doctest::Contains("f32 or f64"), Error);

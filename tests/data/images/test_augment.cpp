@@ -13,6 +13,7 @@
 #include "tern/core/tape/record.h"
 #include "tern/data/images/augment.h"
 #include "tern/data/images/image_ops.h"
+#include "tern/tests/support/errors.h"
 
 namespace tern::test_augment {
 using namespace tern::datasets;
@@ -147,6 +148,25 @@ TEST_CASE("augment: operations on bytes equal Pillow's") {
 TEST_CASE("augment: a picture that is not square is refused") {
   const SquarePicture wrong(3 * 45 * 44);
   CHECK_THROWS_WITH_AS(rotate(wrong, 17), doctest::Contains("not three square planes"), Error);
+}
+
+TEST_CASE("augment: options that make no sense are refused, before anything random is drawn") {
+  std::vector<float> out(kImageBytes);
+  const auto refused = [&](const AugmentOptions& options) {
+    Rng rng(1);
+    const std::string error =
+        test::error_of([&] { augment(smooth_image(), options, {}, rng, out.data()); });
+    CHECK(rng == Rng(1));
+    return error;
+  };
+  CHECK(test::contains(refused({.crop_padding = -1}), "crop_padding -1, "));
+  CHECK(test::contains(refused({.randaugment = -1}), "randaugment -1 "));
+  CHECK(test::contains(refused({.cutout = -1}), "cutout -1 must not be negative"));
+  CHECK(test::contains(refused({.crop_padding = kImageSide, .reflect = true}),
+                       "a picture of side 32 has no 32 pixels to reflect"));
+  for (const int bits : {-1, 9})
+    CHECK_THROWS_WITH_AS(posterize(smooth_image(), bits), doctest::Contains("; 0 to 8"), Error);
+  CHECK(MixOptions{.mixup = -1}.on());  // so that a loader calls mix_images, which refuses it
 }
 
 TEST_CASE("augment: neutral parameters leave a picture unchanged") {

@@ -216,6 +216,8 @@ TEST_CASE("picture loader: evaluation equals torchvision's; training depends onl
   CHECK_THROWS_AS(datasets::picture_loader(dataset, {.size = 1 << 20}), Error);
   CHECK_THROWS_AS(datasets::picture_loader(dataset, {.size = 9, .shorter = 8}), Error);
   CHECK_THROWS_AS(datasets::picture_loader(dataset, {.scale = {1, .5}}), Error);
+  CHECK_THROWS_WITH_AS(datasets::picture_loader(dataset, {.mirrored = 50}),
+                       "picture_loader: mirrored is 50; a share is 0 to 1", Error);
 }
 
 }  // namespace tern::test::test_pictures

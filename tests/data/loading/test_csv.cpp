@@ -194,6 +194,9 @@ TEST_CASE("csv: a written table reads back bit for bit") {
     }
   CHECK_THROWS_AS(datasets::save_csv(dir / "y.csv", ones({3})), Error);
   CHECK_THROWS_AS(datasets::save_csv(dir / "y.csv", ones({3, 1}), {.names = {"a", "b"}}), Error);
+  for (const char separator : {'.', '5', '-', 'e', '"', '\n'})
+    CHECK_THROWS_WITH_AS(datasets::save_csv(dir / "y.csv", ones({3, 2}), {.separator = separator}),
+                         doctest::Contains("also stands in numbers"), Error);
   CHECK_FALSE(std::filesystem::exists(dir / "y.csv"));
 }
 
