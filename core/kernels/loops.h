@@ -41,11 +41,12 @@ using Offsets = std::array<int64_t, kMaxOperands>;
 Offsets seek(const Loops& loops, int64_t at, Dims& index);
 
 /// Calls body(offsets, rows, count) for blocks that make up elements [first, last) in row-major
-/// order. A block is `rows` runs of `count` elements, along the two innermost axes: element i of run
-/// r of operand k is at offsets[k] + r * loops.row_stride(k) + i * loops.inner_stride(k). A call per
-/// block, not per run, keeps short runs cheap.
+/// order. A block is `rows` runs of `count` elements, along the two innermost axes: element i of
+/// run r of operand k is at offsets[k] + r * loops.row_stride(k) + i * loops.inner_stride(k). A
+/// call per block, not per run, keeps short runs cheap.
 template <class Body>
-[[gnu::always_inline]] inline void for_each_block(const Loops& loops, int64_t first, int64_t last, Body&& body) {
+[[gnu::always_inline]] inline void for_each_block(const Loops& loops, int64_t first, int64_t last,
+                                                  Body&& body) {
   if (first >= last) return;
   Dims index;
   Offsets at = seek(loops, first, index);
@@ -74,7 +75,8 @@ template <class Body>
 /// Calls body(offsets, count) for the parts of innermost runs that make up elements [first, last)
 /// in row-major order. Element i of operand k is at offsets[k] + i * loops.inner_stride(k).
 template <class Body>
-[[gnu::always_inline]] inline void for_each_run(const Loops& loops, int64_t first, int64_t last, Body&& body) {
+[[gnu::always_inline]] inline void for_each_run(const Loops& loops, int64_t first, int64_t last,
+                                                Body&& body) {
   for_each_block(loops, first, last, [&](const Offsets& block, int64_t rows, int64_t count) {
     Offsets at = block;
     for (int64_t r = 0; r < rows; ++r) {

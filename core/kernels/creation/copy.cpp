@@ -1,5 +1,5 @@
-// Strided copies with conversion, in blocks of runs. If the two arrays are contiguous along different axes,
-// the copy transposes tiles that fit the first cache.
+// Strided copies with conversion, in blocks of runs. If the two arrays are contiguous along
+// different axes, the copy transposes tiles that fit the first cache.
 #include "tern/core/kernels/creation/copy.h"
 
 #include <cstring>

@@ -66,8 +66,8 @@ template <class V, int kRows, int kVectors>
 // The largest product that is thin: packing it would take longer than the product.
 constexpr int64_t kThinColumns = 8, kThinDepth = 16;
 
-/// C = or += A B for at most kThinColumns and kThinDepth. Reads A in place, row by row. Each element
-/// has the sum of a tile.
+/// C = or += A B for at most kThinColumns and kThinDepth. Reads A in place, row by row. Each
+/// element has the sum of a tile.
 [[gnu::always_inline]] inline void multiply_thin(const Product<float>& p) {
   const bool add = p.beta != 0, runs_on = !add && p.ldc == p.n;
   const float *a = numbers(p.a.data), *b = numbers(p.b.data);
