@@ -9,11 +9,26 @@
 
 namespace tern::kernels {
 
+/// std::fmod. For floats it needs no loop over the quotient's bits if the quotient is small: then a
+/// quotient in double is too large by at most 1, and the rest is exact.
+template <class T>
+T fmod(T a, T b) {
+  if constexpr (std::is_same_v<T, float>) {
+    const double x = a, y = b, q = std::trunc(x / y);
+    if (std::abs(q) < 0x1p29) {
+      double r = x - q * y;
+      if (r != 0 && (r < 0) != (x < 0)) r += std::copysign(y, x);
+      return std::copysign(static_cast<float>(r), a);
+    }
+  }
+  return std::fmod(a, b);
+}
+
 /// a - b * floor(a / b), with the sign of b. REQUIRES: integer b is not 0.
 template <class T>
 T remainder(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
-    T r = std::fmod(a, b);
+    T r = kernels::fmod(a, b);
     return r != 0 && (b < 0) != (r < 0) ? r + b : r;
   } else if constexpr (std::is_signed_v<T>) {
     if (b == -1) return 0;  // the processor traps for the lowest number
@@ -29,7 +44,7 @@ template <class T>
 T floor_divide(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
     if (b == 0) return a / b;
-    T r = std::fmod(a, b);
+    T r = kernels::fmod(a, b);
     T q = (a - r) / b;
     if (r != 0 && (b < 0) != (r < 0)) q -= 1;
     if (q == 0) return std::copysign(T(0), a / b);

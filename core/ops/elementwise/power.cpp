@@ -93,7 +93,7 @@ struct Fmod {
   template <class T>
   T f(T a, T b) const {
     if constexpr (std::is_floating_point_v<T>)
-      return std::fmod(a, b);
+      return kernels::fmod(a, b);
     else if constexpr (std::is_signed_v<T>)
       return b == -1 ? T(0) : static_cast<T>(a % b);  // the lowest integer / -1 overflows
     else

@@ -127,12 +127,20 @@ Tensor nonzero(const Tensor& x) {
   Fresh y({linear.numel(), x.ndim()}, DType::i64);
   const int64_t* from = linear.data<int64_t>();
   int64_t* to = y.data<int64_t>();
-  for (int64_t k = 0; k < linear.numel(); ++k) {
+  const int n = x.ndim();
+  int64_t row_end = 0;  // of the row of x, along the last axis, that the last position is in
+  for (int64_t k = 0; k < linear.numel(); ++k, to += n) {
+    if (n > 0 && from[k] < row_end) {  // divides once a row
+      std::copy(to - n, to - 1, to);
+      to[n - 1] = from[k] - (row_end - x.shape()[n - 1]);
+      continue;
+    }
     int64_t left = from[k];
-    for (int axis = x.ndim() - 1; axis >= 0; --axis) {
-      to[k * x.ndim() + axis] = left % x.shape()[axis];
+    for (int axis = n - 1; axis >= 0; --axis) {
+      to[axis] = left % x.shape()[axis];
       left /= x.shape()[axis];
     }
+    if (n > 0) row_end = from[k] - to[n - 1] + x.shape()[n - 1];
   }
   return op.not_differentiable(y);
 }

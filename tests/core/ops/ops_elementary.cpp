@@ -197,6 +197,20 @@ TEST_CASE("elementary: special values and their gradients are those of PyTorch")
          {0, 0, 0, 0.5, 1, 1, 1}});
 }
 
+TEST_CASE("fmod of f32 is exact") {
+  Rng rng(6);
+  const auto draw = [&] {  // quotients from 2^-30 to 2^60, and many whole ones
+    const auto x = static_cast<float>(rng.below(2000) - 1000);
+    return std::ldexp(rng.below(2) ? x : x * 1.0000001F, static_cast<int>(rng.below(30)) - 15);
+  };
+  for (int i = 0; i < 200000; ++i) {
+    const float a = draw(), b = draw();
+    const float got = fmod(scalar(a), scalar(b)).item<float>(), want = std::fmod(a, b);
+    const bool equal = got == want && std::signbit(got) == std::signbit(want);
+    REQUIRE_MESSAGE((equal || (std::isnan(got) && std::isnan(want))), a << " by " << b);
+  }
+}
+
 TEST_CASE("elementary: f32 over the whole range") {
   Tensor tiny = pow(10, linspace(-44, 38, 2001)), zero = zeros({1});
   Tensor x = cat({linspace(-120, 120, 20001), tiny, -tiny, zero, -zero});
