@@ -123,7 +123,8 @@ void settings(Settings& s, TrainConfig& c) {
             c.window_tokens(), bert ? " at most" : "");
   s.number("window", c.window, {0, 1 << 24}, "").flag("").came_later();
   add_training_settings(
-      s, c, {.optimizers = training::optimizer_names(), .noam = true, .muon_lr = kMuonRate});
+      s, c,
+      {.optimizers = training::optimizer_names(), .noam = true, .muon_lr = muon_rate(c.model)});
   counted_otherwise(s, c.length, {}, {"parts"});
 }
 

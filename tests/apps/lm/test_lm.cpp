@@ -417,6 +417,9 @@ TEST_CASE("lm: flags") {
     std::vector<std::string> words = {"train", "--optimizer", "muon"};
     if (*text) words.push_back(text);
     CHECK(parse(words).config.lr == kMuonRate);
+    std::vector<std::string> bert = words;
+    bert.insert(bert.end(), {"--model", "bert"});
+    CHECK(parse(bert).config.lr == kBertMuonRate);
     words.insert(words.end(), {"--lr", "0.5"});
     CHECK(parse(words).config.lr == 0.5);
   }
