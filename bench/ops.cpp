@@ -1,6 +1,6 @@
 // ops_bench [WORD]: times single ops, forward ("f") and with the gradient ("b"), on one thread, on
-// shapes that nobody tuned: points of three numbers, channels-last pictures, graphs, small matrices,
-// axes in front. Prints a line for each, name and seconds of processor time, of those whose name
+// shapes that nobody tuned: points of three numbers, channels-last pictures, small matrices, axes
+// in front. Prints a line for each, name and seconds of processor time, of those whose name
 // contains WORD. ops.py runs it and prints PyTorch's time beside each.
 #include <fmt/format.h>
 

@@ -284,13 +284,19 @@ void truths(Emitter& e) {
   e.give(reduced(e, e.onnx(), e.cast(e.bool_in(0), type_number(DType::u8))));
 }
 
-/// The first elements in order and their places.
-void first_in_order(Emitter& e) {
-  const Size& count = e.sizes("count").at(0);
-  const Names y = e.nodes("TopK", {e.in(0), e.size(count)},
+/// A part of the elements in order, and their places.
+void sorted_part(Emitter& e) {
+  const Size &first = e.sizes("first").at(0), &last = e.sizes("last").at(0);
+  const Names y = e.nodes("TopK", {e.in(0), e.size(last)},
                           {{"axis", e.number("axis")}, {"largest", e.number("descending")}}, 2);
-  e.give(y[0]);
-  e.give(y[1], 1);
+  const bool all = is_fixed(first) && first[0] == 0;
+  const Names bounds =
+      all ? Names() : Names{e.size(first), e.size(last), e.ints({e.number("axis")})};
+  for (int i = 0; i < 2; ++i) {
+    Names slice = {y[static_cast<size_t>(i)]};
+    slice.insert(slice.end(), bounds.begin(), bounds.end());
+    e.give(all ? slice[0] : e.node("Slice", slice), i);
+  }
 }
 
 void cumsum(Emitter& e) { e.give(e.node("CumSum", {e.x(), e.scalar("axis")})); }
@@ -401,7 +407,8 @@ const Form kForms[] = {
     {"logsumexp", reduce, "ReduceLogSumExp"}, {"prod", reduce, "ReduceProd"}, {"norm", norm},
     {"cumsum", cumsum}, {"var", variance}, {"std", variance, "Sqrt"}, {"any", truths, "ReduceMax"},
     {"all", truths, "ReduceMin"},
-    {"sort", first_in_order}, {"topk", first_in_order},
+    {"sort", sorted_part}, {"topk", sorted_part}, {"median", sorted_part},
+    {"kthvalue", sorted_part},
     // normalisation
     {"softmax", softmax, "Softmax"}, {"log_softmax", softmax, "LogSoftmax"},
     {"layer_norm", layer_norm}, {"group_norm", layer_norm}, {"batch_norm", batch_norm},

@@ -24,7 +24,7 @@ void softmax(Emitter& e) {
   const std::string mask = masked ? e.bool_tensor("mask") : "";
   std::string x = e.in(0);
   if (masked) x = e.node("Where", {mask, x, e.number(-kInf)});
-  x = e.node(e.onnx(), {x}, {{"axis", int64_t{-1}}});
+  x = e.node(e.onnx(), {x}, {{"axis", e.number("axis")}});
   if (masked) x = e.node("Where", {mask, x, e.number(logarithm ? -kInf : 0)});
   e.give(x);
 }

@@ -86,7 +86,7 @@ template <class T, class F>
     for (auto& l : lane)
       for (int w = 0; w < count; ++w) l[w] = 0;
     for (int64_t j = first; j < last; ++j) {
-      T* l = lane[j % kSumLanes];  // kSumBlock is a multiple
+      T* l = lane[j % kSumLanes];  // kSumBlock is a multiple of kSumLanes
 #pragma omp simd
       for (int w = 0; w < count; ++w) l[w] += f(j, w);
     }

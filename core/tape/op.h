@@ -13,7 +13,9 @@
 //   }
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,8 +47,9 @@ class OpScope : private detail::ErrorPlace {
   bool is_vjp() const { return node_ != nullptr; }
   /// Whether the op writes to its first input: add_, fill_, operator+=.
   bool in_place() const {
-    const std::string_view name = name_;
-    return name.ends_with('_') || name.ends_with('=');
+    constexpr std::string_view kNames[] = {"fill_",      "copy_",      "add_",       "mul_",
+                                           "operator+=", "operator-=", "operator*=", "operator/="};
+    return std::ranges::find(kNames, std::string_view(name_)) != std::end(kNames);
   }
   const detail::Node* node() const { return node_; }  ///< whose VJP it is; null for an op
   /// The inputs: the operands, including undefined ones. A VJP has one input: the gradient of the

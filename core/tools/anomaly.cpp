@@ -56,9 +56,10 @@ std::string describe_inputs(const OpScope& op) {
 // Whether the op only moves or copies given values, or returns memory that is not written yet.
 bool writes_given_values(const OpScope& op) {
   constexpr std::array kNames = {
-      "full",          "tensor",          "empty",  "fill_", "copy_", "cat",     "stack",
-      "pad",           "where",           "scalar", "cast",  "clone", "flip",    "roll",
-      "pixel_shuffle", "pixel_unshuffle", "eye",    "sort",  "topk",  "scatter", "diag_embed"};
+      "full",  "tensor",  "empty",         "fill_",           "copy_",   "cat",
+      "stack", "pad",     "where",         "scalar",          "cast",    "clone",
+      "flip",  "roll",    "pixel_shuffle", "pixel_unshuffle", "eye",     "sort",
+      "topk",  "scatter", "diag_embed",    "median",          "kthvalue"};
   // These ops may read an element several times, so their VJPs add.
   constexpr std::array kReaders = {"gather", "take_along_axis", "index_select", "unfold"};
   const auto among = [&](const auto& names) {
@@ -97,7 +98,7 @@ void AnomalyDetector::begin(const OpScope& op) {
     open.nan_came_in |= c.nan > 0;
     open.infinity_came_in |= c.infinite > 0;
   }
-  if (op.is_vjp() || op.in_place()) open.overwritten = describe_inputs(op);
+  if (op.is_vjp() || (op.in_place() && first_read(op) == 0)) open.overwritten = describe_inputs(op);
   if (open.nan_came_in && std::string_view(op.name()) != "checkpoint")  // it runs modules
     open.given =
         in_module(op, fmt::format("{} was given NaN; inputs: {}", op.name(), describe_inputs(op)));

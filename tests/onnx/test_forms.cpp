@@ -11,6 +11,7 @@
 #include "tern/core/ops/einsum/einsum.h"
 #include "tern/core/ops/elementwise/elementary.h"
 #include "tern/core/ops/indexing/indexing.h"
+#include "tern/core/ops/statistics/statistics.h"
 #include "tern/nn/nn.h"
 #include "tern/tests/onnx/exported.h"
 #include "tern/tests/support/tensors.h"
@@ -289,8 +290,10 @@ TEST_CASE("onnx: reductions, norms, indexing") {
   check_ops("one_hot", "Unsqueeze Equal Cast", texts(9), [](auto& x) { return one_hot(x[0], 9); });
   check_ops("cumsum", "CumSum", [](auto& x) { return cumsum(x[0], 1); });
   check_ops("softmax", "Softmax", [](auto& x) { return softmax(x[0], -1); });
-  check_ops("log_softmax", "Transpose LogSoftmax Transpose",
-            [](auto& x) { return log_softmax(x[0], 1); });
+  check_ops("log_softmax", "LogSoftmax", lines(), [](auto& x) { return log_softmax(x[0], 1); });
+  check_ops("topk", "TopK", [](auto& x) { return topk(x[0], 2, 1).values; });
+  check_ops("sort", "TopK", [](auto& x) { return sort(x[0], 1).values; });
+  check_ops("kthvalue", "TopK Slice Squeeze", [](auto& x) { return kthvalue(x[0], 2, 1).values; });
   check_ops("masked softmax", "Greater Where Softmax Where",
             [](auto& x) { return softmax(x[0], -1, gt(x[0], 0)); });
   check_ops("layer_norm", "Expand LayerNormalization", [](auto& x) { return layer_norm(x[0], 4); });
@@ -304,6 +307,12 @@ TEST_CASE("onnx: reductions, norms, indexing") {
   const OnnxFile norm = exported([](auto& x) { return layer_norm(x[0], {3, 4}, {}, {}, 0.25); });
   CHECK(norm.node("LayerNormalization").integer("axis") == -2);
   CHECK(norm.node("LayerNormalization").real("epsilon") == 0.25F);
+  for (const char* op : {"Softmax", "LogSoftmax"}) {
+    const bool plain = op == std::string("Softmax");
+    const OnnxFile file =
+        exported([=](auto& x) { return plain ? softmax(x[0], 1) : log_softmax(x[0], 1); });
+    CHECK(file.node(op).integer("axis") == 1);
+  }
   const OnnxFile mean_file = exported([](auto& x) { return mean(x[0], {0, 2}, true); });
   CHECK(mean_file.node("ReduceMean").integers("axes") == Ints{0, 2});
   CHECK(mean_file.node("ReduceMean").integer("keepdims") == 1);

@@ -10,13 +10,13 @@
 namespace tern::kernels {
 
 /// std::fmod. For floats it needs no loop over the quotient's bits if the quotient is small: then a
-/// quotient in double is too large by at most 1, and the rest is exact.
+/// quotient in double is too large by at most 1, and the remainder is exact.
 template <class T>
 T fmod(T a, T b) {
   if constexpr (std::is_same_v<T, float>) {
     const double x = a, y = b, q = std::trunc(x / y);
     if (std::abs(q) < 0x1p29) {
-      double r = x - q * y;
+      double r = q == 0 ? x : x - q * y;  // y may be infinite
       if (r != 0 && (r < 0) != (x < 0)) r += std::copysign(y, x);
       return std::copysign(static_cast<float>(r), a);
     }

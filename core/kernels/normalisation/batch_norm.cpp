@@ -82,8 +82,8 @@ template <class Terms, class Finish, class Write>
 void each_channel(Sizes n, Terms terms, Finish finish, Write write) {
   constexpr int64_t kTasks = 64, kWork = 1 << 14;  // number of tasks; elements per thread, at least
   const int64_t strip = n.size == 1 ? kStrip : 1, strips = ceil_div(n.channels, strip);
-  const int64_t parts = std::clamp<int64_t>(kTasks / std::max<int64_t>(n.channels, 1), 1,
-                                            std::max<int64_t>(n.batch, 1));
+  const int64_t parts =
+      std::clamp<int64_t>(kTasks / std::max<int64_t>(strips, 1), 1, std::max<int64_t>(n.batch, 1));
   const int64_t elements = std::max<int64_t>(ceil_div(n.batch, parts) * n.size * strip, 1);
   auto each_task = [=](auto body) {
     parallel_for(strips * parts, std::max<int64_t>(1, kWork / elements),

@@ -1,5 +1,5 @@
 // Forward and backward of softmax and log-softmax. A line takes one pass for the largest number,
-// one for the sum, and one for the result. Lines that are no rows are computed side by side.
+// one for the sum, and one for the result. Lines that are not rows are computed side by side.
 #include "tern/core/kernels/normalisation/softmax.h"
 
 #include <algorithm>

@@ -15,7 +15,7 @@ struct Lines {
 };
 
 /// The elements that count are those whose mask is not 0. The mask of element j of row i is at the
-/// offset of element i in `rows`, plus j. Lines with a mask are rows.
+/// offset of element i in `rows`, plus j. With a mask, `inner` must be 1.
 struct RowMask {
   const uint8_t* data = nullptr;  ///< null: all elements count
   Loops rows;

@@ -42,9 +42,12 @@ void order(std::vector<Entry<T>>& line, SortedPart part, bool descending) {
   const auto first = line.begin() + part.first, last = line.begin() + part.last;
   auto run = [&](auto before) {
     if (first == last) return;
-    if (first != line.begin()) std::nth_element(line.begin(), first, line.end(), before);
+    if (first != line.begin()) {
+      std::nth_element(line.begin(), first, line.end(), before);
+      if (last - first == 1) return;
+    }
     if (last == line.end()) return std::sort(first, last, before);
-    constexpr int64_t kFew = 16;  // so small a share is faster found by a heap
+    constexpr int64_t kFew = 16;  // for a share this small a heap is faster
     if (part.last - part.first <= std::ssize(line) / kFew)
       return std::partial_sort(first, last, line.end(), before);
     std::nth_element(first, last - 1, line.end(), before);

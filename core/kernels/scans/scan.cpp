@@ -16,7 +16,7 @@ constexpr int64_t kPerTask = 64;       // lines processed side by side, in memor
 
 // Calls body(first element, columns) for blocks of neighbouring lines.
 template <class Body>
-void for_each_block(int64_t outer, int64_t n, int64_t inner, Body body) {
+void for_each_strip(int64_t outer, int64_t n, int64_t inner, Body body) {
   const int64_t blocks = ceil_div(inner, kPerTask);
   const int64_t work = std::max<int64_t>(1, n * std::min(inner, kPerTask));
   parallel_for(outer * blocks, kScanGrain / work + 1, [=](int64_t begin, int64_t end) {
@@ -41,7 +41,7 @@ template <class T, class Out, class Combine>
 void cumulate(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner, int start,
               Combine combine) {
   using Wide = std::conditional_t<std::is_floating_point_v<Out>, double, Out>;
-  for_each_block(outer, n, inner, [=](int64_t at, int64_t columns) {
+  for_each_strip(outer, n, inner, [=](int64_t at, int64_t columns) {
     if (inner == 1) {  // in a register
       Wide total = static_cast<Wide>(start);
       for (int64_t i = at; i < at + n; ++i) {
@@ -75,7 +75,7 @@ void cumprod(const T* x, Out* y, int64_t outer, int64_t n, int64_t inner) {
 template <class T>
 void cumulative_extreme(bool largest, const T* x, T* y, int64_t* indices, int64_t outer, int64_t n,
                         int64_t inner) {
-  for_each_block(outer, n, inner, [=](int64_t at, int64_t columns) {
+  for_each_strip(outer, n, inner, [=](int64_t at, int64_t columns) {
     for (int64_t j = 0; j < columns; ++j) {
       T best = x[at + j];
       int64_t where = 0;

@@ -17,6 +17,11 @@ using detail::check_same_shape;
 using detail::reduced;
 using detail::weighted;
 
+void check_some_float(const char* op, const Tensor& x, const Tensor& y) {
+  check(is_float(x.dtype()) || is_float(y.dtype()),
+        "{}: needs a floating tensor, got {} and {}; convert with .to()", op, x.dtype(), y.dtype());
+}
+
 // (y - 1) log(1 - p) - y log p with logarithms clamped at -100; as in PyTorch dp = (p - y) / max(p
 // (1 - p), 1e-12).
 struct BinaryCrossEntropy {
@@ -64,6 +69,7 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
   check(beta >= 0, "smooth_l1_loss: beta must not be negative, got {}", beta);
   if (beta == 0) return l1_loss(x, y, reduction);
   check_same_shape("smooth_l1_loss", x, y);
+  check_some_float("smooth_l1_loss", x, y);
   auto formula = [beta](auto a, auto b) {
     const auto d = a - b;
     const auto size = abs(d);
@@ -112,6 +118,7 @@ Tensor kl_div(const Tensor& log_probs, const Tensor& target, const KlDivOptions&
 Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberOptions& o) {
   check_defined("huber_loss", x, y);
   check_same_shape("huber_loss", x, y);
+  check_some_float("huber_loss", x, y);
   check(o.delta > 0, "huber_loss: delta must be positive, got {}", o.delta);
   auto formula = [delta = o.delta](auto a, auto b) {
     const auto d = a - b;

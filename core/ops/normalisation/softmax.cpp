@@ -38,11 +38,23 @@ kernels::Lines lines_along(const Shape& shape, int axis) {
   return lines;
 }
 
+// Whether lines that are not rows have so few neighbours that moving them to rows is faster than
+// computing them side by side.
+bool faster_as_rows(const Tensor& x, int axis) {
+  const int64_t inner = lines_along(x.shape(), axis).inner;
+  return inner > 1 && inner < 8;
+}
+
 // dx from dy and the result y, along an axis; by public ops if recorded.
 template <Form kForm>
 Tensor gradient(Consumed dy, const Tensor& y, int axis) {
   if (grad_enabled() && kForm == Form::plain) return y * (dy.get() - sum(dy.get() * y, axis, true));
   if (grad_enabled()) return dy.get() - exp(y) * sum(dy, axis, true);
+  if (faster_as_rows(y, axis)) {
+    const Tensor rows = transpose(y, axis, -1).contiguous();
+    Consumed of_rows(transpose(dy.get(), axis, -1));
+    return transpose(gradient<kForm>(std::move(of_rows), rows, y.ndim() - 1), axis, -1);
+  }
   dy.make_contiguous();
   const Tensor& d = dy.get();
   Fresh dx = dy.reuse();
@@ -56,20 +68,32 @@ Tensor gradient(Consumed dy, const Tensor& y, int axis) {
   return not_differentiable(dx);
 }
 
-// `mask` is undefined unless the axis is the last one.
+// The result for a contiguous x. `mask` is undefined unless the axis is the last one.
+template <Form kForm>
+Fresh forward(const char* name, const Tensor& x, int axis, const Tensor& mask) {
+  if (faster_as_rows(x, axis)) {
+    const NoGradGuard none;
+    const Tensor rows = transpose(x, axis, -1).contiguous();
+    const Tensor y = not_differentiable(forward<kForm>(name, rows, x.ndim() - 1, mask));
+    return Fresh::adopt(transpose(y, axis, -1).contiguous());
+  }
+  Fresh y(x.shape(), x.dtype());
+  dispatch_float(x.dtype(), name, [&]<class T>() {
+    const kernels::Lines lines = lines_along(x.shape(), axis);
+    if constexpr (kForm == Form::plain)
+      kernels::softmax(x.data<T>(), row_mask(mask), y.data<T>(), lines);
+    else
+      kernels::log_softmax(x.data<T>(), row_mask(mask), y.data<T>(), lines);
+  });
+  return y;
+}
+
 template <Form kForm>
 Tensor along_lines(const char* name, const Tensor& x, int axis, const Tensor& mask) {
   Op op(name, x);
-  op.note("mask", mask);
+  op.note("axis", axis, "mask", mask);
   Tensor c = x.contiguous();
-  Fresh y(c.shape(), c.dtype());
-  dispatch_float(c.dtype(), name, [&]<class T>() {
-    const kernels::Lines lines = lines_along(c.shape(), axis);
-    if constexpr (kForm == Form::plain)
-      kernels::softmax(c.data<T>(), row_mask(mask), y.data<T>(), lines);
-    else
-      kernels::log_softmax(c.data<T>(), row_mask(mask), y.data<T>(), lines);
-  });
+  Fresh y = forward<kForm>(name, c, axis, mask);
   if constexpr (kForm == Form::plain) {
     return op.record(y, {c}, [axis, y = save(y)](Consumed dy) {
       return gradient<kForm>(std::move(dy), y.get(), axis);  // masked elements: y = 0, so dx = 0

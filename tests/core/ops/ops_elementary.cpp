@@ -199,7 +199,9 @@ TEST_CASE("elementary: special values and their gradients are those of PyTorch")
 
 TEST_CASE("fmod of f32 is exact") {
   Rng rng(6);
-  const auto draw = [&] {  // quotients from 2^-30 to 2^60, and many whole ones
+  const auto draw = [&] {  // quotients from 2^-30 to 2^60, many whole ones, and special numbers
+    constexpr float kSpecial[] = {0, -0.F, HUGE_VALF, -HUGE_VALF, 1e-45F, NAN};
+    if (rng.below(10) == 0) return kSpecial[rng.below(6)];
     const auto x = static_cast<float>(rng.below(2000) - 1000);
     return std::ldexp(rng.below(2) ? x : x * 1.0000001F, static_cast<int>(rng.below(30)) - 15);
   };
