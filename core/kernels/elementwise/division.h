@@ -12,12 +12,12 @@ namespace tern::kernels {
 /// std::fmod. For floats it needs no loop over the quotient's bits if the quotient is small: then a
 /// quotient in double is too large by at most 1, and the remainder is exact.
 template <class T>
-T fmod(T a, T b) {
+[[gnu::always_inline]] inline T fmod(T a, T b) {
   if constexpr (std::is_same_v<T, float>) {
     const double x = a, y = b, q = std::trunc(x / y);
-    if (std::abs(q) < 0x1p29) {
-      double r = q == 0 ? x : x - q * y;  // y may be infinite
-      if (r != 0 && (r < 0) != (x < 0)) r += std::copysign(y, x);
+    if (std::abs(q) < 0x1p29 && std::abs(y) < 0x1p128) {  // rarely false: a branch costs little
+      double r = x - q * y;
+      r += std::copysign((r < 0) != (x < 0) && r != 0 ? std::abs(y) : 0, x);
       return std::copysign(static_cast<float>(r), a);
     }
   }
@@ -26,10 +26,10 @@ T fmod(T a, T b) {
 
 /// a - b * floor(a / b), with the sign of b. REQUIRES: integer b is not 0.
 template <class T>
-T remainder(T a, T b) {
+[[gnu::always_inline]] inline T remainder(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
-    T r = kernels::fmod(a, b);
-    return r != 0 && (b < 0) != (r < 0) ? r + b : r;
+    const T r = kernels::fmod(a, b);
+    return (r != 0) & ((b < 0) != (r < 0)) ? r + b : r;  // no branch: signs are random
   } else if constexpr (std::is_signed_v<T>) {
     if (b == -1) return 0;  // the processor traps for the lowest number
     T r = a % b;
