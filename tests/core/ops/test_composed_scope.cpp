@@ -118,7 +118,7 @@ TEST_CASE("ops tell observers their properties") {
         "slice axis=2; slice start=1; slice length=2; slice step=1; slice drops=0; ");
   CHECK(told([&] { return leaky_relu(x, 0.5); }) == "leaky_relu slope=0.5; ");
   CHECK(told([&] { return where(mask, x, x); }) == "where condition=(3, 4); ");
-  CHECK(told([&] { return softmax(x, -1); }) == "softmax mask=none; ");
+  CHECK(told([&] { return softmax(x, -1); }) == "softmax axis=2; softmax mask=none; ");
   CHECK(told([&] { return x + x; }).empty());
 }
 
