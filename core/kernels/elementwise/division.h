@@ -29,7 +29,8 @@ template <class T>
 [[gnu::always_inline]] inline T remainder(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
     const T r = kernels::fmod(a, b);
-    return (r != 0) & ((b < 0) != (r < 0)) ? r + b : r;  // no branch: signs are random
+    const bool other = (r != 0) & ((b < 0) != (r < 0));  // no branch: signs are random
+    return other ? r + b : r;
   } else if constexpr (std::is_signed_v<T>) {
     if (b == -1) return 0;  // the processor traps for the lowest number
     T r = a % b;
