@@ -79,8 +79,8 @@ struct Run {
 
 class Printer {
  public:
-  explicit Printer(const Slots& slots) {
-    for (const Slot& slot : slots)
+  explicit Printer(const Slots& fields) {
+    for (const Slot& slot : fields)
       std::visit(
           [&](auto* field) {
             if constexpr (std::is_convertible_v<decltype(field), const OwnedTensor*>)
@@ -151,8 +151,8 @@ class Printer {
 
 }  // namespace
 
-std::string to_string(const Outline& model, const Slots& slots) {
-  return Printer(slots).print(model);
+std::string to_string(const Outline& model, const Slots& fields) {
+  return Printer(fields).print(model);
 }
 
 }  // namespace tern::nn::detail

@@ -91,18 +91,18 @@ class Outliner {
   std::string list_;
 };
 
-/// `slots`: the walk of the same model.
-std::string to_string(const Outline& model, const Slots& slots);
+/// `fields`: the walk of the same model.
+std::string to_string(const Outline& model, const Slots& fields);
 
 }  // namespace detail
 
 /// The text that fmt::print("{}", model) prints. Gives parameters their names, as any module walk.
 template <detail::HasFields M>
 std::string to_string(const M& model) {
-  const detail::Slots slots = detail::walk(model);
+  const detail::Slots fields = detail::walk(model);
   detail::Outline out{"", &typeid(M)};
   M::fields(model, detail::Outliner(out));
-  return detail::to_string(out, slots);
+  return detail::to_string(out, fields);
 }
 
 }  // namespace tern::nn
