@@ -65,8 +65,8 @@ struct TrainConfig : TrainingOptions {
 /// Fine-tuning (--from): the usual learning rate, and the longest window unless --context gives it.
 inline constexpr double kFineTuneRate = 5e-5;
 inline constexpr int64_t kFineTuneWindow = 1024;
-/// The rate of --optimizer muon without --from. A bert, whose norms follow its sums, learns nothing
-/// at a gpt's rate.
+/// The rate of --optimizer muon without --from. A bert, which normalises after each sum, learns
+/// nothing from real text at a gpt's rate.
 inline constexpr double kMuonRate = 5e-3, kBertMuonRate = 1.5e-3;
 inline double muon_rate(const ModelConfig& c) {
   return c.model == kBert ? kBertMuonRate : kMuonRate;
