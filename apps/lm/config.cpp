@@ -37,8 +37,8 @@ void add_data(Settings& s, TrainConfig& c) {
   s.texts("text", c.text, "FILE...",
           fmt::format("files of text of any size, plain or .gz, or folders of .txt and .gz files; "
                       "without them the text is generated stories, and the defaults are {}, for "
-                      "bert {}",
-                      story_flags("gpt"), story_flags(kBert)));
+                      "bert {} (with muon --lr {:g})",
+                      story_flags("gpt"), story_flags(kBert), kMuonRate));
   s.texts("valid", c.valid, "FILE...", "files of text for validation, or folders");
   s.number("hold_out", c.hold_out, {0, 0.9},
            "share of the text that is held out for validation without --valid; 0: none")

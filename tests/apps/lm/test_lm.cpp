@@ -419,7 +419,7 @@ TEST_CASE("lm: flags") {
     CHECK(parse(words).config.lr == kMuonRate);
     std::vector<std::string> bert = words;
     bert.insert(bert.end(), {"--model", "bert"});
-    CHECK(parse(bert).config.lr == kBertMuonRate);
+    CHECK(parse(bert).config.lr == (*text ? kBertMuonRate : kMuonRate));
     words.insert(words.end(), {"--lr", "0.5"});
     CHECK(parse(words).config.lr == 0.5);
   }
