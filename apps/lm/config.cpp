@@ -37,8 +37,8 @@ void add_data(Settings& s, TrainConfig& c) {
   s.texts("text", c.text, "FILE...",
           fmt::format("files of text of any size, plain or .gz, or folders of .txt and .gz files; "
                       "without them the text is generated stories, and the defaults are {}, for "
-                      "bert {} (with muon --lr {:g})",
-                      story_flags("gpt"), story_flags(kBert), kMuonRate));
+                      "bert {}",
+                      story_flags("gpt"), story_flags(kBert)));
   s.texts("valid", c.valid, "FILE...", "files of text for validation, or folders");
   s.number("hold_out", c.hold_out, {0, 0.9},
            "share of the text that is held out for validation without --valid; 0: none")
@@ -124,7 +124,9 @@ void settings(Settings& s, TrainConfig& c) {
   s.number("window", c.window, {0, 1 << 24}, "").flag("").came_later();
   add_training_settings(
       s, c,
-      {.optimizers = training::optimizer_names(), .noam = true, .muon_lr = muon_rate(c.model)});
+      {.optimizers = training::optimizer_names(),
+       .noam = true,
+       .muon_lr = fmt::format("{:g} (a bert on --text: {:g})", kMuonRate, kBertMuonRate)});
   counted_otherwise(s, c.length, {}, {"parts"});
 }
 

@@ -68,9 +68,6 @@ inline constexpr int64_t kFineTuneWindow = 1024;
 /// The rate of --optimizer muon without --from. A bert, which normalises after each sum, learns
 /// nothing from real text at a gpt's rate; from the stories of grammar.h it does.
 inline constexpr double kMuonRate = 5e-3, kBertMuonRate = 1.5e-3;
-inline double muon_rate(const ModelConfig& c) {
-  return c.model == kBert ? kBertMuonRate : kMuonRate;
-}
 
 /// Whether the text is the stories of grammar.h, because no files were given.
 inline bool is_demo(const TrainConfig& c) { return c.text.empty(); }

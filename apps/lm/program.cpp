@@ -161,7 +161,7 @@ void check_train(LmFlags& f, const Given& given) {
     unless_given("--dropout", c.model.dropout, stories.model.dropout);
   }
   if (c.optimizer == "muon")
-    unless_given("--lr", c.lr, is_demo(c) ? kMuonRate : muon_rate(c.model));
+    unless_given("--lr", c.lr, c.model.model == kBert && !is_demo(c) ? kBertMuonRate : kMuonRate);
   check(c.valid.empty() || !is_demo(c), "--valid needs --text");
   const ModelConfig& m = c.model;
   check(m.dim % m.heads == 0, "--dim {} is not a multiple of --heads {}", m.dim, m.heads);

@@ -29,9 +29,9 @@ void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits
   s.number("lr", o.lr, kAboveZero,
            fmt::format("highest learning rate{}{}",
                        traits.noam ? "; with --schedule noam a factor, 1 unless it is given" : "",
-                       traits.muon_lr > 0
-                           ? fmt::format("; for muon {:g} unless it is given", traits.muon_lr)
-                           : ""))
+                       traits.muon_lr.empty()
+                           ? ""
+                           : fmt::format("; for muon {} unless it is given", traits.muon_lr)))
       .says(true, "lr {:g} {}", o.lr, o.schedule);
   s.word("schedule", o.schedule, training::schedule_names(traits.noam),
          "how the learning rate changes during the run");

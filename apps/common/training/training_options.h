@@ -95,7 +95,7 @@ struct TrainingTraits {
   bool noam = false;                    ///< the models have a width, which noam needs
   bool blocks = true;                   ///< the models have blocks that can be recomputed
   bool details = false;                 ///< the flags of OptimizerDetails
-  double muon_lr = 0;                   ///< what the program takes for muon unless --lr is given
+  std::string muon_lr = {};  ///< help: the rate of muon unless --lr is given; empty: as for others
 };
 
 /// Lists all settings except the epochs. The program adds those itself, before these, because it
