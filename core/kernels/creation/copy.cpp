@@ -2,11 +2,12 @@
 // different axes, the copy transposes tiles that fit the first cache.
 #include "tern/core/kernels/creation/copy.h"
 
-#include <cstring>
 #include <optional>
 
 #include "tern/core/base/ceil_div.h"
+#include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
+#include "tern/core/kernels/vectors.h"
 
 namespace tern::kernels {
 namespace {
@@ -22,7 +23,7 @@ void copy_run(To* to, int64_t to_stride, const From* from, int64_t from_stride, 
     }
   } else if (to_stride == 1 && from_stride == 1) {
     if constexpr (std::is_same_v<To, From>) {
-      std::memcpy(to, from, static_cast<size_t>(n) * sizeof(To));
+      copy_contiguous(to, from, n);
     } else {
       for (int64_t i = 0; i < n; ++i) to[i] = convert<To>(from[i]);
     }
@@ -67,16 +68,58 @@ std::optional<Plane> find_plane(const Loops& loops) {
 
 constexpr int64_t kEdge = 32;
 
-/// to[r * to_step + c * (+-1)] = from[r * (+-1) + c * from_step] for r < rows, c < cols, both at
-/// most kEdge. Reads along r and writes along c, through a tile in the first cache.
+/// to[r * to_row + c * to_col] = from[r * from_row + c * from_col] for r < rows, c < cols, both at
+/// most kEdge; to_col and from_row are 1 or -1. Reads along r and writes along c, through a tile in
+/// the first cache.
 template <class T>
-void transpose_tile(T* to, int64_t to_row, int64_t to_col, const T* from, int64_t from_row,
-                    int64_t from_col, int64_t rows, int64_t cols) {
+void transpose_elements(T* to, int64_t to_row, int64_t to_col, const T* from, int64_t from_row,
+                        int64_t from_col, int64_t rows, int64_t cols) {
   T tile[kEdge][kEdge + 1];
   for (int64_t c = 0; c < cols; ++c)
     for (int64_t r = 0; r < rows; ++r) tile[r][c] = from[c * from_col + r * from_row];
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c) to[r * to_row + c * to_col] = tile[r][c];
+}
+
+/// to[r * to_row + c] = from[r + c * from_col], in registers; rows and cols are multiples of the
+/// vector's length.
+template <class V>
+[[gnu::always_inline]] inline void transpose_squares(float* to, int64_t to_row, const float* from,
+                                                     int64_t from_col, int64_t rows, int64_t cols) {
+  constexpr int kLanes = kLanesOf<V>;
+  for (int64_t r = 0; r < rows; r += kLanes) {
+    for (int64_t c = 0; c < cols; c += kLanes) {
+      V square[kLanes];
+#pragma GCC unroll 8
+      for (int i = 0; i < kLanes; ++i) load(square[i], from + r + (c + i) * from_col);
+      transpose(square);
+#pragma GCC unroll 8
+      for (int i = 0; i < kLanes; ++i) store(to + (r + i) * to_row + c, square[i]);
+    }
+  }
+}
+
+/// transpose_elements(), with squares of f32 numbers in registers.
+template <class T>
+void transpose_tile(T* to, int64_t to_row, int64_t to_col, const T* from, int64_t from_row,
+                    int64_t from_col, int64_t rows, int64_t cols) {
+  int64_t whole_rows = 0, whole_cols = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    if (to_col == 1 && from_row == 1) {
+      whole_rows = rows / 8 * 8, whole_cols = cols / 8 * 8;
+      auto by_8 = [=] {
+        transpose_squares<Vector8>(to, to_row, from, from_col, whole_rows, whole_cols);
+      };
+      simd(by_8, by_8,
+           [=] { transpose_squares<Vector4>(to, to_row, from, from_col, whole_rows, whole_cols); });
+    }
+  }
+  if (whole_cols < cols)
+    transpose_elements(to + whole_cols * to_col, to_row, to_col, from + whole_cols * from_col,
+                       from_row, from_col, rows, cols - whole_cols);
+  if (whole_rows < rows && whole_cols > 0)
+    transpose_elements(to + whole_rows * to_row, to_row, to_col, from + whole_rows * from_row,
+                       from_row, from_col, rows - whole_rows, whole_cols);
 }
 
 template <class T>

@@ -3,10 +3,10 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 
 #include "tern/core/base/ceil_div.h"
+#include "tern/core/base/simd.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/kernels/creation/copy.h"
 #include "tern/core/kernels/elementwise/arithmetic.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kIndexingGrain = 16384;  // elements per thread, at least
 
-bool inside(int64_t i, int64_t size) {
+[[gnu::always_inline]] inline bool inside(int64_t i, int64_t size) {
   return static_cast<uint64_t>(i) < static_cast<uint64_t>(size);
 }
 
@@ -32,7 +32,57 @@ void copy_run(T* to, int64_t to_stride, const T* from, int64_t from_stride, int6
   } else if (count < kShortRow) {
     copy_short(to, from, count);
   } else {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+    copy_contiguous(to, from, count);
+  }
+}
+
+// The operands of a block of a gather, at its first element.
+template <class T>
+struct Gathered {
+  T* to;
+  const int64_t* index;
+  const T* from;
+  int64_t axis_stride, skip;  // the elements at index k are at from + k * axis_stride
+};
+
+// Rows of n contiguous elements, each with an index of its own.
+template <class T, class N>
+void gather_rows(const Gathered<T>& g, const Loops& loops, int64_t rows, N n) {
+  const int64_t to_step = loops.row_stride(0), index_step = loops.row_stride(1);
+  const int64_t from_step = loops.row_stride(2), axis_stride = g.axis_stride, skip = g.skip;
+  T* to = g.to;
+  const int64_t* index = g.index;
+  const T* from = g.from;
+  for (int64_t r = 0; r < rows; ++r, to += to_step, index += index_step, from += from_step) {
+    if (*index == skip)
+      for (int64_t i = 0; i < n; ++i) to[i] = T{};
+    else
+      copy_short(to, from + *index * axis_stride, n);
+  }
+}
+
+template <class T>
+void gather_short_rows(const Gathered<T>& g, const Loops& loops, int64_t rows, int64_t n) {
+  if (n == 2) return gather_rows(g, loops, rows, std::integral_constant<int64_t, 2>());
+  if (n == 3) return gather_rows(g, loops, rows, std::integral_constant<int64_t, 3>());
+  if (n == 4) return gather_rows(g, loops, rows, std::integral_constant<int64_t, 4>());
+  if (n == 8) return gather_rows(g, loops, rows, std::integral_constant<int64_t, 8>());
+  gather_rows(g, loops, rows, n);
+}
+
+// Elements with an index each.
+template <class T>
+void gather_elements(const Gathered<T>& g, const Loops& loops, int64_t rows, int64_t n) {
+  const int64_t ts = loops.inner_stride(0), is = loops.inner_stride(1), fs = loops.inner_stride(2);
+  const int64_t axis_stride = g.axis_stride, skip = g.skip;
+  for (int64_t r = 0; r < rows; ++r) {
+    T* to = g.to + r * loops.row_stride(0);
+    const int64_t* index = g.index + r * loops.row_stride(1);
+    const T* from = g.from + r * loops.row_stride(2);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t k = index[i * is];
+      to[i * ts] = k == skip ? T{} : from[i * fs + k * axis_stride];
+    }
   }
 }
 
@@ -40,25 +90,34 @@ template <class T>
 void gather_items(const Loops& loops, T* to, const int64_t* index, const T* from, int64_t stride,
                   int64_t skip) {
   const T zero{};
-  const int64_t ts = loops.inner_stride(0), is = loops.inner_stride(1), fs = loops.inner_stride(2);
-  auto gather_run = [&](T* t, const int64_t* x, const T* f, int64_t count) {
-    if (is == 0) {  // one index for the whole run
-      bool none = *x == skip;
-      copy_run(t, ts, none ? &zero : f + *x * stride, none ? 0 : fs, count);
-    } else {
-      for (int64_t i = 0; i < count; ++i) {
-        int64_t k = x[i * is];
-        t[i * ts] = k == skip ? zero : f[i * fs + k * stride];
-      }
-    }
-  };
+  const int64_t ts = loops.inner_stride(0), fs = loops.inner_stride(2);
+  const bool by_rows = loops.inner_stride(1) == 0;
   parallel_for(loops.numel, kIndexingGrain, [&](int64_t first, int64_t last) {
     for_each_block(loops, first, last, [&](const Offsets& at, int64_t rows, int64_t count) {
-      for (int64_t r = 0; r < rows; ++r)
-        gather_run(to + at[0] + r * loops.row_stride(0), index + at[1] + r * loops.row_stride(1),
-                   from + at[2] + r * loops.row_stride(2), count);
+      const Gathered<T> g = {to + at[0], index + at[1], from + at[2], stride, skip};
+      if (!by_rows) return gather_elements(g, loops, rows, count);
+      if (ts == 1 && fs == 1 && count < kShortRow) return gather_short_rows(g, loops, rows, count);
+      for (int64_t r = 0; r < rows; ++r) {
+        const int64_t k = g.index[r * loops.row_stride(1)];
+        const bool none = k == skip;
+        copy_run(g.to + r * loops.row_stride(0), ts,
+                 none ? &zero : g.from + r * loops.row_stride(2) + k * stride, none ? 0 : fs,
+                 count);
+      }
     });
   });
+}
+
+template <class T, class F>
+void combine_row(T* to, int64_t to_stride, const T* from, int64_t from_stride, int64_t n,
+                 F combine) {
+  if (to_stride == 1 && from_stride == 1)
+    simd([=] {
+      for (int64_t i = 0; i < n; ++i) to[i] = combine(to[i], from[i]);
+    });
+  else
+    for (int64_t i = 0; i < n; ++i)
+      to[i * to_stride] = combine(to[i * to_stride], from[i * from_stride]);
 }
 
 template <class T, class F>
@@ -77,7 +136,7 @@ void scatter_items(const Loops& lines, const ScatterAxis& axis, T* to, const int
       if (is == 0) {
         if (*x == skip) continue;
         t += *x * axis.to_stride;
-        for (int64_t i = 0; i < count; ++i) t[i * ts] = combine(t[i * ts], f[i * fs]);
+        combine_row(t, ts, f, fs, count, combine);
       } else {
         for (int64_t i = 0; i < count; ++i) {
           int64_t n = x[i * is];
@@ -107,8 +166,14 @@ int64_t first_out_of_range(const Loops& loops, const int64_t* index, int64_t siz
   parallel_for(loops.numel, kIndexingGrain, [&](int64_t first, int64_t last) {
     int64_t position = first;
     for_each_run(loops, first, last, [&](const Offsets& at, int64_t count) {
-      for (int64_t i = 0; i < count; ++i)
-        if (!inside(index[at[0] + i * stride], size)) lower(found, position + i);
+      const int64_t* run = index + at[0];
+      const bool all_inside = simd([=] {
+        bool inside_so_far = true;
+        for (int64_t i = 0; i < count; ++i) inside_so_far &= inside(run[i * stride], size);
+        return inside_so_far;
+      });
+      for (int64_t i = 0; i < count && !all_inside; ++i)
+        if (!inside(run[i * stride], size)) lower(found, position + i);
       position += count;
     });
   });

@@ -16,9 +16,15 @@ void check_index_type(const char* op, const Tensor& index) {
 Tensor checked_index(const char* op, const Tensor& index, int64_t size, const Tensor& shown) {
   check_index_type(op, index);
   if (index.numel() == 0) return index;
-  int64_t bad = kernels::first_out_of_range(kernels::plan_loops(index.shape(), {&index.layout()}),
-                                            index.data<int64_t>(), size);
-  if (bad < 0) return index;
+  auto first_bad = [&](const Layout& layout) {
+    return kernels::first_out_of_range(kernels::plan_loops(layout.shape, {&layout}),
+                                       index.data<int64_t>(), size);
+  };
+  Layout once = index.layout();  // an expanded index repeats its numbers
+  for (int i = 0; i < index.ndim(); ++i)
+    if (once.strides[i] == 0) once.shape[i] = 1;
+  if (first_bad(once) < 0) return index;
+  const int64_t bad = first_bad(index.layout());
   const Tensor& told = shown.defined() ? shown : index;
   int64_t value = reshape(told, {told.numel()})[bad].item<int64_t>();
   fail(fmt::format("{}: index {} at position {} is out of range for size {}", op, value,
