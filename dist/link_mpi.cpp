@@ -9,7 +9,6 @@
 #include <list>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include "tern/core/base/error.h"
 #include "tern/dist/detail/link.h"

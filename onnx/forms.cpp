@@ -2,8 +2,6 @@
 // what its inputs do not say by OpScope::note(), and the form reads that by name.
 #include "tern/onnx/forms.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,6 +1,5 @@
 // The filters, tests, methods and functions that chat templates use, except those of texts
 // (jinja_texts.cpp). Each does what jinja2's or Python's of the same name does.
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

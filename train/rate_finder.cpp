@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "tern/core/base/error.h"
 #include "tern/core/ops/ops.h"

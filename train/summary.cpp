@@ -3,7 +3,6 @@
 #include "tern/train/summary.h"
 
 #include <algorithm>
-#include <map>
 #include <unordered_map>
 #include <vector>
 

@@ -7,23 +7,16 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "tern/tests/support/data_files.h"
 #include "tern/tests/support/errors.h"
 
 namespace tern::test {
 
 namespace fs = std::filesystem;
-
-inline std::string read_all(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
 
 struct Ended {
   int code;  ///< 128 + the signal number, as in a shell
@@ -34,21 +27,17 @@ struct Ended {
 class Shell {
  public:
   Shell() {
-    std::string pattern = (fs::temp_directory_path() / "tern_faults_XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
     // Input for the programs: a text, and black pictures in CIFAR-10's files.
-    std::ofstream text(folder_ / "text");
-    for (int i = 0; i < 200; ++i) text << "the bird sees " << i % 7 << " trees\n";
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += fmt::format("the bird sees {} trees\n", i % 7);
+    write_file(folder_ / "text", text);
     fs::create_directory(folder_ / "data");
     for (const char* name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4",
                              "data_batch_5", "test_batch"})
-      std::ofstream(folder_ / "data" / fmt::format("{}.bin", name)) << std::string(4 * 3073, '\0');
+      write_file(folder_ / fmt::format("data/{}.bin", name), std::string(4 * 3073, '\0'));
   }
-  ~Shell() { fs::remove_all(folder_); }
-  Shell(const Shell&) = delete;
-  Shell& operator=(const Shell&) = delete;
 
-  std::string operator/(const std::string& name) const { return (folder_ / name).string(); }
+  std::string operator/(const std::string& name) const { return folder_ / name; }
 
   /// Runs a line of sh in the folder, with the programs in PATH. The line may redirect standard
   /// output itself.
@@ -56,14 +45,14 @@ class Shell {
     const std::string whole =
         fmt::format("cd '{}' && export OMP_NUM_THREADS=1 PATH='" TERN_BINARY_DIR
                     "/apps':\"$PATH\" && {{ {}\n}} > .out 2> .err",
-                    folder_.string(), line);
+                    folder_.path(), line);
     const int status = std::system(whole.c_str());
     const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    return {code, read_all(folder_ / ".out"), read_all(folder_ / ".err")};
+    return {code, read_file(folder_ / ".out"), read_file(folder_ / ".err")};
   }
 
  private:
-  fs::path folder_;
+  TempDir folder_;
 };
 
 /// The prefix of a command that makes shim.cpp break its operations below a folder.
@@ -84,7 +73,7 @@ inline std::vector<Operation> operations(const Shell& shell, const std::string& 
       fmt::format("rm -f log; FAULT_LOG=log {}{}", with_fault(shell, folder, "none", 0), command);
   REQUIRE(shell.run(line).code == 0);
   std::vector<Operation> all;
-  std::istringstream in(read_all(shell / "log"));
+  std::istringstream in(read_file(shell / "log"));
   for (std::string text; std::getline(in, text);) {
     std::istringstream words(text);
     int number = 0;

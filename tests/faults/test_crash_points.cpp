@@ -69,10 +69,10 @@ std::multiset<std::pair<std::string, int64_t>> shown_in(const std::string& folde
 // Checks the final weights, and that no other files are left.
 void check_whole(const Shell& shell, const std::string& folder) {
   for (const char* file : {"model.safetensors", "best.safetensors", "config.json"})
-    CHECK(read_all(shell / folder + "/" + file) == read_all(shell / "counted/" + file));
+    CHECK(read_file(shell / folder + "/" + file) == read_file(shell / "counted/" + file));
   CHECK(files_in(shell / folder) == files_in(shell / "counted"));
   auto log_lines = [&](const std::string& of) {
-    const std::string log = read_all(shell / of + "/log.jsonl");
+    const std::string log = read_file(shell / of + "/log.jsonl");
     return std::count(log.begin(), log.end(), '\n');
   };
   CHECK(log_lines(folder) == log_lines("counted"));

@@ -55,7 +55,7 @@ TEST_CASE("run folders: a lock that is a link or a pipe is refused, and no file 
       CAPTURE(refused.err);
       CHECK(refused.code == 2);
       CHECK(contains(refused.err, "run/lock"));
-      CHECK(read_all(shell / "mine") == "mine\n");
+      CHECK(read_file(shell / "mine") == "mine\n");
       fs::remove_all(shell / "run/lock");
     }
     fs::remove_all(shell / "run");
@@ -78,7 +78,7 @@ TEST_CASE("run folders: links and pipes in a run from others are not followed") 
         CAPTURE(ended.err);
         const bool as_said = ended.code == 0 || (ended.code == 2 && contains(ended.err, file));
         CHECK(as_said);
-        CHECK(read_all(shell / "mine") == "mine\n");
+        CHECK(read_file(shell / "mine") == "mine\n");
         CHECK(fs::is_regular_file(fs::symlink_status(shell / "mine")));
         fs::remove_all(shell / "run");
       }

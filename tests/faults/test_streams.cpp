@@ -1,7 +1,6 @@
 // Programs under limits of their surroundings: full and closed streams, small stacks, little
 // memory, signals, locks, folders with other files.
 #include <algorithm>
-#include <vector>
 
 #include "tern/tests/faults/process.h"
 
@@ -164,16 +163,16 @@ TEST_CASE(
                 " --out run; echo $? > train; " PROGRAM_NTM
                 " train --resume run; echo $? > resume; " PROGRAM_NTM
                 " eval --model run 2> eval; cat run/lock > lock; kill -9 $!; wait $!");
-  CHECK(read_all(shell / "train") == "2\n");
-  CHECK(read_all(shell / "resume") == "2\n");
-  std::string pid = read_all(shell / "pid");
+  CHECK(read_file(shell / "train") == "2\n");
+  CHECK(read_file(shell / "resume") == "2\n");
+  std::string pid = read_file(shell / "pid");
   pid.pop_back();
-  CHECK(read_all(shell / "lock").starts_with(pid + " "));
+  CHECK(read_file(shell / "lock").starts_with(pid + " "));
   const std::string refused = "ntm: run: process " + pid + " is using the run in this folder";
   CHECK(std::count(ended.err.begin(), ended.err.end(), '\n') >= 2);
   CHECK(contains(ended.err, refused));
   CHECK(contains(ended.err.substr(ended.err.find(refused) + 1), refused));
-  CHECK_FALSE(contains(read_all(shell / "eval"), "is using the run"));
+  CHECK_FALSE(contains(read_file(shell / "eval"), "is using the run"));
   CHECK(fs::exists(shell / "run/lock"));  // killed: the file remains, without the lock
   fs::remove(shell / "run/log.jsonl");
   const Ended again = shell.run(PROGRAM_NTM " train --resume run & " + wait_for("run/log.jsonl") +
@@ -239,14 +238,14 @@ TEST_CASE(
   for (const std::string& line : {kNtm, kTranslate, kLm, kLm + "--model bert", kCifar}) {
     CAPTURE(line);
     REQUIRE(shell.run(line + " --out whole").code == 0);
-    const std::string whole = read_all(shell / "whole/model.safetensors");
+    const std::string whole = read_file(shell / "whole/model.safetensors");
     const std::string resume = line.substr(0, line.find(" --")) + " --resume run";
     const auto check_anew = [&](const Ended& again) {
       CAPTURE(again.err);
       CHECK(again.code == 0);
       CHECK(contains(again.err,
                      "run: a run ended here before its first checkpoint; it starts again"));
-      CHECK(read_all(shell / "run/model.safetensors") == whole);
+      CHECK(read_file(shell / "run/model.safetensors") == whole);
     };
     make_dead_run(shell);
     check_anew(shell.run(line + " --out run"));

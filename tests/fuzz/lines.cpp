@@ -2,7 +2,6 @@
 #include "tern/data/text/lines/lines.h"
 
 #include "tern/data/loading/text_decoder.h"
-#include "tern/data/text/lines/text_reader.h"
 #include "tern/data/text/unicode/unicode.h"
 #include "tern/tests/fuzz/fuzz.h"
 

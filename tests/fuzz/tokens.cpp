@@ -7,7 +7,6 @@
 #include "tern/data/text/bpe/byte_bpe.h"
 #include "tern/data/text/tokenizer/tokenizer.h"
 #include "tern/data/text/tokenizer/vocabulary.h"
-#include "tern/data/text/unicode/unicode.h"
 #include "tern/data/text/wordpiece/wordpiece.h"
 #include "tern/tests/fuzz/fuzz.h"
 

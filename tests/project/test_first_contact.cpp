@@ -1,7 +1,6 @@
 // The first lines of a newcomer, after `using namespace tern;`: every op is callable by its plain
 // name, braces and single numbers mean what they say, and an error names the mistake.
 #include <doctest/doctest.h>
-#include <fmt/core.h>
 
 #include <cmath>
 #include <fstream>

@@ -1,6 +1,5 @@
 // docs/pytorch.md lists tern's names for those of PyTorch: all code in its tables must be compiled.
 #include <doctest/doctest.h>
-#include <fmt/core.h>
 
 #include <cctype>
 #include <fstream>

@@ -110,11 +110,6 @@ TEST_CASE("rate finder: steepest() and minimum_by_10() of a curve") {
   CHECK_THROWS_AS(RateCurve{}.minimum_by_10(), Error);
 }
 
-/// The loss of the fixture's model, which uses dropout and batch norm.
-auto loss_of(Training& t) {
-  return [&t](const Points& p) { return cross_entropy(t.model(p.x), p.label); };
-}
-
 TEST_CASE("rate finder: a training in any state continues with the same bits") {
   for (int before = 0; before < 6; ++before) {
     CAPTURE(before);
@@ -123,7 +118,7 @@ TEST_CASE("rate finder: a training in any state continues with the same bits") {
     const double rate = searched.learner.lr();
     const datasets::LoaderPosition place = searched.loader.position();
     const RateCurve curve =
-        find_rate(searched.model, searched.optimizer, searched.loader, loss_of(searched),
+        find_rate(searched.model, searched.optimizer, searched.loader, loss_of(searched.model),
                   {.lowest = 1e-5, .highest = 100, .steps = 40, .clip = 1});
     CHECK(curve.points.size() > 13);  // over more than two epochs of six batches
     CHECK(searched.learner.lr() == rate);

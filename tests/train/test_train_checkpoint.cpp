@@ -7,7 +7,6 @@
 #include "tern/core/ops/ops.h"
 #include "tern/nn/dropout.h"
 #include "tern/nn/linear.h"
-#include "tern/nn/sequential.h"
 #include "tern/optim/adam.h"
 #include "tern/tests/support/data_files.h"
 #include "tern/tests/support/tensors.h"

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <csignal>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -64,17 +63,13 @@ TEST_CASE("patience: the reason is printed, in the log, and known after a resume
   TempDir dir;
   const TemporaryStream output;
   const std::string why = "rank was no better in 2 epochs than 3 in epoch 3";
-  Rng rng(1);
-  nn::Linear model(4, 3, rng);
   for (const bool resumed : {false, true}) {
-    auto loader = points();
-    optim::Sgd optimizer(nn::named_parameters(model), {.lr = 0.1});
-    Learner learner(model, optimizer);
+    Linear t;
     LoopOptions options = patient(2, false, dir / "run");
     options.output = output.get();
     int64_t closed = 0;
-    Loop loop(learner, loader,
-              {.loss = [&](const Points& p) { return cross_entropy(model(p.x), p.label); },
+    Loop loop(t.learner, t.loader,
+              {.loss = loss_of(t.model),
                .evaluate =
                    [&] {
                      return Metrics{{"rank", kValley[size_t(closed++)]}};
@@ -220,18 +215,13 @@ TEST_CASE("on_epoch may end a run; when resumed it continues only if the end is 
 }
 
 TEST_CASE("on_epoch may end its loop, even if it captures the loop in its constructor") {
-  Rng rng(1);
-  nn::Linear model(4, 3, rng);
-  auto loader = points();
-  optim::Sgd optimizer(nn::named_parameters(model), {.lr = 0.1});
-  Learner learner(model, optimizer);
-  Loop loop(learner, loader,
-            {.loss = [&](const Points& p) { return cross_entropy(model(p.x), p.label); }},
+  Linear t;
+  Loop loop(t.learner, t.loader, {.loss = loss_of(t.model)},
             {.epochs = 3, .terminal = false, .on_epoch = [&](const EpochRecord&) {
                loop.end("one is enough");
              }});
   CHECK(loop.run() == Outcome::finished);
-  CHECK(learner.steps() == 6);
+  CHECK(t.learner.steps() == 6);
   loop.end("");
   loop.step();
   CHECK_THROWS_WITH_AS(loop.end("in mid-epoch"), doctest::Contains("no step taken"), Error);

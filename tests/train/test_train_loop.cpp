@@ -223,14 +223,6 @@ TEST_CASE("train: an evaluation that throws leaves weights and mode as they were
 
 namespace {
 
-struct Linear {
-  Rng rng{5};
-  nn::Linear model{4, 3, rng};
-  datasets::Loader<Points> loader = points();
-  optim::Sgd optimizer{nn::named_parameters(model), {.lr = 0.5}};
-  Learner learner{model, optimizer};
-};
-
 struct Offset {
   nn::Parameter value{zeros({})};
   static void fields(auto& m, auto&& visit) { visit("value", m.value); }
@@ -242,7 +234,7 @@ double samples_of(const Points& p) { return static_cast<double>(p.label.size(0))
 
 TEST_CASE("train: accumulated batches give the step of one large batch") {
   Linear a, b;
-  Task<Points> mean{.loss = [&](const Points& p) { return cross_entropy(a.model(p.x), p.label); }};
+  Task<Points> mean{.loss = loss_of(a.model)};
   Loop loop(a.learner, a.loader, mean, {.accumulate = 6, .terminal = false});
   loop.step();
   REQUIRE(loop.epoch_trained());
@@ -284,10 +276,7 @@ TEST_CASE("train: without a weight, batches are weighted by their samples, with 
         Linear t;
         LoopOptions o{.accumulate = accumulate, .terminal = false};
         if (shared) o.parallel = {.world = &alone, .blocks = 3};
-        Loop loop(t.learner, t.loader,
-                  {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); },
-                   .weight = weight},
-                  o);
+        Loop loop(t.learner, t.loader, {.loss = loss_of(t.model), .weight = weight}, o);
         while (!loop.epoch_trained()) loop.step();
         REQUIRE(loop.close_epoch());
         return std::pair(t.model.weight.own().to_vector<float>(), loop.history()[0]["train_loss"]);
@@ -306,8 +295,7 @@ TEST_CASE("train: outer steps begin at weights that were loaded after the loop w
     if (!late) load();
     LoopOptions o{.terminal = false};
     o.parallel = {.world = &alone, .local_steps = 4};
-    Loop loop(t.learner, t.loader,
-              {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); }}, o);
+    Loop loop(t.learner, t.loader, {.loss = loss_of(t.model)}, o);
     if (late) load();
     REQUIRE(loop.run() == Outcome::finished);
     return t.model.weight.own().to_vector<float>();
@@ -360,8 +348,7 @@ TEST_CASE("train: outer steps do not move a parameter that was frozen meanwhile"
     }
   };
   o.parallel = {.world = &alone, .local_steps = 4};
-  Loop loop(t.learner, t.loader,
-            {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); }}, o);
+  Loop loop(t.learner, t.loader, {.loss = loss_of(t.model)}, o);
   REQUIRE(loop.run() == Outcome::finished);
   CHECK(frozen != std::vector<float>(3));
   CHECK(t.model.bias.own().to_vector<float>() == frozen);
@@ -373,7 +360,7 @@ TEST_CASE("train: Lookahead is refused beside outer steps") {
   Learner learner(t.model, t.optimizer, {.lookahead = optim::LookaheadOptions{}});
   LoopOptions o{.terminal = false};
   o.parallel = {.world = &alone, .local_steps = 4};
-  Task<Points> task{.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); }};
+  Task<Points> task{.loss = loss_of(t.model)};
   CHECK(test::contains(test::error_of([&] { Loop(learner, t.loader, task, o); }),
                        "leave out lookahead or local_steps"));
 }
@@ -436,9 +423,7 @@ TEST_CASE("train: with equal batches, weights by samples give the bits of weight
                                                  zeros({std::ssize(plan.indices)}, DType::i64)};
                                  },
                                  {.batch = 3});
-    Loop loop(t.learner, t.loader,
-              {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); },
-               .weight = weight},
+    Loop loop(t.learner, t.loader, {.loss = loss_of(t.model), .weight = weight},
               {.accumulate = 7, .terminal = false});
     loop.step();
     return t.model.weight.own().to_vector<float>();
@@ -517,9 +502,7 @@ TEST_CASE("train: a batch whose weight is negative or not finite is refused befo
       if (!first) first = value;
       return value == first ? 3 : bad;
     };
-    Loop loop(t.learner, t.loader,
-              {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); },
-               .weight = weight},
+    Loop loop(t.learner, t.loader, {.loss = loss_of(t.model), .weight = weight},
               {.accumulate = 2, .terminal = false});
     CHECK_THROWS_WITH_AS(loop.step(), doctest::Contains("a batch of step 1 has the weight"), Error);
     CHECK(t.model.weight.tensor().to_vector<float>() == before);
@@ -543,9 +526,7 @@ TEST_CASE("train: a task that adds to the loop's own mean of the loss is refused
 TEST_CASE("train: metrics whose names would be lost in the log are refused") {
   const auto error_of = [](const Metrics& metrics) -> std::string {
     Linear t;
-    Loop loop(t.learner, t.loader,
-              {.loss = [&](const Points& p) { return cross_entropy(t.model(p.x), p.label); },
-               .evaluate = [&] { return metrics; }},
+    Loop loop(t.learner, t.loader, {.loss = loss_of(t.model), .evaluate = [&] { return metrics; }},
               {.terminal = false});
     while (!loop.epoch_trained()) loop.step();
     try {

@@ -51,7 +51,7 @@ TEST_CASE("train: a loop with steps inside backward has the bits of one without"
     auto loader = points();
     optim::AdamW optimizer(nn::named_parameters(model), {.lr = 0.02});
     Learner learner(model, optimizer, in_backward(on));
-    Task<Points> task{.loss = [&](const Points& p) { return cross_entropy(model(p.x), p.label); }};
+    Task<Points> task{.loss = loss_of(model)};
     Loop loop(learner, loader, task, {.epochs = 2, .terminal = false});
     while (!loop.finished()) {
       if (loop.epoch_trained())

@@ -88,8 +88,7 @@ TEST_CASE("train: a part that is unfrozen in a run, and that the optimizer lacks
     optim::Sgd sgd(trained, {.lr = 0.1});
     Learner learner(model, sgd, {.check_graph = check_graph});
     auto loader = points();
-    Loop loop(learner, loader,
-              {.loss = [&](const Points& p) { return cross_entropy(model(p.x), p.label); }},
+    Loop loop(learner, loader, {.loss = loss_of(model)},
               {.epochs = 3, .terminal = false, .on_epoch = [&](const EpochRecord& e) {
                  if (e.epoch == 1) nn::unfreeze(model.up);
                }});
@@ -110,9 +109,7 @@ TEST_CASE("train: an evaluation of a copy of the model is an error") {
   const auto run = [&](const Evaluate& evaluate) {
     Learner learner(model, sgd);
     auto loader = points();
-    Loop loop(learner, loader,
-              {.loss = [&](const Points& p) { return cross_entropy(model(p.x), p.label); },
-               .evaluate = evaluate},
+    Loop loop(learner, loader, {.loss = loss_of(model), .evaluate = evaluate},
               {.epochs = 2, .terminal = false});
     const Outcome outcome = loop.run();  // may throw
     CHECK(outcome == Outcome::finished);

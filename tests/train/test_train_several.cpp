@@ -2,9 +2,6 @@
 // steps of one learner.
 #include <doctest/doctest.h>
 
-#include <filesystem>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "tern/tests/support/data_files.h"

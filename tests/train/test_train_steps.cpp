@@ -2,11 +2,8 @@
 // stopped and resumed against uninterrupted ones.
 #include <doctest/doctest.h>
 
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tern/tests/support/data_files.h"

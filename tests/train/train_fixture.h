@@ -56,6 +56,23 @@ inline datasets::Loader<Points> points(int64_t count = 22) {
                                   {.batch = 4, .seed = 3});
 }
 
+/// The cross entropy of a model on a batch. REQUIRES: the model outlives the result.
+template <class Model>
+auto loss_of(const Model& model) {
+  return [&model](const Points& p) { return cross_entropy(model(p.x), p.label); };
+}
+
+/// A linear layer with all that a loop needs, and without random numbers in its steps.
+struct Linear {
+  explicit Linear(double lr = 0.5) : optimizer(nn::named_parameters(model), {.lr = lr}) {}
+
+  Rng rng{5};
+  nn::Linear model{4, 3, rng};
+  datasets::Loader<Points> loader = points();
+  optim::Sgd optimizer;
+  Learner learner{model, optimizer};
+};
+
 // A training with every kind of state: averages, a schedule, accumulation, and a counter and a
 // generator of the program.
 struct Training {
@@ -133,16 +150,12 @@ void resume_after(int steps, T& first, T& second) {
 
 /// Runs, or resumes, the training of a linear layer, which is stopped in step `stop`.
 inline void run_linear(LoopOptions options, double lr, int64_t stop = 0) {
-  Rng rng(1);
-  nn::Linear model(4, 3, rng);
-  auto loader = points();
-  optim::Sgd optimizer(nn::named_parameters(model), {.lr = lr});
-  Learner learner(model, optimizer);
+  Linear t(lr);
   auto loss = [&](const Points& p) {
-    if (learner.steps() + 1 == stop) std::raise(SIGTERM);
-    return cross_entropy(model(p.x), p.label);
+    if (t.learner.steps() + 1 == stop) std::raise(SIGTERM);
+    return cross_entropy(t.model(p.x), p.label);
   };
-  Loop loop(learner, loader, {.loss = loss}, std::move(options));
+  Loop loop(t.learner, t.loader, {.loss = loss}, std::move(options));
   loop.resume();
   loop.run();
 }

@@ -8,6 +8,7 @@
 #include "tern/core/ops/ops.h"
 #include "tern/tests/apps/train_cifar/chosen.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/same_bits.h"
 
 namespace tern::apps::train_cifar::test_resnets {
 namespace {
@@ -100,10 +101,7 @@ TEST_CASE("train_cifar resnets: a training resumes exactly, running statistics i
   CifarTraining second(o, data, narrow(o));
   second.loop.load_state(whole.loop.state(), "c");
   for (CifarTraining* t : {&whole, &second}) one_epoch(*t);
-  const NamedTensors a = nn::state_dict(whole.model), b = nn::state_dict(second.model);
-  REQUIRE(a.size() == b.size());
-  for (size_t i = 0; i < a.size(); ++i)
-    CHECK_MESSAGE(a[i].second.to_vector<double>() == b[i].second.to_vector<double>(), a[i].first);
+  test::check_same(nn::state_dict(whole.model), nn::state_dict(second.model));
   CHECK(resnet_of(second.model).bn1.num_batches_tracked.tensor().item<int64_t>() == 4);
 }
 

@@ -153,13 +153,8 @@ TEST_CASE(
     CHECK(contains(read_file(run.file("report.html")), "Finished: 4 of 4 evaluations."));
     CHECK(apps::load_run_record(run)->epochs == 4);
     CHECK(contains(page, "data-x=\"evaluation\""));
-    const SafeTensors a = training::load_checkpoint(run.checkpoint()),
-                      b = training::load_checkpoint(nine.checkpoint());
-    REQUIRE(a.tensors.size() == b.tensors.size());
-    for (size_t i = 0; i < a.tensors.size(); ++i) {
-      CAPTURE(a.tensors[i].first);
-      CHECK(same_bits(a.tensors[i].second, b.tensors[i].second));
-    }
+    check_same(training::load_checkpoint(run.checkpoint()).tensors,
+               training::load_checkpoint(nine.checkpoint()).tensors);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "tern/core/base/error.h"
 #include "tern/tests/apps/parsed_flags.h"
 #include "tern/tests/support/data_files.h"
+#include "tern/tests/support/same_bits.h"
 
 namespace tern::apps::translate::test_from {
 namespace {
@@ -75,10 +76,7 @@ TEST_CASE("translate: a fine-tuned model starts with the weights, tokens and siz
     CHECK(files_in(desk.base) == before);
     const auto still = files_in(desk.dir / "still"), moved = files_in(desk.dir / "moved");
     const Translator a = load_translator(desk.base), b = load_translator(desk.dir / "still");
-    const NamedTensors x = nn::state_dict(a.model), y = nn::state_dict(b.model);
-    REQUIRE(x.size() == y.size());
-    for (size_t i = 0; i < x.size(); ++i)
-      CHECK(x[i].second.to_vector<float>() == y[i].second.to_vector<float>());
+    test::check_same(nn::state_dict(a.model), nn::state_dict(b.model));
     CHECK(moved.at("model.safetensors") != before.at("model.safetensors"));
     for (const char* file : {"source.json", "target.json"}) {
       CHECK(still.at(file) == before.at(file));
