@@ -192,6 +192,8 @@ void pictures_and_sound() {
   Tensor s = randn({2, 1600}, rng), w = fft::hann_window(400);
   Tensor f = fft::stft(s, 400, {.hop = 160, .window = w});
   expect(fft::istft(f, 400, {.hop = 160, .window = w}), s);
+  expect(fft::irfft2(fft::rfft2(p)), p);
+  expect(select(fft::ifft(fft::fft(stack({s, zeros_like(s)}, -1))), -1, 0), s);
 }
 
 void gradients() {

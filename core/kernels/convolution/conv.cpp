@@ -199,6 +199,14 @@ bool by_tiles() {
          (matmul_precision() == MatmulPrecision::bf16 || !products_by_blas());
 }
 
+/// Whether this is a signal of one channel, as in the first layer of a model that reads sound. The
+/// tiles can take its windows in place of conv_depthwise.
+bool is_signal(const Conv& c) {
+  constexpr int64_t kLeastOutputs = 16;
+  return c.in == 1 && c.size[0] == 1 && c.size[1] == 1 && c.out >= kLeastOutputs && c.work() > 0 &&
+         !products_by_blas() && matmul_precision() == MatmulPrecision::f32;
+}
+
 /// Calls fn(plane of x, its rows of the columns) for every channel of every image.
 template <class T, class U, class Fn>
 void each_channel(const Conv& c, T* x, U* columns, Fn fn) {
@@ -227,6 +235,9 @@ void add_columns(const Conv& c, const T* columns, T* x) {
 template <class T>
 void conv(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
   tern::detail::CountFlops counted(2 * c.work());
+  constexpr int64_t kFarApart = 32;  // from here on conv_depthwise moves more than it multiplies
+  if constexpr (std::is_same_v<T, float>)
+    if (is_signal(c) && c.stride[2] >= kFarApart) return conv_products(c, x, w, bias, y);
   if (c.depthwise()) return conv_depthwise(c, x, w, bias, y);
   if constexpr (std::is_same_v<T, float>)
     if (by_tiles<T>() && c.work() > 0) return conv_products(c, x, w, bias, y);
@@ -245,6 +256,8 @@ void conv_input_grad(const Conv& c, const T* dy, const T* w, T* dx) {
 template <class T>
 void conv_weight_grad(const Conv& c, Elements<T> x, const T* dy, T* dw) {
   tern::detail::CountFlops counted(2 * c.work());
+  if constexpr (std::is_same_v<T, float>)
+    if (is_signal(c)) return conv_weight_products(c, x, dy, dw);
   if (c.depthwise()) return weight_grad_depthwise(c, numbers(x), dy, dw);
   if constexpr (std::is_same_v<T, float>)
     if (by_tiles<T>() && c.work() > 0) return conv_weight_products(c, x, dy, dw);

@@ -181,9 +181,31 @@ void irfft(const T* y, T* x, int64_t lines, int64_t n) {
   });
 }
 
+template <class T>
+void fft(const T* x, T* y, int64_t lines, int64_t n, bool inverse) {
+  const Dft dft(n, inverse);
+  parallel_for(lines, kFftGrain / n + 1, [&](int64_t begin, int64_t end) {
+    const Dft own = dft;
+    Line in(static_cast<size_t>(n)), out(in.size());
+    for (int64_t line = begin; line < end; ++line) {
+      const T* from = x + line * n * 2;
+      T* to = y + line * n * 2;
+      for (int64_t j = 0; j < n; ++j) in[j] = Complex(double{from[2 * j]}, double{from[2 * j + 1]});
+      own(in.data(), out.data());
+      for (int64_t k = 0; k < n; ++k) {
+        to[2 * k] = static_cast<T>(out[k].real());
+        to[2 * k + 1] = static_cast<T>(out[k].imag());
+      }
+    }
+  });
+}
+
 template void rfft(const float*, float*, int64_t, int64_t);
 template void rfft(const double*, double*, int64_t, int64_t);
 template void irfft(const float*, float*, int64_t, int64_t);
 template void irfft(const double*, double*, int64_t, int64_t);
+
+template void fft(const float*, float*, int64_t, int64_t, bool);
+template void fft(const double*, double*, int64_t, int64_t, bool);
 
 }  // namespace tern::kernels

@@ -114,6 +114,8 @@ TEST_CASE("op table: conv1d") {
       conv1d_row("conv1d, options", {2, 4, 7}, {2, 2, 3},
                  {.stride = 2, .padding = 2, .dilation = 2, .groups = 2}),
       conv1d_row("conv1d, 1x1", {2, 3, 4}, {5, 3, 1}, {}),
+      conv1d_row("conv1d, a signal", {2, 1, 50}, {16, 1, 9}, {.stride = 3, .padding = 2}),
+      conv1d_row("conv1d, a signal, far apart", {2, 1, 120}, {16, 1, 50}, {.stride = 33}),
   });
 }
 

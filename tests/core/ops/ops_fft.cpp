@@ -1,5 +1,4 @@
-// Fourier transforms of real signals against their sums of sines and cosines, for every length and
-// norm.
+// Fourier transforms against their sums of sines and cosines, for every length and norm.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -45,6 +44,67 @@ Array signal_of(const Array& y, int64_t n) {
     }
   });
   return x;
+}
+
+/// fft or its inverse along axis a of (..., 2), whose sizes become n there.
+Array complex_of(const Array& z, int a, int64_t n, bool inverse) {
+  Shape shape = z.shape;
+  shape[a] = n;
+  Array y(shape);
+  for_each_index(shape, [&](const Dims& i) {
+    const bool imaginary = i.back() == 1;
+    for (int64_t j = 0; j < std::min(n, z.shape[a]); ++j) {
+      const double turn = (inverse ? 1 : -1) * angle(j, i[a], n);
+      Dims re = i;
+      re[a] = j;
+      re[re.size() - 1] = 0;
+      Dims im = re;
+      im[im.size() - 1] = 1;
+      y.at(i) += imaginary ? z.at(re) * std::sin(turn) + z.at(im) * std::cos(turn)
+                           : z.at(re) * std::cos(turn) - z.at(im) * std::sin(turn);
+    }
+    if (inverse) y.at(i) /= static_cast<double>(n);
+  });
+  return y;
+}
+
+TEST_CASE("op table: fft, ifft, and along several axes") {
+  auto line = [](int64_t n, bool inverse) {
+    return [=](const Arrays& z) { return complex_of(z[0], 1, n, inverse); };
+  };
+  auto both = [](bool inverse) {
+    return
+        [=](const Arrays& z) { return complex_of(complex_of(z[0], 1, 4, inverse), 0, 3, inverse); };
+  };
+  op("fft", {{3, 4, 2}}, [](const Args& z) { return fft::fft(z[0]); }).equals(line(4, false));
+  op("ifft", {{3, 5, 2}}, [](const Args& z) { return fft::ifft(z[0]); }).equals(line(5, true));
+  op("fft, cropped", {{2, 5, 2}}, [](const Args& z) {
+    return fft::fft(z[0], {.n = 3});
+  }).equals(line(3, false));
+  op("ifft, padded", {{2, 3, 2}}, [](const Args& z) {
+    return fft::ifft(z[0], {.n = 6});
+  }).equals(line(6, true));
+  op("fft, a large prime", {{2, 3, 2}}, [](const Args& z) {
+    return fft::fft(z[0], {.n = 37});
+  }).equals(line(37, false));
+  op("fft, first axis", {{4, 3, 2}}, [](const Args& z) { return fft::fft(z[0], {.axis = 0}); })
+      .no_empty()
+      .equals([](const Arrays& z) { return complex_of(z[0], 0, 4, false); });
+  op("fft2", {{3, 4, 2}}, [](const Args& z) { return fft::fft2(z[0]); })
+      .no_empty()
+      .equals(both(false));
+  op("ifft2", {{3, 4, 2}}, [](const Args& z) { return fft::ifft2(z[0]); })
+      .no_empty()
+      .equals(both(true));
+  op("rfft2", {{3, 4}}, [](const Args& x) { return fft::rfft2(x[0]); })
+      .no_empty()
+      .equals([](const Arrays& x) { return complex_of(spectrum_of(x[0], 4), 0, 3, false); });
+  op("irfft2", {{3, 4, 2}},
+     [](const Args& z) {
+       return fft::irfft2(z[0], {.sizes = {3, 5}});
+     })
+      .no_empty()
+      .equals([](const Arrays& z) { return signal_of(complex_of(z[0], 0, 3, true), 5); });
 }
 
 TEST_CASE("op table: rfft, irfft") {
@@ -97,6 +157,53 @@ TEST_CASE("fft: forward and inverse give the signal, for every length and norm")
   Tensor x = randn({4}, rng, DType::f64);
   CHECK(all_close(fft::rfft(x, {.norm = fft::Norm::ortho}) * 2, fft::rfft(x), 1e-14, 1e-14));
   CHECK(all_close(fft::rfft(x, {.norm = fft::Norm::forward}) * 4, fft::rfft(x), 1e-14, 1e-14));
+}
+
+TEST_CASE("fft: several axes are one after the other; inverses, norms and sizes") {
+  Rng rng(3);
+  const Tensor x = randn({2, 3, 4, 5}, rng, DType::f64), z = stack({x, zeros_like(x)}, -1);
+  auto same = [](const Tensor& a, const Tensor& b) {
+    CHECK(a.shape() == b.shape());
+    CHECK(all_close(a, b, 1e-12, 1e-12));
+  };
+  const Tensor all = fft::fftn(z);
+  Tensor turn = z;
+  for (int64_t axis = 0; axis < 4; ++axis) turn = fft::fft(turn, {.axis = axis});
+  same(all, turn);
+  same(narrow(all, -2, 0, 3), fft::rfftn(x));
+  same(narrow(fft::fft2(z), -2, 0, 3), fft::rfft2(x));
+  same(fft::fftn(z, {.axes = {0, -2}}), fft::fft(fft::fft(z, {.axis = 0}), {.axis = 2}));
+  same(fft::rfftn(x, {.axes = {3, 1}}), fft::fft(fft::rfft(x, {.axis = 1}), {.axis = 3}));
+  same(fft::fftn(z, {.sizes = {6, 2}}), fft::fft2(z, {.sizes = {6, 2}}));
+  CHECK(fft::rfft2(x, {.sizes = {6, 2}}).shape() == Shape{2, 3, 6, 2, 2});
+  for (fft::Norm norm : {fft::Norm::backward, fft::Norm::ortho, fft::Norm::forward}) {
+    same(fft::ifftn(fft::fftn(z, {.norm = norm}), {.norm = norm}), z);
+    same(fft::ifft2(fft::fft2(z, {.norm = norm}), {.norm = norm}), z);
+    same(fft::irfftn(fft::rfftn(x, {.norm = norm}), {.sizes = {2, 3, 4, 5}, .norm = norm}), x);
+    same(fft::irfft2(fft::rfft2(x, {.norm = norm}), {.sizes = {4, 5}, .norm = norm}), x);
+  }
+  same(fft::fft2(z, {.norm = fft::Norm::ortho}) * std::sqrt(20.), fft::fft2(z));
+  CHECK(fft::fftfreq(5, 0.5).to_vector<float>() == std::vector<float>{0, 0.4F, 0.8F, -0.8F, -0.4F});
+  CHECK(fft::fftfreq(4).to_vector<float>() == std::vector<float>{0, 0.25F, -0.5F, -0.25F});
+  CHECK(fft::fftshift(arange(0, 5), 0).to_vector<int>() == std::vector<int>{3, 4, 0, 1, 2});
+  CHECK(fft::ifftshift(fft::fftshift(x, {1, 3}), {1, 3}).to_vector<double>() ==
+        x.to_vector<double>());
+}
+
+TEST_CASE("fft: errors of complex transforms and of several axes") {
+  const Tensor z = zeros({3, 4, 2});
+  CHECK_THROWS_WITH_AS(fft::fft(zeros({4, 3})), doctest::Contains("stack({x, zeros_like(x)}, -1)"),
+                       Error);
+  CHECK_THROWS_WITH_AS(fft::fft(z, {.axis = 2}), doctest::Contains("fft::fft"), Error);
+  CHECK_THROWS_WITH_AS(fft::ifft(z, {.n = 0}), doctest::Contains("fft::ifft: the length"), Error);
+  CHECK_THROWS_WITH_AS(fft::fftn(z, {.axes = {0, -2}}), doctest::Contains("axis 0 occurs twice"),
+                       Error);
+  CHECK_THROWS_WITH_AS(fft::fftn(z, {.sizes = {4}, .axes = {0, 1}}),
+                       doctest::Contains("1 sizes for 2 axes"), Error);
+  CHECK_THROWS_WITH_AS(fft::rfftn(zeros({4}), {.sizes = {4, 4}}),
+                       doctest::Contains("2 sizes for a tensor with 1 axes"), Error);
+  CHECK_THROWS_WITH_AS(fft::fft2(zeros({4, 2})), doctest::Contains("fft::fftn"), Error);
+  CHECK_THROWS_WITH_AS(fft::rfftn(zeros({})), doctest::Contains("at least one axis"), Error);
 }
 
 TEST_CASE("fft: shapes, ignored elements, frequencies, errors") {
@@ -156,7 +263,8 @@ TEST_CASE("fft: same bits on any number of threads") {
   Rng rng(6);
   Tensor x = randn({301, 210}, rng), p = randn({31, 1009}, rng);
   test::check_threads({3}, [&] {
-    return test::numbers_of({fft::irfft(fft::rfft(x)), fft::irfft(fft::rfft(p))});
+    const Tensor z = fft::rfft(x);
+    return test::numbers_of({fft::irfft(z), fft::irfft(fft::rfft(p)), fft::fft(z), fft::ifft2(z)});
   });
 }
 
