@@ -1,5 +1,5 @@
-// Distances of every point to all points of the other set. p = 1 and p = 2 are vector code: each
-// element of a vector belongs to another point of b.
+// Distances of every point to all points of the other set. p = 1 and p = 2 are vector code: with
+// several points, each element of a vector belongs to another point of b.
 #include "tern/core/kernels/linalg/distance.h"
 
 #include <algorithm>
@@ -84,6 +84,16 @@ void rows_side_by_side(bool squares, const T* a, const T* b, T* y, int64_t rows,
 // One row of y: the distances of one point to m others.
 template <class T>
 void row(double p, const T* a, const T* b, T* y, int64_t m, int64_t d) {
+  if (p == 2)
+    return simd([=] {
+      for (int64_t j = 0; j < m; ++j)
+        y[j] = std::sqrt(total(a, b + j * d, d, [](T v) { return v * v; }));
+    });
+  if (p == 1)
+    return simd([=] {
+      for (int64_t j = 0; j < m; ++j)
+        y[j] = total(a, b + j * d, d, [](T v) { return v < 0 ? -v : v; });
+    });
   for (int64_t j = 0; j < m; ++j) {
     const T* other = b + j * d;
     if (std::isinf(p)) {
@@ -103,11 +113,13 @@ void row(double p, const T* a, const T* b, T* y, int64_t m, int64_t d) {
 template <class T>
 void distances(double p, const T* a, const T* b, T* y, int64_t batch, int64_t n, int64_t m,
                int64_t d) {
+  // A few points of many numbers, such as a query beside embeddings, do not pay for the copies.
+  const bool together = (p == 1 || p == 2) && (n >= 4 || d <= 64);
   parallel_for(batch * n, kDistanceGrain / (m * d + 1) + 1, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end;) {
-      const int64_t last = p == 1 || p == 2 ? std::min(end, (i / n + 1) * n) : i + 1;
+      const int64_t last = together ? std::min(end, (i / n + 1) * n) : i + 1;
       const T *from = a + i * d, *others = b + i / n * m * d;
-      if (p == 1 || p == 2)
+      if (together)
         rows_side_by_side(p == 2, from, others, y + i * m, last - i, m, d);
       else
         row(p, from, others, y + i * m, m, d);
