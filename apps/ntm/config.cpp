@@ -11,14 +11,20 @@ namespace tern::apps::ntm {
 
 namespace {
 
-// Length of the training and batch size, per task. On longer sequences, averaged weights read the
-// right slots where the last weights miss some.
+// Optimizer, batch size and length of the training, per task. On longer sequences, averaged weights
+// read the right slots where the last weights miss some.
 void set_recipe(NtmConfig& c) {
   c.ema = 0.999;
   if (c.task == "copy") return;
   c.every = 2000;
   c.batch = c.task == "recall" ? 1 : 4;
   c.sequences = c.task == "recall" ? 60000 : 100000;
+  if (c.task == "sort" && c.controller == "ff") {
+    c.optimizer = "rmsprop";
+    c.lr = 3e-4;
+    c.batch = 2;
+    c.sequences = 60000;
+  }
   if (c.task != "ngrams") return;
   c.batch = 8;
   c.lr = 2e-3;
@@ -52,8 +58,8 @@ NtmConfig default_config(const std::string& task, bool baseline, const std::stri
   NtmConfig c;
   c.task = task;
   c.baseline = baseline;
-  c.controller = controller;
-  const bool ff = controller == "ff";
+  c.controller = !controller.empty() ? controller : task == "sort" && !baseline ? "ff" : "lstm";
+  const bool ff = c.controller == "ff";
   set_recipe(c);
   if (baseline) {
     c.layers = 3;
@@ -62,9 +68,8 @@ NtmConfig default_config(const std::string& task, bool baseline, const std::stri
     c.hidden = 256;
     c.read_heads = c.write_heads = 4;
   } else if (task == "sort") {
-    c.hidden = ff ? 512 : 100;
     c.layers = ff ? 1 : 2;
-    c.read_heads = c.write_heads = ff ? 8 : 5;
+    c.read_heads = c.write_heads = 5;
   }
   return c;
 }

@@ -117,7 +117,7 @@ Program ntm_program(NtmFlags& f, int argc, char** argv) {
   // These three flags set the defaults before the other flags are read.
   f.config =
       default_config(value_of("--task", argc, argv, "copy"), has_flag("--baseline", argc, argv),
-                     value_of("--controller", argc, argv, "lstm"));
+                     value_of("--controller", argc, argv, ""));
   Command train = train_command(f.train, f.config,
                                 {.name = "train",
                                  .about = "Trains a model in a new folder, or resumes a run.",

@@ -109,7 +109,7 @@ TEST_CASE("ntm: every model option reaches the model") {
   CHECK_FALSE(m.options.addressing.sharpening);
   CHECK(m.options.addressing.content);
   CHECK(SequenceModel(tiny("copy", true)).machine() == nullptr);
-  CHECK(default_config("sort", false, "ff").read_heads == 8);
+  CHECK(default_config("sort", false, "lstm").layers == 2);
   CHECK(default_config("repeat-copy", true, "lstm").hidden == 512);
 }
 
@@ -117,9 +117,13 @@ TEST_CASE("ntm: flags") {
   const NtmFlags plain = parse({});
   CHECK(to_json(plain.config) == to_json(default_config("copy", false, "lstm")));
   const NtmFlags sort = parse({"train", "--task", "sort", "--controller=ff", "--heads", "4,1"});
-  CHECK(sort.config.hidden == 512);
+  CHECK(sort.config.hidden == 100);
   CHECK(sort.config.read_heads == 4);
   CHECK(sort.config.write_heads == 1);
+  CHECK(to_json(parse({"train", "--task", "sort"}).config) ==
+        to_json(default_config("sort", false, "ff")));
+  CHECK(default_config("sort", false, "ff").optimizer == "rmsprop");
+  CHECK(parse({"train", "--task", "sort", "--baseline"}).config.controller == "lstm");
   CHECK(parse({"train", "--heads", "3"}).config.write_heads == 3);
   CHECK(parse({"train", "--baseline"}).config.layers == 3);
   CHECK(parse({"train", "--baseline=false"}).config.layers == 1);
