@@ -39,9 +39,9 @@ template <class T>
   for (int64_t i = 0; i < n; ++i) to[i] = from[i];
 }
 
-/// Copies n contiguous elements. Rows of some kilobytes go in parts: memcpy of glibc 2.36 would copy
-/// the whole row by `rep movsb`, which takes ten times as long on AMD's Zen 3 if `to` begins shortly
-/// behind `from`, modulo a page (glibc bug 30994).
+/// Copies n contiguous elements. Rows of some kilobytes go in parts: memcpy of glibc 2.36 would
+/// copy the whole row by `rep movsb`, which takes ten times as long on AMD's Zen 3 if `to` begins
+/// shortly behind `from`, modulo a page (glibc bug 30994).
 template <class T>
 inline void copy_contiguous(T* to, const T* from, int64_t n) {
   constexpr size_t kPart = 2048, kLong = size_t{1} << 20;
