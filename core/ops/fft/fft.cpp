@@ -140,6 +140,26 @@ Tensor along_axes(const char* op, const Tensor& z, const AxesOptions& o, bool in
   return y;
 }
 
+// rfft along the last of the axes, then fft along the others.
+Tensor real_along(const char* op, const Tensor& x, const AxesOptions& o) {
+  check_floats(op, x);
+  check(x.ndim() >= 1, "{}: needs at least one axis, got ()", op);
+  const std::vector<Options> each = each_axis(op, o, x.ndim());
+  Tensor y = rfft(x, each[0]);
+  for (size_t i = 1; i < each.size(); ++i) y = complex_transform(op, y, each[i], /*inverse=*/false);
+  return y;
+}
+
+// The inverse of real_along().
+Tensor to_real(const char* op, const Tensor& spectrum, const AxesOptions& o) {
+  check_complex(op, spectrum);
+  const std::vector<Options> each = each_axis(op, o, spectrum.ndim() - 1);
+  Tensor y = spectrum;
+  for (size_t i = each.size() - 1; i > 0; --i)
+    y = complex_transform(op, y, each[i], /*inverse=*/true);
+  return irfft(y, each[0]);
+}
+
 }  // namespace
 
 Tensor rfft(const Tensor& x, const Options& o) {
@@ -177,28 +197,26 @@ Tensor ifftn(const Tensor& z, const AxesOptions& o) {
   return along_axes("fft::ifftn", z, o, /*inverse=*/true);
 }
 
-Tensor rfftn(const Tensor& x, const AxesOptions& o) {
-  check_floats("fft::rfftn", x);
-  check(x.ndim() >= 1, "fft::rfftn: needs at least one axis, got ()");
-  const std::vector<Options> each = each_axis("fft::rfftn", o, x.ndim());
-  Tensor y = rfft(x, each[0]);
-  for (size_t i = 1; i < each.size(); ++i) y = fft(y, each[i]);
-  return y;
-}
+Tensor rfftn(const Tensor& x, const AxesOptions& o) { return real_along("fft::rfftn", x, o); }
 
 Tensor irfftn(const Tensor& spectrum, const AxesOptions& o) {
-  check_complex("fft::irfftn", spectrum);
-  const std::vector<Options> each = each_axis("fft::irfftn", o, spectrum.ndim() - 1);
-  Tensor y = spectrum;
-  for (size_t i = each.size() - 1; i > 0; --i) y = ifft(y, each[i]);
-  return irfft(y, each[0]);
+  return to_real("fft::irfftn", spectrum, o);
 }
 
-Tensor fft2(const Tensor& z, const AxesOptions& o) { return fftn(z, last_two(o)); }
-Tensor ifft2(const Tensor& z, const AxesOptions& o) { return ifftn(z, last_two(o)); }
-Tensor rfft2(const Tensor& x, const AxesOptions& o) { return rfftn(x, last_two(o)); }
+Tensor fft2(const Tensor& z, const AxesOptions& o) {
+  return along_axes("fft::fft2", z, last_two(o), /*inverse=*/false);
+}
+
+Tensor ifft2(const Tensor& z, const AxesOptions& o) {
+  return along_axes("fft::ifft2", z, last_two(o), /*inverse=*/true);
+}
+
+Tensor rfft2(const Tensor& x, const AxesOptions& o) {
+  return real_along("fft::rfft2", x, last_two(o));
+}
+
 Tensor irfft2(const Tensor& spectrum, const AxesOptions& o) {
-  return irfftn(spectrum, last_two(o));
+  return to_real("fft::irfft2", spectrum, last_two(o));
 }
 
 Tensor fftfreq(int64_t n, double d, DType dtype) {

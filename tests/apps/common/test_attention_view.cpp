@@ -224,6 +224,21 @@ TEST_CASE("attention page: alignments, sentences without weights, a head without
                        doctest::Contains("3 x 2 weights, but \"layer 1, head 1\""), Error);
 }
 
+TEST_CASE("attention page: 6 layers of 8 heads for 20 tokens stay below two megabytes") {
+  AttentionSentence s{"source", "target", "", {}};
+  for (const char* name : {"Encoder", "Decoder", "Cross attention"}) {
+    AttentionGroup group{name, {}};
+    for (int64_t i = 0; i < 24; ++i) {
+      group.matrices.push_back(uniform(20, 20, 0, i / 8 + 1, i % 8 + 1));
+      for (size_t k = 0; k < 400; ++k)  // weights without a pattern, which do not compress
+        group.matrices.back().weights[k] =
+            static_cast<float>((k * 7919 + static_cast<size_t>(i) * 104729) % 1009) / 1009;
+    }
+    s.groups.push_back(group);
+  }
+  CHECK(attention_page({s}).size() < 2'000'000);
+}
+
 TEST_CASE("attention text: weights are below their tokens") {
   const AttentionMatrix m{"cross", {"a", "bc", "d"}, {"x", "yy"}, {0, 1, 0, .1F, .3F, .6F}};
   CHECK(lines(attention_text(m, 60, false)) ==

@@ -202,7 +202,9 @@ TEST_CASE("fft: errors of complex transforms and of several axes") {
                        doctest::Contains("1 sizes for 2 axes"), Error);
   CHECK_THROWS_WITH_AS(fft::rfftn(zeros({4}), {.sizes = {4, 4}}),
                        doctest::Contains("2 sizes for a tensor with 1 axes"), Error);
-  CHECK_THROWS_WITH_AS(fft::fft2(zeros({4, 2})), doctest::Contains("fft::fftn"), Error);
+  CHECK_THROWS_WITH_AS(fft::fft2(zeros({4, 2})), doctest::Contains("fft::fft2"), Error);
+  CHECK_THROWS_WITH_AS(fft::rfft2(zeros({4})), doctest::Contains("fft::rfft2"), Error);
+  CHECK_THROWS_WITH_AS(fft::irfft2(zeros({3, 4})), doctest::Contains("fft::irfft2"), Error);
   CHECK_THROWS_WITH_AS(fft::rfftn(zeros({})), doctest::Contains("at least one axis"), Error);
 }
 

@@ -284,10 +284,12 @@ TEST_CASE("op table: outer, trace, diag_embed, cdist") {
   op("cdist, many points", {{2, 3}, {35, 3}}, [](const Args& x) {
     return cdist(x[0], x[1] + 5);
   }).equals(points(2));
-  op("cdist, many coordinates", {{2, 130}, {3, 130}},
-     [](const Args& x) { return cdist(x[0], x[1] + 5, 1); })
-      .sums_of(130)
-      .equals(points(1));
+  // The loops for a few points, and for points side by side whose sums have several parts.
+  for (const int64_t count : {2, 5})
+    op("cdist, many coordinates", {{count, 130}, {3, 130}},
+       [](const Args& x) { return cdist(x[0], x[1] + 5, 1); })
+        .sums_of(130)
+        .equals(points(1));
   op("cdist 3", {{3, 4}, {2, 4}}, [](const Args& x) {
     return cdist(x[0], x[1] + 5, 3);
   }).equals(points(3));
