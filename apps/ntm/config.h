@@ -51,8 +51,8 @@ void settings(Settings& settings, NtmConfig& config);
 void check_config(const NtmConfig& config);
 
 /// The defaults of a task: sizes from tables 1 to 3 of the paper, recipe and length from our own
-/// measurements. Sorting has a feed-forward controller unless one is given, and it is smaller than
-/// the paper's. An empty `controller` is the default of the task.
+/// measurements. An empty `controller` is the default of the task: for sort ff, of fewer units and
+/// heads than the paper's, and else lstm.
 NtmConfig default_config(const std::string& task, bool baseline, const std::string& controller);
 
 /// The model's options, with the task's numbers of inputs and outputs. REQUIRES: !baseline.

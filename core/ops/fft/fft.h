@@ -1,7 +1,7 @@
 // Fourier transforms, as PyTorch's torch.fft. There is no complex dtype: complex tensors have a
-// last axis of 2, the real and the imaginary part, as in torch.view_as_real. No axis number counts
-// this axis of 2. Products of spectra: complex.h. Any length works; lengths with small prime
-// factors are fast.
+// last axis of 2, the real and the imaginary part, as in torch.view_as_real. Axis numbers do not
+// count it: axis -1 of a complex tensor is the one before. Products of spectra: complex.h. Any
+// length works; lengths with small prime factors are fast.
 //
 //   // a layer of a Fourier neural operator (Li et al. 2021): x (B, C, H, W), w (C, O, h, v, 2)
 //   Tensor low = slice(fft::rfft2(x), {{}, {}, {0, h}, {0, v}});
@@ -41,8 +41,8 @@ Tensor ifft(const Tensor& z, const Options& options = {});
 
 struct AxesOptions {
   Dims sizes = {};  ///< lengths of the signal along `axes`; none: those of the input
-  /// Each at most once. None: the last ones, as many as `sizes` has. Neither: all axes, and the
-  /// last two for the functions whose names end in 2.
+  /// Which axes, each at most once. By default the functions whose names end in 2 take the last
+  /// two; the others take the last ones, as many as `sizes` has, or all if there are no sizes.
   Dims axes = {};
   Norm norm = Norm::backward;
 };
