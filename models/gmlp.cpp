@@ -10,22 +10,9 @@
 namespace tern::models {
 namespace {
 
-// The image's side after the stem.
-int64_t side_after_stem(const GmlpOptions& o) {
-  int64_t side = o.image;
-  for (const StemLayer& l : o.stem) {
-    check(l.stride > 0, "Gmlp: the stem's strides must be positive, one is {}", l.stride);
-    side = (side - 1) / l.stride + 1;
-  }
-  return side;
-}
-
 int64_t tokens_of(const GmlpOptions& o) {
-  int64_t side = side_after_stem(o);
-  check(o.patch > 0 && side >= o.patch && side % o.patch == 0,
-        "Gmlp: patches of {} do not tile {} x {} pixels{}", o.patch, side, side,
-        o.stem.empty() ? "" : " (the size after the stem)");
-  return (side / o.patch) * (side / o.patch) + o.class_token;
+  const int64_t side = patches_after(o.stem, o.image, o.patch, "Gmlp");
+  return side * side + o.class_token;
 }
 
 // The paper's smallest model, for CIFAR-10: 64 patches instead of 196. Its 4.6 million weights soon
@@ -79,6 +66,9 @@ const std::vector<std::pair<std::string, GmlpOptions>>& gmlp_configurations() {
       {"gmlp-stem", {.stem = {{64, 1}, {128, 2}, {192, 2}}, .patch = 1, .dim = 192, .layers = 4,
                      .d_ffn = 768, .fc_dim = 0, .class_token = false, .output_gelu = false,
                      .dropout = 0, .gate = {.weight_bound = 1e-3}}},
+      {"gmlp-hybrid", {.stem = hybrid_stem(), .patch = 1, .dim = 192, .layers = 3, .d_ffn = 384,
+                       .fc_dim = 0, .class_token = false, .output_gelu = false, .dropout = 0,
+                       .gate = {.weight_bound = 1e-3}}},
       // clang-format on
       {"gmlp-ti-p4", paper_form_for_cifar()},
   };
@@ -96,14 +86,9 @@ int64_t gmlp_weights(const GmlpOptions& o) {
   return nn::num_parameters(nn::unfilled([&] { return Gmlp(o, rng); }));
 }
 
-ConvNormGelu::ConvNormGelu(int64_t in, const StemLayer& l, Rng& rng)
-    : conv(in, l.channels, {3, 3}, rng, {.stride = {l.stride, l.stride}, .padding = {1, 1}},
-           nn::Bias::no),
-      norm(l.channels) {}
-
 GmlpVision::GmlpVision(const GmlpOptions& o, Rng& rng)
-    : patch_embed(o.stem.empty() ? o.channels : o.stem.back().channels, o.dim, {o.patch, o.patch},
-                  rng, {.stride = {o.patch, o.patch}}),
+    : patch_embed(channels_after(o.stem, o.channels), o.dim, {o.patch, o.patch}, rng,
+                  {.stride = {o.patch, o.patch}}),
       dropout(o.dropout, rng),
       norm(o.dim, {.eps = o.norm_eps}),
       naming(o.naming),
@@ -111,11 +96,8 @@ GmlpVision::GmlpVision(const GmlpOptions& o, Rng& rng)
   check(!o.class_token || !o.gate.causal,
         "Gmlp: with causal gates, the class token comes first and sees no other token; use "
         ".class_token = false");
-  int64_t tokens = tokens_of(o), in = o.channels;
-  for (const StemLayer& layer : o.stem) {
-    stem.emplace_back(in, layer, rng);
-    in = layer.channels;
-  }
+  const int64_t tokens = tokens_of(o);
+  stem = stem_layers(o.stem, o.channels, rng);
   if (o.class_token) cls_token = normal_parameter({1, 1, o.dim}, 0.02, rng);
   if (o.positions) pos_embed = normal_parameter({1, tokens, o.dim}, 0.02, rng);
   blocks = gmlp_blocks(o.layers, o.block(), tokens, rng);
@@ -153,18 +135,11 @@ Tensor Gmlp::operator()(const Tensor& images) const {
 }
 
 std::string Gmlp::summary() const {
-  const std::string stem =
-      options.stem.empty() ? ""
-                           : fmt::format(", behind a stem of {} convolutions", options.stem.size());
   return fmt::format("{} blocks on {} tokens of {} channels{}", options.layers, tokens_of(options),
-                     options.dim, stem);
+                     options.dim, behind(options.stem));
 }
 
-int64_t Gmlp::patch_size() const {
-  int64_t pixels = options.patch;
-  for (const StemLayer& layer : options.stem) pixels *= layer.stride;
-  return pixels;
-}
+int64_t Gmlp::patch_size() const { return options.patch * pixels_per_place(options.stem); }
 
 Heatmaps Gmlp::heatmaps(const Tensor&) const {
   const std::string places = options.stem.empty() ? "patches" : "places of the stem's output";

@@ -18,18 +18,14 @@
 
 #include "tern/models/gmlp_block.h"
 #include "tern/models/heatmaps.h"
+#include "tern/models/stem.h"
 #include "tern/nn/nn.h"
 
 namespace tern::models {
 
-/// A 3x3 convolution with padding 1, batch norm and GELU, before the patches.
-struct StemLayer {
-  int64_t channels = 64, stride = 1;
-};
-
 struct GmlpOptions {
   int64_t image = 32, channels = 3;  ///< size (height = width) and colour channels of the input
-  std::vector<StemLayer> stem = {};
+  Stem stem = {};
   int64_t patch = 8;  ///< in pixels of the stem's output
   int64_t dim = 512, layers = 3;
   int64_t d_ffn = 0;     ///< 0: four times dim
@@ -63,19 +59,6 @@ GmlpOptions gmlp_options(const std::string& name);
 std::vector<std::string> gmlp_names();  ///< all of them
 /// The number of weights of a model with these options. Takes no memory.
 int64_t gmlp_weights(const GmlpOptions& options);
-
-/// Convolution without bias, batch norm, GELU.
-struct ConvNormGelu {
-  nn::Conv2d conv;
-  nn::BatchNorm2d norm;
-
-  ConvNormGelu(int64_t in, const StemLayer& layer, Rng& rng);
-  Tensor operator()(const Tensor& x) const { return gelu(norm(conv(x))); }
-  static void fields(auto& m, auto&& visit) {
-    visit("conv", m.conv);
-    visit("norm", m.norm);
-  }
-};
 
 /// The model up to the pooled tokens (B, D).
 struct GmlpVision {

@@ -94,10 +94,11 @@ Tensor VitBlock::first(const Tensor& x, int64_t count, Tensor* weights) const {
 
 Vit::Vit(const VitOptions& o, Rng& rng)
     : options((vit_weights(o), o)),  // checks them
-      patch_embed(o.channels, o.dim, {o.patch, o.patch}, rng, {.stride = {o.patch, o.patch}},
-                  o.norm_pre ? nn::Bias::no : nn::Bias::yes),
+      stem(stem_layers(o.stem, o.channels, rng)),
+      patch_embed(channels_after(o.stem, o.channels), o.dim, {o.patch, o.patch}, rng,
+                  {.stride = {o.patch, o.patch}}, o.norm_pre ? nn::Bias::no : nn::Bias::yes),
       dropout(o.position_dropout.value_or(o.dropout), rng) {
-  const int64_t side = o.image / o.patch, prefix = prefix_tokens();
+  const int64_t side = patches_per_side(o), prefix = prefix_tokens();
   if (o.class_token) cls_token = normal_parameter({1, 1, o.dim}, 1e-6, rng);
   if (o.registers > 0) reg_token = normal_parameter({1, o.registers, o.dim}, 1e-6, rng);
   const int64_t placed = o.positions_on_prefix ? prefix : 0;
@@ -119,7 +120,9 @@ Vit::Vit(const VitOptions& o, Rng& rng)
 
 Tensor Vit::embed(const Tensor& images) const {
   check_images("Vit", images, options);
-  Tensor x = transpose(flatten(patch_embed(images), 2), 1, 2);  // (B,D,H',W') -> (B,P,D)
+  Tensor x = images;
+  for (const ConvNormGelu& layer : stem) x = layer(x);
+  x = transpose(flatten(patch_embed(x), 2), 1, 2);  // (B,D,H',W') -> (B,P,D)
   const Tensor& positions = pos_embed.defined() ? pos_embed.tensor() : fixed_positions.tensor();
   if (positions.defined() && !options.positions_on_prefix) x = x + positions;
   std::vector<Tensor> parts;
@@ -169,9 +172,10 @@ std::vector<Tensor> Vit::attention_maps(const Tensor& images) const {
 }
 
 std::string Vit::summary() const {
-  const int64_t side = options.image / options.patch;
-  return fmt::format("{} blocks on {} tokens of {} channels, {} heads", options.layers,
-                     side * side + prefix_tokens(), options.dim, options.heads);
+  const int64_t side = patches_per_side(options);
+  return fmt::format("{} blocks on {} tokens of {} channels, {} heads{}", options.layers,
+                     side * side + prefix_tokens(), options.dim, options.heads,
+                     behind(options.stem));
 }
 
 }  // namespace tern::models

@@ -2,14 +2,14 @@
 // and the order of timm's VisionTransformer, so that states of its vit_* models load. B images, P
 // patches, R prefix tokens (class token and registers), N = R + P tokens, D channels, H heads.
 //
-//   image (B,C,S,S) -> patches by a convolution (B,P,D) -> prefix tokens in front, positions,
-//   dropout -> L blocks -> norm -> token 0, or the mean of the patches -> head
+//   image (B,C,S,S) -> [stem] -> patches by a convolution (B,P,D) -> prefix tokens in front,
+//   positions, dropout -> L blocks -> norm -> token 0, or the mean of the patches -> head
 //
 //   block: x = x + proj(attention(qkv(norm1(x))));  x = x + fc2(GELU(fc1(norm2(x))))
 //
 // Names: cls_token, pos_embed, patch_embed.proj, blocks.I.{norm1, attn.qkv, attn.proj, norm2,
-// mlp.fc1, mlp.fc2}, norm (fc_norm if after the mean), head; with the options for them reg_token,
-// norm_pre, blocks.I.{ls1, ls2}.gamma and fc_1, the head's hidden layer.
+// mlp.fc1, mlp.fc2}, norm (fc_norm if after the mean), head; with the options for them stem.I.conv,
+// stem.I.norm, reg_token, norm_pre, blocks.I.{ls1, ls2}.gamma and fc_1, the head's hidden layer.
 #pragma once
 
 #include <optional>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tern/models/heatmaps.h"
+#include "tern/models/stem.h"
 #include "tern/nn/nn.h"
 
 namespace tern::models {
@@ -40,7 +41,8 @@ enum class VitFinalNorm {
 
 struct VitOptions {
   int64_t image = 224, channels = 3;  ///< size (height = width) and colour channels of the input
-  int64_t patch = 16;
+  Stem stem = {};                     ///< timm's models have none
+  int64_t patch = 16;                 ///< in pixels of the stem's output
   int64_t dim = 768, layers = 12, heads = 12;
   int64_t mlp_dim = 0;     ///< 0: four times dim
   int64_t fc_dim = 0;      ///< units of the head's hidden layer, with GELU; 0: none
@@ -80,6 +82,8 @@ std::vector<std::string> vit_names();
 
 /// The number of trained values of Vit(options), without creating it.
 int64_t vit_weights(const VitOptions& options);
+/// How many patches are side by side. Error if they do not tile the image, or the stem's output.
+int64_t patches_per_side(const VitOptions& options);
 
 /// The options inferred from the shapes of a state (timm's names), for a model that uses all its
 /// weights. Shapes do not tell `heads`; 0 means 64 channels per head, or 80 to 104 as in timm's
@@ -87,8 +91,8 @@ int64_t vit_weights(const VitOptions& options);
 /// Assumes learned positions, a square image, pooling by token 0 unless there is a fc_norm or no
 /// class token, and timm's eps: 1e-6, or 1e-5 with norm_pre. CLIP's models with "quickgelu" in
 /// their names look the same, but have an activation that Vit does not have. IoError that names a
-/// missing weight, or one that no ViT has; and without a final norm, since shapes do not tell
-/// whether such a model is post-norm.
+/// missing weight, or one that no ViT has; with a stem, since shapes do not tell its strides; and
+/// without a final norm, since they do not tell whether such a model is post-norm.
 VitOptions vit_options_of(const NamedTensors& state, int64_t heads = 0);
 
 struct VitAttention {
@@ -156,6 +160,7 @@ struct Vit {
   VitOptions options;
   nn::Parameter cls_token, reg_token, pos_embed;
   nn::Buffer fixed_positions;
+  std::vector<ConvNormGelu> stem;
   nn::Conv2d patch_embed;
   nn::Dropout dropout;
   std::optional<nn::LayerNorm> norm_pre, norm, fc_norm;
@@ -169,7 +174,7 @@ struct Vit {
   int64_t prefix_tokens() const { return options.class_token + options.registers; }
   // For reports, see heatmaps.h.
   std::string summary() const;
-  int64_t patch_size() const { return options.patch; }
+  int64_t patch_size() const { return options.patch * pixels_per_place(options.stem); }
   Heatmaps heatmaps(const Tensor& images) const;     ///< similarity of learned positions
   PatchMaps patch_maps(const Tensor& images) const;  ///< rollout, and the attention of every head
   static void fields(auto& m, auto&& visit) {
@@ -179,6 +184,7 @@ struct Vit {
       visit("pos_embed", m.fixed_positions);
     else
       visit("pos_embed", m.pos_embed);
+    visit("stem", m.stem);
     visit("patch_embed.proj", m.patch_embed);
     visit("pos_drop", m.dropout);
     visit("norm_pre", m.norm_pre);

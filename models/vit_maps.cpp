@@ -30,7 +30,7 @@ Heatmaps Vit::heatmaps(const Tensor&) const {
 
 PatchMaps Vit::patch_maps(const Tensor& images) const {
   NoGradGuard no_grad;
-  const int64_t prefix = prefix_tokens(), side = options.image / options.patch;
+  const int64_t prefix = prefix_tokens(), side = patches_per_side(options);
   const bool token = options.pooling == VitPooling::token;
   // Rows of classified tokens, columns of patches: (..., N, N) -> (..., side, side).
   auto on_grid = [&](const Tensor& a) {

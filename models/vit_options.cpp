@@ -11,8 +11,7 @@ VitOptions imagenet(int64_t patch, int64_t dim, int64_t layers, int64_t heads) {
 }
 
 void check_options(const VitOptions& o) {
-  check(o.patch > 0 && o.image >= o.patch && o.image % o.patch == 0,
-        "Vit: patches of {} do not tile {} x {} pixels", o.patch, o.image, o.image);
+  patches_per_side(o);
   check(o.channels > 0 && o.dim > 0 && o.heads > 0 && o.dim % o.heads == 0,
         "Vit: {} colours, {} channels; channels must divide into {} heads", o.channels, o.dim,
         o.heads);
@@ -49,6 +48,9 @@ const std::vector<std::pair<std::string, VitOptions>>& vit_cifar_configurations(
       // clang-format off
       {"vit-lite-7-4", {.image = 32, .patch = 4, .dim = 256, .layers = 7, .heads = 4,
                         .mlp_dim = 512, .classes = 10}},
+      {"vit-hybrid", {.image = 32, .stem = hybrid_stem(), .patch = 1, .dim = 192, .layers = 2,
+                      .heads = 6, .mlp_dim = 384, .classes = 10, .class_token = false,
+                      .pooling = VitPooling::average, .final_norm = VitFinalNorm::tokens}},
       {"vit-tiny-p4", {.image = 32, .patch = 4, .dim = 192, .layers = 12, .heads = 3,
                        .fc_dim = 256, .classes = 10, .dropout = 0.1}},
       {"slides-vit", {.image = 32, .patch = 4, .dim = 256, .layers = 6, .heads = 8, .classes = 10,
@@ -64,12 +66,17 @@ VitOptions vit_options(const std::string& name) { return options_named("vit", na
 
 std::vector<std::string> vit_names() { return names_of(all_vits()); }
 
+int64_t patches_per_side(const VitOptions& o) {
+  return patches_after(o.stem, o.image, o.patch, "Vit");
+}
+
 int64_t vit_weights(const VitOptions& o) {
   check_options(o);
   const int64_t d = o.dim, mlp = o.mlp_dim ? o.mlp_dim : 4 * d, norm = 2 * d;
-  const int64_t side = o.image / o.patch, prefix = o.class_token + o.registers;
+  const int64_t side = patches_per_side(o), prefix = o.class_token + o.registers;
   auto linear = [](int64_t in, int64_t out, bool bias = true) { return (in + bias) * out; };
-  int64_t n = linear(o.channels * o.patch * o.patch, d, !o.norm_pre) + prefix * d;
+  int64_t n = stem_weights(o.stem, o.channels) + prefix * d +
+              linear(channels_after(o.stem, o.channels) * o.patch * o.patch, d, !o.norm_pre);
   if (o.positions == VitPositions::learned)
     n += (side * side + (o.positions_on_prefix ? prefix : 0)) * d;
   n += o.layers * (2 * norm + linear(d, 3 * d, o.qkv_bias) + linear(d, d) + linear(d, mlp) +

@@ -43,6 +43,9 @@ void read_positions(const StateShapes& state, VitOptions& o) {
 VitOptions vit_options_of(const NamedTensors& tensors, int64_t heads) {
   const StateShapes state{tensors, "vit", "timm's VisionTransformer"};
   VitOptions o;
+  check_io(!state.find("stem.0.conv.weight").defined(),
+           "vit: the state has a stem (stem.0.conv.weight). Shapes do not tell its strides: make "
+           "the VitOptions yourself");
   const Tensor patches = state.need("patch_embed.proj.weight", 4);
   check(patches.size(2) == patches.size(3), "vit: the patches are {} x {}, not square",
         patches.size(2), patches.size(3));
@@ -82,7 +85,7 @@ void load_vit(Vit& model, const NamedTensors& state) {
     if (name != "pos_embed" || o.positions == VitPositions::none) continue;
     if (t.ndim() != 3 || t.size(0) != 1 || !is_float(t.dtype())) continue;
     const int64_t prefix = o.positions_on_prefix ? model.prefix_tokens() : 0;
-    const int64_t side = o.image / o.patch, old = side_of(t.size(1) - prefix);
+    const int64_t side = patches_per_side(o), old = side_of(t.size(1) - prefix);
     if (old == side || old == 0) continue;  // it fits, or load_state_dict reports it
     t = unsqueeze(nn::resize_positions(squeeze(t, 0), side, side, {.prefix = prefix}), 0);
   }

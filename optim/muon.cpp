@@ -13,8 +13,14 @@
 namespace tern::optim {
 namespace {
 
+// A matrix, or the weight of a Conv2d or Conv3d.
+bool is_matrix_or_conv(const Shape& shape) {
+  return shape.size() == 2 || shape.size() == 4 || shape.size() == 5;
+}
+
 double factor_of(MuonRate rate, const Shape& shape) {
-  const auto rows = static_cast<double>(shape[0]), cols = static_cast<double>(shape[1]);
+  const auto rows = static_cast<double>(shape[0]);
+  const auto cols = static_cast<double>(numel(shape)) / rows;
   switch (rate) {
     case MuonRate::original:
       return std::sqrt(std::max(1.0, rows / cols));
@@ -43,8 +49,9 @@ void MuonOptions::validate() const {
 }
 
 std::string MuonOptions::refuses(const Shape& parameter) const {
-  if (parameter.size() == 2) return {};
-  return "it is not a matrix (rows, cols); give it to another optimizer, such as AdamW";
+  if (is_matrix_or_conv(parameter)) return {};
+  return "it is neither a matrix (rows, cols) nor the weight of a Conv2d or Conv3d; give it to "
+         "another optimizer, such as AdamW";
 }
 
 Tensor MuonOptions::direction(const Tensor& gradient, const std::vector<Tensor>& state) const {
@@ -52,6 +59,7 @@ Tensor MuonOptions::direction(const Tensor& gradient, const std::vector<Tensor>&
   const Tensor& buffer = state[0];
   Tensor x = moved_toward(buffer, gradient, 1 - momentum);
   if (nesterov) x = moved_toward(gradient, x, momentum);
+  x = flatten(x, 1);
   const bool tall = x.size(0) > x.size(1);
   if (tall) x = transpose(x, 0, 1);
   x = x / maximum(norm(x), eps);
@@ -60,7 +68,7 @@ Tensor MuonOptions::direction(const Tensor& gradient, const std::vector<Tensor>&
     Tensor gram = matmul(x, transpose(x, 0, 1));
     x = x * a + matmul(gram * b + matmul(gram, gram) * c, x);
   }
-  return tall ? transpose(x, 0, 1) : x;
+  return reshape(tall ? transpose(x, 0, 1) : x, gradient.shape());
 }
 
 template <class T>
@@ -113,9 +121,9 @@ void MuonOrAdamWOptions::update(const Piece<T>& piece) const {
 }
 
 MuonParameters muon_parameters(const NamedTensors& parameters) {
-  // One row or column is a vector: the lengths of a WeightNorm.
-  auto is_matrix = [](const Tensor& t) {
-    return t.ndim() == 2 && t.size(0) != 1 && t.size(1) != 1;
+  // One row or column is a vector, such as the lengths of a WeightNorm. (C, 1, h, w) is depthwise.
+  auto takes = [](const Tensor& t) {
+    return is_matrix_or_conv(t.shape()) && t.size(0) != 1 && t.size(1) != 1;
   };
   auto in_list = [](const std::string& name) {
     std::vector<std::string> parts(1);
@@ -131,7 +139,7 @@ MuonParameters muon_parameters(const NamedTensors& parameters) {
   };
   MuonParameters p;
   for (const auto& named : parameters)
-    (is_matrix(named.second) && in_list(named.first) ? p.hidden : p.others).push_back(named);
+    (takes(named.second) && in_list(named.first) ? p.hidden : p.others).push_back(named);
   return p;
 }
 

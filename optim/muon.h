@@ -1,8 +1,10 @@
 // Muon: Newton-Schulz iterations make the momentum orthogonal (Jordan et al. 2024,
-// https://kellerjordan.github.io/posts/muon). It is for the matrices of hidden layers; embeddings,
-// heads, biases and norms go to AdamW. Definition, defaults and the names of the state are those of
-// torch.optim, except that the iterations run in the parameter's type, not in bfloat16; only their
-// products follow the MatmulPrecision in use.
+// https://kellerjordan.github.io/posts/muon). It is for the matrices and convolutions of hidden
+// layers; embeddings, heads, biases and norms go to AdamW. Definition, defaults and the names of
+// the state are those of torch.optim, except that the iterations run in the parameter's type, not
+// in bfloat16; only their products follow the MatmulPrecision in use. torch.optim takes no
+// convolutions: here, as in Jordan's program for CIFAR-10, the weight (out, in, h, w) of one counts
+// as the matrix (out, in h w).
 #pragma once
 
 #include <utility>
@@ -19,7 +21,7 @@ enum class MuonRate {
   spectral_unclamped,  ///< sqrt(rows / cols)
 };
 
-/// Takes matrices only; an Error names a parameter that is not a matrix.
+/// Takes matrices, and weights of Conv2d and Conv3d; an Error names any other parameter.
 struct MuonOptions {
   double lr = 1e-3, weight_decay = 0.1, momentum = 0.95;
   bool nesterov = true;
@@ -76,13 +78,14 @@ struct MuonOrAdamWOptions {
 };
 using MuonWithAdamW = OptimizerOf<MuonOrAdamWOptions>;
 
-/// Parameters as Muon's authors divide them: the matrices of hidden layers, and the others
-/// (embeddings, the head, biases, norms, convolutions).
+/// Parameters as Muon's authors divide them: matrices and convolutions of hidden layers, and the
+/// others (embeddings, the head, biases, norms).
 struct MuonParameters {
   NamedTensors hidden, others;
 };
 /// A layer is hidden if it is in a list of blocks: a part of its name is a number, with two or more
-/// parts after it, as in "blocks.3.attn.qkv.weight".
+/// parts after it, as in "blocks.3.attn.qkv.weight". Depthwise convolutions (C, 1, h, w) are among
+/// the others: each of their rows reads a channel of its own.
 MuonParameters muon_parameters(const NamedTensors& parameters);
 
 extern template class OptimizerOf<MuonOptions>;

@@ -56,7 +56,7 @@ Made make_muon(const OptimizerOptions& o, const optim::ParameterGroups& groups) 
     add(std::move(p.hidden), optim::MuonOptions{.rate = optim::MuonRate::match_rms_adamw});
     add(std::move(p.others), optim::AdamWOptions{});
   }
-  check(found, "muon: no parameter is a matrix in a list of blocks; take adamw");
+  check(found, "muon: no parameter is a matrix or convolution in a list of blocks; take adamw");
   return std::make_unique<optim::MuonWithAdamW>(parts);
 }
 

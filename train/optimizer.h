@@ -28,7 +28,8 @@ std::vector<std::string> optimizer_names();
 bool has_beta2(const std::string& name);
 
 /// Makes the optimizer. Error if there is none of that name, if a beta2 is given and it has none,
-/// if it does not support state_bits, or if muon finds no matrix in a list of blocks.
+/// if it does not support state_bits, or if muon finds neither a matrix nor a convolution in a
+/// list of blocks.
 std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerOptions& options,
                                                  const optim::ParameterGroups& groups);
 

@@ -50,8 +50,21 @@ TrainOptions airbench_recipe() {
   return r;
 }
 
+// gmlp-hybrid and vit-hybrid: docs/choosing.md.
+TrainOptions hybrid_recipe() {
+  TrainOptions r = deep_recipe();
+  r.optimizer = "muon";
+  r.lr = 4e-3;
+  r.warmup = 100;
+  r.epochs = 7;
+  r.alternate_flips = true;
+  r.tta = "mirror";
+  return r;
+}
+
 TrainOptions recipe_of(const std::string& name, int64_t side) {
   if (name == "airbench94") return airbench_recipe();
+  if (name == "gmlp-hybrid" || name == "vit-hybrid") return hybrid_recipe();
   const bool deep =
       side > datasets::kImageSide || name == "gmlp-ti-p4" || name.find("vit") != std::string::npos;
   if (!deep) return {};

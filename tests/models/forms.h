@@ -17,6 +17,11 @@ namespace tern::test {
 
 // ---- Images ------------------------------------------------------------------------------------
 
+/// Halves the side of an image, which has 8 or 9 pixels.
+inline models::Stem pooling_stem() {
+  return {{.channels = 4}, {.channels = 6, .pool = true}, {.channels = 6, .residual = true}};
+}
+
 inline models::GmlpOptions tiny_gmlp() {
   return {.image = 8, .patch = 4, .dim = 8, .layers = 2, .fc_dim = 6};
 }
@@ -45,7 +50,8 @@ inline Choices<models::GmlpOptions> gmlp_choices() {
         [](auto& o) {
           o.stem = {{4, 1}, {6, 2}};
           if (o.image == 9) o.patch = 5;  // the stem leaves 5 pixels
-        }}},
+        }},
+       {"stem that pools and adds", [](auto& o) { o.stem = pooling_stem(), o.patch = 2; }}},
       {{"mean", [](auto& o) { o.class_token = false; }}},
       {{"no positions", [](auto& o) { o.positions = false; }}},
       {{"no second GELU", [](auto& o) { o.output_gelu = false; }}},
@@ -55,7 +61,10 @@ inline Choices<models::GmlpOptions> gmlp_choices() {
       {{"timm's names", [](auto& o) { o.naming = models::GmlpNaming::timm; }}},
       {{"one layer", [](auto& o) { o.layers = 1; }}},
       {{"odd sizes",
-        [](auto& o) { o.dim = 7, o.d_ffn = 24, o.image = 9, o.patch = o.stem.empty() ? 3 : 5; }}},
+        [](auto& o) {
+          o.dim = 7, o.d_ffn = 24, o.image = 9;
+          if (o.patch == 4) o.patch = o.stem.empty() ? 3 : 5;
+        }}},
   };
   out.insert(out.end(), more.begin(), more.end());
   return out;
@@ -93,6 +102,9 @@ inline std::vector<std::pair<std::string, models::VitOptions>> vit_forms() {
   post.final_norm = models::VitFinalNorm::none;
   post.activation = Activation::relu;
   form("no head").classes = 0;
+  models::VitOptions& stem = form("stem");
+  stem.stem = pooling_stem();
+  stem.patch = 2;
   models::VitOptions& one = form("one layer, sin-cos beside registers");
   one.layers = 1;
   one.positions = models::VitPositions::sincos;

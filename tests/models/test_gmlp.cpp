@@ -22,9 +22,10 @@ std::vector<double> values(const Tensor& t) { return t.to_vector<double>(); }
 TEST_CASE("gmlp: weights of the configurations") {
   // The first two and timm's are the reference's numbers. The others are counted from the shapes.
   const std::vector<std::pair<std::string, int64_t>> counts = {
-      {"gmlp-4m", 4979360},       {"gmlp-51m", 50907290},     {"gmlp-4m-heads4", 4982114},
-      {"gmlp-small", 101008},     {"gmlp-stem", 1258890},     {"gmlp-ti-p4", 4613898},
-      {"gmlp_ti16_224", 5867328}, {"gmlp_s16_224", 19422656}, {"gmlp_b16_224", 73075392}};
+      {"gmlp-4m", 4979360},      {"gmlp-51m", 50907290},     {"gmlp-4m-heads4", 4982114},
+      {"gmlp-small", 101008},    {"gmlp-stem", 1258890},     {"gmlp-hybrid", 894722},
+      {"gmlp-ti-p4", 4613898},   {"gmlp_ti16_224", 5867328}, {"gmlp_s16_224", 19422656},
+      {"gmlp_b16_224", 73075392}};
   std::vector<std::string> names;
   for (const auto& entry : counts) {
     CHECK_MESSAGE(models::gmlp_weights(models::gmlp_options(entry.first)) == entry.second,
@@ -124,7 +125,8 @@ TEST_CASE("gmlp: summary and heatmaps") {
   CHECK(both.mean_label == "mean of the heads");
   CHECK(maps.maps[1].labels.empty());
   CHECK(maps.maps[1].mean_label.empty());
-  CHECK(models::Gmlp(models::gmlp_options("gmlp-stem"), rng).patch_size() == 4);
+  for (const char* name : {"gmlp-stem", "gmlp-hybrid"})
+    CHECK(models::Gmlp(models::gmlp_options(name), rng).patch_size() == 4);
 }
 
 TEST_CASE("gmlp: spatial matrices; invalid options and images are errors") {

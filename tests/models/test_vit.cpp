@@ -18,15 +18,16 @@ TEST_CASE("vit: numbers of weights, without creating the models") {
                                                                {"vit_large_patch16_224", 304326632},
                                                                {"vit_huge_patch14_224", 632045800},
                                                                {"vit-lite-7-4", 3722250},
+                                                               {"vit-hybrid", 1140482},
                                                                {"vit-tiny-p4", 5412810},
                                                                {"slides-vit", 4770570}};
   for (const auto& named : counts)
     CHECK_MESSAGE(models::vit_weights(models::vit_options(named.first)) == named.second,
                   named.first);
-  CHECK(models::vit_names().size() == 8);
+  CHECK(models::vit_names().size() == 9);
   CHECK_THROWS_WITH_AS(models::vit_options("vit_mini"), doctest::Contains("vit-lite-7-4"), Error);
   for (const char* name : {"vit_tiny_patch16_224", "vit_small_patch16_224", "vit-lite-7-4",
-                           "vit-tiny-p4", "slides-vit"}) {
+                           "vit-hybrid", "vit-tiny-p4", "slides-vit"}) {
     Rng rng(0);
     const VitOptions o = models::vit_options(name);
     CHECK_MESSAGE(nn::num_parameters(Vit(o, rng)) == models::vit_weights(o), name);
@@ -169,6 +170,41 @@ TEST_CASE("vit: rollout multiplies the layers' means plus the identity") {
   CHECK_THROWS_AS(models::attention_rollout({zeros({1, 2, 3, 3}), zeros({1, 2, 4, 4})}), Error);
 }
 
+TEST_CASE("vit: behind a stem, the model sees the stem's channels") {
+  Rng rng(3);
+  VitOptions o = test::tiny_vit();
+  o.stem = test::pooling_stem();
+  o.patch = 2;
+  Vit model(o, rng);
+  for (const auto& named : nn::named_parameters(model))
+    if (named.second.ndim() == 1) nn::init::uniform(named.second, .5, 1.5, rng);  // norms
+  Tensor seen = randn({5, 3, 8, 8}, rng);
+  const Tensor logits = model(seen);
+  for (size_t i = 0; i < model.stem.size(); ++i) {  // in training: statistics of the batch
+    Tensor y = conv2d(seen, model.stem[i].conv.weight, {}, {.padding = {1, 1}});
+    if (i == 1) y = amax(unflatten(unflatten(y, 3, {4, 2}), 2, {4, 2}), {3, 5});
+    const Tensor centred = y - mean(y, {0, 2, 3}, true);
+    y = centred / sqrt(mean(square(centred), {0, 2, 3}, true) + 1e-5);
+    y = y * reshape(model.stem[i].norm.weight, {-1, 1, 1}) +
+        reshape(model.stem[i].norm.bias, {-1, 1, 1});
+    y = gelu(y);
+    seen = i == 2 ? seen + y : y;
+  }
+  o.stem = {};
+  o.channels = 6;
+  o.image = 4;
+  Vit rest(o, rng);
+  NamedTensors state;
+  for (const auto& [name, value] : nn::state_dict(model))
+    if (!name.starts_with("stem.")) state.emplace_back(name, value);
+  nn::load_state_dict(rest, state);
+  CHECK(test::close(rest(seen), logits, 1e-5, 1e-5));
+  CHECK(model.patch_size() == 4);
+  CHECK(model.summary() ==
+        "2 blocks on 5 tokens of 8 channels, 2 heads, behind a stem of 3 convolutions");
+  CHECK(model.patch_maps(randn({1, 3, 8, 8}, rng)).maps[0].values.shape() == Shape{1, 1, 2, 2});
+}
+
 TEST_CASE("vit: summary and maps") {
   Rng rng(3);
   VitOptions o = test::tiny_vit();
@@ -217,6 +253,13 @@ TEST_CASE("vit: invalid options and images are errors") {
   };
   refused([](VitOptions& o) { o.patch = 3; }, "patches of 3");
   refused([](VitOptions& o) { o.heads = 3; }, "3 heads");
+  using models::Stem;
+  refused([](VitOptions& o) { o.stem = {{.stride = 3}}; }, "patches of 4 do not tile 3 x 3");
+  refused([](VitOptions& o) { o.stem = {{.channels = 0}}; }, "one layer has 0 and 1");
+  for (const Stem& stem : {Stem{{.channels = 3, .residual = true}},
+                           Stem{{.channels = 4}, {.channels = 6, .residual = true}},
+                           Stem{{.channels = 4}, {.channels = 4, .pool = true, .residual = true}}})
+    refused([&](VitOptions& o) { o.stem = stem; }, "residual layer of the stem");
   refused([](VitOptions& o) { o.layers = -1; }, "-1 layers");
   refused([](VitOptions& o) { o.class_token = false; }, "pool the average");
   refused([](VitOptions& o) { o.dim = 6, o.positions = VitPositions::sincos; }, "a multiple of 4");

@@ -59,6 +59,11 @@ TEST_CASE("vit: options are inferred from the shapes of a state") {
     CAPTURE(name);
     Rng rng(3);
     const NamedTensors state = nn::state_dict(Vit(o, rng));
+    if (!o.stem.empty()) {  // shapes do not tell its strides
+      CHECK_THROWS_WITH_AS(models::vit_options_of(state, o.heads),
+                           doctest::Contains("stem.0.conv.weight"), IoError);
+      continue;
+    }
     if (o.final_norm == models::VitFinalNorm::none) {  // pre-norm or post-norm?
       CHECK_THROWS_WITH_AS(models::vit_options_of(state, o.heads),
                            doctest::Contains("make the VitOptions yourself"), IoError);
@@ -92,6 +97,20 @@ TEST_CASE("vit: options are inferred from the shapes of a state") {
                          Error);
     CHECK(models::vit_options_of(sizes, 16).heads == 16);
   }
+}
+
+TEST_CASE("vit: behind a stem, positions fit the stem's output") {
+  VitOptions o = test::tiny_vit();
+  o.stem = test::pooling_stem();
+  o.patch = 2;
+  Rng rng(3);
+  const Vit small(o, rng);
+  o.image = 16;
+  Vit large(o, rng);
+  models::load_vit(large, nn::state_dict(small));
+  CHECK(
+      test::close(large.pos_embed.tensor()[0],
+                  nn::resize_positions(small.pos_embed.tensor().detach()[0], 4, 4, {.prefix = 1})));
 }
 
 TEST_CASE("vit: positions for another image size are resized on loading") {

@@ -70,6 +70,7 @@ Model vit(const std::string& name, VitOptions o) {
   Model row = images<Vit>("ViT: " + name, o, o.image, o.image);
   row.outputs = {{kRows, o.classes ? o.classes : o.dim}};
   row.weights = vit_weights(o);
+  row.batch_norm = !o.stem.empty();
   return row;
 }
 

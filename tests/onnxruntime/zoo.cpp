@@ -181,6 +181,8 @@ void pictures() {
       models::Gmlp({.patch = 8, .dim = 64, .layers = 2, .attention_dim = 16, .gate = {.heads = 4}},
                    rng));
   run_pictures("gmlp-stem", models::Gmlp(models::gmlp_options("gmlp-stem"), rng));
+  run_pictures("gmlp-hybrid", models::Gmlp(models::gmlp_options("gmlp-hybrid"), rng));
+  run_pictures("vit-hybrid", models::Vit(models::vit_options("vit-hybrid"), rng));
   run_pictures(
       "vit",
       models::Vit({.image = 32, .patch = 8, .dim = 48, .layers = 2, .heads = 3, .classes = 10},

@@ -331,7 +331,7 @@ TEST_CASE("Adafactor keeps a row and a column; NAdam's product has one element")
   CHECK(nadam.state_dict()[3].second.shape() == Shape{});
 }
 
-TEST_CASE("Muon makes the momentum orthogonal, takes only matrices, and steps all or none") {
+TEST_CASE("Muon makes the momentum orthogonal, refuses vectors, and steps all or none") {
   Rng rng(5);
   Tensor w = leaf(zeros({30, 50}, DType::f64));
   w.set_grad(randn({30, 50}, rng, DType::f64));
@@ -340,11 +340,12 @@ TEST_CASE("Muon makes the momentum orthogonal, takes only matrices, and steps al
   muon.step();
   Tensor gram = matmul(w.detach(), transpose(w.detach(), 0, 1));
   CHECK(largest_difference(gram, eye(30, -1, DType::f64)) < 1e-9);  // these coefficients converge
-  CHECK(error_of([] {
-          optim::Muon(NamedTensors{{"bias", leaf(zeros({3}))}});
-        }) ==
-        "Muon: 'bias' of shape (3,): it is not a matrix (rows, cols); give it to another "
-        "optimizer, such as AdamW");
+  CHECK(
+      error_of([] {
+        optim::Muon(NamedTensors{{"bias", leaf(zeros({3}))}});
+      }) ==
+      "Muon: 'bias' of shape (3,): it is neither a matrix (rows, cols) nor the weight of a Conv2d "
+      "or Conv3d; give it to another optimizer, such as AdamW");
 
   Tensor small = leaf(ones({2, 2})), large = leaf(ones({600, 600}));
   small.set_grad(ones({2, 2})), large.set_grad(ones({600, 600}));
@@ -368,6 +369,10 @@ TEST_CASE("Muon with AdamW equals two separate optimizers, with one state") {
       {"blocks.1.0.proj", {4, 6}},
       {"2.weight", {3, 4}},
       {"blocks.1.conv.weight", {2, 2, 3}},
+      {"blocks.1.conv2d.weight", {4, 3, 2, 1}},
+      {"blocks.1.conv3d.weight", {4, 2, 1, 2, 2}},
+      {"blocks.1.depthwise.weight", {4, 1, 3, 3}},
+      {"stem.weight", {4, 3, 2, 2}},
       {"blocks.1.fc.parametrizations.weight.original0", {6, 1}}};
   NamedTensors apart, together;
   for (const auto& [name, shape] : shapes) {
@@ -375,9 +380,10 @@ TEST_CASE("Muon with AdamW equals two separate optimizers, with one state") {
     together.emplace_back(name, leaf(apart.back().second.detach()));
   }
   const optim::MuonParameters of = optim::muon_parameters(together);
-  REQUIRE(of.hidden.size() == 2);
-  CHECK(of.hidden[0].first == "blocks.0.fc.weight");
-  CHECK(of.hidden[1].first == "blocks.1.0.proj");
+  std::vector<std::string> hidden;
+  for (const auto& [name, tensor] : of.hidden) hidden.push_back(name);
+  CHECK(hidden == std::vector<std::string>{"blocks.0.fc.weight", "blocks.1.0.proj",
+                                           "blocks.1.conv2d.weight", "blocks.1.conv3d.weight"});
   const optim::MuonOptions muon{.lr = .02, .rate = optim::MuonRate::match_rms_adamw};
   const optim::AdamWOptions adamw{.lr = .01, .weight_decay = .3};
   optim::MuonWithAdamW one(
@@ -400,13 +406,13 @@ TEST_CASE("Muon with AdamW equals two separate optimizers, with one state") {
       optim::MuonWithAdamW other(
           std::vector<optim::MuonWithAdamW::Group>{{of.hidden, muon}, {of.others, adamw}});
       other.load_state_dict(one.state_dict());
-      CHECK(other.state_dict().size() == 2 * 2 + 5 * 3);
+      CHECK(other.state_dict().size() == 4 * 2 + 7 * 3);
     }
   }
   test::check_same(apart, together);
   CHECK(error_of([&] {
           optim::MuonWithAdamW(std::vector<optim::MuonWithAdamW::Group>{{of.others, muon}});
-        }).find("it is not a matrix") != std::string::npos);
+        }).find("it is neither a matrix") != std::string::npos);
   CHECK(contains(error_of([&] {
                    optim::MuonWithAdamW(std::vector<optim::MuonWithAdamW::Group>{
                        {of.others, optim::AdamWOptions{.state_bits = 8}}});

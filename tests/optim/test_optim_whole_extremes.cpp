@@ -208,8 +208,9 @@ void muon_by_hand(const optim::MuonOptions& r, Kept& k, const Numbers& g, double
     k.m[i] = moved(k.m[i], g[i]);
     x.push_back(r.nesterov ? moved(k.m[i], g[i]) : k.m[i]);
   }
-  const Numbers d = orthogonal(x, k.rows, k.cols, r);
-  const auto rows = static_cast<double>(k.rows), cols = static_cast<double>(k.cols);
+  const int64_t width = static_cast<int64_t>(g.size()) / k.rows;  // of a convolution: in h w
+  const Numbers d = orthogonal(x, k.rows, width, r);
+  const auto rows = static_cast<double>(k.rows), cols = static_cast<double>(width);
   const double factor = r.rate == optim::MuonRate::original ? std::sqrt(std::max(1.0, rows / cols))
                         : r.rate == optim::MuonRate::match_rms_adamw
                             ? 0.2 * std::sqrt(std::max(rows, cols))
@@ -222,7 +223,7 @@ void check_muon(const optim::MuonOptions& r) {
   CAPTURE(r.momentum);
   CAPTURE(r.ns_steps);
   CAPTURE(r.eps);
-  for (const Shape& shape : {Shape{2, 3}, Shape{3, 2}, Shape{1, 1}, Shape{1, 4}})
+  for (const Shape& shape : {Shape{2, 3}, Shape{3, 2}, Shape{1, 1}, Shape{1, 4}, Shape{3, 2, 1, 2}})
     for (DType type : {DType::f32, DType::f64}) {
       auto by_hand = [&](Kept& k, const Numbers& g, double t) { muon_by_hand(r, k, g, t); };
       check_steps<optim::Muon>(r, shape, type, 0.8, by_hand);

@@ -267,8 +267,9 @@ TEST_CASE("train: optimizers by name") {
     optimizer->step();
     CHECK(optimizer->state_dict().size() >= 2);
   }
-  CHECK_THROWS_WITH_AS(make_optimizer({.name = "muon"}, {NamedTensors{{"0.weight", p[0].second}}}),
-                       "muon: no parameter is a matrix in a list of blocks; take adamw", Error);
+  CHECK_THROWS_WITH_AS(
+      make_optimizer({.name = "muon"}, {NamedTensors{{"0.weight", p[0].second}}}),
+      "muon: no parameter is a matrix or convolution in a list of blocks; take adamw", Error);
   CHECK(make_optimizer({.name = "adamw"}, p)->weight_decay() == 0.01);
   CHECK_THROWS_WITH_AS(make_optimizer({.name = "adma"}, p), doctest::Contains("there is no 'adma'"),
                        Error);

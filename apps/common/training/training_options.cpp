@@ -19,11 +19,11 @@ bool has_beta2(const TrainingOptions& o) {
 
 void add_optimizer(Settings& s, TrainingOptions& o, const TrainingTraits& traits) {
   s.group(Group::optimizer);
-  s.word(
-       "optimizer", o.optimizer, traits.optimizers,
-       is_one_of(traits.optimizers, "muon")
-           ? "what updates the weights; muon is Muon for the matrices of blocks, AdamW for the rest"
-           : "what updates the weights")
+  s.word("optimizer", o.optimizer, traits.optimizers,
+         is_one_of(traits.optimizers, "muon")
+             ? "what updates the weights; muon is Muon for the matrices and convolutions of "
+               "blocks, AdamW for the rest"
+             : "what updates the weights")
       .came_later()
       .says(true, "{}", o.optimizer);
   s.number("lr", o.lr, kAboveZero,
