@@ -120,6 +120,7 @@
 #include "tern/models/sentence.h"
 #include "tern/models/seq2seq.h"
 #include "tern/models/state_tensors.h"
+#include "tern/models/stem.h"
 #include "tern/models/transformer.h"
 #include "tern/models/vit.h"
 #include "tern/nn/nn.h"
