@@ -50,8 +50,8 @@ struct GmlpOptions {
 GmlpOptions gmlp_paper_form(int64_t dim, double drop_path);
 
 /// For 32 x 32 images in ten classes: gmlp-4m, gmlp-51m, gmlp-4m-heads4 (gmlp-4m with 4 spatial
-/// matrices per block), gmlp-small, gmlp-stem, gmlp-ti-p4 (the paper's form with D 128, patches of
-/// 4).
+/// matrices per block), gmlp-small, gmlp-stem, gmlp-hybrid (behind hybrid_stem()), gmlp-ti-p4 (the
+/// paper's form with D 128, patches of 4).
 const std::vector<std::pair<std::string, GmlpOptions>>& gmlp_configurations();
 /// The options with this name, or with timm's name gmlp_ti16_224, gmlp_s16_224 or gmlp_b16_224,
 /// with the paper's stochastic depth.

@@ -74,7 +74,8 @@ const std::vector<std::pair<std::string, VitOptions>>& vit_configurations();
 /// For 32 x 32 images, 10 classes and patches of 4: vit-lite-7-4 ("Escaping the Big Data Paradigm",
 /// Hassani et al. 2021), vit-tiny-p4 (width and depth of Ti, a hidden layer in the head),
 /// slides-vit (PyTorch's TransformerEncoder: post-norm, ReLU, dropout 0.1; 8 heads, positions
-/// initialised as an Embedding, token 0, one linear head).
+/// initialised as an Embedding, token 0, one linear head). vit-hybrid has hybrid_stem() instead of
+/// patches, and classifies the mean of the tokens.
 const std::vector<std::pair<std::string, VitOptions>>& vit_cifar_configurations();
 /// The options with this name. If there is none, an Error lists the names.
 VitOptions vit_options(const std::string& name);
