@@ -35,6 +35,7 @@ struct TriangularOptions {
   bool left = true;            ///< false: b a^-1
   bool unitriangular = false;  ///< treat the diagonal as ones, without reading it
 };
+/// a^-1 b for triangular a. b (..., n, k), or (n); with left = false (..., k, n).
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& options);
 /// At a singular matrix the gradient consists of cofactors, and a second derivative is an error.
 Tensor det(const Tensor& a);

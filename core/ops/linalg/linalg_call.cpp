@@ -22,14 +22,15 @@ void check_finite_matrices(const char* op, const Tensor& a) {
              "has an element that is infinite or NaN");
 }
 
-RightSide::RightSide(const char* op, const Tensor& left, const Tensor& right) {
+RightSide::RightSide(const char* op, const Tensor& left, const Tensor& right, Vectors vectors) {
   const Matrices all(op, left);
   check_defined(op, left, right);
   check(left.dtype() == right.dtype(), "{}: mixes {} and {}; convert one of them with .to()", op,
         left.dtype(), right.dtype());
   vector =
-      right.ndim() == 1 || (right.ndim() == left.ndim() - 1 && right.size(-1) == all.m &&
-                            Shape(right.shape().begin(), right.shape().end() - 1) == all.batch);
+      right.ndim() == 1 ||
+      (vectors == Vectors::batch && right.ndim() == left.ndim() - 1 && right.size(-1) == all.m &&
+       Shape(right.shape().begin(), right.shape().end() - 1) == all.batch);
   b = vector ? unsqueeze(right, -1) : right;
   check(b.ndim() >= 2 && b.size(-2) == all.m, "{}: the right side {} needs as many rows as {}", op,
         right.shape(), left.shape());

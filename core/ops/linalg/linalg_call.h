@@ -71,9 +71,13 @@ void check_none(const char* op, const Tensor& bad, const Shape& shape, const cha
 /// Refuses infinities and NaN, on which LAPACK may never return.
 void check_finite_matrices(const char* op, const Tensor& a);
 
-/// b as matrices for a (..., m, n); a vector becomes one column.
+/// b as matrices for a (..., m, n); a vector becomes one column. `vectors`: what counts as vectors.
 struct RightSide {
-  RightSide(const char* op, const Tensor& a, const Tensor& b);
+  enum class Vectors {
+    one,    ///< b (m)
+    batch,  ///< and b (..., m) whose other axes are the batch of a
+  };
+  RightSide(const char* op, const Tensor& a, const Tensor& b, Vectors vectors);
   bool vector;
   Tensor a, b;  ///< with a common batch
   /// Brings a result into the form of b.

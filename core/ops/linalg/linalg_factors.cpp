@@ -164,7 +164,7 @@ Qr qr(const Tensor& a, QrMode mode) {
 }
 
 Lstsq lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond) {
-  const RightSide sides("linalg::lstsq", a, b);
+  const RightSide sides("linalg::lstsq", a, b, RightSide::Vectors::batch);
   const Matrices all("linalg::lstsq", sides.a);
   detail::check_finite_matrices("linalg::lstsq", sides.a);
   detail::check_finite_matrices("linalg::lstsq", sides.b);

@@ -91,7 +91,7 @@ Tensor as_factor(const Tensor& t) { return unsqueeze(unsqueeze(t, -1), -1); }
 
 Tensor solve(const Tensor& a, const Tensor& b) {
   square_matrices("linalg::solve", a);
-  const RightSide sides("linalg::solve", a, b);
+  const RightSide sides("linalg::solve", a, b, RightSide::Vectors::batch);
   return sides.result(solve_matrices(sides.a, sides.b));
 }
 
@@ -134,7 +134,7 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
     return transposed(solve_triangular(transposed(a), transposed(b),
                                        {.upper = !o.upper, .unitriangular = o.unitriangular}));
   }
-  if (const RightSide sides(kName, a, b);
+  if (const RightSide sides(kName, a, b, RightSide::Vectors::one);
       sides.a.shape() != a.shape() || sides.vector || sides.b.shape() != b.shape())
     return sides.result(solve_triangular(sides.a, sides.b, o));
   Op op(kName, a, b);

@@ -39,6 +39,19 @@ TEST_CASE("linalg: a NaN in one matrix does not affect the inverses of others in
   CHECK(all(isnan(y[2])).item<bool>());
 }
 
+TEST_CASE("linalg::solve_triangular: b is a matrix, also in the shape of a batch of vectors") {
+  Rng rng(0);
+  const Tensor a = tril(randn({3, 3, 3}, rng, DType::f64)) + 3 * eye(3, DType::f64);
+  const Tensor b = randn({3, 3}, rng, DType::f64), all = expand(b, {3, 3, 3});
+  const Tensor left = linalg::solve_triangular(a, b, {});
+  const Tensor right = linalg::solve_triangular(a, b, {.left = false});
+  REQUIRE(left.shape() == a.shape());
+  REQUIRE(right.shape() == a.shape());
+  CHECK(all_close(matmul(a, left), all));
+  CHECK(all_close(matmul(right, a), all));
+  CHECK(all_close(matmul(a[1], linalg::solve_triangular(a[1], b[0], {})), b[0]));
+}
+
 TEST_CASE("linalg: a ShapeOnlyScope, in which every element is 0, refuses no matrix") {
   const ShapeOnlyScope no_memory;
   const Tensor a = ones({4, 3, 3});
