@@ -3,6 +3,7 @@
 #include "tern/nn/norm.h"
 
 #include "tern/core/tape/autograd.h"
+#include "tern/core/tape/op.h"
 
 namespace tern::nn {
 namespace {
@@ -87,17 +88,20 @@ Tensor BatchNorm::normalise(const Tensor& x) const {
 }
 
 Tensor BatchNorm1d::operator()(const Tensor& x) const {
+  ModuleScope module(weight.defined() ? weight : bias);
   check(x.ndim() == 2 || x.ndim() == 3, "BatchNorm1d: needs (N, C) or (N, C, L), got {}",
         x.shape());
   return normalise(x);
 }
 
 Tensor BatchNorm2d::operator()(const Tensor& x) const {
+  ModuleScope module(weight.defined() ? weight : bias);
   check(x.ndim() == 4, "BatchNorm2d: needs (N, C, H, W), got {}", x.shape());
   return normalise(x);
 }
 
 Tensor BatchNorm3d::operator()(const Tensor& x) const {
+  ModuleScope module(weight.defined() ? weight : bias);
   check(x.ndim() == 5, "BatchNorm3d: needs (N, C, D, H, W), got {}", x.shape());
   return normalise(x);
 }
@@ -106,6 +110,7 @@ InstanceNorm::InstanceNorm(int64_t c, const InstanceNormConfig& o)
     : TrackedNorm(c, o.eps, o.affine, o.track_running_stats), channels(c), momentum(o.momentum) {}
 
 Tensor InstanceNorm::normalise(const char* layer, const Tensor& x, int axes) const {
+  ModuleScope module(weight.defined() ? weight : bias);
   check(x.ndim() == axes && x.size(1) == channels,
         "{}: needs {} axes, the second of {} channels, got {}", layer, axes, channels, x.shape());
   return instance_norm(

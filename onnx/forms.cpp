@@ -409,7 +409,7 @@ const Form kForms[] = {
     {"kthvalue", sorted_part},
     // normalisation
     {"softmax", softmax, "Softmax"}, {"log_softmax", softmax, "LogSoftmax"},
-    {"layer_norm", layer_norm}, {"group_norm", layer_norm}, {"batch_norm", batch_norm},
+    {"layer_norm", layer_norm}, {"batch_norm", batch_norm},
     {"instance_norm", instance_norm}, {"rms_norm", rms_norm, "", 23}, {"dropout", for_training},
     // sequences
     {"attention", attention, "", 23}, {"rnn_states", rnn},

@@ -13,20 +13,6 @@
 namespace tern {
 namespace {
 
-bool takes_parameter(const OpScope& op) {
-  for (int i = 0; i < op.num_inputs(); ++i)
-    if (!parameter_name(op.input(i)).empty()) return true;
-  return false;
-}
-
-// A view of a parameter is an input of an op, not the output of a layer.
-bool shares_with_parameter(const OpScope& op, const Tensor& result) {
-  for (int i = 0; i < op.num_inputs(); ++i)
-    if (!parameter_name(op.input(i)).empty() && op.input(i).ref()->storage == result.ref()->storage)
-      return true;
-  return false;
-}
-
 bool same_elements(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.to_vector<double>() == b.to_vector<double>();
 }
@@ -42,10 +28,35 @@ ActivationRecorder::ActivationRecorder() { watching_.emplace(static_cast<Observe
 void ActivationRecorder::begin(const OpScope& op) {
   finish_call();
   if (op.is_vjp()) return take_gradient(op);
-  if (at_work_ || op.pass() == Pass::backward || op.in_place() || !takes_parameter(op)) return;
+  if (at_work_ || op.pass() == Pass::backward || op.in_place()) return;
+  const std::optional<std::string> layer = layer_of(op);
+  if (!layer) return;
   at_work_ = &op;
   told_ = false;
-  call_ = {op.module(), {}, false, {}};
+  call_ = {*layer, {}, false, {}};
+}
+
+// The module whose parameter, or view of one, is among the operands.
+std::optional<std::string> ActivationRecorder::layer_of(const OpScope& op) const {
+  for (int i = 0; i < op.num_inputs(); ++i) {
+    const Tensor& t = op.input(i);
+    if (!t.defined()) continue;
+    if (!parameter_name(t).empty()) return op.module();
+    const auto view = views_.find(t.ref()->storage.get());
+    if (view != views_.end()) return view->second.module;
+  }
+  return {};
+}
+
+// A view of a parameter is an input of a later op, not the output of a layer.
+bool ActivationRecorder::is_view(const Tensor& result) const {
+  for (int i = 0; i < at_work_->num_inputs(); ++i) {
+    const Tensor& t = at_work_->input(i);
+    if (t.defined() && t.ref()->storage == result.ref()->storage &&
+        (!parameter_name(t).empty() || views_.contains(t.ref()->storage.get())))
+      return true;
+  }
+  return false;
 }
 
 // Takes the newest result of the outermost op or of an op inside it: if an op consists of others,
@@ -69,7 +80,8 @@ void ActivationRecorder::noted(const OpScope& op, const char* name, const Note& 
 }
 
 void ActivationRecorder::take_result(const OpScope& op, const Tensor& result) {
-  const bool counts = is_float(result.dtype()) && !shares_with_parameter(*at_work_, result);
+  const bool view = is_view(result), counts = is_float(result.dtype()) && !view;
+  if (view) views_[result.ref()->storage.get()] = {result.detach(), call_.module};
   call_.output = counts ? result.detach() : Tensor();
   call_.node = result.node();
   call_.fused = false;

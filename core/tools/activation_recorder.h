@@ -10,9 +10,9 @@
 //
 // A layer is a module with parameters whose submodules have none: linear layers, norms,
 // convolutions, tables. For each call the recorder writes:
-// - output/NUMBER/MODULE: the result of the op that took the layer's parameters; NUMBER counts in
-//   forward order. For a linear layer this is x W^T + b, even if an activation and a residual are
-//   fused into it.
+// - output/NUMBER/MODULE: the result of the op that took the layer's parameters, or views of them;
+//   NUMBER counts in forward order. For a linear layer this is x W^T + b, even if an activation and
+//   a residual are fused into it.
 // - gradient/NUMBER/MODULE: the gradient of that output, in backward order; left out if a fused op
 //   does not compute it, and then for earlier calls of the same layer too. Layers in a checkpoint()
 //   have none: their gradients are computed in its second run.
@@ -57,6 +57,10 @@ class ActivationRecorder final : private Observer {
     bool fused = false;              // the node's gradient is not that of this output
     detail::Ref<detail::Node> node;  // null without a gradient
   };
+  struct View {
+    Tensor of;  // keeps the elements, so that no other tensor gets their address
+    std::string module;
+  };
   struct Gradient {
     std::string module;
     Tensor value;
@@ -70,6 +74,8 @@ class ActivationRecorder final : private Observer {
   void take_gradient(const OpScope& vjp);
   void finish_call();
   bool is_layer(const std::string& module) const;
+  std::optional<std::string> layer_of(const OpScope& op) const;
+  bool is_view(const Tensor& result) const;
 
   const OpScope* at_work_ = nullptr;  // outermost op that takes parameters
   bool told_ = false;                 // it has named its result
@@ -77,6 +83,7 @@ class ActivationRecorder final : private Observer {
   std::vector<Call> calls_;           // in forward order
   std::unordered_map<const detail::Node*, size_t> waiting_;  // for gradients; indices of calls_
   std::vector<Gradient> gradients_;                          // in backward order
+  std::unordered_map<const detail::Storage*, View> views_;   // of parameters
   std::set<std::string> left_out_;  // modules whose earlier calls get no gradients
   std::optional<ObserverScope> watching_;
 };

@@ -123,6 +123,40 @@ TEST_CASE("layers: Embedding's padding row is zero and is not trained") {
   CHECK_THROWS_AS(nn::Embedding(5, 3, rng, {.padding_idx = -6}), Error);
 }
 
+struct Named {
+  nn::GroupNorm gn{2, 4};
+  nn::BatchNorm2d bn{4};
+  nn::InstanceNorm2d in{4, {.affine = true}};
+  nn::Conv1d c1;
+  nn::Conv2d c2;
+  explicit Named(Rng& rng) : c1(4, 4, 1, rng), c2(4, 4, 1, rng) {}
+  static void fields(auto& m, auto&& visit) {
+    visit("gn", m.gn);
+    visit("bn", m.bn);
+    visit("in", m.in);
+    visit("c1", m.c1);
+    visit("c2", m.c2);
+  }
+};
+
+TEST_CASE("layers: errors of norms and convolutions name the module and the op") {
+  Rng rng(0);
+  const Named net(rng);
+  nn::named_parameters(net);
+  const Tensor flat = zeros({4, 5, 5}), odd = zeros({2, 3, 5, 5});
+  const auto says = [](const char* text, const auto& fn) {
+    CHECK_THROWS_WITH_AS(static_cast<void>(fn()), doctest::Contains(text), Error);
+  };
+  says("gn: group_norm: 3 channels", [&] { return net.gn(odd); });
+  says("gn: group_norm: x is f64", [&] { return net.gn(zeros({2, 4, 5}, DType::f64)); });
+  says("bn: BatchNorm2d: needs (N, C, H, W)", [&] { return net.bn(flat); });
+  says("in: InstanceNorm2d: needs 4 axes", [&] { return net.in(flat); });
+  says("in: instance_norm: x is f64", [&] { return net.in(zeros({2, 4, 5, 5}, DType::f64)); });
+  says("c1: conv1d: needs x (batch, in, length)", [&] { return net.c1(odd); });
+  says("; unsqueeze(x, 0) makes a batch of one", [&] { return net.c1(zeros({4, 5})); });
+  says("c2: conv2d: needs x (batch, in, height, width)", [&] { return net.c2(flat); });
+}
+
 TEST_CASE("layers: norms match their definitions") {
   Tensor x = tensor({1, 2, 4, -3, 0, 7}, {1, 2, 3}, DType::f64);
   Doubles v = values(x);

@@ -121,10 +121,22 @@ Dims pads_of(const char* op, const Tensor& w, const ConvOptions<Size>& o) {
   return pads;
 }
 
+void check_ranks(const char* name, int axes, const Tensor& x, const Tensor& w) {
+  constexpr const char *kSpace[] = {"length", "height, width", "depth, height, width"},
+                       *kKernel[] = {"kernel", "kernel height, kernel width",
+                                     "kernel depth, kernel height, kernel width"};
+  check(x.ndim() == axes + 2 && w.ndim() == axes + 2,
+        "{}: needs x (batch, in, {}) and w (out, in / groups, {}), got {} and {}{}", name,
+        kSpace[axes - 1], kKernel[axes - 1], x.shape(), w.shape(),
+        x.ndim() == axes + 1 ? "; unsqueeze(x, 0) makes a batch of one" : "");
+}
+
 template <class Size>
 Tensor any_conv(const Tensor& x, const Tensor& w, const Tensor& b, const ConvOptions<Size>& o) {
   const char* name = kConvNames[detail::kAxes<Size> - 1];
   Op scope(name, x, w, b);
+  check_defined(name, x, w);
+  check_ranks(name, detail::kAxes<Size>, x, w);
   check_weight(name, x, w, b, o.groups);
   if (o.padding_mode != PaddingMode::zeros || o.same_padding) {
     const Tensor padded = pad(x, pads_of(name, w, o), o.padding_mode);
@@ -205,28 +217,14 @@ Tensor composed::conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const
 }
 
 Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv1dOptions& options) {
-  check_defined("conv1d", x, w);
-  check(x.ndim() == 3 && w.ndim() == 3,
-        "conv1d: needs x (batch, in, length) and w (out, in / groups, kernel), got {} and {}",
-        x.shape(), w.shape());
   return any_conv(x, w, b, options);
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options) {
-  check_defined("conv2d", x, w);
-  check(x.ndim() == 4 && w.ndim() == 4,
-        "conv2d: needs x (batch, in, height, width) and w (out, in / groups, kernel height, "
-        "kernel width), got {} and {}{}",
-        x.shape(), w.shape(), x.ndim() == 3 ? "; unsqueeze(x, 0) makes a batch of one" : "");
   return any_conv(x, w, b, options);
 }
 
 Tensor conv3d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv3dOptions& options) {
-  check_defined("conv3d", x, w);
-  check(x.ndim() == 5 && w.ndim() == 5,
-        "conv3d: needs x (batch, in, depth, height, width) and w (out, in / groups, kernel depth, "
-        "kernel height, kernel width), got {} and {}",
-        x.shape(), w.shape());
   return any_conv(x, w, b, options);
 }
 

@@ -1,18 +1,13 @@
 // Normalisation of channels over the batch (Ioffe & Szegedy 2015).
-#include "tern/core/kernels/normalisation/normalise.h"
 #include "tern/core/ops/composed.h"
 #include "tern/core/ops/fused.h"
+#include "tern/core/ops/normalisation/layer_norm.h"
 #include "tern/core/ops/reduction/reduction.h"
 
 namespace tern {
 namespace {
 
-// Reshapes (C) to (C, 1, ...), which broadcasts over x (N, C, ...).
-Tensor by_channel(const Tensor& t, const Tensor& x) {
-  Shape shape = Dims::filled(x.ndim() - 1, 1);
-  shape[0] = x.size(1);
-  return reshape(t, shape);
-}
+using detail::by_channel;
 
 Dims other_axes(const Tensor& x) {
   Dims axes(0);
@@ -89,19 +84,6 @@ Tensor normalise_batch(const Tensor& x, const Tensor& running_mean, const Tensor
   return op.record(y, vjp);
 }
 
-void check_arguments(const Tensor& x, std::initializer_list<const Tensor*> of_channels) {
-  check(x.ndim() >= 2, "batch_norm: needs (N, C, ...), got shape {}", x.shape());
-  for (const Tensor* t : of_channels) {
-    if (!t->defined()) continue;
-    check(t->shape() == Shape(x.size(1)),
-          "batch_norm: {} channels, but weight, bias or statistics have shape {}", x.size(1),
-          t->shape());
-    check(t->dtype() == x.dtype(),
-          "batch_norm: x is {}, weight, bias or statistics {}; convert one with .to()", x.dtype(),
-          t->dtype());
-  }
-}
-
 }  // namespace
 
 // Statistics are over all axes except the channels'.
@@ -117,7 +99,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
                   const Tensor& weight, const Tensor& bias, const BatchNormOptions& options) {
   Op op("batch_norm", x, weight, bias);
   check_defined("batch_norm", x);
-  check_arguments(x, {&running_mean, &running_var, &weight, &bias});
+  detail::check_channels("batch_norm", x, {&running_mean, &running_var, &weight, &bias});
   const int64_t channels = x.size(1);
   Tensor w = weight.defined() ? weight.contiguous() : ones(channels, x.dtype());
   Tensor b = bias.defined() ? bias.contiguous() : zeros(channels, x.dtype());

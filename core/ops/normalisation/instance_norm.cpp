@@ -1,19 +1,8 @@
 // Normalises each channel of each sample, as a batch_norm of one sample with N*C channels.
-#include "tern/core/ops/ops.h"
-#include "tern/core/tape/autograd.h"
-#include "tern/core/tape/record.h"
+#include "tern/core/ops/normalisation/layer_norm.h"
 
 namespace tern {
 namespace {
-
-void check_channels(const Tensor& x, std::initializer_list<const Tensor*> of_channels) {
-  check(x.ndim() >= 3, "instance_norm: needs (N, C, ...) with a spatial axis, got shape {}",
-        x.shape());
-  for (const Tensor* t : of_channels)
-    check(!t->defined() || t->shape() == Shape(x.size(1)),
-          "instance_norm: {} channels, but weight, bias or statistics have shape {}", x.size(1),
-          t->defined() ? t->shape() : Shape());
-}
 
 /// Repeats (C) for every sample: (N*C).
 Tensor each_sample(const Tensor& t, int64_t samples) {
@@ -38,7 +27,9 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
                      const Tensor& weight, const Tensor& bias, const InstanceNormOptions& o) {
   check_defined("instance_norm", x);
   Op op("instance_norm", x, weight, bias);
-  check_channels(x, {&running_mean, &running_var, &weight, &bias});
+  check(x.ndim() >= 3, "instance_norm: needs (N, C, ...) with a spatial axis, got shape {}",
+        x.shape());
+  detail::check_channels("instance_norm", x, {&running_mean, &running_var, &weight, &bias});
   if (!o.use_input_stats)
     return batch_norm(x, running_mean, running_var, weight, bias, {.eps = o.eps});
   const int64_t n = x.size(0), c = x.size(1);

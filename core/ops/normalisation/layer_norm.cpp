@@ -79,6 +79,29 @@ Tensor normalise(const Norm& norm, const Tensor& x, const Tensor& weight, const 
 
 Tensor detail::gathered(const Wants& wants) { return wants[0] ? wants.accumulator(0) : Tensor(); }
 
+void detail::check_channels(const char* op, const Tensor& x,
+                            std::initializer_list<const Tensor*> given) {
+  check(x.ndim() >= 2, "{}: needs (N, C, ...), got shape {}", op, x.shape());
+  check(is_float(x.dtype()), "{}: needs a floating tensor, got {}; convert with .to()", op,
+        x.dtype());
+  for (const Tensor* t : given) {
+    if (!t->defined()) continue;
+    check(t->shape() == Shape(x.size(1)),
+          "{}: {} channels, but a weight, bias or statistic has shape {}", op, x.size(1),
+          t->shape());
+    check(t->dtype() == x.dtype(),
+          "{}: x is {}, a weight, bias or statistic {}; convert one with "
+          ".to()",
+          op, x.dtype(), t->dtype());
+  }
+}
+
+Tensor detail::by_channel(const Tensor& t, const Tensor& x) {
+  Shape shape = Dims::filled(x.ndim() - 1, 1);
+  shape[0] = x.size(1);
+  return reshape(t, shape);
+}
+
 void detail::check_norm(const Norm& norm, const Tensor& x, const Tensor& weight,
                         const Tensor& bias) {
   const int given = norm.shape.size(), first = x.ndim() - given;
@@ -199,31 +222,25 @@ Tensor composed::group_norm(const Tensor& x, int64_t groups, const Tensor& weigh
   const int64_t n = x.size(0);
   Tensor rows = reshape(x, {n, groups, x.numel() / (n * groups)});
   Tensor y = reshape(composed::layer_norm(rows, rows.size(-1), {}, {}, eps), x.shape());
-  Shape of_channels = Dims::filled(x.ndim() - 1, 1);
-  of_channels[0] = x.size(1);
-  if (weight.defined()) y = y * reshape(weight, of_channels);
-  return bias.defined() ? y + reshape(bias, of_channels) : y;
+  if (weight.defined()) y = y * detail::by_channel(weight, x);
+  return bias.defined() ? y + detail::by_channel(bias, x) : y;
 }
 
 // Normalises every group without weights, then applies the channels' weight and bias.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
                   double eps) {
+  Op op("group_norm", x, weight, bias);
   check_defined("group_norm", x);
-  check(x.ndim() >= 2, "group_norm: needs (N, C, ...), got shape {}", x.shape());
+  detail::check_channels("group_norm", x, {&weight, &bias});
   const int64_t n = x.size(0), channels = x.size(1);
   check(groups > 0 && channels % groups == 0,
         "group_norm: {} channels cannot be split into {} groups", channels, groups);
   const int64_t each = x.numel() / std::max<int64_t>(n * groups, 1);
-  Tensor y = normalise({"group_norm", true, each, eps}, reshape(x, {n, groups, each}), {}, {});
+  Tensor y = normalise({"layer_norm", true, each, eps}, reshape(x, {n, groups, each}), {}, {});
   y = reshape(y, x.shape());
-  Shape of_channels = Dims::filled(x.ndim() - 1, 1);
-  of_channels[0] = channels;
-  for (const Tensor* t : {&weight, &bias})
-    check(!t->defined() || t->shape() == Shape(channels),
-          "group_norm: {} channels, but weight or bias has shape {}", channels,
-          t->defined() ? t->shape() : Shape());
-  if (weight.defined()) y = y * reshape(weight, of_channels);
-  if (bias.defined()) y = y + reshape(bias, of_channels);
+  if (weight.defined()) y = y * detail::by_channel(weight, x);
+  if (bias.defined()) y = y + detail::by_channel(bias, x);
+  op.note("result", y);
   return y;
 }
 

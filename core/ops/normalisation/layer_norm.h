@@ -1,5 +1,5 @@
-// Shared by the ops that normalise the last axes: layer_norm.cpp, and residual.cpp, which also
-// adds. Inside of core only.
+// Shared by the ops that normalise: the last axes or groups (layer_norm.cpp), a sum (residual.cpp),
+// channels (batch_norm.cpp, instance_norm.cpp). Inside of core only.
 #pragma once
 
 #include "tern/core/kernels/normalisation/normalise.h"
@@ -17,6 +17,12 @@ struct Norm {
 
   int64_t size() const { return numel(shape); }
 };
+
+/// Error if x (N, C, ...) has fewer than 2 axes, or a weight, bias or statistic is not (C) of its
+/// type; undefined ones are left out.
+void check_channels(const char* op, const Tensor& x, std::initializer_list<const Tensor*> given);
+/// t (C) in the shape in which it broadcasts to x (N, C, ...).
+Tensor by_channel(const Tensor& t, const Tensor& x);
 
 /// Error if the norm does not fit its operands.
 void check_norm(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias);

@@ -300,6 +300,10 @@ TEST_CASE("normalisation: wrong arguments name the op and the values") {
   CHECK_THROWS_WITH_AS(layer_norm(x, 3, ones({3}, DType::f64)), doctest::Contains(".to()"), Error);
   CHECK_THROWS_WITH_AS(group_norm(x, 2),
                        doctest::Contains("3 channels cannot be split into 2 groups"), Error);
+  const Tensor whole = ones({3}, DType::i64);
+  CHECK_THROWS_WITH_AS(group_norm(x, 3, whole), doctest::Contains("group_norm: x is f32"), Error);
+  CHECK_THROWS_WITH_AS(group_norm(whole + x.to(DType::i64), 3),
+                       doctest::Contains("group_norm: needs a floating tensor, got i64"), Error);
 }
 
 // Fused and composed gradients are computed by different code.

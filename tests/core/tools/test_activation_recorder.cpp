@@ -47,7 +47,21 @@ struct Both {
   }
 };
 
-SafeTensors record(const Net& net, const Tensor& x) {
+/// Layers that compute with views of their parameters.
+struct Views {
+  nn::GroupNorm norm;
+  nn::Prelu bent;
+  nn::LearnedPositions placed;
+  explicit Views(Rng& rng) : norm(2, 4), bent(4), placed(3, 5, rng) {}
+  Tensor operator()(const Tensor& x) const { return placed(bent(norm(x))); }
+  static void fields(auto& m, auto&& visit) {
+    visit("norm", m.norm);
+    visit("bent", m.bent);
+    visit("placed", m.placed);
+  }
+};
+
+SafeTensors record(const auto& net, const Tensor& x) {
   const NamedTensors parameters = nn::named_parameters(net);
   nn::zero_grad(net);
   ActivationRecorder recorder;
@@ -99,6 +113,23 @@ TEST_CASE("activation recorder: layers whose ops have several results") {
   const Tensor read = cells.output.detach().set_requires_grad(true);
   const Tensor dread = grad({sum(square(net.gru(read).output))}, {read})[0];
   CHECK(close(of("gradient", "lstm"), time_first(dread)));  // not that of the cells
+}
+
+TEST_CASE("activation recorder: layers that compute with views of their parameters") {
+  Rng rng(0);
+  const Views net(rng);
+  const Tensor x = randn({2, 4, 3, 5}, rng);
+  const SafeTensors file = record(net, x);
+  const std::vector<std::string> found = names(file);
+  REQUIRE(found.size() >= 6);
+  CHECK(std::vector(found.begin(), found.begin() + 6) ==
+        std::vector<std::string>{"output/000000/norm", "output/000001/bent", "output/000002/placed",
+                                 "gradient/000000/placed", "gradient/000001/bent",
+                                 "gradient/000002/norm"});
+  CHECK(close(entry(file, "output/000000/norm"), net.norm(x)));
+  CHECK(close(entry(file, "output/000001/bent"), net.bent(net.norm(x))));
+  CHECK(close(entry(file, "output/000002/placed"), net(x)));
+  CHECK(close(sum(entry(file, "gradient/000002/norm"), {0, 2, 3}), net.norm.bias.grad()));
 }
 
 TEST_CASE("activation recorder: the gradients of a norm that is computed with a sum, twice") {
