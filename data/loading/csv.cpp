@@ -283,7 +283,8 @@ Columns choose(const Records& file, const std::vector<std::string>& all, const C
 // Numbers the distinct names of a text column.
 class Codes {
  public:
-  explicit Codes(const Category& given) : category_(given), fixed_(!given.names.empty()) {
+  Codes(const Category& given, const CsvOptions& options)
+      : category_(given), options_(options), fixed_(!given.names.empty()) {
     for (const std::string& name : category_.names)
       check(codes_.emplace(name, std::ssize(codes_)).second,
             "load_csv: .categories has the name '{}' of column '{}' twice", name, category_.column);
@@ -295,15 +296,11 @@ class Codes {
     auto found = codes_.find(name);
     if (found == codes_.end()) {
       file.check_name(fmt::format("column '{}':", shown(category_.column)), name);
-      if (name.empty())
+      if (name.empty() && !options_.empty_names)
         file.fail(
-            fmt::format("column '{}': the name is missing; to allow this, add \"\" to the names of "
-                        "CsvOptions::categories",
+            fmt::format("column '{}': the name is missing; CsvOptions::empty_names allows this",
                         shown(category_.column)));
-      if (fixed_)
-        file.fail(fmt::format("column '{}': '{}' is not one of the {} names{}",
-                              shown(category_.column), shown(name), category_.names.size(),
-                              nearest_text(name, category_.names)));
+      if (fixed_) return rows_.push_back(code_of_unknown(file, name));
       found = codes_.emplace(name, std::ssize(codes_)).first;
     }
     rows_.push_back(found->second);
@@ -316,6 +313,16 @@ class Codes {
   }
 
  private:
+  int64_t code_of_unknown(const Records& file, const std::string& name) const {
+    if (!options_.unknown)
+      file.fail(
+          fmt::format("column '{}': '{}' is not one of the {} names{}; CsvOptions::unknown can "
+                      "set a code for it",
+                      shown(category_.column), shown(name), category_.names.size(),
+                      nearest_text(name, category_.names)));
+    return *options_.unknown;
+  }
+
   // Renumbers the codes, which follow first appearance, in the order of the names.
   void sort_names() {
     std::vector<int64_t> sorted(codes_.size());
@@ -327,6 +334,7 @@ class Codes {
   }
 
   Category category_;
+  const CsvOptions& options_;
   bool fixed_;
   std::map<std::string, int64_t> codes_;
   std::vector<int64_t> rows_;
@@ -373,7 +381,8 @@ Table read_table(Records& file, const CsvOptions& o) {
   Columns columns = choose(file, names, o);
   columns.first = fields;
   if (o.header) more = file.next(fields);
-  std::vector<Codes> codes(o.categories.begin(), o.categories.end());
+  std::vector<Codes> codes;
+  for (const Category& text : o.categories) codes.emplace_back(text, o);
   std::vector<T> values;
   int64_t rows = 0;
   for (; more; more = file.next(fields), ++rows) {
@@ -391,13 +400,23 @@ Table read_table(Records& file, const CsvOptions& o) {
   return table;
 }
 
+// The column that was meant, or the first columns.
+std::string columns_text(const std::string& name, const std::vector<std::string>& all) {
+  constexpr size_t kMost = 20;
+  std::string text = nearest_text(name, all);
+  if (!text.empty()) return text;
+  for (const std::string& each : std::span(all).first(std::min(all.size(), kMost)))
+    text += (text.empty() ? "; it has " : ", ") + shown(each);
+  return text + (all.size() > kMost ? ", ..." : "");
+}
+
 }  // namespace
 
 Tensor Table::column(const std::string& name) const {
   std::vector<std::string> all = names;
   for (const Category& text : categories) all.push_back(text.column);
   const auto count = std::ranges::count(all, name);
-  check(count > 0, "Table: there is no column '{}'{}", shown(name), nearest_text(name, all));
+  check(count > 0, "Table: there is no column '{}'{}", shown(name), columns_text(name, all));
   check(count == 1, "Table: {} columns are called '{}'", count, shown(name));
   const auto at = std::ranges::find(all, name) - all.begin();
   const auto texts = at - std::ssize(names);

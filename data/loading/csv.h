@@ -48,8 +48,12 @@ struct CsvOptions {
   bool header = true;                     ///< the first line has the column names
   std::vector<std::string> columns = {};  ///< number columns, in order; empty: all others
   /// Columns of text. Without names, collects the column's names and sorts them by their bytes.
-  /// With names, another name in the file is an IoError. So is an empty field, unless "" is a name.
   std::vector<Category> categories = {};
+  /// Whether empty fields of these columns have the name "". Without, they are IoErrors, unless the
+  /// names of the Category have "".
+  bool empty_names = false;
+  /// The code of a name that a Category with names lacks, such as -1; none: an IoError.
+  std::optional<int64_t> unknown = {};
   DType dtype = DType::f32;              ///< type of numbers; integer types accept only integers
   std::optional<double> missing = {};    ///< replaces missing numbers; none: an error
   int64_t max_bytes = int64_t{1} << 34;  ///< limit of the unpacked text

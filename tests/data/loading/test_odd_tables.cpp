@@ -175,11 +175,31 @@ TEST_CASE("odd tables: spaces in quotes belong to the names of a text column") {
                  "line 2: column 'x': ' a' is not one of the 1 names; the nearest is 'a'"));
 }
 
+TEST_CASE("odd tables: empty and unknown names") {
+  const std::string first = "a,b\n1,x\n2,\n3,y\n", second = "a,b\n1,\n2,z\n3,y\n";
+  const datasets::Table train = load(first, {.categories = {"b"}, .empty_names = true});
+  CHECK(train.categories[0].names == Names{"", "x", "y"});
+  CHECK(train.column("b").to_vector<int64_t>() == std::vector<int64_t>{1, 0, 2});
+  CHECK(contains(refused(second, {.categories = train.categories}),
+                 "line 3: column 'b': 'z' is not one of the 3 names"));
+  const datasets::Table test = load(second, {.categories = train.categories, .unknown = -1});
+  CHECK(test.column("b").to_vector<int64_t>() == std::vector<int64_t>{0, -1, 2});
+  CHECK(test.categories[0].names == train.categories[0].names);
+  // Names that exclude "": it is an unknown one, if it is allowed at all.
+  const datasets::CsvOptions fixed{.categories = {{"b", {"x", "y"}}}, .unknown = 7};
+  CHECK(contains(refused(first, fixed), "the name is missing; CsvOptions::empty_names allows"));
+  datasets::CsvOptions both = fixed;
+  both.empty_names = true;
+  CHECK(load(first, both).column("b").to_vector<int64_t>() == std::vector<int64_t>{0, 7, 1});
+}
+
 TEST_CASE("odd tables: text columns beside chosen columns of numbers") {
   const datasets::Table t = load("a,b,c,d\n1,x,3,y\n", {.columns = {"c"}, .categories = {"d"}});
   CHECK(t.names == Names{"c"});
   CHECK(t.values.to_vector<double>() == Doubles{3});
   CHECK(t.categories[0].names == Names{"y"});
+  CHECK_THROWS_WITH_AS((void)t.column("price"), "Table: there is no column 'price'; it has c, d",
+                       Error);
   CHECK(contains(refused("a,b\n1,\n", {.categories = {"b"}}), "column 'b': the name is missing"));
   const datasets::Table empty = load("a,b\n1,\n", {.categories = {{"b", {"", "x"}}}});
   CHECK(empty.categories[0].codes.to_vector<int64_t>() == std::vector<int64_t>{0});
