@@ -363,7 +363,12 @@ void check_module(const AnyModule& module, const Tensors& inputs,
     try {
       if (std::string fault = find(); !fault.empty()) faults.push_back(std::move(fault));
     } catch (const Error& e) {
-      faults.push_back(fmt::format("{}: {}", what, e.what()));
+      const bool mixed = std::string_view(e.what()).find("mixes f32 and f64") != std::string::npos;
+      faults.push_back(fmt::format("{}: {}{}", what, e.what(),
+                                   mixed
+                                       ? ". Does `fields` visit each Parameter and Buffer? nn::to "
+                                         "converted those that it visits"
+                                       : ""));
     }
   };
   auto report = [&] {

@@ -103,6 +103,8 @@ Tensor Categorical::log_prob(const Tensor& x) const {
   check(!is_float(x.dtype()), "Categorical::log_prob: classes are i64, got {}; convert with .to()",
         x.dtype());
   const Tensor index = x.to(DType::i64);
+  broadcast_shapes("Categorical::log_prob", index.shape(),
+                   batch_shape());  // an error with its name
   refuse("Categorical::log_prob", "a class is outside [0, K)",
          logical_or(lt(index, 0), ge(index, classes())), index);
   const int axes = std::max(index.ndim() + 1, probs_.ndim());
@@ -177,6 +179,9 @@ Tensor Normal::rsample(Rng& rng, const Shape& shape) const {
 
 Tensor Normal::log_prob(const Tensor& x) const {
   check_defined("Normal::log_prob", x);
+  check(x.dtype() == mean_.dtype(),
+        "Normal::log_prob: x is {}, the distribution's parameters {}; convert one with .to()",
+        x.dtype(), mean_.dtype());
   return square((x - mean_) / stddev_) * -0.5 - log(stddev_) - kLogRoot2Pi;
 }
 

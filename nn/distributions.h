@@ -26,8 +26,16 @@
 
 namespace tern::nn {
 
-/// The parameters as logits or as probabilities: give exactly one.
+namespace detail {
+/// No other type converts to it. As first member it makes designators necessary.
+struct Named {
+  constexpr Named() {}  // not an aggregate
+};
+}  // namespace detail
+
+/// The parameters as logits or as probabilities: give exactly one, by its name.
 struct LogitsOrProbs {
+  detail::Named named = {};
   Tensor logits = {};
   Tensor probs = {};
 };

@@ -46,6 +46,16 @@ void check_state(const char* what, const Tensor& state, const Shape& shape) {
         shape, state.defined() ? state.shape() : Shape());
 }
 
+/// Error if half of an LSTM's state is missing, or another network is given an LSTM's.
+void check_parts(bool lstm, const RnnState& state) {
+  check(
+      !lstm || state.h.defined() == state.c.defined(),
+      "recurrent network: an LSTM's state has h and c, and only {} is given; give both, or neither "
+      "for zeros",
+      state.h.defined() ? "h" : "c");
+  check(lstm || !state.c.defined(), "recurrent network: only an LSTM's state has c");
+}
+
 Tensor layer_state(const Tensor& state, int64_t i) {
   return state.defined() ? select(state, 0, i) : Tensor();
 }
@@ -74,6 +84,10 @@ int64_t RnnState::batch() const {
 RnnState RnnState::select_rows(const Tensor& rows) const {
   auto pick = [&](const Tensor& t) { return t.defined() ? index_select(t, -2, rows) : t; };
   return {pick(h), pick(c)};
+}
+
+RnnState RnnState::detach() const {
+  return {h.defined() ? h.detach() : h, c.defined() ? c.detach() : c};
 }
 
 RnnParameters::RnnParameters(RnnKind kind, int64_t in, int64_t hidden, Bias bias, Rng& rng) {
@@ -112,6 +126,10 @@ RnnOutput Recurrent::operator()(const Tensor& x, const RnnInputs& inputs) const 
   check_state("h", inputs.state.h, shape);
   check_state("c", inputs.state.c, shape);
   const bool lstm = kind == RnnKind::lstm;
+  check_parts(lstm, inputs.state);
+  const DType type = parameters[0].weight_ih.dtype();
+  check(x.dtype() == type, "recurrent network: x is {}, the weights {}; convert one with .to()",
+        x.dtype(), type);
   Tensor y = transpose(x, 0, 1);  // time first
   std::vector<Tensor> last_h, last_c;
   for (int64_t layer = 0; layer < layers; ++layer) {
@@ -176,6 +194,7 @@ LstmCell::LstmCell(int64_t in, int64_t hidden, Rng& rng, Bias bias)
 
 RnnState LstmCell::operator()(const Tensor& x, const RnnState& state) const {
   ModuleScope module(parameters.weight_ih);
+  check_parts(true, state);
   Tensor h = state_or_zeros("LstmCell", x, state.h, parameters);
   Tensor c = state_or_zeros("LstmCell", x, state.c, parameters);
   Tensor next = lstm_cell(gates_of(x, h, parameters), c);

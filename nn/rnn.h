@@ -27,13 +27,15 @@
 namespace tern::nn {
 
 /// The state of a recurrent network, a value: (LD, B, H) each, layer by layer, forward before
-/// reverse; (B, H) for a cell. Only an LSTM has c. Undefined tensors mean zeros.
+/// reverse; (B, H) for a cell. An LSTM has h and c, others h alone. Undefined tensors mean zeros.
 struct RnnState {
   Tensor h = {}, c = {};
 
   int64_t batch() const;
   /// The state of sequences rows[0], rows[1], ... (i64), to continue decoding.
   RnnState select_rows(const Tensor& rows) const;
+  /// The same values without history: gradients end here, as for the next part of a long text.
+  RnnState detach() const;
 };
 
 struct RnnOutput {

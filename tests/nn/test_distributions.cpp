@@ -308,6 +308,17 @@ TEST_CASE("distributions: work in a ShapeOnlyScope, where all numbers read as 0"
   CHECK(x.grad().shape() == x.shape());
 }
 
+template <class Parameters>
+concept TakesUnnamed = requires(Tensor x) {
+  Parameters{x};
+};
+
+// PyTorch's first parameter is probs, tern's would be logits.
+TEST_CASE("distributions: logits and probs must be named") {
+  CHECK_FALSE(TakesUnnamed<nn::LogitsOrProbs>);
+  CHECK(TakesUnnamed<Tensor>);
+}
+
 TEST_CASE("distributions: invalid parameters and values are errors") {
   const Tensor x = zeros({2, 3}), nan = full({2}, std::nan(""));
   check_refused("Categorical: give either logits or probs", [] { Categorical({}); });
@@ -332,6 +343,8 @@ TEST_CASE("distributions: invalid parameters and values are errors") {
   });
   check_refused("outside [0, K)", [&] { return c.log_prob(tensor({0, 3}, {2}, DType::i64)); });
   check_refused("classes are i64, got f32", [&] { return c.log_prob(zeros({2})); });
+  check_refused("Categorical::log_prob: shapes (3,) and (2,)",
+                [&] { return c.log_prob(zeros({3}, DType::i64)); });
   check_refused("Bernoulli: a probability is outside [0, 1]; element 1 of shape (2,) is 1.5", [] {
     Bernoulli({.probs = tensor({1, 1.5}, {2})});
   });
@@ -341,6 +354,9 @@ TEST_CASE("distributions: invalid parameters and values are errors") {
                 [] { Normal(zeros({3}), zeros({3})); });
   check_refused("not above 0", [&] { Normal(zeros({2}), nan); });
   check_refused("Normal: a parameter is NaN", [&] { Normal(nan, ones({2})); });
+  check_refused("Normal::log_prob: x is f64", [&] {
+    return Normal(x, ones({3})).log_prob(zeros({2, 3}, DType::f64));
+  });
   check_refused("Normal: types differ", [] { Normal(zeros({2}), ones({2}, DType::f64)); });
   check_refused("Normal: shapes", [] { Normal(zeros({2}), ones({3})); });
   check_refused("kl_divergence: Categoricals of 3 and 2 classes", [&] {

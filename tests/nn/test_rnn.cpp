@@ -170,6 +170,9 @@ TEST_CASE("rnn: continues from a state") {
     nn::RnnOutput rest = net(narrow(x, 1, 4, 3), {none.state});
     CHECK(close(cat({first.output, rest.output}, 1), all.output));
     CHECK(close(rest.state, all.state));
+    REQUIRE(all.state.h.requires_grad());
+    CHECK_FALSE(all.state.detach().h.requires_grad());
+    CHECK(close(all.state.detach(), all.state));
   }
 }
 
@@ -218,7 +221,16 @@ TEST_CASE("rnn: errors") {
                        doctest::Contains("lengths[1] is 6"), Error);
   CHECK_THROWS_WITH_AS(gru(zeros({2, 5, 3}), {.lengths = tensor({5, 5}, {2})}),
                        doctest::Contains("lengths is f32"), Error);
+  CHECK_THROWS_WITH_AS(gru(zeros({2, 5, 3}, DType::f64)),
+                       doctest::Contains("x is f64, the weights f32"), Error);
+  const Tensor h = zeros({1, 2, 4});
+  CHECK_THROWS_WITH_AS(gru(zeros({2, 5, 3}), {.state = {h, h}}),
+                       doctest::Contains("only an LSTM's state has c"), Error);
+  CHECK_THROWS_WITH_AS(nn::Lstm(3, 4, rng)(zeros({2, 5, 3}), {.state = {.h = h}}),
+                       doctest::Contains("has h and c, and only h is given"), Error);
   nn::LstmCell cell(3, 4, rng);
+  CHECK_THROWS_WITH_AS(cell(zeros({2, 3}), {.c = zeros({2, 4})}),
+                       doctest::Contains("only c is given"), Error);
   CHECK_THROWS_WITH_AS(cell(zeros({2, 3}), {zeros({2, 4}), zeros({1, 4})}),
                        doctest::Contains("the state must be (2, 4), got (1, 4)"), Error);
   CHECK_THROWS_WITH_AS(nn::Gru(3, 4, rng, {.layers = 0}), doctest::Contains("at least one layer"),
