@@ -10,7 +10,7 @@ namespace tern::nn {
 
 /// A tensor with value semantics. Copying copies the elements. Assigning writes into the existing
 /// elements if shape and type are the same (so optimizers and averages still see them), else takes
-/// new elements. A default-constructed one is undefined and means "none" (a Linear without bias):
+/// new elements; from a Tensor of another shape it is an Error. A default-constructed one is undefined and means "none" (a Linear without bias):
 /// the module walk skips it. A moved-from one is undefined too, but using, copying or walking it is
 /// an Error that names it.
 ///

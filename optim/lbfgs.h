@@ -41,9 +41,10 @@ class Lbfgs {
   explicit Lbfgs(const std::vector<Tensor>& parameters, const LbfgsOptions& options = {});
 
   /// Calls `evaluate` several times, and moves the parameters in between. It must compute the loss,
-  /// one element, from the current parameters, call backward() and return the loss; step() has
-  /// cleared the gradients. Every call must take the same data and the same random numbers
-  /// (dropout), or the gradients do not belong together. Returns the loss before the step.
+  /// one element, from the current parameters, call backward() and return the loss. step() clears
+  /// the gradients before each call and at its end. Every call must take the same data and the same
+  /// random numbers (dropout), or the gradients do not belong together. Returns the loss before the
+  /// step.
   ///
   /// Error if no parameter has a gradient, or if that loss or its gradient is not finite; without
   /// strong_wolfe also if any later loss is not finite. If `evaluate` throws, the parameters may be

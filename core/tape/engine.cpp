@@ -262,7 +262,7 @@ Tensor seed(const char* op, const Tensor& y, const Tensor& given) {
   check(
       y.requires_grad(),
       "{}: the output does not depend on anything that requires a gradient. Was it computed under "
-      "a NoGradGuard, from detach() or from frozen parameters?",
+      "a NoGradGuard, from detach(), from frozen parameters or by grad() without .create_graph?",
       op);
   if (!given.defined()) {
     check(y.numel() == 1,

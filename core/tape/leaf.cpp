@@ -42,7 +42,10 @@ void TensorImpl::unfreeze() {
 }
 
 const Tensor& Tensor::set_requires_grad(bool on) const {
-  check(is_leaf(), "set_requires_grad: only leaves can be changed; use detach()");
+  if (!is_leaf()) {
+    check(on, "set_requires_grad: a recorded op made this tensor; its detach() needs no gradient");
+    return *this;  // it requires a gradient already
+  }
   if (!on) {
     impl().freeze();
   } else if (!impl().node()) {

@@ -91,7 +91,7 @@ Fresh Fresh::view(const Tensor& x, const Layout& layout) {
 
 Fresh Fresh::adopt(const Tensor& value) { return view(value, value.layout()); }
 
-void detail::check_saved_version(const Shape& shape, uint64_t saved, uint64_t now,
+void detail::check_saved_version(const SavedShape& t, uint64_t saved, uint64_t now,
                                  uint64_t lent_at) {
   if (now == saved) return;
   const char* op = running_node() ? running_node()->name : "an op";
@@ -100,11 +100,13 @@ void detail::check_saved_version(const Shape& shape, uint64_t saved, uint64_t no
         "put averages in its place or taken them out; run forward and backward both outside the "
         "scope, or both inside it. nn::WeightsInstead(model, ema.averages()) runs the averages "
         "beside the model, as a teacher",
-        op, shape);
-  fail(
-      fmt::format("backward: {} saved a tensor of shape {} at version {}, but it is now at version "
-                  "{}: it was written in place after it was saved; write to a clone() instead",
-                  op, shape, saved, now));
+        op, t.shape);
+  fail(fmt::format(
+      "backward: {} saved a tensor of shape {} at version {}, but it is now at version {}: it was "
+      "written in place after it was saved; {}write to a clone() instead",
+      op, t.shape, saved, now,
+      t.leaf ? "if an optimizer's step did it, run backward for all losses before the step; else "
+             : ""));
 }
 
 Saved::Saved(const Saved&) = default;
@@ -129,7 +131,9 @@ Saved::Saved(Tensor t, bool is_output)
 void Saved::check_unchanged() const {
   if (tensor_.defined()) {
     const detail::Storage& storage = *tensor_.ref()->storage;
-    detail::check_saved_version(tensor_.shape(), version_, storage.version(), storage.lent_at());
+    const bool leaf = tensor_.node() && tensor_.is_leaf();
+    detail::check_saved_version({tensor_.shape(), leaf}, version_, storage.version(),
+                                storage.lent_at());
   }
 }
 

@@ -150,9 +150,12 @@ class Saved {
 
 namespace detail {
 
-/// Error if a tensor that an op saved was overwritten. `lent_at`: Storage::lent_at() of its
-/// elements.
-void check_saved_version(const Shape& shape, uint64_t saved, uint64_t now, uint64_t lent_at);
+struct SavedShape {
+  const Shape& shape;
+  bool leaf;  ///< a weight, or another leaf
+};
+/// Error if `t`, which an op saved, was overwritten. `lent_at`: Storage::lent_at() of its elements.
+void check_saved_version(const SavedShape& t, uint64_t saved, uint64_t now, uint64_t lent_at);
 
 /// Whether a RecomputeScope is open in this thread.
 bool recomputing();

@@ -54,7 +54,8 @@ void Tensor::check_shared() const {
   const bool shared = defined() && (impl().count > 1 || impl().storage->count > 1);
   check(!defined() || shared || impl().storage->foreign(),
         "an assignment to a temporary of shape {} is lost: no other tensor shares its elements. "
-        "Give the result a name, or assign to a view, such as x[0] = y",
+        "Give the result a name, or assign to a view, such as x[0] = y. index_put and masked_fill "
+        "set elements at indices or under a mask",
         shape());
 }
 

@@ -17,7 +17,7 @@ namespace {
 const char* range(DType type) {
   switch (type) {
     case DType::u8:
-      return "0 to 255, and -255 to -1, which wrap around; ask for DType::i64";
+      return "0 to 255 (and -255 to -1, which become 1 to 255); ask for DType::i64";
     case DType::i64:
       return "-2^63 to 2^63 - 1; ask for DType::f32";
     case DType::f32:

@@ -102,7 +102,7 @@ void check_class_shape(const char* op, const Tensor& target, const Tensor& x) {
         op, x.shape(), target.shape());
   check(target.shape() == shape,
         "{}: an input {} needs classes of shape {}, got {}; squeeze or reshape them. Targets that "
-        "are probabilities have the shape and type of the input: convert with .to({})",
+        "are probabilities have the shape and type of the input: convert with .to(DType::{})",
         op, x.shape(), shape, target.shape(), x.dtype());
 }
 

@@ -134,7 +134,8 @@ SavedOperand::SavedOperand(const Fresh& output) {
 }
 
 void SavedOperand::check_version(const detail::RoundedElements::Found& now) const {
-  detail::check_saved_version(rounding_->layout.shape, rounding_->version, now.version,
+  const bool leaf = rounding_->node && rounding_->node->is_leaf();
+  detail::check_saved_version({rounding_->layout.shape, leaf}, rounding_->version, now.version,
                               now.lent_at);
 }
 

@@ -23,8 +23,8 @@ Shape infer(const char* op, const Shape& wanted, int64_t count) {
   }
   int64_t known = numel(shape);
   if (unknown >= 0) {
-    check(known != 0, "{}: -1 in {} could be any size for {} elements; give every size", op, wanted,
-          count);
+    check(known != 0 || count == 0, "{}: {} elements do not fill shape {}", op, count, wanted);
+    check(known != 0, "{}: -1 in {} could be any size; give every size", op, wanted);
     shape[unknown] = count / known;
     known *= shape[unknown];
   }

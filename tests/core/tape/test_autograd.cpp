@@ -120,13 +120,18 @@ TEST_CASE("backward of a tensor that needs no gradient, or is not a scalar, is a
   Tensor x = tensor({2}, {}, DType::f64);
   CHECK_THROWS_WITH_AS(backward(x * x), doctest::Contains("requires a gradient. Was it computed"),
                        Error);
+  const Tensor y = leaf(f64({2}, {})), slope = grad({y * y}, {y})[0];
+  CHECK_THROWS_WITH_AS(backward(slope), doctest::Contains("grad() without .create_graph"), Error);
   CHECK_THROWS_WITH_AS(backward(Tensor()), doctest::Contains("backward: the output is undefined"),
                        Error);
   Tensor v = leaf(f64({1, 2}, {2}));
   CHECK_THROWS_WITH_AS(backward(v * 2), doctest::Contains("(2,)"), Error);
   backward(v * 2, {.gradient = tensor({1, 10}, {2}, DType::f64)});
   CHECK(values(v.grad()) == Values{2, 20});
-  CHECK_THROWS_AS((v * 2).set_requires_grad(), Error);
+  const Tensor result = v * 2;
+  CHECK(result.set_requires_grad().requires_grad());
+  CHECK(values(grad({sum(result)}, {v})[0]) == Values{2, 2});  // it keeps its history
+  CHECK_THROWS_AS(result.set_requires_grad(false), Error);
   CHECK_THROWS_AS(arange(0, 3).set_requires_grad(), Error);
 }
 
