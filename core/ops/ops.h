@@ -41,15 +41,29 @@ namespace tern {
 class Rng;
 
 // ---- Creation --------------------------------------------------------------------------------
-/// The elements in row-major order. Their number must match the shape.
+namespace detail {
+/// Error if an element is 2^63 or more.
+void check_index_fits(uint64_t value);
+}  // namespace detail
+
+/// The elements in row-major order. Their number must match the shape. float gives f32, double f64,
+/// uint8_t and bool u8, other integers i64.
 template <class T>
 Tensor tensor(std::span<const T> values, const Shape& shape);
 template <class T>
 Tensor tensor(const std::vector<T>& values, const Shape& shape) {
-  if constexpr (std::is_same_v<T, int>)
+  if constexpr (std::is_same_v<T, bool>) {
+    return tensor(std::vector<uint8_t>(values.begin(), values.end()), shape);
+  } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, int64_t> &&
+                       !std::is_same_v<T, uint8_t>) {
+    if constexpr (std::is_same_v<T, size_t> || std::is_same_v<T, unsigned long long>)
+      for (T value : values) detail::check_index_fits(value);
     return tensor(std::vector<int64_t>(values.begin(), values.end()), shape);
-  else
+  } else {
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_integral_v<T>,
+                  "tensor: the elements of the vector must be numbers or bools");
     return tensor(std::span<const T>(values), shape);
+  }
 }
 /// A vector: shape (values.size()).
 template <class T>
@@ -82,9 +96,11 @@ Tensor new_full(const Tensor& x, const Shape& shape, Scalar value);
 /// start, start + step, ... below end (above it if step < 0). Empty if end comes before start, an
 /// error in PyTorch. Fractions need a floating dtype, which PyTorch chooses by itself.
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, DType dtype = DType::i64);
+inline Tensor arange(Scalar end) { return arange(0, end); }  ///< 0, 1, ..., end - 1
 /// `steps` numbers at equal distances, from start to end inclusive.
 Tensor linspace(double start, double end, int64_t steps, DType dtype = DType::f32);
-Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::f32);       ///< (n, m); m = -1: (n, n)
+Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::f32);  ///< (n, m); m = -1: (n, n)
+inline Tensor eye(int64_t n, DType dtype) { return eye(n, n, dtype); }
 Tensor randn(const Shape& shape, Rng& rng, DType dtype = DType::f32);  ///< standard normal
 /// uniform: numbers in [low, high). bernoulli: 1 with probability p, else 0.
 Tensor uniform(const Shape& shape, double low, double high, Rng& rng, DType dtype = DType::f32);
@@ -142,6 +158,11 @@ Tensor unfold(const Tensor& x, int64_t axis, int64_t size, int64_t step);
 [[nodiscard]] std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis = 0);
 [[nodiscard]] std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes,
                                         int64_t axis = 0);
+[[nodiscard]] inline std::vector<Tensor> split(const Tensor& x,
+                                               std::initializer_list<int64_t> sizes,
+                                               int64_t axis = 0) {
+  return split(x, std::vector<int64_t>(sizes), axis);
+}
 
 // ---- Joining, rearranging, indexing ----------------------------------------------------------
 Tensor cat(const std::vector<Tensor>& xs, int64_t axis = 0);    ///< along an existing axis
@@ -166,6 +187,7 @@ Tensor triu(const Tensor& x, int64_t diagonal = 0);  ///< 0 below it
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
+Tensor where(const Tensor& condition, Scalar a, Scalar b);  ///< i64 if both are integers, else f32
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);  ///< keeps the dtype of x
 /// out[i][j] = x[index[i][j]][j] for axis 0; index is i64.
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index);
@@ -338,6 +360,9 @@ Tensor min(const Tensor& x);
 /// get a gradient.
 ValuesIndices max(const Tensor& x, int64_t axis, bool keepdim = false);
 ValuesIndices min(const Tensor& x, int64_t axis, bool keepdim = false);
+/// The larger (smaller) of two elements: maximum, minimum.
+inline Tensor max(const Tensor& a, const Tensor& b) { return maximum(a, b); }
+inline Tensor min(const Tensor& a, const Tensor& b) { return minimum(a, b); }
 /// Over any axes: amax(x, {0, 1}). NaN propagates. Equal elements share the gradient.
 Tensor amax(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 Tensor amin(const Tensor& x, const Dims& axes = {}, bool keepdim = false);

@@ -2,6 +2,8 @@
 // that belong to the tape are in core/tape/leaf.cpp.
 #include "tern/core/tensor/tensor.h"
 
+#include <cmath>
+
 namespace tern {
 
 void Tensor::fail_undefined() {
@@ -20,6 +22,13 @@ void Tensor::check_contiguous(const char* member) const {
         "{}: the tensor of shape {} with strides {} is not contiguous; call contiguous() first, or "
         "use data() with the strides",
         member, shape(), strides());
+}
+
+void Tensor::check_item(double value, double least, double end) {
+  check(std::trunc(value) >= least && value < end,
+        "item: {} does not fit the integer type, which holds {} to {}; ask for item<double>() or "
+        "item<int64_t>()",
+        value, least, end - 1);
 }
 
 void Tensor::check_one_element() const {

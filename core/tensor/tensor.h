@@ -7,7 +7,9 @@
 // Scopes such as NoGradGuard and observers such as Profile hold for the thread in which they begin.
 #pragma once
 
+#include <concepts>
 #include <iosfwd>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -177,11 +179,20 @@ class [[nodiscard]] Tensor {
   template <class T>
   std::span<T> mutable_span() && = delete;
 
-  /// The value of a tensor with one element, converted to T.
+  /// The value of a tensor with one element, converted to T. Error if T is an integer type that
+  /// cannot hold it; fractions are truncated.
   template <class T = double>
   T item() const {
     check_one_element();
-    return dispatch(dtype(), [&]<class S>() { return static_cast<T>(*data<S>()); });
+    return dispatch(dtype(), [&]<class S>() {
+      using Limits = std::numeric_limits<T>;
+      constexpr bool narrower =
+          !std::is_integral_v<S> || sizeof(T) < sizeof(S) || (std::is_unsigned_v<T> && S(-1) < 0);
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool> && narrower)
+        check_item(static_cast<double>(*data<S>()), static_cast<double>(Limits::min()),
+                   2 * static_cast<double>(Limits::max() / 2 + 1));
+      return static_cast<T>(*data<S>());
+    });
   }
   /// All elements in row-major order, converted to T.
   template <class T>
@@ -197,12 +208,15 @@ class [[nodiscard]] Tensor {
   Tensor contiguous() const;           ///< *this if already contiguous
   Tensor clone() const;                ///< a contiguous copy
   Tensor operator[](int64_t i) const;  ///< select(x, 0, i)
+  template <std::floating_point Number>
+  void operator[](Number) const = delete;  // x[1.5]
 
   /// Whether operations on this tensor are recorded for backward.
   bool requires_grad() const { return defined() && static_cast<bool>(impl_->node()); }
-  /// Makes it a leaf of the graph, or an ordinary tensor again. Error if a recorded op made it. The
-  /// state at the time of backward counts: a leaf that is frozen then gets no gradient, and a leaf
-  /// that was frozen and unfrozen before gets it.
+  /// Makes it a leaf of the graph, or an ordinary tensor again. The state at the time of backward
+  /// counts: a leaf that is frozen then gets no gradient, and a leaf that was frozen and unfrozen
+  /// before gets it. The result of a recorded op requires a gradient already and stays what it is;
+  /// to freeze it is an Error.
   const Tensor& set_requires_grad(bool on = true) const;
   /// Whether it is not the result of a recorded op.
   bool is_leaf() const;
@@ -238,6 +252,7 @@ class [[nodiscard]] Tensor {
   [[noreturn]] static void fail_undefined();
   void check_type(DType wanted) const;
   void check_one_element() const;
+  static void check_item(double value, double least, double end);
   void check_contiguous(const char* member) const;
   static Tensor wrap_memory(void* data, bool read_only, const Shape& shape, DType dtype,
                             WrapOptions options);

@@ -41,6 +41,10 @@ Tensor tensor(std::span<const T> values, const Shape& shape) {
   return op.not_differentiable(y);
 }
 
+void detail::check_index_fits(uint64_t value) {
+  check(value <= uint64_t{INT64_MAX}, "tensor: {} does not fit i64", value);
+}
+
 template Tensor tensor(std::span<const float>, const Shape&);
 template Tensor tensor(std::span<const double>, const Shape&);
 template Tensor tensor(std::span<const int64_t>, const Shape&);

@@ -167,4 +167,11 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Lengths& i
   return detail::reduced(losses, o.reduction);
 }
 
+std::vector<int64_t> detail::ctc_lengths(const Tensor& lengths) {
+  check_defined("ctc_loss", lengths);
+  check(lengths.dtype() == DType::i64 && lengths.ndim() == 1,
+        "ctc_loss: lengths must be i64 (N), got {} {}", lengths.dtype(), lengths.shape());
+  return lengths.to_vector<int64_t>();
+}
+
 }  // namespace tern

@@ -58,6 +58,11 @@ Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
   return where(condition, stored_scalar("where", a, type_for(b, a)), b);
 }
 
+Tensor where(const Tensor& condition, Scalar a, Scalar b) {
+  const DType type = a.is_integer && b.is_integer ? DType::i64 : DType::f32;
+  return where(condition, stored_scalar("where", a, type), stored_scalar("where", b, type));
+}
+
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
   check_defined("masked_fill", x, mask);
   check_mask("masked_fill", mask);

@@ -40,8 +40,9 @@ Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, const Tensor&
 Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, Scalar value);
 enum class ScatterReduce { sum, prod, mean, amax, amin };
 /// As scatter, but reduces all values that go to one element, x itself included if include_self. A
-/// mean of integers is rounded down. Equal extremes share the gradient. A product with two zeros
-/// among its sources has no second derivative (an error).
+/// mean of integers is rounded down. Equal extremes share the gradient; x counts among them only if
+/// it is included (PyTorch: always). A product with two zeros among its sources has no second
+/// derivative (an error).
 Tensor scatter_reduce(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source,
                       ScatterReduce reduce, bool include_self = true);
 

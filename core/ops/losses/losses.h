@@ -100,5 +100,15 @@ struct CtcOptions {
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets,
                 const std::vector<int64_t>& input_lengths,
                 const std::vector<int64_t>& target_lengths, const CtcOptions& options = {});
+namespace detail {
+std::vector<int64_t> ctc_lengths(const Tensor& lengths);
+}
+/// The same with lengths as tensors i64 (N), such as those of datasets::Pad.
+template <std::same_as<Tensor> Lengths>  // a template, so that {} is a vector
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Lengths& input_lengths,
+                const Lengths& target_lengths, const CtcOptions& options = {}) {
+  return ctc_loss(log_probs, targets, detail::ctc_lengths(input_lengths),
+                  detail::ctc_lengths(target_lengths), options);
+}
 
 }  // namespace tern

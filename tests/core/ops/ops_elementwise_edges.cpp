@@ -50,6 +50,15 @@ TEST_CASE("elementwise: the type of a result") {
   CHECK(clamp(i, 0, 5.5).item() == 5.5);
   CHECK(lt(i, d).dtype() == DType::u8);
   CHECK(where(u8({1}), i, f).dtype() == DType::f32);
+  CHECK(where(u8({1, 0}), 3, 4).to_vector<int64_t>() == std::vector<int64_t>{3, 4});
+  CHECK(where(u8({1, 0}), 3, 4).dtype() == DType::i64);
+  CHECK(where(u8({1}), 0, -kInf).dtype() == DType::f32);
+  CHECK(same(arange(3), {0, 1, 2}));
+  CHECK(arange(3).dtype() == DType::i64);
+  CHECK(eye(2, DType::f64).dtype() == DType::f64);
+  CHECK(same(eye(2, DType::f64), {1, 0, 0, 1}));
+  CHECK(same(max(f, scalar(2)), {2}));
+  CHECK(same(min(f, scalar(2)), {1.5}));
   CHECK_THROWS_WITH_AS(f + d, doctest::Contains(".to(DType::f64)"), Error);
   CHECK_THROWS_WITH_AS(lt(f, d), doctest::Contains("lt: mixes f32 and f64"), Error);
   CHECK_THROWS_WITH_AS(zeros({2, 3}) + zeros({4}), doctest::Contains("add: shapes (2, 3) and (4,)"),

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tern/core/base/rng.h"
+#include "tern/core/ops/indexing/indexing.h"
 #include "tern/core/ops/ops.h"
 #include "tern/core/tape/autograd.h"
 #include "tern/tests/core/ops/op_table.h"
@@ -221,6 +222,8 @@ TEST_CASE("indices are checked: type, shape, and range with position and value")
   CHECK_THROWS_AS(scatter_add(x, 1, ints({0, 0}, {1, 2}), counted({1, 1})), Error);
   CHECK_THROWS_AS(scatter_add(x, 1, ints({0}, {1, 1}), x.to(DType::f64)), Error);
   CHECK_THROWS_AS(index_select(x, 0, ints({0}, {1, 1})), Error);
+  const Tensor bytes = ints({1, 2}, {2}).to(DType::u8);
+  CHECK_THROWS_WITH_AS(index(x, {bytes}), doctest::Contains("one element is 2"), Error);
   CHECK_THROWS_AS(embedding(ints({0}, {1}), counted({3})), Error);
   CHECK_THROWS_AS(embedding(ints({0}, {1}), x, {.padding_idx = 2}), Error);
   CHECK_THROWS_WITH_AS(embedding(ints({0}, {1}), x, {.padding_idx = -3}),

@@ -333,6 +333,10 @@ TEST_CASE("ctc_loss: strided input, no second derivative, errors") {
   refused("add up to 3, but there are 4 targets", [&] {
     return ctc_loss(lp, flatten(y), {5, 5}, {1, 2});
   });
+  const Tensor fives = tensor({5, 5}), ones = tensor({1, 2});
+  CHECK(ctc_loss(lp, y, fives, ones).item() == ctc_loss(lp, y, {5, 5}, {1, 2}).item());
+  refused("lengths must be i64 (N), got f32 (2,)",
+          [&] { return ctc_loss(lp, y, fives.to(DType::f32), ones); });
   refused("1 input lengths", [&] { return ctc_loss(lp, y, {5}, {1, 2}); });
   refused("blank 3", [&] { return ctc_loss(lp, y, {5, 5}, {1, 2}, {.blank = 3}); });
   refused("i64", [&] { return ctc_loss(lp, y.to(DType::f32), {5, 5}, {1, 2}); });

@@ -251,8 +251,11 @@ TEST_CASE("views of tensors with no axes or no elements") {
   CHECK(select(none, 1, 2).shape() == Shape{0});
   CHECK(chunk(none, 2, 0).size() == 2);
   CHECK(split(none, 4, 0).size() == 1);
+  CHECK(split(counted({2, 5}), {5}, 1).size() == 1);  // sizes, also if there is one
+  CHECK_THROWS_AS((void)split(counted({2, 5}), {2}, 1), Error);
   CHECK(split(none, 0, 0).size() == 1);
   CHECK_THROWS_WITH_AS(reshape(none, {-1, 0}), doctest::Contains("could be any size"), Error);
+  CHECK_THROWS_WITH_AS(reshape(counted({3}), {-1, 0}), doctest::Contains("do not fill"), Error);
 }
 
 TEST_CASE("chunk and split give PyTorch's sizes") {

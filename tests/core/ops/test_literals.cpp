@@ -2,6 +2,8 @@
 // pad_sequence.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "tern/core/base/rng.h"
 #include "tern/core/ops/convolution/padding.h"
 #include "tern/core/ops/ops.h"
@@ -48,6 +50,39 @@ TEST_CASE("tensor: nested lists; the numbers choose the type as in PyTorch") {
   const size_t n = 3;
   CHECK(ints(tensor({large, int64_t{2}})) == Ints{large, 2});
   CHECK(ints(tensor({n, size_t{4}})) == Ints{3, 4});
+}
+
+TEST_CASE("tensor: vectors of every type of numbers") {
+  CHECK(ints(tensor(std::vector<long long>{1, 2})) == Ints{1, 2});
+  CHECK(ints(tensor(std::vector<unsigned>{1, 4'000'000'000}, {2, 1})) == Ints{1, 4'000'000'000});
+  CHECK(ints(tensor(std::vector<short>{-1})) == Ints{-1});
+  CHECK(ints(tensor(std::vector<size_t>{3})) == Ints{3});
+  CHECK_THROWS_WITH_AS(tensor(std::vector<size_t>{SIZE_MAX}), doctest::Contains("does not fit i64"),
+                       Error);
+  CHECK(tensor(std::vector<bool>{true, false}).dtype() == DType::u8);
+  CHECK(ints(tensor(std::vector<bool>{true, false})) == Ints{1, 0});
+}
+
+TEST_CASE("scalars: unsigned numbers beyond i64 keep their sign and value") {
+  const uint64_t top = uint64_t{1} << 63;
+  CHECK((ones({1}) * top).item() == 0x1p63);
+  CHECK(ints(arange(2) < top) == Ints{1, 1});
+  CHECK_THROWS_AS(full({1}, top, DType::i64), Error);
+  CHECK((arange(2) + (top - 1)).dtype() == DType::i64);
+}
+
+TEST_CASE("item: an integer type that cannot hold the value is an error") {
+  CHECK_THROWS_WITH_AS(scalar(3e9, DType::f64).item<int>(), doctest::Contains("3000000000"), Error);
+  CHECK_THROWS_AS(scalar(NAN).item<int64_t>(), Error);
+  CHECK_THROWS_AS(scalar(0x1p63).item<int64_t>(), Error);
+  CHECK_THROWS_AS(scalar(-1, DType::i64).item<size_t>(), Error);
+  CHECK_THROWS_AS(scalar(256, DType::i64).item<uint8_t>(), Error);
+  CHECK(scalar(-0x1p63).item<int64_t>() == INT64_MIN);
+  CHECK(scalar(-2.75).item<int>() == -2);
+  CHECK(scalar(-0.5).item<uint8_t>() == 0);
+  CHECK(scalar(255, DType::u8).item<int>() == 255);
+  CHECK(scalar(INT64_MAX, DType::i64).item<int64_t>() == INT64_MAX);
+  CHECK(scalar(2.5).item<bool>());
 }
 
 TEST_CASE("tensor: nested lists in a requested type") {
