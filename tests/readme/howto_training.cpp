@@ -133,6 +133,22 @@ double accuracy(Net& net, const Point& p) {
   return mean(eq(argmax(net(p.x), 1), p.label).to(DType::f32)).item();
 }
 
+Tensor confusion_matrix(const Tensor& predicted, const Tensor& label, int64_t classes) {
+  return reshape(bincount(label * classes + predicted, {}, classes * classes), {classes, classes});
+}
+
+Tensor f1_of_classes(const Tensor& confusion) {  // (classes): a row for each label
+  return 2 * diagonal(confusion) / (sum(confusion, 0) + sum(confusion, 1));
+}
+
+double roc_auc(const Tensor& score, const Tensor& label) {  // label 0 or 1
+  const Tensor good = masked_select(score, label == 1);
+  const Tensor bad = sort(masked_select(score, label == 0)).values;
+  // The share of pairs in which the good one is ranked higher. Equal scores count half.
+  const Tensor below = searchsorted(bad, good) + searchsorted(bad, good, true);
+  return mean(below.to(DType::f64)).item() / (2.0 * static_cast<double>(bad.numel()));
+}
+
 double good_rate(Net& net, datasets::Loader<Point>& loader) {
   optim::AdamW optimizer(nn::named_parameters(net));
   const auto loss = [&](const Point& p) { return loss_of(net, p); };
@@ -444,6 +460,17 @@ void check_losses() {
   check(all_close(weighted_loss(logits, label), want, 1e-5, 1e-6), "weights and smoothing");
 }
 
+void check_scores() {
+  const Tensor label = tensor(std::vector{0, 1, 1, 0, 2, 1});
+  const Tensor confusion = confusion_matrix(tensor(std::vector{0, 1, 2, 0, 2, 1}), label, 3);
+  check(all(confusion == tensor({{2, 0, 0}, {0, 2, 1}, {0, 0, 1}})).item<bool>(), "confusion");
+  // 2 precision recall / (precision + recall) of classes 1 and 2
+  check(all_close(f1_of_classes(confusion), tensor({1, 0.8, 2. / 3}, {3})), "F1");
+  const Tensor ranked = tensor({0.1, 0.4, 0.35, 0.8}, {4}), truth = tensor({0, 0, 1, 1});
+  check(roc_auc(ranked, truth) == 0.75, "AUC of scikit-learn's example");
+  check(roc_auc(zeros({4}), truth) == 0.5, "equal scores");
+}
+
 void check_own_optimizer() {
   Rng rng(0);
   Net net(rng);
@@ -473,6 +500,7 @@ int main() {
   check_training();
   check_loop();
   check_losses();
+  check_scores();
   check_own_optimizer();
   check_solution();
 }
