@@ -10,9 +10,9 @@ namespace tern::nn {
 
 /// A tensor with value semantics. Copying copies the elements. Assigning writes into the existing
 /// elements if shape and type are the same (so optimizers and averages still see them), else takes
-/// new elements; from a Tensor of another shape it is an Error. A default-constructed one is undefined and means "none" (a Linear without bias):
-/// the module walk skips it. A moved-from one is undefined too, but using, copying or walking it is
-/// an Error that names it.
+/// new elements; from a Tensor of another shape it is an Error. A default-constructed one is
+/// undefined and means "none" (a Linear without bias): the module walk skips it. A moved-from one
+/// is undefined too, but using, copying or walking it is an Error that names it.
 ///
 /// It is a leaf, so a history would end there. In grad mode it therefore refuses a tensor that
 /// requires a gradient, as copy_ does: pass its detach().

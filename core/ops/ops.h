@@ -41,11 +41,6 @@ namespace tern {
 class Rng;
 
 // ---- Creation --------------------------------------------------------------------------------
-namespace detail {
-/// Error if an element is 2^63 or more.
-void check_index_fits(uint64_t value);
-}  // namespace detail
-
 /// The elements in row-major order. Their number must match the shape. float gives f32, double f64,
 /// uint8_t and bool u8, other integers i64.
 template <class T>

@@ -160,6 +160,7 @@ void formulas() {
   expect(bags[2], sum(embedding(slice(flat, 0, 3, 7), rows), 0));
   Tensor a = matmul(x, transpose(x, 0, 1)) + 3 * eye(3), l = linalg::cholesky(a);
   expect(diagonal(diag_embed(b)), b);
+  check(diagonal(x).shape() == b.shape(), "diag");
   expect(exp(linalg::slogdet(a).logabsdet), linalg::det(a));
   expect(matmul(a, linalg::solve_triangular(transpose(l, -2, -1),
                                             linalg::solve_triangular(l, y, {}), {.upper = true})),

@@ -49,6 +49,8 @@ namespace detail {
 /// Too large numbers become infinite in floating types; in others they are an Error.
 Tensor tensor_of(std::span<const Scalar> numbers, const Shape& shape, DType dtype);
 Tensor tensor_of(const NestedNumbers& values, DType dtype);
+/// Error if an element of a vector is 2^63 or more.
+void check_index_fits(uint64_t value);
 
 }  // namespace detail
 }  // namespace tern
