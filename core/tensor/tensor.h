@@ -186,8 +186,9 @@ class [[nodiscard]] Tensor {
     check_one_element();
     return dispatch(dtype(), [&]<class S>() {
       using Limits = std::numeric_limits<T>;
-      constexpr bool narrower =
-          !std::is_integral_v<S> || sizeof(T) < sizeof(S) || (std::is_unsigned_v<T> && S(-1) < 0);
+      constexpr bool narrower = !std::is_integral_v<S> || sizeof(T) < sizeof(S) ||
+                                (std::is_unsigned_v<T> && std::is_signed_v<S>) ||
+                                (sizeof(T) == sizeof(S) && std::is_unsigned_v<S>);
       if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool> && narrower)
         check_item(static_cast<double>(*data<S>()), static_cast<double>(Limits::min()),
                    2 * static_cast<double>(Limits::max() / 2 + 1));

@@ -94,10 +94,11 @@ class Plan {
             "{}: a u8 tensor of shape () is neither a mask nor a number; convert it with "
             ".to(DType::i64) to take the element of that number",
             op);
-      check(t.numel() == 0 || max(t).item<int>() <= 1,
+      const int most = t.numel() > 0 ? max(t).item<int>() : 0;
+      check(most <= 1,
             "{}: a u8 index is a mask of 0 and 1, and one element is {}; convert indices with "
             ".to(DType::i64), and other masks with ne(mask, 0)",
-            op, max(t).item<int>());
+            op, most);
       for (int i = 0; i < t.ndim(); ++i) {
         const int axis = static_cast<int>(lists.size()) + i;
         check(axis < x.ndim() && x.shape()[axis] == t.shape()[i],

@@ -224,6 +224,7 @@ TEST_CASE("indices are checked: type, shape, and range with position and value")
   CHECK_THROWS_AS(index_select(x, 0, ints({0}, {1, 1})), Error);
   const Tensor bytes = ints({1, 2}, {2}).to(DType::u8);
   CHECK_THROWS_WITH_AS(index(x, {bytes}), doctest::Contains("one element is 2"), Error);
+  CHECK(index(counted({0, 3}), {zeros({0}, DType::u8)}).shape() == Shape{0, 3});
   CHECK_THROWS_AS(embedding(ints({0}, {1}), counted({3})), Error);
   CHECK_THROWS_AS(embedding(ints({0}, {1}), x, {.padding_idx = 2}), Error);
   CHECK_THROWS_WITH_AS(embedding(ints({0}, {1}), x, {.padding_idx = -3}),

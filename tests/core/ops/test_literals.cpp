@@ -81,7 +81,9 @@ TEST_CASE("item: an integer type that cannot hold the value is an error") {
   CHECK(scalar(-2.75).item<int>() == -2);
   CHECK(scalar(-0.5).item<uint8_t>() == 0);
   CHECK(scalar(255, DType::u8).item<int>() == 255);
+  CHECK_THROWS_AS(scalar(200, DType::u8).item<int8_t>(), Error);
   CHECK(scalar(INT64_MAX, DType::i64).item<int64_t>() == INT64_MAX);
+  CHECK(scalar(INT64_MAX, DType::i64).item<long long>() == INT64_MAX);
   CHECK(scalar(2.5).item<bool>());
 }
 
