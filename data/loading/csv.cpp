@@ -460,6 +460,9 @@ Table load_csv(const std::string& path, const CsvOptions& o) {
               (o.dtype != DType::u8 || (*o.missing >= 0 && *o.missing < 256)),
           "load_csv: {} cannot stand for a missing {}", *o.missing, o.dtype);
   check(o.max_columns >= 1, "load_csv: max_columns is {}; at least 1", o.max_columns);
+  check(!o.unknown || std::ranges::any_of(o.categories, [](auto& c) { return !c.names.empty(); }),
+        "load_csv: .unknown is for .categories with names, such as those of a first table");
+  check(!o.empty_names || !o.categories.empty(), "load_csv: .empty_names is for .categories");
   Records file(path, o);
   return dispatch(o.dtype, [&]<class T>() { return read_table<T>(file, o); });
 }

@@ -52,7 +52,8 @@ struct CsvOptions {
   /// Whether empty fields of these columns have the name "". Without, they are IoErrors, unless the
   /// names of the Category have "".
   bool empty_names = false;
-  /// The code of a name that a Category with names lacks, such as -1; none: an IoError.
+  /// The code of a name that a Category with names lacks, such as -1; none: an IoError. Error if no
+  /// Category has names, and for empty_names if there is no Category.
   std::optional<int64_t> unknown = {};
   DType dtype = DType::f32;              ///< type of numbers; integer types accept only integers
   std::optional<double> missing = {};    ///< replaces missing numbers; none: an error

@@ -185,6 +185,10 @@ TEST_CASE("odd tables: empty and unknown names") {
   const datasets::Table test = load(second, {.categories = train.categories, .unknown = -1});
   CHECK(test.column("b").to_vector<int64_t>() == std::vector<int64_t>{0, -1, 2});
   CHECK(test.categories[0].names == train.categories[0].names);
+  CHECK_THROWS_WITH_AS(load(second, {.categories = {"b"}, .unknown = -1}),
+                       doctest::Contains(".unknown is for .categories with names"), Error);
+  CHECK_THROWS_WITH_AS(load("a\n1\n", {.empty_names = true}),
+                       doctest::Contains(".empty_names is for .categories"), Error);
   // Names that exclude "": it is an unknown one, if it is allowed at all.
   const datasets::CsvOptions fixed{.categories = {{"b", {"x", "y"}}}, .unknown = 7};
   CHECK(contains(refused(first, fixed), "the name is missing; CsvOptions::empty_names allows"));
