@@ -1,5 +1,5 @@
 # Fails, naming the places, if a source file is not as clang-format would write it.
-foreach(folder core nn optim data train models decode dist apps tests bench)
+foreach(folder core nn onnx optim data train models decode pretrained dist apps tests bench)
   file(GLOB_RECURSE found ${ROOT}/${folder}/*.h ${ROOT}/${folder}/*.cpp)
   list(APPEND sources ${found})
 endforeach()

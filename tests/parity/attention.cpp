@@ -5,14 +5,14 @@
 namespace tern::parity {
 namespace {
 
-struct InField {
+struct AttnField {
   nn::MultiHeadAttention attn;
   static void fields(auto& m, auto&& visit) { visit("attn", m.attn); }
 };
 
 Subject multihead_subject(const Reference& r, Rng& rng) {
   const int64_t dim = r.param("attn.out_proj.weight").size(0);
-  InField m{nn::MultiHeadAttention(dim, rng, {.heads = r.option("heads")})};
+  AttnField m{nn::MultiHeadAttention(dim, rng, {.heads = r.option("heads")})};
   return make(r, std::move(m), [](const auto& n, const Inputs& x) {
     return n.attn(x[0], x[1], x[1], nn::Mask::lengths(x[2]));
   });

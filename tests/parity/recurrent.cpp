@@ -10,7 +10,7 @@ namespace {
 
 // The reference has its network in the field "rnn".
 template <class Network>
-struct InField {
+struct RnnField {
   Network rnn;
   static void fields(auto& m, auto&& visit) { visit("rnn", m.rnn); }
 };
@@ -20,7 +20,7 @@ Subject network_subject(const Reference& r, Rng& rng) {
   const nn::RnnOptions options{.layers = r.option("layers", 1),
                                .bidirectional = r.config.value("bidirectional", false)};
   const int64_t in = r.param("rnn.weight_ih_l0").size(1);
-  InField<Network> m{Network(in, r.param("rnn.weight_hh_l0").size(1), rng, options)};
+  RnnField<Network> m{Network(in, r.param("rnn.weight_hh_l0").size(1), rng, options)};
   return make(r, std::move(m), [](const auto& n, const Inputs& x) { return n.rnn(x[0]).output; });
 }
 

@@ -166,7 +166,7 @@ TEST_CASE("threads: a forked child computes, whatever the parent's other threads
     while (!stop) trim_memory();  // holds the allocator's lock most of the time
   });
   bool all = true;
-  for (int i = 0; i < 40 && all; ++i) {
+  for (int i = 0; i < 10 && all; ++i) {
     const pid_t child = fork();
     if (child == 0) {
       alarm(20);  // with a lock that nobody will free, the child would wait forever
