@@ -111,7 +111,7 @@ TEST_CASE("token stream: a file has no name until it is kept") {
   CHECK(names_in(dir.path()).size() == 2);
   for (const char* name : {"ids", "more"})
     CHECK(TokenStream::open(dir / name).read(0, 5000) == ids);
-  // On another file system it is copied; one of these is another.
+  // On another file system it is copied. One of these folders is usually on another.
   for (const std::string folder : {"/dev/shm", "/var/tmp"}) {
     if (!std::filesystem::is_directory(folder)) continue;
     const std::string kept = folder + dir.path().substr(dir.path().rfind('/')) + "-kept";
