@@ -45,8 +45,8 @@ datasets::Picture pixels_of(nb::object picture, bool upright) {
     picture = array_of(picture);
   }
   // A tensor would not show that it was bool, whose values 0 and 1 are almost the same black.
-  check(!nb::hasattr(picture, "dtype") ||
-            !nb::cast<std::string>(nb::str(picture.attr("dtype"))).ends_with("bool"),
+  const nb::object dtype = nb::getattr(picture, "dtype", nb::none());
+  check(!nb::cast<std::string>(nb::str(dtype)).ends_with("bool"),
         "a picture is an array uint8, not bool; multiply it by 255");
   Tensor t = from_object(picture);
   if (t.ndim() == 2) t = expand(unsqueeze(t, 2), {-1, -1, 3});

@@ -219,8 +219,8 @@ LETTERS = {chr(ord("0") + i): i for i in range(61)}
 LLAMA = {
     "tokenizer.json": {"added_tokens": [], "normalizer": None, "pre_tokenizer": None, "post_processor": None,
                        "decoder": None, "model": {"type": "BPE", "vocab": LETTERS, "merges": []}},
-    "tokenizer_config.json": {"eos_token": "?", "chat_template":
-                              "{% for m in messages %}{{ m['role'][0] }}{{ m['content'] }}?{% endfor %}a"},
+    "tokenizer_config.json": {"eos_token": "@", "chat_template":
+                              "{% for m in messages %}{{ m['role'][0] }}{{ m['content'] }}@{% endfor %}a"},
     "generation_config.json": {"do_sample": True, "temperature": 0.6},
 }
 MINILM = {"vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\n.\n"}
@@ -257,7 +257,7 @@ class Published(unittest.TestCase):
         lm, prompt = self.llama, "".join(chr(ord("0") + i) for i in self.answers["prompt"][0])
         self.assertEqual(lm.encode(prompt), self.answers["prompt"][0].tolist())
         text = lm.decode(self.answers["greedy"][0].tolist())
-        ends = text.find("?") if "?" in text else len(text)
+        ends = text.find("@") if "@" in text else len(text)
         count = len(self.answers["greedy"][0])
         self.assertTrue(text[:ends].startswith(lm.generate(prompt, max_tokens=count, temperature=0)) and ends > 0)
         self.assertEqual(lm.generate(prompt, max_tokens=3, seed=1), lm.generate(prompt, max_tokens=3, seed=1))
@@ -274,7 +274,7 @@ class Published(unittest.TestCase):
         chat = lm.chat(system="S", max_tokens=4, temperature=0)
         pieces = []
         self.assertEqual(chat.ask("ab", on_text=pieces.append), "".join(pieces))
-        self.assertEqual(chat.ask("cd"), lm.generate(f"sS?uab?a{''.join(pieces)}?ucd?a", max_tokens=4, temperature=0))
+        self.assertEqual(chat.ask("cd"), lm.generate(f"sS@uab@a{''.join(pieces)}@ucd@a", max_tokens=4, temperature=0))
         self.assertEqual(before, lm.generate(prompt, max_tokens=9, temperature=0))  # the template's ends stay there
 
         def again(piece):
