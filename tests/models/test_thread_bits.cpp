@@ -47,15 +47,15 @@ TEST_CASE("threads: every family of models trains with the same bits on 1 to 64 
 }
 
 // Products in bf16 have the same bits without fused multiply-adds, but take fifty times as long:
-// the baseline level runs one step.
+// the baseline level runs one step, once.
 TEST_CASE("threads: every family trains in bf16 with the same bits on 1 to 64 threads") {
   const MatmulPrecisionScope bf16(MatmulPrecision::bf16);
   const std::vector<int> numbers = {1, 2, 3, 7, 16, 64};
   for (const test::SmallTraining& training : test::small_trainings()) {
     const Results avx2 = on_threads(training, 10, VectorLevel::kAvx2, numbers);
     on_threads(training, 10, VectorLevel::kAvx512, numbers, avx2);
-    const Results step = on_threads(training, 1, VectorLevel::kBaseline, {1, 7, 64});
-    on_threads(training, 1, VectorLevel::kAvx2, {1}, step);
+    const Results step = on_threads(training, 1, VectorLevel::kAvx2, {1});
+    on_threads(training, 1, VectorLevel::kBaseline, {7}, step);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -163,7 +164,10 @@ TEST_CASE("threads: loops work in threads of the user's own and in a forked chil
 TEST_CASE("threads: a forked child computes, whatever the parent's other threads did meanwhile") {
   std::atomic<bool> stop{false};
   std::thread busy([&stop] {
-    while (!stop) trim_memory();  // holds the allocator's lock most of the time
+    while (!stop) {
+      trim_memory();  // holds the allocator's lock most of the time
+      std::this_thread::sleep_for(std::chrono::microseconds(1));  // else fork() rarely gets it
+    }
   });
   bool all = true;
   for (int i = 0; i < 10 && all; ++i) {
