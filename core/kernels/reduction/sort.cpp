@@ -2,7 +2,12 @@
 #include "tern/core/kernels/reduction/sort.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdlib>
+#include <limits>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tern/core/base/threads.h"
@@ -12,57 +17,66 @@ namespace {
 
 constexpr int64_t kSortGrain = 4096;  // elements per thread, at least
 
+// Unsigned numbers in the order of the values: 0 and -0 are equal, NaN is the greatest.
 template <class T>
-struct Entry {
-  T value;
-  int64_t at;
-};
-
-template <class T>
-bool is_nan(T v) {
-  return v != v;
+auto key_of(T value, bool descending) {
+  using Key = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+  constexpr Key kTop = Key{1} << (8 * sizeof(Key) - 1);
+  Key key;
+  if constexpr (std::is_floating_point_v<T>) {
+    const Key bits = std::bit_cast<Key>(value + T(0));  // -0 + 0 is 0
+    key = value != value ? ~Key{0} : bits & kTop ? ~bits : bits | kTop;
+  } else {
+    key = std::is_signed_v<T> ? static_cast<Key>(value) ^ kTop : static_cast<Key>(value);
+  }
+  return descending ? ~key : key;
 }
 
-template <class T>
-bool below(T a, T b) {
-  return a < b || (is_nan(b) && !is_nan(a));
-}
+// An element of a line is one Word: its key in the upper half, its place in the lower one. No two
+// are equal, and equal values are in order of their places: any algorithm sorts them stably.
+template <class Word>
+constexpr int kPlaceBits = 4 * sizeof(Word);
 
-// A total order, by value and then by position. It makes any sorting algorithm stable.
-template <bool kDescending, class T>
-bool before(const Entry<T>& a, const Entry<T>& b) {
-  bool ab = kDescending ? below(b.value, a.value) : below(a.value, b.value);
-  bool ba = kDescending ? below(a.value, b.value) : below(b.value, a.value);
-  return ab || (!ba && a.at < b.at);
+// Sorts by the keys, a byte at a time from the lowest one, into `line`. Skips a byte that is the
+// same in all keys.
+template <class Word>
+void sort_bytes(std::vector<Word>& line, std::vector<Word>& other) {
+  constexpr int kBytes = sizeof(Word) / 2;
+  const auto byte = [](Word w, int b) {
+    return static_cast<uint8_t>(w >> (kPlaceBits<Word> + 8 * b));
+  };
+  std::array<std::array<size_t, 256>, kBytes> counts{};
+  for (Word w : line)
+    for (int b = 0; b < kBytes; ++b) ++counts[b][byte(w, b)];
+  other.resize(line.size());
+  for (int b = 0; b < kBytes; ++b) {
+    if (counts[b][byte(line[0], b)] == line.size()) continue;
+    size_t start = 0;
+    for (size_t& n : counts[b]) start += std::exchange(n, start);
+    for (Word w : line) other[counts[b][byte(w, b)]++] = w;
+    line.swap(other);
+  }
 }
 
 // Puts the elements of the part where they belong in the sorted line.
-template <class T>
-void order(std::vector<Entry<T>>& line, SortedPart part, bool descending) {
+template <class Word>
+void order(std::vector<Word>& line, std::vector<Word>& other, SortedPart part) {
+  constexpr int64_t kFew = 16;    // for a share this small it is faster to look for its elements
+  constexpr int64_t kShort = 64;  // comparing is faster in a line this short
   const auto first = line.begin() + part.first, last = line.begin() + part.last;
-  auto run = [&](auto before) {
-    if (first == last) return;
-    if (first != line.begin()) {
-      std::nth_element(line.begin(), first, line.end(), before);
-      if (last - first == 1) return;
-    }
-    if (last == line.end()) return std::sort(first, last, before);
-    constexpr int64_t kFew = 16;  // for a share this small a heap is faster
-    if (part.last - part.first <= std::ssize(line) / kFew)
-      return std::partial_sort(first, last, line.end(), before);
-    std::nth_element(first, last - 1, line.end(), before);
-    std::sort(first, last, before);
-  };
-  if (descending)
-    run([](const Entry<T>& a, const Entry<T>& b) { return before<true>(a, b); });
-  else
-    run([](const Entry<T>& a, const Entry<T>& b) { return before<false>(a, b); });
+  const int64_t size = std::ssize(line), count = part.last - part.first;
+  if (count == 0) return;
+  if (count > size / kFew && size > kShort) return sort_bytes(line, other);
+  if (part.first > 0) std::nth_element(line.begin(), first, line.end());
+  if (part.first > 0 && count == 1) return;
+  if (part.last == size) return std::sort(first, last);
+  std::partial_sort(first, last, line.end());
 }
 
 // NaN beats everything except NaN.
 template <bool kGreatest, class T>
 bool beats(T a, T b) {
-  return (kGreatest ? a > b : a < b) || (is_nan(a) && !is_nan(b));
+  return (kGreatest ? a > b : a < b) || (a != a && b == b);
 }
 
 // The number of neighbouring lines that are processed together, in memory order.
@@ -93,29 +107,43 @@ void extremes(const Loops& lines, int64_t size, int64_t stride, const T* from, i
   });
 }
 
+template <class T, class Word>
+void sort_lines(const Loops& lines, const SortAxis& axis, SortedPart part, bool descending,
+                const T* from, T* values, int64_t* indices) {
+  parallel_for(lines.numel, kSortGrain / (axis.size + 1) + 1, [&](int64_t first, int64_t last) {
+    std::vector<Word> line(static_cast<size_t>(axis.size)), other;
+    for_each_run(lines, first, last, [&](const Offsets& at, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) {
+        const T* f = from + at[0] + i * lines.inner_stride(0);
+        T* v = values + at[1] + i * lines.inner_stride(1);
+        int64_t* x = indices + at[2] + i * lines.inner_stride(2);
+        for (int64_t k = 0; k < axis.size; ++k)
+          line[static_cast<size_t>(k)] = Word{key_of(f[k * axis.from_stride], descending)}
+                                             << kPlaceBits<Word> |
+                                         static_cast<Word>(k);
+        order(line, other, part);
+        for (int64_t k = part.first; k < part.last; ++k) {
+          const Word place = line[static_cast<size_t>(k)] << kPlaceBits<Word> >> kPlaceBits<Word>;
+          *x = static_cast<int64_t>(place);
+          *v = f[*x * axis.from_stride];
+          v += axis.values_stride, x += axis.indices_stride;
+        }
+      }
+    });
+  });
+}
+
 }  // namespace
 
 void sort(DType type, const Loops& lines, const SortAxis& axis, SortedPart part, bool descending,
           const void* from, void* values, int64_t* indices) {
   dispatch(type, [&]<class T>() {
-    parallel_for(lines.numel, kSortGrain / (axis.size + 1) + 1, [&](int64_t first, int64_t last) {
-      std::vector<Entry<T>> line(static_cast<size_t>(axis.size));
-      for_each_run(lines, first, last, [&](const Offsets& at, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) {
-          const T* f = static_cast<const T*>(from) + at[0] + i * lines.inner_stride(0);
-          T* v = static_cast<T*>(values) + at[1] + i * lines.inner_stride(1);
-          int64_t* x = indices + at[2] + i * lines.inner_stride(2);
-          for (int64_t k = 0; k < axis.size; ++k)
-            line[static_cast<size_t>(k)] = {f[k * axis.from_stride], k};
-          order(line, part, descending);
-          for (int64_t k = part.first; k < part.last; ++k) {
-            *v = line[static_cast<size_t>(k)].value;
-            *x = line[static_cast<size_t>(k)].at;
-            v += axis.values_stride, x += axis.indices_stride;
-          }
-        }
-      });
-    });
+    if (sizeof(T) == 8 || axis.size > std::numeric_limits<uint32_t>::max())
+      sort_lines<T, unsigned __int128>(lines, axis, part, descending, static_cast<const T*>(from),
+                                       static_cast<T*>(values), indices);
+    else
+      sort_lines<T, uint64_t>(lines, axis, part, descending, static_cast<const T*>(from),
+                              static_cast<T*>(values), indices);
   });
 }
 

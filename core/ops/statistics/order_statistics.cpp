@@ -51,13 +51,17 @@ Ranks ranks_of(const Tensor& q, int64_t n, DType type, QuantileInterpolation int
   fail_unhandled("QuantileInterpolation", interpolation);
 }
 
-// sorted (..., n), ranks (Q,) -> (..., Q).
-Tensor at_ranks(const Tensor& sorted, const Tensor& ranks) {
-  Shape shape = sorted.shape();
+// lines (..., n), ranks (Q,) -> (..., Q). Finds only the elements of these ranks.
+Tensor at_ranks(const Tensor& lines, const Tensor& ranks) {
+  Shape shape = lines.shape();
   shape[shape.size() - 1] = ranks.numel();
-  Tensor index = expand(ranks.detach().to(DType::i64), shape);
-  Tensor nan = isnan(narrow(sorted.detach(), -1, sorted.size(-1) - 1, 1));  // NaN sorts last
-  return gather(sorted, -1, where(expand(nan, shape), sorted.size(-1) - 1, index));
+  if (ranks.numel() == 0) return narrow(lines, -1, 0, 0);
+  const Tensor x = lines.detach(), r = ranks.detach().to(DType::i64);
+  const auto first = min(r).item<int64_t>(), last = max(r).item<int64_t>();
+  const Tensor order = detail::sorted_part("kthvalue", x, {first, last + 1}, -1, false).indices;
+  const Tensor index = gather(order, -1, expand(r - first, shape));
+  const Tensor greatest = argmax(x, -1, true);  // the first NaN, if there is one
+  return gather(lines, -1, where(isnan(gather(x, -1, greatest)), greatest, index));
 }
 
 // Equal infinities need no lerp, which would subtract them.
@@ -75,11 +79,16 @@ Tensor quantiles(const Tensor& x, const Tensor& q, const QuantileOptions& option
   const int axis = options.axis ? detail::wrap_axis("quantile", *options.axis, x) : 0;
   Tensor lines = all ? reshape(x, {x.numel()}) : transpose(x, axis, -1);
   check(lines.size(-1) > 0, "quantile: no elements to choose from in shape {}", x.shape());
-  const Tensor sorted = sort(lines).values;
   const Ranks ranks =
       ranks_of(reshape(q, {q.numel()}), lines.size(-1), x.dtype(), options.interpolation);
-  Tensor y = at_ranks(sorted, ranks.below);
-  if (ranks.above.defined()) y = between(y, at_ranks(sorted, ranks.above), ranks.weight);
+  const int64_t count = q.numel();
+  Tensor y;
+  if (ranks.above.defined()) {
+    const Tensor both = at_ranks(lines, cat({ranks.below, ranks.above}));
+    y = between(narrow(both, -1, 0, count), narrow(both, -1, count, count), ranks.weight);
+  } else {
+    y = at_ranks(lines, ranks.below);
+  }
   // (..., Q) -> (Q, x with the axis of size 1)
   Shape kept = all ? Shape(Dims::filled(x.ndim(), 1)) : x.shape();
   if (!all) kept[axis] = 1;

@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <random>
+#include <type_traits>
+#include <utility>
 
 #include "tern/core/base/rng.h"
 #include "tern/core/base/threads.h"
 #include "tern/core/ops/ops.h"
+#include "tern/core/ops/statistics/statistics.h"
 #include "tern/tests/core/ops/op_table.h"
+#include "tern/tests/support/same_bits.h"
 #include "tern/tests/support/tensors.h"
 
 namespace tern::ops_sorting {
@@ -126,6 +131,56 @@ TEST_CASE("sorting integers, long lines, no axes, no elements") {
   CHECK_THROWS_AS(topk(x, 2001), Error);
   CHECK_THROWS_AS(topk(x, -1), Error);
   CHECK_THROWS_AS(sort(x, 2), Error);
+}
+
+// Long lines are sorted by the bytes of keys, whose order must be that of the numbers. Equal numbers
+// and NaN with different bits keep their order and their bits.
+template <class T>
+void check_every_order(std::vector<T> line) {
+  std::mt19937 random(7);
+  while (line.size() < 300) line.push_back(line[random() % line.size()]);
+  std::shuffle(line.begin(), line.end(), random);
+  const auto size = static_cast<int64_t>(line.size());
+  const Tensor x = tensor(line, {size});
+  for (bool descending : {false, true}) {
+    CAPTURE(descending);
+    Ints want(line.size());
+    std::iota(want.begin(), want.end(), 0);
+    std::stable_sort(want.begin(), want.end(), [&](int64_t i, int64_t j) {
+      T a = line[static_cast<size_t>(i)], b = line[static_cast<size_t>(j)];
+      if (descending) std::swap(a, b);
+      return a < b || (b != b && a == a);
+    });
+    const ValuesIndices all = sort(x, 0, descending);
+    CHECK(list(all.indices) == want);
+    CHECK(test::same_bits(all.values, gather(x, 0, all.indices)));
+    for (int64_t k : {1, 18, 19, 299, 300})
+      CHECK(list(topk(x, k, 0, descending).indices) == Ints(want.begin(), want.begin() + k));
+    for (int64_t k = 1; !descending && k <= size; ++k)
+      CHECK(kthvalue(x, k).indices.item<int64_t>() == want[static_cast<size_t>(k - 1)]);
+  }
+}
+
+template <class T>
+std::vector<T> special_numbers() {
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> line = {T(0), T(1), T(2), T(255), Limits::max(), Limits::lowest(), Limits::min()};
+  if constexpr (std::is_signed_v<T>)
+    for (T v : {T(-1), T(-2), T(-255), T(-256), T(65536), T(-65537)}) line.push_back(v);
+  if constexpr (std::is_floating_point_v<T>)
+    for (T v : {T(-0.0), Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(),
+                -Limits::quiet_NaN(), Limits::denorm_min(), -Limits::denorm_min(), -Limits::min(),
+                T(1) + Limits::epsilon(), T(-1) - Limits::epsilon()})
+      line.push_back(v);
+  return line;
+}
+
+TEST_CASE("sort: every number is in its order, from both ends, in long lines") {
+  check_every_order(special_numbers<float>());
+  check_every_order(special_numbers<double>());
+  check_every_order(special_numbers<int64_t>());
+  check_every_order(special_numbers<uint8_t>());
+  check_every_order(std::vector<float>{3});
 }
 
 }  // namespace
