@@ -13,13 +13,18 @@ Tensor positions_of(const Tensor& x) {
   return tensor(kernels::nonzero(c.dtype(), bytes(c), c.numel()));
 }
 
-/// A plan to read x[indices] from a matrix (positions, elements of the other axes).
+Tensor shaped(const Tensor& x, const Shape& shape) {
+  return x.shape() == shape ? x : reshape(x, shape);
+}
+
+/// A plan to read x[indices] from a matrix (positions, elements of the other axes). The axes of a
+/// mask count as one.
 class Plan {
  public:
   Plan(const char* op, const Tensor& x, const std::vector<Tensor>& given) {
     Dims axes, rest;  // indexed axes, other axes
-    std::vector<Tensor> lists = per_axis(op, x, given);
-    for (int axis = 0; axis < x.ndim(); ++axis) {
+    const std::vector<Tensor> lists = per_axis(op, x, given);
+    for (int axis = 0; axis < shape_.size(); ++axis) {
       const auto a = static_cast<size_t>(axis);
       const bool indexed = a < lists.size() && lists[a].defined();
       (indexed ? axes : rest).push_back(axis);
@@ -28,32 +33,34 @@ class Plan {
     check(!axes.empty(), "{}: needs at least one index", op);
     const bool neighbours = axes.back() - axes[0] == axes.size() - 1;
     at_ = neighbours ? static_cast<int>(axes[0]) : 0;
-    linear_ = zeros(index_shape_, DType::i64);
     for (int64_t axis : axes) {
-      const int64_t size = x.size(axis);
-      linear_ = linear_ * size + wrapped(op, lists[static_cast<size_t>(axis)], size);
+      const Tensor& list = lists[static_cast<size_t>(axis)];
+      const int64_t size = shape_[static_cast<int>(axis)];
+      linear_ = linear_.defined() ? linear_ * size + list : list;
       order_.push_back(axis);
       rows_ *= size;
     }
     for (int64_t axis : rest) {
       order_.push_back(axis);
-      rest_shape_.push_back(x.size(axis));
+      rest_shape_.push_back(shape_[static_cast<int>(axis)]);
     }
-    linear_ = reshape(linear_, {linear_.numel()});
+    linear_ = reshape(expand(linear_, index_shape_), {numel(index_shape_)});
   }
 
   const Tensor& linear() const { return linear_; }
   int64_t rest() const { return numel(rest_shape_); }
   /// x as (positions, rest).
-  Tensor matrix(const Tensor& x) const { return reshape(permute(x, order_), {rows_, rest()}); }
+  Tensor matrix(const Tensor& x) const {
+    return reshape(permute(shaped(x, shape_), order_), {rows_, rest()});
+  }
   Tensor from_matrix(const Tensor& m, const Shape& shape) const {
     Shape permuted;
     Dims inverse = Dims::filled(order_.size(), 0);
     for (int i = 0; i < order_.size(); ++i) {
-      permuted.push_back(shape[static_cast<int>(order_[i])]);
+      permuted.push_back(shape_[static_cast<int>(order_[i])]);
       inverse[static_cast<int>(order_[i])] = i;
     }
-    return permute(reshape(m, permuted), inverse);
+    return shaped(permute(reshape(m, permuted), inverse), shape);
   }
   /// The shape of x[indices]: the index's shape inserted into the other axes.
   Shape result() const {
@@ -79,37 +86,44 @@ class Plan {
   }
 
  private:
-  // One index per axis; a mask becomes one index for each of its axes.
-  static std::vector<Tensor> per_axis(const char* op, const Tensor& x,
-                                      const std::vector<Tensor>& given) {
+  // One list of positions for each axis of shape_, which it sets.
+  std::vector<Tensor> per_axis(const char* op, const Tensor& x, const std::vector<Tensor>& given) {
     std::vector<Tensor> lists;
+    int axis = 0;  // of x
     for (const Tensor& t : given) {
-      if (!t.defined() || t.dtype() == DType::i64) {
-        lists.push_back(t);
-        continue;
-      }
-      check(t.dtype() == DType::u8, "{}: an index must be i64, or a mask of u8, got {}", op,
-            t.dtype());
-      check(t.ndim() > 0,
-            "{}: a u8 tensor of shape () is neither a mask nor a number; convert it with "
-            ".to(DType::i64) to take the element of that number",
-            op);
-      const int most = t.numel() > 0 ? max(t).item<int>() : 0;
-      check(most <= 1,
-            "{}: a u8 index is a mask of 0 and 1, and one element is {}; convert indices with "
-            ".to(DType::i64), and other masks with ne(mask, 0)",
-            op, most);
-      for (int i = 0; i < t.ndim(); ++i) {
-        const int axis = static_cast<int>(lists.size()) + i;
-        check(axis < x.ndim() && x.shape()[axis] == t.shape()[i],
-              "{}: the mask {} does not fit shape {} from axis {}", op, t.shape(), x.shape(),
-              lists.size());
-      }
-      for (Tensor& list : nonzero_as_tuple(t)) lists.push_back(std::move(list));
+      const bool mask = t.defined() && t.dtype() != DType::i64;
+      const int used = mask ? check_mask(op, t, x, axis) : 1;
+      check(axis + used <= x.ndim(), "{}: got {} indices, more than the axes of shape {}", op,
+            given.size(), x.shape());
+      int64_t size = 1;
+      for (int end = axis + used; axis < end; ++axis) size *= x.shape()[axis];
+      shape_.push_back(size);
+      if (mask)
+        lists.push_back(nonzero_as_tuple(reshape(t, {size}))[0]);
+      else
+        lists.push_back(t.defined() ? wrapped(op, t, size) : t);
     }
-    check(static_cast<int>(lists.size()) <= x.ndim(),
-          "{}: got {} indices, more than the axes of shape {}", op, lists.size(), x.shape());
+    for (; axis < x.ndim(); ++axis) shape_.push_back(x.shape()[axis]);
     return lists;
+  }
+
+  // Returns the number of axes of a mask that begins at this axis.
+  static int check_mask(const char* op, const Tensor& t, const Tensor& x, int axis) {
+    check(t.dtype() == DType::u8, "{}: an index must be i64, or a mask of u8, got {}", op,
+          t.dtype());
+    check(t.ndim() > 0,
+          "{}: a u8 tensor of shape () is neither a mask nor a number; convert it with "
+          ".to(DType::i64) to take the element of that number",
+          op);
+    const int most = t.numel() > 0 ? max(t).item<int>() : 0;
+    check(most <= 1,
+          "{}: a u8 index is a mask of 0 and 1, and one element is {}; convert indices with "
+          ".to(DType::i64), and other masks with ne(mask, 0)",
+          op, most);
+    for (int i = 0; i < t.ndim(); ++i)
+      check(axis + i < x.ndim() && x.shape()[axis + i] == t.shape()[i],
+            "{}: the mask {} does not fit shape {} from axis {}", op, t.shape(), x.shape(), axis);
+    return t.ndim();
   }
 
   static Tensor wrapped(const char* op, const Tensor& index, int64_t size) {
@@ -118,7 +132,7 @@ class Plan {
 
   Tensor linear_;
   Dims order_;
-  Shape index_shape_, rest_shape_;
+  Shape shape_, index_shape_, rest_shape_;
   int at_ = 0;
   int64_t rows_ = 1;
 };
