@@ -147,8 +147,10 @@ struct LoopOptions {
   /// evaluation, log, weights, best, patience, keep and on_epoch follow after every evaluate_steps
   /// steps and at the end of the run. 0: the epochs of the loop are those of the loader.
   int64_t evaluate_steps = 0;
-  int64_t accumulate = 1;   ///< batches per step; the last step of an epoch may have fewer
-  std::string folder = {};  ///< folder of the run; empty: nothing is written
+  int64_t accumulate = 1;  ///< batches per step; the last step of an epoch may have fewer
+  /// The folder of the run. Empty: nothing is written, and keep, checkpoint_steps and tensorboard
+  /// are an Error.
+  std::string folder = {};
   /// The lock on the folder, if the program has it already. Otherwise the loop locks the folder
   /// from resume() or the start of run() until run() ends.
   std::shared_ptr<const RunLock> lock = {};

@@ -94,7 +94,7 @@ struct Options {
     settings.parallel.local_steps = local_steps;
     if (plain) settings.parallel.outer_lr = 1, settings.parallel.outer_momentum = 0;
     if (stepwise) settings.epochs = 1, settings.steps = 11, settings.evaluate_steps = 4;
-    if (watch || count) settings.folder.clear(), settings.keep = 0;
+    if (watch || count) settings.folder.clear(), settings.keep = settings.checkpoint_steps = 0;
     if (sharded || batch != 20) settings.checkpoint_steps = 0;
     if (sharded) settings.checkpoint_seconds = 0;  // a checkpoint after each step
     return settings;

@@ -315,13 +315,14 @@ TEST_CASE("tensorboard: an epoch that was trained but not closed before a kill i
   CHECK(steps_of(shown, "epoch/valid_loss") == std::vector<int64_t>{2, 4, 6});
 }
 
-TEST_CASE("tensorboard: without the option, and without a folder, there are no files") {
+TEST_CASE("tensorboard: there are no files without the option; without a folder it is an error") {
   TempDir dir;
   Training t({.folder = dir / "run"});
   REQUIRE(t.loop.run() == Outcome::finished);
   CHECK_FALSE(has_event_files(dir / "run"));
-  Training nowhere(LoopOptions{.tensorboard = true});
-  REQUIRE(nowhere.loop.run() == Outcome::finished);
+  for (const LoopOptions& nowhere :
+       {LoopOptions{.tensorboard = true}, LoopOptions{.checkpoint_steps = 5}})
+    CHECK_THROWS_WITH_AS(Training t(nowhere), doctest::Contains("set LoopOptions::folder"), Error);
 }
 
 }  // namespace tern::test::test_tensorboard

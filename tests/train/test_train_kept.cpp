@@ -158,7 +158,7 @@ TEST_CASE("keep: a kept checkpoint replaces a damaged latest one; errors of keep
   std::filesystem::remove(second.loop.folder().weights(5));
   Keeper lost(dir / "run");
   CHECK_THROWS_WITH_AS(lost.loop.resume(6), doctest::Contains("the weights of epoch 5"), IoError);
-  CHECK_THROWS_WITH_AS(Training({.keep = 1}), doctest::Contains("there is no folder"), Error);
+  CHECK_THROWS_WITH_AS(Training({.keep = 1}), doctest::Contains("set LoopOptions::folder"), Error);
   CHECK_THROWS_WITH_AS(Training({.folder = "x", .keep = -1}), doctest::Contains("negative"), Error);
 }
 

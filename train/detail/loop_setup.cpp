@@ -37,9 +37,12 @@ void Loop::check_options() const {
   check(!o.only_best || !o.best.metric.empty(),
         "Loop: only_best keeps the weights of the best epoch, which needs a metric; name it in "
         "LoopOptions::best");
-  check(o.keep == 0 || !o.folder.empty(),
-        "Loop: keep is {}, but there is no folder to keep epochs in; set LoopOptions::folder",
-        o.keep);
+  check(o.checkpoint_seconds >= 0 && o.checkpoint_steps >= 0,
+        "Loop: checkpoint_seconds and checkpoint_steps must not be negative, they are {} and {}",
+        o.checkpoint_seconds, o.checkpoint_steps);
+  check(!o.folder.empty() || (o.keep == 0 && o.checkpoint_steps == 0 && !o.tensorboard),
+        "Loop: keep, checkpoint_steps and tensorboard are about files of the run's folder; set "
+        "LoopOptions::folder, or leave them out");
   check(o.accumulate == 1 || !learner_.options().step_in_backward,
         "Loop: a step of {} batches needs their gradients together, and step_in_backward frees "
         "each at once; leave one of the two out",

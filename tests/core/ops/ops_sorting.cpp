@@ -133,8 +133,8 @@ TEST_CASE("sorting integers, long lines, no axes, no elements") {
   CHECK_THROWS_AS(sort(x, 2), Error);
 }
 
-// Long lines are sorted by the bytes of keys, whose order must be that of the numbers. Equal numbers
-// and NaN with different bits keep their order and their bits.
+// Long lines are sorted by the bytes of keys, whose order must be that of the numbers. Equal
+// numbers, and NaN with different bits, keep their order and their bits.
 template <class T>
 void check_every_order(std::vector<T> line) {
   std::mt19937 random(7);
