@@ -323,6 +323,9 @@ TEST_CASE("tensorboard: there are no files without the option; without a folder 
   for (const LoopOptions& nowhere :
        {LoopOptions{.tensorboard = true}, LoopOptions{.checkpoint_steps = 5}})
     CHECK_THROWS_WITH_AS(Training t(nowhere), doctest::Contains("set LoopOptions::folder"), Error);
+  for (const LoopOptions& negative : {LoopOptions{.checkpoint_seconds = -1},
+                                      LoopOptions{.folder = dir / "x", .checkpoint_steps = -1}})
+    CHECK_THROWS_WITH_AS(Training t(negative), doctest::Contains("must not be negative"), Error);
 }
 
 }  // namespace tern::test::test_tensorboard

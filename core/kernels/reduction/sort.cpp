@@ -61,8 +61,8 @@ void sort_bytes(std::vector<Word>& line, std::vector<Word>& other) {
 // Puts the elements of the part where they belong in the sorted line.
 template <class Word>
 void order(std::vector<Word>& line, std::vector<Word>& other, SortedPart part) {
-  constexpr int64_t kFew = 16;    // for a share this small it is faster to look for its elements
-  constexpr int64_t kShort = 64;  // comparing is faster in a line this short
+  constexpr int64_t kFew = 16;  // for a share this small it is faster to look for its elements
+  constexpr int64_t kShort = sizeof(Word) == 8 ? 64 : 256;  // comparing is faster up to this length
   const auto first = line.begin() + part.first, last = line.begin() + part.last;
   const int64_t size = std::ssize(line), count = part.last - part.first;
   if (count == 0) return;
